@@ -7,12 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from .._utils.number_text import fixed_text
 from ..data.graph import Graph
 from ..data.preferences import FloatArray
 from ..data.vote_counts import VoteCounts
 from ..inference.covariance import Covariance
 from ..inference.simultaneous import simultaneous_p_values
 from ..inference.z_tests import z_statistics
+from ..tables.summary_table import Summary
 from .estimators import Estimator, estimator_named
 from .judge_value import JudgeFigures
 from .style_estimates import StyleEstimates
@@ -119,6 +121,31 @@ class Diagnostics:
     models_without_variation: tuple[str, ...] = ()
     propensity_factor: float | None = None
     means_raised: int = 0
+
+    def __str__(self) -> str:
+        return self.summary().as_text()
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
+
+    def summary(self, title: str | None = None) -> Summary:
+        """Return the table for a report: every figure that this fit has, with its meaning; the warnings are notes.
+
+        Parameters
+        ----------
+        title : str, optional
+            Stands above the table in place of the default title.
+
+        Returns
+        -------
+        Summary
+            It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
+        """
+        rows = (*_first_stage_figures(self), *_interval_figures(self), *_data_figures(self))
+        columns = (("value", 1), ("meaning", 1))
+        notes = self.warnings or ("The fit gave no warnings.",)
+        table = Summary("Diagnostics", (), columns, rows, notes, row_head="figure", text_columns=(2,))
+        return table.with_title(title)
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,3 +399,59 @@ class Estimates:
         """
         centring = None if self.neutral is not None else np.eye(len(self.names)) - 1 / len(self.names)
         return simultaneous_p_values(self.covariance, z_statistics(*self.against_neutral()), centring)
+
+
+# --- the rows of the table of diagnostics -----------------------------------------------------------------------------
+
+
+def _first_stage_figures(d: Diagnostics) -> list[tuple[str, str, str]]:
+    """Return the figures of mu and pi, with their meanings; those that the fit does not have are left out."""
+    rows = [("log-loss", f"{d.log_loss:.3f}", f"{d.log_loss_constant:.3f} for constant probabilities")]
+    if np.isfinite(d.calibration):
+        rows.append(("calibration slope of mu", fixed_text(d.calibration, 2), "1 is right; below 1 mu is too extreme"))
+    if d.mu_entries:
+        counts = f"{d.mu_floored:,} of {d.mu_entries:,} predictions were raised to it"
+        rows.append(("floor of mu", f"{d.floor:g}", counts))
+    if d.means_raised:
+        rows.append(("mean preferences raised", f"{d.means_raised:,}", "to their floor"))
+    if d.min_propensity > 0:
+        rows.append(("smallest propensity", f"{d.min_propensity:.3g}", "at a label of a compared pair"))
+        rows.append(("propensities raised", f"{d.propensity_floored:,}", "estimated propensities below their floor"))
+    if np.isfinite(d.effective_share):
+        meaning = "of a pair's labels count after weighting; 1 if all weights are equal"
+        rows.append(("effective share", f"{d.effective_share:.2f}", meaning))
+    if d.propensity_factor is not None:
+        rows.append(("mean of S / pi", f"{d.propensity_factor:.3f}", "near 1 where supplied propensities are right"))
+    return rows
+
+
+def _interval_figures(d: Diagnostics) -> list[tuple[str, str, str]]:
+    """Return the figures on standard errors, bias and display order, with their meanings."""
+    rows = []
+    if np.isfinite(d.position_effect):
+        z = f"z = {fixed_text(d.position_z, 2)}" if np.isfinite(d.position_z) else "cannot be tested"
+        meaning = f"win share of the model shown first minus that of the other; {z}"
+        rows.append(("position effect", fixed_text(d.position_effect, 3), meaning))
+    if np.isfinite(d.effective_contexts):
+        rows.append(("equivalent prompts", f"{d.effective_contexts:,.0f}", "on which a standard error rests, at least"))
+    if np.isfinite(d.second_order):
+        rows.append(("second-order bias", f"{d.second_order:.2f}", "in standard errors, at most"))
+    if d.subsample:
+        price = f"sampled for the mean of scores; standard errors are {100 * d.subsample_price:.1f} % larger"
+        rows.append(("prompts in the sample", f"{d.subsample:,}", price))
+    return rows
+
+
+def _data_figures(d: Diagnostics) -> list[tuple[str, str, str]]:
+    """Return the counts of what is left out, added or does not vary; zeros are left out, but for pairs."""
+    rows = [("pairs left out", f"{d.pairs_left_out:,}", "pairs with labels that are not compared")]
+    dropped, constant = ", ".join(d.models_dropped), ", ".join(d.models_without_variation)
+    counts = (
+        ("pairs extrapolated", d.pairs_extrapolated, "pairs without labels that the scores use"),
+        ("models left out", len(d.models_dropped), dropped),
+        ("later votes left out", d.votes_dropped, "on the same prompt and pair (votes='first')"),
+        ("prompts added", d.contexts_added, "prompts of unlabelled= alone"),
+        ("pairs without variation", d.pairs_without_variation, "compared pairs whose labels all agree"),
+        ("models without variation", len(d.models_without_variation), constant),
+    )
+    return rows + [(name, f"{count:,}", meaning) for name, count, meaning in counts if count]

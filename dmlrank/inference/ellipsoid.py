@@ -10,9 +10,11 @@ import numpy as np
 from scipy.special import gammaln
 from scipy.stats import chi2
 
+from .._utils.number_text import decimals, fewest_decimals, fixed_text
 from ..data.hypotheses import LinearHypothesis
 from ..exceptions import HypothesisError, OptionError, listed
 from ..plotting.regions import ellipse_plot
+from ..tables.summary_table import Summary
 from .covariance import FloatArray
 from .wald import NamedEstimates
 
@@ -43,6 +45,8 @@ class Ellipsoid:
         The chi-squared quantile with ``df`` degrees of freedom.
     scores : bool
         Whether the region is one of scores, not of contrasts of scores.
+    is_natural : bool
+        Whether the scores have the functional's own unit.
 
     References
     ----------
@@ -56,6 +60,13 @@ class Ellipsoid:
     basis: FloatArray
     radius2: float
     scores: bool = True
+    is_natural: bool = True
+
+    def __str__(self) -> str:
+        return self.summary().as_text()
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
 
     @property
     def df(self) -> int:
@@ -130,6 +141,48 @@ class Ellipsoid:
         circle = np.stack([np.cos(angle), np.sin(angle)]) if self.df == 2 else np.array([[-1.0, 1.0]])
         return self.center + ((directions * lengths) @ circle).T
 
+    def summary(self, title: str | None = None) -> Summary:
+        """Return the table for a report: centre, standard errors and ends of the region, its size and axes.
+
+        Parameters
+        ----------
+        title : str, optional
+            Stands above the table in place of the default title.
+
+        Returns
+        -------
+        Summary
+            It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
+        """
+        std_errors = np.sqrt(np.maximum(np.diag(self.cov), 0.0))
+        digits = decimals(std_errors, fewest=fewest_decimals(self.is_natural))
+        reach, lengths = np.sqrt(self.radius2) * std_errors, self.axes()[0]
+        numbers = np.column_stack([self.center, std_errors, self.center - reach, self.center + reach])
+        rows = tuple(
+            (name, *(fixed_text(number, digits) for number in row))
+            for name, row in zip(self.models, numbers, strict=True)
+        )
+        noun = "score" if self.scores else "contrast"
+        size = f"{len(rows)} {noun.title()}{'s' * (len(rows) != 1)}"
+        header = (
+            ("Level:", f"{self._level} %", "Degrees of freedom:", f"{self.df}"),
+            ("Squared radius:", f"{self.radius2:.2f}", "Volume:", f"{self.volume:.3g}"),
+            ("Longest half-axis:", f"{lengths[0]:.{digits}f}", "Shortest half-axis:", f"{lengths[-1]:.{digits}f}"),
+        )
+        note = (
+            f"With {self._level} % confidence the region contains the true {noun}s jointly. Its ends are the smallest "
+            f"and the largest value that each {noun} has in the region. Not every combination of values between the "
+            f"ends lies in the region; contains() tells of a point."
+        )
+        columns = (("estimate", 1), ("std err", 1), ("[ends of the region]", 2))
+        table = Summary(f"Joint Confidence Region of {size}", header, columns, rows, (note,), noun)
+        return table.with_title(title)
+
+    @property
+    def _level(self) -> str:
+        """The level of confidence as a percentage."""
+        return f"{100 * chi2.cdf(self.radius2, self.df):.4g}"
+
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw a region of two scores with its centre, with matplotlib.
 
@@ -148,7 +201,7 @@ class Ellipsoid:
         MissingExtraError
             If matplotlib is not installed.
         """
-        title = f"{100 * chi2.cdf(self.radius2, self.df):.4g} % region, {self.df} degrees of freedom"
+        title = f"{self._level} % region, {self.df} degrees of freedom"
         return ellipse_plot(self.outline(), self.center, self.models, scores=self.scores, title=title, ax=ax)
 
     @property

@@ -8,6 +8,8 @@ import numpy as np
 from scipy.special import expit, logit
 from scipy.stats import norm
 
+from .._utils.number_text import decimals
+from ..tables.summary_table import Summary
 from .covariance import Covariance
 
 # Largest standard error, in units of p (1 - p), for which the interval is computed on the logit scale.
@@ -39,9 +41,41 @@ class WinProbability:
     alpha: float
 
     def __str__(self) -> str:
+        digits = self._digits
         level = f"{100 * (1 - self.alpha):g} %"
-        limits = f"{self.conf_low:.3f} to {self.conf_high:.3f}"
-        return f"{self.first} wins {self.estimate:.3f} against {self.second} ({level}: {limits})"
+        limits = f"{self.conf_low:.{digits}f} to {self.conf_high:.{digits}f}"
+        return f"{self.first} wins {self.estimate:.{digits}f} against {self.second} ({level}: {limits})"
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
+
+    @property
+    def _digits(self) -> int:
+        """Number of decimals, which follows the standard error."""
+        return decimals(np.array([self.std_error]))
+
+    def summary(self, title: str | None = None) -> Summary:
+        """Return the table for a report.
+
+        Parameters
+        ----------
+        title : str, optional
+            Stands above the table in place of the default title.
+
+        Returns
+        -------
+        Summary
+            It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
+        """
+        numbers = (self.estimate, self.std_error, self.conf_low, self.conf_high)
+        row = (f"{self.first} against {self.second}", *(f"{number:.{self._digits}f}" for number in numbers))
+        level = f"{100 * (1 - self.alpha):g}"
+        columns = (("win share", 1), ("std err", 1), (f"[{level}% CI]", 2))
+        note = (
+            f"The win share is the share of comparisons that {self.first} wins against {self.second}, averaged over "
+            f"prompts. With {level} % confidence the interval contains the true share; it holds for this share alone."
+        )
+        return Summary("Win Probability", (), columns, (row,), (note,), row_head="pair").with_title(title)
 
 
 def win_probability(first: str, second: str, estimate: float, covariance: Covariance, alpha: float) -> WinProbability:

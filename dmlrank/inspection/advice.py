@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 
+from .._utils.number_text import p_value_clause
 from ..data.preferences import PreferenceData
 from ..exceptions import listed
 from ..fit.estimand import explain_disconnected
@@ -237,12 +238,13 @@ def _order_effects(check: Check) -> Iterator[str]:
             else "With position_bias=False a position effect is mixed into the scores."
         )
         yield (
-            f"Display order is not balanced within pairs (chi2 = {order.statistic:.1f}, df = {order.df}, p = "
-            f"{order.p_value:.2g}): some models are shown first more often than their opponents. {consequence}"
+            f"Display order is not balanced within pairs (chi2 = {order.statistic:.1f}, df = {order.df}, p "
+            f"{p_value_clause(order.p_value)}): some models are shown first more often than their opponents. "
+            f"{consequence}"
         )
     if position.p_value < _SIGNIFICANT:
         yield (
             f"There is a position effect: the model shown first wins {position.adjusted:.3f} of the comparisons if "
-            f"both display orders of every pair count equally (p = {position.p_value:.2g}). A fit that ignores "
-            f"display order would mix this effect into the scores."
+            f"both display orders of every pair count equally (p {p_value_clause(position.p_value)}). A fit that "
+            f"ignores display order would mix this effect into the scores."
         )

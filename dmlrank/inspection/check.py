@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import html
 import os
-import textwrap
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -15,11 +14,11 @@ from ..data.derived_pairs import DERIVED_KINDS
 from ..data.graph import Graph
 from ..report.page.render_page import render_page, write_page
 from ..report.sentences import counted
+from ..report.shown_models import ShownModels, choose_models
 from ..tables.summary_table import Summary
 from .cost import Cost
 from .counts import FirstPositionWins, OrderTest, Repeats
 
-_WIDTH = 94
 _TITLE = "Check before a fit"
 _NO_PROBLEMS = "No problems were found."
 
@@ -149,11 +148,42 @@ class Check:
 
     def as_text(self) -> str:
         """Return the page as plain text."""
-        return _as_text(self)
+        return self.summary().as_text()
 
     def as_html(self) -> str:
         """Return the page as HTML; names are escaped."""
-        return _as_html(self)
+        return self.summary().as_html()
+
+    def summary(
+        self, title: str | None = None, *, models: Sequence[str] | None = None, top: int | None = None
+    ) -> Summary:
+        """Return the facts, the table of models and the problems as a table for a report.
+
+        Parameters
+        ----------
+        title : str, optional
+            Stands above the table in place of the default title.
+        models : str or sequence of str, optional
+            The models that the table shows, in this order; all when None.
+        top : int, optional
+            Number of models that the table shows, those with the largest shares of wins. Facts and problems refer to
+            all models in any case; a note says so.
+
+        Returns
+        -------
+        Summary
+            It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
+
+        Raises
+        ------
+        UnknownModelError
+            If no model has a name of ``models``.
+        OptionError
+            If ``models`` and ``top`` are both given, or have values that they cannot have.
+        """
+        ranking = np.argsort(-self.models["win_share"].fillna(-1).to_numpy(), kind="stable").tolist()
+        shown = choose_models([str(name) for name in self.models.index], ranking, models, top)
+        return _summary(self, shown).with_notes(shown.note("Facts and problems")).with_title(title)
 
     def report(self, path: str | os.PathLike[str] | None = None, *, title: str | None = None) -> str:
         """Write the check as one HTML file, which loads nothing from the network; this needs Jinja2.
@@ -178,7 +208,8 @@ class Check:
             If the file cannot be written. An earlier file stays as it was.
         """
         heading = _TITLE if title is None else title
-        return write_page(path, render_page(heading, [], [_models_summary(self)], problems=self.problems))
+        table = replace(self.summary("Models"), notes=())
+        return write_page(path, render_page(heading, [], [table], problems=self.problems))
 
     def __str__(self) -> str:
         return self.as_text()
@@ -190,38 +221,19 @@ class Check:
         return self.as_html()
 
 
-def _as_text(check: Check) -> str:
-    """Return the page as plain text."""
-    lines = [_TITLE.center(_WIDTH).rstrip(), "=" * _WIDTH]
-    for name, fact in facts(check):
-        lines += textwrap.wrap(f"{name:<20}{fact}", _WIDTH, subsequent_indent=" " * 20, break_on_hyphens=False)
-    lines += ["=" * _WIDTH, *_model_table(check).to_string().splitlines(), "=" * _WIDTH]
-    for number, problem in enumerate(check.problems, start=1):
-        lines += textwrap.wrap(f"[{number}] {problem}", _WIDTH, subsequent_indent="    ", break_on_hyphens=False)
-    return "\n".join(lines if check.problems else [*lines, _NO_PROBLEMS])
+def _summary(check: Check, shown: ShownModels) -> Summary:
+    """Return the table of models below the facts, with the problems as notes."""
+    columns = tuple((str(name).replace("_", " "), 1) for name in check.models.columns)
+    cells = [[_cell(x) for x in row] for row in check.models.to_numpy(object)]
+    names = [str(name) for name in check.models.index]
+    rows = tuple((names[j], *cells[j]) for j in shown.places)
+    notes = check.problems or (_NO_PROBLEMS,)
+    return Summary(_TITLE, tuple(facts(check)), columns, rows, notes)
 
 
-def _as_html(check: Check) -> str:
-    """Return the page as HTML; names are escaped."""
-    rows = "".join(f"<tr><th>{html.escape(n)}</th><td>{html.escape(f)}</td></tr>\n" for n, f in facts(check))
-    problems = "".join(f"<li>{html.escape(problem)}</li>\n" for problem in check.problems)
-    return (
-        f'<table class="simpletable">\n<caption>{_TITLE}</caption>\n{rows}</table>\n'
-        f"{_model_table(check).to_html(border=0)}\n"
-        + (f"<ol>\n{problems}</ol>" if problems else f"<p>{_NO_PROBLEMS}</p>")
-    )
-
-
-def _models_summary(check: Check) -> Summary:
-    """Return the facts of the page and its table of models as a summary table."""
-    lines = facts(check)
-    table = _model_table(check)
-    padded = [*lines, ("", "")] if len(lines) % 2 else lines
-    header = tuple((*a, *b) for a, b in zip(padded[::2], padded[1::2], strict=True))
-    columns = tuple((str(name).replace("_", " "), 1) for name in table.columns)
-    cells = [[f"{x:.3f}" if isinstance(x, float) else f"{x:,}" for x in row] for row in table.to_numpy(object)]
-    rows = tuple((str(name), *row) for name, row in zip(table.index, cells, strict=True))
-    return Summary("Models", header, columns, rows, ())
+def _cell(value: object) -> str:
+    """Return a share with three decimals, or a count."""
+    return f"{value:.3f}" if isinstance(value, float) else f"{value:,}"
 
 
 def facts(check: Check) -> list[tuple[str, str]]:
@@ -360,10 +372,3 @@ def _size(check: Check) -> str:
         f"{size.training_rows:,} comparisons to learn from in each fold, {size.probabilities:,} probabilities to "
         f"predict, {size.megabytes:,.1f} MB of features"
     )
-
-
-def _model_table(check: Check) -> pd.DataFrame:
-    """Return the table of models as the page shows it, the model with the largest share of wins first."""
-    table = check.models.sort_values("win_share", ascending=False).rename_axis(index=None)
-    table = table if check.has_display_order else table.drop(columns="share_first")
-    return table.round({"share_first": 3, "win_share": 3})

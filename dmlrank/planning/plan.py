@@ -488,7 +488,14 @@ class Plan:
         """
         return regret_of(self.specification, self.solution, mu)
 
-    def summary(self, alpha: float | None = None, title: str | None = None) -> Summary:
+    def summary(
+        self,
+        alpha: float | None = None,
+        title: str | None = None,
+        *,
+        models: Sequence[str] | None = None,
+        top: int | None = None,
+    ) -> Summary:
         """Return the table for a report: cost, predicted errors beside the uniform plan's, expected labels by model.
 
         Parameters
@@ -498,13 +505,26 @@ class Plan:
             without a fit.
         title : str, optional
             Stands above the table in place of the default title.
+        models : str or sequence of str, optional
+            The models that the table shows, in this order; all when None.
+        top : int, optional
+            Number of models that the table shows, those with the highest scores. Cost, labels and widths refer to the
+            plan for all models in any case; a note says so.
 
         Returns
         -------
         Summary
             It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
+
+        Raises
+        ------
+        UnknownModelError
+            If no model has a name of ``models``.
+        OptionError
+            If ``models`` and ``top`` are both given, or have values that they cannot have.
         """
-        return plan_summary(self.specification, self.solution, self._alpha(alpha)).with_title(title)
+        table = plan_summary(self.specification, self.solution, self._alpha(alpha), models=models, top=top)
+        return table.with_title(title)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw a heat map of the expected number of labels by pair; needs matplotlib.
@@ -650,6 +670,12 @@ class Plan:
         problem = self.specification.problem
         tables = problem.mu if isinstance(problem.mu, np.ndarray) else TablesNotStored(problem.mu.shape)
         return Plan, (replace(self.specification, predict=None, problem=replace(problem, mu=tables)), self.solution)
+
+    def __str__(self) -> str:
+        return self.summary().as_text()
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
 
     def __repr__(self) -> str:
         size = f"{self.specification.problem.n_contexts:,} contexts, {len(self.models)} models"

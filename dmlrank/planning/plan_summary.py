@@ -10,8 +10,10 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from .._utils.number_text import decimals
+from .._utils.number_text import decimals, fewest_decimals, fixed_text
 from ..data.preferences import FloatArray
+from ..exceptions import OptionError, listed
+from ..report.shown_models import choose_models
 from ..tables.summary_table import Summary
 from .power import predicted_precision
 from .propensities import propensity_range
@@ -27,24 +29,49 @@ def expected_labels(specification: PlanSpecification, solution: PlanSolution) ->
     return specification.problem.pairs.matrices(total[None])[0]
 
 
-def plan_summary(specification: PlanSpecification, solution: PlanSolution, alpha: float) -> Summary:
-    """Return the summary of a plan: its cost and predicted precision, beside those of the uniform plan."""
+def plan_summary(
+    specification: PlanSpecification, solution: PlanSolution, alpha: float, *, models: object = None, top: object = None
+) -> Summary:
+    """Return the summary of a plan: its cost and predicted precision, beside those of the uniform plan.
+
+    Parameters
+    ----------
+    specification : PlanSpecification
+    solution : PlanSolution
+    alpha : float
+        One minus the level of the simultaneous intervals.
+    models : str or sequence of str, optional
+        The models that the table shows; all when None.
+    top : int, optional
+        Number of models that the table shows, those with the highest scores.
+    """
 
     def precision(rows: FloatArray, names: Sequence[str]) -> pd.DataFrame:
         return predicted_precision(specification, solution, rows, names, alpha=alpha, method="max-t")
 
-    models, names = specification.names.models, specification.names.scores
+    all_models, names = specification.names.models, specification.names.scores
+    of_models = names == all_models
     scores = precision(np.eye(len(names)), names)
-    if names == models:
-        scores = scores.sort_values("score", ascending=False, kind="stable")
+    if top is not None and not of_models:
+        raise OptionError(
+            f"top={top!r} shows the models with the highest scores, and the outputs of this functional "
+            f"({listed(names, 5)}) are not scores of models; use models= with names of outputs"
+        )
+    ranking = np.argsort(-scores["score"].to_numpy(), kind="stable") if of_models else np.arange(len(names))
+    shown = choose_models(names, ranking.tolist(), models, top, noun="model" if of_models else "output")
+    natural = specification.problem.unit == 1.0
     targets = specification.contrasts
     contrasts = precision(targets, specification.contrast_labels) if len(targets) else None
     labels = expected_labels(specification, solution)
     per_model = labels.sum(axis=1) + (labels.sum(axis=0) if specification.problem.pairs.ordered else 0)
-    counts = {model: f"{count:,.1f}" for model, count in zip(models, per_model, strict=True)}
+    counts = {model: f"{count:,.1f}" for model, count in zip(all_models, per_model, strict=True)}
     level = f"{100 * (1 - alpha):g}%"
     heads = ("score", "std err", "uniform", f"{level} width", "ratio", "labels")
-    rows = (*_rows(scores, counts), *(_rows(contrasts.head(_MAX_CONTRASTS), {}) if contrasts is not None else ()))
+    digits = decimals(scores["std_error"].to_numpy(), fewest=fewest_decimals(natural))
+    rows = _rows(scores.iloc[list(shown.places)], counts, digits)
+    if contrasts is not None:
+        digits = decimals(contrasts["std_error"].to_numpy(), fewest=fewest_decimals(natural))
+        rows += _rows(contrasts.head(_MAX_CONTRASTS), {}, digits)
     notes = _notes(specification, solution, level)
     if contrasts is not None:
         part = f" (the first {_MAX_CONTRASTS} of {len(contrasts)})" if len(contrasts) > _MAX_CONTRASTS else ""
@@ -53,15 +80,15 @@ def plan_summary(specification: PlanSpecification, solution: PlanSolution, alpha
             f"The rows below the models are the contrasts that the plan is for{part}; their intervals hold jointly.",
         )
     header = _header(specification, solution)
-    return Summary("Labelling Plan", header, tuple((head, 1) for head in heads), rows, notes)
+    table = Summary("Labelling Plan", header, tuple((head, 1) for head in heads), rows, notes)
+    return table.with_notes(shown.note("Cost, labels and widths"))
 
 
-def _rows(frame: pd.DataFrame, labels: dict[str, str]) -> tuple[tuple[str, ...], ...]:
+def _rows(frame: pd.DataFrame, labels: dict[str, str], digits: int) -> tuple[tuple[str, ...], ...]:
     """Return the rows of a table of predicted precision, with numbers of labels by model."""
-    digits = decimals(frame["std_error"].to_numpy())
     numbers = frame[["score", "std_error", "uniform_std_error", "width"]].to_numpy()
     return tuple(
-        (str(name), *(f"{number:.{digits}f}" for number in row), f"{ratio:.3f}", labels.get(str(name), ""))
+        (str(name), *(fixed_text(number, digits) for number in row), f"{ratio:.3f}", labels.get(str(name), ""))
         for name, row, ratio in zip(frame.index, numbers, frame["ratio"], strict=True)
     )
 

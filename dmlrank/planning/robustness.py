@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..exceptions import NuisanceError, OptionError
+from ..tables.summary_table import Summary
 from .allocation import Constraints, allocate
 from .propensities import CellRates
 from .specification import PlanSolution, PlanSpecification
@@ -53,6 +54,34 @@ class Regret:
     bound: float
     distance: float
     floor: float
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
+
+    def summary(self, title: str | None = None) -> Summary:
+        """Return the table for a report: the losses and their bounds.
+
+        Parameters
+        ----------
+        title : str, optional
+            Stands above the table in place of the default title.
+
+        Returns
+        -------
+        Summary
+            It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
+        """
+        figures = (
+            ("Sum of variances above that of the best plan", f"{self.excess:.3g}"),
+            ("The same as a share of the best plan's sum", f"{100 * self.relative:.1f} %"),
+            ("Upper bound", f"{self.sharp_bound:.3g}"),
+            ("Coarser upper bound of the theorem", f"{self.bound:.3g}"),
+            ("The uniform plan's sum above that of the best plan", f"{self.uniform_excess:.3g}"),
+            ("Distance between the informations of labels", f"{self.distance:.3g}"),
+            ("Smallest propensity", f"{self.floor:.3g}"),
+        )
+        table = Summary("Regret of a Labelling Plan", (), (("value", 1),), figures, (str(self),), row_head="figure")
+        return table.with_title(title)
 
     def __str__(self) -> str:
         return (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._utils.number_text import decimals
+from .._utils.number_text import decimals, p_value_clause
 from ..exceptions import listed
 from ..fit.estimates import Estimates
 from ..fit.style_estimates import StyleEstimates
@@ -80,4 +80,4 @@ def p_text(p: float) -> str:
     >>> p_text(0.0312), p_text(1e-9)
     ('p = 0.031', 'p < 0.001')
     """
-    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+    return f"p {p_value_clause(p)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -253,7 +254,8 @@ def confidence_region(
     if contrasts is not None:
         if models is not None:
             raise OptionError("models= and contrasts= both define the region; give one of them")
-        return confidence_ellipsoid(named, named.hypothesis(contrasts), alpha)
+        region = confidence_ellipsoid(named, named.hypothesis(contrasts), alpha)
+        return replace(region, is_natural=estimates.scale.natural)
     chosen = names_or_all(models, e.names)
     places = [estimate_index(e, name) for name in chosen]
     if len(set(places)) < len(places) or not places:
@@ -261,7 +263,8 @@ def confidence_region(
             f"models={listed(chosen) or chosen} is not allowed; name at least one score, and each score once"
         )
     rows = LinearHypothesis(np.eye(len(e.names))[places], np.zeros(len(places)), tuple(chosen))
-    return confidence_ellipsoid(named, rows, alpha, scores=True)
+    region = confidence_ellipsoid(named, rows, alpha, scores=True)
+    return replace(region, is_natural=estimates.scale.natural)
 
 
 def _best_first(estimates: Estimates, models: Sequence[str] | None, against: str | None) -> list[int]:

@@ -20,6 +20,10 @@ padding:.4em 0;border-top:2px solid}
 .dmlrank-table dl>div{display:flex;justify-content:space-between;gap:1em}
 .dmlrank-table dt{font-weight:400;opacity:.75;margin:0}
 .dmlrank-table dd{margin:0;text-align:right}
+.dmlrank-table .w{grid-template-columns:1fr}
+.dmlrank-table .w>div{justify-content:flex-start}
+.dmlrank-table .w dt{flex:0 0 9em}
+.dmlrank-table .w dd{text-align:left}
 .dmlrank-table .b{overflow-x:auto;border-top:2px solid;border-bottom:2px solid}
 .dmlrank-table table{border-collapse:collapse;width:100%;margin:0;font-size:inherit;color:inherit;
 font-variant-numeric:tabular-nums;border:0;background:none}
@@ -59,12 +63,14 @@ def html_table(table: TableContent) -> str:
     rows = "".join(
         f"<tr>{''.join(_cell(table, place, cell) for place, cell in enumerate(row))}</tr>\n" for row in table.rows
     )
+    # Sentences take the whole width of the table.
+    kind = ' class="w"' if any(len(line) == 2 for line in table.header) else ""
     pairs = "".join(f"<div><dt>{escaped(label)}</dt><dd>{escaped(value)}</dd></div>\n" for label, value in facts(table))
     notes = "".join(f"<li>{escaped(note)}</li>\n" for note in table.notes)
     title = escaped(table.title)
     return (
         f'<div class="dmlrank-table" dir="ltr">\n<style>\n{_STYLE_TEXT}\n</style>\n<p class="t">{title}</p>\n'
-        + (f"<dl>\n{pairs}</dl>\n" if pairs else "")
+        + (f"<dl{kind}>\n{pairs}</dl>\n" if pairs else "")
         + f'<div class="b" role="region" aria-label="{title}" tabindex="0">\n<table>\n'
         f"<thead>\n<tr>{''.join(heads)}</tr>\n</thead>\n<tbody>\n{rows}</tbody>\n</table>\n</div>\n"
         + (f"<ol>\n{notes}</ol>\n" if notes else "")

@@ -152,7 +152,8 @@ def _height(table: TableContent, layout: _Layout, width: float) -> float:
     limit = layout.name_width or math.inf
     n_rows = sum(math.ceil(width_in_points(row[table.name_place]) / limit) or 1 for row in table.rows)
     n_facts = sum(
-        max(math.ceil(width_in_points(value) / (0.22 * width)) for value in line[1::2]) for line in table.header
+        max(math.ceil(width_in_points(value) / ((0.22 if len(line) > 2 else 0.65) * width)) for value in line[1::2])
+        for line in table.header
     )
     return _LINE_HEIGHT * (n_notes + len(layout.panels) * (n_rows + 3) + n_facts + 4)
 
@@ -219,7 +220,8 @@ def _cell(table: TableContent, row: Sequence[str], place: int, layout: _Layout) 
 def _paragraph(text: str, width: float, *, indent: bool = False) -> str:
     """Return a text that is divided over lines of a width in points."""
     hanging = r"\hangindent=1em " if indent else ""
-    return rf"\parbox[t]{{{width:.0f}pt}}{{\raggedright {hanging}\strut {breakable(text)}\strut}}"
+    words = breakable(text) if indent else _prose(text)
+    return rf"\parbox[t]{{{width:.1f}pt}}{{\raggedright {hanging}\strut {words}\strut}}"
 
 
 def _fact_rows(table: TableContent, width: float) -> list[str]:
@@ -227,21 +229,21 @@ def _fact_rows(table: TableContent, width: float) -> list[str]:
     if not table.header:
         return []
     gap = 4.0
-    natural = [max(width_in_points(line[place]) for line in table.header) + 1 for place in range(4)]
-    labels = [min(natural[place], _LABEL_SHARE * width) for place in (0, 2)]
-    available = width - sum(labels) - 6 * gap - 1
-    # Both columns of values have their natural width, or as much of it as there is place for.
-    least = 0.35 * available
-    left = min(max(available * natural[1] / (natural[1] + natural[3]), least), available - least)
-    left = min(max(left, available - natural[3]), max(natural[1], available - natural[3]))
-    sizes = (labels[0], left, labels[1], available - left)
+    sizes: tuple[float, ...] = _fact_widths([line for line in table.header if len(line) > 2], width - 6 * gap - 1)
+    alone = [line for line in table.header if len(line) == 2]
+    label_width = min(max((width_in_points(line[0]) for line in alone), default=0.0) + 1, _LABEL_SHARE * width)
+    if alone:
+        sizes = (max(label_width, sizes[0]), *sizes[1:])
+    if len(alone) == len(table.header):
+        sizes = (label_width, width - label_width - 2 * gap - 1)
     rows = []
     for line in table.header:
-        cells = [
-            latex_text(text) if width_in_points(text) <= size else _paragraph(text, size)
-            for text, size in zip(line, sizes, strict=True)
-        ]
-        rows.append(" & ".join(cells) + r" \\")
+        if len(line) == 2:
+            value = _paragraph(line[1], width - sizes[0] - 2 * gap - 1)
+            span = rf"\multicolumn{{3}}{{l@{{}}}}{{{value}}}" if len(sizes) > 2 else value
+            rows.append(rf"{_fitting(line[0], sizes[0])} & {span} \\")
+        else:
+            rows.append(" & ".join(_fitting(text, size) for text, size in zip(line, sizes, strict=True)) + r" \\")
     columns = "".join(f"p{{{size:.1f}pt}}" for size in sizes)
     return [
         rf"\setlength{{\tabcolsep}}{{{gap:g}pt}}\begin{{tabular}}{{@{{}}{columns}@{{}}}}",
@@ -249,6 +251,23 @@ def _fact_rows(table: TableContent, width: float) -> list[str]:
         *rows,
         r"\end{tabular}",
     ]
+
+
+def _fitting(text: str, width: float) -> str:
+    """Return a text in a column of a width in points: one line if it fits, otherwise several."""
+    return latex_text(text) if width_in_points(text) <= width else _paragraph(text, width)
+
+
+def _fact_widths(lines: Sequence[Sequence[str]], width: float) -> tuple[float, ...]:
+    """Return the widths of two columns of labels and two of values, in points, for lines of four texts."""
+    natural = [max((width_in_points(line[place]) for line in lines), default=0.0) + 1 for place in range(4)]
+    labels = [min(natural[place], _LABEL_SHARE * width) for place in (0, 2)]
+    available = width - sum(labels)
+    # Both columns of values have their natural width, or as much of it as there is place for.
+    least = 0.35 * available
+    left = min(max(available * natural[1] / (natural[1] + natural[3]), least), available - least)
+    left = min(max(left, available - natural[3]), max(natural[1], available - natural[3]))
+    return labels[0], left, labels[1], available - left
 
 
 def _notes(table: TableContent) -> list[str]:

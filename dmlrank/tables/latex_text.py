@@ -123,7 +123,8 @@ def breakable(text: str, every: int = 14) -> str:
     """
     pieces = re.findall(rf"[^-_/.: ]{{1,{every}}}[-_/.:]* *|[-_/.: ]+", inert(text))
     # A line may end at a blank in any case.
-    return "".join(latex_text(piece) + ("" if piece.endswith(" ") else r"\allowbreak{}") for piece in pieces)
+    parts = (latex_text(piece) + ("" if piece.endswith(" ") else r"\allowbreak{}") for piece in pieces)
+    return "".join(parts).removesuffix(r"\allowbreak{}")
 
 
 def width_in_points(text: str) -> float:

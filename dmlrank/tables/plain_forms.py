@@ -12,6 +12,8 @@ from .spreadsheet_text import not_a_formula
 from .table_content import Heads, TableContent, flat_heads, leading_and_blocks
 
 _MIN_WIDTH = 94
+# Smallest width of the labels of sentences above the columns.
+_LABEL_WIDTH = 20
 _GAP = 2
 
 
@@ -28,8 +30,9 @@ def text_table(table: TableContent, width: int | None = None) -> str:
         panels = divide_columns(block_widths, width - lead_width)
     body_width = lead_width + max((sum(block_widths[place] for place in panel) for panel in panels), default=0)
     header = [tuple(isolated(inert(text)) for text in line) for line in table.header]
-    sides = [max((sum(map(display_width, line[at : at + 2])) + 2 for line in header), default=0) for at in (0, 2)]
-    total = max(body_width, sum(sides) + 2 if header else 0, _MIN_WIDTH if width is None else min(width, _MIN_WIDTH))
+    pairs = [line for line in header if len(line) > 2]
+    sides = [max((sum(map(display_width, line[at : at + 2])) + 2 for line in pairs), default=0) for at in (0, 2)]
+    total = max(body_width, sum(sides) + 2 if pairs else 0, _MIN_WIDTH if width is None else min(width, _MIN_WIDTH))
     lines = [padded(isolated(inert(table.title)), total, "^").rstrip(), "=" * total]
     if header:
         lines += [*_header_lines(header, total, sides[1]), "=" * total]
@@ -53,12 +56,22 @@ def _column_sizes(table: TableContent, rows: list[tuple[str, ...]]) -> list[int]
 
 
 def _header_lines(header: list[tuple[str, ...]], total: int, right: int) -> list[str]:
-    """Return the lines with two labels and values each; values end at the middle and at the right of the table."""
+    """Return the lines above the columns.
+
+    Two values in a line end at the middle and at the right of the table. A single value begins behind its label and may
+    have several lines.
+    """
     left = total - _GAP - right
-    return [
-        f"{a}{padded(b, left - display_width(a), '>')}  {c}{padded(d, right - display_width(c), '>')}".rstrip()
-        for a, b, c, d in header
-    ]
+    label_width = max([_LABEL_WIDTH, *(display_width(line[0]) + 2 for line in header if len(line) == 2)])
+    lines = []
+    for line in header:
+        if len(line) == 2:
+            lines += wrapped(padded(line[0], label_width) + line[1], total, indent=" " * label_width)
+            continue
+        a, b, c, d = line
+        shown = (padded(b, left - display_width(a), ">"), padded(d, right - display_width(c), ">"))
+        lines.append(f"{a}{shown[0]}  {c}{shown[1]}".rstrip())
+    return lines
 
 
 def _panel_lines(
@@ -106,7 +119,7 @@ def markdown_table(table: TableContent) -> str:
     lines = [f"**{_markdown(table.title)}**", ""]
     if table.header:
         lines += ["| | | | |", "|:--|:--|:--|:--|"]
-        lines += ["| " + " | ".join(map(_markdown, line)) + " |" for line in table.header]
+        lines += ["| " + " | ".join(map(_markdown, (*line, "", "")[:4])) + " |" for line in table.header]
         lines.append("")
     aligned = "".join("|:--" if table.is_text(place) else "|--:" for place in range(len(heads)))
     lines += ["| " + " | ".join(map(_markdown, heads)) + " |", f"{aligned}|"]

@@ -18,8 +18,9 @@ class Summary:
     ----------
     title : str
         Stands above the table.
-    header : tuple of (str, str, str, str)
-        Two pairs of label and value per line; may be empty.
+    header : tuple of tuple of str
+        Lines above the table, each with two pairs of label and value (four texts) or one pair (two texts), whose value
+        may be a long sentence. May be empty.
     columns : tuple of (str, int)
         Head and span of every column after the first one: the span is the number of columns that share the head.
     rows : tuple of tuple of str
@@ -45,7 +46,7 @@ class Summary:
     """
 
     title: str
-    header: tuple[tuple[str, str, str, str], ...]
+    header: tuple[tuple[str, ...], ...]
     columns: tuple[tuple[str, int], ...]
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...]

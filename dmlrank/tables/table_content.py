@@ -15,8 +15,8 @@ class TableContent(Protocol):
         ...
 
     @property
-    def header(self) -> tuple[tuple[str, str, str, str], ...]:
-        """Two pairs of label and value per line."""
+    def header(self) -> tuple[tuple[str, ...], ...]:
+        """Lines of one or two pairs of label and value."""
         ...
 
     @property
@@ -58,7 +58,7 @@ Heads = list[tuple[str, tuple[int, ...]]]
 
 def facts(table: TableContent) -> list[tuple[str, str]]:
     """Return labels and values of the lines above the table, without empty labels."""
-    pairs = [pair for a, b, c, d in table.header for pair in ((a, b), (c, d))]
+    pairs = [pair for line in table.header for pair in zip(line[::2], line[1::2], strict=True)]
     return [(label, value) for label, value in pairs if label]
 
 

@@ -162,9 +162,9 @@ def _view(board: Board) -> Mapping[str, object]:
     }
 
 
-def _facts(lines: Sequence[tuple[str, str, str, str]]) -> list[tuple[str, str]]:
+def _facts(lines: Sequence[tuple[str, ...]]) -> list[tuple[str, str]]:
     """Return labels and values of the lines above a table, one pair after the other."""
-    pairs = [pair for a, b, c, d in lines for pair in ((a, b), (c, d))]
+    pairs = [pair for line in lines for pair in zip(line[::2], line[1::2], strict=True)]
     return [(printable(label).rstrip(":"), printable(value)) for label, value in pairs if label]
 
 
