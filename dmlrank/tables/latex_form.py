@@ -22,6 +22,8 @@ _GAPS = (5.0, 4.0, 2.5)
 # Largest share of the line for the rows' names in panels, and smallest share for names that are divided over lines so
 # that all columns fit.
 _NAME_SHARE, _LEAST_NAME_SHARE = 0.3, 0.18
+# Largest width of a column of text, in points.
+_TEXT_WIDTH = 170.0
 _LINE_HEIGHT = 9.5
 # Height of a table, in points, above which it breaks over pages; \textheight of article at 10 pt is 550.
 _PAGE_HEIGHT = 490.0
@@ -108,6 +110,10 @@ def _column_widths(table: TableContent, whole_heads: bool) -> list[float]:
     """
     n_columns = sum(len(places) for _, places in table.heads())
     widths = [max((width_in_points(row[place]) for row in table.rows), default=0.0) for place in range(n_columns)]
+    widths = [
+        min(width, _TEXT_WIDTH) if place > table.name_place and table.is_text(place) else width
+        for place, width in enumerate(widths)
+    ]
     for head, places in table.heads():
         pieces = [_bare(head)] if whole_heads else _head_pieces(_bare(head))
         missing = max(map(width_in_points, pieces), default=0.0) - sum(widths[place] for place in places)
@@ -214,7 +220,10 @@ def _cell(table: TableContent, row: Sequence[str], place: int, layout: _Layout) 
     text = row[place]
     if place == table.name_place and layout.name_width and width_in_points(text) > layout.name_width:
         return _paragraph(text, layout.name_width, indent=True)
-    return latex_text(text) if table.is_text(place) else latex_number(text)
+    if not table.is_text(place):
+        return latex_number(text)
+    is_long = place > table.name_place and width_in_points(text) > _TEXT_WIDTH
+    return _paragraph(text, _TEXT_WIDTH) if is_long else latex_text(text)
 
 
 def _paragraph(text: str, width: float, *, indent: bool = False) -> str:
