@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from patsy import EvalEnvironment
 
+from ._utils.executor import executing
 from ._utils.progress import Report, reporting
 from ._utils.style_adjustment import BalancedStyle, EqualStyle
 from .data.formula.features import caller_environment
@@ -67,6 +68,7 @@ def dml_rank(
     rng: int | np.random.Generator | None = None,
     n_jobs: int | None = None,
     progress: bool | Report = False,
+    executor: object = None,
     env: int | Mapping[str, object] | EvalEnvironment | None = None,
 ) -> RankResults:
     """Rank models from pairwise preferences, without assuming Bradley-Terry.
@@ -275,6 +277,10 @@ def dml_rank(
         or forkserver, or set ``OMP_NUM_THREADS=1`` before Python starts.
     progress : bool or callable
         True shows a bar on standard error (in a log file, lines); a function is called with (step, total, what).
+    executor : concurrent.futures.Executor or dask.distributed.Client, optional
+        Workers that train the folds and score the contexts: threads, processes (started by spawn) or the machines of a
+        Dask cluster. The numbers are the same as on the package's own threads, to the last bit. The fit does not shut
+        the executor down.
     env : int, mapping or patsy EvalEnvironment, optional
         Namespace in which functions and arrays of the formula are looked up; by default that of the caller.
 
@@ -314,7 +320,7 @@ def dml_rank(
     call = locals()
     options = options_of_fit(for_derived_pairs(call))
     source = Source(formula, data, caller_environment(env, depth=1))
-    with reporting(progress):
+    with reporting(progress), executing(executor):
         return fit(options, source)
 
 

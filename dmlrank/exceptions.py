@@ -11,6 +11,7 @@ __all__ = [
     "DataNotStoredError",
     "DmlrankError",
     "DmlrankWarning",
+    "ExecutorError",
     "FileWriteError",
     "FormulaError",
     "FrameTypeError",
@@ -68,6 +69,10 @@ class OutcomeError(DataError):
 
 class MissingDataError(DataError):
     """Values are missing in columns that must be complete."""
+
+
+class ExecutorError(DmlrankError, RuntimeError):
+    """The workers that were passed as ``executor=`` cannot carry out the tasks of a fit."""
 
 
 class StorageError(DataError):

@@ -609,6 +609,7 @@ OPTION_TABLE: tuple[Option, ...] = (
         argument=CommandLineForm("threads (default: all cores)", "N", int),
     ),
     Option("progress", False, field=None, argument=CommandLineForm("show progress on standard error", is_switch=True)),
+    Option("executor", None, field=None),
     Option("env", None, field=None),
 )
 

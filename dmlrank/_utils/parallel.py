@@ -86,7 +86,7 @@ class Workers:
     def _threads(self) -> ThreadPoolExecutor:
         """Return the pool of threads; the first call makes it."""
         if self._pool is None:
-            self._pool = self._stack.enter_context(ThreadPoolExecutor(self.n, initializer=_silence_lightgbm))
+            self._pool = self._stack.enter_context(ThreadPoolExecutor(self.n, initializer=silence_lightgbm))
         return self._pool
 
 
@@ -125,7 +125,7 @@ def core_count(n_jobs: int | None) -> int:
     return n_jobs or os.cpu_count() or 1
 
 
-def _silence_lightgbm() -> None:
+def silence_lightgbm() -> None:
     """Silence LightGBM in this thread.
 
     LightGBM has one level of messages for each thread, and a new thread begins at the level at which warnings are

@@ -12,6 +12,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "plot": ("matplotlib",),
     "text": ("scikit-learn",),
     "arrow": ("pyarrow",),
+    "dask": ("distributed",),
     "other frames": ("polars", "duckdb"),
 }
 

@@ -143,6 +143,27 @@ class PreferenceData:
     n_added: int = 0
     shared_texts: SharedTexts | None = None
 
+    def without_names(self) -> PreferenceData:
+        """Return the arrays that models and scores are computed from, without what only reading and naming need.
+
+        Identifiers, columns of the caller's frame and single votes are left out: a worker in another process needs
+        none of them, and they may be large, or of types that cannot be sent.
+        """
+        none = np.empty(0, dtype=np.intp)
+        return replace(
+            self,
+            feature_map=FeatureMap("", (), (), None),
+            context_ids=np.empty(0, dtype=object),
+            vote_cell=none,
+            vote_y=np.empty((0, self.n_categories)),
+            vote_row=none,
+            row_context=none,
+            row_index=none,
+            first_row=none,
+            columns=Columns.of({}, 0),
+            shared_texts=None,
+        )
+
     @property
     def flip(self) -> IntArray:
         """Positions of the categories with "first wins" and "second wins" exchanged, (C,)."""

@@ -72,6 +72,37 @@ class MuSource(Protocol):
         ...
 
 
+class NumberedParts:
+    """The parts of a source of mu by number, so that a worker in another process finds the part of its task.
+
+    Parameters
+    ----------
+    mu : MuSource
+    size : int
+        Number of rows of probabilities in a part.
+    selected : ndarray of bool, shape (n,), optional
+        The contexts that are needed; all contexts when None.
+    """
+
+    def __init__(self, mu: MuSource, size: int, selected: NDArray[np.bool_] | None = None) -> None:
+        self._arguments = (mu, size, selected)
+        self._parts = tuple(mu.parts(size, selected))
+
+    def __reduce__(self) -> tuple[type[NumberedParts], tuple[MuSource, int, NDArray[np.bool_] | None]]:
+        # The parts refer to the models one by one; pickled with them, a model would be sent once for every part.
+        return NumberedParts, self._arguments
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def __getitem__(self, number: int) -> ContextPart:
+        return self._parts[number]
+
+    def is_concurrent(self, number: int) -> bool:
+        """Return whether several threads may compute the probabilities of this part and of others at the same time."""
+        return self._parts[number].concurrent
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class MuByFold:
     """Probabilities that are the same in all contexts of a fold, as they are without features.

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from .._utils.parallel import core_count, in_order
+from .._utils.executor import in_workers
 from .._utils.progress import report
 from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals.base import PairLocalScore
 from ..functionals.protocols import LabelRows, LabelScore, OrderedPairs, Score
-from .cross_fitting import ContextPart, HeldOutLabels
+from .cross_fitting import ContextPart, HeldOutLabels, NumberedParts
 from .influence import Influence
 from .influence_blocks import InfluenceBlocks
 from .nuisance_estimates import NuisanceEstimates, TargetPopulation
@@ -64,16 +64,19 @@ def evaluate_contexts(
         Number of entries of mu in memory at a time, in every thread.
     """
     task = _Task.of(estimands, data, nuisances, blocks, population=population, chunk=chunk)
-    size, selected = contexts_at_a_time(data, chunk), _contexts_needed(task, population.sample)
+    parts = NumberedParts(nuisances.mu, contexts_at_a_time(data, chunk), _contexts_needed(task, population.sample))
     collectors = [_Collector(data.n_contexts, len(blocks.context)) for _ in task.scores]
     n_floored = n_entries = n_done = 0
-    evaluated_parts = in_order(
-        lambda part: (part, task.evaluate(part)),
-        nuisances.mu.parts(size, selected),
-        core_count(n_jobs),
-        is_concurrent=lambda part: part.concurrent,
+    evaluated_parts = in_workers(
+        _evaluate_part,
+        (task, parts),
+        range(len(parts)),
+        name="scores of contexts",
+        n_jobs=n_jobs,
+        is_concurrent=parts.is_concurrent,
     )
-    for part, evaluated in evaluated_parts:
+    for number, evaluated in enumerate(evaluated_parts):
+        part = parts[number]
         for score_part, collector in zip(evaluated.scores, collectors, strict=True):
             collector.add(part.contexts, score_part)
             if score_part.variance_correction is not None:
@@ -97,6 +100,12 @@ def evaluate_contexts(
         n_entries=n_entries,
         labels=HeldOutLabels.of(nuisances.mu, data, task.cell_mu),
     )
+
+
+def _evaluate_part(shared: tuple[_Task, NumberedParts], number: int) -> _EvaluatedPart:
+    """Evaluate one part of the contexts."""
+    task, parts = shared
+    return task.evaluate(parts[number])
 
 
 def contexts_at_a_time(data: PreferenceData, chunk: int = CHUNK) -> int:
@@ -267,7 +276,7 @@ class _Task:
             scale = variance_scale_by_pair(cell_mu, data, nuisances.propensity, nuisances.judge)
         return cls(
             scores,
-            data,
+            data.without_names(),
             blocks,
             nuisances.floor,
             population.weights(data.n_contexts),

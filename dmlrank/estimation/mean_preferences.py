@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from .._utils.parallel import core_count, in_order
+from .._utils.executor import in_workers
 from .._utils.progress import report
 from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals.category_weights import CategoryWeights
-from .cross_fitting import ContextPart
+from .cross_fitting import NumberedParts
 from .influence_blocks import InfluenceBlocks
 from .influence_by_context import CHUNK, contexts_at_a_time
 from .nuisance_estimates import NuisanceEstimates, TargetPopulation
@@ -99,14 +99,18 @@ def mean_preferences(
     value_weights = weights if sample is None else weights * sample
     total = np.zeros((len(weights), data.n_items**2 * data.n_categories))
     n_done = 0
-    for n_contexts, part_sum in in_order(
-        lambda part: (len(part.contexts), _weighted_sum(part, value_weights)),
-        nuisances.mu.parts(contexts_at_a_time(data, chunk), np.asarray(value_weights.any(axis=0))),
-        core_count(n_jobs),
-        is_concurrent=lambda part: part.concurrent,
-    ):
+    parts = NumberedParts(nuisances.mu, contexts_at_a_time(data, chunk), np.asarray(value_weights.any(axis=0)))
+    part_sums = in_workers(
+        _weighted_sum,
+        (value_weights, parts),
+        range(len(parts)),
+        name="mean preferences of contexts",
+        n_jobs=n_jobs,
+        is_concurrent=parts.is_concurrent,
+    )
+    for number, part_sum in enumerate(part_sums):
         total += part_sum
-        n_done += n_contexts
+        n_done += len(parts[number].contexts)
         report(n_done, data.n_contexts, "mean preferences, contexts")
     shape = (len(weights), data.n_items, data.n_items, data.n_categories)
     plugin = (total / value_weights.sum(axis=1)[:, None]).reshape(shape)
@@ -118,8 +122,9 @@ def mean_preferences(
     return MeanPreferences(plugin, plugin + correction, _label_counts(data, weights > 0), moment)
 
 
-def _weighted_sum(part: ContextPart, weights: FloatArray) -> FloatArray:
+def _weighted_sum(shared: tuple[FloatArray, NumberedParts], number: int) -> FloatArray:
     """Add up the probabilities of a part of the contexts, weighted for each group, (G, K K C)."""
+    weights, part = shared[0], shared[1][number]
     probabilities = part.probabilities()
     by_row = np.stack([np.bincount(part.place, row[part.contexts], len(probabilities)) for row in weights])
     return np.asarray(by_row @ probabilities.reshape(len(probabilities), -1))

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._utils.executor import at_the_same_time, has_workers
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters
 from ..data.shared_texts import join_shared
@@ -82,21 +83,35 @@ def make_repetition(cache: Cache, number: int, inputs: Inputs, *, source: Source
     seed = RepetitionSeed(options.seed, number)
     estimator = estimator_named(options.estimator)
     folds = cache.call(make_folds, data, inputs.clusters, n_folds=inputs.n_folds, seed=seed)
-    # Propensities come before mu, so that supplied propensities are checked before anything is trained.
-    propensity, judge_propensity = cache.call(
-        label_and_judge_propensities,
-        data if inputs.balanced is None else inputs.balanced.every,
-        folds,
-        PropensityModel.of(options, setup.graph, source, needs_all_propensities=estimator.needs_all_propensities),
-        verdicts=inputs.verdicts,
-        seed=seed,
-        n_jobs=options.n_jobs,
+    propensity_model = PropensityModel.of(
+        options, setup.graph, source, needs_all_propensities=estimator.needs_all_propensities
     )
-    if inputs.balanced is not None:
-        propensity = cache.call(balanced_propensity, inputs.balanced, propensity, folds)
+
+    def propensities() -> tuple[Propensity, FloatArray | None]:
+        of_labels, of_verdicts = cache.call(
+            label_and_judge_propensities,
+            data if inputs.balanced is None else inputs.balanced.every,
+            folds,
+            propensity_model,
+            verdicts=inputs.verdicts,
+            seed=seed,
+            n_jobs=options.n_jobs,
+        )
+        if inputs.balanced is not None:
+            of_labels = cache.call(balanced_propensity, inputs.balanced, of_labels, folds)
+        return of_labels, of_verdicts
+
+    def outcome_models(judge_propensity: FloatArray | None) -> OutcomeModels:
+        return fit_outcome_models(cache, inputs, folds, judge_propensity=judge_propensity, seed=seed, options=options)
+
+    if has_workers() and inputs.verdicts is None and propensity_model.word == "estimate":
+        (propensity, judge_propensity), models = at_the_same_time(propensities, lambda: outcome_models(None))
+    else:
+        # Propensities come before mu, so that supplied propensities are checked before anything is trained.
+        propensity, judge_propensity = propensities()
+        models = outcome_models(judge_propensity)
     if estimator.needs_all_propensities:
         require_pair_propensities(propensity)
-    models = fit_outcome_models(cache, inputs, folds, judge_propensity=judge_propensity, seed=seed, options=options)
     floor = cache.call(choose_floor, data, setup, models.mu, floor=options.floor)
     sample = cache.call(draw_sample, data, options.subsample, seed)
     mean = None

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._utils.argument_checks import check_flag
 from .._utils.atomic_write import write_file
+from .._utils.executor import executing
 from .._utils.progress import Report, reporting
 from .._utils.warning_collection import collected_warnings, warn
 from ..data.graph import Graph
@@ -1364,7 +1365,7 @@ class RankResults:
         Parameters
         ----------
         **changes
-            Options of :func:`dmlrank.dml_rank` with their new values.
+            Options of :func:`dmlrank.dml_rank` with their new values. ``executor=`` holds for this call alone.
 
         Returns
         -------
@@ -1386,7 +1387,9 @@ class RankResults:
         'bt'
         """
         steps = require_steps(self.estimates, self.steps, "update")
-        updated = fit(options_of_update(steps.options, changes), steps.source, steps)
+        executor = changes.pop("executor", None)
+        with executing(executor):
+            updated = fit(options_of_update(steps.options, changes), steps.source, steps)
         scale = self.estimates.scale
         return updated if scale.natural else updated.rescale(scale.request, mean=scale.mean, anchor=scale.anchor)
 

@@ -215,7 +215,7 @@ def test_errors_are_messages_not_tracebacks(csv, capsys, arguments, words):
 
 
 def test_every_option_of_the_table_has_its_word():
-    in_words_of_their_own, python_only = {"tune", "categories", "cov_kwds", "unlabelled"}, {"mu", "env"}
+    in_words_of_their_own, python_only = {"tune", "categories", "cov_kwds", "unlabelled"}, {"mu", "env", "executor"}
     assert set(PASSED_ON) == set(OPTIONS) - in_words_of_their_own - python_only
     command = argparse.ArgumentParser()
     add_fit_options(command)

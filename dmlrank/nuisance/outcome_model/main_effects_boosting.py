@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import lightgbm as lgb
 import numpy as np
 from scipy.special import softmax
 
+from ..._utils.executor import in_workers, jobs_of_a_task
 from ..._utils.progress import report
 from ...data.outcomes import exchanged_wins
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
@@ -180,35 +182,123 @@ def fit_smooth_boosted(
     cells = with_soft_labels(labelled_cells(data, basis, fold), data, fold, soft or ())
     generators = [np.random.default_rng(seed) for seed in seeds]
     compared_cells, trial_folds = selection_cells(cells, len(seeds), generators[0], sample_size=selection_sample)
-    tuned = MAIN_EFFECTS_MODEL.select(compared_cells, trial_folds)
     lgb_seeds = [int(rng.integers(2**31 - 1)) for rng in generators]
-    binned = _bin_cells(cells, n_jobs)
-    stage, trial_boosters = _select_stage(binned, tuned, lgb_seeds, n_jobs=n_jobs, like=like, thread_sizes=thread_sizes)
+    training = _Training(cells, compared_cells, trial_folds, lgb_seeds, jobs_of_a_task(n_jobs), like, thread_sizes)
+    (selection,) = in_workers(_select_settings, training, [0], name="settings of mu", n_jobs=1)
+    if compared_cells is cells:
+        fits, boosters = selection.tuned.fits, selection.boosters or [None] * len(seeds)
+    else:
+        training_and_selection = (training, selection)
+        fitted_folds = in_workers(_fit_fold, training_and_selection, range(len(seeds)), name="folds of mu", n_jobs=1)
+        fits, boosters = [], []
+        for f, (fitted, booster) in enumerate(fitted_folds):
+            fits.append(fitted)
+            boosters.append(booster)
+            report(f + 1, len(seeds), "mu, folds")
+    stage = selection.stage
     models = []
-    for f in range(len(seeds)):
-        if compared_cells is cells:
-            fitted, booster = tuned.fits[f], trial_boosters[f] if trial_boosters else None
-        else:
-            # Where ``screened`` is true, the model uses only the most important features, as curves.
-            start = tuned.fits[0].flat
-            fitted = MAIN_EFFECTS_MODEL.fit(cells, f, tuned.ridge, screened=tuned.screened, start=start)
-            booster = (
-                _train(binned, fitted, stage, seed=lgb_seeds[f], n_jobs=n_jobs, thread_sizes=thread_sizes)
-                if stage.rounds
-                else None
-            )
+    for f, (fitted, booster) in enumerate(zip(fits, boosters, strict=True)):
         trees = PairTrees.of(booster, data.n_items, mirrored=stage.mirrored) if booster else None
         models.append(SmoothBoostedMu(fitted.basis, fitted.effects, trees, stage, data.n_items, n_jobs))
-        report(f + 1, len(seeds), "mu, folds")
+        if compared_cells is cells:
+            report(f + 1, len(seeds), "mu, folds")
     return tuple(models)
 
 
-def _bin_cells(cells: FoldCells, n_jobs: int | None) -> BinnedCells:
-    """Return all cells, those with soft labels included, in bins that depend on the features alone."""
-    all_cells = cells
-    for soft_cells in cells.soft:
-        all_cells = all_cells.joined(soft_cells)
-    return BinnedCells.of(all_cells.x, all_cells.context, all_cells.rows, binning_parameters(n_jobs))
+@dataclass(frozen=True, eq=False)
+class _Training:
+    """What the training of all folds shares.
+
+    Attributes
+    ----------
+    cells : FoldCells
+        All cells, those with soft labels included.
+    compared_cells : FoldCells
+        The cells on which settings are selected: ``cells`` itself, or a sample.
+    trial_folds : range
+        The folds whose held-out log-loss is compared.
+    seeds : list of int
+        Seeds of LightGBM, one per fold.
+    n_jobs : int or None
+        Number of threads; None means all cores.
+    like : BoostingStage or None
+        How to boost, where another fit has selected it.
+    thread_sizes : ThreadSizes
+        Sizes of training matrices on which the use of threads depends.
+    """
+
+    cells: FoldCells
+    compared_cells: FoldCells
+    trial_folds: range
+    seeds: list[int]
+    n_jobs: int | None
+    like: BoostingStage | None
+    thread_sizes: ThreadSizes
+
+    @cached_property
+    def binned(self) -> BinnedCells:
+        """All cells in bins that depend on the features alone, computed once in a process."""
+        all_cells = self.cells
+        for soft_cells in self.cells.soft:
+            all_cells = all_cells.joined(soft_cells)
+        return BinnedCells.of(all_cells.x, all_cells.context, all_cells.rows, binning_parameters(self.n_jobs))
+
+    def __getstate__(self) -> dict[str, object]:
+        # LightGBM's data sets cannot be pickled; another process computes the bins itself.
+        return {name: value for name, value in self.__dict__.items() if name != "binned"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Selection:
+    """The settings that the held-out log-loss selects.
+
+    Attributes
+    ----------
+    tuned : TunedEffects
+        Main effects of the trial folds, with the selected penalty.
+    stage : BoostingStage
+        How to boost.
+    boosters : list of lightgbm.Booster
+        The boosters of the trial folds; none where trees do not lower the loss.
+    """
+
+    tuned: TunedEffects[MainEffects]
+    stage: BoostingStage
+    boosters: list[lgb.Booster]
+
+
+def _select_settings(training: _Training, _: int) -> _Selection:
+    """Select the penalty of the main effects and how to boost."""
+    tuned = MAIN_EFFECTS_MODEL.select(training.compared_cells, training.trial_folds)
+    stage, boosters = _select_stage(
+        training.binned,
+        tuned,
+        training.seeds,
+        n_jobs=training.n_jobs,
+        like=training.like,
+        thread_sizes=training.thread_sizes,
+    )
+    return _Selection(tuned, stage, boosters)
+
+
+def _fit_fold(shared: tuple[_Training, _Selection], f: int) -> tuple[FoldEffects[MainEffects], lgb.Booster | None]:
+    """Fit main effects and booster of one fold with the selected settings."""
+    training, selection = shared
+    tuned, stage = selection.tuned, selection.stage
+    # Where ``screened`` is true, the model uses only the most important features, as curves.
+    start = tuned.fits[0].flat
+    fitted = MAIN_EFFECTS_MODEL.fit(training.cells, f, tuned.ridge, screened=tuned.screened, start=start)
+    if not stage.rounds:
+        return fitted, None
+    booster = _train(
+        training.binned,
+        fitted,
+        stage,
+        seed=training.seeds[f],
+        n_jobs=training.n_jobs,
+        thread_sizes=training.thread_sizes,
+    )
+    return fitted, booster
 
 
 def _select_stage(

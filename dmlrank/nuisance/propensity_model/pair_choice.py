@@ -6,12 +6,15 @@ most one labelled pair per context.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import lightgbm as lgb
 import numpy as np
 
+from ..._utils.executor import in_workers, jobs_of_a_task
 from ..._utils.parallel import core_count
 from ..._utils.progress import report
 from ...data.preferences import FloatArray, IntArray, PreferenceData
@@ -38,6 +41,8 @@ _PRIORS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 _RIDGES = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0)
 # Number of pairs that are drawn at random for each pair shown; the trees learn to distinguish the two.
 DRAWN_PER_SHOWN = 5
+# Effects and booster of a fold; no booster where trees do not lower the loss.
+_FittedFold: TypeAlias = tuple[FoldEffects[PairChoiceEffects], lgb.Booster | None]
 # Largest number of entries of the tables of all pairs that are computed at a time.
 _CHUNK_SIZE = 2_000_000
 
@@ -176,25 +181,114 @@ def fit_pair_shares(
     """
     cells = shown_pairs(data, fold)
     sample, trials = selection_cells(cells, len(rngs), rngs[0], sample_size=selection_sample)
-    prior, smooth = _select_effects(sample, trials, n_jobs)
     lgb_seeds = [int(rng.integers(2**31 - 1)) for rng in rngs]
-    contrast = NoiseContrast.of(cells, prior, rngs[0], n_jobs)
-    settings, path = _select_trees(contrast, smooth.fits, lgb_seeds, n_jobs, thread_sizes)
+    training = _Training(cells, sample, trials, lgb_seeds, rngs[0], jobs_of_a_task(n_jobs), thread_sizes)
+    (selection,) = in_workers(_select_settings, training, [0], name="settings of the propensity", n_jobs=1)
+    fitted_folds: Iterable[_FittedFold]
+    if sample is cells:
+        fitted_folds = zip(selection.smooth.fits, selection.boosters or [None] * len(rngs), strict=True)
+    else:
+        fitted_folds = in_workers(
+            _fit_fold, (training, selection), range(len(rngs)), name="folds of the propensity", n_jobs=1
+        )
     models = []
-    for f in range(len(rngs)):
-        if sample is cells:
-            fold_effects, booster = smooth.fits[f], path.boosters[f] if settings.rounds else None
-        else:
-            fold_effects = _fit_effects(cells, f, prior, smooth, n_jobs)
-            booster = None
-            if settings.rounds:
-                booster = _train(
-                    contrast, fold_effects, settings, seed=lgb_seeds[f], n_jobs=n_jobs, thread_sizes=thread_sizes
-                )
+    for f, (fold_effects, booster) in enumerate(fitted_folds):
         trees = PairTrees.of(booster, data.n_items) if booster else None
         models.append(PairShares(fold_effects.basis, fold_effects.effects, trees))
         report(f + 1, len(rngs), "propensity, folds")
     return tuple(models)
+
+
+@dataclass(frozen=True, eq=False)
+class _Training:
+    """What the training of all folds shares.
+
+    Attributes
+    ----------
+    cells : FoldCells
+        All pairs shown.
+    sample : FoldCells
+        The cells on which settings are selected: ``cells`` itself, or a sample.
+    trials : range
+        The folds that are held out while settings are compared.
+    seeds : list of int
+        Seeds of LightGBM, one per fold.
+    rng : Generator
+        Draws the pairs with which the pairs shown are contrasted.
+    n_jobs : int or None
+        Number of threads; None means all cores.
+    thread_sizes : ThreadSizes
+        Sizes of training matrices on which the use of threads depends.
+    _contrasts : dict
+        Rows of :meth:`contrast` by prior.
+    """
+
+    cells: FoldCells
+    sample: FoldCells
+    trials: range
+    seeds: list[int]
+    rng: np.random.Generator
+    n_jobs: int | None
+    thread_sizes: ThreadSizes
+    _contrasts: dict[float, NoiseContrast] = field(default_factory=dict, init=False, repr=False)
+
+    def contrast(self, prior: float) -> NoiseContrast:
+        """Return the pairs shown and drawn in bins, which are computed once in a process."""
+        if prior not in self._contrasts:
+            self._contrasts[prior] = NoiseContrast.of(self.cells, prior, deepcopy(self.rng), self.n_jobs)
+        return self._contrasts[prior]
+
+    def __getstate__(self) -> dict[str, object]:
+        # LightGBM's data sets cannot be pickled; another process computes the bins itself.
+        return self.__dict__ | {"_contrasts": {}}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Selection:
+    """The settings that the held-out log-loss selects.
+
+    Attributes
+    ----------
+    prior : float
+        Weight of the products of item shares, see :func:`.conditional_logit.pair_shares`.
+    smooth : TunedEffects
+        Effects of the trial folds, with the selected penalty.
+    trees : Settings
+        Parameters of LightGBM and number of rounds.
+    boosters : list of lightgbm.Booster
+        The boosters of the trial folds; none where trees do not lower the loss.
+    """
+
+    prior: float
+    smooth: TunedEffects[PairChoiceEffects]
+    trees: Settings
+    boosters: list[lgb.Booster]
+
+
+def _select_settings(training: _Training, _: int) -> _Selection:
+    """Select the prior, the penalty of the effects, and the trees."""
+    prior, smooth = _select_effects(training.sample, training.trials, training.n_jobs)
+    trees, path = _select_trees(
+        training.contrast(prior), smooth.fits, training.seeds, training.n_jobs, training.thread_sizes
+    )
+    return _Selection(prior, smooth, trees, path.boosters if trees.rounds else [])
+
+
+def _fit_fold(shared: tuple[_Training, _Selection], f: int) -> _FittedFold:
+    """Fit effects and booster of one fold with the selected settings."""
+    training, selection = shared
+    fold_effects = _fit_effects(training.cells, f, selection.prior, selection.smooth, training.n_jobs)
+    if not selection.trees.rounds:
+        return fold_effects, None
+    booster = _train(
+        training.contrast(selection.prior),
+        fold_effects,
+        selection.trees,
+        seed=training.seeds[f],
+        n_jobs=training.n_jobs,
+        thread_sizes=training.thread_sizes,
+    )
+    return fold_effects, booster
 
 
 def shown_pairs(data: PreferenceData, fold: IntArray) -> FoldCells:

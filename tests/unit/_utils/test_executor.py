@@ -1,0 +1,223 @@
+"""Tasks on threads, on spawned processes and on a Dask cluster, and what happens when workers end."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import tempfile
+import threading
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dmlrank._utils.executor import DaskWorkers, at_the_same_time, executing, has_workers, in_workers, jobs_of_a_task
+from dmlrank._utils.shared_values import InFile, InMemory, require_versions, versions
+from dmlrank._utils.warning_collection import collected_warnings, warn
+from dmlrank.exceptions import DmlrankWarning, ExecutorError, OptionTypeError
+from tests.support import optional
+
+
+def scale(array, factor):
+    """A task."""
+    return factor * array.sum()
+
+
+def warn_of(_, number):
+    """A task with a warning."""
+    warn(f"task {number}")
+    return number
+
+
+def end_worker(folder, number):
+    """A task that ends its worker, once."""
+    flag = Path(folder) / "ended"
+    if number == 3 and not flag.exists():
+        flag.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def fail(_, number):
+    """A task that fails."""
+    if number == 2:
+        raise KeyError("two")
+    return number
+
+
+def run(work, shared, tasks):
+    return list(in_workers(work, shared, tasks, name="tasks", n_jobs=1))
+
+
+@pytest.fixture(scope="module")
+def processes():
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as executor:
+        yield executor
+
+
+class AtOnce(Executor):
+    """An executor that carries out a task when it gets it."""
+
+    def submit(self, function, /, *arguments, **keywords):
+        future = Future()
+        future.set_result(function(*arguments, **keywords))
+        return future
+
+
+def test_results_come_in_the_order_of_the_tasks(processes):
+    array, factors = np.arange(1000.0), range(20)
+    expected = [factor * array.sum() for factor in factors]
+    assert run(scale, array, factors) == expected
+    assert not has_workers()
+    with ThreadPoolExecutor(3) as threads:
+        for executor in (threads, processes, AtOnce()):
+            with executing(executor):
+                assert has_workers()
+                assert jobs_of_a_task(None) == 1
+                assert run(scale, array, factors) == expected
+                assert run(scale, array, []) == []
+    assert jobs_of_a_task(3) == 3
+
+
+def test_tasks_that_may_not_run_together_run_one_after_the_other_in_a_process():
+    running = []
+
+    def task(_, number):
+        running.append(threading.get_ident())
+        return number
+
+    with ThreadPoolExecutor(2) as threads, executing(threads):
+        tasks = in_workers(task, None, range(4), name="tasks", n_jobs=1, is_concurrent=lambda number: number != 2)
+        assert list(tasks) == [0, 1, 2, 3]
+    assert set(running) == {threading.get_ident()}
+
+
+def test_warnings_of_tasks_reach_the_caller_in_the_order_of_the_tasks(processes):
+    for executor in (processes, AtOnce()):
+        with executing(executor), collected_warnings() as collected:
+            run(warn_of, None, range(3))
+        assert [str(message) for message in collected] == ["task 0", "task 1", "task 2"]
+        assert all(isinstance(message, DmlrankWarning) for message in collected)
+
+
+def test_an_error_of_a_task_is_raised_and_the_workers_stay_usable(processes):
+    with executing(processes):
+        with pytest.raises(KeyError, match="two"):
+            run(fail, None, range(100))
+        assert run(fail, None, [0, 1]) == [0, 1]
+
+
+def test_files_of_shared_values_are_removed(processes, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with executing(processes):
+        run(scale, np.ones(100), [1, 2])
+        assert len([path for path in tmp_path.rglob("*") if path.is_file()]) == 1
+    assert list(tmp_path.iterdir()) == []
+    with contextlib.suppress(KeyboardInterrupt), executing(processes):
+        for _ in in_workers(scale, np.ones(100), range(50), name="tasks", n_jobs=1):
+            raise KeyboardInterrupt
+    assert list(tmp_path.iterdir()) == []
+    assert not has_workers()
+
+
+def test_a_process_that_ends_is_said():
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as executor:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            executing(executor),
+            pytest.raises(ExecutorError, match="a worker of the executor has ended"),
+        ):
+            run(end_worker, folder, range(10))
+        with pytest.raises(ExecutorError, match="a worker of the executor has ended"), executing(executor):
+            pass
+
+
+def test_executors_that_cannot_be_used_are_refused():
+    with (
+        ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as executor,
+        pytest.raises(ExecutorError, match=r"by fork.*spawn"),
+        executing(executor),
+    ):
+        pass
+    executor = ThreadPoolExecutor(1)
+    executor.shutdown()
+    with pytest.raises(ExecutorError, match=r"takes no tasks.*not been shut down"), executing(executor):
+        pass
+    for value in (2, "dask", ThreadPoolExecutor):
+        with pytest.raises(OptionTypeError, match=r"executor=.*is not allowed; allowed are"), executing(value):
+            pass
+
+
+def test_an_array_in_a_file_is_mapped_and_read_only(tmp_path):
+    value = {"x": np.arange(100_000.0), "names": ["a", "b"], "order": np.arange(6).reshape(2, 3).T}
+    stored = InFile.write(value, tmp_path)
+    loaded = stored.load()
+    np.testing.assert_array_equal(loaded["x"], value["x"])
+    np.testing.assert_array_equal(loaded["order"], value["order"])
+    assert loaded["names"] == ["a", "b"]
+    assert not loaded["x"].flags.writeable
+    assert stored.load() is loaded
+    assert Path(stored.path).stat().st_size < 8 * 100_000 + 2000
+
+
+def test_values_that_cannot_be_shared_are_said(tmp_path, monkeypatch):
+    with pytest.raises(ExecutorError, match=r"cannot be written to .*missing.*TMPDIR"):
+        InFile.write(np.ones(3), tmp_path / "missing")
+    stored = InFile.write(np.ones(3), tmp_path)
+    Path(stored.path).unlink()
+    with pytest.raises(ExecutorError, match=r"a worker cannot read .*TMPDIR"):
+        stored.load()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ExecutorError, match="cannot be pickled"):
+        InFile.write(lambda: None, tmp_path)
+
+
+def test_versions_that_differ_are_refused_with_both_lists(tmp_path):
+    require_versions(versions())
+    other = versions() | {"numpy": "0.1"}
+    with pytest.raises(ExecutorError, match=rf"numpy 0\.1.*a worker has.*numpy {np.__version__}"):
+        InMemory(1, other).load()
+
+
+def test_two_functions_at_the_same_time_keep_the_order_of_their_warnings():
+    begun = threading.Event()
+
+    def first():
+        assert begun.wait(10)
+        warn("first")
+        return 1
+
+    def second():
+        begun.set()
+        warn("second")
+        return "two"
+
+    with collected_warnings() as collected:
+        assert at_the_same_time(first, second) == (1, "two")
+    assert [str(message) for message in collected] == ["first", "second"]
+
+
+def test_a_dask_cluster_carries_out_tasks_also_after_a_worker_has_ended(tmp_path):
+    distributed = optional("distributed")
+    options = {"dashboard_address": ":0", "worker_dashboard_address": ":0", "silence_logs": 50}
+    array = np.arange(1000.0)
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, **options) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        with executing(client):
+            assert run(scale, array, range(20)) == [factor * array.sum() for factor in range(20)]
+            with pytest.raises(KeyError, match="two"):
+                run(fail, None, range(100))
+            stages = set(client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.task_prefixes)))
+            assert "dmlrank tasks" in stages
+            # The only worker ends, with the data that tasks share.
+            assert run(end_worker, str(tmp_path), range(12)) == list(range(12))
+            assert (tmp_path / "ended").exists()
+        cluster.scale(0)
+        client.sync(cluster._correct_state)
+        with pytest.raises(ExecutorError, match=r"no worker for 0\.1 seconds"):
+            DaskWorkers(client, patience=0.1)
