@@ -278,19 +278,39 @@ class _AdditiveTask:
         total = np.zeros((len(self.inputs.voting.block_context), 2 * len(self.contrasts)))
         for start in range(0, len(self.rows.block), _ROWS):
             rows = self.rows.only(slice(start, start + _ROWS))
-            rises = self.slopes[rows.first, rows.second] > 0
-            high, low = (self._changes(rows, shares) for shares in self._extremes(gamma))
-            changes = np.hstack([np.where(rises, low, high), np.where(rises, high, low)])
+            high, low = (rows.directions(shares) for shares in self._extremes(gamma))
+            changes = self._changes(rows, rows.first, rows.second, high=high, low=low)
+            if not self.inputs.data.ordered:
+                flip = self.inputs.data.flip
+                high, low = ((moved[:, flip], change[:, flip]) for moved, change in (high, low))
+                # In the other order, what is best for the first item is what was worst for it.
+                changes += self._changes(rows, rows.second, rows.first, high=low, low=high)
             block_sums(total, rows.block, changes)
         return total
 
-    def _changes(self, rows: CorrectionRows, shares: ExtremeShares) -> FloatArray:
-        """Return the derivative of the contrasts at mu+ along the direction of each row, (r, J)."""
-        data, (moved, change) = self.inputs.data, rows.directions(shares)
-        total = self.functional.derivative_at(moved, change, rows.first, rows.second, data.n_items)
-        if not data.ordered:
-            flip = data.flip
-            total = total + self.functional.derivative_at(
-                moved[:, flip], change[:, flip], rows.second, rows.first, data.n_items
-            )
-        return total @ self.contrasts.T
+    def _changes(
+        self,
+        rows: CorrectionRows,
+        first: IntArray,
+        second: IntArray,
+        *,
+        high: tuple[FloatArray, FloatArray],
+        low: tuple[FloatArray, FloatArray],
+    ) -> FloatArray:
+        """Return the derivatives of lower and upper bounds along the direction of each row, (r, 2 J).
+
+        Parameters
+        ----------
+        rows : CorrectionRows
+        first, second : ndarray of int, shape (r,)
+            The ordered pair of each row, in one of its two orders.
+        high, low : tuple of two ndarray, shape (r, C)
+            mu+ and the direction, for the shares that are best and worst for the item shown first.
+        """
+        n_items, slopes = self.inputs.data.n_items, self.slopes[first, second]
+        up, down = (
+            self.functional.pair_term_changes_at(moved, change, first, second, n_items)[:, None]
+            for moved, change in (high, low)
+        )
+        rising = slopes > 0
+        return np.hstack([slopes * np.where(rising, down, up), slopes * np.where(rising, up, down)])

@@ -366,6 +366,24 @@ class PairAdditiveScore(PairLocalScore, Protocol):
         """Return the derivative of the terms along ``delta``, (n, K, K)."""
         ...
 
+    def pair_term_changes_at(
+        self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
+    ) -> FloatArray:
+        """Return the derivative of the term of one ordered pair each, (r,).
+
+        Parameters
+        ----------
+        mu : ndarray, shape (r, C)
+            Category probabilities of the pairs.
+        delta : ndarray, shape (r, C)
+            Directions.
+        first, second : ndarray of int, shape (r,)
+            The ordered pair of each direction.
+        n_items : int
+            K.
+        """
+        ...
+
 
 @runtime_checkable
 class PairDerivativeScore(Protocol):

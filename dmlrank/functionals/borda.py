@@ -323,6 +323,29 @@ class Borda:
         """
         return self.pair_terms(delta)
 
+    def pair_term_changes_at(
+        self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
+    ) -> FloatArray:
+        """Return the derivative of the term of one ordered pair each, see :meth:`pair_terms`.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (r, C)
+            Category probabilities of r ordered pairs.
+        delta : ndarray, shape (r, C)
+            Directions: the change of the probabilities of each pair.
+        first, second : ndarray of int, shape (r,)
+            Codes of the two items of each direction's ordered pair.
+        n_items : int
+            Number of items, K.
+
+        Returns
+        -------
+        ndarray, shape (r,)
+            Derivative of the pair's term along each direction.
+        """
+        return delta @ np.array(require_weights(self.weights, self.name).first)
+
     def gauge(self, n_items: int) -> Gauge:
         """Return the gauge: the sum of the scores, weighted by degree, is constant.
 

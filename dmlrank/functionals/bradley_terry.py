@@ -155,11 +155,8 @@ class BradleyTerry:
         ndarray, shape (r, K)
             Derivative of the scores along each direction.
         """
-        edges, weights = self._edges(n_items), require_weights(self.weights, self.name)
-        steep_first, steep_second = self._steepness_at(mu, edges[first, second])
-        change = delta @ np.array(weights.first) * steep_first - delta @ np.array(weights.second) * steep_second
-        change *= edges[first, second] / 4
-        inverse = _laplacian_inverse(edges)
+        change = self.pair_term_changes_at(mu, delta, first, second, n_items)
+        inverse = _laplacian_inverse(self._edges(n_items))
         return np.asarray(change[:, None] * (inverse[first] - inverse[second]))
 
     def accumulate_at(self, mu: FloatArray, amount: FloatArray, labels: FloatArray, pairs: OrderedPairs) -> FloatArray:
@@ -377,6 +374,32 @@ class BradleyTerry:
         changes = self._change(*self._preferences(mu, edges), delta)
         changes *= edges / 4
         return changes
+
+    def pair_term_changes_at(
+        self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
+    ) -> FloatArray:
+        """Return the derivative of the term of one ordered pair each, see :meth:`pair_terms`.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (r, C)
+            Category probabilities of r ordered pairs.
+        delta : ndarray, shape (r, C)
+            Directions: the change of the probabilities of each pair.
+        first, second : ndarray of int, shape (r,)
+            Codes of the two items of each direction's ordered pair.
+        n_items : int
+            Number of items, K.
+
+        Returns
+        -------
+        ndarray, shape (r,)
+            Derivative of the pair's term along each direction.
+        """
+        edges, weights = self._edges(n_items), require_weights(self.weights, self.name)
+        steep_first, steep_second = self._steepness_at(mu, edges[first, second])
+        change = delta @ np.array(weights.first) * steep_first - delta @ np.array(weights.second) * steep_second
+        return np.asarray(change * (edges[first, second] / 4))
 
     def gauge(self, n_items: int) -> Gauge:
         """Return the gauge: only differences of scores are identified, and scores sum to zero.

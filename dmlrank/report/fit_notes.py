@@ -261,8 +261,16 @@ def _inference_note(results: Estimates, level: SummaryLevel) -> str:
         sentences.append(f"{adjusted}: {excludes}.")
     if level.separation:
         sentences += _rank_sentences(results, level, level.separation)
+    sentences += _missing_label_sentence(results)
     sentences.append(as_sentence(results.covariance.note))
     return " ".join(sentence for sentence in sentences if sentence)
+
+
+def _missing_label_sentence(results: Estimates) -> list[str]:
+    """Say that labels are assumed to be missing at random, and how to examine this; not for labels that are complete."""
+    if results.estimator != "debiased" or results.diagnostics.outcome_kind in DERIVED_KINDS:
+        return []
+    return ["Votes that were not cast are assumed to be like those that were; sensitivity() bounds the error."]
 
 
 def _rank_sentences(results: Estimates, level: SummaryLevel, separation: Separation) -> list[str]:

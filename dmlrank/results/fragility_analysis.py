@@ -44,6 +44,11 @@ def analyse_fragility(
             f"unit='vote' with average={fit_steps.options.average!r}: the influence of single votes is known for "
             f"average='scores'; use unit='context'"
         )
+    if unit == "vote" and fit_steps.options.adjust is not None:
+        raise OptionError(
+            "unit='vote' with adjust=: the influence of single votes is known without an adjustment for style; use "
+            "unit='context', or update(adjust=None)"
+        )
     frames = RefitFrames.of(fit_steps)
     units = units_of(fit_steps, unit)
     if hypothesis is None:

@@ -172,6 +172,11 @@ def steps_of_debiased_fit(estimates: Estimates, steps: FitSteps | None, method: 
             f"{method}() with judge=: the bounds have no formula for verdicts, which exist without votes; use "
             f"update(judge=None).{method}()"
         )
+    if options.adjust is not None:
+        raise OptionError(
+            f"{method}() with adjust=: the bounds have no formula for an adjustment for style; use "
+            f"update(adjust=None).{method}()"
+        )
     if options.average != "scores":
         raise OptionError(
             f"{method}() with average={options.average!r}: the bounds are those of the mean scores of the prompts; "

@@ -176,7 +176,7 @@ def test_latex_compiles_within_the_line(which, request, tmp_path):
 
 
 def test_latex_notes_wrap_in_the_width_of_the_line(plain):
-    text = plain.as_latex()
+    text = plain.as_latex(longtable=False)
     notes = text[text.index("\\begin{minipage}{\\linewidth}") :]
     for number in range(1, len(plain.notes) + 1):
         assert f"{{[}}{number}{{]}} " in notes
