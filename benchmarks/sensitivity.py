@@ -1,7 +1,7 @@
 """Do the bounds for votes not cast cover the truth, are they attained, and what do sensitivity analyses cost?
 
 Battles are simulated in which voting depends on the label that the voter would give. Votes that are cast follow mu,
-votes that are not cast follow mu w with 1/gamma <= w <= gamma. The truth is the score of all shown battles together.
+votes that are not cast follow mu w with 1/gamma <= w <= gamma. The truth is the score of all shown battles.
 
     extreme    every pair has the law that moves the first contrast up as far as gamma allows: the bound is attained
     mixed      every pair is moved up or down as far as gamma allows, in a direction that depends on pair and prompt
