@@ -14,10 +14,14 @@ from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..estimation.influence_blocks import InfluenceBlocks
 from ..estimation.mean_preferences import FlooredPreferences, MeanPreferences, make_finite, mean_preferences
 from ..estimation.nuisance_estimates import NuisanceEstimates, TargetPopulation
+from ..estimation.one_step import one_step
+from ..estimation.one_step_result import Estimands, OneStepResult
 from ..exceptions import IntervalWarning
 from ..functionals import Custom
 from ..functionals.base import is_linear
 from ..functionals.linearised import Linearised, curvature_bias
+from ..functionals.protocols import Score
+from ..options import Options
 from .estimand import Setup
 from .estimators import estimator_named
 
@@ -80,6 +84,41 @@ def mean_target(
     return targets_of(means, data, setup, floor=floor, estimator=estimator)[0]
 
 
+def estimate_target(
+    data: PreferenceData,
+    setup: Setup,
+    nuisances: NuisanceEstimates,
+    *,
+    blocks: InfluenceBlocks,
+    population: TargetPopulation,
+    options: Options,
+) -> OneStepResult:
+    """Estimate the scores by one step, with the average that the options ask for.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    setup : Setup
+    nuisances : NuisanceEstimates
+    blocks : InfluenceBlocks
+    population : TargetPopulation
+    options : Options
+    """
+    score: Score = setup.functional
+    if uses_mean_preferences(options.average, setup):
+        score = mean_target(
+            data,
+            setup,
+            nuisances,
+            blocks=blocks,
+            population=population,
+            floor=options.floor,
+            estimator=options.estimator,
+            n_jobs=options.n_jobs,
+        ).score
+    return one_step(Estimands(score), data, nuisances, blocks, population, n_jobs=options.n_jobs)
+
+
 def targets_of(
     means: MeanPreferences, data: PreferenceData, setup: Setup, *, floor: float | str, estimator: str
 ) -> list[MeanTarget]:
@@ -95,11 +134,11 @@ def targets_of(
     estimator : str
     """
     functional, is_debiased, targets = setup.functional, estimator_named(estimator).is_debiased, []
-    for one_step, plugin, n_labels, moment in zip(
+    for debiased, plugin, n_labels, moment in zip(
         means.one_step, means.plugin, means.n_labels, means.moment, strict=True
     ):
-        floored, plugin_floored = (finite_table(table, n_labels, setup, floor) for table in (one_step, plugin))
-        table, centre = (floored, one_step) if is_debiased else (plugin_floored, plugin)
+        floored, plugin_floored = (finite_table(table, n_labels, setup, floor) for table in (debiased, plugin))
+        table, centre = (floored, debiased) if is_debiased else (plugin_floored, plugin)
         bias = curvature_bias(functional, table.table, moment, setup.graph.edges, data.ordered)
         targets.append(
             MeanTarget(

@@ -14,14 +14,13 @@ from ..estimation.cross_fitting import CrossFittedMu, HeldOutLabels
 from ..estimation.influence import Influence
 from ..estimation.influence_blocks import blocks_by_context
 from ..estimation.nuisance_estimates import NuisanceEstimates
-from ..estimation.one_step import one_step
-from ..estimation.one_step_result import Estimands
 from ..estimation.outcome_floor import select_floor
 from ..estimation.uniform_pairs import find_uniform_pairs
 from ..inference.covariance import Covariance
 from ..nuisance.judge.verdicts import Verdicts
 from ..nuisance.outcome_model.cross_fit import fit_all
 from ..nuisance.outcome_model.user_learners import is_user_learner
+from .average import estimate_target
 from .fit_covariance import covariance_of
 from .label_errors import one_step_label_errors
 from .state import FitSteps, Repetition
@@ -124,8 +123,14 @@ def estimate_without_judge(steps: FitSteps) -> tuple[Influence, Covariance]:
     for r in steps.repetitions:
         floor = r.floor if r.mu_without_judge is r.mu else _floor_without_judge(r, steps)
         nuisances = NuisanceEstimates(r.mu_without_judge, r.propensity.cells, floor)
-        population, n_jobs = steps.population(r), steps.options.n_jobs
-        result = one_step(Estimands(functional), steps.data, nuisances, steps.blocks, population, n_jobs=n_jobs)
+        result = estimate_target(
+            steps.data,
+            steps.setup,
+            nuisances,
+            blocks=steps.blocks,
+            population=steps.population(r),
+            options=steps.options,
+        )
         targets.append(result.target)
     influence, estimates = steps.estimator.average(targets).by_context(), steps.estimator.estimates(targets)
     gauge, uniform_covariance = functional.gauge(steps.data.n_items).basis, steps.uniform_covariance(functional)
@@ -166,7 +171,9 @@ def estimate_from_verdicts(steps: FitSteps, verdicts: Verdicts) -> tuple[Influen
         floors.append(select_floor(HeldOutLabels.of(mu, data)) if functional.interior else 0.0)
         nuisances = NuisanceEstimates(mu, r.judge_propensity, floors[-1])
         population = steps.population(r)
-        results.append(one_step(Estimands(functional), data, nuisances, blocks, population, n_jobs=options.n_jobs))
+        results.append(
+            estimate_target(data, steps.setup, nuisances, blocks=blocks, population=population, options=options)
+        )
         propensities.append(r.judge_propensity)
     targets = [result.target for result in results]
     influence = steps.estimator.average(targets).by_context()

@@ -18,8 +18,11 @@ from ..data.frames import column_names, require_columns, take_columns
 from ..data.preferences import FloatArray, IntArray
 from ..estimation.cross_fitting import MuSource, distinct_rows
 from ..exceptions import DataError, OptionError, listed
+from ..fit.average import finite_table
 from ..fit.estimates import Estimates
 from ..fit.state import FitSteps
+from ..functionals import Functional
+from ..functionals.linearised import Linearised
 from .design import PlannedFit, PlanSource, specify
 from .earlier_labels import EarlierLabels
 from .plan import Plan
@@ -31,6 +34,8 @@ from .validate import PlanOptions
 # Number of probabilities that are predicted at a time, and the largest number that is kept in memory.
 _CHUNK_NUMBERS = 2_000_000
 STORED_NUMBERS = 50_000_000
+# Number of labels of a pair whose floor changes no probability that a learner predicts.
+_MANY_LABELS = 1_000_000
 
 
 def design_fit(
@@ -81,9 +86,10 @@ def design_fit(
         seed=estimates.description.seed,
         predict=lambda frame: _predict(steps, frame),
     )
+    tables = _in_memory(prompts.tables, stored_numbers)
     source = PlanSource(
-        functional=steps.setup.functional,
-        mu=_in_memory(prompts.tables, stored_numbers),
+        functional=_planned_functional(steps, tables, None if newdata is None else prompts.row),
+        mu=tables,
         names=PlanNames(steps.data.items, prompts.identifiers, prompts.columns, formula.first, formula.second),
         position_bias=steps.data.ordered,
         weights=steps.context_weight,
@@ -115,6 +121,32 @@ class Prompts(NamedTuple):
     row: IntArray | None
     identifiers: NDArray[np.object_]
     columns: tuple[str, ...]
+
+
+def _planned_functional(steps: FitSteps, tables: Tables, new_row: IntArray | None) -> Functional:
+    """Return the functional of the plan.
+
+    With ``average="preferences"`` it is linearised at the mean preferences: those of the fit, or those of new prompts.
+    A label then moves the scores by the same amount on every prompt.
+
+    Parameters
+    ----------
+    steps : FitSteps
+    tables : Tables, shape (g, K, K, C)
+    new_row : ndarray of int, shape (n,), or None
+        Index of the table of each new prompt; None for the prompts of the fit.
+    """
+    functional, mean = steps.setup.functional, steps.first.mean
+    if mean is None or new_row is None:
+        return functional if mean is None else mean.score
+    share = np.bincount(new_row, minlength=len(tables)) / len(new_row)
+    size, total = max(1, _CHUNK_NUMBERS // int(np.prod(tables.shape[1:]))), np.zeros(tables.shape[1:])
+    for start in range(0, len(tables), size):
+        part = slice(start, start + size)
+        total += np.tensordot(share[part], tables[part], 1)
+    # Predicted probabilities are finite; the floor for many labels only keeps log-odds from overflowing.
+    many_labels = np.full(total.shape[:2], _MANY_LABELS)
+    return Linearised.at(functional, finite_table(total, many_labels, steps.setup, steps.options.floor).table)
 
 
 def _read_prompts(steps: FitSteps, newdata: object) -> Prompts:

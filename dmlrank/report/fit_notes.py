@@ -377,7 +377,8 @@ def judge_note(results: Estimates) -> list[str]:
         f", which is equivalent to about {judge.worth:,.0f} more human votes" if 0 < judge.worth < np.inf else ""
     )
     usage = "" if judge.how == "two-stage" else " as features of the outcome model"
-    caution = "" if judge.how == "two-stage" else " Such features change what non-linear scores measure."
+    is_harmless = judge.how == "two-stage" or results.averages_preferences
+    caution = "" if is_harmless else " Such features change what non-linear scores measure."
     return [
         f"{verdicts}, {judge.n_unlabelled:,} of them without a human label, are used{usage}. The variances of the "
         f"scores are on average {ratio:.2f} times those without verdicts{equivalent}.{caution}"
@@ -469,10 +470,9 @@ def first_stage_sentences(results: Estimates) -> list[str]:
     elif not d.means_raised:
         sentences.append("Predicted probabilities needed no floor.")
     if d.means_raised:
-        verb = "was" if d.means_raised == 1 else "were"
         sentences.append(
-            f"The mean preferences of {counted(d.means_raised, 'pair')} {verb} so close to 0 or 1 that their "
-            f"log-odds or ratios would have no bound; they {verb} raised to a floor."
+            f"The mean preferences of {counted(d.means_raised, 'pair')} were so close to 0 or 1 that their log-odds or "
+            f"ratios would have no bound; they were raised to a floor."
         )
     return [*sentences, _display_order_sentence(results)]
 

@@ -44,6 +44,7 @@ _TRAITS: tuple[Callable[[Estimates], str], ...] = (
     lambda e: e.functional if e.estimated_by.has_first_stages else e.estimator,
     lambda e: "" if e.estimated_by in (DEBIASED, BT_MLE) else e.estimator,
     lambda e: e.part,
+    lambda e: "mean preferences" if e.averages_preferences else "",
     lambda e: "" if e.description.edge_weights == "equal" else f"{e.description.edge_weights} edges",
     lambda e: e.functional_label,
     lambda e: e.description.learner,

@@ -1,0 +1,251 @@
+"""Scores of mean preferences: their target, their equality with other computations, and every option beside them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dmlrank as dr
+from dmlrank.exceptions import IntervalWarning, OptionError
+from dmlrank.functionals import BradleyTerry, CategoryWeights, Custom
+
+from ..support import COVARIANCES, by_prompt, draw_with_groups, fits_of, true_first_stages, without_order
+
+FORMULA = "winner ~ C(half) + x0 | model_a + model_b"
+FUNCTIONALS = ["bt", "rank_centrality", "dominance", "softmin"]
+
+
+def log_ratio(mu):
+    """Log of the ratio of the first two models' win shares, and the tie share of the first pair."""
+    share = mu[..., 0] + mu[..., 2] / 2
+    return np.stack([np.log(share[:, 0, 1:].sum(axis=1) / share[:, 1, [0, 2, 3]].sum(axis=1)), mu[:, 0, 1, 2]], axis=1)
+
+
+@pytest.fixture(scope="module")
+def battles(draw_battles):
+    return draw_with_groups(draw_battles, seed=0, n=160, unlabelled=9)
+
+
+@pytest.fixture(scope="module")
+def fitted(battles, rank):
+    return fits_of(battles, rank, FORMULA)
+
+
+@pytest.fixture(autouse=True)
+def quiet(ignore_warnings):
+    """Small groups and few clusters are meant here."""
+
+
+def one_step_mean(result, weight=None, sample=None):
+    """Mean of mu + S / pi (Y - mu) over the prompts, (K, K, C), label by label."""
+    data, mu, pi = result.steps.data, result.steps.mu.mu, result.steps.propensity.cells
+    weight = np.ones(len(mu)) if weight is None else weight
+    weight = weight / weight.sum()
+    in_sample = weight if sample is None else weight * np.isin(np.arange(len(mu)), sample)
+    mean = np.tensordot(in_sample / in_sample.sum(), mu, 1)
+    for m, i in enumerate(data.cells.context):
+        j, k = data.cells.first[m], data.cells.second[m]
+        delta = weight[i] / pi[m] * (data.cells.y[m] - mu[i, j, k])
+        mean[j, k] += delta
+        if not data.ordered:
+            mean[k, j] += delta[[1, 0, 2]]
+    return mean
+
+
+@pytest.mark.parametrize("functional", [*FUNCTIONALS, Custom(log_ratio, outputs=("log ratio", "ties"))])
+def test_estimate_and_error_are_written_out(fitted, functional):
+    result = fitted(functional, average="preferences")
+    bound, mean, step = result.steps.setup.functional, one_step_mean(result), 1e-6
+    np.testing.assert_allclose(result.params, bound.value(mean[None])[0], rtol=1e-9)
+    np.testing.assert_allclose(result.plugin, bound.value(result.steps.mu.mu.mean(axis=0)[None])[0], rtol=1e-9)
+    data, mu, pi = result.steps.data, result.steps.mu.mu, result.steps.propensity.cells
+    change = mu - mean
+    for m, i in enumerate(data.cells.context):
+        j, k = data.cells.first[m], data.cells.second[m]
+        change[i, j, k] += (data.cells.y[m] - mu[i, j, k]) / pi[m]
+    # The influence of a prompt is how F changes where the prompt gets a little more weight.
+    phi = (bound.value(mean + step * change) - bound.value(mean - step * change)) / (2 * step)
+    np.testing.assert_allclose(result.influence, phi, rtol=1e-4, atol=1e-6 * np.abs(phi).max())
+    if result.steps.uniform is None:
+        np.testing.assert_allclose(result.cov_params(), phi.T @ phi / len(phi) ** 2, rtol=1e-3, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["weighted", "sampled"])
+def test_weights_and_samples_are_those_of_the_target_population(battles, fitted, kind):
+    result = fitted("bt", average="preferences", **COVARIANCES[kind])
+    weight = by_prompt(battles.frame, "importance") if kind == "weighted" else None
+    mean = one_step_mean(result, weight, result.steps.sample)
+    np.testing.assert_allclose(result.params, result.steps.setup.functional.value(mean[None])[0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", COVARIANCES)
+def test_a_linear_functional_has_one_average(fitted, kind):
+    scores, preferences = (fitted("borda", average=name, **COVARIANCES[kind]) for name in ("scores", "preferences"))
+    np.testing.assert_array_equal(preferences.params, scores.params)
+    np.testing.assert_array_equal(preferences.cov_params(), scores.cov_params())
+    assert preferences.project("~ x0").params.equals(scores.project("~ x0").params)
+
+
+@pytest.mark.parametrize("functional", ["bt", "rank_centrality"])
+def test_display_order_is_ignored_by_both_orders_of_a_pair(battles, rank, functional):
+    options = {"mu": without_order(battles.mu), "propensity": "marginal", "position_bias": False}
+    result = rank(battles.frame, FORMULA, functional=functional, average="preferences", **options)
+    expected = result.steps.setup.functional.value(one_step_mean(result)[None])[0]
+    np.testing.assert_allclose(result.params, expected, rtol=1e-9)
+
+
+def test_renamed_and_reversed_pairs_give_the_same_scores(battles, rank):
+    options = {"functional": "bt", "average": "preferences", "propensity": "marginal", "position_bias": False}
+    frame = battles.frame
+    turned = frame.rename(columns={"model_a": "model_b", "model_b": "model_a"})
+    turned["winner"] = frame["winner"].map({"model_a": "model_b", "model_b": "model_a", "tie": "tie"})
+    names = {"m0": "z0", "m1": "y1", "m2": "x2", "m3": "w3"}
+    renamed = frame.replace({"model_a": names, "model_b": names})
+    first = rank(frame, "winner ~ 1 | model_a + model_b", **options)
+    second = rank(turned, "winner ~ 1 | model_a + model_b", **options)
+    third = rank(renamed, "winner ~ 1 | model_a + model_b", **options)
+    np.testing.assert_allclose(second.params, first.params, atol=1e-10)
+    np.testing.assert_allclose(third.params[list(names.values())], first.params, atol=1e-10)
+    np.testing.assert_allclose(third.bse[list(names.values())], first.bse, rtol=1e-8)
+
+
+def test_without_features_both_averages_have_the_same_target():
+    simulator = dr.datasets.Ties(coefficients=0)
+    frame = simulator.sample(6000, rng=0)
+    known = {"context": "question_id", "propensity": "propensity", "rng": 0, "n_jobs": 1}
+    for functional in ("bt", "rank_centrality"):
+        scores = dr.dml_rank("winner ~ 1 | model_a + model_b", frame, functional=functional, **known)
+        preferences = scores.update(average="preferences")
+        # The averages differ by terms of second order in the error of the mean preferences.
+        assert np.abs(preferences.params - scores.params).max() < 0.15 * scores.bse.max()
+        np.testing.assert_allclose(preferences.bse, scores.bse, rtol=0.05)
+
+
+def test_the_target_does_not_depend_on_the_features():
+    simulator = dr.datasets.Ties(coefficients=0)
+    rng = np.random.default_rng(0)
+    mu = simulator.mu(simulator.features(200_000, rng)).mean(axis=0)
+    truth = BradleyTerry(CategoryWeights.half(3)).value(mu[None])[0]
+    given_x = simulator.truth("bt", n=200_000)
+    np.testing.assert_allclose(truth, [0.338, 0.566, -0.904], atol=0.01)
+    np.testing.assert_allclose(given_x, [0.425, 0.639, -1.065], atol=0.01)
+    frame = simulator.sample(6000, rng=1)
+    options = {"functional": "bt", "context": "question_id", "rng": 0, "n_jobs": 1, "average": "preferences"}
+    with_features = dr.dml_rank(
+        "winner ~ x0 + x1 | model_a + model_b", frame, **options, **true_first_stages(simulator, frame)
+    )
+    without = dr.dml_rank("winner ~ 1 | model_a + model_b", frame, propensity="propensity", **options)
+    for result in (with_features, without):
+        assert (np.abs(result.params - truth) < 3 * result.bse).all()
+        assert (np.abs(result.params - given_x) > 3 * result.bse).any()
+    averaged = with_features.update(average="scores")
+    assert (np.abs(averaged.params - given_x) < 3 * averaged.bse).all()
+    assert (with_features.bse < averaged.bse).all()
+
+
+def test_a_pair_whose_labels_all_agree_gets_a_floor_that_depends_on_their_number(battles, rank):
+    frame = battles.frame.copy()
+    between = frame["model_a"].isin(["m0", "m1"]) & frame["model_b"].isin(["m0", "m1"])
+    frame.loc[between, "winner"] = np.where(frame.loc[between, "model_a"] == "m0", "model_a", "model_b")
+    options = {"functional": "bt", "average": "preferences", "propensity": "marginal", "position_bias": False}
+    result = rank(frame, "winner ~ 1 | model_a + model_b", **options)
+    table = result.steps.first.mean.floored.table
+    n_labels = result.steps.data.pair_counts()[0, 1]
+    floor = 0.5 / (n_labels + 1)
+    assert table[0, 1, 1] == pytest.approx(floor / (1 + 2 * floor), rel=0.05)
+    assert result.diagnostics.means_raised == 1
+    assert "they were raised to a floor" in " ".join(result.summary().as_text().split())
+    assert np.isfinite(result.bse).all()
+    higher = result.update(floor=0.2)
+    assert higher.params["m0"] < result.params["m0"]
+
+
+def test_means_outside_of_the_simplex_are_set_to_its_border_with_a_warning(battles, rank):
+    frame = battles.frame.assign(shown=0.02)
+    wrong = np.clip(1 - battles.mu, 0.01, None)
+    wrong[:, np.arange(4), np.arange(4)] = 0.0
+    wrong /= np.where(wrong.sum(axis=-1, keepdims=True) > 0, wrong.sum(axis=-1, keepdims=True), 1.0)
+    options = {"functional": "bt", "average": "preferences", "mu": wrong, "propensity": "shown", "rng": 0}
+    with pytest.warns(IntervalWarning, match="mean preferences of .* pairs lie outside of 0 to 1"):
+        result = dr.dml_rank(FORMULA, frame, context="prompt", min_labels=1, n_jobs=1, **options)
+    table = result.steps.first.mean.floored.table
+    assert table.min() >= 0
+    np.testing.assert_allclose(table.sum(axis=-1)[~np.eye(4, dtype=bool)], 1, rtol=1e-12)
+
+
+def test_stored_results_keep_the_average(fitted, tmp_path):
+    result = fitted("bt", average="preferences")
+    read = dr.read_json(result.to_json())
+    assert read.estimates.description.average == "preferences"
+    assert read.summary().as_text() == result.summary().as_text()
+    result.save(tmp_path / "fit.pkl", with_data=True)
+    loaded = dr.load(tmp_path / "fit.pkl")
+    np.testing.assert_allclose(loaded.by("half").params, result.by("half").params, rtol=1e-12)
+    assert loaded.update(average="scores").params.equals(fitted("bt").params)
+
+
+def test_repetitions_add_what_other_folds_change(battles, rank):
+    options = {"functional": "bt", "average": "preferences", "propensity": "marginal", "n_rep": 2, "n_folds": 3}
+    result = rank(battles.frame, FORMULA, **options)
+    estimates = [repetition.one_step_result.target.estimate for repetition in result.steps.repetitions]
+    np.testing.assert_allclose(result.params, np.mean(estimates, axis=0), rtol=1e-12)
+    assert np.abs(estimates[0] - estimates[1]).max() > 1e-6
+    plugins = [repetition.mean.plugin for repetition in result.steps.repetitions]
+    np.testing.assert_allclose(result.plugin, np.mean(plugins, axis=0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("estimator", ["bt_restricted", "bt_mle"])
+def test_estimators_that_assume_bradley_terry_refuse_mean_preferences(battles, rank, estimator):
+    with pytest.raises(OptionError, match=f"average='preferences' was given with estimator='{estimator}'"):
+        rank(battles.frame, FORMULA, functional="bt", average="preferences", estimator=estimator)
+
+
+def test_projections_of_mean_preferences_are_refused(fitted):
+    with pytest.raises(OptionError, match=r"project\(\) with average='preferences'"):
+        fitted("bt", average="preferences").project("~ x0")
+
+
+def test_a_plan_has_the_same_derivative_on_every_prompt(fitted):
+    result = fitted("bt", average="preferences")
+    plan, score = result.design(200), result.steps.first.mean.score
+    np.testing.assert_allclose(plan.specification.problem.functional.jacobian, score.jacobian)
+    information = score.information(result.steps.mu.mu)
+    np.testing.assert_allclose(plan.specification.problem.functional.information(result.steps.mu.mu), information)
+    scores_plan = fitted("bt").design(200)
+    assert np.abs(plan.propensity - scores_plan.propensity).max() > 1e-3
+
+
+def test_a_plan_for_new_prompts_is_linearised_at_their_mean(battles, rank):
+    options = {"functional": "bt", "propensity": "marginal", "average": "preferences"}
+    result = rank(battles.frame, "winner ~ C(half) | model_a + model_b", **options)
+    new = battles.frame.drop_duplicates("prompt").query("half == 'odd one'")[["prompt", "half"]]
+    plan = result.design(50, newdata=new)
+    table = result.steps.mu.average(result.steps.data.x[[0]])[0]
+    np.testing.assert_allclose(plan.specification.problem.functional.table, table, atol=1e-9)
+
+
+def test_a_comparison_tells_the_averages_apart(fitted):
+    scores, preferences = fitted("bt"), fitted("bt", average="preferences")
+    comparison = dr.compare(scores, preferences)
+    assert comparison.params.columns.tolist() == ["bt", "bt, mean preferences"]
+    gap = comparison.t_test("bt: m0 - bt, mean preferences: m0")
+    assert gap.effect[0] == pytest.approx(scores.params["m0"] - preferences.params["m0"])
+    assert gap.sd.item() < 0.8 * np.hypot(scores.bse["m0"], preferences.bse["m0"])
+
+
+def test_comparisons_and_judges_use_the_same_average(battles, rank):
+    frame = battles.frame.assign(verdict=battles.frame["winner"])
+    frame.loc[frame.index[::3], "verdict"] = "model_a"
+    frame.loc[frame["model_a"].isna(), "verdict"] = None
+    half = frame["winner"].notna() & (frame["prompt"].str[1:].astype(int) % 2 == 0)
+    frame.loc[half, "winner"] = None
+    options = {"functional": "bt", "average": "preferences", "propensity": "marginal", "judge": "verdict"}
+    result = rank(frame, FORMULA, **options)
+    alone = rank(frame, FORMULA, **(options | {"judge": None}))
+    np.testing.assert_allclose(result.judge_table()["humans"], alone.params, atol=1e-10)
+    np.testing.assert_allclose(result.judge_table()["humans_se"], alone.bse, rtol=1e-8)
+    every_pair = np.random.default_rng(0).random((160, 4, 4, 1))
+    for average, changes_target in (("preferences", False), ("scores", True)):
+        changed = options | {"average": average, "judge": every_pair, "judge_as": "features"}
+        text = " ".join(rank(frame, FORMULA, **changed).summary().as_text().split())
+        assert ("change what non-linear scores measure" in text) == changes_target
