@@ -241,7 +241,7 @@ def _fit(arguments: argparse.Namespace) -> None:
         [
             (arguments.csv, lambda path: write_table(path, table())),
             (arguments.pairs, lambda path: write_table(path, results.t_test_pairwise().result_frame)),
-            (arguments.ranks, lambda path: write_table(path, results.ranks(), "model")),
+            (arguments.ranks, lambda path: write_table(path, results.ranks().result_frame, "model")),
             *_pages(arguments, summary),
             (arguments.json, results.to_json),
             (arguments.plot, lambda path: write_figure(path, shown)),

@@ -18,9 +18,9 @@ from ..data.hypotheses import HypothesisLike, read_hypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import NuisanceError, OptionError
 from ..inference.ranks import power_of, smallest_gap
-from ..plotting.heat_maps import heat_map
 from ..tables.summary_table import Summary
-from .plan_summary import expected_labels, plan_summary
+from .plan_pictures import draw_plan
+from .plan_summary import plan_summary
 from .power import cheapest_solution, max_width, pair_critical_value, predicted_precision
 from .problem import TablesNotStored
 from .robustness import Regret, regret_of
@@ -526,21 +526,50 @@ class Plan:
         table = plan_summary(self.specification, self.solution, self._alpha(alpha), models=models, top=top)
         return table.with_title(title)
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw a heat map of the expected number of labels by pair; needs matplotlib.
+    def plot(
+        self,
+        picture: str = "heat_map",
+        ax: Axes | None = None,
+        *,
+        models: Sequence[str] | None = None,
+        top: int | None = None,
+    ) -> Axes:
+        """Draw the expected number of labels by pair; needs matplotlib.
 
         Parameters
         ----------
+        picture : {"heat_map", "pairs"}
+            ``"heat_map"``: a square with a cell per pair. ``"pairs"``: bars of the pairs, the pair with most labels
+            first, with the mean propensity on the upper axis. Where display order matters, a bar has one part for each
+            order; otherwise the two orders are one pair.
         ax : Axes, optional
             Axes to draw into; a new figure when None.
+        models : sequence of str, optional
+            The picture shows pairs of these models; all when None.
+        top : int, optional
+            Number of pairs in the picture ``"pairs"``; 30 when None.
 
         Returns
         -------
         Axes
-            The axes with the heat map.
+            The axes with the picture.
+
+        Raises
+        ------
+        OptionError, OptionTypeError
+            If there is no such picture, or it does not use an option.
+        UnknownModelError
+            If the plan has no such model.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> ties = dr.datasets.Ties()
+        >>> plan = dr.design(ties.mu(ties.features(500, rng=0)), "bt", budget=600)
+        >>> [tick.get_text() for tick in plan.plot("pairs", top=2).get_yticklabels()]
+        ['model_1 − model_2', 'model_0 − model_2']
         """
-        label = "expected labels" + (", first model in rows" if self.position_bias else ", either order")
-        return heat_map(self.models, expected_labels(self.specification, self.solution), label, ax)
+        return draw_plan(self.specification, self.solution, picture, ax=ax, models=models, top=top)
 
     def sample(self, rng: int | np.random.Generator | None = None) -> pd.DataFrame:
         """Draw the pairs to label on each context.

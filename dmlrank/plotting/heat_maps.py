@@ -1,4 +1,4 @@
-"""Heat maps of a number by pair of models."""
+"""Heat maps: a number by pair of models, and scores by model and group."""
 
 from __future__ import annotations
 
@@ -8,16 +8,43 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .style import hide_frame, literal, new_axes
+from .style import (
+    NOT_SIGNIFICANT,
+    SMALLEST_TEXT,
+    TEXT_SIZE,
+    WEAK_TEXT,
+    hide_frame,
+    names_inches,
+    new_axes,
+    row_columns,
+    row_height,
+    sequential_colours,
+    signed_colours,
+    square_pitch,
+    text_colour_at,
+    too_many,
+    write_names,
+    write_title,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# With more models, cells have no room for a number.
-_MOST_WITH_NUMBERS = 12
+# With more models, cells of a square have no room for a number, or no room at all.
+_MOST_WITH_NUMBERS, _MOST_MODELS, _MOST_GROUPS = 12, 300, 40
+# Inches: cells of a square, and a column of a table of groups.
+_LARGEST_CELL, _SMALLEST_CELL = 0.46, 0.085
+_GROUP_WIDTH, _LOWEST_MAP = 0.72, 2.4
 
 
-def heat_map(models: Sequence[str], values: NDArray[np.float64], label: str, ax: Axes | None = None) -> Axes:
+def heat_map(
+    models: Sequence[str],
+    values: NDArray[np.float64],
+    label: str,
+    ax: Axes | None = None,
+    *,
+    title: str = "",
+) -> Axes:
     """Draw a table (K, K) in colours, with the item shown first in rows; pairs with the value zero stay white.
 
     Parameters
@@ -28,18 +55,111 @@ def heat_map(models: Sequence[str], values: NDArray[np.float64], label: str, ax:
         Meaning of the colours.
     ax : matplotlib Axes, optional
         Where to draw; a new figure otherwise.
+    title : str
+
+    Raises
+    ------
+    OptionError
+        If there are so many models that nobody could read the picture.
     """
-    axes = new_axes(ax, height=2.2 + 0.42 * len(models))
-    image = axes.imshow(np.where(values > 0, values, np.nan), cmap="Blues", vmin=0)
-    names = [literal(name) for name in models]
-    axes.set_xticks(range(len(names)), names, rotation=45, ha="right", rotation_mode="anchor")
-    axes.set_yticks(range(len(names)), names)
-    if len(names) <= _MOST_WITH_NUMBERS:
-        middle = np.nanmax(values) / 2
+    n_models = len(models)
+    if n_models > _MOST_MODELS:
+        raise too_many(f"a heat map of {n_models} models", _MOST_MODELS)
+    cell = float(np.clip(2.6 / n_models**0.65, _SMALLEST_CELL, _LARGEST_CELL))
+    side = max(2.2, cell * n_models)
+    pitch = 72 * side / n_models
+    beside = names_inches(models, pitch)
+    axes = new_axes(ax, height=side + beside + 1.0, width=side + beside + 1.6)
+    image = axes.imshow(np.where(values > 0, values, np.nan), cmap=sequential_colours(), vmin=0)
+    pitch = pitch if ax is None else square_pitch(axes, models)
+    for axis in ("x", "y"):
+        write_names(axes, models, axis=axis, pitch=pitch)
+    if n_models <= _MOST_WITH_NUMBERS:
         for j, k in np.argwhere(values > 0):
-            shade = "white" if values[j, k] > middle else "0.2"
+            shade = text_colour_at(image, values[j, k])
             axes.text(k, j, f"{values[j, k]:.3g}", ha="center", va="center", color=shade, fontsize=8)
     # The colour bar takes its room from the figure, so that the size of the axes does not change.
-    axes.figure.colorbar(image, ax=axes, label=label, shrink=0.8)
+    axes.figure.colorbar(image, ax=axes, shrink=0.8).set_label(label, fontsize=TEXT_SIZE)
     hide_frame(axes)
+    write_title(axes, title)
     return axes
+
+
+def group_heat_map(
+    models: Sequence[str],
+    groups: Sequence[str],
+    values: NDArray[np.float64],
+    *,
+    label: str,
+    title: str,
+    coloured: NDArray[np.bool_] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw a table with a row per model and a column per group, in colours, with the numbers where there is room.
+
+    Parameters
+    ----------
+    models : sequence of str
+        The K models from the top down.
+    groups : sequence of str
+        The G groups.
+    values : ndarray, shape (K, G)
+        Amounts, or differences where ``coloured`` is given.
+    label : str
+        Meaning of the colours, with the unit.
+    title : str
+    coloured : ndarray of bool, shape (K, G), optional
+        Where a difference is significant; other cells are grey. Amounts have colours everywhere.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure otherwise, with several columns of models where there are many.
+
+    Returns
+    -------
+    matplotlib Axes
+        The first column.
+
+    Raises
+    ------
+    OptionError
+        If there are so many models or groups that nobody could read the picture.
+    """
+    n_models, n_groups = values.shape
+    if n_groups > _MOST_GROUPS:
+        raise too_many(f"a heat map of {n_groups} groups", _MOST_GROUPS, "choose groups by a coarser column")
+    width = 3.6 + max(2.2, _GROUP_WIDTH * n_groups)
+    # Few rows are higher, so that the colour bar has room for its label.
+    row = max(row_height(min(n_models, 60)), _LOWEST_MAP / n_models)
+    columns = row_columns(ax, n_models, f"a heat map of {n_models} models", width=width, row=row)
+    cell_width = 72 * _GROUP_WIDTH if ax is None else float("nan")
+    if coloured is None:
+        shown, colours, ends = values, sequential_colours(), (float(np.nanmin(values)), float(np.nanmax(values)))
+    else:
+        largest = float(np.nanmax(np.abs(values))) or 1.0
+        shown, colours, ends = np.where(coloured, values, np.nan), signed_colours(), (-largest, largest)
+    size = min(8.0, 0.62 * columns.pitch)
+    for axes, part in zip(columns.axes, columns.slices, strict=True):
+        axes.set_facecolor(NOT_SIGNIFICANT)
+        image = axes.pcolormesh(
+            shown[part], cmap=colours, vmin=ends[0], vmax=ends[1], edgecolors="white", linewidth=0.6
+        )
+        n_rows = len(values[part])
+        axes.set_ylim(n_rows, 0)
+        axes.xaxis.tick_top()
+        write_names(axes, groups, np.arange(n_groups) + 0.5, axis="x", pitch=cell_width)
+        write_names(axes, models[part], np.arange(n_rows) + 0.5, pitch=columns.pitch)
+        for (j, g), value in np.ndenumerate(values[part]) if size >= SMALLEST_TEXT and n_groups <= 20 else []:
+            is_coloured = np.isfinite(shown[part][j, g])
+            axes.text(
+                g + 0.5,
+                j + 0.5,
+                f"{value:z.2f}",
+                ha="center",
+                va="center",
+                fontsize=size,
+                color=text_colour_at(image, value) if is_coloured else WEAK_TEXT,
+            )
+        hide_frame(axes)
+    bar = columns.axes[0].figure.colorbar(image, ax=list(columns.axes), shrink=0.6 if n_models > 12 else 0.95, pad=0.02)
+    bar.set_label(label, fontsize=TEXT_SIZE)
+    columns.write_title(title)
+    return columns.axes[0]

@@ -3,16 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .style import DARK, LIGHT, hide_spines, horizontal_rows, literal, new_axes, palette
+from .style import (
+    DARK,
+    GRID,
+    LIGHT,
+    TEXT_SIZE,
+    draw_reference,
+    hide_spines,
+    horizontal_rows,
+    literal,
+    outside_legend,
+    row_columns,
+    series_styles,
+    too_many,
+    write_names,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+# Largest number of groups that a legend tells apart.
+MOST_SERIES = 12
+# Inches: the height of one column of a picture with several rows for each name.
+_TALLEST_COLUMN = 18.0
+_WEAK = "0.55"
+# Letters of the names of two models.
+_LONGEST_PAIR = 48
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,7 +48,9 @@ class Intervals:
     estimate, low, high : ndarray, shape (d,)
         Estimates and limits; a limit of a one-sided interval may be infinite.
     label : str
-        Label of the axis: the estimated quantity, its unit, and the level of the intervals.
+        Label of the axis: the estimated quantity and its unit.
+    title : str
+        What is held at which level, and for how many models.
     """
 
     names: Sequence[str]
@@ -34,11 +58,17 @@ class Intervals:
     low: NDArray[np.float64]
     high: NDArray[np.float64]
     label: str
+    title: str = ""
 
     @property
     def reach(self) -> NDArray[np.float64]:
         """Distances of the limits from the estimates, (2, d)."""
         return np.stack([self.estimate - self.low, self.high - self.estimate])
+
+    def __getitem__(self, part: slice) -> Intervals:
+        """Return some of the intervals."""
+        numbers = {name: getattr(self, name)[part] for name in ("names", "estimate", "low", "high")}
+        return replace(self, **numbers)
 
 
 def forest_plot(intervals: Intervals, reference: float | None, ax: Axes | None = None) -> Axes:
@@ -50,14 +80,34 @@ def forest_plot(intervals: Intervals, reference: float | None, ax: Axes | None =
     reference : float or None
         Position of a dashed line in the unit of the estimates; no line when None.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure otherwise.
+        Where to draw; a new figure otherwise, with several columns where there are many estimates.
+
+    Returns
+    -------
+    matplotlib Axes
+        The first column.
     """
-    axes = new_axes(ax, height=1.2 + 0.32 * len(intervals.names))
-    place = np.arange(len(intervals.names))[::-1]
-    axes.errorbar(intervals.estimate, place, xerr=intervals.reach, fmt="o", color=DARK, ecolor=LIGHT, capsize=3)
-    _reference_line(axes, reference)
-    horizontal_rows(axes, intervals.names, intervals.label)
-    return axes
+    n_rows = len(intervals.names)
+    columns = row_columns(ax, n_rows, f"a forest plot of {n_rows} models")
+    size = columns.marker_size
+    for axes, part in zip(columns.axes, columns.slices, strict=True):
+        rows = intervals[part]
+        place = np.arange(len(rows.names))[::-1]
+        axes.errorbar(
+            rows.estimate,
+            place,
+            xerr=rows.reach,
+            fmt="o",
+            color=DARK,
+            ecolor=LIGHT,
+            markersize=size,
+            elinewidth=0.3 * size,
+            capsize=0.5 * size,
+        )
+        draw_reference(axes, reference)
+        horizontal_rows(axes, rows.names, rows.label, columns.pitch)
+    columns.write_title(intervals.title)
+    return columns.axes[0]
 
 
 def grouped_forest_plot(
@@ -73,7 +123,7 @@ def grouped_forest_plot(
     Parameters
     ----------
     intervals : sequence of Intervals
-        One per group, with the same names and label.
+        One per group, with the same names, label and title.
     groups : sequence of str
         Names of the groups.
     reference : float or None
@@ -81,41 +131,60 @@ def grouped_forest_plot(
     variable : str
         Variable that defines the groups: the title of the legend.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure otherwise.
+        Where to draw; a new figure otherwise, with several columns where there are many estimates.
+
+    Returns
+    -------
+    matplotlib Axes
+        The first column.
+
+    Raises
+    ------
+    OptionError
+        If there are so many groups or models that nobody could read the picture.
     """
-    names = intervals[0].names[::-1]
-    n_names, n_groups = len(names), len(groups)
-    axes = new_axes(ax, height=1.4 + n_names * (0.18 + 0.13 * n_groups))
+    n_names, n_groups = len(intervals[0].names), len(groups)
+    if n_groups > MOST_SERIES:
+        raise too_many(f"a forest plot of {n_groups} groups", MOST_SERIES, "draw plot('heat_map'), which has a column")
+    row = 0.2 + 0.12 * n_groups
+    what = f"a forest plot of {n_names} models in {n_groups} groups"
+    columns = row_columns(ax, n_names, what, width=8.0, row=row, most_rows=int(_TALLEST_COLUMN / row))
     step = 0.76 / n_groups
-    for g, (group, name, colour) in enumerate(zip(intervals, groups, palette(n_groups), strict=True)):
-        # The first group stands on top, as in the legend.
-        place = np.arange(n_names)[::-1] + step * ((n_groups - 1) / 2 - g)
-        axes.errorbar(
-            group.estimate,
-            place,
-            xerr=group.reach,
-            fmt="o",
-            markersize=4,
-            color=colour,
-            elinewidth=1.2,
-            capsize=0,
-            label=literal(name),
-        )
-    for line in np.arange(n_names - 1) + 0.5:
-        axes.axhline(line, color="0.9", linewidth=0.8, zorder=0)
-    _reference_line(axes, reference)
-    axes.set_yticks(np.arange(n_names), [literal(name) for name in names])
-    axes.set_ylim(-0.6, n_names - 0.4)
-    axes.set_xlabel(intervals[0].label)
-    axes.legend(title=literal(variable), loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
-    hide_spines(axes)
-    return axes
+    size = float(np.clip(0.5 * step * columns.pitch, 2.0, 5.0))
+    for axes, part in zip(columns.axes, columns.slices, strict=True):
+        n_rows = len(intervals[0].names[part])
+        for g, (group, name, look) in enumerate(zip(intervals, groups, series_styles(n_groups), strict=True)):
+            rows = group[part]
+            # The first group stands on top, as in the legend.
+            place = np.arange(n_rows)[::-1] + step * ((n_groups - 1) / 2 - g)
+            axes.errorbar(
+                rows.estimate,
+                place,
+                xerr=rows.reach,
+                fmt=look.marker,
+                markersize=size,
+                color=look.colour,
+                elinewidth=0.35 * size,
+                label=literal(name),
+            )
+        for line in np.arange(n_rows - 1) + 0.5:
+            axes.axhline(line, color=GRID, linewidth=0.8, zorder=0)
+        draw_reference(axes, reference)
+        axes.set_ylim(-0.6, n_rows - 0.4)
+        write_names(axes, intervals[0].names[part], np.arange(n_rows)[::-1], pitch=columns.pitch)
+        axes.set_xlabel(intervals[0].label, fontsize=TEXT_SIZE)
+        hide_spines(axes)
+    outside_legend(columns.axes[-1], variable)
+    columns.write_title(intervals[0].title)
+    return columns.axes[0]
 
 
 def difference_plot(
     intervals: Intervals, rejected: NDArray[np.bool_], margins: Sequence[float], ax: Axes | None = None
 ) -> Axes:
-    """Draw differences with intervals, dark where the hypothesis is rejected; infinite limits end at the frame.
+    """Draw differences with intervals: dark and filled where the hypothesis is rejected, grey and hollow elsewhere.
+
+    Infinite limits end at the frame.
 
     Parameters
     ----------
@@ -125,25 +194,35 @@ def difference_plot(
     margins : sequence of float
         Differences on the boundary between hypothesis and alternative, marked by dashed lines.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure otherwise.
+        Where to draw; a new figure otherwise, with several columns where there are many differences.
+
+    Returns
+    -------
+    matplotlib Axes
+        The first column.
     """
-    axes = new_axes(ax, height=1.2 + 0.32 * len(intervals.names))
-    place = np.arange(len(intervals.names))[::-1]
-    low, high = intervals.low, intervals.high
+    n_rows, low, high = len(intervals.names), intervals.low, intervals.high
+    columns = row_columns(ax, n_rows, f"a plot of {n_rows:,} differences", width=8.0)
     ends = np.concatenate([intervals.estimate, low[np.isfinite(low)], high[np.isfinite(high)], [0.0]])
     room = 0.08 * (np.nanmax(ends) - np.nanmin(ends) or 1.0)
     axis_ends = np.nanmin(ends) - room, np.nanmax(ends) + room
-    colours = np.where(rejected, DARK, "0.55")
-    axes.hlines(place, np.clip(low, *axis_ends), np.clip(high, *axis_ends), color=colours, linewidth=1.6)
-    axes.scatter(intervals.estimate, place, color=colours, zorder=3)
-    for line in margins:
-        axes.axvline(line, color="0.4", linewidth=0.9, linestyle="--", zorder=1)
-    axes.set_xlim(*axis_ends)
-    horizontal_rows(axes, intervals.names, intervals.label)
-    return axes
-
-
-def _reference_line(axes: Axes, reference: float | None) -> None:
-    """Draw a dashed vertical line at the reference, if there is one."""
-    if reference is not None:
-        axes.axvline(reference, color="0.6", linewidth=0.8, linestyle="--", zorder=0)
+    for axes, part in zip(columns.axes, columns.slices, strict=True):
+        rows, is_rejected = intervals[part], rejected[part]
+        place = np.arange(len(rows.names))[::-1]
+        colours = np.where(is_rejected, DARK, _WEAK)
+        axes.hlines(place, np.clip(rows.low, *axis_ends), np.clip(rows.high, *axis_ends), color=colours, linewidth=1.4)
+        fills = np.where(is_rejected, DARK, "white")
+        axes.scatter(
+            rows.estimate,
+            place,
+            s=columns.marker_size**2,
+            facecolors=fills.tolist(),
+            edgecolors=colours.tolist(),
+            zorder=3,
+        )
+        for line in margins:
+            draw_reference(axes, line)
+        axes.set_xlim(*axis_ends)
+        horizontal_rows(axes, rows.names, rows.label, columns.pitch, longest=_LONGEST_PAIR)
+    columns.write_title(intervals.title)
+    return columns.axes[0]

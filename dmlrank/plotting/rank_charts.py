@@ -1,23 +1,131 @@
-"""Bump charts: ranks of the models in several results."""
+"""Pictures of ranks: confidence sets of ranks, and bump charts of ranks in several results."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .style import Colour, hide_frame, literal, new_axes, palette
+from .style import (
+    DARK,
+    LIGHT,
+    TEXT_SIZE,
+    Colour,
+    axes_points,
+    hide_frame,
+    horizontal_rows,
+    literal,
+    new_axes,
+    palette,
+    row_columns,
+    row_height,
+    short_names,
+    too_many,
+    write_names,
+    write_title,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# Largest number of lines of a bump chart, and of lines in colour: those that move most.
+_MOST_LINES, _MOST_COLOURED = 100, 8
+# Letters of groups longer than this are left out of the picture.
+_LONGEST_LETTERS = 8
+_STILL = "0.68"
+# Inches from one result of a bump chart to the next.
+_RESULT_WIDTH = 1.4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RankIntervals:
+    """Ranks of models with their confidence sets, in the order in which they are drawn from top to bottom.
+
+    Attributes
+    ----------
+    names : sequence of str
+        Names of the m models that are drawn.
+    rank, best, worst : ndarray of int, shape (m,)
+        Rank by score, and the ends of the confidence set, among all models.
+    letters : sequence of str
+        Letters of the groups of models that are not separated.
+    """
+
+    names: Sequence[str]
+    rank: NDArray[np.int64]
+    best: NDArray[np.int64]
+    worst: NDArray[np.int64]
+    letters: Sequence[str]
+
+    def __getitem__(self, part: slice) -> RankIntervals:
+        """Return some of the models."""
+        fields = ("names", "rank", "best", "worst", "letters")
+        return replace(self, **{name: getattr(self, name)[part] for name in fields})
+
+
+def rank_set_chart(ranks: RankIntervals, title: str, ax: Axes | None = None) -> Axes:
+    """Draw every model's rank as a point on a bar from the best to the worst rank of its confidence set.
+
+    Letters of groups stand at the right end of the rows, unless some are longer than eight letters.
+
+    Parameters
+    ----------
+    ranks : RankIntervals
+    title : str
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure otherwise, with several columns where there are many models.
+
+    Returns
+    -------
+    matplotlib Axes
+        The first column.
+    """
+    n_rows = len(ranks.names)
+    columns = row_columns(ax, n_rows, f"a chart of the ranks of {n_rows} models")
+    first, last = int(ranks.best.min()), int(ranks.worst.max())
+    letters_fit = max(map(len, ranks.letters)) <= _LONGEST_LETTERS
+    for axes, part in zip(columns.axes, columns.slices, strict=True):
+        rows = ranks[part]
+        place = np.arange(len(rows.names))[::-1]
+        # A set of one rank has to be seen, too: every bar reaches a third of a rank beyond its ends.
+        axes.barh(place, rows.worst - rows.best + 0.66, 0.5, left=rows.best - 0.33, color=LIGHT, linewidth=0)
+        axes.plot(rows.rank, place, "o", color=DARK, markersize=columns.marker_size)
+        horizontal_rows(axes, rows.names, "rank (1 is best)", columns.pitch)
+        axes.set_xlim(first - 0.7, last + 0.7)
+        axes.locator_params(axis="x", integer=True)
+        if letters_fit:
+            size = min(TEXT_SIZE, columns.pitch / 1.22)
+            for row, text in zip(place, rows.letters, strict=True):
+                axes.annotate(
+                    text,
+                    (1.0, row),
+                    (4, 0),
+                    xycoords=("axes fraction", "data"),
+                    textcoords="offset points",
+                    va="center",
+                    fontsize=size,
+                    annotation_clip=False,
+                )
+            axes.text(1.0, 1.0, " group", transform=axes.transAxes, va="bottom", fontsize=TEXT_SIZE - 1, color="0.35")
+    columns.write_title(title)
+    return columns.axes[0]
+
 
 def bump_chart(
-    models: Sequence[str], results: Sequence[str], ranks: NDArray[np.float64], ax: Axes | None = None
+    models: Sequence[str],
+    results: Sequence[str],
+    ranks: NDArray[np.float64],
+    ax: Axes | None = None,
+    *,
+    title: str = "",
 ) -> Axes:
-    """Draw a line per model through its ranks in the results, with names at both ends.
+    """Draw a line per model through its ranks in the results, with names at the ends.
+
+    The lines of the models that move most are coloured and thick.
 
     Parameters
     ----------
@@ -29,40 +137,60 @@ def bump_chart(
         NaN where a result does not have the model.
     ax : matplotlib Axes, optional
         Where to draw; a new figure otherwise.
+    title : str
+
+    Raises
+    ------
+    OptionError
+        If there are so many models that nobody could follow their lines.
     """
     n_models, n_results = ranks.shape
-    axes = new_axes(ax, height=1.0 + 0.32 * n_models, width=3.6 + 1.6 * n_results)
-    place = np.arange(n_results)
-    moved = np.nanmax(ranks, axis=1) > np.nanmin(ranks, axis=1)
-    colours = dict(zip(np.flatnonzero(moved).tolist(), palette(int(moved.sum())), strict=True))
-    for row, (model, line) in enumerate(zip(models, ranks, strict=True)):
-        colour = colours.get(row, "0.45")
-        axes.plot(place, line, "-o", color=colour, linewidth=2, markersize=6, clip_on=False)
+    if n_models > _MOST_LINES:
+        raise too_many(f"a bump chart of {n_models} models", _MOST_LINES)
+    row = row_height(n_models)
+    axes = new_axes(ax, height=1.0 + row * n_models, width=4.2 + _RESULT_WIDTH * n_results)
+    place, lowest = np.arange(n_results), float(np.nanmax(ranks))
+    axes.set_xlim(-0.25, n_results - 0.75)
+    axes.set_ylim(lowest + 0.6, float(np.nanmin(ranks)) - 0.6)
+    pitch = 72 * row if ax is None else axes_points(axes)[1] / (lowest - float(np.nanmin(ranks)) + 1.2)
+    size = float(np.clip(pitch / 1.22, 1.0, TEXT_SIZE))
+    colours, drawn_names = _colours_of_movers(ranks), map(literal, short_names(models))
+    names_at: dict[tuple[int, float, int], list[tuple[str, Colour]]] = defaultdict(list)
+    for number, (name, line) in enumerate(zip(drawn_names, ranks, strict=True)):
+        colour, moves = colours.get(number, _STILL), number in colours
+        width, marker = (2.2, 0.4 * size) if moves else (1.1, 0.28 * size)
+        axes.plot(
+            place, line, "-o", color=colour, linewidth=width, markersize=1.4 * marker, clip_on=False, zorder=2 + moves
+        )
         ranked = np.flatnonzero(~np.isnan(line))
-        _write_name(axes, model, (ranked[0], line[ranked[0]]), offset=-9, colour=colour)
-        if len(ranked) > 1:
-            _write_name(axes, model, (ranked[-1], line[ranked[-1]]), offset=9, colour=colour)
-    axes.set_xlim(-0.9, n_results - 0.1)
-    axes.set_ylim(np.nanmax(ranks) + 0.6, 0.4)
-    axes.set_xticks(place, [literal(name) for name in results])
+        ends = [(ranked[0], -1), (ranked[-1], 1)] if len(ranked) else []
+        for end, side in ends[: len(ranked)]:
+            names_at[int(end), float(line[end]), side].append((name, colour if moves else "0.3"))
+    for (end, rank, side), labels in names_at.items():
+        # Models of equal rank share one label.
+        names, colour = ", ".join(name for name, _ in labels), labels[0][1]
+        text, align = (f"{names}  {rank:g}", "right") if side < 0 else (f"{rank:g}  {names}", "left")
+        axes.annotate(
+            text,
+            (end, rank),
+            (8 * side, 0),
+            textcoords="offset points",
+            ha=align,
+            va="center",
+            color=colour,
+            fontsize=size,
+        )
+    write_names(axes, results, place, axis="x", pitch=72 * _RESULT_WIDTH if ax is None else float("nan"))
     axes.xaxis.tick_top()
-    axes.set_yticks(np.arange(1, int(np.nanmax(ranks)) + 1))
+    # The ranks stand beside the names.
+    axes.set_yticks([])
     hide_frame(axes)
+    write_title(axes, title)
     return axes
 
 
-def _write_name(axes: Axes, model: str, point: tuple[float, float], *, offset: int, colour: Colour) -> None:
-    """Write a model's name beside a point.
-
-    Parameters
-    ----------
-    axes : matplotlib Axes
-    model : str
-    point : tuple of float
-        In the coordinates of the data.
-    offset : int
-        Distance in typographic points: to the right, or to the left where negative.
-    colour : str or tuple of float
-    """
-    side = "right" if offset < 0 else "left"
-    axes.annotate(literal(model), point, (offset, 0), textcoords="offset points", ha=side, va="center", color=colour)
+def _colours_of_movers(ranks: NDArray[np.float64]) -> dict[int, Colour]:
+    """Return colours of the models whose ranks differ most between results, by place of the model."""
+    range_of_ranks = np.nanmax(ranks, axis=1) - np.nanmin(ranks, axis=1)
+    movers = [int(j) for j in np.argsort(-range_of_ranks, kind="stable")[:_MOST_COLOURED] if range_of_ranks[j] > 0]
+    return dict(zip(sorted(movers), palette(len(movers)), strict=True))

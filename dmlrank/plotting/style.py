@@ -19,6 +19,7 @@ from ..exceptions import MissingExtraError, OptionError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
@@ -26,7 +27,7 @@ Colour: TypeAlias = str | tuple[float, ...]
 
 DARK, LIGHT = "#1f4e79", "#7fa6c9"
 # Lines, grids and cells that say "nothing found"; the reference line is darker than the grid.
-GRID, REFERENCE, NOT_SIGNIFICANT = "0.9", "0.45", "0.93"
+GRID, REFERENCE, NOT_SIGNIFICANT, WEAK_TEXT = "0.9", "0.45", "0.93", "0.35"
 # Sizes of text in typographic points.
 TITLE_SIZE, TEXT_SIZE, SMALLEST_TEXT = 10.0, 9.0, 5.0
 
@@ -40,8 +41,8 @@ _HATCHES = ("", "///", "\\\\\\", "xxx", "...", "+++", "ooo", "---")
 # Rows of one column of a picture, inches of a row, and columns of one figure.
 _MOST_ROWS, _FOLDED_ROWS, _MOST_COLUMNS = 60, 50, 8
 _ROW, _LOWEST_ROW = 0.32, 0.19
-# A line of text takes this many times its size.
-_LINE_HEIGHT = 1.22
+# Height of a line of text, and width of a letter, as multiples of the size of the text.
+_LINE_HEIGHT, _LETTER_WIDTH = 1.22, 0.58
 _LONGEST_NAME = 30
 
 
@@ -145,6 +146,11 @@ def text_colour_on(background: Colour) -> str:
     return "black" if relative_luminance(background) > 0.179 else "white"
 
 
+def text_colour_at(image: ScalarMappable, value: float) -> str:
+    """Return the colour of text on the cell of a heat map that shows this value: black or white."""
+    return text_colour_on(tuple(np.ravel(image.to_rgba(np.array([value])))))
+
+
 def new_axes(ax: Axes | None, height: float, width: float = 7.5) -> Axes:
     """Return the given axes, or the axes of a new figure of this size in inches.
 
@@ -182,12 +188,24 @@ class RowColumns:
     slices : tuple of slice
         The rows of each column.
     pitch : float
-        Points from one row to the next; NaN in axes of the caller, whose size may still change.
+        Points from one row to the next; in axes of the caller, as large as the axes are now.
     """
 
     axes: tuple[Axes, ...]
     slices: tuple[slice, ...]
     pitch: float
+
+    @property
+    def marker_size(self) -> float:
+        """Size of a marker that does not touch those of the next rows, in points."""
+        return float(np.clip(0.3 * self.pitch, 2.5, 6.0))
+
+    def write_title(self, title: str) -> None:
+        """Write the title of the picture above all columns."""
+        if len(self.axes) == 1:
+            write_title(self.axes[0], title)
+        else:
+            self.axes[0].figure.suptitle(title, fontsize=TITLE_SIZE + 2)
 
 
 def row_columns(
@@ -231,7 +249,7 @@ def row_columns(
     if n_columns > _MOST_COLUMNS:
         raise too_many(what, most_rows * _MOST_COLUMNS * _FOLDED_ROWS // _MOST_ROWS)
     if ax is not None:
-        return RowColumns((ax,), (slice(0, n_rows),), float("nan"))
+        return RowColumns((ax,), (slice(0, n_rows),), axes_points(ax)[1] / (n_rows + 0.4))
     row = row_height(per_column) if row is None else row
     column_width = width if n_columns == 1 else 0.62 * width
     figure = new_figure(1.2 + row * per_column, column_width * n_columns)
@@ -278,7 +296,9 @@ def hide_frame(axes: Axes) -> None:
     axes.tick_params(length=0)
 
 
-def horizontal_rows(axes: Axes, names: Sequence[str], label: str, pitch: float = float("nan")) -> None:
+def horizontal_rows(
+    axes: Axes, names: Sequence[str], label: str, pitch: float = float("nan"), *, longest: int = _LONGEST_NAME
+) -> None:
     """Prepare one row per name from the top down; the horizontal axis gets a grid and the label.
 
     Parameters
@@ -290,9 +310,11 @@ def horizontal_rows(axes: Axes, names: Sequence[str], label: str, pitch: float =
         Label of the horizontal axis, with the unit.
     pitch : float
         Points from one row to the next; measured when NaN.
+    longest : int
+        Letters of the longest name that is not shortened.
     """
     axes.set_ylim(-0.7, len(names) - 0.3)
-    write_names(axes, names, np.arange(len(names))[::-1], pitch=pitch)
+    write_names(axes, names, np.arange(len(names))[::-1], pitch=pitch, longest=longest)
     axes.set_xlabel(label, fontsize=TEXT_SIZE)
     axes.grid(axis="x", color=GRID)
     axes.set_axisbelow(True)
@@ -302,10 +324,11 @@ def horizontal_rows(axes: Axes, names: Sequence[str], label: str, pitch: float =
 def write_names(
     axes: Axes,
     names: Sequence[str],
-    places: NDArray[np.int64] | NDArray[np.float64] | None = None,
+    places: NDArray[np.number] | None = None,
     *,
     axis: str = "y",
     pitch: float = float("nan"),
+    longest: int = _LONGEST_NAME,
 ) -> None:
     """Write names along an axis, smaller where there are many, and only every second or third where there is no room.
 
@@ -321,36 +344,67 @@ def write_names(
         Names on the horizontal axis stand upright where there are more than a few.
     pitch : float
         Points from one name to the next; measured when NaN.
+    longest : int
+        Letters of the longest name that is not shortened.
     """
     at = np.arange(len(names), dtype=float) if places is None else np.asarray(places, dtype=float)
     if np.isnan(pitch):
         pitch = _measured_pitch(axes, at, axis)
     size = min(TEXT_SIZE, pitch / _LINE_HEIGHT)
     step = 1 if size >= SMALLEST_TEXT else int(np.ceil(SMALLEST_TEXT * _LINE_HEIGHT / pitch))
-    shown, texts = at[::step], short_names(names)[::step]
+    shown, texts = at[::step], [literal(name) for name in short_names(names, longest)[::step]]
     size = max(size, SMALLEST_TEXT)
     if axis == "y":
         axes.set_yticks(shown, texts, fontsize=size)
         return
-    # A letter is about 0.6 times as wide as its size.
-    fits = 0.62 * size * max(map(len, texts), default=0) < 0.95 * pitch
+    fits = 1.1 * _LETTER_WIDTH * size * max(map(len, texts), default=0) < pitch
     axes.set_xticks(shown, texts, fontsize=size, rotation=0.0 if fits else 90.0)
 
 
 def _measured_pitch(axes: Axes, places: NDArray[np.float64], axis: str) -> float:
     """Return the points from one place to the next in the axes as they are now."""
-    box, limits = axes.get_window_extent(), axes.get_ylim() if axis == "y" else axes.get_xlim()
-    pixels = box.height if axis == "y" else box.width
+    limits = axes.get_ylim() if axis == "y" else axes.get_xlim()
     distance = abs(float(places[1] - places[0])) if len(places) > 1 else 1.0
-    return float(72 / axes.figure.dpi * pixels * distance / abs(limits[1] - limits[0]))
+    return axes_points(axes)[axis == "y"] * distance / abs(limits[1] - limits[0])
+
+
+def axes_points(axes: Axes) -> tuple[float, float]:
+    """Return width and height of the axes in points, as they are before the figure is arranged."""
+    place, box = axes.get_position(original=True), axes.figure.bbox
+    points = 72 / axes.figure.dpi
+    return float(points * box.width * place.width), float(points * box.height * place.height)
+
+
+def square_pitch(axes: Axes, names: Sequence[str]) -> float:
+    """Return the points from one name to the next along both sides of a square in the caller's axes.
+
+    The names stand beside and below the square, which therefore becomes smaller than the axes.
+
+    Parameters
+    ----------
+    axes : matplotlib Axes
+    names : sequence of str
+    """
+    size = min(axes_points(axes)) / (_LINE_HEIGHT * len(names) + _LETTER_WIDTH * _longest(names))
+    return size * _LINE_HEIGHT
+
+
+def names_inches(names: Sequence[str], pitch: float) -> float:
+    """Return the length of the longest name in inches, where names stand this many points apart."""
+    size = float(np.clip(pitch / _LINE_HEIGHT, SMALLEST_TEXT, TEXT_SIZE))
+    return _LETTER_WIDTH * size * _longest(names) / 72
+
+
+def _longest(names: Sequence[str]) -> int:
+    """Return the number of letters of the longest name as it is drawn."""
+    return max(map(len, short_names(names)), default=0)
 
 
 def write_title(axes: Axes, title: str) -> None:
     """Write a title above the axes, broken into lines that the axes have room for."""
-    points = 72 / axes.figure.dpi * axes.get_window_extent().width
-    letters = max(24, int(1.25 * points / (0.58 * TITLE_SIZE)))
+    letters = max(24, int(axes_points(axes)[0] / (_LETTER_WIDTH * TITLE_SIZE)))
     lines = [part for line in title.split("\n") for part in textwrap.wrap(line, letters, break_long_words=False)]
-    axes.set_title("\n".join(lines), fontsize=TITLE_SIZE, loc="left")
+    axes.set_title("\n".join(lines), fontsize=TITLE_SIZE)
 
 
 def draw_reference(axes: Axes, position: float | None, *, vertical: bool = True) -> None:
@@ -389,7 +443,7 @@ def level_words(alpha: float, what: str = "intervals", held: str = "simultaneous
     return f"{100 * (1 - alpha):g} % {held} {what}{f' ({method})' if method else ''}"
 
 
-def models_words(n_drawn: int, n_models: int | None = None) -> str:
+def models_words(n_drawn: int, n_models: int, noun: str = "models") -> str:
     """Return the number of models in a picture, and how many there are where not all are drawn.
 
     Examples
@@ -397,7 +451,7 @@ def models_words(n_drawn: int, n_models: int | None = None) -> str:
     >>> models_words(20, 20), models_words(5, 20)
     ('20 models', '5 of 20 models')
     """
-    return f"{n_drawn} models" if n_models in (None, n_drawn) else f"{n_drawn} of {n_models} models"
+    return f"{n_drawn} {noun}" if n_models == n_drawn else f"{n_drawn} of {n_models} {noun}"
 
 
 def literal(name: str) -> str:
@@ -416,7 +470,7 @@ def literal(name: str) -> str:
 
 
 def short_names(names: Sequence[str], longest: int = _LONGEST_NAME) -> list[str]:
-    """Return the names as they are drawn: the middle of a long name is left out unless two names would become equal.
+    """Return the names without the middle of long names, unless two names would become equal.
 
     Examples
     --------
@@ -425,4 +479,4 @@ def short_names(names: Sequence[str], longest: int = _LONGEST_NAME) -> list[str]
     """
     head, tail = longest // 2, longest - longest // 2 - 1
     cut = [name if len(name) <= longest else f"{name[:head]}…{name[-tail:]}" for name in map(str, names)]
-    return [literal(name) for name in (cut if len(set(cut)) == len(set(names)) else map(str, names))]
+    return cut if len(set(cut)) == len(set(names)) else list(map(str, names))

@@ -8,13 +8,28 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .style import hide_frame, literal, new_axes
+from .style import (
+    NOT_SIGNIFICANT,
+    TEXT_SIZE,
+    WEAK_TEXT,
+    hide_frame,
+    names_inches,
+    new_axes,
+    signed_colours,
+    square_pitch,
+    text_colour_at,
+    too_many,
+    write_names,
+    write_title,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# With more models, cells have no room for a number.
-_MOST_WITH_NUMBERS = 14
+# With more models, cells have no room for a number, for lines between them, or for themselves.
+_MOST_WITH_NUMBERS, _MOST_WITH_LINES, _MOST_MODELS = 14, 100, 300
+# Inches of a cell.
+_LARGEST_CELL, _SMALLEST_CELL = 0.42, 0.085
 
 
 def win_matrix(
@@ -37,26 +52,39 @@ def win_matrix(
     title : str
     ax : matplotlib Axes, optional
         Where to draw; a new figure otherwise.
+
+    Raises
+    ------
+    OptionError
+        If there are so many models that nobody could read the picture.
     """
     n_models = len(models)
-    side = max(3.2, 1.6 + 0.42 * n_models)
-    axes = new_axes(ax, height=side, width=side + 1.2)
+    if n_models > _MOST_MODELS:
+        raise too_many(f"a win matrix of {n_models} models", _MOST_MODELS)
+    cell = float(np.clip(2.6 / n_models**0.65, _SMALLEST_CELL, _LARGEST_CELL))
+    side = max(2.2, cell * n_models)
+    pitch = 72 * side / n_models
+    beside = names_inches(models, pitch)
+    axes = new_axes(ax, height=side + beside + 1.0, width=side + beside + 1.6)
     scale = float(np.nanmax(np.abs(difference))) or 1.0
-    axes.set_facecolor("0.93")
+    axes.set_facecolor(NOT_SIGNIFICANT)
     significant = np.where(rejected, difference, np.nan)
-    image = axes.pcolormesh(significant, cmap="RdBu", vmin=-scale, vmax=scale, edgecolors="white", linewidth=0.6)
-    for row, column in np.argwhere(np.isfinite(difference)) if n_models <= _MOST_WITH_NUMBERS else []:
-        gap, coloured = difference[row, column], rejected[row, column]
-        colour = "white" if coloured and abs(gap) > 0.6 * scale else "black" if coloured else "0.45"
-        axes.text(column + 0.5, row + 0.5, f"{gap:.2f}", ha="center", va="center", fontsize=7.5, color=colour)
-    centres, names = np.arange(n_models) + 0.5, [literal(name) for name in models]
-    size = 9 if n_models <= 30 else 9 * 30 / n_models
-    axes.set_xticks(centres, names, rotation=90, fontsize=size)
-    axes.set_yticks(centres, names, fontsize=size)
-    axes.invert_yaxis()
+    image = axes.pcolormesh(significant, cmap=signed_colours(), vmin=-scale, vmax=scale)
+    if n_models <= _MOST_WITH_LINES:
+        image.set_edgecolor("white")
+        image.set_linewidth(0.6 if n_models <= 30 else 0.2)
     axes.set_aspect("equal")
+    axes.set_ylim(n_models, 0)
+    for row, column in np.argwhere(np.isfinite(difference)) if n_models <= _MOST_WITH_NUMBERS else []:
+        gap = difference[row, column]
+        colour = text_colour_at(image, gap) if rejected[row, column] else WEAK_TEXT
+        axes.text(column + 0.5, row + 0.5, f"{gap:z.2f}", ha="center", va="center", fontsize=7.5, color=colour)
+    pitch = pitch if ax is None else square_pitch(axes, models)
+    for axis in ("x", "y"):
+        write_names(axes, models, np.arange(n_models) + 0.5, axis=axis, pitch=pitch)
     hide_frame(axes)
     # The colour bar takes its room from the figure, so that the size of the axes does not change.
-    axes.figure.colorbar(image, ax=axes, label="score of the row minus score of the column", shrink=0.8)
-    axes.set_title(title, fontsize=9)
+    bar = axes.figure.colorbar(image, ax=axes, shrink=0.8)
+    bar.set_label("score of the row minus score of the column", fontsize=TEXT_SIZE)
+    write_title(axes, title)
     return axes

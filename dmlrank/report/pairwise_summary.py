@@ -11,20 +11,22 @@ import pandas as pd
 
 from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_text
 from ..data.preferences import FloatArray
-from ..exceptions import OptionError, listed
+from ..exceptions import OptionError, OptionTypeError, check_choice, listed
 from ..inference.alternatives import Alternative
 from ..inference.pairwise import PairTests
 from ..plotting.intervals import Intervals, difference_plot
-from ..plotting.style import literal
+from ..plotting.style import level_words, literal, short_names
 from ..plotting.win_matrix import win_matrix
 from ..tables.summary_table import Summary
 from .sentences import counted
-from .shown_models import ShownModels, choose_models
+from .shown_models import ShownModels, choose_models, chosen_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _NUMBERS = ["estimate", "std_error", "statistic", "p_value", "p_adjusted", "conf_low", "conf_high"]
+# Letters of the name of a model in the name of a drawn difference.
+_LONGEST_NAME = 22
 _METHODS = {
     "max-t": "The p-values are adjusted by single-step max-t over these differences. The family-wise error rate is "
     "controlled and the intervals hold jointly.",
@@ -210,35 +212,110 @@ class PairwiseResults:
             )
         return (*notes, self.remark) if self.remark else tuple(notes)
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the differences as a win matrix; this needs matplotlib.
-
-        A cell shows the score of the row's model minus the score of the column's model, coloured where the hypothesis
-        is rejected. Where all models are compared with one model, the differences are drawn with their intervals.
+    def plot(
+        self,
+        picture: str | None = None,
+        ax: Axes | None = None,
+        *,
+        models: Sequence[str] | None = None,
+        top: int | None = None,
+    ) -> Axes:
+        """Draw the differences as a win matrix, or with their intervals; this needs matplotlib.
 
         Parameters
         ----------
+        picture : {"matrix", "intervals"}, optional
+            ``"matrix"``: a cell shows the score of the row's model minus the score of the column's model, coloured
+            where the hypothesis is rejected. ``"intervals"``: the differences with their intervals, one below the
+            other. By default the intervals where all models are compared with one model, the matrix otherwise.
         ax : matplotlib Axes, optional
+            Where to draw; a new figure otherwise.
+        models : sequence of str, optional
+            Models in the picture; all when None. The tests are always those of the whole family.
+        top : int, optional
+            Number of the best models in the picture.
 
         Returns
         -------
         matplotlib Axes
+            The axes of the picture; the first column where there are several, because the differences are many.
+
+        Raises
+        ------
+        OptionError, OptionTypeError
+            If there is no such picture, or too many models to draw.
+        UnknownModelError
+            If a model is not among those that are compared.
         """
-        frame, rejected = self.result_frame, self.rejected.to_numpy()
-        level = f"level {1 - self.alpha:g}"
+        if picture is not None and not isinstance(picture, str):
+            raise OptionTypeError(
+                f"plot takes the name of a picture ('matrix', 'intervals'), not a {type(picture).__name__}; give axes "
+                f"as ax="
+            )
+        kind = picture or ("matrix" if self.against is None else "intervals")
+        check_choice(kind, ("matrix", "intervals"), "picture")
+        chosen = chosen_names(self.models, models, top)
+        is_shown = self.result_frame["first"].isin(chosen) & (
+            self.result_frame["second"].isin(chosen) | (self.result_frame["second"] == self.against)
+        )
+        if not is_shown.any():
+            raise OptionError(
+                f"no difference is between the models of the picture, {listed(chosen)}; name more with models= or top="
+            )
+        draw = self._draw_matrix if kind == "matrix" else self._draw_intervals
+        return draw(self.result_frame[is_shown], chosen, ax)
+
+    def _draw_intervals(self, frame: pd.DataFrame, chosen: Sequence[str], ax: Axes | None) -> Axes:
+        """Draw the differences in the frame with their intervals."""
+        estimate, low, high = (frame[name].to_numpy() for name in ("estimate", "conf_low", "conf_high"))
         if self.against is not None:
-            estimate, low, high = (frame[name].to_numpy() for name in ("estimate", "conf_low", "conf_high"))
-            label = f"score minus score of {literal(self.against)}, {level}, {self.method}"
-            intervals = Intervals(frame["first"].tolist(), estimate, low, high, label)
-            return difference_plot(intervals, rejected, self._margins(), ax)
-        n_models, place = len(self.models), {name: position for position, name in enumerate(self.models)}
+            names, label = frame["first"].tolist(), f"score minus score of {literal(self.against)}"
+        else:
+            short = dict(zip(chosen, short_names(chosen, _LONGEST_NAME), strict=True))
+            pairs = zip(frame["first"].map(short), frame["second"].map(short), strict=True)
+            names, label = [f"{first} − {second}" for first, second in pairs], "difference of scores"
+        title = f"{self._held()}\n{self._family(frame)}; filled: {Alternative(self.side, self.delta).clause}"
+        intervals = Intervals(names, estimate, low, high, f"{label}: {self.functional}", title)
+        return difference_plot(intervals, (frame["p_adjusted"] <= self.alpha).to_numpy(), self._margins(), ax)
+
+    def _draw_matrix(self, frame: pd.DataFrame, chosen: Sequence[str], ax: Axes | None) -> Axes:
+        """Draw the differences in the frame between the chosen models as a matrix."""
+        rejected = (frame["p_adjusted"] <= self.alpha).to_numpy()
+        if self.against is not None:
+            raise OptionError(
+                f"there is no matrix of differences from one model, {self.against!r}; draw plot('intervals'), or test "
+                f"all pairs"
+            )
+        n_models, place = len(chosen), {name: position for position, name in enumerate(chosen)}
         rows, columns = (frame[side].map(place).to_numpy() for side in ("first", "second"))
         gap, coloured = np.full((n_models, n_models), np.nan), np.zeros((n_models, n_models), dtype=bool)
         gap[rows, columns], coloured[rows, columns] = frame["estimate"], rejected
         if self.side in ("two-sided", "equivalence"):
             gap[columns, rows], coloured[columns, rows] = -frame["estimate"], rejected
-        title = f"Coloured: {Alternative(self.side, self.delta).clause}\n{self.method}, {level}; grey: not rejected"
-        return win_matrix(self.models, gap, coloured, title=title, ax=ax)
+        clause = Alternative(self.side, self.delta).clause
+        title = f"Coloured: {clause}; grey: not rejected\n{self._adjustment()}, {self._family(frame)}"
+        return win_matrix(chosen, gap, coloured, title=title, ax=ax)
+
+    def _held(self) -> str:
+        """Return what the intervals hold: all together, or each alone."""
+        if self.side == "equivalence":
+            return f"limits of two one-sided tests at {self.alpha:g} ({self.method})"
+        held, method = ("simultaneous", self.method) if self.method not in ("none", "fdr_bh") else ("pointwise", "")
+        # The intervals of the step-down tests are those of the single step, and Holm's are Bonferroni's.
+        return level_words(
+            self.alpha, held=held, method={"step-down": "max-t", "holm": "bonferroni"}.get(method, method)
+        )
+
+    def _adjustment(self) -> str:
+        """Return which error the tests control, at which level."""
+        error = {"none": "error of each test", "fdr_bh": "false discovery rate"}.get(self.method, "family-wise error")
+        return f"{error} {100 * self.alpha:g} % ({self.method})"
+
+    def _family(self, frame: pd.DataFrame) -> str:
+        """Return the number of models, and of differences where some are not drawn."""
+        n_all = len(self.result_frame)
+        drawn = "" if len(frame) == n_all else f", {len(frame):,} of {n_all:,} differences drawn"
+        return f"{len(self.models)} models{drawn}"
 
     def _margins(self) -> list[float]:
         """Return the differences on the boundary between hypothesis and alternative; the plot marks them with lines."""

@@ -1,4 +1,4 @@
-"""Which models a table shows: those that a caller names, or those with the highest scores."""
+"""Which models a table or picture shows: those that a caller names, or those with the highest scores."""
 
 from __future__ import annotations
 
@@ -90,13 +90,33 @@ def choose_models(
     unknown = next((name for name in chosen if name not in names), None)
     if unknown is not None:
         raise UnknownModelError(
-            f"models= names {unknown!r}, but the table has no {noun} of this name{nearest(unknown, names)} "
+            f"models= names {unknown!r}, but there is no {noun} of this name{nearest(unknown, names)} "
             f"({noun}s: {listed(names, 25)})"
         )
     repeated = next((name for name in chosen if chosen.count(name) > 1), None)
     if repeated is not None:
         raise OptionError(f"models= names {repeated!r} twice; name every {noun} once")
     return ShownModels(tuple(list(names).index(name) for name in chosen), len(names), noun)
+
+
+def chosen_names(best_first: Sequence[str], models: object = None, top: object = None) -> list[str]:
+    """Return the names of the models that a picture shows; see :func:`choose_models` for the errors.
+
+    Parameters
+    ----------
+    best_first : sequence of str
+        Names of all models, the best first.
+    models : str or sequence of str, optional
+        Names of the models to show, in this order.
+    top : int, optional
+        Number of models to show, the best ones.
+
+    Examples
+    --------
+    >>> chosen_names(["a", "b", "c"], top=2)
+    ['a', 'b']
+    """
+    return [best_first[place] for place in choose_models(best_first, range(len(best_first)), models, top).places]
 
 
 def _names(models: object) -> list[str]:

@@ -23,10 +23,11 @@ from ..inference.ranks import ranks_of
 from ..inference.simultaneous import METHODS as INTERVAL_METHODS
 from ..inference.wald import WaldTestResults, ZTestResults
 from ..plotting.rank_charts import bump_chart
+from ..plotting.style import models_words
 from ..report.changes_summary import change_notes, changes_summary
 from ..report.comparison_summary import Intervals, comparison_summary
 from ..report.fit_summary import functional_unit
-from ..report.shown_models import ShownModels, choose_models
+from ..report.shown_models import ShownModels, choose_models, chosen_names
 from ..tables.summary_table import Summary
 from .changes import Changes, changes_between
 from .critical_values import level_or_default
@@ -384,20 +385,34 @@ class Comparison:
         shown = choose_models(self.models, range(len(self.models)), models, top)
         return self._side_by_side(shown=shown).with_title(title)
 
-    def plot(self, ax: Axes | None = None) -> Axes:
+    def plot(self, ax: Axes | None = None, *, models: Sequence[str] | None = None, top: int | None = None) -> Axes:
         """Draw a bump chart: a line per model through its ranks in the results; this needs matplotlib.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
             Where to draw; a new figure otherwise.
+        models : sequence of str, optional
+            Models in the picture; all when None. Ranks are those among all models of a result.
+        top : int, optional
+            Number of the best models of the first result in the picture.
 
         Returns
         -------
         matplotlib Axes
+            The axes of the picture.
+
+        Raises
+        ------
+        OptionError
+            If there are too many models to draw.
+        UnknownModelError
+            If no result has a model of this name.
         """
-        ranks = self.ranks.to_numpy(dtype=float, na_value=np.nan)
-        return bump_chart(self.models, self.names, ranks, ax)
+        chosen = chosen_names(self.models, models, top)
+        ranks = self.ranks.loc[chosen].to_numpy(dtype=float, na_value=np.nan)
+        title = f"Ranks by score within each result, {models_words(len(chosen), len(self.models))}"
+        return bump_chart(chosen, self.names, ranks, ax, title=title)
 
     def report(
         self, path: str | os.PathLike[str] | None = None, *, title: str | None = None, alpha: float | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
@@ -15,6 +17,8 @@ from ..inference.ranks import Separation, separate
 from ..inference.resampling import TStatisticDraws, differences, normal_draws
 from ..inference.simultaneous import METHODS, critical_value
 from ..plotting.intervals import Intervals
+from ..plotting.style import level_words, models_words
+from ..report.fit_summary import rows_to_show
 from .lookup import require_intervals, require_steps
 
 
@@ -148,13 +152,33 @@ def interval_frame(estimates: Estimates, critical: float) -> pd.DataFrame:
     return pd.DataFrame({"lower": lower, "upper": upper}, index=list(estimates.names))
 
 
-def intervals_to_draw(estimates: Estimates, alpha: float) -> Intervals:
-    """Return simultaneous intervals for a forest plot, the best model first."""
+def intervals_to_draw(
+    estimates: Estimates, alpha: float, *, models: Sequence[str] | None = None, top: int | None = None
+) -> Intervals:
+    """Return simultaneous intervals for a forest plot, the best model first.
+
+    Parameters
+    ----------
+    estimates : Estimates
+    alpha : float
+        One minus the joint level, over all models.
+    models : sequence of str, optional
+        Models in the picture; all when None.
+    top : int, optional
+        Number of the best models in the picture.
+    """
     e = estimates
-    ranking = np.argsort(-e.estimate, kind="stable") if e.of_models else np.arange(len(e.names))
-    limits = interval_frame(e, critical_value_or_nan(e, alpha)).iloc[ranking]
-    unit = "" if e.scale.natural else f", {e.scale.name}"
-    level = f"{100 * (1 - alpha):g} % simultaneous intervals" if e.has_intervals else "estimates without intervals"
-    label = f"{e.functional_label}{unit}, {level}"
+    scores = list(rows_to_show(e, models, top).places)
+    chosen = [e.names[j] for j in scores]
+    limits = interval_frame(e, critical_value_or_nan(e, alpha)).loc[chosen]
+    level = level_words(alpha) if e.has_intervals else "estimates without intervals"
     low, high = (limits[side].to_numpy() for side in ("lower", "upper"))
-    return Intervals(limits.index.tolist(), e.estimate[ranking], low, high, label)
+    counted_models = models_words(len(chosen), len(e.names), "models" if e.of_models else "outputs")
+    part = f"\n{e.part}" if e.part else ""
+    return Intervals(chosen, e.estimate[scores], low, high, score_label(e), f"{level}, {counted_models}{part}")
+
+
+def score_label(estimates: Estimates) -> str:
+    """Return the label of an axis of scores: the functional and the unit."""
+    unit = "" if estimates.scale.natural else f", {estimates.scale.name}"
+    return f"{'score' if estimates.of_models else 'estimate'}: {estimates.functional_label}{unit}"

@@ -26,14 +26,14 @@ from ..inference.multiple_testing import holm
 from ..inference.simultaneous import critical_value
 from ..inference.wald import WaldTestResults, ZTestResults
 from ..inference.z_tests import z_statistics
-from ..plotting.intervals import Intervals, grouped_forest_plot
-from ..report.fit_summary import functional_unit, rows_to_show
+from ..report.fit_summary import rows_to_show
 from ..report.groups_summary import group_summary
 from ..tables.summary_table import Summary
 from .context_variables import ContextGroups
 from .critical_values import level_or_default
+from .group_pictures import GROUP_PICTURES, GroupScores, draw_groups
 from .joint_estimates import JointEstimates
-from .lookup import model_index, names_or_all
+from .lookup import check_picture, model_index, names_or_all
 from .page_report import check_page_extra, make_board, render_page, write_page
 
 if TYPE_CHECKING:
@@ -376,28 +376,52 @@ class GroupResults(Generic[Result]):
             shown=rows_to_show(self.estimates, models, top),
         ).with_title(title)
 
-    def plot(self, ax: Axes | None = None, alpha: float | None = None) -> Axes:
-        """Draw a forest plot of the scores by group with simultaneous intervals; this needs matplotlib.
+    def plot(
+        self,
+        picture: str = "forest",
+        ax: Axes | None = None,
+        alpha: float | None = None,
+        *,
+        models: Sequence[str] | None = None,
+        top: int | None = None,
+    ) -> Axes:
+        """Draw the scores or ranks by group; this needs matplotlib.
 
         Parameters
         ----------
+        picture : {"forest", "heat_map", "differences", "bump"}
+            ``"forest"``: scores with intervals that are simultaneous over all groups and models. ``"heat_map"``: scores
+            as colours. ``"differences"``: score in the group minus the mean score over the groups (weighted by their
+            shares of the prompts), coloured where the simultaneous interval excludes zero. ``"bump"``: ranks.
         ax : matplotlib Axes, optional
             Where to draw; a new figure otherwise.
         alpha : float, optional
-            One minus the joint level; the fit's when None.
+            One minus the joint level, for ``"forest"`` and ``"differences"``; the fit's when None.
+        models : sequence of str, optional
+            Models in the picture; all when None. Intervals, tests and ranks are those among all models.
+        top : int, optional
+            Number of the best models over all prompts in the picture.
 
         Returns
         -------
         matplotlib Axes
+            The axes of the picture; the first column where there are several, because the models are many.
+
+        Raises
+        ------
+        OptionError, OptionTypeError
+            If there is no such picture, or too many models or groups to draw.
+        UnknownModelError
+            If a model was not ranked.
         """
+        check_picture(picture, GROUP_PICTURES)
+        if alpha is not None and picture in ("heat_map", "bump"):
+            raise OptionError(f"plot({picture!r}) has no intervals and does not use alpha=; leave alpha= out")
         level = level_or_default(alpha, self.joint.alpha)
-        e, limits = self.estimates, self.conf_int(level)
-        ranking = np.argsort(-e.estimate, kind="stable")
-        low, high = (limits[side].to_numpy().reshape(len(self), -1)[:, ranking] for side in ("lower", "upper"))
-        label = f"{functional_unit(e)}, {100 * (1 - level):g} % simultaneous intervals"
-        names, scores = [e.models[j] for j in ranking], self.params.to_numpy().T[:, ranking]
-        intervals = [Intervals(names, *numbers, label) for numbers in zip(scores, low, high, strict=True)]
-        return grouped_forest_plot(intervals, self.groups, e.neutral, variable=self.variable, ax=ax)
+        places = rows_to_show(self.estimates, models, top).places
+        shares = np.array([fact.share for fact in self.facts])
+        scores = GroupScores(self.estimates, self.joint, tuple(self.groups), shares, self.variable)
+        return draw_groups(scores, picture, places, alpha=level, ax=ax)
 
     def report(
         self, path: str | os.PathLike[str] | None = None, *, title: str | None = None, alpha: float | None = None

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from ..exceptions import DataNotStoredError, NoIntervalError, OptionError, UnknownModelError, listed, nearest
+from ..exceptions import (
+    DataNotStoredError,
+    NoIntervalError,
+    OptionError,
+    OptionTypeError,
+    UnknownModelError,
+    check_choice,
+    listed,
+    nearest,
+)
 from ..fit.estimates import Estimates
 from ..fit.state import FitSteps
 from ..inference.wald import NamedEstimates
@@ -75,6 +84,24 @@ def joined_names(parts: Sequence[Sequence[object]], separator: str) -> list[str]
         if len(set(names)) == len(set(texts)):
             break
     return names
+
+
+def check_picture(name: object, names: Iterable[str]) -> None:
+    """Raise unless ``name`` is one of the names of pictures.
+
+    Raises
+    ------
+    OptionTypeError
+        If the name is not a string: axes are given as ``ax=``.
+    OptionError
+        If there is no picture of this name; the error lists all and names the nearest.
+    """
+    words = list(names)
+    if not isinstance(name, str):
+        raise OptionTypeError(
+            f"plot takes the name of a picture ({listed(words, 20)}), not a {type(name).__name__}; give axes as ax="
+        )
+    check_choice(name, words, "picture")
 
 
 def require_models(estimates: Estimates, method: str, purpose: str = "puts models in an order") -> None:

@@ -17,12 +17,12 @@ from ..inference.simultaneous import critical_value_of_contrasts
 from ..inference.wald import WaldTestResults, ZTestResults
 from ..inference.z_tests import z_statistics
 from ..plotting.regions import Bands, band_plot
-from ..plotting.style import literal
-from ..report.fit_summary import functional_unit, rows_to_show
+from ..plotting.style import level_words, literal, models_words
+from ..report.fit_summary import rows_to_show
 from ..report.projection_summary import projection_summary
 from ..tables.summary_table import Summary
 from .context_variables import ContextDesign
-from .critical_values import level_or_default
+from .critical_values import level_or_default, score_label
 from .joint_estimates import JointEstimates
 from .lookup import model_index, names_or_all
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 # Points of a grid along a numeric variable.
 _POINTS = 25
+# Models in a picture where the caller names none.
+_MODELS_IN_PICTURE = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -297,6 +299,7 @@ class Projection:
         *,
         at: Mapping[str, object] | None = None,
         models: Sequence[str] | None = None,
+        top: int | None = None,
         alpha: float | None = None,
         ax: Axes | None = None,
     ) -> Axes:
@@ -311,7 +314,9 @@ class Projection:
         at : mapping, optional
             As for :meth:`bands`.
         models : sequence of str, optional
-            The five best models when None.
+            The models in the picture, for which the bands hold jointly; the five best models when None.
+        top : int, optional
+            Number of the best models in the picture.
         alpha : float, optional
             As for :meth:`bands`.
         ax : matplotlib Axes, optional
@@ -320,18 +325,23 @@ class Projection:
         Returns
         -------
         matplotlib Axes
+            The axes of the picture.
+
+        Raises
+        ------
+        OptionError
+            If there are too many models to tell their bands apart.
         """
-        if models is None:
-            best = np.argsort(-self.estimates.estimate, kind="stable")[:5]
-            models = [self.models[j] for j in best]
+        n_best = _MODELS_IN_PICTURE if models is None and top is None else top
+        chosen = [self.models[j] for j in rows_to_show(self.estimates, models, n_best).places]
         level = level_or_default(alpha, self.joint.alpha)
-        frame = self.bands(variable, grid, at=at, models=models, alpha=level)
+        frame = self.bands(variable, grid, at=at, models=chosen, alpha=level)
         drawn = list(dict.fromkeys(frame["model"]))
         values = frame[variable][frame["model"] == drawn[0]].tolist()
         numbers = (frame[name].to_numpy().reshape(len(drawn), -1) for name in ("estimate", "lower", "upper"))
-        selection = "" if len(drawn) == len(self.models) else f"; {len(drawn)} of {len(self.models)} models"
-        title = f"Projection on {literal(self.design.formula)}\n{100 * (1 - level):g} % simultaneous bands{selection}"
-        return band_plot(Bands(drawn, variable, values, *numbers), functional_unit(self.estimates), title, ax)
+        held = f"{level_words(level, 'bands')}, {models_words(len(drawn), len(self.models))}"
+        title = f"Projection on {literal(self.design.formula)}\n{held}"
+        return band_plot(Bands(drawn, variable, values, *numbers), score_label(self.estimates), title, ax)
 
     def __str__(self) -> str:
         return self.summary().as_text()

@@ -34,7 +34,6 @@ from ..planning.contrasts import ContrastsLike
 from ..planning.from_fit import design_fit
 from ..planning.plan import Plan
 from ..planning.validate import PlanOptions
-from ..plotting.intervals import forest_plot
 from ..report.cycles_summary import CycleResults
 from ..report.fit_summary import build_summary, rows_to_show, summary_level
 from ..report.judge_summary import JudgeReport
@@ -52,7 +51,6 @@ from .critical_values import (
     critical_value_or_nan,
     interval_critical_value,
     interval_frame,
-    intervals_to_draw,
     level_or_default,
     separation_of_models,
 )
@@ -62,12 +60,14 @@ from .heterogeneity import GroupColumns, project_scores, scores_by_group
 from .judge_table import judge_table
 from .lookup import estimate_index, named_estimates, require_intervals, require_models, require_steps
 from .page_report import check_page_extra, make_board, page_title, render_page, write_page
+from .pictures import SHEET_MODELS, PictureRequest, draw_picture, draw_sheet
 from .projection import Projection
+from .rank_sets import RankSets
 from .ranking import (
     best_models,
     compare_models,
     confidence_region,
-    rank_table,
+    rank_sets,
     t_test_of_scores,
     win_probability_of,
 )
@@ -77,6 +77,7 @@ from .sensitivity_analysis import analyse_sensitivity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -476,9 +477,7 @@ class RankResults:
             bootstrap=bootstrap,
         )
 
-    def ranks(
-        self, alpha: float | None = None, simultaneous: bool = True, bootstrap: str | None = None
-    ) -> pd.DataFrame:
+    def ranks(self, alpha: float | None = None, simultaneous: bool = True, bootstrap: str | None = None) -> RankSets:
         """Return ranks with confidence sets, and groups of models that are not separated.
 
         Parameters
@@ -492,10 +491,12 @@ class RankResults:
 
         Returns
         -------
-        DataFrame
-            A row per model, the best first: ``rank`` by score; ``lower`` and ``upper``, the best and the worst rank in
-            the confidence set; ``group``, letters: two models share a letter exactly where they are not separated.
-            Letters hold at the joint level also with ``simultaneous=False``. A shared letter does not show equality.
+        RankSets
+            ``.result_frame``, ``.summary()``, ``.plot()``. The frame has a row per model, the best first: ``rank`` by
+            score; ``lower`` and ``upper``, the best and the worst rank in the confidence set; ``group``, letters: two
+            models share a letter exactly where they are not separated. Letters hold at the joint level also with
+            ``simultaneous=False``. A shared letter does not show equality. The object can be used like the frame, as in
+            ``ranks["group"]``.
 
         Raises
         ------
@@ -526,7 +527,7 @@ class RankResults:
         ['rank', 'lower', 'upper', 'group']
         """
         level = level_or_default(alpha, self.estimates.alpha)
-        return rank_table(self.estimates, self.steps, level, simultaneous=simultaneous, bootstrap=bootstrap)
+        return rank_sets(self.estimates, self.steps, level, simultaneous=simultaneous, bootstrap=bootstrap)
 
     def best_set(self, n_best: int = 1, alpha: float | None = None, bootstrap: str | None = None) -> list[str]:
         """Return the models that may be among the ``n_best`` best.
@@ -1178,28 +1179,118 @@ class RankResults:
             estimate_index(self.estimates, model)
         return augment_frame(steps, influence_values(steps, self.estimates.scale), self.estimates.names, model)
 
-    def plot(self, ax: Axes | None = None, alpha: float | None = None) -> Axes:
-        """Draw a forest plot of the scores with simultaneous intervals; this needs matplotlib.
+    def plot(
+        self,
+        picture: str = "forest",
+        ax: Axes | None = None,
+        alpha: float | None = None,
+        *,
+        models: Sequence[str] | None = None,
+        top: int | None = None,
+        by: str | Sequence[str] | None = None,
+        variable: str | None = None,
+        contrast: HypothesisLike | None = None,
+    ) -> Axes:
+        """Draw a picture of the results; this needs matplotlib.
 
         Parameters
         ----------
+        picture : str
+            ``"forest"``: scores with simultaneous intervals. ``"ranks"``: rank sets, as :meth:`ranks`. ``"matrix"``:
+            differences of all pairs, as :meth:`t_test_pairwise`. ``"ellipse"``: joint region of two models, the two
+            best by default. ``"heat_map"`` and ``"bump"``: scores and ranks in the groups of ``by=``. ``"bands"``:
+            scores along ``variable=``, projected on it. ``"overlap"``: propensities of the labelled cells.
+            ``"calibration"``: fitted probabilities beside the labels. ``"influence"``: the prompts with the largest
+            influence on a score, or on ``contrast=``.
         ax : matplotlib Axes, optional
             Where to draw; a new figure otherwise.
         alpha : float, optional
-            One minus the joint level; the fit's when None.
+            One minus the level; the fit's when None.
+        models : sequence of str, optional
+            Models in the picture. Intervals, ranks and tests are always those among all models, except that bands are
+            simultaneous for the models drawn.
+        top : int, optional
+            Number of the best models in the picture; for ``"influence"`` the number of prompts (20 when None).
+        by : str or sequence of str, optional
+            Columns of groups of prompts, as for :meth:`by`.
+        variable : str, optional
+            A variable of the formula, as for :meth:`project`.
+        contrast : str, tuple, mapping, array or list, optional
+            Combinations of scores, as for :meth:`t_test`: one for ``"influence"``, two for ``"ellipse"``.
 
         Returns
         -------
         matplotlib Axes
-            The axes with the forest plot.
+            The axes of the picture; the first column where there are several, because the models are many.
+
+        Raises
+        ------
+        OptionError, OptionTypeError
+            If there is no such picture, the picture does not use an option, or there are too many models to draw.
+        NoIntervalError
+            If the picture needs intervals, and the result is an estimate without intervals.
+        DataNotStoredError
+            If the picture needs the data, and the result was loaded without data.
+        UnknownModelError
+            If a model was not ranked.
+        MissingExtraError
+            If matplotlib is not installed.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
+        >>> res.plot("ranks", top=3).get_title()
+        '95 % simultaneous rank sets, 3 of 8 models'
+        """
+        request = PictureRequest(self.estimates, self.steps, alpha, models, top, by, variable, contrast)
+        return draw_picture(picture, request, ax)
+
+    def plots(
+        self,
+        *,
+        alpha: float | None = None,
+        models: Sequence[str] | None = None,
+        top: int | None = None,
+        by: str | Sequence[str] | None = None,
+    ) -> Figure:
+        """Draw the most important pictures of the results in one figure, which says what is left out and why.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            One minus the level; the fit's when None.
+        models : sequence of str, optional
+            Models in the pictures.
+        top : int, optional
+            Number of the best models in the pictures; 20 when neither ``models`` nor ``top`` is given.
+        by : str or sequence of str, optional
+            Columns of groups of prompts. Their heat map and bump chart are drawn, too.
+
+        Returns
+        -------
+        matplotlib Figure
+            Its axes are those of :meth:`plot` with ``"forest"``, ``"ranks"``, ``"matrix"``, ``"overlap"``,
+            ``"calibration"`` and ``"influence"``, as far as they exist for this result.
 
         Raises
         ------
         MissingExtraError
             If matplotlib is not installed.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
+        >>> sheet = res.plots(top=3)
+        >>> sheet.axes[0].get_title()
+        '95 % simultaneous intervals (max-t), 3 of 8 models'
         """
-        level = level_or_default(alpha, self.estimates.alpha)
-        return forest_plot(intervals_to_draw(self.estimates, level), self.estimates.neutral, ax)
+        n_best = SHEET_MODELS if models is None and top is None and self.estimates.of_models else top
+        rows_to_show(self.estimates, models, n_best)
+        level_or_default(alpha, self.estimates.alpha)
+        request = PictureRequest(self.estimates, self.steps, alpha, models, n_best, by)
+        return draw_sheet(request)
 
     def report(
         self, path: str | os.PathLike[str] | None = None, *, title: str | None = None, alpha: float | None = None

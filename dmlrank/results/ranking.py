@@ -35,6 +35,7 @@ from .lookup import (
     require_models,
     require_steps,
 )
+from .rank_sets import RankSets
 
 _CHOSEN_BY_DATA = (
     "The scores of this fit place {first} first and {second} second. If you compare them for this reason,\n"
@@ -174,14 +175,14 @@ def win_probability_of(
     return win_probability(first, second, share, covariance, alpha)
 
 
-def rank_table(
+def rank_sets(
     estimates: Estimates,
     steps: FitSteps | None,
     alpha: float,
     *,
     simultaneous: bool = True,
     bootstrap: str | None = None,
-) -> pd.DataFrame:
+) -> RankSets:
     """Return ranks with confidence sets and letters, see :meth:`RankResults.ranks`.
 
     Parameters
@@ -204,7 +205,16 @@ def rank_table(
         lower, upper = rank_bounds(by_model[:, :, 0], by_model[:, :, 1])
     groups = letter_groups(separation.separated, e.estimate)
     columns = {"rank": ranks_of(e.estimate), "lower": lower, "upper": upper, "group": groups}
-    return pd.DataFrame(columns, index=list(e.models)).iloc[np.argsort(-e.estimate, kind="stable")]
+    frame = pd.DataFrame(columns, index=list(e.models)).iloc[np.argsort(-e.estimate, kind="stable")]
+    return RankSets(
+        frame,
+        alpha=alpha,
+        simultaneous=simultaneous,
+        functional=functional_unit(e),
+        n_separated=separation.n_separated,
+        bootstrap=bootstrap,
+        remark=" ".join(doubt_note(e)),
+    )
 
 
 def best_models(
@@ -227,8 +237,9 @@ def best_models(
     n_models = len(estimates.models)
     if isinstance(n_best, bool) or not isinstance(n_best, int | np.integer) or not 1 <= n_best <= n_models:
         raise OptionError(f"n_best={n_best!r} is not allowed; give a whole number from 1 to {n_models}, the models")
-    ranks = rank_table(estimates, steps, level_or_default(alpha, estimates.alpha), bootstrap=bootstrap)
-    return ranks.index[ranks["lower"] <= n_best].tolist()
+    level = level_or_default(alpha, estimates.alpha)
+    frame = rank_sets(estimates, steps, level, bootstrap=bootstrap).result_frame
+    return frame.index[frame["lower"] <= n_best].tolist()
 
 
 def confidence_region(

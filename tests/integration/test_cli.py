@@ -155,7 +155,7 @@ def test_claims_about_order_are_written(battles, csv, tmp_path, capsys):
     result = dr.dml_rank(FORMULA, battles, rng=3)
     pd.testing.assert_frame_equal(pd.read_csv(out["pairs"]), result.t_test_pairwise().result_frame, rtol=1e-9)
     ranks = pd.read_csv(out["ranks"], index_col="model")
-    pd.testing.assert_frame_equal(ranks, result.ranks(), check_names=False)
+    pd.testing.assert_frame_equal(ranks, result.ranks().result_frame, check_names=False)
 
 
 def test_reports_are_written_in_every_format(csv, tmp_path, capsys):

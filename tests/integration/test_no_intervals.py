@@ -98,7 +98,7 @@ def test_frames_have_scores_and_nothing_else(request, kind):
     assert np.isfinite(result.influence).all()
     assert np.isnan(result.diagnostics.position_z)
     pytest.importorskip("matplotlib")
-    assert "estimates without intervals" in result.plot().get_xlabel()
+    assert "estimates without intervals" in result.plot().get_title()
 
 
 @pytest.mark.parametrize("kind", ["extrapolated", "plugin"])

@@ -102,7 +102,7 @@ def test_the_best_set_follows_the_rank_sets(result):
 
 def test_other_names_give_the_same_claims(renamed):
     plain, odd, names = renamed
-    one, other = plain.ranks(), odd.ranks()
+    one, other = plain.ranks().result_frame, odd.ranks().result_frame
     pd.testing.assert_frame_equal(one.rename(index=names), other, check_names=False)
     frames = [r.t_test_pairwise("holm").result_frame for r in (plain, odd)]
     frames[0][["first", "second"]] = frames[0][["first", "second"]].replace(names)
@@ -223,7 +223,7 @@ def test_without_data_everything_but_the_bootstrap_answers(result, tmp_path):
         dr.load(tmp_path / "fit.pickle"),
     ):
         assert stored.summary().as_text() == result.summary().as_text()
-        pd.testing.assert_frame_equal(stored.ranks(), result.ranks())
+        pd.testing.assert_frame_equal(stored.ranks().result_frame, result.ranks().result_frame)
         for method in ("max-t", "step-down", "fdr_bh"):
             one, other = (r.t_test_pairwise(method, side="larger").result_frame for r in (stored, result))
             pd.testing.assert_frame_equal(one, other)
@@ -237,7 +237,7 @@ def test_without_data_everything_but_the_bootstrap_answers(result, tmp_path):
 
 def test_another_unit_gives_the_same_claims(result):
     elo = result.rescale("elo", mean=1000)
-    pd.testing.assert_frame_equal(elo.ranks(), result.ranks())
+    pd.testing.assert_frame_equal(elo.ranks().result_frame, result.ranks().result_frame)
     factor = 400 / np.log(10)
     for options in ({}, {"bootstrap": "rademacher"}):
         ours, theirs = (r.t_test_pairwise(**options).result_frame for r in (result, elo))

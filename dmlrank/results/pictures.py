@@ -1,0 +1,397 @@
+"""The pictures of a fit by name, and the sheet with the most important ones.
+
+A picture is made in two steps: its ``prepare`` function computes the numbers and raises the errors, and returns a
+function that draws into axes. The sheet can therefore leave a picture out, with the reason, before it makes axes.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from .._utils.argument_checks import check_whole
+from ..data.hypotheses import HypothesisLike
+from ..data.preferences import FloatArray
+from ..exceptions import DmlrankError, OptionError, listed
+from ..fit.estimates import Estimates
+from ..fit.state import FitSteps
+from ..inference.reliability import reliability_curve
+from ..plotting.bar_charts import influence_chart
+from ..plotting.first_stage_charts import overlap_chart, reliability_chart
+from ..plotting.intervals import forest_plot
+from ..plotting.style import TEXT_SIZE, level_words, literal, new_figure
+from ..report.fit_summary import functional_unit, rows_to_show
+from ..report.sentences import counted, percentage
+from ..report.shown_models import chosen_names
+from .context_scores import influence_values
+from .critical_values import intervals_to_draw, level_or_default
+from .groups import GroupResults
+from .heterogeneity import project_scores, scores_by_group
+from .lookup import check_picture, named_estimates, require_models, require_steps
+from .projection import Projection
+from .ranking import compare_models, confidence_region, rank_sets
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Draw: TypeAlias = "Callable[[Axes | None], Axes]"
+
+# Prompts in a picture of influence values, and models in a picture of the sheet.
+_PROMPTS, SHEET_MODELS = 20, 20
+_SHEET_COLUMNS = 2
+# Inches of a picture in the sheet.
+_SHEET_WIDTH, _SHEET_HEIGHT = 7.0, 5.2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PictureRequest:
+    """What is to be drawn.
+
+    Attributes
+    ----------
+    estimates : Estimates
+    steps : FitSteps or None
+        Data and learners of the fit.
+    alpha : float or None
+        One minus the level; the fit's when None.
+    models : sequence of str or None
+    top : int or None
+    by : str, sequence of str, or None
+        Columns of groups.
+    variable : str or None
+        Variable of the bands.
+    contrast : hypothesis or None
+        Combination of scores.
+    """
+
+    estimates: Estimates
+    steps: FitSteps | None
+    alpha: float | None = None
+    models: Sequence[str] | None = None
+    top: int | None = None
+    by: str | Sequence[str] | None = None
+    variable: str | None = None
+    contrast: HypothesisLike | None = None
+
+    @property
+    def level(self) -> float:
+        """One minus the level, checked."""
+        return level_or_default(self.alpha, self.estimates.alpha)
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture that a fit can draw.
+
+    Attributes
+    ----------
+    prepare : callable
+        Computes the numbers of the picture and returns a function that draws them.
+    options : frozenset of str
+        Options of :meth:`RankResults.plot` that the picture uses.
+    """
+
+    prepare: Callable[[PictureRequest], Draw]
+    options: frozenset[str]
+
+
+def draw_picture(name: object, request: PictureRequest, ax: Axes | None) -> Axes:
+    """Draw one picture of a fit, see :meth:`RankResults.plot`.
+
+    Parameters
+    ----------
+    name : str
+    request : PictureRequest
+    ax : matplotlib Axes or None
+
+    Raises
+    ------
+    OptionError, OptionTypeError
+        If there is no picture of this name, or the picture does not use an option that the caller gives.
+    """
+    check_picture(name, PICTURES)
+    picture = PICTURES[str(name)]
+    options = ("alpha", "models", "top", "by", "variable", "contrast")
+    for option in options:
+        if getattr(request, option) is not None and option not in picture.options:
+            used = listed([word for word in options if word in picture.options]) or "none"
+            raise OptionError(
+                f"plot({name!r}) does not use {option}=; leave {option}= out; options of {name!r}: {used}"
+            )
+    return picture.prepare(request)(ax)
+
+
+def draw_sheet(request: PictureRequest) -> Figure:
+    """Draw the important pictures of a fit in one figure, see :meth:`RankResults.plots`."""
+    drawings, reasons = _prepare_sheet(request)
+    n_rows = -(-len(drawings) // _SHEET_COLUMNS)
+    # The reasons stand below the pictures, one line each where they are short.
+    text = "\n".join(line for reason in reasons for line in textwrap.wrap(f"Left out: {reason}", 150))
+    height = _SHEET_HEIGHT * n_rows + 0.2 * (text.count("\n") + 1)
+    n_columns = min(_SHEET_COLUMNS, len(drawings))
+    figure = new_figure(height, _SHEET_WIDTH * n_columns)
+    # In a figure of its own, a picture with long names or a colour bar does not make the others smaller.
+    for draw, part in zip(drawings, figure.subfigures(n_rows, n_columns, squeeze=False).flat, strict=False):
+        draw(part.subplots())
+    if text:
+        figure.supxlabel(text, fontsize=TEXT_SIZE, x=0.01, ha="left")
+    e = request.estimates
+    part = f" ({e.part})" if e.part else ""
+    counts = f"{e.description.n_contexts:,} prompts, {e.description.n_votes:,} votes{part}"
+    figure.suptitle(f"{functional_unit(e)}: {len(e.models)} models, {counts}")
+    return figure
+
+
+def _prepare_sheet(request: PictureRequest) -> tuple[list[Draw], list[str]]:
+    """Return the functions that draw the pictures of the sheet, and the reasons why others are left out."""
+    drawings, reasons = [], []
+    for name in _SHEET:
+        picture = PICTURES[name]
+        if name in ("heat_map", "bump") and request.by is None:
+            reasons.append(f"{name!r}, because no groups are named; name their column with by=.")
+            continue
+        # In the picture of influence values models= and top= have another meaning than in a leaderboard.
+        part = replace(request, models=None, top=None) if name == "influence" else request
+        try:
+            drawings.append(picture.prepare(part))
+        except DmlrankError as error:
+            reasons.append(f"{name!r}: {error}.")
+    if request.variable is None:
+        reasons.append("'bands', because no variable is named; draw plot('bands', variable=).")
+    if len(request.estimates.models) > 2:
+        reasons.append("'ellipse', which is about two models; draw plot('ellipse', models=).")
+    return drawings, reasons
+
+
+def _forest(request: PictureRequest) -> Draw:
+    """Scores with simultaneous intervals."""
+    intervals = intervals_to_draw(request.estimates, request.level, models=request.models, top=request.top)
+    return lambda ax: forest_plot(intervals, request.estimates.neutral, ax)
+
+
+def _ranks(request: PictureRequest) -> Draw:
+    """Ranks with simultaneous confidence sets."""
+    ranks = rank_sets(request.estimates, request.steps, request.level)
+    chosen_names(ranks.models, request.models, request.top)
+    return partial(ranks.plot, models=request.models, top=request.top)
+
+
+def _matrix(request: PictureRequest) -> Draw:
+    """Differences of all pairs of models, tested jointly."""
+    e = request.estimates
+    tests = compare_models(
+        e,
+        request.steps,
+        "max-t",
+        models=None,
+        against=None,
+        side="two-sided",
+        delta=0.0,
+        alpha=request.alpha,
+        bootstrap=None,
+    )
+    chosen_names(tests.models, request.models, request.top)
+    return lambda ax: tests.plot("matrix", ax, models=request.models, top=request.top)
+
+
+def _ellipse(request: PictureRequest) -> Draw:
+    """Joint region of two scores or contrasts."""
+    e, models = request.estimates, request.models
+    if request.contrast is None and models is None:
+        models = [e.names[j] for j in np.argsort(-e.estimate, kind="stable")[:2]]
+    region = confidence_region(e, request.level, models=models, contrasts=request.contrast)
+    region.outline(2)
+    return region.plot
+
+
+def _overlap(request: PictureRequest) -> Draw:
+    """Propensities of the labelled cells."""
+    steps = _first_stages(request, "overlap", "propensities")
+    propensity = steps.propensity
+    cells = propensity.cells
+    if propensity.how == "estimated":
+        share = percentage(propensity.n_floored / len(cells))
+        clipped = f"{propensity.n_floored:,} ({share}) raised to the floor of their pair"
+    else:
+        clipped = "none is clipped"
+    title = (
+        f"Propensities of {counted(len(cells), 'labelled cell')} ({propensity.how}{_repetition(steps)})\n"
+        f"smallest {cells.min():.3g}; {clipped}"
+    )
+    return lambda ax: overlap_chart(cells, title, ax)
+
+
+def _calibration(request: PictureRequest) -> Draw:
+    """Out-of-fold probabilities of the outcome model beside the labels."""
+    steps = _first_stages(request, "calibration", "out-of-fold probabilities")
+    cells, mu = steps.data.cells, steps.one_step_result.cell_mu
+    curves = [
+        reliability_curve(category, mu[:, c], cells.y[:, c], cells.n_votes, alpha=request.level)
+        for c, category in enumerate(steps.data.categories)
+    ]
+    slope = request.estimates.diagnostics.calibration
+    title = (
+        f"Calibration of the outcome model: slope {slope:.2f} (1 is right){_repetition(steps)}\n"
+        f"{level_words(request.level, 'binomial intervals by bin', 'pointwise', '')}"
+    )
+    return lambda ax: reliability_chart(curves, title, ax)
+
+
+def _influence(request: PictureRequest) -> Draw:
+    """Prompts with the largest influence on a score or contrast."""
+    e = request.estimates
+    steps = require_steps(e, request.steps, "plot('influence')")
+    row, name = _combination(request)
+    phi = influence_values(steps, e.scale) @ row
+    total = float(phi @ phi)
+    if not total > 0:
+        raise OptionError(f"plot('influence'): no prompt has an influence on {name}, which does not vary")
+    size, n = np.abs(phi), len(phi)
+    if request.top is not None:
+        check_whole("top", request.top, 1)
+    n_drawn = min(n, request.top or _PROMPTS)
+    at_least = np.flatnonzero(size >= np.partition(size, n - n_drawn)[n - n_drawn]).tolist()
+    ids = {i: _identifier(steps.data.context_ids[i]) for i in at_least}
+    # Prompts of equal influence are in the order of their identifiers, whatever the order of the data's rows is.
+    largest = sorted(at_least, key=lambda i: (-size[i], ids[i]))[:n_drawn]
+    share = float(size[largest] @ size[largest]) / total
+    title = (
+        f"Largest influence on {literal(name)}: {len(largest)} of {n:,} prompts,\n"
+        f"with {percentage(share)} of the sum of squares behind the standard error"
+    )
+    label = f"influence value / number of prompts, in units of the score: {functional_unit(e)}"
+    names, values = [ids[i] for i in largest], phi[largest] / n
+    return lambda ax: influence_chart(names, values, label=label, title=title, ax=ax)
+
+
+def _combination(request: PictureRequest) -> tuple[FloatArray, str]:
+    """Return the coefficients and the name of the score or contrast whose influence values are drawn."""
+    e = request.estimates
+    if request.contrast is not None:
+        if request.models is not None:
+            raise OptionError("plot('influence'): models= and contrast= both say what is drawn; give one of them")
+        hypothesis = named_estimates(e).hypothesis(request.contrast)
+        if len(hypothesis.labels) != 1:
+            raise OptionError(
+                f"plot('influence') draws one contrast, and contrast= has {len(hypothesis.labels)}: "
+                f"{listed(hypothesis.labels)}; give one"
+            )
+        return hypothesis.matrix[0], hypothesis.labels[0]
+    best_first = [e.names[j] for j in np.argsort(-e.estimate, kind="stable")]
+    chosen = chosen_names(best_first, request.models, 1 if request.models is None else None)
+    if len(chosen) != 1:
+        raise OptionError(
+            f"plot('influence') draws one model, and models= names {len(chosen)}: {listed(chosen)}; name one, or give "
+            f"contrast='{chosen[0]} - {chosen[1]}'"
+        )
+    return np.eye(len(e.names))[e.names.index(chosen[0])], chosen[0]
+
+
+def _identifier(identifier: object) -> str:
+    """Return the identifier of a prompt as text; the parts of several columns are separated by commas."""
+    return ", ".join(map(str, identifier)) if isinstance(identifier, tuple) else str(identifier)
+
+
+def _first_stages(request: PictureRequest, name: str, needed: str) -> FitSteps:
+    """Return the steps of a fit that has first stages.
+
+    Parameters
+    ----------
+    request : PictureRequest
+    name : str
+        Name of the picture.
+    needed : str
+        What the picture shows, for the error.
+
+    Raises
+    ------
+    DataNotStoredError
+        If the result has no data.
+    OptionError
+        If the estimator has no first stages.
+    """
+    steps = require_steps(request.estimates, request.steps, f"plot({name!r})")
+    if not steps.repetitions:
+        raise OptionError(
+            f"plot({name!r}) shows {needed}, and estimator={request.estimates.estimator!r} has none; fit with "
+            f"estimator='debiased'"
+        )
+    return steps
+
+
+def _repetition(steps: FitSteps) -> str:
+    """Return that the picture shows one of several repetitions; empty where there is one only."""
+    n_rep = len(steps.repetitions)
+    return f", first of {n_rep} repetitions" if n_rep > 1 else ""
+
+
+def _groups(request: PictureRequest, name: str) -> GroupResults[Estimates]:
+    """Return the scores in groups of prompts, for the picture of this name."""
+    require_models(request.estimates, f"plot({name!r})", "shows scores of models by group")
+    if request.by is None:
+        raise OptionError(f"plot({name!r}) shows groups of prompts; name their column: plot({name!r}, by='category')")
+    columns = (request.by,) if isinstance(request.by, str) else tuple(request.by)
+    groups = scores_by_group(request.estimates, request.steps, columns, lambda estimates: estimates)
+    rows_to_show(request.estimates, request.models, request.top)
+    return groups
+
+
+def _heat_map(request: PictureRequest) -> Draw:
+    """Scores of models by group of prompts."""
+    groups = _groups(request, "heat_map")
+    return lambda ax: groups.plot("heat_map", ax, models=request.models, top=request.top)
+
+
+def _bump(request: PictureRequest) -> Draw:
+    """Ranks of models by group of prompts."""
+    groups = _groups(request, "bump")
+    return lambda ax: groups.plot("bump", ax, models=request.models, top=request.top)
+
+
+def _bands(request: PictureRequest) -> Draw:
+    """Scores along a variable of the prompt, projected on it linearly."""
+    require_models(request.estimates, "plot('bands')", "shows scores of models")
+    if request.variable is None:
+        raise OptionError("plot('bands') shows scores along a variable; name one: plot('bands', variable='length')")
+    projection = project_scores(request.estimates, request.steps, f"~ {request.variable}")
+    return partial(_draw_bands, projection, request.variable, request)
+
+
+def _draw_bands(projection: Projection, variable: str, request: PictureRequest, ax: Axes | None) -> Axes:
+    """Draw the bands of a projection along a variable.
+
+    Parameters
+    ----------
+    projection : Projection
+    variable : str
+    request : PictureRequest
+    ax : matplotlib Axes or None
+    """
+    return projection.plot(variable, models=request.models, top=request.top, alpha=request.alpha, ax=ax)
+
+
+def _picture(prepare: Callable[[PictureRequest], Draw], *options: str) -> Picture:
+    """Return a picture with the options that it uses."""
+    return Picture(prepare, frozenset(options))
+
+
+PICTURES: dict[str, Picture] = {
+    "forest": _picture(_forest, "alpha", "models", "top"),
+    "ranks": _picture(_ranks, "alpha", "models", "top"),
+    "matrix": _picture(_matrix, "alpha", "models", "top"),
+    "ellipse": _picture(_ellipse, "alpha", "models", "contrast"),
+    "heat_map": _picture(_heat_map, "models", "top", "by"),
+    "bump": _picture(_bump, "models", "top", "by"),
+    "bands": _picture(_bands, "alpha", "models", "top", "variable"),
+    "overlap": _picture(_overlap),
+    "calibration": _picture(_calibration, "alpha"),
+    "influence": _picture(_influence, "models", "top", "contrast"),
+}
+# The pictures of a sheet in their order; the others need options of their own.
+_SHEET = ("forest", "ranks", "matrix", "overlap", "calibration", "influence", "heat_map", "bump")

@@ -1,0 +1,184 @@
+"""Ranks with their confidence sets: frame, table and picture."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from ..plotting.rank_charts import RankIntervals, rank_set_chart
+from ..plotting.style import models_words
+from ..report.sentences import counted
+from ..report.shown_models import chosen_names
+from ..tables.summary_table import Summary
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class RankSets:
+    """Ranks with confidence sets and groups of models that are not separated; :meth:`RankResults.ranks` returns it.
+
+    The object can be used like its :attr:`result_frame`: ``ranks["group"]``, ``ranks.loc["gpt-4"]``, ``len(ranks)``,
+    ``ranks.to_csv(path)`` and other names of a DataFrame that this class does not define are those of the frame.
+
+    Attributes
+    ----------
+    result_frame : DataFrame
+        A row per model, the best first: ``rank`` by score; ``lower`` and ``upper``, the best and the worst rank in
+        the confidence set; ``group``, letters: two models share a letter exactly where they are not separated.
+    alpha : float
+        One minus the level of the sets.
+    simultaneous : bool
+        Whether the sets hold for all models at once, or each for one model.
+    functional : str
+        The functional and the unit of the scores.
+    n_separated : int
+        Number of pairs of models that are separated at the joint level.
+    bootstrap : str or None
+        Multipliers of the bootstrap behind the critical values; None for normal draws.
+    remark : str
+        A further note for the summary; may be empty.
+
+    Examples
+    --------
+    >>> import dmlrank as dr
+    >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
+    >>> ranks = res.ranks()
+    >>> ranks.result_frame.columns.tolist(), bool(ranks["rank"].iloc[0] == 1)
+    (['rank', 'lower', 'upper', 'group'], True)
+    >>> len(ranks.summary(top=3).rows)
+    3
+    """
+
+    result_frame: pd.DataFrame
+    alpha: float
+    simultaneous: bool
+    functional: str
+    n_separated: int
+    bootstrap: str | None = None
+    remark: str = ""
+
+    @property
+    def models(self) -> list[str]:
+        """Names of the K models, the best first."""
+        return self.result_frame.index.tolist()
+
+    def __getattr__(self, name: str) -> Any:
+        # Private names are not looked up in the frame: copy and pickle ask for such names before there is a frame.
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self.result_frame, name)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.result_frame[key]
+
+    def __len__(self) -> int:
+        return len(self.result_frame)
+
+    def __iter__(self) -> Iterator[Hashable]:
+        return iter(self.result_frame)
+
+    def summary(
+        self, title: str | None = None, *, models: Sequence[str] | None = None, top: int | None = None
+    ) -> Summary:
+        """Return the table for a report.
+
+        Parameters
+        ----------
+        title : str, optional
+            Stands above the table in place of the default title.
+        models : sequence of str, optional
+            Models in the table; all when None. Ranks and sets are always those among all models.
+        top : int, optional
+            Number of the best models in the table.
+
+        Returns
+        -------
+        Summary
+            It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
+
+        Raises
+        ------
+        UnknownModelError
+            If a model was not ranked.
+        OptionError
+            If a model is named twice, or ``top`` is not a whole number of at least one.
+        """
+        chosen = chosen_names(self.models, models, top)
+        frame, n_models = self.result_frame.loc[chosen], len(self)
+        held = "simult." if self.simultaneous else "pointwise"
+        level = f"{100 * (1 - self.alpha):g}%"
+        critical = "normal draws" if self.bootstrap is None else f"{self.bootstrap} bootstrap"
+        header = (
+            ("Functional:", self.functional, "Models:", models_words(len(chosen), n_models)),
+            (
+                "Separated pairs:",
+                f"{self.n_separated:,} of {n_models * (n_models - 1) // 2:,}",
+                "Tests:",
+                f"step-down max-t, {critical}",
+            ),
+        )
+        texts = [frame.index.map(str), *(frame[name].map(str) for name in ("rank", "lower", "upper", "group"))]
+        rows = tuple(zip(*texts, strict=True))
+        columns = (("rank", 1), (f"[{level} {held} set]", 2), ("grp", 1))
+        return Summary("Ranks", header, columns, rows, self._notes(level)).with_title(title)
+
+    def plot(self, ax: Axes | None = None, *, models: Sequence[str] | None = None, top: int | None = None) -> Axes:
+        """Draw every model's rank as a point on a bar that is its confidence set; this needs matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure otherwise, with several columns where there are more than 60 models.
+        models : sequence of str, optional
+            Models in the picture; all when None. Ranks and sets are always those among all models.
+        top : int, optional
+            Number of the best models in the picture.
+
+        Returns
+        -------
+        matplotlib Axes
+            The first column of the picture.
+
+        Raises
+        ------
+        UnknownModelError
+            If a model was not ranked.
+        OptionError
+            If a model is named twice, or there are too many models for a picture.
+        MissingExtraError
+            If matplotlib is not installed.
+        """
+        chosen = chosen_names(self.models, models, top)
+        frame = self.result_frame.loc[chosen]
+        rank, lower, upper = (frame[name].to_numpy(dtype=np.int64) for name in ("rank", "lower", "upper"))
+        held = "simultaneous" if self.simultaneous else "pointwise"
+        title = f"{100 * (1 - self.alpha):g} % {held} rank sets, {models_words(len(chosen), len(self))}"
+        return rank_set_chart(RankIntervals(chosen, rank, lower, upper, frame["group"].tolist()), title, ax)
+
+    def _notes(self, level: str) -> tuple[str, ...]:
+        """Return the notes on the meaning of the sets and letters."""
+        how = "jointly for all models" if self.simultaneous else "for each model alone, not jointly"
+        n_models = counted(len(self), "model")
+        notes = (
+            f"The set of a model contains its true rank among {n_models} with probability {level}, {how}. The best "
+            f"rank of a set is one plus the number of models shown to be above the model.",
+            "Two models share a letter in the column grp exactly where they are not separated at the joint level. A "
+            "shared letter does not show equality.",
+        )
+        return (*notes, self.remark) if self.remark else notes
+
+    def __str__(self) -> str:
+        return self.summary().as_text()
+
+    def __repr__(self) -> str:
+        # In a console the frame says more than a list of fields.
+        return repr(self.result_frame)
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
