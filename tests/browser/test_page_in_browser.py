@@ -199,9 +199,15 @@ def test_the_tables_side_by_side_sort_by_scores_and_ranks(open_page, arena_resul
     page.wait_for_timeout(50)
     assert head(page, "borda").get_attribute("aria-sort") == "descending"
     shares = [
-        as_number(text.split(" ")[0]) for text in page.locator("#overview tbody td:nth-child(4)").all_inner_texts()
+        as_number(text.split(" ")[0]) for text in page.locator("#overview tbody td:nth-child(5)").all_inner_texts()
     ]
     assert shares == sorted(shares, reverse=True)
+    head(page, "95 % interval").get_by_role("button").click()
+    page.wait_for_timeout(50)
+    lower = [
+        as_number(text.split(" ")[0]) for text in page.locator("#overview tbody td:nth-child(3)").all_inner_texts()
+    ]
+    assert lower == sorted(lower)
     head(page, "bt").get_by_role("button").click()
     page.wait_for_timeout(50)
     assert page.locator("#overview tbody th").all_inner_texts() == best_first
@@ -232,7 +238,21 @@ def test_downloads_have_the_numbers(open_page, arena_result):
         np.testing.assert_allclose(pairs[column_name], tests[column_name], rtol=1e-5, atol=1e-7)
     stored = json.loads(download(page, "JSON")[1])
     assert len(stored["pairs"]) == 28
-    assert stored["critical_of_pairs"] == arena_result.t_test_pairwise().critical
+    critical = stored["critical_of_pairs"]
+    assert critical == arena_result.t_test_pairwise().critical
+    assert (stored["level"], stored["alpha"], stored["functional"]) == (0.95, 0.05, "bt (log-odds projection)")
+    # Whoever has the file can compute every difference again.
+    place = {model: number for number, model in enumerate(stored["names"])}
+    scores, covariance = np.array(stored["scores"]), np.array(stored["covariance"])
+    np.testing.assert_allclose(
+        covariance, arena_result.cov_params().loc[list(place), list(place)], rtol=1e-5, atol=1e-9
+    )
+    np.testing.assert_allclose(np.sqrt(np.diag(covariance)), stored["std_errors"], rtol=1e-8)
+    for row in tests.itertuples():
+        a, b = place[row.first], place[row.second]
+        error = np.sqrt(covariance[a, a] + covariance[b, b] - 2 * covariance[a, b])
+        low = scores[a] - scores[b] - critical * error
+        np.testing.assert_allclose([error, low], [row.std_error, row.conf_low], rtol=1e-5, atol=1e-6)
 
 
 def test_hostile_names_are_inert(open_page, hostile):

@@ -70,6 +70,11 @@ class Board:
             return None
         return self.level.separation.separated[self.tests.first, self.tests.second]
 
+    @property
+    def has_letters(self) -> bool:
+        """Whether there is a compact letter display; there is none where it would have too many groups."""
+        return any(self.level.letters)
+
     def intervals(self) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper limits of the scores, in the order of the estimates; NaN without intervals."""
         return self.results.intervals(self.level.critical)
@@ -156,7 +161,8 @@ def table_columns(board: Board) -> tuple[Column, ...]:
     columns += [Column("Model", ascending=True, kind="name"), Column("Score", "Estimated score")]
     if results.has_intervals:
         columns.append(Column(f"{confidence} interval", "Simultaneous interval of the score"))
-        columns.append(Column("Group", "Models without a common letter are separated", ascending=True, kind="text"))
+        if board.has_letters:
+            columns.append(Column("Group", "Models without a common letter are separated", ascending=True, kind="text"))
     columns.append(Column("Win share", "Share of comparisons won"))
     if results.votes is not None:
         columns.append(Column("Votes", "Votes on the model's comparisons"))
@@ -180,7 +186,7 @@ def table_rows(board: Board) -> list[list[Cell]]:
         if sets is not None:
             row.append(_rank_set_cell(int(sets[0][j]), int(sets[1][j])))
         row += [name, score, *interval]
-        if sets is not None:
+        if sets is not None and board.has_letters:
             row.append(_group_cell(board.level.letters[j]))
         row.append(_number_cell(results.shares[j], 2))
         votes = votes_of(results, j)

@@ -57,6 +57,8 @@ def pack_bits(values: NDArray[np.bool_]) -> str:
 def board_data(board: Board) -> dict[str, object]:
     """Return the numbers of a leaderboard for the page's scripts: a list per column, in the order of the page.
 
+    The scripts read the names, which may be long, from the table.
+
     Parameters
     ----------
     board : Board
@@ -72,7 +74,6 @@ def board_data(board: Board) -> dict[str, object]:
     low, high = board.intervals()
     data: dict[str, object] = {
         "name": printable(board.name),
-        "names": [printable(results.names[j]) for j in order],
         "score": _numbers(results.estimate[order]),
         "digits": board.digits,
         "level": board.level.confidence,
@@ -92,6 +93,10 @@ def board_data(board: Board) -> dict[str, object]:
             "worst": sets[1][order].tolist(),
             "group": [board.level.letters[j] for j in order],
         }
+    if board.tests is None and results.has_intervals:
+        # Leaderboards have the standard errors of all differences instead, which the covariance follows from.
+        matrix = results.covariance.matrix[np.ix_(order, order)]
+        data["covariance"] = [list(_numbers(row)) for row in matrix]
     if board.tests is not None and board.separated is not None:
         data["pairs"] = {
             "critical": None if np.isnan(board.tests.critical) else float(board.tests.critical),
@@ -112,8 +117,13 @@ def _about(board: Board) -> Mapping[str, object]:
         "scale": printable(results.scale.name),
         "estimator": results.estimator,
         "part": printable(results.part),
+        "learner": printable(description.learner),
+        "covarianceType": description.cov_type,
+        "clusters": [printable(name) for name in description.clusters],
+        "constraint": printable(results.reason),
         "prompts": description.n_contexts,
         "votes": description.n_votes,
+        "level": float(f"{1 - board.level.alpha:.12g}"),
         "alpha": board.level.alpha,
         "critical": float(board.level.critical) if np.isfinite(board.level.critical) else None,
         "whyNoIntervals": printable(results.why_no_intervals),

@@ -103,7 +103,8 @@ def render_page(
         problems=None if problems is None else [prose(text) for text in problems],
         version=__version__,
     )
-    return printable(text)
+    # A browser reads a carriage return as the end of a line, unless a reference stands for the character.
+    return printable(text).replace("\r", "&#13;")
 
 
 def page_title(board: Board) -> str:

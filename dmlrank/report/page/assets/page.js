@@ -16,8 +16,8 @@ const fixed = (value, digits) => {
 const pText = (p) => (p < 0.0005 ? "< 0.001" : "= " + p.toFixed(3));
 
 class Board {
-  constructor(data) {
-    Object.assign(this, data);
+  constructor(data, names) {
+    Object.assign(this, data, { names });
     this.count = this.names.length;
     if (data.pairs) {
       this.errors = floats(data.pairs.se);
@@ -25,10 +25,14 @@ class Board {
       this.bits = bytes(data.pairs.separated);
     }
   }
+  // The place of a pair among all pairs.
+  place(a, b) {
+    const [i, j] = a < b ? [a, b] : [b, a];
+    return i * this.count - (i * (i + 1)) / 2 + (j - i - 1);
+  }
   // The test of the model at place a (0 is the best) against the model at place b.
   test(a, b) {
-    const [i, j] = a < b ? [a, b] : [b, a];
-    const place = i * this.count - (i * (i + 1)) / 2 + (j - i - 1);
+    const place = this.place(a, b);
     const difference = this.score[a] - this.score[b];
     const error = this.errors(place), p = this.p(place), half = this.pairs.critical * error;
     return {
@@ -100,10 +104,22 @@ const pairRows = (board) => {
   }
   return rows;
 };
+// The covariance of two scores follows from their standard errors and that of their difference.
+const covariance = (board) => board.covariance || board.names.map((_, a) => board.names.map((_, b) => {
+  const product = board.se[a] ** 2 + board.se[b] ** 2;
+  return Number((a === b ? product / 2 : (product - board.errors(board.place(a, b)) ** 2) / 2).toPrecision(9));
+}));
+const METHOD = "Intervals of scores and of differences are estimate +- critical value * standard error; the critical values " +
+  "are those of the largest absolute t statistic (max-t), of all scores (critical) and of all differences " +
+  "(critical_of_pairs). p-values of differences are adjusted by single-step max-t; separated is decided by its step-down " +
+  "form. The variance of a difference of scores j and k is covariance[j][j] + covariance[k][k] - 2 covariance[j][k], in " +
+  "the order of names.";
 const asJson = (board) => JSON.stringify({
-  title: page.title, leaderboard: board.name, ...board.about, table: tableRows(board),
+  title: page.title, leaderboard: board.name, ...board.about, ...(board.se ? { method: METHOD } : {}),
+  names: board.names, scores: board.score, ...(board.se ? { std_errors: board.se, covariance: covariance(board) } : {}),
+  table: tableRows(board),
   ...(board.pairs ? { critical_of_pairs: board.pairs.critical, pairs: pairRows(board) } : {}),
-}, null, 1) + "\n";
+}) + "\n";
 const contents = {
   table: (board) => ["csv", "text/csv", csv(tableRows(board))],
   pairs: (board) => ["pairs.csv", "text/csv", csv(pairRows(board))],
@@ -249,7 +265,8 @@ const tabs = (list) => {
 // --- start -----------------------------------------------------------------------------------------------------------
 document.querySelectorAll("table.sortable").forEach(sortable);
 for (const panel of document.querySelectorAll("[data-board]")) {
-  const board = new Board(page.boards[Number(panel.dataset.board)]);
+  const names = [...panel.querySelectorAll("table.board tbody th")].map((head) => head.textContent);
+  const board = new Board(page.boards[Number(panel.dataset.board)], names);
   panel.querySelectorAll(".scripted, .tools").forEach((part) => { part.hidden = false; });
   const status = panel.querySelector(".tools .note");
   filterRows(panel, status);

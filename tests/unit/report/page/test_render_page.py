@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import html.parser
 import json
 import re
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import dmlrank as dr
-from dmlrank.report.page.board import interval_text, number_text
+from dmlrank.data.graph import Graph
+from dmlrank.data.vote_counts import VoteCounts
+from dmlrank.inference.compact_letters import letter_groups
+from dmlrank.inference.covariance import Covariance
+from dmlrank.inference.pairwise import PairTests
+from dmlrank.inference.ranks import Separation
+from dmlrank.report.fit_notes import SummaryLevel
+from dmlrank.report.page.board import Board, interval_text, number_text
+from dmlrank.report.page.render_page import render_page
 
 from ....support import HOSTILE_NAMES, needs, simulated_votes
 
@@ -53,6 +63,12 @@ class Elements(html.parser.HTMLParser):
 
     def all(self, tag):
         return [attributes for name, attributes in self.elements if name == tag]
+
+
+def names_in(text):
+    """Names of the rows of the first table, which the scripts read from there."""
+    table = re.search(r"<tbody>(.*?)</tbody>", text, re.S)[1]
+    return [html.unescape(name) for name in re.findall(r'<th scope="row"><bdi>(.*?)</bdi>', table, re.S)]
 
 
 def embedded(text):
@@ -110,8 +126,8 @@ def test_the_table_has_the_numbers_of_the_summary(page, arena_result):
 def test_the_embedded_pairs_are_those_of_t_test_pairwise(page, arena_result):
     board, tests = embedded(page)["boards"][0], arena_result.t_test_pairwise()
     frame, pairs = tests.result_frame, board["pairs"]
-    first, second = np.triu_indices(len(board["names"]), 1)
-    names, scores = np.array(board["names"]), np.array(board["score"])
+    names, scores = np.array(names_in(page)), np.array(board["score"])
+    first, second = np.triu_indices(len(names), 1)
     assert names[first].tolist() == frame["first"].tolist()
     assert names[second].tolist() == frame["second"].tolist()
     assert pairs["critical"] == tests.critical
@@ -130,7 +146,7 @@ def test_level_and_title(arena_result):
     assert "90 % interval" in page
     board = embedded(page)["boards"][0]
     assert board["pairs"]["critical"] == arena_result.t_test_pairwise(alpha=0.1).critical
-    expected = arena_result.conf_int(alpha=0.1).loc[board["names"]]
+    expected = arena_result.conf_int(alpha=0.1).loc[names_in(page)]
     np.testing.assert_allclose(board["low"], expected["lower"], rtol=1e-7)
 
 
@@ -150,7 +166,7 @@ def test_hostile_names_are_text():
     assert elements.problems == []
     assert len(elements.all("script")) == 3
     assert elements.all("img") == []
-    assert embedded(page)["boards"][0]["names"] == result.params.sort_values(ascending=False).index.tolist()
+    assert names_in(page) == result.params.sort_values(ascending=False).index.tolist()
     script = re.search(r'id="data">(.*?)</script>', page, re.S)[1]
     assert not re.search("[<>&\u2028\u2029]", script)
 
@@ -175,11 +191,52 @@ def test_control_characters_are_replaced(tmp_path):
     assert not re.search("[\x00\x07\x1b]", text)
 
 
-@pytest.mark.parametrize(("n_models", "n_votes", "limit"), [(8, 1000, 50_000), (60, 8000, 100_000)])
-def test_the_page_is_small(n_models, n_votes, limit):
-    battles = simulated_votes(n_models, n_votes)
+def long_names(n_models):
+    """Names of 63 characters, most of which differ at both ends alone."""
+    return [f"organisation-{j:03d}/a-language-model-with-a-long-name-and-a-version-{j:03d}" for j in range(n_models)]
+
+
+@pytest.mark.parametrize(
+    ("n_models", "n_votes", "names", "limit"),
+    [(8, 1000, None, 50_000), (60, 8000, None, 100_000), (60, 8000, long_names(60), 100_000)],
+)
+def test_the_page_is_small(n_models, n_votes, names, limit):
+    battles = simulated_votes(n_models, n_votes, names=names)
     result = dr.dml_rank(FORMULA, battles, functional="bt", context="prompt", position_bias=False, min_labels=1, rng=0)
     assert len(result.report().encode()) < limit
+
+
+def test_the_page_of_300_models_is_below_one_megabyte(arena_result):
+    """Scores, standard errors and p-values of 300 models drawn at random, since a fit of them takes minutes."""
+    rng, n_models = np.random.default_rng(0), 300
+    scores, loadings = np.sort(rng.normal(size=n_models))[::-1], rng.normal(size=(n_models, n_models + 9)) / 90
+    names = tuple(long_names(n_models))
+    assert min(map(len, names)) >= 60
+    edges = ~np.eye(n_models, dtype=bool)
+    estimates = replace(
+        arena_result.estimates,
+        models=names,
+        estimate=scores,
+        shares=1 / (1 + np.exp(-scores)),
+        covariance=Covariance(loadings @ loadings.T, np.eye(n_models)),
+        graph=Graph(edges),
+        votes=VoteCounts(np.full(n_models, 1234), np.full(n_models, 5678)),
+    )
+    first, second = np.triu_indices(n_models, 1)
+    std_error = np.sqrt(np.square(loadings[first] - loadings[second]).sum(axis=1))
+    difference = scores[first] - scores[second]
+    p = rng.random(len(first))
+    tests = PairTests(first, second, difference, std_error, difference / std_error, p, p, p, p, 4.5)
+    above = np.ones((n_models, n_models))
+    above[first, second] = np.where(difference > 4.5 * std_error, 0.01, 1.0)
+    separation = Separation(above, above, 4.5, 0.05)
+    level = SummaryLevel(0.05, 3.8, separation, letter_groups(separation.separated, scores))
+    page = render_page("Three hundred models", [Board("Leaderboard", estimates, level, tests)])
+    assert names_in(page) == list(names)
+    assert 500_000 < len(page.encode()) < 1_000_000
+    # A display of letters would have too many groups, so that the page has none.
+    assert set(level.letters) == {""}
+    assert ">Group" not in page
 
 
 def test_estimates_without_intervals_show_a_table_without_claims(arena_result):
