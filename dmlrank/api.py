@@ -54,7 +54,7 @@ def dml_rank(
     min_comparisons: int = 0,
     edge_weights: str | ArrayLike = "equal",
     weights: str | ArrayLike | None = None,
-    categories: Mapping[Any, str] | None = None,
+    categories: Mapping[Any, str | float] | None = None,
     category_weights: str | CategoryWeights | Sequence[Sequence[float]] = "half",
     prompts: Prompts = "random",
     floor: float | str = "auto",
@@ -230,7 +230,9 @@ def dml_rank(
     categories : mapping, optional
         ``{label: meaning}`` for labels that are not recognised, with the meanings first, second, both_good, both_bad,
         tie; ``{column: meaning}`` for columns of probabilities. ``{0.5: "tie"}`` makes ties of one half where the other
-        labels are 0 and 1.
+        labels are 0 and 1. A number is the worth of a grade: ``{"A>>B": 1, "A>B": 0.75, "A=B": 0.5, "B>A": 0.25,
+        "B>>A": 0}`` counts "A>B" as 0.75 of a win for the item shown first and 0.25 of a win for the other item. All
+        scores then use mean worths in place of shares of wins.
     category_weights : {"half", "paper"}, CategoryWeights or two sequences of C numbers
         Weight of each category for the first and for the second item. With "half" every tie is half a win for both
         items. With "paper", "both good" is a win for both items and "both bad" for neither.
@@ -329,7 +331,7 @@ def check(
     data: object,
     *,
     context: str | Sequence[str] | None = None,
-    categories: Mapping[Any, str] | None = None,
+    categories: Mapping[Any, str | float] | None = None,
     min_labels: int = 10,
     missing: Missing = "raise",
     cov_kwds: Mapping[str, str | Sequence[str]] | None = None,

@@ -116,7 +116,7 @@ class Options:
     min_comparisons: int
     edge_weights: object
     weights: object
-    categories: Mapping[object, str] | None
+    categories: Mapping[Any, str | float] | None
     category_weights: object
     prompts: str
     floor: float | str

@@ -41,7 +41,8 @@ def add_keywords(command: argparse.ArgumentParser, names: Sequence[str]) -> None
         "--categories",
         nargs="+",
         metavar="LABEL=MEANING",
-        help="meanings of labels that are not recognised: first, second, tie, both_good or both_bad",
+        help="meanings of labels that are not recognised: first, second, tie, both_good or both_bad; or for grades the "
+        "share of a win that a label is worth for the first model, as in 'A>>B=1' 'A>B=0.75' 'A=B=0.5'",
     )
 
 
@@ -163,13 +164,20 @@ def api_options(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str
     return options
 
 
-def _labels_and_meaning(pair: str) -> list[tuple[object, str]]:
-    """Return the label as text and, where it is a number, also as a number, with its meaning."""
+def _labels_and_meaning(pair: str) -> list[tuple[object, str | float]]:
+    """Return the label as text and, where it is a number, also as a number, with its meaning: a word or a number."""
     label, equals, meaning = pair.rpartition("=")
     if not equals:
         raise OptionError(f"--categories has {pair!r}; give LABEL=MEANING, such as 'skipped=tie'")
+    number, worth = _number(label), _number(meaning)
+    meaning_or_worth = worth if math.isfinite(worth) else meaning
+    labels: list[object] = [label, number] if math.isfinite(number) else [label]
+    return [(label, meaning_or_worth) for label in labels]
+
+
+def _number(text: str) -> float:
+    """Return the number that a text stands for; NaN where it stands for none."""
     try:
-        number = float(label)
+        return float(text)
     except ValueError:
-        number = math.nan
-    return [(label, meaning), (number, meaning)] if math.isfinite(number) else [(label, meaning)]
+        return math.nan

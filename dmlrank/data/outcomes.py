@@ -15,9 +15,11 @@ from .arrays import FloatArray, IntArray
 from .columns import CodedColumn, Columns, code_columns
 from .frames import name_of, too_large_error
 
+# Meaning of a label: one of ``MEANINGS``, or for a grade the share of a win that it is worth for the item shown first.
+Meaning: TypeAlias = str | float
 # Meanings of labels, as in the option ``categories=``. Labels may be of any type. The keys are Any, because a mapping
 # with keys of type object would refuse a mapping with keys of type str.
-Categories: TypeAlias = Mapping[Any, str]
+Categories: TypeAlias = Mapping[Any, Meaning]
 
 # Rounding may change a probability by this much.
 _ROUNDING = 1e-6
@@ -25,6 +27,8 @@ _ROUNDING = 1e-6
 _PREFIXES = ("p_", "pr_", "prob_", "probability_", "winner_")
 # The meaning of a label that cannot be read.
 _UNKNOWN = "unknown"
+# Number that stands for a grade where meanings have numbers; -1 stands for the name of a model.
+_GRADE = -2
 
 MEANINGS = ("first", "second", "both_good", "both_bad", "tie")
 
@@ -41,7 +45,7 @@ _MEANING_OF_WORD: dict[Hashable, str] = {
 }
 _MEANING_OF_NUMBER: dict[Hashable, str] = {1: "first", 0: "second"}
 
-M = TypeVar("M", str, str | None)
+M = TypeVar("M", str, Meaning | None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,8 +61,9 @@ class Outcomes:
         Labels as rows that sum to one: one-hot labels, or probabilities.
     labels : tuple of (str, str)
         Each label, or each column of probabilities, with its meaning.
-    kind : {"labels", "preferences", "probabilities", "scores", "ranks"}
-        What the outcome column or columns hold, or what the labels are derived from.
+    kind : {"labels", "grades", "preferences", "probabilities", "scores", "ranks"}
+        What the outcome column or columns hold, or what the labels are derived from. Labels are grades if at least one
+        of them is worth a share of a win.
     """
 
     categories: tuple[str, ...]
@@ -143,7 +148,8 @@ def read_labels(
         Returns the labels as a Series whose index holds the numbers of the rows. It is called for preferences only.
     categories : mapping, optional
         ``{label: meaning}`` for labels without a known spelling. The meanings are ``first``, ``second``, ``both_good``,
-        ``both_bad`` and ``tie``.
+        ``both_bad`` and ``tie``, or for grades a number in [0, 1]: the share of a win that the label is worth for the
+        item shown first. The item shown second gets the remainder.
 
     Raises
     ------
@@ -158,6 +164,9 @@ def read_labels(
     >>> outcomes = read_labels(CodedColumn.of(labels), pairs, lambda: labels)
     >>> outcomes.categories, outcomes.y.tolist()
     (('first', 'second', 'tie'), [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    >>> grades = pd.Series(["A>B", "B>>A"])
+    >>> read_labels(CodedColumn.of(grades), pairs, lambda: grades, {"A>B": 0.75, "B>>A": 0}).y.tolist()
+    [[0.75, 0.25], [0.0, 1.0]]
     """
     user_meanings, levels = _checked_categories(categories), list(winner.levels)
     items = pairs.present()
@@ -169,20 +178,25 @@ def read_labels(
     meanings = _meanings(levels, user_meanings, items)
     number_of = {meaning: number for number, meaning in enumerate(MEANINGS)}
     # A level without a meaning is the name of the winning model. It means the side on which that model was shown.
-    meaning_of_vote = np.array([number_of[m] if m else -1 for m in meanings], dtype=np.intp)[winner.codes]
-    is_model = meaning_of_vote < 0
+    numbers = [_GRADE if isinstance(m, float) else -1 if m is None else number_of[m] for m in meanings]
+    meaning_of_vote = np.array(numbers, dtype=np.intp)[winner.codes]
+    is_model, is_grade = meaning_of_vote == -1, meaning_of_vote == _GRADE
     if is_model.any():
         winning_item = winner.places({name: number for number, name in enumerate(pairs.names)})[is_model]
         meaning_of_vote[is_model] = _winning_sides(winning_item, pairs, is_model)
-    counts = np.bincount(meaning_of_vote, minlength=len(MEANINGS))
+    counts = np.bincount(meaning_of_vote[~is_grade], minlength=len(MEANINGS))
     present = [number for number, count in enumerate(counts) if count or number < 2]
     y = np.zeros((len(meaning_of_vote), len(present)))
     for category, number in enumerate(present):
         y[:, category] = meaning_of_vote == number
-    labels = tuple(
-        (name_of(label), meaning or "the model that wins") for label, meaning in zip(levels, meanings, strict=True)
-    )
-    return Outcomes(tuple(MEANINGS[number] for number in present), y, labels)
+    has_grades = bool(is_grade.any())
+    if has_grades:
+        worth_of_level = np.array([m if isinstance(m, float) else np.nan for m in meanings])
+        worth = worth_of_level[winner.codes[is_grade]]
+        y[is_grade, 0], y[is_grade, 1] = worth, 1 - worth
+    labels = tuple((name_of(label), _meaning_text(meaning)) for label, meaning in zip(levels, meanings, strict=True))
+    categories_present = tuple(MEANINGS[number] for number in present)
+    return Outcomes(categories_present, y, labels, "grades" if has_grades else "labels")
 
 
 def read_probabilities(table: pd.DataFrame, categories: Categories | None = None) -> Outcomes:
@@ -208,7 +222,7 @@ def read_probabilities(table: pd.DataFrame, categories: Categories | None = None
     >>> outcomes.categories, outcomes.y.tolist()
     (('first', 'second', 'tie'), [[0.5, 0.2, 0.3]])
     """
-    user_meanings = _checked_categories(categories)
+    user_meanings = _meanings_of_columns(_checked_categories(categories))
     names = [str(name) for name in table.columns]
     meanings = _read_ties_as_both_good(names, _column_meanings(names, user_meanings), user_meanings)
     probabilities = dict(zip(meanings, _check_probabilities(table).T, strict=True))
@@ -319,7 +333,7 @@ def _is_improper(probabilities: FloatArray) -> NDArray[np.bool_]:
 
 def _meanings_with_unknown(
     winner: CodedColumn, pairs: ComparedItems, categories: Categories | None
-) -> list[str | None]:
+) -> list[Meaning | None]:
     """Return the meaning of every level as :func:`_level_meanings` does; a preference is never unknown."""
     user_meanings, levels, items = _checked_categories(categories), list(winner.levels), pairs.present()
     if not any(level in user_meanings for level in levels) and _are_preferences(levels, items):
@@ -425,7 +439,18 @@ def _check_probabilities(table: pd.DataFrame) -> FloatArray:
     return p / p.sum(axis=1, keepdims=True)
 
 
-def _column_meanings(names: Sequence[str], user_meanings: Categories) -> list[str]:
+def _meanings_of_columns(meanings: Mapping[Hashable, Meaning]) -> dict[Hashable, str]:
+    """Return the meanings of columns of probabilities; raise :class:`OptionError` where one is a number."""
+    grade = next((name for name, meaning in meanings.items() if isinstance(meaning, float)), None)
+    if grade is not None:
+        raise OptionError(
+            f"categories gives {grade!r} the worth {meanings[grade]:g}, but there are several columns left of ~, which "
+            f"hold probabilities of categories; allowed are {listed(MEANINGS)}. Worths are for one column of labels"
+        )
+    return {name: meaning for name, meaning in meanings.items() if isinstance(meaning, str)}
+
+
+def _column_meanings(names: Sequence[str], user_meanings: Mapping[Any, str]) -> list[str]:
     """Return the category whose probability each column holds.
 
     Parameters
@@ -483,17 +508,65 @@ def _folded_words(text: str) -> str:
     return "_".join("".join(letter if letter.isalnum() else " " for letter in text.casefold()).split())
 
 
-def _checked_categories(categories: Categories | None) -> dict[Hashable, str]:
-    """Return the option ``categories=`` as a dict; raise where one of its meanings does not exist."""
+def _checked_categories(categories: Categories | None) -> dict[Hashable, Meaning]:
+    """Return the option ``categories=`` as a dict, worths as floats; raise where a meaning does not exist."""
+    meanings: dict[Hashable, Meaning] = {}
     for label, meaning in (categories or {}).items():
-        if meaning not in MEANINGS:
+        is_worth = isinstance(meaning, int | float | np.integer | np.floating) and not isinstance(meaning, bool)
+        if is_worth and 0 <= float(meaning) <= 1:
+            meanings[label] = float(meaning)
+        elif isinstance(meaning, str) and meaning in MEANINGS:
+            meanings[label] = meaning
+        else:
+            hint = nearest(meaning, MEANINGS) if isinstance(meaning, str) else ""
             raise OptionError(
-                f"categories: {label!r} means {meaning!r}; allowed are {listed(MEANINGS)}{nearest(meaning, MEANINGS)}"
+                f"categories: {label!r} means {meaning!r}; allowed are {listed(MEANINGS)}, or a number in [0, 1], the "
+                f"share of a win that the label is worth for the model shown first{hint}"
             )
-    return dict(categories or {})
+    return meanings
 
 
-def _meanings(levels: list[Hashable], user_meanings: Categories, items: set[str]) -> list[str | None]:
+def require_mirrored_worths(categories: Categories | None) -> None:
+    """Raise where worths of grades treat the two models differently, for data whose two display orders are joined.
+
+    The worth w of a grade is 1 - w for the model shown second. If the same preference is given with the models in the
+    other order, its grade must therefore be worth 1 - w for the model shown first: each worth needs a mirror.
+
+    Parameters
+    ----------
+    categories : mapping or None
+        The option of a fit.
+
+    Raises
+    ------
+    OptionError
+        If there is a worth w, but no label with the worth 1 - w.
+
+    Examples
+    --------
+    >>> require_mirrored_worths({"A>B": 0.75, "A=B": 0.5, "B>A": 0.25, "skipped": "tie"})
+    """
+    grades = {label: worth for label, worth in _checked_categories(categories).items() if isinstance(worth, float)}
+    # Labels that are no grades are wins, worth 1 and 0, and ties, worth one half.
+    worths = np.array([*grades.values(), 0.0, 0.5, 1.0])
+    for label, worth in grades.items():
+        if np.abs(worths - (1 - worth)).min() > _ROUNDING:
+            raise OptionError(
+                f"categories gives {label!r} the worth {worth:g} for the model shown first, and no label the worth "
+                f"{1 - worth:g}, so that the two models of a pair are not treated alike; the two display "
+                f"orders of a pair are joined here, which needs worths that mirror each other, such as 0.75 and 0.25. "
+                f"Change the worths, or pass position_bias=True, which keeps the two orders apart"
+            )
+
+
+def _meaning_text(meaning: Meaning | None) -> str:
+    """Return the meaning of a label as a text: a word, the worth of a grade, or that the label names the winner."""
+    if meaning is None:
+        return "the model that wins"
+    return meaning if isinstance(meaning, str) else f"{meaning:g}"
+
+
+def _meanings(levels: list[Hashable], user_meanings: Categories, items: set[str]) -> list[Meaning | None]:
     """Return the meaning of every distinct label; None where the label is the name of the winning model."""
     meanings = _level_meanings(levels, user_meanings, items)
     unknown = [level for level, meaning in zip(levels, meanings, strict=True) if meaning == _UNKNOWN]
@@ -502,7 +575,7 @@ def _meanings(levels: list[Hashable], user_meanings: Categories, items: set[str]
     return _read_ties_as_both_good(levels, meanings, user_meanings)
 
 
-def _level_meanings(levels: list[Hashable], user_meanings: Categories, items: set[str]) -> list[str | None]:
+def _level_meanings(levels: list[Hashable], user_meanings: Categories, items: set[str]) -> list[Meaning | None]:
     """Return the meaning of every distinct label: ``_UNKNOWN`` where it has none, None where it is a model's name."""
     without_meaning = [level for level in levels if level not in user_meanings]
     are_numbers = all(_is_number(level) and level in (0, 1) for level in without_meaning)
@@ -606,7 +679,7 @@ def _unknown_labels_message(
         f"unknown winner label{'s' * (len(unknown) > 1)} {listed(unknown)}{hint} (labels found: {listed(levels)}); "
         f"known are model_a, model_b, tie, tie (bothbad), both_good, a model's name, the numbers 1 and 0, and "
         f"preferences between these; say what others mean with {_categories_template(unknown)}, each meaning "
-        f"one of {listed(MEANINGS)}"
+        f"one of {listed(MEANINGS)}, or for grades a number: the share of a win for the model shown first"
     )
 
 

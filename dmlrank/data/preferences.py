@@ -110,7 +110,7 @@ class PreferenceData:
         Number of rows that were dropped because values were missing.
     ordered : bool
         Whether display order matters, so that a pair shown in the reverse order is another pair.
-    outcome_kind : {"labels", "preferences", "probabilities", "scores", "ranks"}
+    outcome_kind : {"labels", "grades", "preferences", "probabilities", "scores", "ranks"}
         What the outcome column or columns hold, or what the labels are derived from.
     n_votes_dropped : int
         Number of votes that were left out because the same context and pair has an earlier vote.

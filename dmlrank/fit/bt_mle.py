@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ..data.outcomes import require_mirrored_worths
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters, read_clusters
 from ..estimation.bt_contextual import ContextualBradleyTerryFit, fit_contextual_bradley_terry
@@ -50,6 +51,8 @@ def run_maximum_likelihood(data_as_read: PreferenceData, options: Options, *, so
     """
     estimator = estimator_named(options.estimator)
     _check_unweighted(options, estimator)
+    # Maximum likelihood joins the two display orders of a pair.
+    require_mirrored_worths(options.categories)
     slot = cache.slot(estimator.name)
     # The votes alone decide which pairs are compared: min_labels= is an option of first stages.
     graph_option = "votes" if isinstance(options.graph, str) else options.graph

@@ -68,7 +68,7 @@ class Diagnostics:
         Models left out by ``component=`` or ``min_comparisons=``.
     labels : tuple of (str, str)
         Each label, or column of probabilities, with the meaning that it was read as.
-    outcome_kind : {"labels", "preferences", "probabilities", "scores", "ranks"}
+    outcome_kind : {"labels", "grades", "preferences", "probabilities", "scores", "ranks"}
         Kind of outcome: labels, numbers in [0, 1], or one probability per category.
     votes_dropped : int
         Later votes on a prompt and pair that were left out (``votes="first"``).

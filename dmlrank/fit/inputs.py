@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,6 +13,7 @@ from .._utils.warning_collection import warn
 from ..data.alignment import align_by_index, row_index
 from ..data.formula.parse import parse_formula
 from ..data.frames import column_names
+from ..data.outcomes import Categories, require_mirrored_worths
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters, cluster_columns, context_weights, read_clusters
 from ..data.read_votes import read_preferences, with_columns
@@ -103,7 +103,7 @@ class ReadingOptions(NamedTuple):
     """
 
     context: tuple[str, ...]
-    categories: Mapping[object, str] | None
+    categories: Categories | None
     missing: str
     votes: str
     unlabelled: object
@@ -244,6 +244,8 @@ def _ranked_data(cache: Cache, data_as_read: PreferenceData, options: Options) -
         propensity=options.propensity,
         mu=options.mu,
     )
+    if not order.matters:
+        require_mirrored_worths(options.categories)
     data = cache.call(in_chosen_order, data_as_read, order)
     data = cache.call(
         restrict_items,
@@ -354,7 +356,7 @@ def verdicts_on_pairs(
     *,
     unlabelled: object,
     context: tuple[str, ...],
-    categories: Mapping[object, str] | None,
+    categories: Categories | None,
 ) -> Verdicts | None:
     """Return the verdicts of judges on the data's pairs; None without a judge.
 

@@ -182,8 +182,9 @@ def _pair_problems(check: Check) -> Iterator[str]:
 
 def _label_problems(check: Check) -> Iterator[str]:
     """Report rare labels, wins that no label stands for, and labels that are numbers."""
-    # Preferences between 0 and 1 are not labels that could be counted.
-    if check.labels["votes"].sum() < check.n_votes:
+    # Preferences between 0 and 1 are not labels that could be counted. Of grades and of labels that are derived from
+    # scores, a fit learns the mean worth, however often each of them occurs.
+    if check.labels["votes"].sum() < check.n_votes or check.outcome_kind != "labels":
         return
     rare = check.labels[check.labels["votes"] < _FEW_VOTES]
     if len(rare):
@@ -191,7 +192,7 @@ def _label_problems(check: Check) -> Iterator[str]:
             f"These labels have fewer than {_FEW_VOTES} votes each: {listed(rare['label'])}. A learner cannot predict "
             f"when they are chosen. categories={{label: meaning}} can merge them with other labels."
         )
-    for meaning in ("first", "second") if check.has_display_order else ():
+    for meaning in ("first", "second"):
         if not check.labels["read_as"].isin([meaning, "the model that wins"]).any():
             yield (
                 f"No label says that the model shown {meaning} wins. Check in the frame .labels whether every label is "

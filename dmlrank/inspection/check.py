@@ -96,7 +96,7 @@ class Check:
         Size of a fit.
     problems : tuple of str
         Problems of a fit in sentences with advice, the gravest first; empty where there are none.
-    outcome_kind : {"labels", "preferences", "probabilities", "scores", "ranks"}
+    outcome_kind : {"labels", "grades", "preferences", "probabilities", "scores", "ranks"}
         What the outcome holds, or what the pairs are derived from. Pairs derived from scores or ranks have no display
         order; ``order`` and ``position`` then describe the alphabetical order of the models and mean nothing.
 

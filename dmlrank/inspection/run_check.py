@@ -16,15 +16,17 @@ from ..data.derived_pairs import DERIVED_KINDS
 from ..data.formula.parse import names_in, parse_formula
 from ..data.frames import column_names, name_of
 from ..data.graph import Graph
-from ..data.outcomes import Categories
+from ..data.outcomes import Categories, require_mirrored_worths
 from ..data.preferences import FloatArray, PreferenceData
 from ..data.read_clusters import Clusters, cluster_columns, read_clusters
 from ..data.read_votes import count_missing, preferences_of, take_rows
 from ..data.unreadable import readable_rows
+from ..exceptions import OptionError
 from ..fit.display_order import OrderChoice, edges_of_option, order_by_counts
 from ..fit.estimand import check_edge_weights, comparison_graph
 from ..fit.inputs import warn_of_dependence
 from ..functionals import CategoryWeights
+from ..report.sentences import as_sentence
 from .advice import find_problems
 from .check import Check
 from .cost import Cost
@@ -153,7 +155,17 @@ def inspect_data(
         outcome_kind=preferences.outcome_kind,
     )
     problems = find_problems(check, preferences, graph, missing=missing, n_folds=n_folds, notices=reading.notices)
-    return replace(check, problems=(*reading.unreadable, *problems))
+    of_worths = () if order.matters else _problem_of_worths(categories)
+    return replace(check, problems=(*of_worths, *reading.unreadable, *problems))
+
+
+def _problem_of_worths(categories: Categories | None) -> tuple[str, ...]:
+    """Return a sentence where the worths of grades are refused by a fit that joins the display orders."""
+    try:
+        require_mirrored_worths(categories)
+    except OptionError as error:
+        return (as_sentence(str(error)),)
+    return ()
 
 
 def _read_for_check(

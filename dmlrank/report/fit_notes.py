@@ -352,6 +352,8 @@ def outcome_note(results: Estimates) -> list[str]:
         return [f"The labels are preferences from 0 to 1 ({meanings}). There is no category for ties."]
     if kind == "probabilities":
         return [f"The labels are probabilities ({meanings})."]
+    if kind == "grades":
+        return [_grades_sentence(results)]
     if kind in DERIVED_KINDS:
         (winner, _), *tie = labels
         ties = f" ({tie[0][0]}: a tie)" if tie else " (no ties)"
@@ -360,6 +362,22 @@ def outcome_note(results: Estimates) -> list[str]:
             f"one prompt depend on each other, and the standard errors allow for that."
         ]
     return [f"Labels: {meanings}."] if any(x in ("0", "1", "True", "False") for x, _ in labels) else []
+
+
+def _grades_sentence(results: Estimates) -> str:
+    """Say what grades are worth, and that scores use mean worths as shares of wins."""
+    words = {"first": "first wins", "second": "second wins"}
+    grades = ", ".join(
+        f"{label} = {words.get(meaning, meaning.replace('_', ' '))}" for label, meaning in results.diagnostics.labels
+    )
+    use = {
+        "borda": "Scores are means of this worth.",
+        "bt": "The log-odds of a pair are those of the mean worth of its labels, not of the share of votes won.",
+    }.get(results.functional, "The share of a pair that a model wins is the mean worth of the pair's labels.")
+    return (
+        f"Labels are grades. Each number is the share of a win that a grade is worth for the model shown first; the "
+        f"other model gets the remainder ({grades}). {use}"
+    )
 
 
 def judge_note(results: Estimates) -> list[str]:

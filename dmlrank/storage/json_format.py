@@ -437,7 +437,7 @@ def _check_counts(e: Estimates) -> None:
         "description.prompts": (e.description.prompts, PROMPTS),
         "diagnostics.outcome_kind": (
             e.diagnostics.outcome_kind,
-            ("labels", "preferences", "probabilities", *DERIVED_KINDS),
+            ("labels", "grades", "preferences", "probabilities", *DERIVED_KINDS),
         ),
     }
     for name, (word, allowed) in words.items():

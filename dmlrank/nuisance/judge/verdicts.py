@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ...data.columns import Columns
 from ...data.formula.parse import Formula
 from ...data.frames import column_names, require_columns
-from ...data.outcomes import MEANINGS, ComparedItems, exchange_wins, is_category, read_outcome_columns
+from ...data.outcomes import MEANINGS, Categories, ComparedItems, exchange_wins, is_category, read_outcome_columns
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ...exceptions import DataError, DmlrankError, JudgeError, OptionTypeError, listed
 
@@ -66,7 +66,7 @@ class VerdictSource:
     data: PreferenceData
     formula: Formula
     context: tuple[str, ...]
-    categories: Mapping[Any, str] | None
+    categories: Categories | None
 
 
 def named_judges(judge: object) -> list[tuple[str, JudgeSpec]]:
@@ -286,7 +286,7 @@ def read_verdicts(
     formula: Formula,
     *,
     context: tuple[str, ...] = (),
-    categories: Mapping[Any, str] | None = None,
+    categories: Categories | None = None,
 ) -> Verdicts:
     """Read the verdicts of all judges.
 
