@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 
-from .._utils.number_text import decimals, p_value_clause
+from .._utils.number_text import decimals, p_value_clause, p_value_text
 from ..exceptions import listed
 from ..fit.estimates import Estimates
 from ..fit.style_estimates import StyleEstimates
 from ..inference.z_tests import two_sided_p_values, z_statistics
+from ..tables.summary_table import Summary
 from .sentences import percentage
 
 ASSOCIATION = (
@@ -40,7 +42,7 @@ def slope_sentences(results: Estimates, style: StyleEstimates) -> str:
     unit = unit if results.scale.natural else f"score, {results.scale.name}"
     errors = style.slope_covariance.std_errors
     slopes = "; ".join(
-        f"{name} {slope:.{digits}f} (std. err. {error:.{digits}f}, {p_text(p)})"
+        f"{name} {slope:.{digits}f} (std. err. {error:.{digits}f}, p {p_value_clause(p)})"
         for name, slope, error, digits, p in zip(
             style.columns, style.slopes, errors, slope_digits(errors), slope_p_values(style), strict=True
         )
@@ -72,12 +74,68 @@ def slope_digits(errors: np.ndarray) -> list[int]:
     return [decimals(np.array([error]), fewest=2) for error in errors]
 
 
-def p_text(p: float) -> str:
-    """Return a p-value with its sign of equality.
+def build_style_summary(
+    results: Estimates, table: pd.DataFrame | None, changes: pd.DataFrame | None, alpha: float
+) -> Summary:
+    """Build the table of scores before and after the adjustment, with rank changes.
 
-    Examples
-    --------
-    >>> p_text(0.0312), p_text(1e-9)
-    ('p = 0.031', 'p < 0.001')
+    Parameters
+    ----------
+    results : Estimates
+    table : DataFrame or None
+        Scores, standard errors and ranks by model; None for battles of equal style.
+    changes : DataFrame or None
+        Rank changes and shifts by model.
+    alpha : float
+        One minus the joint level of the rank changes.
     """
-    return f"p {p_value_clause(p)}"
+    style = results.style
+    assert style is not None
+    header = (("Functional:", functional_name(results), "No. Votes:", f"{style.n_votes_left:,} of {style.n_votes:,}"),)
+    title = "Scores Adjusted for Style" + (f": {results.part}" if results.part else "")
+    if table is None or changes is None:
+        order = np.argsort(-results.estimate, kind="stable")
+        digits = decimals(results.std_errors, fewest=2)
+        rows = tuple(
+            (results.names[j], f"{results.estimate[j]:.{digits}f}", f"({results.std_errors[j]:.{digits}f})")
+            for j in order
+        )
+        return Summary(title, header, (("balanced", 2),), rows, (balanced_sentences(style),))
+    digits = decimals(table["equal_se"].to_numpy(), fewest=2)
+    heads = (("raw", 2), ("averaged", 2), ("equal", 2), ("rank", 2), ("change", 2), ("shift P", 1))
+    rows = []
+    for model, row in table.iterrows():
+        change = changes.loc[model]
+        scores = [f"{row[board]:.{digits}f}" for board in ("raw", "averaged", "equal")]
+        errors = [f"({row[f'{board}_se']:.{digits}f})" for board in ("raw", "averaged", "equal")]
+        pairs = [cell for both in zip(scores, errors, strict=True) for cell in both]
+        ranks = [f"{row['rank_raw']:.0f}", f"{row['rank_equal']:.0f}"]
+        moved = [f"{change['change']:+.0f}", f"[{change['change_low']:+.0f}, {change['change_high']:+.0f}]"]
+        rows.append((str(model), *pairs, *ranks, *moved, p_value_text(change["p_adjusted"])))
+    return Summary(title, header, heads, tuple(rows), _style_notes(results, style, alpha))
+
+
+def functional_name(results: Estimates) -> str:
+    """Return the functional with its unit, without the adjustment."""
+    return results.functional_label + ("" if results.scale.natural else f", {results.scale.name}")
+
+
+def _style_notes(results: Estimates, style: StyleEstimates, alpha: float) -> tuple[str, ...]:
+    """Return the notes of a summary of scores before and after the adjustment."""
+    link = "log-odds" if results.functional == "bt" else "preferences"
+    boards = (
+        f"raw: scores without adjustment. averaged: {link} given prompt and style, averaged over the style of the "
+        f"answers that were shown. equal: the same with the slopes on style removed. Standard errors are in brackets."
+    )
+    if results.functional == "bt":
+        boards += " Raw and averaged scores differ because the mean of log-odds is not the log-odds of the mean."
+    changes = (
+        "rank: ranks by raw scores and by scores at equal style. change: rise in ranks, with intervals that hold for "
+        f"all models at the same time with {100 * (1 - alpha):g} % confidence. shift P: adjusted p-value of the test that "
+        "the scores at equal style and the raw scores are equal (max-t)."
+    )
+    loss = (
+        f"The out-of-fold log-loss of the preference is {style.log_loss:.4f} with style and "
+        f"{style.log_loss_without:.4f} without."
+    )
+    return (slope_sentences(results, style), ASSOCIATION, boards, changes, loss)

@@ -262,7 +262,7 @@ def _between_repetitions(estimates: Sequence[Estimates], steps: Sequence[FitStep
     """
     by_result = []
     for e, fit in zip(estimates, steps, strict=True):
-        repeated = [repetition.one_step_result.target.estimate for repetition in fit.repetitions]
+        repeated = [repetition.target.estimate for repetition in fit.repetitions]
         by_result.append(np.stack(repeated) * e.scale.factor if len(repeated) > 1 else np.zeros((1, len(e.models))))
     folds = [(len(e), fit.options.seed) for e, fit in zip(by_result, steps, strict=True) if len(e) > 1]
     n_repetitions = max((count for count, _ in folds), default=1)

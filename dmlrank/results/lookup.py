@@ -159,3 +159,26 @@ def require_steps(estimates: Estimates, steps: FitSteps | None, method: str) -> 
             f"store results with save(with_data=True)"
         )
     return steps
+
+
+def require_raw_scores(estimates: Estimates, method: str, why: str, kinds: tuple[str, ...] = ("equal",)) -> None:
+    """Check that scores are not adjusted for style, for a method that describes votes as they are.
+
+    Parameters
+    ----------
+    estimates : Estimates
+    method : str
+        The method, for the error.
+    why : str
+        Clause that says why the method needs scores without adjustment.
+    kinds : tuple of {"equal", "balanced"}
+        The adjustments that the method cannot use.
+
+    Raises
+    ------
+    OptionError
+        If the scores are adjusted in one of these ways.
+    """
+    if estimates.style is not None and estimates.style.kind in kinds:
+        name = {"equal": "EqualStyle", "balanced": "BalancedStyle"}[estimates.style.kind]
+        raise OptionError(f"{method} with adjust={name}(...): {why}; use update(adjust=None).{method}")

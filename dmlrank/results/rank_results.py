@@ -74,6 +74,7 @@ from .ranking import (
 from .rescaling import make_scale, rescaled
 from .restriction_test import RestrictionTest, bradley_terry_test
 from .sensitivity_analysis import analyse_sensitivity
+from .style_results import StyleResults, style_results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -910,6 +911,11 @@ class RankResults:
         return certified_cycles(self.estimates, self.steps, level_or_default(alpha, self.estimates.alpha))
 
     # --- judges, and what to label next -------------------------------------------------------------------------------
+
+    @property
+    def style(self) -> StyleResults | None:
+        """Slopes on style, and scores before and after the adjustment of ``adjust=``; None without an adjustment."""
+        return style_results(self.estimates)
 
     @property
     def judge(self) -> JudgeReport | None:

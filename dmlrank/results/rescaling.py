@@ -78,6 +78,7 @@ def rescaled(estimates: Estimates, scale: Scale) -> Estimates:
         neutral=neutral,
         reason=_PREFIX_OF_REASON + estimates.reason.removeprefix(_PREFIX_OF_REASON),
         scale=scale,
+        style=None if estimates.style is None else estimates.style.rescaled(multiplier, shift - multiplier * old.shift),
     )
 
 

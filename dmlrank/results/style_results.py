@@ -1,0 +1,342 @@
+"""Slopes on style, and scores before and after an adjustment for style, with rank changes."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from ..data.hypotheses import HypothesisLike
+from ..data.preferences import FloatArray
+from ..exceptions import OptionError, listed
+from ..fit.estimates import Estimates
+from ..fit.style_estimates import StyleEstimates
+from ..inference.alternatives import read_alternative
+from ..inference.covariance import Covariance
+from ..inference.ranks import rank_bounds, ranks_of, separate
+from ..inference.resampling import normal_draws
+from ..inference.simultaneous import critical_value_of_contrasts, simultaneous_p_values
+from ..inference.wald import NamedEstimates, WaldTestResults, ZTestResults, t_test, wald_test
+from ..inference.z_tests import two_sided_p_values, z_statistics
+from ..plotting.leaderboards import Leaderboard, leaderboards_plot
+from ..report.style_summary import build_style_summary
+from ..tables.summary_table import Summary
+from .critical_values import level_or_default
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_BOARDS = ("raw", "averaged", "equal")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class StyleResults:
+    """Slopes on style differences, and the scores before and after the adjustment; ``RankResults.style`` returns it.
+
+    Nothing here is causal: style lies between the model and the vote, and better answers may be longer.
+
+    Attributes
+    ----------
+    estimates : Estimates
+        Estimates of the fit or of a group of prompts, with an adjustment for style.
+
+    Examples
+    --------
+    >>> import dmlrank as dr
+    >>> battles = dr.datasets.simulate_styled(1500, rng=0)
+    >>> formula = "winner ~ x0 + x1 | model_a + model_b"
+    >>> res = dr.dml_rank(formula, battles, functional="bt", adjust="~ log_length + headers", rng=0, n_jobs=1)
+    >>> bool(res.style.params["log_length"] > 0), list(res.style.table)[:3]
+    (True, ['raw', 'averaged', 'equal'])
+    """
+
+    estimates: Estimates
+
+    @property
+    def kind(self) -> str:
+        """Whether scores are those at equal style ("equal") or of battles of equal style ("balanced")."""
+        return self._style.kind
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the style columns."""
+        return list(self._style.columns)
+
+    @property
+    def n_votes(self) -> int:
+        """Number of votes before the adjustment."""
+        return self._style.n_votes
+
+    @property
+    def n_votes_left(self) -> int:
+        """Number of votes that count: all at equal style, those within the limit for battles of equal style."""
+        return self._style.n_votes_left
+
+    @property
+    def params(self) -> pd.Series:
+        """Slopes of the preference (borda) or its log-odds (bt) on the style differences, within prompt and pair."""
+        return pd.Series(self._equal("params").slopes, index=self.columns, name="params")
+
+    @property
+    def bse(self) -> pd.Series:
+        """Standard errors of the slopes."""
+        return pd.Series(self._equal("bse").slope_covariance.std_errors, index=self.columns, name="bse")
+
+    @property
+    def tvalues(self) -> pd.Series:
+        """Statistics of z tests of each slope against zero."""
+        return (self.params / self.bse).rename("tvalues")
+
+    @property
+    def pvalues(self) -> pd.Series:
+        """Two-sided p-values of :attr:`tvalues`, not adjusted."""
+        values = two_sided_p_values(z_statistics(self.params.to_numpy(), self.bse.to_numpy()))
+        return pd.Series(values, index=self.columns, name="pvalues")
+
+    def cov_params(self) -> pd.DataFrame:
+        """Covariance of the slopes.
+
+        Returns
+        -------
+        DataFrame, shape (r, r)
+            Covariance matrix with the names of the style columns.
+        """
+        matrix = self._equal("cov_params()").slope_covariance.matrix
+        return pd.DataFrame(matrix.copy(), index=self.columns, columns=self.columns)
+
+    def conf_int(self, alpha: float | None = None) -> pd.DataFrame:
+        """Return confidence intervals of the slopes, each of which holds by itself.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            One minus the level; that of the fit by default.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``lower`` and ``upper``.
+        """
+        level = level_or_default(alpha, self.estimates.alpha)
+        bounds = self.t_test(np.eye(len(self.columns))).conf_int(level)
+        return pd.DataFrame(bounds, index=self.columns, columns=["lower", "upper"])
+
+    def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> ZTestResults:
+        """Test linear combinations of the slopes by z tests.
+
+        Parameters
+        ----------
+        hypothesis : str, tuple, mapping, array or list
+            As for :meth:`RankResults.t_test`, with names of style columns: ``"log_length = 0"``.
+        delta : float
+            Added to the hypothetical values.
+        side : {"two-sided", "larger", "smaller"}
+            The alternative.
+
+        Returns
+        -------
+        statsmodels ContrastResults
+            Effects, standard errors, statistics, p-values and intervals.
+        """
+        slopes = self._named_slopes("t_test()")
+        return t_test(slopes, slopes.hypothesis(hypothesis), read_alternative(side, delta))
+
+    def wald_test(self, hypothesis: HypothesisLike | None = None) -> WaldTestResults:
+        """Test linear combinations of the slopes jointly.
+
+        Parameters
+        ----------
+        hypothesis : str, tuple, mapping, array or list, optional
+            As for :meth:`t_test`; by default, that all slopes are zero.
+
+        Returns
+        -------
+        statsmodels ContrastResults
+            Chi-squared statistic and p-value.
+        """
+        slopes = self._named_slopes("wald_test()")
+        matrix = np.eye(len(self.columns)) if hypothesis is None else hypothesis
+        return wald_test(slopes, slopes.hypothesis(matrix))
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """Scores of the three leaderboards by model.
+
+        The columns are ``raw`` (scores without adjustment), ``averaged`` (averaged over style, with no slope removed)
+        and ``equal`` (scores at equal style), each followed by a column of its standard errors, then ``rank_raw`` and
+        ``rank_equal``. Models are in the order of ``equal``.
+        """
+        style, columns = self._equal("table"), dict[str, FloatArray]()
+        for board in _BOARDS:
+            columns |= {board: style.scores(board), f"{board}_se": style.errors(board)}
+        ranks = {f"rank_{board}": ranks_of(style.scores(board)) for board in ("raw", "equal")}
+        table = pd.DataFrame({**columns, **ranks}, index=pd.Index(self.estimates.models, name="model"))
+        return table.sort_values("equal", ascending=False, kind="stable")
+
+    def rank_changes(self, alpha: float | None = None) -> pd.DataFrame:
+        """Return how ranks and scores change by the adjustment, with intervals that hold jointly.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            One minus the joint level; that of the fit by default.
+
+        Returns
+        -------
+        DataFrame
+            By model: ``rank_raw``, ``rank_equal``, ``change`` (positive for a model that rises), ``change_low`` and
+            ``change_high``, whose intervals hold for all models at the same time; ``shift`` (equal minus raw score)
+            with ``shift_se``, simultaneous intervals ``shift_low`` and ``shift_high`` and adjusted p-values
+            ``p_adjusted``.
+
+        Notes
+        -----
+        Rank sets of the raw scores and of the scores at equal style hold with probability 1 - alpha / 2 each, so that
+        all differences of ranks lie between the differences of their ends with probability 1 - alpha.
+        """
+        style, level = self._equal("rank_changes()"), level_or_default(alpha, self.estimates.alpha)
+        basis, n_models = self.estimates.covariance.basis, len(self.estimates.models)
+        bounds = []
+        for board in ("raw", "equal"):
+            covariance = Covariance(style.score_covariance(board), basis, self.estimates.covariance.n_clusters)
+            draws = normal_draws(covariance, self.estimates.description.seed)
+            bounds.append(rank_bounds(separate(style.scores(board), covariance, draws, level / 2).above))
+        (raw_best, raw_worst), (equal_best, equal_worst) = bounds
+        raw, equal = (ranks_of(style.scores(board)) for board in ("raw", "equal"))
+        joint = Covariance(style.score_covariance("raw", "equal"), np.kron(np.eye(2), basis))
+        contrasts = np.hstack([-np.eye(n_models), np.eye(n_models)])
+        shift = style.scores("equal") - style.scores("raw")
+        errors = np.sqrt(np.maximum(np.einsum("jd,de,je->j", contrasts, joint.matrix, contrasts), 0.0))
+        critical = critical_value_of_contrasts(joint, contrasts, level)
+        return pd.DataFrame(
+            {
+                "rank_raw": raw,
+                "rank_equal": equal,
+                "change": raw - equal,
+                "change_low": raw_best - equal_worst,
+                "change_high": raw_worst - equal_best,
+                "shift": shift,
+                "shift_se": errors,
+                "shift_low": shift - critical * errors,
+                "shift_high": shift + critical * errors,
+                "p_adjusted": simultaneous_p_values(joint, z_statistics(shift, errors), contrasts),
+            },
+            index=pd.Index(self.estimates.models, name="model"),
+        ).sort_values("rank_equal", kind="stable")
+
+    def tidy(self, alpha: float | None = None) -> pd.DataFrame:
+        """Return one row per slope.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            One minus the level of the intervals; that of the fit by default.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``term``, ``estimate``, ``std_error``, ``statistic``, ``p_value``, ``conf_low``, ``conf_high`` and
+            ``deviation``, the root mean square of the style difference.
+        """
+        interval = self.conf_int(alpha)
+        return pd.DataFrame(
+            {
+                "term": self.columns,
+                "estimate": self.params.to_numpy(),
+                "std_error": self.bse.to_numpy(),
+                "statistic": self.tvalues.to_numpy(),
+                "p_value": self.pvalues.to_numpy(),
+                "conf_low": interval["lower"].to_numpy(),
+                "conf_high": interval["upper"].to_numpy(),
+                "deviation": self._style.deviations,
+            }
+        )
+
+    def summary(self, alpha: float | None = None) -> Summary:
+        """Return the three leaderboards side by side, with rank changes and slopes.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            One minus the joint level of the rank changes; that of the fit by default.
+
+        Returns
+        -------
+        Summary
+            A table that prints as text and converts to HTML, LaTeX, Markdown and CSV.
+        """
+        level = level_or_default(alpha, self.estimates.alpha)
+        if self.kind == "balanced":
+            return build_style_summary(self.estimates, None, None, level)
+        return build_style_summary(self.estimates, self.table, self.rank_changes(level), level)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the three leaderboards side by side, with a line per model.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure otherwise.
+
+        Returns
+        -------
+        matplotlib Axes
+            The axes with the picture.
+        """
+        style = self._equal("plot()")
+        titles = ("raw", "averaged over style", "equal style")
+        boards = [
+            Leaderboard(title, style.scores(board), style.errors(board), ranks_of(style.scores(board)))
+            for title, board in zip(titles, _BOARDS, strict=True)
+        ]
+        return leaderboards_plot(self.estimates.models, boards, listed(self.columns).replace("'", ""), ax)
+
+    def to_csv(self, path: str | os.PathLike[str] | None = None) -> str | None:
+        """Write :attr:`table` as CSV.
+
+        Parameters
+        ----------
+        path : str or path, optional
+            File to write; None returns the text.
+
+        Returns
+        -------
+        str or None
+            The text, where no path is given.
+        """
+        return self.table.to_csv(path)
+
+    def __str__(self) -> str:
+        return str(self.summary())
+
+    def __repr__(self) -> str:
+        return str(self.summary())
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
+
+    @property
+    def _style(self) -> StyleEstimates:
+        assert self.estimates.style is not None
+        return self.estimates.style
+
+    def _equal(self, what: str) -> StyleEstimates:
+        """Return the estimates at equal style; raise for battles of equal style, which have no slopes."""
+        if self.kind == "balanced":
+            raise OptionError(
+                f"style.{what}: battles of equal style have no slopes and no scores without the adjustment; use "
+                f"update(adjust={self._style.formula!r}) for slopes, or compare() with update(adjust=None)"
+            )
+        return self._style
+
+    def _named_slopes(self, what: str) -> NamedEstimates:
+        style = self._equal(what)
+        return NamedEstimates(style.slopes, style.slope_covariance, style.columns, "no slope is fixed")
+
+
+def style_results(estimates: Estimates) -> StyleResults | None:
+    """Return the slopes and scores before and after an adjustment for style; None without an adjustment."""
+    return None if estimates.style is None else StyleResults(estimates)
