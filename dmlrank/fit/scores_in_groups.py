@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..data.preferences import FloatArray
+from ..estimation.equal_style import EqualStyleTerms
+from ..estimation.influence import Influence
 from ..estimation.influence_in_groups import InfluenceInGroups, influence_in_groups, mean_preference_influence
 from ..estimation.mean_preferences import mean_preferences
 from .average import targets_of
@@ -23,10 +26,13 @@ class GroupScores(NamedTuple):
         The scores with their influence values.
     plugin : ndarray, shape (G, d)
         Plug-in scores, without bias correction.
+    style : InfluenceInGroups or None
+        Raw scores, scores averaged over style and at equal style, and slopes, with an adjustment to equal style.
     """
 
     influence: InfluenceInGroups
     plugin: FloatArray
+    style: InfluenceInGroups | None = None
 
 
 def scores_in_groups(steps: FitSteps, members: NDArray[np.bool_]) -> list[GroupScores]:
@@ -46,6 +52,8 @@ def scores_in_groups(steps: FitSteps, members: NDArray[np.bool_]) -> list[GroupS
 
 def _scores_of_repetition(steps: FitSteps, repetition: Repetition, members: NDArray[np.bool_]) -> GroupScores:
     """Return the scores of groups of contexts in one repetition."""
+    if repetition.style_terms is not None:
+        return _scores_at_equal_style(repetition.style_terms, repetition.one_step_result.target.by_context(), members)
     if repetition.mean is None:
         influence = influence_in_groups(repetition.one_step_result.target.by_context(), members)
         return GroupScores(influence, np.stack([part.plugin for part in influence.parts]))
@@ -58,3 +66,31 @@ def _scores_of_repetition(steps: FitSteps, repetition: Repetition, members: NDAr
         scores, data, nuisances, steps.blocks, population, members=members, n_jobs=n_jobs
     )
     return GroupScores(influence, np.stack([target.plugin for target in targets]))
+
+
+def _scores_at_equal_style(terms: EqualStyleTerms, raw: Influence, members: NDArray[np.bool_]) -> GroupScores:
+    """Return scores at equal style in groups, each with the slopes of its own group."""
+    equal, stacked = list[InfluenceInGroups](), list[InfluenceInGroups]()
+    for inside in members:
+        influence = terms.influence([inside.astype(float)])
+        parts = (raw, influence.averaged, influence.equal, influence.slopes)
+        every = replace(
+            influence.equal,
+            value=np.hstack([part.value for part in parts]),
+            correction=np.hstack([part.correction for part in parts]),
+        )
+        equal.append(influence_in_groups(influence.equal, inside[None]))
+        stacked.append(influence_in_groups(every, inside[None]))
+    joint = _joined(equal)
+    return GroupScores(joint, np.stack([part.plugin for part in joint.parts]), _joined(stacked))
+
+
+def _joined(groups: list[InfluenceInGroups]) -> InfluenceInGroups:
+    """Return the influence of several groups, each of which stands alone in one of the arguments."""
+    return InfluenceInGroups(
+        tuple(one.parts[0] for one in groups),
+        tuple(one.contexts[0] for one in groups),
+        tuple(one.blocks[0] for one in groups),
+        groups[0].n_contexts,
+        groups[0].n_blocks,
+    )

@@ -160,8 +160,7 @@ def joint_style_fit(
     influence = mean_influence(stacked)
     n_slopes = len(differences.names)
     n_items = (influence.n_scores - n_slopes) // 3
-    score_gauge = setup.functional.gauge(n_items).basis
-    gauge = np.hstack([np.kron(np.eye(3), score_gauge), np.zeros((3 * len(score_gauge), n_slopes))])
+    gauge = style_gauge(setup, n_slopes, influence.n_scores)
     addition = None
     if uniform_covariance is not None:
         addition = np.zeros((influence.n_scores,) * 2)
@@ -176,6 +175,12 @@ def joint_style_fit(
         uniform_covariance=addition,
     )
     return StyleFit(differences, by_repetition, influence.estimate, covariance)
+
+
+def style_gauge(setup: Setup, n_slopes: int, n_estimates: int) -> FloatArray:
+    """Return the gauge of raw, averaged and equal scores and slopes, (3 g, 3 K + r): each score vector has its own."""
+    basis = setup.functional.gauge((n_estimates - n_slopes) // 3).basis
+    return np.hstack([np.kron(np.eye(3), basis), np.zeros((3 * len(basis), n_slopes))])
 
 
 def _stack(raw: Influence, adjusted: StyleInfluence) -> Influence:

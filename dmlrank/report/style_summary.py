@@ -96,23 +96,25 @@ def build_style_summary(
     if table is None or changes is None:
         order = np.argsort(-results.estimate, kind="stable")
         digits = decimals(results.std_errors, fewest=2)
-        rows = tuple(
+        balanced = tuple(
             (results.names[j], f"{results.estimate[j]:.{digits}f}", f"({results.std_errors[j]:.{digits}f})")
             for j in order
         )
-        return Summary(title, header, (("balanced", 2),), rows, (balanced_sentences(style),))
+        return Summary(title, header, (("balanced", 2),), balanced, (balanced_sentences(style),))
     digits = decimals(table["equal_se"].to_numpy(), fewest=2)
     heads = (("raw", 2), ("averaged", 2), ("equal", 2), ("rank", 2), ("change", 2), ("shift P", 1))
-    rows = []
-    for model, row in table.iterrows():
-        change = changes.loc[model]
-        scores = [f"{row[board]:.{digits}f}" for board in ("raw", "averaged", "equal")]
-        errors = [f"({row[f'{board}_se']:.{digits}f})" for board in ("raw", "averaged", "equal")]
-        pairs = [cell for both in zip(scores, errors, strict=True) for cell in both]
-        ranks = [f"{row['rank_raw']:.0f}", f"{row['rank_equal']:.0f}"]
-        moved = [f"{change['change']:+.0f}", f"[{change['change_low']:+.0f}, {change['change_high']:+.0f}]"]
-        rows.append((str(model), *pairs, *ranks, *moved, p_value_text(change["p_adjusted"])))
-    return Summary(title, header, heads, tuple(rows), _style_notes(results, style, alpha))
+    moved = changes.loc[table.index]
+    columns: list[list[str]] = []
+    for board in ("raw", "averaged", "equal"):
+        columns.append([f"{score:.{digits}f}" for score in table[board]])
+        columns.append([f"({error:.{digits}f})" for error in table[f"{board}_se"]])
+    columns += [[f"{rank:.0f}" for rank in table[name]] for name in ("rank_raw", "rank_equal")]
+    columns.append([f"{change:+.0f}" for change in moved["change"]])
+    ends = zip(moved["change_low"], moved["change_high"], strict=True)
+    columns.append([f"[{low:+.0f}, {high:+.0f}]" for low, high in ends])
+    columns.append([p_value_text(p) for p in moved["p_adjusted"]])
+    rows = tuple((str(name), *cells) for name, *cells in zip(table.index, *columns, strict=True))
+    return Summary(title, header, heads, rows, _style_notes(results, style, alpha))
 
 
 def functional_name(results: Estimates) -> str:
@@ -131,8 +133,8 @@ def _style_notes(results: Estimates, style: StyleEstimates, alpha: float) -> tup
         boards += " Raw and averaged scores differ because the mean of log-odds is not the log-odds of the mean."
     changes = (
         "rank: ranks by raw scores and by scores at equal style. change: rise in ranks, with intervals that hold for "
-        f"all models at the same time with {100 * (1 - alpha):g} % confidence. shift P: adjusted p-value of the test that "
-        "the scores at equal style and the raw scores are equal (max-t)."
+        f"all models at the same time with {100 * (1 - alpha):g} % confidence. shift P: adjusted p-value of the test "
+        "that the scores at equal style and the raw scores are equal (max-t)."
     )
     loss = (
         f"The out-of-fold log-loss of the preference is {style.log_loss:.4f} with style and "

@@ -21,6 +21,7 @@ from ..exceptions import DataError, HypothesisError, OptionError, UnknownModelEr
 from ..fit.bt_mle import win_share
 from ..fit.estimates import Estimates
 from ..fit.state import FitSteps
+from ..fit.style_estimates import StyleEstimates
 from ..inference.covariance import Covariance, clip_to_limits
 from ..inference.multiple_testing import holm
 from ..inference.simultaneous import critical_value
@@ -117,6 +118,8 @@ class GroupResults(Generic[Result]):
         Groups that have no scores, with the reason.
     dependent_groups : tuple of str
         Groups whose indicators are linear combinations of those of the groups before; usually none.
+    style_of_group : tuple of StyleEstimates
+        Scores before and after the adjustment for style, and slopes, of each group; empty without slopes.
 
     Examples
     --------
@@ -136,6 +139,7 @@ class GroupResults(Generic[Result]):
     is_partition: bool = True
     left_out: tuple[tuple[str, str], ...] = ()
     dependent_groups: tuple[str, ...] = ()
+    style_of_group: tuple[StyleEstimates, ...] = ()
 
     @property
     def groups(self) -> list[str]:
@@ -156,6 +160,19 @@ class GroupResults(Generic[Result]):
     def bse(self) -> pd.DataFrame:
         """Standard errors: a row per model, a column per group."""
         return self.joint.table(self.joint.covariance.std_errors, self.groups)
+
+    @property
+    def slopes(self) -> pd.DataFrame:
+        """Slopes on style in every group: a row per group and style column, with ``estimate`` and ``std_error``.
+
+        The slopes of a group are those within its prompts. The frame has no rows without an adjustment to equal style.
+        """
+        rows = [
+            (name, term, slope, error)
+            for name, style in zip(self.groups if self.style_of_group else [], self.style_of_group, strict=True)
+            for term, slope, error in zip(style.columns, style.slopes, style.slope_covariance.std_errors, strict=True)
+        ]
+        return pd.DataFrame(rows, columns=["group", "term", "estimate", "std_error"])
 
     @property
     def nobs(self) -> pd.Series:
@@ -462,7 +479,8 @@ class GroupResults(Generic[Result]):
     def _estimates_of(self, group: int) -> Estimates:
         """Return the estimates of a group, with the critical value of its own intervals."""
         e = group_estimates(self.estimates, self.joint, self.facts, group, variable=self.variable)
-        return replace(e, critical=critical_value(e.covariance, e.alpha))
+        style = self.style_of_group[group] if self.style_of_group else e.style
+        return replace(e, critical=critical_value(e.covariance, e.alpha), style=style)
 
     def __str__(self) -> str:
         return self.summary().as_text()
@@ -554,6 +572,7 @@ def make_groups(
     plugin: FloatArray,
     covariance: Covariance,
     as_result: Callable[[Estimates], Result],
+    style: tuple[StyleEstimates, ...] = (),
 ) -> GroupResults[Result]:
     """Return the scores in groups from their influence.
 
@@ -590,6 +609,7 @@ def make_groups(
         is_partition=groups.is_partition,
         left_out=groups.left_out,
         dependent_groups=groups.dependent,
+        style_of_group=style,
     )
 
 

@@ -25,8 +25,10 @@ from ..fit.likelihood_means import (
     rows_of_design,
     rows_of_groups,
 )
-from ..fit.scores_in_groups import scores_in_groups
+from ..fit.scores_in_groups import GroupScores, scores_in_groups
 from ..fit.state import FitSteps
+from ..fit.style_estimates import StyleEstimates
+from ..fit.style_steps import style_gauge
 from ..inference.covariance import CentredSums, Covariance
 from ..inference.joint_covariance import transport_map
 from .context_variables import ContextGroups, read_design, read_groups
@@ -86,7 +88,39 @@ def scores_by_group(
         plugin=plugin,
         covariance=covariance,
         as_result=as_result,
+        style=_style_by_group(estimates, fit_steps, scores),
     )
+
+
+def _style_by_group(estimates: Estimates, steps: FitSteps, scores: Sequence[GroupScores]) -> tuple[StyleEstimates, ...]:
+    """Return scores before and after the adjustment for style, and slopes, of each group; empty without slopes."""
+    by_repetition = [repetition.style for repetition in scores if repetition.style is not None]
+    if not by_repetition or estimates.style is None:
+        return ()
+    influence = mean_over_repetitions(by_repetition)
+    fixed = steps.options.prompts == "fixed"
+    groups = list[StyleEstimates]()
+    for part, contexts, blocks in zip(influence.parts, influence.contexts, influence.blocks, strict=True):
+        single = InfluenceInGroups((part,), (contexts,), (blocks,), influence.n_contexts, influence.n_blocks)
+        with collected_warnings():
+            # The fit has warned of few clusters already.
+            covariance = clustered_covariance(
+                single.given_prompts() if fixed else single,
+                style_gauge(steps.setup, len(estimates.style.columns), influence.n_scores),
+                steps.clusters,
+                steps.annotator,
+            )
+        if len(by_repetition) > 1:
+            place = len(groups)
+            covariance = covariance.with_repetition_variance(
+                np.stack([repetition.parts[place].estimate for repetition in by_repetition])
+            )
+        n_votes = int(np.isin(steps.data.cells.context[steps.data.vote_cell], contexts).sum())
+        of_group = replace(
+            estimates.style, estimate=part.estimate, covariance=covariance, n_votes=n_votes, n_votes_left=n_votes
+        )
+        groups.append(of_group.rescaled(estimates.scale.factor, estimates.scale.shift))
+    return tuple(groups)
 
 
 def _read_any_groups(steps: FitSteps, columns: Sequence[GroupColumns]) -> ContextGroups:

@@ -161,6 +161,15 @@ def require_steps(estimates: Estimates, steps: FitSteps | None, method: str) -> 
     return steps
 
 
+# Why methods of a result need scores without adjustment for style.
+AS_SHOWN = "it describes votes on the answers that were shown, and scores at equal style do not"
+NO_MEAN = (
+    "scores at equal style are no mean of scores of single prompts, because slopes are those of all prompts together"
+)
+NO_BOUNDS = "its bounds are those of scores of all votes without adjustment"
+NO_PLAN = "it plans labels for scores without adjustment, and the style of answers is not known before they are shown"
+
+
 def require_raw_scores(estimates: Estimates, method: str, why: str, kinds: tuple[str, ...] = ("equal",)) -> None:
     """Check that scores are not adjusted for style, for a method that describes votes as they are.
 

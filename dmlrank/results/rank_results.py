@@ -58,7 +58,18 @@ from .fragility_analysis import analyse_fragility
 from .groups import GroupResults
 from .heterogeneity import GroupColumns, project_scores, scores_by_group
 from .judge_table import judge_table
-from .lookup import estimate_index, named_estimates, require_intervals, require_models, require_steps
+from .lookup import (
+    AS_SHOWN,
+    NO_BOUNDS,
+    NO_MEAN,
+    NO_PLAN,
+    estimate_index,
+    named_estimates,
+    require_intervals,
+    require_models,
+    require_raw_scores,
+    require_steps,
+)
 from .page_report import check_page_extra, make_board, page_title, render_page, write_page
 from .pictures import SHEET_MODELS, PictureRequest, draw_picture, draw_sheet
 from .projection import Projection
@@ -363,6 +374,7 @@ class RankResults:
         True
         """
         level = level_or_default(alpha, self.estimates.alpha)
+        require_raw_scores(self.estimates, "win_probability()", AS_SHOWN)
         return win_probability_of(self.estimates, self.steps, first, second, alpha=level)
 
     def predict(self, newdata: object = None) -> pd.DataFrame:
@@ -393,6 +405,7 @@ class RankResults:
         >>> res.predict().shape
         (2000, 8)
         """
+        require_raw_scores(self.estimates, "predict()", AS_SHOWN)
         steps = require_steps(self.estimates, self.steps, "predict")
         if newdata is None:
             return fitted_scores(self.estimates, steps)
@@ -664,6 +677,7 @@ class RankResults:
         >>> bool(sensitivity.tipping["gamma_interval"][0] > 2)
         True
         """
+        require_raw_scores(self.estimates, "sensitivity()", NO_BOUNDS, ("equal", "balanced"))
         return analyse_sensitivity(self.estimates, self.steps, hypothesis, gamma)
 
     def fragility(
@@ -870,6 +884,7 @@ class RankResults:
         True
         """
         require_models(self.estimates, "project", "describes scores of models")
+        require_raw_scores(self.estimates, "project()", NO_MEAN)
         return project_scores(self.estimates, self.steps, formula)
 
     def cycles(self, alpha: float | None = None) -> CycleResults:
@@ -908,6 +923,7 @@ class RankResults:
         >>> res.cycles().result_frame.columns.tolist()
         ['a', 'b', 'c', 'p_adjusted']
         """
+        require_raw_scores(self.estimates, "cycles()", AS_SHOWN)
         return certified_cycles(self.estimates, self.steps, level_or_default(alpha, self.estimates.alpha))
 
     # --- judges, and what to label next -------------------------------------------------------------------------------
@@ -1030,6 +1046,7 @@ class RankResults:
             one_pair=one_pair,
             explore=explore,
         )
+        require_raw_scores(self.estimates, "design()", NO_PLAN, ("equal", "balanced"))
         steps = require_steps(self.estimates, self.steps, "design")
         with reporting(progress):
             return design_fit(self.estimates, steps, newdata, options, from_scratch)

@@ -206,7 +206,9 @@ class StyleResults:
             bounds.append(rank_bounds(separate(style.scores(board), covariance, draws, level / 2).above))
         (raw_best, raw_worst), (equal_best, equal_worst) = bounds
         raw, equal = (ranks_of(style.scores(board)) for board in ("raw", "equal"))
-        joint = Covariance(style.score_covariance("raw", "equal"), np.kron(np.eye(2), basis))
+        joint = Covariance(
+            style.score_covariance("raw", "equal"), np.asarray(np.kron(np.eye(2), basis), dtype=np.float64)
+        )
         contrasts = np.hstack([-np.eye(n_models), np.eye(n_models)])
         shift = style.scores("equal") - style.scores("raw")
         errors = np.sqrt(np.maximum(np.einsum("jd,de,je->j", contrasts, joint.matrix, contrasts), 0.0))
