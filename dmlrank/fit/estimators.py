@@ -88,7 +88,7 @@ class Estimator:
         Examples
         --------
         >>> estimator_named("bt_restricted").unused_options
-        ('average', 'judge')
+        ('average', 'judge', 'adjust')
         """
         return tuple(option.name for option in OPTIONS.values() if self.name not in option.used_by)
 
@@ -182,6 +182,8 @@ PLUGIN = Estimator(
     why_no_intervals="the plug-in estimate is not debiased, so that standard errors would leave out the learner's "
     "error; update(estimator='debiased') has intervals",
     is_debiased=False,
+    why_unused="{option}={value} was given with estimator='plugin': the adjustment is a one-step estimate, which "
+    "corrects the learner's error by the labels; leave {option} out, or use estimator='debiased'",
 )
 BT_RESTRICTED = Estimator(
     "bt_restricted",
@@ -193,6 +195,11 @@ BT_RESTRICTED = Estimator(
     why_unused="{option}= was given with estimator='bt_restricted': the restricted estimator is a sum over human "
     "labels and cannot use verdicts; leave {option} out, or use estimator='debiased'",
     why_unused_by_option=(
+        (
+            "adjust",
+            "{option}={value} was given with estimator='bt_restricted': the restricted estimator has no slopes on "
+            "style; leave {option} out, or use estimator='debiased'",
+        ),
         (
             "average",
             "{option}={value} was given with estimator='bt_restricted': the restricted estimator assumes the "

@@ -591,6 +591,8 @@ def make_groups(
         Covariance of these scores.
     as_result : callable
         Returns the result of a group from its estimates.
+    style : tuple of StyleEstimates
+        Scores before and after the adjustment for style, and slopes, of each group; empty without slopes.
     """
     win_shares = _win_shares(steps, groups.members)
     facts = tuple(

@@ -50,7 +50,7 @@ class StyleResults:
     >>> formula = "winner ~ x0 + x1 | model_a + model_b"
     >>> res = dr.dml_rank(formula, battles, functional="bt", adjust="~ log_length + headers", rng=0, n_jobs=1)
     >>> bool(res.style.params["log_length"] > 0), list(res.style.table)[:3]
-    (True, ['raw', 'averaged', 'equal'])
+    (True, ['raw', 'raw_se', 'averaged'])
     """
 
     estimates: Estimates

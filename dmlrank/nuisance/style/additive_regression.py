@@ -25,7 +25,7 @@ PRIOR_VOTES = (np.inf, 300.0, 100.0, 30.0, 10.0)
 SELECTION_SAMPLE = 20_000
 # Penalty of an item's constant as a multiple of the ridge, and a penalty that keeps unpenalised coefficients finite.
 _CONSTANT_PENALTY, _SMALL_PENALTY = 0.1, 1e-4
-_NEWTON_STEPS, _TOLERANCE = 12, 1e-6
+_NEWTON_STEPS, _TOLERANCE = 12, 1e-9
 _LEAST_VARIANCE = 1e-4
 
 

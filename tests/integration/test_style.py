@@ -1,0 +1,306 @@
+"""Fits that adjust for style: what they estimate, what does not change them, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+
+import dmlrank as dr
+from dmlrank.exceptions import ColumnError, DataError, MissingDataError, OptionError, OptionTypeError
+
+FORMULA = "winner ~ x0 + x1 | model_a + model_b"
+ADJUST = "~ log_length + headers"
+BAND = dr.BalancedStyle("~ log_length", within=0.5)
+OPTIONS = {"functional": "bt", "rng": 0, "n_jobs": 1, "position_bias": False, "n_folds": 3}
+
+
+@pytest.fixture(scope="module")
+def battles():
+    return dr.datasets.simulate_styled(1200, rng=3)
+
+
+@pytest.fixture(scope="module")
+def fitted(battles):
+    return dr.dml_rank(FORMULA, battles, adjust=ADJUST, **OPTIONS)
+
+
+def swapped(battles):
+    """The same battles with the two answers in the other order."""
+    other = battles.rename(columns={"model_a": "model_b", "model_b": "model_a"})[list(battles)]
+    other["winner"] = battles["winner"].map({"model_a": "model_b", "model_b": "model_a", "tie": "tie"})
+    return other.assign(log_length=-battles["log_length"], headers=-battles["headers"])
+
+
+def same_scores(first, second, rtol=1e-9):
+    np.testing.assert_allclose(first.params, second.params[first.models], rtol=rtol, atol=rtol)
+    np.testing.assert_allclose(first.bse, second.bse[first.models], rtol=100 * rtol)
+
+
+# --- what is estimated --------------------------------------------------------------------------------------------
+
+
+def test_scores_and_slopes_are_near_the_truth(fitted):
+    truth = dr.datasets.Styled().truth("bt")
+    interval = fitted.conf_int()
+    assert ((interval.iloc[:, 0] <= truth.equal) & (truth.equal <= interval.iloc[:, 1])).all()
+    assert (abs(fitted.style.params - truth.slopes) < 3 * fitted.style.bse).all()
+    # Without the adjustment, the long answers of the second model win.
+    assert fitted.params.idxmax() == "model_1"
+    assert fitted.style.table["raw"].idxmax() == "model_2"
+    assert fitted.style.wald_test().pvalue < 1e-6
+    assert fitted.style.estimates.style.log_loss < fitted.style.estimates.style.log_loss_without
+
+
+def test_the_table_has_the_scores_of_the_fit_and_of_the_fit_without_adjustment(fitted):
+    raw, table = fitted.update(adjust=None), fitted.style.table
+    np.testing.assert_allclose(table["equal"], fitted.params[table.index])
+    np.testing.assert_allclose(table["equal_se"], fitted.bse[table.index])
+    np.testing.assert_allclose(table["raw"], raw.params[table.index])
+    np.testing.assert_allclose(table["raw_se"], raw.bse[table.index])
+    assert raw.style is None
+    assert list(table) == [
+        *("raw", "raw_se", "averaged", "averaged_se", "equal", "equal_se"),
+        *("rank_raw", "rank_equal"),
+    ]
+
+
+def test_rank_changes_hold_jointly(fitted):
+    changes = fitted.style.rank_changes()
+    assert (changes["change"] == changes["rank_raw"] - changes["rank_equal"]).all()
+    assert ((changes["change_low"] <= changes["change"]) & (changes["change"] <= changes["change_high"])).all()
+    wider = fitted.style.rank_changes(alpha=1e-6)
+    assert (wider["change_high"] - wider["change_low"] >= changes["change_high"] - changes["change_low"]).all()
+    shift = changes["shift"] / changes["shift_se"]
+    assert (changes["p_adjusted"][abs(shift) > 5] < 0.01).all()
+
+
+def test_borda_and_orders_that_matter(battles):
+    options = OPTIONS | {"functional": "borda", "position_bias": True}
+    fitted = dr.dml_rank(FORMULA, battles, adjust=ADJUST, **options)
+    truth = dr.datasets.Styled().truth("borda")
+    assert (abs(fitted.params - truth.equal) < 4 * fitted.bse).all()
+    assert (abs(fitted.style.params - truth.slopes) < 4 * fitted.style.bse).all()
+    assert fitted.style.table["equal"].mean() == pytest.approx(0.5)
+
+
+# --- what does not change the estimates ---------------------------------------------------------------------------
+
+
+def test_the_order_of_the_answers_does_not_matter(battles):
+    # Estimated propensities describe which of the two answers was shown first, too.
+    options = OPTIONS | {"propensity": "marginal", "adjust": ADJUST}
+    fitted = dr.dml_rank(FORMULA, battles, **options)
+    same_scores(fitted, dr.dml_rank(FORMULA, swapped(battles), **options), rtol=1e-6)
+    half = battles.copy()
+    half.iloc[::2] = swapped(battles).iloc[::2]
+    again = dr.dml_rank(FORMULA, half, **options)
+    same_scores(fitted, again, rtol=1e-6)
+    np.testing.assert_allclose(fitted.style.params, again.style.params, rtol=1e-6)
+
+
+def test_the_unit_of_a_style_column_changes_its_slope_alone(battles, fitted):
+    scaled = battles.assign(log_length=10 * battles["log_length"])
+    again = dr.dml_rank(FORMULA, scaled, adjust=ADJUST, **OPTIONS)
+    same_scores(fitted, again, rtol=1e-7)
+    np.testing.assert_allclose(again.style.params * [10, 1], fitted.style.params, rtol=1e-7)
+
+
+def test_shuffled_rows_give_the_same_estimates(battles, fitted):
+    named = battles.assign(prompt=np.arange(len(battles)))
+    ordered = dr.dml_rank(FORMULA, named, adjust=ADJUST, context="prompt", **OPTIONS)
+    shuffled = named.sample(frac=1, random_state=0)
+    same_scores(ordered, dr.dml_rank(FORMULA, shuffled, adjust=ADJUST, context="prompt", **OPTIONS))
+    assert not np.allclose(ordered.style.params, 0)
+
+
+def test_an_update_is_a_fit(battles, fitted):
+    same_scores(fitted, fitted.update(adjust=None).update(adjust=ADJUST))
+    same_scores(fitted, fitted.update(adjust=dr.EqualStyle(ADJUST)))
+    with_other = fitted.update(adjust="~ log_length")
+    same_scores(with_other, dr.dml_rank(FORMULA, battles, adjust="~ log_length", **OPTIONS))
+
+
+def test_several_votes_on_one_pair_may_be_about_different_answers(battles):
+    # Two votes on every prompt, the second one on other answers of the same models.
+    rng = np.random.default_rng(0)
+    first = battles.assign(prompt=np.arange(len(battles)))
+    second = first.assign(log_length=first["log_length"] + 0.3 * rng.normal(size=len(first)))
+    both = pd.concat([first, second], ignore_index=True)
+    fitted = dr.dml_rank(FORMULA, both, adjust=ADJUST, context="prompt", **OPTIONS)
+    assert fitted.ncomparisons == len(first)
+    assert fitted.nvotes == 2 * len(first)
+    only_first = fitted.update(votes="first")
+    same_scores(only_first, dr.dml_rank(FORMULA, first, adjust=ADJUST, context="prompt", **OPTIONS))
+    assert not np.allclose(only_first.params, fitted.params)
+
+
+# --- options and methods ------------------------------------------------------------------------------------------
+
+
+def test_groups_have_slopes_of_their_own(battles):
+    grouped = battles.assign(part=np.where(battles["x0"] > 0.5, "late", "early"))
+    fitted = dr.dml_rank(FORMULA.replace("|", "+ C(part) |"), grouped, adjust=ADJUST, **OPTIONS)
+    groups = fitted.by("part")
+    assert list(groups.slopes["group"].unique()) == groups.groups
+    late = groups["late"]
+    np.testing.assert_allclose(late.style.params, groups.slopes.query("group == 'late'")["estimate"])
+    np.testing.assert_allclose(late.style.table["equal"], late.params[late.style.table.index])
+    np.testing.assert_allclose(late.style.table["equal_se"], late.bse[late.style.table.index], rtol=1e-6)
+    every = fitted.by({"all": np.ones(len(battles), bool), "late": (battles["x0"] > 0.5).to_numpy()})
+    np.testing.assert_allclose(every["all"].params, fitted.params, rtol=1e-9)
+    np.testing.assert_allclose(every["all"].style.params, fitted.style.params, rtol=1e-9)
+    np.testing.assert_allclose(every["late"].params, late.params, rtol=1e-9)
+
+
+def test_weights_clusters_repetitions_and_fixed_prompts(battles, fitted):
+    n = len(battles)
+    doubled = fitted.update(weights=np.full(n, 2.0))
+    same_scores(fitted, doubled)
+    by_context = battles.assign(prompt=np.arange(n), user=np.arange(n) // 2)
+    clustered = dr.dml_rank(
+        FORMULA, by_context, adjust=ADJUST, cov_type="cluster", cov_kwds={"groups": "user"}, **OPTIONS
+    )
+    assert np.isfinite(clustered.style.bse).all()
+    assert (clustered.style.bse != fitted.style.bse).all()
+    assert (fitted.update(prompts="fixed").bse <= fitted.bse + 1e-12).all()
+    repeated = fitted.update(n_rep=2)
+    assert abs(repeated.style.params - fitted.style.params).max() < fitted.style.bse.max()
+
+
+def test_two_way_clusters_count_every_vote_of_an_annotator(battles):
+    # Two annotators vote on every prompt; their votes are blocks of their own.
+    rng = np.random.default_rng(1)
+    first = battles.assign(prompt=np.arange(len(battles)), annotator=rng.integers(0, 40, len(battles)))
+    second = first.assign(annotator=40 + rng.integers(0, 40, len(battles)))
+    both = pd.concat([first, second], ignore_index=True)
+    clusters = {"cov_type": "cluster", "cov_kwds": {"groups": "context"}}
+    whole = dr.dml_rank(FORMULA, both, adjust=ADJUST, context="prompt", **clusters, **OPTIONS)
+    parts = whole.update(cov_kwds={"groups": ["context", "annotator"]})
+    np.testing.assert_allclose(whole.params, parts.params, rtol=1e-9)
+    assert (parts.style.bse > 0).all()
+    with pytest.raises(OptionError, match="clusters of annotators"):
+        parts.update(adjust=dr.BalancedStyle("~ log_length", within=0.5, weights="smooth"))
+    assert np.isfinite(parts.update(adjust=BAND).bse).all()
+
+
+def test_results_are_stored_rescaled_and_shown(fitted):
+    stored = dr.read_json(fitted.to_json())
+    pd.testing.assert_frame_equal(stored.style.table, fitted.style.table)
+    pd.testing.assert_frame_equal(stored.style.rank_changes(), fitted.style.rank_changes())
+    elo = fitted.rescale("elo", mean=1000)
+    factor = 400 / np.log(10)
+    np.testing.assert_allclose(elo.style.params, factor * fitted.style.params)
+    np.testing.assert_allclose(elo.style.table["equal"], elo.params[elo.style.table.index])
+    text = str(fitted.summary())
+    assert "at equal style" in text
+    assert "association, not an effect" in " ".join(text.split())
+    table = str(fitted.style)
+    assert "model_1" in table
+    assert "+1" in table
+    axes = fitted.style.plot()
+    assert len(axes.texts) == 12
+    mpl.pyplot.close(axes.figure)
+    assert list(fitted.style.tidy()["term"]) == ["log_length", "headers"]
+    assert json.loads(fitted.to_json())["estimates"]["style"]["kind"] == "equal"
+
+
+def test_methods_about_votes_as_they_are_refuse_adjusted_scores(fitted):
+    calls = [fitted.predict, fitted.cycles, fitted.sensitivity]
+    calls += [lambda: fitted.project("~ x0"), lambda: fitted.design(100)]
+    calls += [lambda: fitted.win_probability("model_1", "model_2")]
+    for call in calls:
+        with pytest.raises(OptionError, match=r"update\(adjust=None\)"):
+            call()
+
+
+# --- battles of equal style ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weights", ["band", "smooth"])
+def test_battles_of_equal_style_are_near_the_truth(battles, weights):
+    adjust = dr.BalancedStyle("~ log_length", within=0.6, weights=weights)
+    fitted = dr.dml_rank(FORMULA, battles, adjust=adjust, **OPTIONS)
+    truth = dr.datasets.Styled().truth("bt", adjust).equal
+    assert (abs(fitted.params - truth) < 3.5 * fitted.bse).all()
+    left = (battles["log_length"].abs() < 0.6).sum()
+    assert fitted.style.n_votes_left == fitted.nvotes == left
+    assert fitted.style.n_votes == len(battles)
+    assert f"{left:,} of 1,200 votes" in " ".join(str(fitted.summary()).split())
+    assert str(fitted.style)
+    with pytest.raises(OptionError, match="no slopes"):
+        fitted.style.table  # noqa: B018
+    assert dr.read_json(fitted.to_json()).style.n_votes_left == left
+
+
+def test_a_limit_that_no_vote_exceeds_changes_nothing(battles):
+    raw = dr.dml_rank(FORMULA, battles, propensity="marginal", **OPTIONS)
+    wide = raw.update(adjust=dr.BalancedStyle("~ log_length", within=1e9))
+    np.testing.assert_allclose(wide.params, raw.params, atol=5e-3)
+    for functional in ("dominance", "rank_centrality"):
+        assert np.isfinite(wide.update(functional=functional, adjust=BAND).bse).all()
+
+
+# --- what is refused ----------------------------------------------------------------------------------------------
+
+
+def test_combinations_that_have_no_meaning_are_refused(battles):
+    def fit(**options):
+        return dr.dml_rank(FORMULA, battles, **(OPTIONS | {"adjust": ADJUST} | options))
+
+    with pytest.raises(OptionError, match="linear in the preferences"):
+        fit(functional="dominance")
+    with pytest.raises(OptionError, match="do not sum to 1"):
+        fit(category_weights=[[1, 0, 0.3], [0, 1, 0.3]])
+    with pytest.raises(OptionError, match="judge="):
+        fit(judge="winner")
+    with pytest.raises(OptionError, match="subsample"):
+        fit(subsample=100)
+    with pytest.raises(OptionError, match="average="):
+        fit(average="preferences")
+    for estimator in ("plugin", "bt_restricted", "bt_mle"):
+        with pytest.raises(OptionError, match="adjust="):
+            dr.dml_rank(FORMULA, battles, functional="bt", estimator=estimator, adjust=ADJUST)
+    with pytest.raises(OptionError, match="one over the root"):
+        fit(adjust="at_zero")
+    with pytest.raises(OptionTypeError, match="EqualStyle"):
+        fit(adjust=3)
+    for formula in ("~ log(log_length)", "~ log_length * headers", "~", "~ log_length + log_length"):
+        with pytest.raises(OptionError, match="style formula"):
+            fit(adjust=formula)
+    with pytest.raises(OptionError, match="within"):
+        dr.BalancedStyle("~ log_length", within=0)
+    with pytest.raises(OptionTypeError, match="within"):
+        dr.BalancedStyle("~ log_length", within="0.2")
+    with pytest.raises(OptionError, match="weights="):
+        dr.BalancedStyle("~ log_length", within=1, weights="soft")
+
+
+def test_columns_that_cannot_be_used_are_refused(battles):
+    def fit(table, adjust=ADJUST, **options):
+        return dr.dml_rank(FORMULA, table, adjust=adjust, **(OPTIONS | options))
+
+    with pytest.raises(ColumnError, match="log_lenght"):
+        fit(battles, "~ log_lenght")
+    with pytest.raises(DataError, match="leave it out"):
+        fit(battles.assign(headers=0.0))
+    with pytest.raises(DataError, match="linearly dependent"):
+        fit(battles.assign(headers=2 * battles["log_length"]))
+    with pytest.raises(DataError, match="finite number"):
+        fit(battles.assign(headers="many"))
+    code = battles["model_a"].str[-1].astype(int) - battles["model_b"].str[-1].astype(int)
+    with pytest.raises(DataError, match="do not vary within prompt and pair"):
+        fit(battles.assign(headers=code))
+    with pytest.raises(DataError, match="no vote is on answers"):
+        fit(battles.assign(log_length=5.0), BAND)
+    holes = battles.copy()
+    holes.loc[:9, "headers"] = np.nan
+    with pytest.raises(MissingDataError, match="headers"):
+        fit(holes)
+    assert fit(holes, missing="drop").nvotes == len(battles) - 10
+    # A prompt that was not voted on needs no style.
+    holes.loc[:9, "winner"] = None
+    assert fit(holes).nobs == len(battles)

@@ -1,0 +1,51 @@
+"""The simulator of votes that follow style: truth by quadrature against a large sample."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dmlrank as dr
+from dmlrank.datasets import Styled
+
+
+@pytest.mark.parametrize("nonlinearity", [0.0, 1.0])
+def test_the_truth_of_a_pair_is_that_of_a_large_sample(nonlinearity):
+    # With two models, the preference in a narrow cell of prompts and the slope within it are means over battles.
+    styled = Styled(nonlinearity=nonlinearity, n_items=2, tie_share=0.0)
+    truth = styled.truth("borda")
+    battles = styled.sample(150_000, rng=0)
+    sign = np.where(battles["model_a"] == "model_1", 1, -1)
+    won = np.where((battles["winner"] == "model_a") == (sign == 1), 1.0, 0.0)
+    assert won.mean() == pytest.approx(truth.averaged["model_1"], abs=0.005)
+    style = battles[["log_length", "headers"]].to_numpy() * sign[:, None]
+    x = battles[["x0", "x1"]].to_numpy()
+    cell = (np.minimum(x * 12, 11).astype(int) @ [12, 1]).astype(int)
+    count = np.bincount(cell)
+    for table in (won, *style.T):
+        table -= (np.bincount(cell, table) / count)[cell]
+    slopes = np.linalg.lstsq(style, won, rcond=None)[0]
+    np.testing.assert_allclose(slopes, truth.slopes, atol=0.012)
+
+
+def test_at_linear_log_odds_the_slopes_are_the_coefficients():
+    truth = Styled(0.7, -0.3).truth("bt")
+    np.testing.assert_allclose(truth.slopes, [0.7, -0.3], atol=1e-9)
+    assert truth.equal.sum() == pytest.approx(0)
+    no_style = Styled(0.0, 0.0).truth("borda")
+    np.testing.assert_allclose(no_style.equal, no_style.averaged)
+
+
+def test_battles_of_equal_style_approach_the_preference_at_no_difference():
+    styled = Styled(header_effect=0.0, n_items=2)
+    narrow = styled.truth("bt", dr.BalancedStyle("~ log_length", within=0.01)).equal
+    np.testing.assert_allclose(narrow, styled.truth("bt").equal, atol=1e-4)
+
+
+def test_wrong_arguments_are_refused():
+    with pytest.raises(dr.exceptions.OptionError, match="nonlinearity"):
+        Styled(nonlinearity=2.0)
+    with pytest.raises(dr.exceptions.OptionError, match="functional"):
+        Styled().truth("dominance")
+    with pytest.raises(dr.exceptions.OptionTypeError, match="BalancedStyle"):
+        Styled().truth("bt", "~ log_length")
