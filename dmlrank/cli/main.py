@@ -66,6 +66,7 @@ _WRITTEN = (
     "reversals",
     "changes",
     "pair_changes",
+    "sensitivity",
     "json",
     "html",
     "latex",
@@ -216,6 +217,7 @@ def _add_fit(commands: _Commands) -> None:
         csv="scores, standard errors and intervals by model as CSV",
         pairs="tests of all differences (max-t) as CSV",
         ranks="ranks, rank sets and groups as CSV",
+        sensitivity="bounds of neighbours if those who vote differ from those who do not, as CSV; prints their table",
         **_tables("the summary"),
         json="the result as JSON, which dmlrank.read_json reads",
         plot="the forest plot (needs matplotlib)",
@@ -233,6 +235,8 @@ def _fit(arguments: argparse.Namespace) -> None:
     summary = shown.summary()
     texts = [str(results.summary()), *([str(results.judge)] if results.judge is not None else [])]
     texts += [str(summary)] if arguments.by else []
+    sensitivity = results.sensitivity() if arguments.sensitivity else None
+    texts += [str(sensitivity)] if sensitivity else []
     text = "\n\n".join(texts)
     table = partial(shown.tidy, method=arguments.method)
     formats = _formats(text, summary, lambda path: write_table(path, table()), results.to_json)
@@ -242,6 +246,7 @@ def _fit(arguments: argparse.Namespace) -> None:
             (arguments.csv, lambda path: write_table(path, table())),
             (arguments.pairs, lambda path: write_table(path, results.t_test_pairwise().result_frame)),
             (arguments.ranks, lambda path: write_table(path, results.ranks().result_frame, "model")),
+            *([(arguments.sensitivity, partial(write_table, table=sensitivity.result_frame))] if sensitivity else []),
             *_pages(arguments, summary),
             (arguments.json, results.to_json),
             (arguments.plot, lambda path: write_figure(path, shown)),

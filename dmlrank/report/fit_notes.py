@@ -267,7 +267,7 @@ def _inference_note(results: Estimates, level: SummaryLevel) -> str:
 
 
 def _missing_label_sentence(results: Estimates) -> list[str]:
-    """Say that labels are assumed to be missing at random, and how to examine this; not for labels that are complete."""
+    """Say that labels are assumed to be missing at random; nothing where labels are complete by design."""
     if results.estimator != "debiased" or results.diagnostics.outcome_kind in DERIVED_KINDS:
         return []
     return ["Votes that were not cast are assumed to be like those that were; sensitivity() bounds the error."]

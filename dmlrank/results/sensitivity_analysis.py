@@ -22,7 +22,7 @@ from ..report.fit_summary import functional_unit
 from ..sensitivity.benchmark import benchmark_frame
 from ..sensitivity.sensitivity_numbers import SensitivityNumbers
 from ..sensitivity.sensitivity_results import SensitivityResults
-from ..sensitivity.tipping import distances, extend_until_reached, tipping_gammas
+from ..sensitivity.tipping import distances, extend_to_tipping_points, tipping_gammas
 from ..sensitivity.vote_bounds import BoundEvaluation, Bounds
 from .lookup import require_intervals, require_steps
 from .ranking import compare_models
@@ -50,8 +50,8 @@ def analyse_sensitivity(
     evaluation = BoundEvaluation.of(fit_steps, contrasts.matrix, critical)
     if not evaluation.battles.n_unvoted:
         _warn_of_missing_battles()
-    bounds = extend_until_reached(
-        evaluation.at(sorted({1.0, *gammas}), alpha), value, lambda g: evaluation.at([g], alpha)
+    bounds = extend_to_tipping_points(
+        evaluation.at(sorted({1.0, *gammas}), alpha), value, lambda further: evaluation.at(further, alpha)
     )
     estimate, std_error = (bounds.lower[0] + bounds.upper[0]) / 2, bounds.lower_error[0]
     spread = spread_of_labels(fit_steps, contrasts.matrix)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy.interpolate import PchipInterpolator
@@ -11,12 +11,17 @@ from scipy.optimize import brentq
 from ..data.preferences import FloatArray
 from .vote_bounds import Bounds
 
-# Values of gamma at which bounds are evaluated, one after the other, until all of them have reached the value.
-FURTHER_GAMMAS = (3.0, 5.0, 10.0, 30.0, 100.0)
+# Values of gamma at which bounds are evaluated to find tipping points, as far as these need them.
+GRID = (1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 25.0, 50.0, 100.0)
 
 
-def extend_until_reached(bounds: Bounds, value: FloatArray, evaluate: Callable[[float], Bounds]) -> Bounds:
-    """Return the bounds with further values of gamma, up to 100, until every bound has reached its value.
+def extend_to_tipping_points(
+    bounds: Bounds, value: FloatArray, evaluate: Callable[[Sequence[float]], Bounds]
+) -> Bounds:
+    """Return the bounds with those values of the grid that tipping points need.
+
+    Larger values are added until every bound has reached its value, or gamma is 100. Then values are added between the
+    two evaluated values that enclose a tipping point.
 
     Parameters
     ----------
@@ -25,15 +30,18 @@ def extend_until_reached(bounds: Bounds, value: FloatArray, evaluate: Callable[[
     value : ndarray, shape (J,)
         Value of each hypothesis.
     evaluate : callable
-        Returns the bounds at one gamma.
+        Returns the bounds at some gammas.
     """
-    for gamma in FURTHER_GAMMAS:
-        if gamma <= bounds.gamma[-1]:
-            continue
-        if (distances(bounds, value)[0][-1] <= 0).all():
-            break
-        bounds = bounds.joined(evaluate(gamma))
-    return bounds
+    for gamma in GRID:
+        if gamma > bounds.gamma[-1] and (distances(bounds, value)[0][-1] > 0).any():
+            bounds = bounds.joined(evaluate([gamma]))
+    inside = set[float]()
+    for distance in distances(bounds, value):
+        places = np.argmax(distance <= 0, axis=0)
+        for place in places[places > 0]:
+            low, high = bounds.gamma[place - 1], bounds.gamma[place]
+            inside |= {gamma for gamma in GRID if low < gamma < high}
+    return bounds.joined(evaluate(sorted(inside))) if inside else bounds
 
 
 def distances(bounds: Bounds, value: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import dmlrank as dr
+from dmlrank.cli.main import main
+from dmlrank.data.shown_battles import read_shown_battles
+from dmlrank.exceptions import (
+    ColumnError,
+    DataNotStoredError,
+    HypothesisError,
+    IntervalWarning,
+    OptionError,
+    OptionTypeError,
+)
 
 
 def battles_with_silence(n=900, seed=0):
@@ -39,6 +52,8 @@ def battles_with_silence(n=900, seed=0):
 def battles():
     return battles_with_silence()
 
+
+FORMULA = "winner ~ 1 | model_a + model_b"
 
 FITS = {
     "borda": {},
@@ -79,3 +94,253 @@ def test_with_features_the_vote_rates_are_learnt(battles):
     res = fitted(battles, "winner ~ x | model_a + model_b", functional="bt")
     frame = res.sensitivity("ant - dog", gamma=1).result_frame
     np.testing.assert_allclose(frame[["lower", "upper"]], [[res.t_test("ant - dog").effect[0]] * 2], atol=1e-12)
+
+
+@pytest.fixture(scope="module")
+def res(battles):
+    return fitted(battles, functional="bt", position_bias=False, context="prompt")
+
+
+@pytest.fixture(scope="module")
+def sensitivity(res):
+    return res.sensitivity(["ant - dog", "ant - bee"], gamma=(1, 1.5, 2))
+
+
+# --- what is read -------------------------------------------------------------------------------------------------
+
+
+def test_rows_with_two_models_are_shown_battles(battles, res):
+    shown = read_shown_battles(res.steps.data, "model_a", "model_b")
+    assert len(shown) == len(battles)
+    assert shown.n_unvoted == battles["winner"].isna().sum() == len(battles) - res.nvotes
+    cell = shown.cells(4, 3)[1]
+    np.testing.assert_allclose(np.bincount(cell, shown.share), 1)
+    names = np.array(res.models)
+    first = np.where(shown.flipped, shown.second, shown.first)
+    assert (names[first] == battles["model_a"].to_numpy()[res.steps.data.row_index[shown.row]]).all()
+
+
+def test_battles_without_models_are_not_shown(battles):
+    silent = battles.copy()
+    silent.loc[silent["winner"].isna(), ["model_a", "model_b"]] = None
+    res = fitted(silent)
+    with pytest.warns(IntervalWarning, match="no shown battles without a vote"):
+        wide = res.sensitivity("ant - dog", gamma=1.5)
+    narrow = fitted(battles).sensitivity("ant - dog", gamma=1.5)
+    lower, upper = (frame.result_frame[["lower", "upper"]].to_numpy()[0] for frame in (wide, narrow))
+    assert lower[0] < upper[0] < upper[1] < lower[1]
+    assert "Every pair of every prompt therefore counts as shown" in str(wide.summary())
+
+
+def test_the_order_of_rows_changes_nothing(battles):
+    formula = "winner ~ x | model_a + model_b"
+    shuffled = battles.assign(place=np.arange(len(battles))).sample(frac=1, random_state=3)
+    one, other = (
+        fitted(frame, formula, context="place", functional="bt").sensitivity("ant - dog", gamma=1.5).result_frame
+        for frame in (battles.assign(place=np.arange(len(battles))), shuffled)
+    )
+    pd.testing.assert_frame_equal(one, other, rtol=1e-9)
+
+
+def test_names_of_models_may_be_exchanged(battles, res):
+    """The bounds of b - a are those of a - b with the opposite sign."""
+    one, other = (res.sensitivity(h, gamma=1.7).result_frame for h in ("ant - bee", "bee - ant"))
+    np.testing.assert_allclose(one["lower"], -other["upper"], atol=1e-12)
+    # The critical value comes from draws.
+    np.testing.assert_allclose(one["conf_lower"], -other["conf_upper"], atol=1e-3)
+
+
+# --- tables and pictures ------------------------------------------------------------------------------------------
+
+
+def test_tables_hold_the_same_numbers(sensitivity):
+    frame, tipping = sensitivity.result_frame, sensitivity.tipping
+    assert frame.columns.tolist() == ["hypothesis", "gamma", "lower", "upper", "conf_lower", "conf_upper"]
+    assert tipping.columns.tolist() == ["hypothesis", "gamma_estimate", "gamma_interval", "rv", "rv_alpha"]
+    assert (tipping["rv_alpha"] < tipping["rv"]).all()
+    stored = json.loads(sensitivity.to_json())
+    assert [row["lower"] for row in stored["result_frame"]] == frame["lower"].tolist()
+    text = str(sensitivity.summary())
+    assert "ant - dog" in text
+    assert sensitivity.sentence() in " ".join(text.split())
+    assert "<table" in sensitivity.summary().as_html()
+
+
+def test_at_the_tipping_point_the_bound_is_zero(res, sensitivity):
+    tips = sensitivity.tipping.set_index("hypothesis")
+    for name, column, bound in [
+        ("ant - dog", "gamma_estimate", "lower"),
+        ("ant - dog", "gamma_interval", "conf_lower"),
+        ("ant - bee", "gamma_estimate", "lower"),
+    ]:
+        gamma = tips.loc[name, column]
+        again = res.sensitivity(["ant - dog", "ant - bee"], gamma=float(gamma)).result_frame.set_index("hypothesis")
+        width = again.loc[name, "upper"] - again.loc[name, "lower"]
+        assert abs(again.loc[name, bound]) < 0.01 * width
+
+
+def test_other_units_multiply_the_bounds(res, sensitivity):
+    elo = res.rescale("elo", mean=1000).sensitivity(["ant - dog", "ant - bee"], gamma=(1, 1.5, 2))
+    factor = 400 / np.log(10)
+    np.testing.assert_allclose(elo.result_frame["lower"], factor * sensitivity.result_frame["lower"])
+    pd.testing.assert_frame_equal(elo.tipping, sensitivity.tipping)
+    shifted = res.rescale("elo", mean=1000).sensitivity("ant = 900", gamma=1).result_frame
+    assert shifted["lower"][0] == pytest.approx(res.rescale("elo", mean=1000).params["ant"])
+
+
+def test_pictures_are_drawn(sensitivity):
+    axes = sensitivity.plot("ant - bee")
+    assert axes.get_title() == "ant - bee"
+    table = pd.DataFrame({"features": ["x"], "c_y2": [0.05], "c_d2": [0.1]})
+    contour = sensitivity.contour(benchmark=table)
+    assert contour.get_title() == "ant - dog"
+    with pytest.raises(OptionError, match="no hypothesis 'ant - cat'"):
+        sensitivity.plot("ant - cat")
+
+
+def test_a_stored_analysis_keeps_its_numbers(sensitivity):
+    copy = pickle.loads(pickle.dumps(sensitivity))
+    pd.testing.assert_frame_equal(copy.result_frame, sensitivity.result_frame)
+    with pytest.raises(OptionError, match="fits the model again"):
+        copy.benchmark("x")
+
+
+def test_a_benchmark_leaves_features_out(battles):
+    res = fitted(battles, "winner ~ x + C(topic > 20) | model_a + model_b", position_bias=False)
+    benchmark = res.sensitivity("ant - dog", gamma=1).benchmark(["x", ("x", "topic")])
+    assert benchmark["features"].tolist() == ["x", "x, topic"]
+    both = fitted(battles, position_bias=False)
+    assert benchmark["estimate_without"][1] == pytest.approx(both.t_test("ant - dog").effect[0])
+    assert (benchmark[["c_y2", "c_d2"]] >= 0).all().all()
+    with pytest.raises(OptionError, match="'length' is not a feature"):
+        res.sensitivity("ant - dog", gamma=1).benchmark("length")
+    with pytest.raises(OptionTypeError, match="features=3"):
+        res.sensitivity("ant - dog", gamma=1).benchmark(3)
+
+
+def test_the_command_line_prints_and_writes_the_bounds(battles, tmp_path, capsys):
+    votes, bounds = tmp_path / "votes.csv", tmp_path / "bounds.csv"
+    battles.to_csv(votes, index=False)
+    assert main(["fit", FORMULA, str(votes), "--rng", "0", "--sensitivity", str(bounds)]) == 0
+    assert "Sensitivity to Who Votes" in capsys.readouterr().out
+    expected = dr.dml_rank(FORMULA, battles, rng=0).sensitivity().result_frame
+    np.testing.assert_allclose(pd.read_csv(bounds)["lower"], expected["lower"])
+
+
+# --- what is refused ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gamma", [0.5, float("inf"), float("nan"), [], [1, -2]])
+def test_gammas_below_one_are_refused(res, gamma):
+    with pytest.raises(OptionError, match="gamma"):
+        res.sensitivity(gamma=gamma)
+
+
+@pytest.mark.parametrize("gamma", ["2", None, [True], ["a"]])
+def test_gammas_that_are_no_numbers_are_refused(res, gamma):
+    with pytest.raises(OptionTypeError, match="gamma"):
+        res.sensitivity(gamma=gamma)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"estimator": "plugin"}, "estimator='plugin'"),
+        ({"estimator": "bt_mle"}, "estimator='bt_mle'"),
+        ({"average": "preferences"}, "average='preferences'"),
+        ({"subsample": 100}, "subsample="),
+    ],
+)
+def test_other_fits_are_refused_with_the_reason(res, changes, reason):
+    with pytest.raises(OptionError, match=reason):
+        res.update(**changes).sensitivity()
+
+
+def test_a_fixed_contrast_and_missing_data_are_refused(res, tmp_path):
+    with pytest.raises(HypothesisError, match="same value whatever the data are"):
+        res.sensitivity("ant + bee + cat + dog")
+    loaded = dr.read_json(res.to_json())
+    for call in (loaded.sensitivity, loaded.fragility):
+        with pytest.raises(DataNotStoredError, match="needs the data"):
+            call()
+
+
+def test_given_propensities_of_labelled_cells_need_the_battles_without_a_vote(battles):
+    voted = battles.dropna().assign(pi=1 / 12)
+    res = fitted(voted, propensity="pi")
+    with pytest.raises(OptionError, match="propensities are given for the labelled"):
+        res.sensitivity("ant - dog")
+
+
+# --- fragility ----------------------------------------------------------------------------------------------------
+
+
+def without(battles, prompts):
+    return battles[~battles["prompt"].isin(prompts)]
+
+
+def test_dropped_prompts_turn_first_place_in_a_fit_of_ones_own(battles, res):
+    fragility = res.fragility()
+    (row,) = fragility.result_frame.itertuples(index=False)
+    assert row.hypothesis == "ant - bee"
+    assert row.confirmed
+    dropped = fragility.dropped["ant - bee"]
+    assert len(dropped) == row.dropped == round(row.share * res.nobs)
+    again = fitted(without(battles, dropped), functional="bt", position_bias=False, context="prompt")
+    assert again.params["ant"] - again.params["bee"] == pytest.approx(row.after)
+    assert row.after < 0 < row.before
+    fewer = fitted(without(battles, dropped[:-1]), functional="bt", position_bias=False, context="prompt")
+    assert fewer.params["ant"] > fewer.params["bee"]
+
+
+def test_significance_ends_earlier_than_the_sign(battles, res):
+    frames = [res.fragility("ant - cat", target=target).result_frame for target in ("significance", "sign")]
+    assert frames[0]["dropped"][0] < frames[1]["dropped"][0]
+    assert all(frame["confirmed"][0] for frame in frames)
+
+
+def test_deleted_labels_are_confirmed_in_a_fit_of_ones_own(battles, res):
+    fragility = res.fragility("ant - bee", unit="vote")
+    changed = battles.copy()
+    changed.loc[changed.index[fragility.dropped["ant - bee"]], "winner"] = None
+    again = fitted(changed, functional="bt", position_bias=False, context="prompt")
+    assert again.params["ant"] - again.params["bee"] == pytest.approx(fragility.result_frame["after"][0])
+
+
+@pytest.mark.parametrize(("unit", "kind"), [("judge", "votes"), ("topic", "prompts")])
+def test_groups_of_rows_are_dropped(battles, res, unit, kind):
+    fragility = res.fragility("bee - ant", unit=unit)
+    assert fragility.result_frame["confirmed"][0]
+    rows = battles[unit].astype(str).isin(fragility.dropped["bee - ant"])
+    rest = battles.assign(winner=battles["winner"].mask(rows)) if kind == "votes" else battles[~rows]
+    again = fitted(rest, functional="bt", position_bias=False, context="prompt")
+    assert again.params["bee"] - again.params["ant"] == pytest.approx(fragility.result_frame["after"][0])
+    assert unit in str(fragility.summary())
+    assert json.loads(fragility.to_json())["dropped"]["bee - ant"] == fragility.dropped["bee - ant"]
+
+
+def test_clusters_and_likelihood(battles):
+    clustered = {"cov_type": "cluster", "cov_kwds": {"groups": "topic"}, "context": "prompt"}
+    res = dr.dml_rank(FORMULA, battles, **clustered, estimator="bt_mle", rng=0)
+    fragility = res.fragility(unit="cluster")
+    assert fragility.result_frame["confirmed"][0]
+    assert set(fragility.dropped["ant - bee"]) <= set(battles["topic"].astype(str))
+    with pytest.raises(OptionError, match="influence of single votes"):
+        res.fragility(unit="vote")
+
+
+def test_units_and_targets_that_do_not_exist_are_refused(res):
+    with pytest.raises(ColumnError, match=r"unit='judgee'.*did you mean 'judge'"):
+        res.fragility(unit="judgee")
+    with pytest.raises(OptionError, match="no clusters"):
+        res.fragility(unit="cluster")
+    with pytest.raises(OptionTypeError, match="unit is a int"):
+        res.fragility(unit=3)
+    with pytest.raises(OptionError, match="target"):
+        res.fragility(target="rank")
+
+
+def test_options_with_an_array_are_refused(battles):
+    res = fitted(battles, weights=np.ones(len(battles)))
+    with pytest.raises(OptionError, match="fragility\\(\\) of a fit with weights="):
+        res.fragility()

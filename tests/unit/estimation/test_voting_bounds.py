@@ -7,8 +7,10 @@ from functools import partial
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
 from dmlrank.estimation.cross_fitting import SuppliedMu
+from dmlrank.estimation.extreme_shares import ExtremeShares
 from dmlrank.estimation.first_order_bounds import first_order_bounds
 from dmlrank.estimation.influence_blocks import blocks_by_context
 from dmlrank.estimation.nuisance_estimates import NuisanceEstimates
@@ -26,7 +28,7 @@ from dmlrank.functionals import (
 from dmlrank.nuisance.propensity_model.all_pairs import TabulatedPairPropensity
 
 from ...support import without_order
-from .populations import random_direction, slope
+from .populations import Population, data_of, random_direction, slope
 
 N_PROMPTS, N_ITEMS = 2, 3
 TOLERANCE = 1e-6
@@ -200,3 +202,108 @@ def test_bounds_and_their_influence(name, evaluator, n_categories, ordered, make
                 score = random_direction(rng, base)
                 derivative = slope(lambda h, s=score, bound=bound_at: bound(base * (1 + h * s)))
                 np.testing.assert_allclose((base * score) @ phi, derivative, rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("name", ["borda", "bt", "rank_centrality"])
+def test_the_influence_where_every_pair_counts_as_shown(name, make_data):
+    """Then v = pi: the bound depends on mu and on the propensity of a label at all pairs."""
+    rng = np.random.default_rng(5)
+    weights, gamma = CategoryWeights.half(2), 1.6
+    functional, contrast = FUNCTIONALS[name](weights), CONTRASTS[0]
+    population = Population(rng, drawn(rng, 2, ordered=True)[0])
+    base, prompt = population.probability(), population.prompt
+    data = data_of(population, population.votes(), make_data)
+    pi, cells, blocks = population.propensity(), data.cells, blocks_by_context(data)
+    cell_pi = pi[prompt[cells.context], cells.first, cells.second]
+    voting = VotingStage(
+        rates=TabulatedPairPropensity(pi[prompt]),
+        cell_rate=cell_pi,
+        shown=None,
+        block_context=blocks.context,
+        block_weight=blocks.weight,
+        annotator=None,
+        shares_rates=False,
+    )
+    nuisances = NuisanceEstimates(SuppliedMu(population.mu[prompt]), cell_pi)
+    worth = np.subtract(weights.first, weights.second)
+    inputs = BoundInputs(data, nuisances, blocks, voting, np.ones(data.n_contexts), worth)
+    evaluate = additive_bounds if name in SHARP else first_order_bounds
+    influence = evaluate(functional, contrast[None], [gamma], inputs)[0]
+    g = gradient(functional, population.mu, contrast, ordered=True)
+    labelled = np.array([[[(j, k) in pattern for pattern in population.patterns] for k in range(3)] for j in range(3)])
+
+    def theta(probability):
+        share, mu = population.counted(probability)
+        shown = np.zeros((N_PROMPTS, len(population.patterns)))
+        for (atom, pattern), p in zip(population.atoms, probability, strict=True):
+            shown[atom.prompt, pattern] += p / share[atom.prompt]
+        rate = np.einsum("jks,xs->xjk", labelled, shown)
+        return bound_of(functional, contrast, share, mu, rate, gamma, lambda *q: g[q])
+
+    phi = (influence.value + influence.correction_by_context)[:, 1] - theta(base)
+    np.testing.assert_allclose(base @ phi, 0, atol=1e-9)
+    for _ in range(4):
+        score = random_direction(rng, base)
+        derivative = slope(lambda h, s=score: theta(base * (1 + h * s)))
+        np.testing.assert_allclose((base * score) @ phi, derivative, rtol=0, atol=TOLERANCE)
+
+
+def vertices(mu, gamma):
+    """All extreme laws of one pair, (., C): every category but one has the factor gamma or 1/gamma."""
+    laws = []
+    for free in range(len(mu)):
+        others = [c for c in range(len(mu)) if c != free]
+        for factors in itertools.product([gamma, 1 / gamma], repeat=len(others)):
+            law = np.zeros(len(mu))
+            law[others] = mu[others] * factors
+            law[free] = 1 - law.sum()
+            if mu[free] / gamma - 1e-12 <= law[free] <= mu[free] * gamma + 1e-12:
+                laws.append(law)
+    return np.array(laws)
+
+
+@pytest.mark.parametrize("name", SHARP)
+def test_bounds_are_the_extremes_over_all_laws(name, make_data):
+    """Brute force over the vertices of all pairs at once: no law passes the bound, and one attains it."""
+    rng = np.random.default_rng(6)
+    weights, gamma = CategoryWeights.half(2), 2.0
+    functional = FUNCTIONALS[name](weights)
+    mu, rate = drawn(rng, 2, ordered=True)
+    inputs, _ = ShownPopulation(rng, mu, rate).inputs(make_data, weights, ordered=True)
+    influence = additive_bounds(functional, CONTRASTS, [gamma], inputs)[0]
+    prompt = 0
+    atom = int(np.flatnonzero(np.all(inputs.nuisances.mu.mu == mu[prompt], axis=(1, 2, 3)))[0])
+    pairs = list(itertools.permutations(range(N_ITEMS), 2))
+    combinations = list(itertools.product(*(vertices(mu[prompt][pair], gamma) for pair in pairs)))
+    moved = np.tile(mu[prompt], (len(combinations), 1, 1, 1))
+    for number, laws in enumerate(combinations):
+        for pair, law in zip(pairs, laws, strict=True):
+            v = rate[prompt][pair]
+            moved[number][pair] = v * mu[prompt][pair] + (1 - v) * law
+    scores = functional.value(moved) @ CONTRASTS.T
+    np.testing.assert_allclose(influence.value[atom, :3], scores.min(axis=0), atol=1e-12)
+    np.testing.assert_allclose(influence.value[atom, 3:], scores.max(axis=0), atol=1e-12)
+
+
+@pytest.mark.parametrize("n_categories", [2, 3, 5])
+def test_extreme_shares_solve_the_linear_program(n_categories):
+    rng = np.random.default_rng(n_categories)
+    for _ in range(20):
+        mu, gamma = rng.dirichlet(np.ones(n_categories)), 1 + 3 * rng.random()
+        worth = rng.normal(size=n_categories)
+        shares = ExtremeShares(np.argsort(-worth), gamma).of(mu)
+        solved = linprog(-worth * mu, A_eq=mu[None], b_eq=[1.0], bounds=[(1 / gamma, gamma)] * n_categories)
+        assert shares.sum() == pytest.approx(1)
+        assert worth @ shares == pytest.approx(-solved.fun, abs=1e-9)
+
+
+def test_extreme_shares_are_unchanged_at_one_and_differentiable():
+    rng = np.random.default_rng(9)
+    mu = rng.dirichlet(np.ones(3), size=(4, 5))
+    order = np.argsort(rng.normal(size=(4, 5, 3)), axis=-1)
+    np.testing.assert_allclose(ExtremeShares(order, 1.0).of(mu), mu, atol=1e-14)
+    delta = rng.normal(size=mu.shape)
+    delta -= delta.mean(axis=-1, keepdims=True)
+    shares = ExtremeShares(order, 1.8)
+    numeric = slope(lambda h: shares.of(mu + 1e-3 * h * delta)) * 1e3
+    np.testing.assert_allclose(shares.derivative(mu, delta), numeric, atol=1e-8)

@@ -1,0 +1,110 @@
+"""Omitted variables: the bound against the bias that a variable causes, and the robustness value against a search."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+
+from dmlrank.estimation.cross_fitting import SuppliedMu
+from dmlrank.estimation.nuisance_estimates import NuisanceEstimates, TargetPopulation
+from dmlrank.estimation.omitted_variables import (
+    bias_bound,
+    label_spread,
+    relative_second_moment,
+    residual_variance,
+    robustness_value,
+)
+from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
+
+CONTRASTS = np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]])
+
+
+def drawn_law(rng, n_prompts=3, n_values=4, n_items=3):
+    """Propensities and win probabilities given a variable U with known shares: (X, U, K, K) each."""
+    shape = (n_prompts, n_values, n_items, n_items)
+    return rng.dirichlet(np.ones(n_values)), rng.uniform(0.1, 0.6, size=shape), rng.uniform(0.2, 0.8, size=shape)
+
+
+def as_probabilities(win):
+    mu = np.stack([win, 1 - win], axis=-1)
+    items = np.arange(mu.shape[-2])
+    mu[..., items, items, :] = 0.0
+    return mu
+
+
+def make_one(make_data, n_contexts):
+    rows = np.array([[i, 0, 1, 0] for i in range(n_contexts)]).T
+    return make_data(*rows, n_items=3, n_categories=2, n_contexts=n_contexts)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_variable_causes_a_larger_bias_for_borda(seed, make_data):
+    """U's strengths are computed from its law in every cell; the largest ones bound the bias of the contrast."""
+    rng = np.random.default_rng(seed)
+    share, pi, win = drawn_law(rng)
+    observed_pi = np.einsum("u,xujk->xjk", share, pi)
+    among_labelled = share[None, :, None, None] * pi / observed_pi[:, None]
+    observed = (among_labelled * win).sum(axis=1)
+    true = np.einsum("u,xujk->xjk", share, win)
+    functional = Borda(CategoryWeights.half(2))
+    bias = (functional.value(as_probabilities(observed)) - functional.value(as_probabilities(true))).mean(axis=0)
+    explained = (among_labelled * (win - observed[:, None]) ** 2).sum(axis=1) / (observed * (1 - observed))
+    added = (among_labelled * (observed_pi[:, None] / pi) ** 2).sum(axis=1) - 1
+    off = ~np.eye(3, dtype=bool)
+    c_y2, c_d2 = explained[:, off].max(), added[:, off].max()
+    nuisances = NuisanceEstimates(SuppliedMu(as_probabilities(observed)), np.full(3, 0.5))
+    spread = label_spread(functional, CONTRASTS, make_one(make_data, 3), nuisances, TargetPopulation())
+    bound = bias_bound(np.array(c_y2), np.array(c_d2 / (1 + c_d2)), spread)
+    assert (np.abs(CONTRASTS @ bias) <= bound).all()
+
+
+def test_a_variable_that_is_as_bad_as_can_be_attains_the_bound(make_data):
+    """U makes mu a linear function of pi / pi(U) in every cell, with the same strengths and the worst signs."""
+    n_items, c_y, c_d = 3, 0.2, 0.5
+    win = np.full((1, n_items, n_items), 0.5)
+    # Among labelled battles U is +-1 with even chances; pi / pi(U) = 1 + c_d U and mu(U) = mu + c_y sd U.
+    value = np.array([0.7, -0.1, -0.6])
+    sign = np.sign(value[:, None] - value[None, :])
+    contrast = np.array([1.0, 0.0, -1.0])
+    observed = win
+    true = win + sign * c_y * c_d * 0.5
+    functional = Borda(CategoryWeights.half(2))
+    bias = (functional.value(as_probabilities(true)) - functional.value(as_probabilities(observed)))[0] @ contrast
+    nuisances = NuisanceEstimates(SuppliedMu(as_probabilities(observed)), np.full(1, 0.5))
+    spread = label_spread(functional, contrast[None], make_one(make_data, 1), nuisances, TargetPopulation())
+    assert bias == pytest.approx(bias_bound(np.array(c_y**2), np.array(c_d**2 / (1 + c_d**2)), spread)[0])
+
+
+@pytest.mark.parametrize("functional", [Borda, BradleyTerry, RankCentrality])
+def test_spread_is_the_sum_of_standard_deviations_of_labels(functional, make_data):
+    rng = np.random.default_rng(3)
+    mu = as_probabilities(rng.uniform(0.2, 0.8, size=(4, 3, 3)))
+    score, weight = functional(CategoryWeights.half(2)), np.array([0.5, 1.5, 1.0, 1.0])
+    nuisances = NuisanceEstimates(SuppliedMu(mu), np.full(4, 0.5))
+    spread = label_spread(score, CONTRASTS, make_one(make_data, 4), nuisances, TargetPopulation(weight))
+    expected = np.zeros(len(CONTRASTS))
+    for j, k in ((j, k) for j in range(3) for k in range(3) if j != k):
+        delta = np.zeros_like(mu)
+        delta[:, j, k] = [1.0, -1.0]
+        slope = score.derivative(mu, delta) @ CONTRASTS.T
+        expected += (weight[:, None] * np.abs(slope) * np.sqrt(mu[:, j, k, :1] * mu[:, j, k, 1:])).mean(axis=0)
+    np.testing.assert_allclose(spread, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("distance", [0.003, 0.1, 0.4, 3.0])
+def test_the_robustness_value_is_found_by_a_search(distance):
+    spread = np.array([0.7])
+    found = brentq(lambda r: bias_bound(np.array(r), np.array(r), spread)[0] - distance, 1e-9, 1 - 1e-12, xtol=1e-14)
+    assert robustness_value(np.array([distance]), spread)[0] == pytest.approx(found, rel=1e-6)
+    half = robustness_value(np.array([distance]), spread, rho=0.5)[0]
+    assert half > found
+
+
+def test_figures_of_benchmarks():
+    mu, y = np.array([[0.7, 0.3], [0.4, 0.6]]), np.array([[1.0, 0.0], [0.5, 0.5]])
+    worth, votes = np.array([1.0, 0.0]), np.array([1, 2])
+    assert residual_variance(mu, y, votes, worth) == pytest.approx((0.3**2 + 0.6**2 + 0.4**2) / 3)
+    pair = np.array([0, 0, 1])
+    moment = relative_second_moment(np.array([0.2, 0.4, 0.1]), pair, 10)
+    assert moment == pytest.approx(((0.2 / 0.2) ** 2 + (0.2 / 0.4) ** 2 + 1) / 3)
