@@ -208,7 +208,7 @@ def real() -> None:
             print(fragility.summary())
 
 
-def cost(n: int = 135_000, n_models: int = 53) -> None:
+def cost(n: int = 135_000, n_models: int = 53, formulas: tuple[str, ...] = ("~ 1", "~ x0 + x1")) -> None:
     """Time and memory of each analysis on a large arena, without and with features."""
     warnings.simplefilter("ignore")
     rng = np.random.default_rng(0)
@@ -224,20 +224,22 @@ def cost(n: int = 135_000, n_models: int = 53) -> None:
         {"x0": x[:, 0], "x1": x[:, 1], "model_a": names[first], "model_b": names[second], "winner": winner}
     )
 
-    for formula in ("winner ~ 1 | model_a + model_b", "winner ~ x0 + x1 | model_a + model_b"):
+    for features in formulas:
+        formula = f"winner {features} | model_a + model_b"
         fit = timed(f"fit {formula}", dr.dml_rank, formula, frame, functional="bt", position_bias=False, rng=0)
         timed("sensitivity(), 52 neighbours", fit.sensitivity)
         timed("sensitivity of one pair", fit.sensitivity, "m00 - m01")
-        if formula.startswith("winner ~ 1"):
+        if features == "~ 1":
             timed("fragility()", fit.fragility)
 
 
 def timed(what: str, call: Callable[..., Any], *arguments: object, **options: object) -> Any:
-    """Call a function and print how long it took, and the largest memory of the process so far."""
-    start = time.perf_counter()
+    """Call a function and print its time, the processor's time in all threads, and the largest memory so far."""
+    start, processor = time.perf_counter(), time.process_time()
     result = call(*arguments, **options)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    print(f"{what:45} {time.perf_counter() - start:8.1f} s   peak {peak:.2f} GB", flush=True)
+    seconds = f"{time.perf_counter() - start:8.1f} s, {time.process_time() - processor:8.1f} s of processor time"
+    print(f"{what:45} {seconds}   peak {peak:.2f} GB", flush=True)
     return result
 
 

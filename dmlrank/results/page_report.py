@@ -15,7 +15,14 @@ from .ranking import pairs_best_first
 __all__ = ["check_page_extra", "make_board", "page_title", "render_page", "write_page"]
 
 
-def make_board(estimates: Estimates, name: str = "", *, alpha: float | None = None, is_explained: bool = True) -> Board:
+def make_board(
+    estimates: Estimates,
+    name: str = "",
+    *,
+    alpha: float | None = None,
+    is_explained: bool = True,
+    remarks: tuple[tuple[str, tuple[str, ...]], ...] = (),
+) -> Board:
     """Return a leaderboard of a page, with the tests that its table and plots show.
 
     Parameters
@@ -27,13 +34,15 @@ def make_board(estimates: Estimates, name: str = "", *, alpha: float | None = No
         One minus the joint level; the fit's when None.
     is_explained : bool
         Whether method, assumptions and diagnostics stand below the leaderboard.
+    remarks : tuple of (str, tuple of str)
+        Titles and paragraphs of further sections.
     """
     e, level = estimates, level_or_default(alpha, estimates.alpha)
     ranked = e.of_models and e.has_intervals
     separation = separation_of_models(e, None, level) if ranked else None
     letters = letter_groups(separation.separated, e.estimate) if separation else ()
     summary_level = SummaryLevel(level, critical_value_or_nan(e, level), separation, letters)
-    return Board(name or "Leaderboard", e, summary_level, _tests(e, level) if ranked else None, is_explained)
+    return Board(name or "Leaderboard", e, summary_level, _tests(e, level) if ranked else None, is_explained, remarks)
 
 
 def _tests(estimates: Estimates, alpha: float) -> PairTests:

@@ -1316,7 +1316,12 @@ class RankResults:
         return draw_sheet(request)
 
     def report(
-        self, path: str | os.PathLike[str] | None = None, *, title: str | None = None, alpha: float | None = None
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        title: str | None = None,
+        alpha: float | None = None,
+        sensitivity: SensitivityResults | None = None,
     ) -> str:
         """Write the leaderboard as one HTML file for publication; this needs Jinja2.
 
@@ -1334,6 +1339,9 @@ class RankResults:
             Title of the page.
         alpha : float, optional
             One minus the joint level; the fit's when None.
+
+        sensitivity : SensitivityResults, optional
+            What :meth:`sensitivity` returned; the page gets a section on votes that were not cast.
 
         Returns
         -------
@@ -1356,7 +1364,8 @@ class RankResults:
         (True, True)
         """
         check_page_extra()
-        board = make_board(self.estimates, alpha=alpha)
+        remarks = () if sensitivity is None else (sensitivity.page_section(),)
+        board = make_board(self.estimates, alpha=alpha, remarks=remarks)
         return write_page(path, render_page(page_title(board) if title is None else title, [board]))
 
     def __repr__(self) -> str:

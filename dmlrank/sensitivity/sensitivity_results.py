@@ -16,7 +16,7 @@ from ..exceptions import OptionError, listed, nearest
 from ..plotting.sensitivity_charts import BoundCurve, bound_chart, strength_contour
 from ..report.table import Summary
 from .sensitivity_numbers import SensitivityNumbers
-from .sensitivity_summary import sensitivity_summary, tipping_sentence
+from .sensitivity_summary import page_paragraphs, sensitivity_summary, tipping_sentence
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -98,6 +98,10 @@ class SensitivityResults:
             It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
         """
         return sensitivity_summary(self.numbers).with_title(title)
+
+    def page_section(self) -> tuple[str, tuple[str, ...]]:
+        """Return title and paragraphs of the section in a page, which :meth:`RankResults.report` writes."""
+        return "If those who vote differ from those who do not", page_paragraphs(self.numbers)
 
     def benchmark(self, features: str | Sequence[str | Sequence[str]]) -> pd.DataFrame:
         """Leave features out of the fit, and show how strong an omitted variable like them would be.

@@ -98,6 +98,43 @@ def sensitivity_summary(results: SensitivityNumbers) -> Summary:
     )
 
 
+def page_paragraphs(results: SensitivityNumbers) -> tuple[str, ...]:
+    """Return the paragraphs of a page: what gamma means, the first result that changes, and one line per contrast.
+
+    Parameters
+    ----------
+    results : SensitivityNumbers
+    """
+    gamma = _middle(results.gammas)
+    frame = results.result_frame[results.result_frame["gamma"] == gamma]
+    limits = frame[["lower", "upper"]].to_numpy(dtype=float)
+    tips = results.tipping[["gamma_estimate", "gamma_interval"]].to_numpy(dtype=float)
+    digits = decimals(results.std_error, fewest=3 if np.median(results.std_error) < 1 else 1)
+    lines = [
+        f"{name}: {results.estimate[place]:.{digits}f}, between {limits[place, 0]:.{digits}f} and "
+        f"{limits[place, 1]:.{digits}f} if gamma = {gamma:g}. "
+        + (
+            "Not decided for any gamma."
+            if tips[place, 1] <= 1
+            else f"Decided up to gamma = {gamma_text(tips[place, 1])}; sign certain up to {gamma_text(tips[place, 0])}."
+        )
+        for place, name in enumerate(results.hypothesis.labels)
+    ]
+    shown = (
+        f"{counted(results.n_unvoted, 'battle')} of {results.n_shown:,} were shown and got no vote."
+        if results.n_unvoted
+        else "The data do not say which battles were shown without a vote, so that every pair without a vote counts as "
+        "such a battle and the ranges are wide."
+    )
+    return (
+        f"The scores assume that votes that were not cast are like those that were. Suppose that they are not: given "
+        f"the label that a voter would give, the odds of voting are up to gamma times, and at least 1/gamma of, the "
+        f"odds given the prompt and the pair. {shown}",
+        tipping_sentence(results.tipping),
+        *lines,
+    )
+
+
 def _middle(gammas: tuple[float, ...]) -> float:
     """Return the gamma for which the table shows bounds: the middle one of those above 1, or the only one."""
     above = [gamma for gamma in gammas if gamma > 1]

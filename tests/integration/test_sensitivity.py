@@ -21,6 +21,8 @@ from dmlrank.exceptions import (
     OptionTypeError,
 )
 
+from ..support import needs
+
 
 def battles_with_silence(n=900, seed=0):
     """Battles of four models with two features, ties, annotators and clusters; about a third got no vote."""
@@ -225,6 +227,16 @@ def test_the_command_line_prints_and_writes_the_bounds(battles, tmp_path, capsys
     assert "Sensitivity to Who Votes" in capsys.readouterr().out
     expected = dr.dml_rank(FORMULA, battles, rng=0).sensitivity().result_frame
     np.testing.assert_allclose(pd.read_csv(bounds)["lower"], expected["lower"])
+
+
+@needs("jinja2")
+def test_a_page_has_a_section_on_votes_not_cast(res, sensitivity):
+    page = res.report(sensitivity=sensitivity)
+    assert "If those who vote differ from those who do not" in page
+    assert "If those who vote" not in res.report()
+    lines = sensitivity.page_section()[1]
+    assert lines[2].startswith("ant - dog: ")
+    assert f"of {sensitivity.numbers.n_shown:,} were shown" in lines[0]
 
 
 # --- what is refused ----------------------------------------------------------------------------------------------

@@ -37,6 +37,8 @@ class Board:
         each of those below it, and so on. None where there are no intervals or no models.
     is_explained : bool
         Whether the page explains method, assumptions and diagnostics below this leaderboard.
+    remarks : tuple of (str, tuple of str)
+        Titles and paragraphs of further sections below the leaderboard.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Board:
     level: SummaryLevel
     tests: PairTests | None
     is_explained: bool = True
+    remarks: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def __post_init__(self) -> None:
         if self.tests is not None:

@@ -59,13 +59,14 @@ def citation() -> tuple[str, str]:
 
 
 def explanations(board: Board) -> tuple[Section, ...]:
-    """Return the sections below a leaderboard: scores, statements, method, assumptions, data, diagnostics."""
+    """Return the sections below a leaderboard: scores, statements, method, assumptions, remarks, data, diagnostics."""
     results = board.results
     sections = [
         Section("What the scores are", tuple(_score_sentences(results))),
         Section(_PROMISES if results.has_intervals else "Why there are no intervals", tuple(_promises(board))),
         Section("Method", tuple(_method(results))),
         Section("What is assumed", tuple(_assumptions(results))),
+        *(Section(title, paragraphs) for title, paragraphs in board.remarks),
         Section("Data", tuple(_data_sentences(results))),
         Section("Diagnostics", tuple(_diagnostics(board))),
     ]
