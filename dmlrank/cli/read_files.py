@@ -17,6 +17,7 @@ import pandas as pd
 
 from ..data.frames import arrow_module
 from ..exceptions import DataError, OptionError, nearest
+from ..tables.spreadsheet_text import as_written
 from .column_roles import ColumnRoles, whole_numbers_as_text
 
 if TYPE_CHECKING:
@@ -175,7 +176,9 @@ def _cells(file: IO[bytes], separator: str) -> pd.DataFrame:
     twice = [name for name in head if head.count(name) > 1]
     if twice:
         raise ValueError(f"there are several columns named {twice[0]!r}; every column needs a name of its own")
-    return table.iloc[1:].set_axis(head, axis=1).reset_index(drop=True)
+    cells = table.iloc[1:].set_axis(head, axis=1).reset_index(drop=True)
+    # Tables of this package have an apostrophe before names that a spreadsheet would run as formulas.
+    return cells.map(as_written, na_action="ignore")
 
 
 def _records(text: str) -> pd.DataFrame:

@@ -17,6 +17,7 @@ from ..exceptions import DmlrankError, FileWriteError, MissingExtraError, Option
 from ..inspection.check import Check, facts
 from ..report.page.render_page import check_page_extra
 from ..results.comparison import Comparison
+from ..tables.spreadsheet_text import safe_csv
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -193,8 +194,12 @@ def write_outputs(writers: Iterable[tuple[str | None, Callable[[str], object]]])
 
 
 def write_table(path: str, table: pd.DataFrame, index_label: str | None = None) -> None:
-    """Write a table as csv; with ``index_label`` its index is written, too, as a column of this name."""
-    write_file(path, table.to_csv(index=index_label is not None, index_label=index_label))
+    """Write a table as csv; with ``index_label`` its index is written, too, as a column of this name.
+
+    An apostrophe precedes names that a spreadsheet would run as formulas; :func:`read_frame` of the command line
+    removes the apostrophe.
+    """
+    write_file(path, safe_csv(table, index_label))
 
 
 def write_figure(path: str, plottable: Plottable) -> None:

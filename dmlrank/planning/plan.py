@@ -18,6 +18,7 @@ from ..data.hypotheses import HypothesisLike, read_hypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import NuisanceError, OptionError
 from ..inference.ranks import power_of, smallest_gap
+from ..tables.spreadsheet_text import safe_csv
 from ..tables.summary_table import Summary
 from .plan_pictures import draw_plan
 from .plan_summary import plan_summary
@@ -636,7 +637,7 @@ class Plan:
         seed = resolve_seed(rng)
         rows = self.sample(seed)
         if kind == ".csv":
-            write_file(path, rows.to_csv(index=False))
+            write_file(path, safe_csv(rows))
         else:
             header: PlanHeader = {
                 "criterion": self.specification.criterion.kind,

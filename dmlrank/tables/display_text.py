@@ -26,8 +26,8 @@ _ISOLATE, _END_OF_ISOLATE = "\u2068", "\u2069"
 _JOINER, _EMOJI_SELECTOR = "\u200d", "\ufe0f"
 _SKIN_TONES = range(0x1F3FB, 0x1F400)
 _FLAG_LETTERS = range(0x1F1E6, 0x1F200)
-# The first of the codes for private use that stand for clusters while a text is wrapped.
-_FIRST_PRIVATE = 0x100000
+# Vowels and final consonants of Korean syllables that are written letter by letter.
+_HANGUL_PARTS = (range(0x1160, 0x1200), range(0xD7B0, 0xD800))
 
 
 def inert(text: str) -> str:
@@ -95,20 +95,28 @@ def wrapped(text: str, width: int, indent: str = "    ") -> list[str]:
     >>> wrapped("通义 is first", 8, indent="")
     ['通义 is', 'first']
     """
-    # textwrap counts characters. Each cluster is therefore replaced by as many private codes as it has columns.
-    codes: dict[str, str] = {}
-    clusters: dict[str, str] = {}
-    if not text.isascii():
-        next_code = _FIRST_PRIVATE
-        for cluster, size in _clusters(text):
-            if (len(cluster) != 1 or size != 1) and cluster not in codes and size:
-                codes[cluster] = "".join(chr(next_code + place) for place in range(size))
-                clusters[chr(next_code)] = cluster
-                clusters |= {chr(next_code + place): "" for place in range(1, size)}
-                next_code += size
-        text = "".join(codes.get(cluster, cluster) for cluster, _ in _clusters(text))
-    lines = textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False)
-    return ["".join(clusters.get(character, character) for character in line) for line in lines] if clusters else lines
+    if text.isascii():
+        return textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False)
+    lines, line = [], ""
+    for chunk in re.findall(r" +|[^ ]+", text):
+        if display_width(line + chunk) <= width:
+            line += chunk
+            continue
+        if chunk.startswith(" "):
+            # Blanks at the end of a line are dropped.
+            lines.append(line)
+            line = indent
+            continue
+        if display_width(indent + chunk) <= width:
+            lines.append(line)
+            line = indent + chunk
+            continue
+        for cluster, size in _clusters(chunk):
+            if display_width(line) + size > width:
+                lines.append(line)
+                line = indent
+            line += cluster
+    return [shown.rstrip() for shown in [*lines, line] if shown.strip()]
 
 
 def _clusters(text: str) -> Iterator[tuple[str, int]]:
@@ -135,6 +143,8 @@ def _clusters(text: str) -> Iterator[tuple[str, int]]:
 
 def _is_mark(character: str) -> bool:
     """Whether a character adds to the one before it: a combining mark, a joiner or another character of no width."""
+    if any(ord(character) in part for part in _HANGUL_PARTS):
+        return True
     return unicodedata.category(character) in ("Mn", "Me", "Cf") and character != "\u00ad"
 
 

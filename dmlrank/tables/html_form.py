@@ -12,10 +12,12 @@ from .table_content import TableContent, facts
 # that the table is readable on light and dark pages. Only a file that holds nothing but the table follows the colour
 # scheme of the reader's system.
 _STYLE = """
-.dmlrank-table{max-width:64rem;margin:.75em 0;color:inherit;font-size:.9rem;line-height:1.45;overflow-wrap:anywhere;
+.dmlrank-table{width:fit-content;max-width:100%;min-width:min(100%,46rem);margin:.75em 0;color:inherit;
+font-size:.9rem;line-height:1.45;overflow-wrap:anywhere;
 text-align:left}
 .dmlrank-table .t{font-size:1.1em;font-weight:600;margin:0 0 .5em}
-.dmlrank-table dl{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,22em),1fr));gap:0 2.5em;margin:0;
+.dmlrank-table dl{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,max(22em,34%)),1fr));
+gap:0 2.5em;margin:0;width:0;min-width:100%;
 padding:.4em 0;border-top:2px solid}
 .dmlrank-table dl>div{display:flex;justify-content:space-between;gap:1em}
 .dmlrank-table dt{font-weight:400;opacity:.75;margin:0}
@@ -37,13 +39,13 @@ overflow-wrap:normal}
 .dmlrank-table thead th[colspan]{text-align:center}
 .dmlrank-table tbody tr:nth-child(even){background:rgba(128,128,128,.09)}
 .dmlrank-table tbody tr:hover{background:rgba(128,128,128,.2)}
-.dmlrank-table tbody th{font-weight:600;white-space:normal;min-width:7em;max-width:22em}
+.dmlrank-table tbody th{font-weight:600;white-space:normal;overflow-wrap:break-word;min-width:7em;max-width:24em}
 .dmlrank-table .l,.dmlrank-table thead th.l{text-align:left}
-.dmlrank-table ol{margin:.6em 0 0;padding-left:1.7em;font-size:.9em}
+.dmlrank-table ol{width:0;min-width:100%;box-sizing:border-box;margin:.6em 0 0;padding-left:1.7em;font-size:.9em}
 .dmlrank-table li{margin:.25em 0}
 @media(max-width:30rem){.dmlrank-table{font-size:.82rem}.dmlrank-table th,.dmlrank-table td{padding:.25em .45em}}
 @media print{.dmlrank-table .b{overflow:visible}.dmlrank-table tr{break-inside:avoid}}
-:root:has(>body>.dmlrank-table:only-child){color-scheme:light dark}
+:root:has(>body>.dmlrank-table:only-child){color-scheme:light dark;font-family:system-ui,sans-serif}
 """.strip()
 # Removes the line breaks within the rules above.
 _STYLE_TEXT = re.sub(r"(?<=[,;])\n", "", _STYLE)

@@ -220,7 +220,7 @@ def _cell(table: TableContent, row: Sequence[str], place: int, layout: _Layout) 
     text = row[place]
     if place == table.name_place and layout.name_width and width_in_points(text) > layout.name_width:
         return _paragraph(text, layout.name_width, indent=True)
-    if not table.is_text(place):
+    if not table.is_text(place) or (re.fullmatch(r"\d+(-\d+)?", text) and place != table.name_place):
         return latex_number(text)
     is_long = place > table.name_place and width_in_points(text) > _TEXT_WIDTH
     return _paragraph(text, _TEXT_WIDTH) if is_long else latex_text(text)
@@ -305,7 +305,7 @@ def _floating(table: TableContent, layout: _Layout, width: float, caption: str) 
     caption : str
         The title, in LaTeX.
     """
-    lines = [r"\begin{table}", r"\centering\footnotesize", rf"\caption{{{caption}}}"]
+    lines = [r"\begin{table}", r"\centering\footnotesize", rf"\caption{{{caption}}}", r"\smallskip"]
     if table.header:
         lines += [r"\begingroup", *_fact_rows(table, width), r"\endgroup", r"\par\medskip"]
     fill = bool(table.header) or len(layout.panels) > 1

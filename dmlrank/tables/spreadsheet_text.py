@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+import pandas as pd
+from pandas.api.types import is_bool_dtype, is_numeric_dtype
+
 # What spreadsheets read as the start of a formula, after any number of apostrophes that this module has put before it.
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff0b\uff1d\uff20\uff0d]")
 
@@ -20,6 +23,25 @@ def not_a_formula(text: str) -> str:
     ("'=1+1", '-0.82', 'gpt-4', "''=x")
     """
     return f"'{text}" if _FORMULA.match(text) and not _is_harmless(text) else text
+
+
+def safe_csv(frame: pd.DataFrame, index_label: str | None = None) -> str:
+    """Return a frame as CSV in which no name is a formula; with ``index_label`` the index is a column of this name.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    index_label : str, optional
+        Head of the index; None leaves the index out.
+    """
+    table = frame if index_label is None else frame.rename_axis(index_label).reset_index()
+    texts = {
+        name: table[name].map(lambda cell: not_a_formula(cell) if isinstance(cell, str) else cell)
+        for name in table.columns
+        if not (is_numeric_dtype(table[name].dtype) or is_bool_dtype(table[name].dtype))
+    }
+    heads = [not_a_formula(name) if isinstance(name, str) else name for name in table.columns]
+    return table.assign(**texts).set_axis(heads, axis=1).to_csv(index=False)
 
 
 def as_written(text: str) -> str:

@@ -1,0 +1,79 @@
+"""Widths, padding and wrapping of texts with wide characters, and names that cannot disturb the text around them."""
+
+from __future__ import annotations
+
+import textwrap
+import unicodedata
+
+import numpy as np
+import pytest
+
+from dmlrank.tables.display_text import display_width, inert, isolated, padded, wrapped
+
+ASTRONAUT, FLAG, THUMB = "\U0001f469\u200d\U0001f680", "\U0001f1e9\U0001f1ea", "\U0001f44d\U0001f3fd"
+HEBREW = "\u05d2\u05d9\u05df"
+
+
+@pytest.mark.parametrize(
+    ("text", "width"),
+    [
+        ("", 0),
+        ("gpt-4", 5),
+        ("通义千问-72B", 12),
+        ("e\u0301", 1),
+        ("n\u0303o\u0308", 2),
+        ("ｆｕｌｌ", 8),
+        (ASTRONAUT, 2),
+        (FLAG, 2),
+        (FLAG + FLAG, 4),
+        (THUMB, 2),
+        ("\u2764\ufe0f", 2),
+        ("\u2764", 1),
+        ("a\u200bb", 2),
+        ("한국어", 6),
+        ("\u1112\u1161\u11ab", 2),
+        (HEBREW, 3),
+    ],
+)
+def test_widths(text, width):
+    assert display_width(text) == width
+    assert display_width(padded(text, 20)) == 20
+    assert display_width(padded(text, 20, ">")) == display_width(padded(text, 20, "^")) == 20
+    assert padded(text, 20).strip() == padded(text, 20, ">").strip() == text
+
+
+def test_wrapping_of_plain_text_is_that_of_the_standard_library():
+    rng = np.random.default_rng(0)
+    words = ["a", "model", "well-known", "x" * 30, "[1]", "0.5", "naive"]
+    for _ in range(50):
+        text = " ".join(rng.choice(words, size=30))
+        expected = textwrap.wrap(text, 40, subsequent_indent="    ", break_on_hyphens=False)
+        assert wrapped(text, 40) == expected
+
+
+def test_wrapped_lines_are_no_wider_than_asked_and_lose_nothing():
+    rng = np.random.default_rng(1)
+    words = ["通义千问", ASTRONAUT, "e\u0301te\u0301", FLAG + THUMB, "plain", "한국어" * 9, HEBREW]
+    for _ in range(50):
+        text = " ".join(rng.choice(words, size=25))
+        lines = wrapped(text, 24, indent="  ")
+        assert max(map(display_width, lines)) <= 24
+        assert "".join("".join(lines).split()) == "".join(text.split())
+    # Blanks that align a text behind its label stay.
+    assert wrapped("标签:    通义", 20) == ["标签:    通义"]
+
+
+def test_control_characters_and_marks_of_direction_are_not_shown():
+    text = "a\x1b[31mred\u202egnp.exe\u2066\x00\tb\nc\u2028d"
+    shown = inert(text)
+    assert shown == "a\ufffd[31mredgnp.exe\ufffd b c d"
+    assert not any(unicodedata.category(character) in ("Cc", "Cf", "Zl", "Zp") for character in shown)
+    assert inert("gpt-4 (May)") == "gpt-4 (May)"
+
+
+def test_letters_from_right_to_left_are_isolated_with_the_words_between_them():
+    assert isolated("gpt-4 leads") == "gpt-4 leads"
+    assert isolated(f"{HEBREW} leads x") == f"\u2068{HEBREW}\u2069 leads x"
+    # Numbers and blanks between two such words belong to the same part.
+    assert isolated(f"{HEBREW} 7 {HEBREW} 0.5") == f"\u2068{HEBREW} 7 {HEBREW}\u2069 0.5"
+    assert display_width(isolated(HEBREW)) == 3
