@@ -116,5 +116,7 @@ class CycleResults:
             notes.append(f"The table shows {_MOST_ROWS} of {len(self):,} certified cycles; result_frame has all.")
         if not len(self) and self.closest:
             a, b, c, p = self.closest
-            notes.append(f"The triple that comes closest is {a} > {b} > {c} > {a} with an adjusted p-value of {p:.2g}.")
+            notes.append(
+                f"The triple that comes closest is {a} > {b} > {c} > {a} with an adjusted p-value of {p_value_text(p)}."
+            )
         return tuple(notes)

@@ -289,7 +289,9 @@ def _notes(table: TableContent) -> list[str]:
 
 def _prose(text: str) -> str:
     """Return a sentence, in which very long words may be divided."""
-    words = (breakable(word) if len(word) > 25 else latex_text(word) for word in text.split(" "))
+    # A quotation mark opens at the start of a word, and closes elsewhere.
+    quoted = re.sub(r'(?<![^\s(])"', "\u201c", text).replace('"', "\u201d")
+    words = (breakable(word) if len(word) > 25 else latex_text(word) for word in quoted.split(" "))
     return re.sub(r"(?<![^ (])-(?=\d)", "$-$", " ".join(words))
 
 
