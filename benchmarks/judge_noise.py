@@ -2,7 +2,8 @@
 
 The judge sees the true preference probabilities through Gaussian noise on the logit scale [P app:sim]. Every
 replication fits all functionals without a judge, with the true mu, with the judge in two stages, and with its verdict
-as a feature of mu. Rows are appended to a table, so that a study can grow.
+as a feature of mu. Each use of the judge is compared with the same learner without a judge: the default learner for two
+stages, LightGBM alone for the features. Rows are appended to a table, so that a study can grow.
 
     python benchmarks/judge_noise.py run --seeds 50
     python benchmarks/judge_noise.py table --figure judge_noise.png
@@ -30,6 +31,8 @@ NOISE = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 FUNCTIONALS = ("borda", "bt", "rank_centrality")
 SIMULATOR = dr.datasets.Ties(n_features=5, selection_strength=0.1, propensity_max=0.5)
 CONTEXTS = 2000
+# The fits without a judge, by how the judge is used.
+WITHOUT_JUDGE = {"two-stage": "no judge", "features": "no judge, LightGBM"}
 
 
 def judge_of(mu: np.ndarray, noise: float, rng: np.random.Generator) -> np.ndarray:
@@ -48,7 +51,11 @@ def replicate(seed: int, truth: pd.DataFrame, features: bool) -> Iterator[dict[s
     mu = SIMULATOR.mu(contexts[[f"x{p}" for p in range(SIMULATOR.n_features)]].to_numpy())
     formula = "winner ~ " + " + ".join(f"x{p}" for p in range(SIMULATOR.n_features)) + " | model_a + model_b"
     fit = dr.dml_rank(formula, battles, context="question_id", propensity="propensity", rng=seed, n_jobs=1)
-    yield from figures(fit, truth, {"seed": seed, "noise": np.nan, "how": "no judge"})
+    yield from figures(fit, truth, {"seed": seed, "noise": np.nan, "how": WITHOUT_JUDGE["two-stage"]})
+    if features:
+        yield from figures(
+            fit.update(learner="lightgbm"), truth, {"seed": seed, "noise": np.nan, "how": WITHOUT_JUDGE["features"]}
+        )
     given = dr.dml_rank(formula, battles, context="question_id", propensity="propensity", mu=mu, floor=0.0, n_jobs=1)
     yield from figures(given, truth, {"seed": seed, "noise": np.nan, "how": "true mu"})
     for noise in NOISE:
@@ -90,11 +97,13 @@ def run(seeds: Sequence[int], features: bool) -> None:
 def table() -> pd.DataFrame:
     """Mean squared error relative to no judge, with its standard error over seeds, and coverage with binomial bands."""
     rows = pd.read_csv(RESULTS)
-    base = rows[rows["how"] == "no judge"].set_index(["seed", "functional"])["mse"]
+    base = rows.set_index(["how", "seed", "functional"])["mse"]
     made = []
     for (functional, how, noise), part in rows.groupby(["functional", "how", "noise"], dropna=False):
         own = part.set_index("seed")["mse"]
-        without = base.xs(functional, level="functional").loc[own.index]
+        without = base.xs((WITHOUT_JUDGE.get(how, WITHOUT_JUDGE["two-stage"]), functional), level=("how", "functional"))
+        own = own[own.index.isin(without.index)]
+        without = without.loc[own.index]
         gap = own - without
         n, hits = len(part), int(part["joint"].sum())
         made.append(

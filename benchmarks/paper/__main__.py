@@ -9,25 +9,36 @@ import sys
 # Processes share the cores; threads within each would only wait for one another.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from . import collection, debiasing, judges, misspecification
+from . import arena, collection, debiasing, figures, judges, misspecification, mt_bench, report
 from .tables import Experiment, missing_tasks, run_missing
 from .ways import WAYS
 
 EXPERIMENTS: dict[str, Experiment] = {
-    module.EXPERIMENT.name: module.EXPERIMENT for module in (debiasing, judges, collection, misspecification)
+    module.EXPERIMENT.name: module.EXPERIMENT
+    for module in (debiasing, judges, collection, misspecification, arena, mt_bench)
 }
 
 
 def main() -> int:
-    """Compute what is missing."""
+    """Compute what is missing, write tables or draw figures."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.paper", description=__doc__)
-    parser.add_argument("what", nargs="+", choices=[*EXPERIMENTS, "all"])
+    parser.add_argument(
+        "what",
+        nargs="+",
+        choices=[*EXPERIMENTS, "all", "tables", "figures"],
+        help="experiments, or the tables of docs/paper.md and its figures from the rows that exist",
+    )
     parser.add_argument("--seeds", type=int, help="runs of each experiment (default: the paper's number)")
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
     parser.add_argument("--processes", type=int, default=2)
     given = parser.parse_args()
-    chosen = list(EXPERIMENTS.values()) if "all" in given.what else [EXPERIMENTS[name] for name in given.what]
-    run_missing(missing_tasks(chosen, given.ways, given.seeds), given.processes)
+    chosen = [experiment for name, experiment in EXPERIMENTS.items() if name in given.what or "all" in given.what]
+    if chosen:
+        run_missing(missing_tasks(chosen, given.ways, given.seeds), given.processes)
+    if "tables" in given.what:
+        report.write_page()
+    if "figures" in given.what:
+        print(*figures.draw_all(), sep="\n")
     return 0
 
 

@@ -160,3 +160,20 @@ EXPERIMENT = Experiment(
     tasks,
     run,
 )
+
+
+def formula_ratios(draws: range = range(12), n: int = 3000) -> pd.DataFrame:
+    """Return the sums of variances that the formula predicts for the plan and for random labels, at the true mu.
+
+    Nothing is fitted, so that the ratios show what a plan can gain on each draw of coefficients.
+    """
+    rows = []
+    for draw in draws:
+        study = Study(dr.datasets.Bt(draw, n_items=3, n_features=2, gamma=1), 0, {}, 0, n, BUDGET * n / CONTEXTS)
+        for functional in FUNCTIONALS:
+            plan = study.plan("true mu", functional, None)
+            # The objective is the sum over models of n times the variance.
+            scale = 1 / (CONTEXTS * study.simulator.n_items)
+            rows.append((draw, functional, plan.objective * scale, plan.uniform_objective * scale))
+    table = pd.DataFrame(rows, columns=["draw", "functional", "plan", "random"])
+    return table.assign(ratio=table["plan"] / table["random"])

@@ -19,12 +19,15 @@ NOISE = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 # The paper states pi_p, eps_mu and pi_min; lambda_pi and pi_max are those of its other experiments.
 SIMULATOR = dr.datasets.Ties(n_features=5, selection_strength=0.1, propensity_max=0.5)
 CONTEXTS, _SMALL = 2000, 250
-NO_JUDGE, FEATURES, TWO_STAGE = "no judge", "features", "two-stage"
+NO_JUDGE, NO_JUDGE_LIGHTGBM, FEATURES, TWO_STAGE = "no judge", "no judge, LightGBM", "features", "two-stage"
 
 
 def tasks(seed: int, way: str) -> Iterator[tuple[Any, ...]]:
     """List the fits of a seed: without a judge, and with each judge."""
     yield seed, way, NO_JUDGE, ""
+    if way != DESCRIBED:
+        # By default, too, a judge among the features makes LightGBM alone the learner.
+        yield seed, way, NO_JUDGE_LIGHTGBM, ""
     for noise in NOISE:
         yield seed, way, FEATURES, noise
         if way != DESCRIBED:
@@ -65,8 +68,8 @@ def run(task: tuple[Any, ...], *, small: bool = False) -> list[dict[str, object]
 
 def _judge_options(battles: pd.DataFrame, seed: int, how: str, noise: float) -> dict[str, object]:
     """Return the options about the judge; the noise of a seed does not depend on how the judge is used."""
-    if how == NO_JUDGE:
-        return {}
+    if how in (NO_JUDGE, NO_JUDGE_LIGHTGBM):
+        return {} if how == NO_JUDGE else {"learner": "lightgbm"}
     rng = np.random.default_rng([seed, 3, NOISE.index(noise)])
     judge = judge_of(SIMULATOR.mu(contexts_of(SIMULATOR, battles)), noise, rng)
     return {"judge": judged_features(judge) if how == FEATURES else judge, "judge_as": how}

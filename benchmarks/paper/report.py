@@ -1,0 +1,306 @@
+"""Tables of the results in Markdown, and their place in docs/paper.md."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pandas as pd
+
+from . import arena, collection, debiasing, judges, misspecification, mt_bench
+from .tables import Experiment
+from .ways import DEFAULT, DESCRIBED, FUNCTIONALS, WAYS
+
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "paper.md"
+NAMES = {"borda": "Borda", "bt": "BT", "rank_centrality": "rank centrality"}
+# Powers of ten by which the errors of the paper's tables are multiplied; tab:debiasing does not state its own.
+SCALES = {"borda": 1e3, "bt": 1e2, "rank_centrality": 1e4}
+
+# [P tab:debiasing]: error and its +-, coverage and its +-, by functional, estimator and n.
+PAPER_DEBIASING = {
+    ("borda", "plugin"): {1000: (0.38, 0.08, 0.17), 2000: (0.16, 0.04, 0.20), 3000: (0.10, 0.02, 0.15)},
+    ("borda", "debiased"): {1000: (0.15, 0.03, 0.94), 2000: (0.08, 0.02, 0.95), 3000: (0.05, 0.01, 0.97)},
+    ("bt", "plugin"): {1000: (0.62, 0.13, 0.09), 2000: (0.30, 0.07, 0.07), 3000: (0.22, 0.04, 0.05)},
+    ("bt", "debiased"): {1000: (0.25, 0.05, 0.90), 2000: (0.12, 0.02, 0.85), 3000: (0.08, 0.01, 0.90)},
+    ("rank_centrality", "plugin"): {1000: (0.52, 0.12, 0.12), 2000: (0.26, 0.06, 0.06), 3000: (0.18, 0.04, 0.05)},
+    ("rank_centrality", "debiased"): {1000: (0.27, 0.06, 0.91), 2000: (0.13, 0.02, 0.95), 3000: (0.09, 0.02, 0.95)},
+}
+# [P tab:collection], times 100 according to the paper.
+PAPER_COLLECTION = {"borda": (0.130, 0.141), "bt": (2.861, 2.974), "rank_centrality": (0.017, 0.020)}
+# The coverage study, which has the experiment on debiasing with the default learner and 300 seeds.
+COVERAGE = debiasing.EXPERIMENT.path().with_name("coverage.csv")
+# The study of judges, which has the experiment on judges with the default learner.
+JUDGE_STUDY = judges.EXPERIMENT.path().with_name("judge_noise.csv")
+
+
+def mean_and_error(values: pd.Series, scale: float = 1.0) -> str:
+    """Return a mean with its standard error in brackets.
+
+    Examples
+    --------
+    >>> mean_and_error(pd.Series([1.0, 2.0, 3.0]))
+    '2.0 (0.58)'
+    """
+    mean, error = scale * values.mean(), scale * values.sem()
+    return f"{mean:.2g}" if len(values) < 2 else f"{_rounded(mean)} ({_rounded(error)})"
+
+
+def _rounded(value: float) -> str:
+    """Return a number with two digits, without an exponent."""
+    if value == 0 or not np.isfinite(value):
+        return f"{value:.0f}"
+    return f"{value:.{max(0, 1 - int(np.floor(np.log10(abs(value)))))}f}"
+
+
+def ratio_and_error(numerator: pd.Series, denominator: pd.Series) -> str:
+    """Return the ratio of the means of paired values, with its standard error in brackets."""
+    ratio = numerator.mean() / denominator.mean()
+    error = (numerator - ratio * denominator).sem() / denominator.mean()
+    return f"{ratio:.2f}" if len(numerator) < 2 else f"{ratio:.2f} ({error:.2f})"
+
+
+def rows_of(experiment: Experiment) -> pd.DataFrame:
+    """Return the rows of an experiment; an empty frame where nothing was computed."""
+    if not experiment.path().exists():
+        return pd.DataFrame(columns=[*experiment.key, *experiment.columns])
+    return experiment.rows()
+
+
+def _where(table: pd.DataFrame, **values: object) -> pd.DataFrame:
+    """Return the rows in which columns have these values."""
+    is_kept = np.ones(len(table), dtype=bool)
+    for name, value in values.items():
+        is_kept &= (table[name] == value).to_numpy()
+    return table[is_kept]
+
+
+def debiasing_rows() -> pd.DataFrame:
+    """Return all rows of the experiment as in the paper, those of the coverage study with the default learner included.
+
+    The coverage study has the same experiment under other seeds.
+    """
+    own = rows_of(debiasing.EXPERIMENT).fillna({"variant": ""})
+    own = own[(own["variant"] == "") & own["draw"].isin(debiasing.DRAWS)]
+    is_described = (own["way"] == DESCRIBED) & (own["covariance"] == "plain") & own["floor"].astype(str).eq("0.005")
+    of_default = np.where(own["estimator"] == "debiased", "corrected", "plain")
+    is_default = (own["way"] == DEFAULT) & (own["covariance"] == of_default)
+    study = pd.read_csv(COVERAGE)
+    study = study[study["scenario"].str.fullmatch(r"ties-[05]-\d+") & (study["learner"] == "auto")]
+    parts = study["scenario"].str.split("-", expand=True)
+    study = study.assign(
+        way=DEFAULT, draw=parts[1].astype(int), n=parts[2].astype(int), seed="study " + study["seed"].astype(str)
+    )
+    study = study[study["n"].isin(debiasing.SIZES)]
+    columns = ["way", "draw", "n", "seed", "functional", "estimator", "mse", "covers"]
+    return pd.concat([own.loc[is_described | is_default, columns], study[columns]], ignore_index=True)
+
+
+def debiasing_table() -> Iterator[str]:
+    """Yield the table on debiasing: the paper's numbers, then both ways for each draw of coefficients."""
+    rows = debiasing_rows()
+    ways = [(way, draw) for way in WAYS for draw in debiasing.DRAWS]
+    yield f"| functional | estimator | n | paper | {' | '.join(f'{way}, draw {draw}' for way, draw in ways)} |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for (functional, estimator), by_size in PAPER_DEBIASING.items():
+        for n, (error, arm, covers) in by_size.items():
+            cells = [f"{error:.2f} (± {arm:.2f}), {covers:.2f}"]
+            for way, draw in ways:
+                part = _where(rows, functional=functional, estimator=estimator, n=n, way=way, draw=draw)
+                cells.append(
+                    f"{mean_and_error(part['mse'], SCALES[functional])}, {part['covers'].mean():.2f} [{len(part)}]"
+                    if len(part)
+                    else "-"
+                )
+            yield f"| {NAMES[functional]} | {estimator} | {n} | {' | '.join(cells)} |"
+
+
+def gain_table() -> Iterator[str]:
+    """Yield the debiased estimator's mean squared error relative to the plug-in's, paired by sample."""
+    rows = debiasing_rows()
+    ways = [(way, draw) for way in WAYS for draw in debiasing.DRAWS]
+    yield f"| functional | n | paper | {' | '.join(f'{way}, draw {draw}' for way, draw in ways)} |"
+    yield "|---|---|---|---|---|---|---|"
+    for functional in FUNCTIONALS:
+        for n in debiasing.SIZES:
+            paper = PAPER_DEBIASING[functional, "debiased"][n][0] / PAPER_DEBIASING[functional, "plugin"][n][0]
+            cells = [f"{paper:.2f}"]
+            for way, draw in ways:
+                part = _where(rows, functional=functional, n=n, way=way, draw=draw)
+                wide = part.pivot_table(index="seed", columns="estimator", values="mse")
+                cells.append(f"{ratio_and_error(wide['debiased'], wide['plugin'])} [{len(wide)}]" if len(wide) else "-")
+            yield f"| {NAMES[functional]} | {n} | {' | '.join(cells)} |"
+
+
+def judges_rows() -> pd.DataFrame:
+    """Return all rows on judges, those of the study of judges with the default learner included.
+
+    That study has the same experiment under other seeds, and the way "true mu" beside it.
+    """
+    own = rows_of(judges.EXPERIMENT)
+    study = pd.read_csv(JUDGE_STUDY)
+    study = study[study["how"] != "true mu"].rename(columns={"how": "judge", "joint": "covers"})
+    study["judge"] = study["judge"].replace({"no judge, LightGBM": judges.NO_JUDGE_LIGHTGBM})
+    study = study.assign(way=DEFAULT, seed="study " + study["seed"].astype(str))
+    columns = ["way", "judge", "noise", "seed", "functional", "mse", "covers"]
+    return pd.concat([own[columns], study[columns]], ignore_index=True)
+
+
+def judges_figures() -> pd.DataFrame:
+    """Return the errors with a judge relative to the same learner without one, with their standard errors.
+
+    By default a judge among the features makes LightGBM alone the learner, so that LightGBM alone is the comparison.
+    """
+    rows, figures = judges_rows(), []
+    for (way, how, functional, noise), part in rows.groupby(["way", "judge", "functional", "noise"], sort=False):
+        is_lightgbm = way == DEFAULT and how == judges.FEATURES
+        baseline = judges.NO_JUDGE_LIGHTGBM if is_lightgbm else judges.NO_JUDGE
+        without = rows[(rows["way"] == way) & (rows["functional"] == functional) & (rows["judge"] == baseline)]
+        judged, without = part.set_index("seed")["mse"], without.set_index("seed")["mse"]
+        common = judged.index.intersection(without.index)
+        if len(common):
+            ratio = judged[common].mean() / without[common].mean()
+            error = (judged[common] - ratio * without[common]).sem() / without[common].mean()
+            covers = part.set_index("seed")["covers"].astype(float)[common].mean()
+            figures.append((way, how, functional, noise, len(common), ratio, error, covers))
+    names = ["way", "judge", "functional", "noise", "seeds", "ratio", "error", "covers"]
+    return pd.DataFrame(figures, columns=names)
+
+
+def judges_table() -> Iterator[str]:
+    """Yield the errors with a judge, relative to the same learner without one."""
+    figures = judges_figures()
+    yield "| way, judge | noise | Borda | BT | rank centrality |"
+    yield "|---|---|---|---|---|"
+    for way, how in ((DESCRIBED, judges.FEATURES), (DEFAULT, judges.FEATURES), (DEFAULT, judges.TWO_STAGE)):
+        for noise in judges.NOISE:
+            cells = []
+            for functional in FUNCTIONALS:
+                part = _where(figures, way=way, judge=how, noise=noise, functional=functional)
+                row = part.iloc[0] if len(part) else None
+                error = "" if row is None or np.isnan(row["error"]) else f" ({row['error']:.2f})"
+                cells.append("-" if row is None else f"{row['ratio']:.2f}{error}, {row['covers']:.2f} [{row['seeds']}]")
+            yield f"| {way}, {how} | {noise:g} | {' | '.join(cells)} |"
+
+
+def collection_table() -> Iterator[str]:
+    """Yield the errors by plan and at random, and their ratios."""
+    rows = rows_of(collection.EXPERIMENT)
+    yield "| functional | way, draw | plan from | seeds | plan | random | ratio |"
+    yield "|---|---|---|---|---|---|---|"
+    for functional, (planned, at_random) in PAPER_COLLECTION.items():
+        ratio = f"{planned / at_random:.2f}"
+        yield f"| {NAMES[functional]} | paper | not stated | 50 | {planned:g} | {at_random:g} | {ratio} |"
+        for way in WAYS:
+            for draw in collection.DRAWS:
+                for kind in collection.PLANS:
+                    part = _where(rows, functional=functional, way=way, draw=draw)
+                    plan = _where(part, plan=kind).set_index("seed")["mse"]
+                    uniform = _where(part, plan=collection.RANDOM).set_index("seed")["mse"]
+                    both = plan.index.intersection(uniform.index)
+                    if len(both):
+                        yield (
+                            f"| {NAMES[functional]} | {way}, {draw} | {kind} | {len(both)} "
+                            f"| {mean_and_error(plan[both], 1e3)} | {mean_and_error(uniform[both], 1e3)} "
+                            f"| {ratio_and_error(plan[both], uniform[both])} |"
+                        )
+
+
+def formula_table() -> Iterator[str]:
+    """Yield what a plan can gain at the true mu: medians and ranges over draws of coefficients."""
+    figures = collection.formula_ratios()
+    yield "| functional | variance, plan | variance, random | ratio: median | ratio: range over draws |"
+    yield "|---|---|---|---|---|"
+    for functional in FUNCTIONALS:
+        part = _where(figures, functional=functional)
+        variances = " | ".join(f"{1e3 * part[name].median():.3f}" for name in ("plan", "random"))
+        ratio = part["ratio"]
+        yield f"| {NAMES[functional]} | {variances} | {ratio.median():.2f} | {ratio.min():.2f} to {ratio.max():.2f} |"
+
+
+def misspecification_table() -> Iterator[str]:
+    """Yield the root mean squared errors of all estimators by gamma."""
+    rows = rows_of(misspecification.EXPERIMENT)
+    names = ("plugin", "projection", "restricted", "restricted, the paper's")
+    yield "| way, draw | gamma | seeds | plug-in | projection | restricted | restricted, the paper's factor |"
+    yield "|---|---|---|---|---|---|---|"
+    for (way, draw, gamma), part in rows.groupby(["way", "draw", "gamma"], sort=False):
+        wide = part.pivot_table(index="seed", columns="estimator", values="mse")
+        cells = " | ".join(_root(wide[name]) for name in names)
+        yield f"| {way}, {draw} | {gamma:g} | {len(wide)} | {cells} |"
+
+
+def _root(squares: pd.Series) -> str:
+    """Return the root of a mean with its standard error by the delta method."""
+    root = float(np.sqrt(squares.mean()))
+    return f"{root:.2g}" if len(squares) < 2 else f"{root:.3f} ({squares.sem() / (2 * root):.3f})"
+
+
+def arena_table() -> Iterator[str]:
+    """Yield the agreement with the Elo order, and the widths of the intervals."""
+    rows, elo = rows_of(arena.EXPERIMENT), arena.elo_order()
+    yield (
+        "| setting | functional | Spearman, debiased | models that move, debiased (largest move) "
+        "| models that move, plug-in (largest move) | mean half width, debiased | mean half width, plug-in |"
+    )
+    yield "|---|---|---|---|---|---|---|"
+    for (setting, functional), part in rows.groupby(["setting", "functional"], sort=False):
+        moves = {}
+        for estimator, own in part.groupby("estimator"):
+            scores = own.set_index("model")["score"]
+            published = elo[scores.index].rank(ascending=False)
+            moves[estimator] = (scores.rank(ascending=False) - published).abs()
+        debiased = part[part["estimator"] == "debiased"].set_index("model")["score"]
+        widths = part.groupby("estimator")["half_width"].mean()
+        spearman = debiased.corr(elo[debiased.index], method="spearman")
+        cells = " | ".join(f"{(moves[name] > 0).sum()} ({moves[name].max():.0f})" for name in ("debiased", "plugin"))
+        yield (
+            f"| {setting} | {NAMES[functional]} | {spearman:.3f} | {cells} | {widths['debiased']:.3g} "
+            f"| {widths['plugin']:.3g} |"
+        )
+
+
+def mt_bench_table() -> Iterator[str]:
+    """Yield the order of the models and the widths of the intervals."""
+    rows = rows_of(mt_bench.EXPERIMENT)
+    yield "| setting | functional | order, debiased | order, plug-in | half width, debiased | half width, plug-in |"
+    yield "|---|---|---|---|---|---|"
+    for (way, setting, functional), part in rows.groupby(["way", "setting", "functional"], sort=False):
+        orders = {
+            estimator: " > ".join(own.sort_values("score", ascending=False)["model"])
+            for estimator, own in part.groupby("estimator")
+        }
+        plugin = "the same" if orders["plugin"] == orders["debiased"] else orders["plugin"]
+        widths = part.groupby("estimator")["half_width"].mean()
+        yield (
+            f"| {way}, {setting} | {NAMES[functional]} | {orders['debiased']} | {plugin} | {widths['debiased']:.3g} "
+            f"| {widths['plugin']:.3g} |"
+        )
+
+
+TABLES: dict[str, Callable[[], Iterator[str]]] = {
+    "debiasing": debiasing_table,
+    "gain": gain_table,
+    "judges": judges_table,
+    "collection": collection_table,
+    "formula": formula_table,
+    "misspecification": misspecification_table,
+    "arena": arena_table,
+    "mt_bench": mt_bench_table,
+}
+
+
+def fill(text: str) -> str:
+    """Return a page with the current tables between its markers ``<!-- table: name -->`` and ``<!-- end -->``."""
+
+    def table(match: re.Match[str]) -> str:
+        lines = "\n".join(TABLES[match.group(1)]())
+        return f"<!-- table: {match.group(1)} -->\n{lines}\n<!-- end -->"
+
+    return re.sub(r"<!-- table: (\w+) -->\n.*?<!-- end -->", table, text, flags=re.DOTALL)
+
+
+def write_page() -> None:
+    """Write the current tables into docs/paper.md."""
+    PAGE.write_text(fill(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,143 @@
+"""The paper's experiments in a small version: they run, they resume, and their formulas are the paper's."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dmlrank as dr
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+NAMES = ("arena", "collection", "debiasing", "judges", "misspecification", "mt_bench", "report", "tables", "ways")
+SYNTHETIC = ("debiasing", "judges", "collection", "misspecification")
+
+pytestmark = pytest.mark.filterwarnings("ignore::dmlrank.exceptions.DmlrankWarning")
+
+
+@pytest.fixture(scope="module")
+def paper():
+    sys.path.insert(0, ROOT)
+    try:
+        yield SimpleNamespace(**{name: importlib.import_module(f"benchmarks.paper.{name}") for name in NAMES})
+    finally:
+        sys.path.remove(ROOT)
+
+
+@pytest.mark.parametrize("way", ["described", "default"])
+@pytest.mark.parametrize("name", SYNTHETIC)
+def test_an_experiment_runs_in_both_ways(paper, name, way):
+    experiment = getattr(paper, name).EXPERIMENT
+    tasks = list(experiment.tasks(3, way))
+    assert len(set(tasks)) == len(tasks)
+    assert all(task[:2] == (3, way) and len(task) == len(experiment.key) for task in tasks)
+    rows = pd.DataFrame(experiment.run(tasks[-1], small=True))
+    assert set(rows.columns) == set(experiment.columns)
+    assert (rows["mse"].astype(float) > 0).all()
+
+
+def test_a_task_has_the_same_rows_every_time(paper):
+    task = (3, "described", 0, 1.0)
+    assert paper.misspecification.run(task, small=True) == paper.misspecification.run(task, small=True)
+
+
+def test_debiased_intervals_cover_and_those_of_the_plug_in_do_not(paper):
+    rows = [
+        row | {"seed": seed}
+        for seed in range(5)
+        for row in paper.debiasing.run((seed, "default", "", 5, 1000), small=True)
+        if row["functional"] == "bt"
+    ]
+    covers = pd.DataFrame(rows).groupby(["estimator", "covariance"])["covers"].sum()
+    assert covers["debiased", "corrected"] >= 4
+    assert covers["plugin", "plain"] <= 2
+
+
+def test_the_noise_of_a_judge_is_the_same_however_it_is_used(paper):
+    mu = paper.judges.SIMULATOR.mu(paper.judges.SIMULATOR.features(5, rng=0))
+    exact = paper.judges.judge_of(mu, 0.0, np.random.default_rng(1))
+    off_diagonal = ~np.eye(3, dtype=bool)
+    np.testing.assert_allclose(exact[:, off_diagonal], mu[:, off_diagonal], rtol=1e-12)
+    noisy = paper.judges.judge_of(mu, 1.0, np.random.default_rng(1))
+    np.testing.assert_allclose(noisy[:, off_diagonal].sum(axis=-1), 1)
+    assert np.isnan(noisy[:, ~off_diagonal]).all()
+    assert paper.ways.judged_features(noisy).shape == (5, 3, 3, 2)
+
+
+def test_both_plans_cost_the_budget_and_buy_the_same_labels(paper):
+    study = paper.collection.Study(dr.datasets.Bt(0, n_items=3, n_features=2, gamma=1), 1, {}, 200, 300, 400.0)
+    plans = {kind: study.plan(kind, "bt", None) for kind in ("random", "true mu")}
+    for plan in plans.values():
+        assert plan.expected_cost == pytest.approx(400)
+    assert np.ptp(plans["random"].solution.propensity) < 1e-9
+    assert np.ptp(plans["true mu"].solution.propensity) > 0.05
+    assert plans["true mu"].objective < plans["random"].objective
+    labels = [study.fit(plan, "bt").augment().set_index(["question_id", "first", "second"]) for plan in plans.values()]
+    both = labels[0].index.intersection(labels[1].index)
+    assert len(both) > 30
+    column = labels[0].columns[labels[0].columns.str.startswith("mean_")][0]
+    assert (labels[0].loc[both, column] == labels[1].loc[both, column]).all()
+
+
+def test_the_papers_restricted_estimate_is_its_formula(paper, load_benchmark):
+    restricted = load_benchmark("restricted")
+    simulator = dr.datasets.Bt(gamma=1.0)
+    battles = simulator.sample(300, rng=0)
+    x = paper.ways.contexts_of(simulator, battles)
+    mu, pi = simulator.mu(x), simulator.propensity(x)
+    known = {"mu": mu, "propensity": pi, "floor": 0.0, "context": "question_id", "rng": 0}
+    free = dr.dml_rank(paper.ways.formula_of(simulator), battles, functional="bt", **known)
+    expected, _ = restricted.paper_formula(battles, free.models, mu, pi)
+    np.testing.assert_allclose(paper.misspecification.paper_restricted(free, battles, pi), expected, atol=1e-10)
+
+
+def test_the_critical_value_is_that_of_the_largest_t_value(paper):
+    independent = 2.387740  # (2 Phi(c) - 1)^3 = 0.95
+    assert paper.ways.critical_value(np.diag([1.0, 4.0, 9.0])) == pytest.approx(independent, abs=0.02)
+    assert paper.ways.critical_value(np.ones((3, 3))) == pytest.approx(1.959964, abs=0.02)
+
+
+def test_the_papers_coverages_have_wilsons_arms_of_100_runs(paper):
+    """The +- of the table, which are wider than binomial standard errors give: coverage is counted in whole runs."""
+    arms = {
+        0.17: 0.09, 0.20: 0.09, 0.15: 0.08, 0.94: 0.06, 0.95: 0.06, 0.97: 0.05, 0.09: 0.07, 0.07: 0.07, 0.05: 0.06,
+        0.90: 0.07, 0.85: 0.08, 0.12: 0.08, 0.06: 0.06, 0.91: 0.07,
+    }  # fmt: skip
+    for share, arm in arms.items():
+        assert abs(paper.ways.wilson_arm(share, 100) - arm) <= 0.005 + 1e-9, share
+
+
+def test_finished_tasks_are_not_run_again_and_seeds_are_the_outer_loop(paper, tmp_path):
+    experiments = [getattr(paper, name).EXPERIMENT for name in SYNTHETIC]
+    missing = paper.tables.missing_tasks(experiments, ("described", "default"), 2, tmp_path)
+    seeds = [task[0] for _, task in missing]
+    assert seeds == sorted(seeds)
+    assert set(seeds) == {0, 1}
+    experiment, task = missing[0]
+    experiment.append(task, [dict.fromkeys(experiment.columns, 1)], tmp_path)
+    left = paper.tables.missing_tasks(experiments, ("described", "default"), 2, tmp_path)
+    assert (experiment, task) not in left
+    assert len(left) == len(missing) - 1
+
+
+@pytest.mark.skipif(not os.environ.get("DMLRANK_DATA"), reason="DMLRANK_DATA names no folder with real data")
+def test_the_page_has_the_tables_of_the_stored_results(paper):
+    text = paper.report.PAGE.read_text(encoding="utf-8")
+    assert text.count("<!-- table:") == len(paper.report.TABLES)
+    assert paper.report.fill(text) == text
+
+
+@pytest.mark.skipif(not os.environ.get("DMLRANK_DATA"), reason="DMLRANK_DATA names no folder with real data")
+def test_real_data_have_the_papers_numbers_of_comparisons_and_gpt_4_is_first(paper):
+    assert len(paper.mt_bench.majority_votes()) == 2396
+    rows = pd.DataFrame(paper.arena.run((0, "described", paper.arena.PAPERS), small=True))
+    rows["score"] = rows["score"].astype(float)
+    best = rows.loc[rows.groupby(["functional", "estimator"])["score"].idxmax(), "model"]
+    assert (best == "gpt-4").all()
+    widths = rows.astype({"half_width": float}).groupby("estimator")["half_width"].mean()
+    assert widths["plugin"] < widths["debiased"] / 20
