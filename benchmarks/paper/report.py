@@ -81,8 +81,8 @@ def debiasing_rows() -> pd.DataFrame:
 
     The coverage study has the same experiment under other seeds.
     """
-    own = rows_of(debiasing.EXPERIMENT).fillna({"variant": ""})
-    own = own[(own["variant"] == "") & own["draw"].isin(debiasing.DRAWS)]
+    own = rows_of(debiasing.EXPERIMENT)
+    own = own[own["variant"].isna() & own["draw"].isin(debiasing.DRAWS)]
     is_described = (own["way"] == DESCRIBED) & (own["covariance"] == "plain") & own["floor"].astype(str).eq("0.005")
     of_default = np.where(own["estimator"] == "debiased", "corrected", "plain")
     is_default = (own["way"] == DEFAULT) & (own["covariance"] == of_default)
