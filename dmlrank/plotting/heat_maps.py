@@ -79,7 +79,7 @@ def heat_map(
             shade = text_colour_at(image, values[j, k])
             axes.text(k, j, f"{values[j, k]:.3g}", ha="center", va="center", color=shade, fontsize=8)
     # The colour bar takes its room from the figure, so that the size of the axes does not change.
-    axes.figure.colorbar(image, ax=axes, shrink=0.8).set_label(label, fontsize=TEXT_SIZE)
+    axes.figure.colorbar(image, ax=axes, shrink=0.7, aspect=30, fraction=0.05).set_label(label, fontsize=TEXT_SIZE)
     hide_frame(axes)
     write_title(axes, title)
     return axes
@@ -129,7 +129,7 @@ def group_heat_map(
     width = 3.6 + max(2.2, _GROUP_WIDTH * n_groups)
     # Few rows are higher, so that the colour bar has room for its label.
     row = max(row_height(min(n_models, 60)), _LOWEST_MAP / n_models)
-    columns = row_columns(ax, n_models, f"a heat map of {n_models} models", width=width, row=row)
+    columns = row_columns(ax, n_models, f"a heat map of {n_models} models", width=width, row=row, narrowed=0.9)
     cell_width = 72 * _GROUP_WIDTH if ax is None else float("nan")
     if coloured is None:
         shown, colours, ends = values, sequential_colours(), (float(np.nanmin(values)), float(np.nanmax(values)))

@@ -95,7 +95,8 @@ def rank_set_chart(ranks: RankIntervals, title: str, ax: Axes | None = None) -> 
         axes.barh(place, rows.worst - rows.best + 0.66, 0.5, left=rows.best - 0.33, color=LIGHT, linewidth=0)
         axes.plot(rows.rank, place, "o", color=DARK, markersize=columns.marker_size)
         horizontal_rows(axes, rows.names, "rank (1 is best)", columns.pitch)
-        axes.set_xlim(first - 0.7, last + 0.7)
+        margin = max(0.7, 0.015 * (last - first))
+        axes.set_xlim(first - margin, last + margin)
         axes.locator_params(axis="x", integer=True)
         if letters_fit:
             size = min(TEXT_SIZE, columns.pitch / 1.22)

@@ -216,6 +216,7 @@ def row_columns(
     width: float = 7.5,
     row: float | None = None,
     most_rows: int = _MOST_ROWS,
+    narrowed: float = 0.62,
 ) -> RowColumns:
     """Return axes for a picture with a row per name, folded into columns of a new figure where there are many rows.
 
@@ -234,6 +235,8 @@ def row_columns(
         Inches of a row; by default rows are lower where there are many.
     most_rows : int
         Rows that one column may have.
+    narrowed : float
+        Width of each of several columns as a share of ``width``.
 
     Raises
     ------
@@ -251,7 +254,7 @@ def row_columns(
     if ax is not None:
         return RowColumns((ax,), (slice(0, n_rows),), axes_points(ax)[1] / (n_rows + 0.4))
     row = row_height(per_column) if row is None else row
-    column_width = width if n_columns == 1 else 0.62 * width
+    column_width = width if n_columns == 1 else narrowed * width
     figure = new_figure(1.2 + row * per_column, column_width * n_columns)
     axes = figure.subplots(1, n_columns, sharex=True, squeeze=False)[0]
     slices = tuple(slice(c * per_column, min((c + 1) * per_column, n_rows)) for c in range(n_columns))

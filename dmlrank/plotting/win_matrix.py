@@ -84,7 +84,7 @@ def win_matrix(
         write_names(axes, models, np.arange(n_models) + 0.5, axis=axis, pitch=pitch)
     hide_frame(axes)
     # The colour bar takes its room from the figure, so that the size of the axes does not change.
-    bar = axes.figure.colorbar(image, ax=axes, shrink=0.8)
+    bar = axes.figure.colorbar(image, ax=axes, shrink=0.7, aspect=30, fraction=0.05)
     bar.set_label("score of the row minus score of the column", fontsize=TEXT_SIZE)
     write_title(axes, title)
     return axes

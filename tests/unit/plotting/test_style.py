@@ -1,0 +1,189 @@
+"""Sizes, names and colours that all pictures share."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from dmlrank.exceptions import OptionError
+from dmlrank.plotting.heat_maps import group_heat_map
+from dmlrank.plotting.intervals import Intervals, forest_plot, grouped_forest_plot
+from dmlrank.plotting.rank_charts import RankIntervals, bump_chart, rank_set_chart
+from dmlrank.plotting.style import (
+    NOT_SIGNIFICANT,
+    relative_luminance,
+    sequential_colours,
+    series_styles,
+    short_names,
+    signed_colours,
+)
+from dmlrank.plotting.win_matrix import win_matrix
+
+plt = pytest.importorskip("matplotlib.pyplot")
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def names(number):
+    """Names of models, some of them long."""
+    return [f"maker-{j % 7}-{j}{'-instruct-2024-08-05-preview' if j % 5 == 2 else ''}" for j in range(number)]
+
+
+def forest(number, ax=None):
+    place = np.arange(number, dtype=float)
+    return forest_plot(Intervals(names(number), -place, -place - 2, -place + 1, "score: bt", "title"), 0.0, ax)
+
+
+def groups(number, ax=None):
+    place = np.arange(number, dtype=float)
+    intervals = [Intervals(names(number), -place, -place - 2, -place + 1, "score: bt", "title")] * 4
+    return grouped_forest_plot(intervals, ["coding", "maths", "roleplay", "writing"], 0.0, variable="topic", ax=ax)
+
+
+def rank_sets(number, ax=None):
+    rank = np.arange(1, number + 1)
+    ranks = RankIntervals(names(number), rank, np.maximum(rank - 3, 1), np.minimum(rank + 4, number), ["ab"] * number)
+    return rank_set_chart(ranks, "95 % simultaneous rank sets", ax)
+
+
+def matrix(number, ax=None):
+    gap = np.arange(number)[None, :] - np.arange(number)[:, None].astype(float)
+    return win_matrix(names(number), gap, np.abs(gap) > 3, title="Coloured: the difference is not 0", ax=ax)
+
+
+def heat_map(number, ax=None):
+    values = np.linspace(0, 1, 4 * number).reshape(number, 4)
+    columns = ["coding", "maths", "roleplay", "writing"]
+    return group_heat_map(names(number), columns, values, label="score: borda", title="Scores", ax=ax)
+
+
+def bump(number, ax=None):
+    rank = np.arange(1, number + 1, dtype=float)
+    return bump_chart(names(number), ["coding", "maths"], np.stack([rank, rank[::-1]], axis=1), ax)
+
+
+def overlaps(texts, renderer):
+    """Pairs of texts whose boxes share more than a sliver."""
+    boxes = [text.get_window_extent(renderer) for text in texts if text.get_visible() and text.get_text()]
+    return [
+        (a, b)
+        for a, b in combinations(boxes, 2)
+        if min(a.x1, b.x1) - max(a.x0, b.x0) > 0.5 and min(a.y1, b.y1) - max(a.y0, b.y0) > 0.5
+    ]
+
+
+def check_names_do_not_overlap(axes):
+    figure = axes.figure.figure if hasattr(axes.figure, "figure") else axes.figure
+    figure.draw_without_rendering()
+    renderer = figure.canvas.get_renderer()
+    for part in figure.axes:
+        for labels in (part.get_yticklabels(), part.get_xticklabels(), part.texts if part.lines else []):
+            assert overlaps(labels, renderer) == []
+
+
+@pytest.mark.parametrize(
+    ("draw", "number"),
+    [
+        (forest, 60),
+        (forest, 200),
+        (rank_sets, 200),
+        (groups, 60),
+        (heat_map, 100),
+        (bump, 60),
+        (matrix, 60),
+    ],
+)
+def test_names_do_not_overlap_where_models_are_many(draw, number):
+    check_names_do_not_overlap(draw(number))
+
+
+@pytest.mark.parametrize("draw", [forest, rank_sets, matrix, bump])
+def test_names_do_not_overlap_in_small_axes_of_the_caller(draw):
+    _, axes = plt.subplots(figsize=(7, 5), layout="constrained")
+    assert draw(40, axes) is axes
+    check_names_do_not_overlap(axes)
+
+
+def test_many_rows_are_folded_into_columns_that_show_every_model_once():
+    axes = forest(200)
+    parts = [part for part in axes.figure.axes if part.containers]
+    assert len(parts) == 4
+    drawn = [label.get_text() for part in parts for label in part.get_yticklabels()]
+    assert drawn == short_names(names(200))
+    centres = [line for part in parts for line in part.containers[0][0].get_xdata()]
+    np.testing.assert_array_equal(centres, -np.arange(200.0))
+    assert all(part.get_xlim() == axes.get_xlim() for part in parts)
+
+
+@pytest.mark.parametrize("number", [3, 20])
+def test_few_rows_stand_in_one_column(number):
+    axes = forest(number)
+    assert axes.figure.axes == [axes]
+    assert axes.get_title() == "title"
+
+
+@pytest.mark.parametrize(
+    ("draw", "number", "error"),
+    [
+        (forest, 500, "a forest plot of 500 models cannot be read; at most 400 can be drawn; choose some with models="),
+        (bump, 101, "a bump chart of 101 models cannot be read; at most 100"),
+        (matrix, 301, "a win matrix of 301 models cannot be read"),
+        (groups, 400, "a forest plot of 400 models in 4 groups cannot be read"),
+    ],
+)
+def test_what_nobody_could_read_is_refused(draw, number, error):
+    with pytest.raises(OptionError, match=error):
+        draw(number)
+    assert plt.get_fignums() == []
+
+
+def test_a_forest_of_many_groups_is_refused_with_a_picture_that_has_room():
+    place = np.arange(2.0)
+    intervals = [Intervals(["a", "b"], place, place, place, "score")] * 13
+    with pytest.raises(OptionError, match=r"13 groups cannot be read; at most 12 .* draw plot\('heat_map'\)"):
+        grouped_forest_plot(intervals, [f"group {g}" for g in range(13)], None, variable="topic")
+
+
+def test_series_differ_in_more_than_their_hue():
+    looks = series_styles(12)
+    assert len({look.marker for look in looks}) == 12
+    lightness = [relative_luminance(look.colour) for look in series_styles(4)]
+    # The contrast of two colours that are drawn next to each other, as WCAG defines it.
+    contrast = [(max(a, b) + 0.05) / (min(a, b) + 0.05) for a, b in combinations(lightness, 2)]
+    assert min(contrast) > 1.4
+    many = [relative_luminance(look.colour) for look in series_styles(10)]
+    assert (np.diff(many) > 0).all()
+
+
+def test_a_grey_copy_of_the_win_matrix_tells_the_sign_and_what_is_not_significant():
+    colours = signed_colours()
+    negative = [relative_luminance(colours(x)) for x in np.linspace(0, 0.498, 50)]
+    positive = [relative_luminance(colours(x)) for x in np.linspace(0.502, 1, 50)]
+    assert min(negative) > max(positive) + 0.05
+    assert max(negative) < relative_luminance(NOT_SIGNIFICANT) - 0.05
+    assert (np.diff(positive) < 0).all()
+
+
+def test_amounts_grow_darker_throughout():
+    lightness = [relative_luminance(sequential_colours()(x)) for x in np.linspace(0, 1, 50)]
+    assert (np.diff(lightness) < 0).all()
+
+
+def test_long_names_are_shortened_only_where_they_stay_different():
+    long = [f"{'x' * 20}-{end}-{'y' * 20}" for end in "ab"]
+    assert short_names(long) == long
+    assert short_names([*long[:1], "short"])[0] == "xxxxxxxxxxxxxxx…yyyyyyyyyyyyyy"
+
+
+def test_a_name_with_an_underscore_stands_in_the_legend():
+    place = np.arange(2.0)
+    intervals = [Intervals(["a", "b"], place, place, place, "score")] * 2
+    axes = grouped_forest_plot(intervals, ["_one", "two"], None, variable="topic")
+    assert [text.get_text().lstrip("\u200b") for text in axes.get_legend().get_texts()] == ["_one", "two"]
+    axes.figure.draw_without_rendering()
