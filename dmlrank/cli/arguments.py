@@ -48,7 +48,7 @@ class CommandParser(argparse.ArgumentParser):
             options.append(list(words[position:end]))
             position = end
         has_scores = any(option[0].partition("=")[0] == "--scores" for option in options)
-        if has_scores and not any("~" in word for word in positionals):
+        if has_scores and len(positionals) < 2 and not any("~" in word for word in positionals):
             positionals.insert(0, FORMULA_OF_SCORES)
         self._take_lacking_files(positionals, options)
         return [*positionals, *(word for option in options for word in option)]

@@ -447,12 +447,12 @@ def _compared_functionals(arguments: argparse.Namespace) -> Comparison:
 
 def _refuse_fit_options(arguments: argparse.Namespace) -> None:
     """Check that no option of a fit is given, since stored results are compared and nothing is fitted."""
-    fitting = (*PASSED_ON, "groups", "categories", "tune", "unlabelled", "judge_file", "scores")
+    of_files = ("tune", "unlabelled", "judge_file", "scores", "margin", "lower_is_better")
+    fitting = (*PASSED_ON, "groups", "categories", *of_files)
     unused = [name for name in fitting if getattr(arguments, name) is not None]
     if unused:
-        raise OptionError(
-            f"--{unused[0]} is an option of a fit, but compare was given stored results; leave the option out"
-        )
+        name = unused[0].replace("_", "-")
+        raise OptionError(f"--{name} is an option of a fit, but compare was given stored results; leave the option out")
 
 
 def add_outputs(command: argparse.ArgumentParser, out: tuple[str, OutKind] | None, **what: str) -> None:

@@ -181,3 +181,18 @@ def test_plans_of_distinct_prompts_are_timed(load_benchmark):
     assert table["work"].tolist() == ["design", "for_power"]
     assert (table["kkt"] < 1e-5).all()
     assert (table["cpu seconds"] > 0).all()
+
+
+def test_scores_and_their_written_out_comparisons_give_the_same_fit(load_benchmark, ignore_warnings):
+    score_tables = load_benchmark("score_tables")
+    table = score_tables.draw_scores(6, 30, seed=1)
+    assert len(score_tables.write_out(table)) == 30 * 15
+    for functional in ("borda", "bt"):
+        pairs, rows = (score_tables.fit(table, method, functional) for method in ("pairs", "rows"))
+        np.testing.assert_allclose(pairs.params, rows.params[pairs.params.index], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(pairs.bse, rows.bse[pairs.bse.index], rtol=1e-9)
+    figures = score_tables.measure(6, 30, "pairs", "borda")
+    assert figures["seconds"] > 0
+    assert figures["score"] == pytest.approx(
+        score_tables.fit(score_tables.draw_scores(6, 30), "pairs", "borda").params.iloc[0]
+    )

@@ -109,4 +109,6 @@ def test_options_of_scores_need_scores(long, capsys, tmp_path):
     long.to_csv(tmp_path / "scores.csv", index=False)
     assert main(["fit", FORMULA, str(tmp_path / "scores.csv"), "--lower-is-better"]) == 1
     assert "--lower-is-better is for a file of scores" in capsys.readouterr().err
-    assert main(["compare", "a.json", "b.json", "--scores", "task"]) == 1
+    for words in (["--scores", "task"], ["--margin", "0.1"], ["--lower-is-better"]):
+        assert main(["compare", "a.json", "b.json", *words]) == 1
+        assert f"{words[0]} is an option of a fit, but compare" in capsys.readouterr().err
