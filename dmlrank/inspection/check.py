@@ -18,6 +18,7 @@ from ..report.shown_models import ShownModels, choose_models
 from ..tables.summary_table import Summary
 from .cost import Cost
 from .counts import FirstPositionWins, OrderTest, Repeats
+from .page_tables import page_tables
 
 _TITLE = "Check before a fit"
 _NO_PROBLEMS = "No problems were found."
@@ -208,8 +209,8 @@ class Check:
             If the file cannot be written. An earlier file stays as it was.
         """
         heading = _TITLE if title is None else title
-        table = replace(self.summary("Models"), notes=())
-        return write_page(path, render_page(heading, [], [table], problems=self.problems))
+        tables = [replace(self.summary("Models"), notes=()), *page_tables(self.pairs, self.labels, self.settings)]
+        return write_page(path, render_page(heading, [], tables, problems=self.problems))
 
     def __str__(self) -> str:
         return self.as_text()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from .._utils.number_text import decimals, fewest_decimals, p_value_clause, score_text
@@ -78,7 +79,7 @@ def comparison_summary(
         std_errors = result.std_errors
         digits = decimals(std_errors, fewest=fewest_decimals(result.scale.natural))
         cells = {
-            model: score_text(score, error, digits)
+            model: score_text(score, error if intervals is None else np.nan, digits)
             for model, score, error in zip(result.models, result.estimate, std_errors, strict=True)
         }
         columns.append([cells.get(model, "") for model in models])
@@ -90,8 +91,7 @@ def comparison_summary(
     shown = choose_models(models, range(len(models))) if shown is None else shown
     rows = tuple((models[place], *(column[place] for column in columns)) for place in shown.places)
     notes = (
-        *_notes(names, results),
-        *([] if intervals is None else [intervals.note]),
+        *_notes(names, results, intervals),
         *further_notes,
         _reversal_note(names, results, reversals, alpha),
     )
@@ -125,10 +125,15 @@ def _rank(rank: int, change: int) -> str:
     return str(rank) if pd.isna(change) or change == 0 else f"{rank} ({change:+d})"
 
 
-def _notes(names: Sequence[str], results: Sequence[Estimates]) -> list[str]:
+def _notes(names: Sequence[str], results: Sequence[Estimates], intervals: Intervals | None) -> list[str]:
     """Return the notes on what the columns show, and on results without intervals."""
+    columns = (
+        "a column with the score and its standard error in brackets, and a column with the rank."
+        if intervals is None
+        else f"columns with the score, its interval and its rank. {intervals.note}"
+    )
     notes = [
-        f"Each result has a column with the score and its standard error in brackets, and a column with the rank. The "
+        f"Each result has {columns} The "
         f"number in brackets beside a rank is the number of places gained (+) or lost (-) compared with {names[0]!r}, "
         f"counted among the models that both results have."
     ]

@@ -26,6 +26,8 @@ from .plain_words import citation, explanations, group_notes
 # A rank with a score, such as "2. 0.71 (0.02)", and another number at the start of a cell.
 _RANK = re.compile(r"^(\d+)\. ")
 _NUMBER = re.compile(r"^<?\+?(-?\d*\.?\d+)(?: \(| to |$)")
+# A score with decimals, alone or with its standard error.
+_SCORE = re.compile(r"^[+-]?\d+\.\d+(?: \(|$)")
 _HYPHEN = re.compile(r"(?<![\w.])-(?=[\d.])")
 
 
@@ -239,6 +241,8 @@ def _sort_key(cell: str) -> str:
 
 
 def _starts_with_score(summary: Summary, place: int) -> bool:
-    """Whether the cells of a column are scores with standard errors, whose largest is the best."""
+    """Whether the cells of a column are scores, changes or shares, whose largest is the best, and not p-values."""
     cells = [row[1 + place] for row in summary.rows if row[1 + place]]
-    return all(not _RANK.match(cell) and "." in cell.split(" ")[0] and " (" in cell for cell in cells)
+    heads = [head for head, span in summary.columns for _ in range(span)]
+    is_p_value = re.search(r"\bP\b", heads[place]) is not None
+    return not is_p_value and all(_SCORE.match(cell) for cell in cells)
