@@ -282,7 +282,7 @@ def test_compare_takes_stored_results(battles, csv, tmp_path, capsys):
     ("words", "message"),
     [
         (["one.json"], "two or more stored results"),
-        (["one.json", "two.json", "--n_folds", "3"], "--n_folds is an option of a fit"),
+        (["one.json", "two.json", "--n_folds", "3"], "--n-folds is an option of a fit"),
         (["one.json", "two.json"], "there is no file 'one.json'"),
         ([FORMULA], "a formula and one file"),
         ([FORMULA, "x.csv", "--functional", "bt"], "two or more different functionals"),
