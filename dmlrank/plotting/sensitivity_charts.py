@@ -59,7 +59,7 @@ def bound_chart(curve: BoundCurve, ax: Axes | None = None) -> Axes:
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks], minor=False)
     axes.set_xticks([], minor=True)
     axes.set_xlim(curve.gamma[0], curve.gamma[-1])
-    axes.set_xlabel("gamma: odds of voting given the label, relative to the odds given the prompt")
+    axes.set_xlabel("gamma: how far the odds of voting may vary with the label")
     axes.set_ylabel(curve.label)
     axes.set_title(literal(curve.name))
     axes.grid(color="0.9")
@@ -115,8 +115,8 @@ def strength_contour(
     for mark, across, up in marks:
         axes.scatter([across], [up], color=DARK, zorder=3)
         axes.annotate(literal(mark), (across, up), xytext=(5, 5), textcoords="offset points", fontsize=9)
-    axes.set_xlabel("share of the second moment of 1/propensity explained by the omitted variable")
-    axes.set_ylabel("share of the label's variance explained by the omitted variable")
+    axes.set_xlabel("explained share of the second moment of 1/propensity")
+    axes.set_ylabel("explained share of the label's variance")
     axes.set_title(literal(name))
     hide_spines(axes)
     return axes

@@ -176,7 +176,7 @@ class SensitivityResults:
                 curve.conf_lower[shown, place],
                 curve.conf_upper[shown, place],
                 float(self.numbers.hypothesis.value[place]),
-                f"{numbers.functional}: bounds and {100 * (1 - numbers.alpha):g} % intervals",
+                f"bounds and {100 * (1 - numbers.alpha):g} % interval",
             ),
             ax,
         )
