@@ -233,7 +233,7 @@ def _fit(arguments: argparse.Namespace) -> None:
     # Scores by group have the same tables, figures and page.
     shown = results.by(*arguments.by) if arguments.by else results
     summary = shown.summary()
-    texts = [str(results.summary()), *([str(results.judge)] if results.judge is not None else [])]
+    texts = [str(results.summary()), *(str(part) for part in (results.judge, results.style) if part is not None)]
     texts += [str(summary)] if arguments.by else []
     sensitivity = results.sensitivity() if arguments.sensitivity else None
     texts += [str(sensitivity)] if sensitivity else []

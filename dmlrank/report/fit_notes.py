@@ -191,6 +191,8 @@ def dependence_sentences(results: Estimates) -> list[str]:
     )
     if results.functional not in _NON_LINEAR:
         return []
+    if results.style is not None and results.style.kind == "equal":
+        return ["A formula with other features would define other scores, because log-odds are not linear in votes."]
     if results.description.average == "preferences":
         return [
             "Preferences are averaged over prompts first, and scores are computed from these averages. The target does "
@@ -270,7 +272,8 @@ def _missing_label_sentence(results: Estimates) -> list[str]:
     """Say that labels are assumed to be missing at random; nothing where labels are complete by design."""
     if results.estimator != "debiased" or results.diagnostics.outcome_kind in DERIVED_KINDS:
         return []
-    return ["Votes that were not cast are assumed to be like those that were; sensitivity() bounds the error."]
+    bounds = "; sensitivity() bounds the error" if results.style is None else ""
+    return [f"Votes that were not cast are assumed to be like those that were{bounds}."]
 
 
 def _rank_sentences(results: Estimates, level: SummaryLevel, separation: Separation) -> list[str]:

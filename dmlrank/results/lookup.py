@@ -167,7 +167,7 @@ NO_MEAN = (
     "scores at equal style are no mean of scores of single prompts, because slopes are those of all prompts together"
 )
 NO_BOUNDS = "its bounds are those of scores of all votes without adjustment"
-NO_PLAN = "it plans labels for scores without adjustment, and the style of answers is not known before they are shown"
+_NO_PLAN = "it plans labels for scores without adjustment, and the style of answers is not known before they are shown"
 
 
 def require_raw_scores(estimates: Estimates, method: str, why: str, kinds: tuple[str, ...] = ("equal",)) -> None:
@@ -191,3 +191,9 @@ def require_raw_scores(estimates: Estimates, method: str, why: str, kinds: tuple
     if estimates.style is not None and estimates.style.kind in kinds:
         name = {"equal": "EqualStyle", "balanced": "BalancedStyle"}[estimates.style.kind]
         raise OptionError(f"{method} with adjust={name}(...): {why}; use update(adjust=None).{method}")
+
+
+def steps_for_plan(estimates: Estimates, steps: FitSteps | None) -> FitSteps:
+    """Return the steps of a fit, for a plan of further labels; raise where the scores are adjusted for style."""
+    require_raw_scores(estimates, "design()", _NO_PLAN, ("equal", "balanced"))
+    return require_steps(estimates, steps, "design")

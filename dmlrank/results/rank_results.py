@@ -62,15 +62,15 @@ from .lookup import (
     AS_SHOWN,
     NO_BOUNDS,
     NO_MEAN,
-    NO_PLAN,
     estimate_index,
     named_estimates,
     require_intervals,
     require_models,
     require_raw_scores,
     require_steps,
+    steps_for_plan,
 )
-from .page_report import check_page_extra, make_board, page_title, render_page, write_page
+from .page_report import check_page_extra, make_boards, page_title, render_page, write_page
 from .pictures import SHEET_MODELS, PictureRequest, draw_picture, draw_sheet
 from .projection import Projection
 from .rank_sets import RankSets
@@ -1046,8 +1046,7 @@ class RankResults:
             one_pair=one_pair,
             explore=explore,
         )
-        require_raw_scores(self.estimates, "design()", NO_PLAN, ("equal", "balanced"))
-        steps = require_steps(self.estimates, self.steps, "design")
+        steps = steps_for_plan(self.estimates, self.steps)
         with reporting(progress):
             return design_fit(self.estimates, steps, newdata, options, from_scratch)
 
@@ -1328,8 +1327,8 @@ class RankResults:
         The page has a sortable table, the forest plot, the win matrix, a form that says whether two models are
         separated, the sentence on first place, warnings, method, assumptions and diagnostics with the numbers of this
         fit, and downloads as CSV and JSON. It loads nothing from the network. Tests of differences are those of
-        :meth:`t_test_pairwise`. For an estimate without intervals the page shows only the table and says why there are
-        no intervals.
+        :meth:`t_test_pairwise`. With scores at equal style, raw scores and scores averaged over style have tabs of
+        their own. For an estimate without intervals the page shows only the table and says why there are no intervals.
 
         Parameters
         ----------
@@ -1365,8 +1364,8 @@ class RankResults:
         """
         check_page_extra()
         remarks = () if sensitivity is None else (sensitivity.page_section(),)
-        board = make_board(self.estimates, alpha=alpha, remarks=remarks)
-        return write_page(path, render_page(page_title(board) if title is None else title, [board]))
+        boards = make_boards(self.estimates, alpha, remarks=remarks)
+        return write_page(path, render_page(page_title(boards[0]) if title is None else title, boards))
 
     def __repr__(self) -> str:
         e = self.estimates

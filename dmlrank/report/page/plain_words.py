@@ -22,6 +22,7 @@ from ..fit_notes import (
     untested_note,
 )
 from ..sentences import as_sentence, counted
+from ..style_summary import style_note
 from .board import Board
 from .page_text import prose
 
@@ -63,6 +64,7 @@ def explanations(board: Board) -> tuple[Section, ...]:
     results = board.results
     sections = [
         Section("What the scores are", tuple(_score_sentences(results))),
+        Section("Style", tuple(style_note(results))),
         Section(_PROMISES if results.has_intervals else "Why there are no intervals", tuple(_promises(board))),
         Section("Method", tuple(_method(results))),
         Section("What is assumed", tuple(_assumptions(results))),
