@@ -9,13 +9,21 @@ import sys
 # Processes share the cores; threads within each would only wait for one another.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from . import arena, collection, debiasing, figures, judges, misspecification, mt_bench, report
+from . import arena, collection, debiasing, judges, misspecification, mt_bench
 from .tables import Experiment, missing_tasks, run_missing
 from .ways import WAYS
 
 EXPERIMENTS: dict[str, Experiment] = {
-    module.EXPERIMENT.name: module.EXPERIMENT
-    for module in (debiasing, judges, collection, misspecification, arena, mt_bench)
+    experiment.name: experiment
+    for experiment in (
+        debiasing.EXPERIMENT,
+        judges.EXPERIMENT,
+        collection.EXPERIMENT,
+        misspecification.EXPERIMENT,
+        arena.EXPERIMENT,
+        mt_bench.EXPERIMENT,
+        debiasing.OPEN_CHOICES,
+    )
 }
 
 
@@ -36,8 +44,12 @@ def main() -> int:
     if chosen:
         run_missing(missing_tasks(chosen, given.ways, given.seeds), given.processes)
     if "tables" in given.what:
+        from . import report
+
         report.write_page()
     if "figures" in given.what:
+        from . import figures
+
         print(*figures.draw_all(), sep="\n")
     return 0
 

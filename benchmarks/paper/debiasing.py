@@ -74,22 +74,24 @@ def _rows(fit: dr.RankResults, simulator: dr.datasets.Ties, way: str, n_truth: i
                     yield common | {"covariance": "corrected"} | figures(changed, truth, plain=False)
 
 
+COLUMNS = (
+    "functional",
+    "estimator",
+    "floor",
+    "covariance",
+    "mse",
+    "covers",
+    "covers_bonferroni",
+    "covers_share",
+    "half_width",
+    "error_top",
+)
 EXPERIMENT = Experiment(
     "debiasing",
     ("seed", "way", "variant", "draw", "n"),
-    (
-        "functional",
-        "estimator",
-        "floor",
-        "covariance",
-        "mse",
-        "covers",
-        "covers_bonferroni",
-        "covers_share",
-        "half_width",
-        "error_top",
-    ),
+    COLUMNS,
     100,
     tasks,
     run,
 )
+OPEN_CHOICES = Experiment("debiasing_choices", EXPERIMENT.key, COLUMNS, 20, variant_tasks, run)
