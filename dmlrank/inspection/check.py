@@ -285,6 +285,9 @@ def _rows(check: Check) -> str:
 def _label(label: str, read_as: str, votes: int) -> str:
     """Return a label with its meaning and votes."""
     meaning = f"{read_as} wins" if read_as in ("first", "second") else read_as.replace("_", " ")
+    if read_as[:1].isdigit():
+        # The worth of a grade.
+        meaning = f"{read_as} of a win for first"
     return f"{label} = {meaning} ({votes:,})"
 
 

@@ -116,6 +116,7 @@ def test_summary_says_which_share_is_used_and_check_lists_grades():
     check = dr.check(FORMULA, frame, context="q", categories=WORTHS)
     assert dict(zip(check.labels["label"], check.labels["read_as"], strict=True))["B>A"] == "0.25"
     assert check.labels["votes"].sum() == len(frame)
+    assert "B>A = 0.25 of a win for first (" in " ".join(str(check).split())
     assert not any("No label says" in problem for problem in check.problems)
 
 
