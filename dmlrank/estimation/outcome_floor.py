@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._utils.log_loss import log_loss
+from .._utils.log_loss import FLOORS, log_loss
 from ..data.preferences import FloatArray, IntArray
 from .cross_fitting import HeldOutLabels
-
-# Floors among which the log-loss selects.
-FLOORS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.07, 0.1)
 
 
 def select_floor(labels: HeldOutLabels) -> float:

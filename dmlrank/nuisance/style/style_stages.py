@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..._utils.log_loss import log_loss
+from ..._utils.log_loss import FLOORS, log_loss
 from ...data.preferences import FloatArray, IntArray
 from ...functionals.link import LinkedScore
 from ..smooth.basis import SmoothBasis
@@ -17,8 +17,6 @@ from .additive_regression import AdditiveFit, AdditiveModel, AdditiveRows, fit_b
 _MOST_COEFFICIENTS, _MOST_PRODUCTS = 1500, 40
 # Penalty of the straight lines of style differences, as a multiple of the ridge.
 _LINE_PENALTY = 0.01
-# Smallest preferences among which the log-loss selects, for the logit link.
-_FLOORS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.07, 0.1)
 _TINY = 1e-10
 
 
@@ -226,7 +224,7 @@ def _products(style_residual: FloatArray, link_residual: FloatArray) -> FloatArr
 
 def _select_floor(m: FloatArray, y: FloatArray) -> float:
     """Return the floor with the smallest log-loss of the out-of-fold preferences."""
-    return min(_FLOORS, key=lambda floor: _loss(np.clip(m, floor, 1 - floor), y))
+    return min(FLOORS, key=lambda floor: _loss(np.clip(m, floor, 1 - floor), y))
 
 
 def _loss(m: FloatArray, y: FloatArray) -> float:
