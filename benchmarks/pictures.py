@@ -2,7 +2,7 @@
 
     python benchmarks/pictures.py [--only NAME ...] [--out docs/figures]
 
-The whole gallery takes about three minutes. Every picture is written as ``pictures_NAME.png`` with 64 colours.
+The whole gallery takes about three minutes. Every picture is written as ``pictures_NAME.png`` with 128 colours.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def battles(n_models: int, n_prompts: int, seed: int = 0) -> pd.DataFrame:
             "model_a": names[first],
             "model_b": names[second],
             "winner": winner,
-            "kind": np.array(KINDS)[kind],
+            "category": np.array(KINDS)[kind],
             "length": length,
         }
     )
@@ -71,7 +71,7 @@ def battles(n_models: int, n_prompts: int, seed: int = 0) -> pd.DataFrame:
 def fit(n_models: int) -> dr.RankResults:
     """Return a fit to simulated votes."""
     n_prompts = {3: 1500, 20: 8000, 60: 20000, 200: 60000}[n_models]
-    features = "1" if n_models == 200 else "C(kind) + length"
+    features = "1" if n_models == 200 else "C(category) + length"
     formula = f"winner ~ {features} | model_a + model_b"
     return dr.dml_rank(formula, battles(n_models, n_prompts), context="prompt", min_labels=1, rng=0)
 
@@ -95,10 +95,10 @@ def pictures() -> dict[str, Callable[[], Figure]]:
         "matrix_200": lambda: figure(fit(200).plot("matrix")),
         "against_20": lambda: figure(fit(20).t_test_pairwise(against=fit(20).models[4]).plot()),
         "ellipse": lambda: figure(fit(20).plot("ellipse")),
-        "groups_3": lambda: figure(fit(3).by("kind").plot()),
-        "heat_map_20": lambda: figure(fit(20).plot("heat_map", by="kind")),
-        "differences_60": lambda: figure(fit(60).by("kind").plot("differences")),
-        "bump_20": lambda: figure(fit(20).plot("bump", by="kind")),
+        "groups_3": lambda: figure(fit(3).by("category").plot()),
+        "heat_map_20": lambda: figure(fit(20).plot("heat_map", by="category")),
+        "differences_60": lambda: figure(fit(60).by("category").plot("differences")),
+        "bump_20": lambda: figure(fit(20).plot("bump", by="category")),
         "compare_20": lambda: figure(dr.compare(fit(20), fit(20).update(functional="bt")).plot()),
         "bands": lambda: figure(fit(20).project("~ length").plot("length")),
         "plan_pairs": lambda: figure(fit(20).design(500).plot("pairs")),
@@ -107,17 +107,17 @@ def pictures() -> dict[str, Callable[[], Figure]]:
         "calibration": lambda: figure(fit(20).plot("calibration")),
         "influence": lambda: figure(fit(20).plot("influence", top=15)),
         "sheet_3": lambda: fit(3).plots(),
-        "sheet_20": lambda: fit(20).plots(by="kind"),
+        "sheet_20": lambda: fit(20).plots(by="category"),
         "sheet_200": lambda: fit(200).plots(),
     }
 
 
 def save(drawn: Figure, path: Path) -> None:
-    """Write a figure with 64 colours, which makes the file a fraction of its size."""
+    """Write a figure with 128 colours, which makes the file a fraction of its size."""
     content = io.BytesIO()
     drawn.savefig(content, dpi=_DPI)
     plt.close(drawn)
-    Image.open(content).convert("RGB").quantize(64).save(path, optimize=True)
+    Image.open(content).convert("RGB").quantize(128).save(path, optimize=True)
 
 
 def main() -> None:

@@ -10,7 +10,12 @@ import pytest
 from dmlrank.cli.main import main
 
 ROOT = pathlib.Path(__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", ROOT / "docs" / "data.md", *sorted((ROOT / "vignettes").glob("*.md"))]
+DOCUMENTS = [
+    ROOT / "README.md",
+    ROOT / "docs" / "data.md",
+    ROOT / "docs" / "pictures.md",
+    *sorted((ROOT / "vignettes").glob("*.md")),
+]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

@@ -85,7 +85,7 @@ def pair_chart(
     matplotlib Axes
         The first column.
     """
-    columns = row_columns(ax, len(names), f"a chart of {len(names):,} pairs", width=8.0)
+    columns = row_columns(ax, len(names), f"a chart of {len(names):,} pairs", width=10.0)
     for axes, part in zip(columns.axes, columns.slices, strict=True):
         rows = labels[part]
         place, start = np.arange(len(rows))[::-1], np.zeros(len(rows))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .style import (
+    NARROWEST,
     NOT_SIGNIFICANT,
     SMALLEST_TEXT,
     TEXT_SIZE,
@@ -69,7 +70,7 @@ def heat_map(
     side = max(2.2, cell * n_models)
     pitch = 72 * side / n_models
     beside = names_inches(models, pitch)
-    axes = new_axes(ax, height=side + beside + 1.0, width=side + beside + 1.6)
+    axes = new_axes(ax, height=side + beside + 1.0, width=max(side + beside + 1.6, NARROWEST))
     image = axes.imshow(np.where(values > 0, values, np.nan), cmap=sequential_colours(), vmin=0)
     pitch = pitch if ax is None else square_pitch(axes, models)
     for axis in ("x", "y"):

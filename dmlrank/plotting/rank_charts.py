@@ -37,6 +37,8 @@ _MOST_LINES, _MOST_COLOURED = 100, 8
 # Letters of groups longer than this are left out of the picture.
 _LONGEST_LETTERS = 8
 _STILL = "0.68"
+# Points.
+_THICKEST_BAR = 14.0
 # Inches from one result of a bump chart to the next.
 _RESULT_WIDTH = 1.4
 
@@ -92,7 +94,14 @@ def rank_set_chart(ranks: RankIntervals, title: str, ax: Axes | None = None) -> 
         rows = ranks[part]
         place = np.arange(len(rows.names))[::-1]
         # A set of one rank has to be seen, too: every bar reaches a third of a rank beyond its ends.
-        axes.barh(place, rows.worst - rows.best + 0.66, 0.5, left=rows.best - 0.33, color=LIGHT, linewidth=0)
+        axes.barh(
+            place,
+            rows.worst - rows.best + 0.66,
+            min(0.5, _THICKEST_BAR / columns.pitch),
+            left=rows.best - 0.33,
+            color=LIGHT,
+            linewidth=0,
+        )
         axes.plot(rows.rank, place, "o", color=DARK, markersize=columns.marker_size)
         horizontal_rows(axes, rows.names, "rank (1 is best)", columns.pitch)
         margin = max(0.7, 0.015 * (last - first))

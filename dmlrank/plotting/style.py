@@ -21,13 +21,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Colormap
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
 
 Colour: TypeAlias = str | tuple[float, ...]
 
 DARK, LIGHT = "#1f4e79", "#7fa6c9"
 # Lines, grids and cells that say "nothing found"; the reference line is darker than the grid.
 GRID, REFERENCE, NOT_SIGNIFICANT, WEAK_TEXT = "0.9", "0.45", "0.93", "0.35"
+# Width of a figure in inches that has room for a title.
+NARROWEST = 7.0
 # Sizes of text in typographic points.
 TITLE_SIZE, TEXT_SIZE, SMALLEST_TEXT = 10.0, 9.0, 5.0
 
@@ -408,6 +410,11 @@ def write_title(axes: Axes, title: str) -> None:
     letters = max(24, int(axes_points(axes)[0] / (_LETTER_WIDTH * TITLE_SIZE)))
     lines = [part for line in title.split("\n") for part in textwrap.wrap(line, letters, break_long_words=False)]
     axes.set_title("\n".join(lines), fontsize=TITLE_SIZE)
+
+
+def write_reason(part: SubFigure, reason: str) -> None:
+    """Write in the middle of a part of a figure why there is no picture."""
+    part.text(0.5, 0.5, textwrap.fill(literal(reason), 60), ha="center", va="center", fontsize=TEXT_SIZE)
 
 
 def draw_reference(axes: Axes, position: float | None, *, vertical: bool = True) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .style import (
+    NARROWEST,
     NOT_SIGNIFICANT,
     TEXT_SIZE,
     WEAK_TEXT,
@@ -65,7 +66,7 @@ def win_matrix(
     side = max(2.2, cell * n_models)
     pitch = 72 * side / n_models
     beside = names_inches(models, pitch)
-    axes = new_axes(ax, height=side + beside + 1.0, width=side + beside + 1.6)
+    axes = new_axes(ax, height=side + beside + 1.0, width=max(side + beside + 1.6, NARROWEST))
     scale = float(np.nanmax(np.abs(difference))) or 1.0
     axes.set_facecolor(NOT_SIGNIFICANT)
     significant = np.where(rejected, difference, np.nan)

@@ -24,7 +24,7 @@ from ..inference.reliability import reliability_curve
 from ..plotting.bar_charts import influence_chart
 from ..plotting.first_stage_charts import overlap_chart, reliability_chart
 from ..plotting.intervals import forest_plot
-from ..plotting.style import TEXT_SIZE, level_words, literal, new_figure
+from ..plotting.style import TEXT_SIZE, level_words, literal, new_figure, write_reason
 from ..report.fit_summary import functional_unit, rows_to_show
 from ..report.sentences import counted, percentage
 from ..report.shown_models import chosen_names
@@ -138,7 +138,11 @@ def draw_sheet(request: PictureRequest) -> Figure:
     figure = new_figure(height, _SHEET_WIDTH * n_columns)
     # In a figure of its own, a picture with long names or a colour bar does not make the others smaller.
     for draw, part in zip(drawings, figure.subfigures(n_rows, n_columns, squeeze=False).flat, strict=False):
-        draw(part.subplots())
+        try:
+            draw(part.subplots())
+        except DmlrankError as error:
+            part.clear()
+            write_reason(part, f"Left out: {error}.")
     if text:
         figure.supxlabel(text, fontsize=TEXT_SIZE, x=0.01, ha="left")
     e = request.estimates

@@ -314,6 +314,12 @@ def test_the_sheet_has_the_important_pictures_and_says_what_is_left_out(result, 
     assert "'overlap': plot('overlap') needs the data and learners of the fit" in reasons
     with pytest.raises(UnknownModelError, match="gpt-5"):
         result.plots(models=["gpt-5"])
+    # One model has no differences: the reason stands in the place of the matrix.
+    assert any(
+        "no difference is between the models" in text.get_text().replace("\n", " ")
+        for part in result.plots(top=1).subfigs
+        for text in part.texts
+    )
 
 
 def test_an_estimate_without_intervals_draws_scores_only(battles):
