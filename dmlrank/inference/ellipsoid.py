@@ -201,7 +201,7 @@ class Ellipsoid:
         MissingExtraError
             If matplotlib is not installed.
         """
-        title = f"{self._level} % region, {self.df} degrees of freedom"
+        title = f"{self._level} % region, {self.df} degree{'s' * (self.df != 1)} of freedom"
         return ellipse_plot(self.outline(), self.center, self.models, scores=self.scores, title=title, ax=ax)
 
     @property
