@@ -244,7 +244,8 @@ def dml_rank(
         Smallest probability of a category in mu, for functionals with a logit or a division; 0 for no floor. "auto"
         selects one of ten values, from 0.001 to 0.1, by the out-of-fold log-loss, because predictions that are more
         extreme than the truth bias such a functional most. The summary shows the floor and the number of probabilities
-        that were raised to it.
+        that were raised to it. With ``average="preferences"`` mu needs no floor, and the floor is that of the mean
+        preferences; "auto" is 1 / (2 (n + 1)) for a pair with n labels.
     subsample : int, optional
         Number of prompts, drawn at random, over which F(mu) is averaged; the estimator's bias correction is averaged
         over all prompts. For borda and bt the bias correction needs mu at the labelled pairs only, so that the time of

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..data.preferences import FloatArray
+from ..data.preferences import FloatArray, IntArray
 from ..estimation.bt_restricted import RestrictedResampling, require_pair_propensities, resampling_under_restriction
 from ..estimation.influence import Influence, InfluenceFunction
 from ..estimation.one_step import one_step
@@ -98,6 +98,32 @@ def restriction_null(steps: FitSteps) -> RestrictedResampling:
         share=np.mean([resampling.share for resampling in resamplings], axis=0),
         difference_change=np.mean([resampling.difference_change for resampling in resamplings], axis=0),
     )
+
+
+def scores_of_contexts(steps: FitSteps) -> tuple[IntArray, FloatArray]:
+    """Return F(mu(x)) in the contexts of a fit that averages preferences, from out-of-fold probabilities.
+
+    Returns
+    -------
+    ndarray of int, shape (s,)
+        The contexts: all, or those of the first repetition's sample.
+    ndarray, shape (n, d)
+        Scores of all contexts, means over repetitions; only those of the contexts returned have a meaning.
+    """
+    repetitions = steps.repetitions if steps.sample is None else steps.repetitions[:1]
+    values = []
+    for r in repetitions:
+        result = one_step(
+            Estimands(steps.setup.functional),
+            steps.data,
+            r.nuisances,
+            steps.blocks,
+            steps.population(r),
+            n_jobs=steps.options.n_jobs,
+        )
+        values.append(result.target.by_context().value)
+    contexts = np.arange(steps.data.n_contexts) if steps.sample is None else steps.sample
+    return contexts, np.asarray(np.mean(values, axis=0))
 
 
 def scores_at(steps: FitSteps, x: FloatArray) -> FloatArray:

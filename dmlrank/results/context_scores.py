@@ -9,7 +9,7 @@ from ..data.formula.features import new_features
 from ..data.frames import column_names, require_columns, take_columns
 from ..data.preferences import FloatArray
 from ..fit.estimates import Estimates, Scale
-from ..fit.post_estimation import scores_at
+from ..fit.post_estimation import scores_at, scores_of_contexts
 from ..fit.state import FitSteps
 
 
@@ -20,7 +20,9 @@ def influence_values(steps: FitSteps, scale: Scale) -> FloatArray:
 
 def fitted_scores(estimates: Estimates, steps: FitSteps) -> pd.DataFrame:
     """Return F(mu(x)) of the fit's contexts, (n, d), from out-of-fold mu; with ``subsample=`` only sampled contexts."""
-    if steps.sample is None:
+    if steps.repetitions and steps.first.mean is not None:
+        contexts, value = scores_of_contexts(steps)
+    elif steps.sample is None:
         contexts, value = np.arange(steps.data.n_contexts), steps.influence.by_context().value
     else:
         contexts, value = steps.sample, steps.first.one_step_result.target.by_context().value

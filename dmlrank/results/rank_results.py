@@ -380,6 +380,9 @@ class RankResults:
     def predict(self, newdata: object = None) -> pd.DataFrame:
         """Return the scores of single prompts, F(mu(x)).
 
+        With ``average="preferences"`` and a functional that is not linear, the scores of the result are no means of
+        these scores.
+
         Parameters
         ----------
         newdata : frame, optional

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dmlrank as dr
+from dmlrank.cli.main import main
 from dmlrank.exceptions import IntervalWarning, OptionError
 from dmlrank.functionals import BradleyTerry, CategoryWeights, Custom
 
@@ -182,6 +183,23 @@ def test_stored_results_keep_the_average(fitted, tmp_path):
     loaded = dr.load(tmp_path / "fit.pkl")
     np.testing.assert_allclose(loaded.by("half").params, result.by("half").params, rtol=1e-12)
     assert loaded.update(average="scores").params.equals(fitted("bt").params)
+
+
+@pytest.mark.parametrize("options", [{}, {"subsample": 60}])
+def test_predictions_are_scores_of_prompts(fitted, options):
+    preferences, scores = fitted("bt", average="preferences", **options), fitted("bt", **options)
+    np.testing.assert_allclose(preferences.predict(), scores.predict(), rtol=1e-12)
+    assert preferences.predict().index.equals(scores.predict().index)
+
+
+def test_the_command_line_takes_the_average(battles, tmp_path, capsys):
+    battles.frame.to_csv(tmp_path / "votes.csv", index=False)
+    words = ["fit", "winner ~ 1 | model_a + model_b", str(tmp_path / "votes.csv"), "--context", "prompt", "--rng", "0"]
+    assert main([*words, "--functional", "bt", "--average", "preferences", "--min-labels", "1"]) == 0
+    assert "of mean preferences" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main([*words, "--average", "votes"])
+    assert "average" in capsys.readouterr().err
 
 
 def test_repetitions_add_what_other_folds_change(battles, rank):
