@@ -2,10 +2,12 @@
 
 ``equality``: one vote per prompt on a random pair, a coin's flip in every group; how often the chi-squared test of "the
 same scores in every group" rejects at 5 %. ``arena``: the simulated arena, 1,500 prompts; coverage of 95 % intervals by
-category, and what the joint covariance says of the correlation of bt and borda scores.
+category, and what the joint covariance says of the correlation of bt and borda scores. ``tags``: the same arena with
+groups that overlap; coverage of simultaneous intervals of all tags and models, also for scores of mean preferences.
 
     python benchmarks/groups.py equality
     python benchmarks/groups.py arena
+    python benchmarks/groups.py tags
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.stats import chi2
 
 import dmlrank as dr
@@ -81,18 +84,62 @@ def arena(replications: int, rng: np.random.Generator) -> pd.Series:
     return found
 
 
+def tags_of(battles: pd.DataFrame) -> dict[str, NDArray[np.bool_]]:
+    """Five tags, which overlap and contain one another."""
+    category, length = battles["category"], battles["length"]
+    masks = {
+        "coding": category == "coding",
+        "technical": category.isin(["coding", "math"]),
+        "language": category.isin(["writing", "roleplay", "extraction"]),
+        "long": length > 0,
+        "every": length > -np.inf,
+    }
+    return {name: np.asarray(mask, dtype=bool) for name, mask in masks.items()}
+
+
+def tags(replications: int, rng: np.random.Generator) -> pd.Series:
+    """Coverage of single and of simultaneous intervals in overlapping groups."""
+    simulator, weights = dr.datasets.Arena(), CategoryWeights.half(4)
+    many = simulator.sample(40_000, rng)
+    mu = np.concatenate([simulator.mu(many.iloc[start : start + 4000]) for start in range(0, len(many), 4000)])
+    truth = {}
+    for functional in (Borda(weights), BradleyTerry(weights)):
+        value = functional.value(mu)
+        truth[functional.name, "scores"] = np.stack([value[inside].mean(axis=0) for inside in tags_of(many).values()])
+        means = np.stack([mu[inside].mean(axis=0) for inside in tags_of(many).values()])
+        truth[functional.name, "preferences"] = functional.value(means)
+    rows = []
+    for _ in range(replications):
+        battles = simulator.sample(1500, rng)
+        known = {"mu": simulator.mu(battles), "propensity": simulator.propensity(battles), "floor": 0.0}
+        fit = dr.dml_rank(_FORMULA, battles, context="question_id", graph="complete", rng=0, n_jobs=1, **known)
+        row = {}
+        for functional, average in (("borda", "scores"), ("bt", "scores"), ("bt", "preferences")):
+            groups = fit.update(functional=functional, average=average).by(tags_of(battles))
+            true_scores, name = truth[functional, average].ravel(), f"{functional} of {average}"
+            limits = groups.conf_int()
+            covers = (limits["lower"].to_numpy() <= true_scores) & (true_scores <= limits["upper"].to_numpy())
+            off = np.abs(groups.joint.estimate - true_scores) / groups.joint.covariance.std_errors
+            row[f"{name}, each"], row[f"{name}, all at once"] = (off < 1.96).mean(), covers.all()
+        rows.append(row)
+    return pd.DataFrame(rows).astype(float).mean()
+
+
 def main() -> None:
     """Run one of the studies."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("study", choices=("equality", "arena"))
+    parser.add_argument("study", choices=("equality", "arena", "tags"))
     parser.add_argument("--replications", type=int)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     rng = np.random.default_rng(given.seed)
-    if given.study == "arena":
+    if given.study in ("arena", "tags"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", dr.DmlrankWarning)
-            print(arena(given.replications or 100, rng).round(3).to_string())
+            if given.study == "arena":
+                print(arena(given.replications or 100, rng).round(3).to_string())
+            else:
+                print(tags(given.replications or 200, rng).round(3).to_string())
         return
     for n_items, n_groups, size in SIZES:
         p = [equality(n_items, n_groups, size, rng) for _ in range(given.replications or 2000)]

@@ -6,8 +6,9 @@ group's weighted share of the contexts. They are stored for the contexts of the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,43 @@ from .nuisance_estimates import NuisanceEstimates, TargetPopulation
 from .residuals import Residuals
 
 
+class GroupParts(Sequence[Influence]):
+    """The influence of each group, made whenever it is asked for, so that the groups are not in memory together.
+
+    Parameters
+    ----------
+    make : callable
+        Returns the influence of a group from its number.
+    n_groups : int
+    """
+
+    def __init__(self, make: Callable[[int], Influence], n_groups: int) -> None:
+        self._make, self._n_groups = make, n_groups
+
+    @classmethod
+    def of(cls, parts: Sequence[Influence]) -> GroupParts:
+        """Return parts that exist already."""
+        return cls(parts.__getitem__, len(parts))
+
+    def __len__(self) -> int:
+        return self._n_groups
+
+    @overload
+    def __getitem__(self, group: int) -> Influence: ...
+
+    @overload
+    def __getitem__(self, group: slice) -> list[Influence]: ...
+
+    def __getitem__(self, group: int | slice) -> Influence | list[Influence]:
+        if isinstance(group, slice):
+            return [self._make(number) for number in range(self._n_groups)[group]]
+        return self._make(range(self._n_groups)[group])
+
+    def changed(self, change: Callable[[Influence], Influence]) -> GroupParts:
+        """Return the parts after a change, which is made whenever a part is asked for."""
+        return GroupParts(lambda group: change(self._make(group)), self._n_groups)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class InfluenceInGroups:
     """Scores of G groups of contexts with their influence values; d scores in each group.
@@ -32,7 +70,7 @@ class InfluenceInGroups:
 
     Attributes
     ----------
-    parts : tuple of Influence
+    parts : GroupParts
         Influence of each group's scores, with the contexts and blocks of the group alone.
     contexts : tuple of ndarray of int, shape (n_g,)
         Contexts of each group, in order.
@@ -44,7 +82,7 @@ class InfluenceInGroups:
         Number of all influence blocks, q.
     """
 
-    parts: tuple[Influence, ...]
+    parts: GroupParts
     contexts: tuple[IntArray, ...]
     blocks: tuple[IntArray, ...]
     n_contexts: int
@@ -58,7 +96,7 @@ class InfluenceInGroups:
     @property
     def n_scores(self) -> int:
         """Number of scores of a group, d."""
-        return self.parts[0].n_scores
+        return len(self.estimate) // len(self.parts)
 
     def centred_in(self, group: int) -> FloatArray:
         """Return phi_g in the contexts of a group, (n_g, d)."""
@@ -66,8 +104,7 @@ class InfluenceInGroups:
 
     def given_prompts(self) -> InfluenceInGroups:
         """Return the influence of the same scores where the prompts are fixed: the corrections alone."""
-        parts = tuple(part.given_prompts() for part in self.parts)
-        return InfluenceInGroups(parts, self.contexts, self.blocks, self.n_contexts, self.n_blocks)
+        return replace(self, parts=self.parts.changed(Influence.given_prompts))
 
     def second_moment(self) -> FloatArray:
         """Return the sum of phi phi' over all contexts, (G d, G d); two groups share their common contexts only."""
@@ -86,10 +123,10 @@ class InfluenceInGroups:
 
     def sums_by(self, unit: IntArray) -> FloatArray:
         """Return the sums of phi over units, (u, G d); ``unit``, (n,), numbers each context's unit from 0."""
-        n_units, columns = int(unit.max()) + 1, []
+        n_units, size, columns = int(unit.max()) + 1, self.n_scores, []
         for group, contexts in enumerate(self.contexts):
             sums = unit_sums(self.centred_in(group), unit[contexts])
-            columns.append(np.vstack([sums, np.zeros((n_units - len(sums), self.n_scores))]))
+            columns.append(np.vstack([sums, np.zeros((n_units - len(sums), size))]))
         return np.hstack(columns)
 
     def by_context(self) -> ProjectedInfluence:
@@ -120,16 +157,10 @@ def influence_in_groups(influence: Influence, members: NDArray[np.bool_]) -> Inf
     members : ndarray of bool, shape (G, n)
         The contexts of each group. The weights of a group's contexts must not all be zero.
     """
-    contexts, blocks, parts = [], [], []
-    for inside in members:
-        contexts.append(np.flatnonzero(inside))
-        blocks.append(np.flatnonzero(inside[influence.block_context]))
-        parts.append(_restricted(influence, contexts[-1], blocks[-1]))
-    return InfluenceInGroups(tuple(parts), tuple(contexts), tuple(blocks), *_sizes(influence))
-
-
-def _sizes(influence: Influence) -> tuple[int, int]:
-    return influence.n_contexts, len(influence.block_context)
+    contexts = [np.flatnonzero(inside) for inside in members]
+    blocks = [np.flatnonzero(inside[influence.block_context]) for inside in members]
+    parts = GroupParts(lambda group: _restricted(influence, contexts[group], blocks[group]), len(members))
+    return InfluenceInGroups(parts, tuple(contexts), tuple(blocks), influence.n_contexts, len(influence.block_context))
 
 
 def _restricted(influence: Influence, contexts: IntArray, blocks: IntArray) -> Influence:
@@ -152,10 +183,10 @@ def mean_over_repetitions(repetitions: Sequence[InfluenceInGroups]) -> Influence
     first = repetitions[0]
     if len(repetitions) == 1:
         return first
-    parts = tuple(
-        mean_influence(influences) for influences in zip(*(repetition.parts for repetition in repetitions), strict=True)
+    parts = GroupParts(
+        lambda group: mean_influence([repetition.parts[group] for repetition in repetitions]), len(first.parts)
     )
-    return InfluenceInGroups(parts, first.contexts, first.blocks, first.n_contexts, first.n_blocks)
+    return replace(first, parts=parts)
 
 
 def mean_preference_influence(
@@ -201,22 +232,24 @@ def mean_preference_influence(
             values[group][np.searchsorted(contexts[group], chosen)] = value
     residuals = Residuals.of(data, nuisances, blocks, nuisances.mu.at(data.cells))
     weight, block_weight = population.weights(data.n_contexts), blocks.weight
-    parts, chosen_blocks = [], []
-    for group, score in enumerate(scores):
-        kept = np.flatnonzero(members[group][blocks.context])
-        group_weight = weight[contexts[group]]
-        parts.append(
-            Influence(
-                value=values[group],
-                correction=_corrections(score, residuals, data, kept),
-                block_context=np.searchsorted(contexts[group], blocks.context[kept]),
-                block_weight=block_weight[kept],
-                weight=group_weight / group_weight.mean(),
-                sample_weight=None if sample_weight is None else sample_weight[contexts[group]],
-            )
+    kept_blocks = [np.flatnonzero(inside[blocks.context]) for inside in members]
+    corrections = [_corrections(score, residuals, data, kept) for score, kept in zip(scores, kept_blocks, strict=True)]
+
+    def part_of(group: int) -> Influence:
+        kept, inside = kept_blocks[group], contexts[group]
+        group_weight = weight[inside]
+        return Influence(
+            value=values[group],
+            correction=corrections[group],
+            block_context=np.searchsorted(inside, blocks.context[kept]),
+            block_weight=block_weight[kept],
+            weight=group_weight / group_weight.mean(),
+            sample_weight=None if sample_weight is None else sample_weight[inside],
         )
-        chosen_blocks.append(kept)
-    return InfluenceInGroups(tuple(parts), tuple(contexts), tuple(chosen_blocks), data.n_contexts, len(blocks.context))
+
+    return InfluenceInGroups(
+        GroupParts(part_of, len(scores)), tuple(contexts), tuple(kept_blocks), data.n_contexts, len(blocks.context)
+    )
 
 
 def _values_in_groups(part: ContextPart, scores: Sequence[Linearised], valued: NDArray[np.bool_]) -> list[FloatArray]:

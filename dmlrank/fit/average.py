@@ -5,6 +5,7 @@ The other average, ``"scores"``, is the mean of scores, E F(mu(X)). For a linear
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +28,8 @@ from .estimators import estimator_named
 
 # A mean probability further outside of [0, 1] than this causes a warning.
 _FAR_OUTSIDE = 0.01
+# A second-order bias of more standard errors than this causes a warning, although it is subtracted.
+_LARGE_BIAS = 1.0
 
 
 class MeanTarget(NamedTuple):
@@ -41,7 +44,8 @@ class MeanTarget(NamedTuple):
     floored : FlooredPreferences
         The mean preferences at which the functional is evaluated.
     bias : ndarray, shape (d,)
-        Estimated second-order bias: the functional is curved, and the mean preferences are estimated with error.
+        Estimated second-order bias, which is subtracted: the functional is curved, and the mean preferences are
+        estimated with error. Zero where it cannot be computed.
     """
 
     score: Linearised
@@ -139,10 +143,13 @@ def targets_of(
     ):
         floored, plugin_floored = (finite_table(table, n_labels, setup, floor) for table in (debiased, plugin))
         table, centre = (floored, debiased) if is_debiased else (plugin_floored, plugin)
-        bias = curvature_bias(functional, table.table, moment, setup.graph.edges, data.ordered)
+        bias = np.zeros(len(functional.value(table.table[None])[0]))
+        if is_debiased:
+            bias = curvature_bias(functional, table.table, moment, setup.graph.edges, data.ordered)
+            bias = np.where(np.isfinite(bias), bias, 0.0)
         targets.append(
             MeanTarget(
-                Linearised.at(functional, table.table, centre),
+                Linearised.at(functional, table.table, centre, bias),
                 functional.value(plugin_floored.table[None])[0],
                 table,
                 bias,
@@ -171,6 +178,29 @@ def finite_table(table: FloatArray, n_labels: IntArray, setup: Setup, floor: flo
         interior=setup.functional.interior,
         floor=None if isinstance(floor, str) else floor,
     )
+
+
+def warn_of_large_bias(target: MeanTarget, std_errors: FloatArray, names: Sequence[str]) -> None:
+    """Warn where the second-order bias that was subtracted is not small.
+
+    Parameters
+    ----------
+    target : MeanTarget
+    std_errors : ndarray, shape (d,)
+    names : sequence of str
+        Names of the d scores.
+    """
+    ratio = np.abs(target.bias) / np.where(std_errors > 0, std_errors, np.inf)
+    worst = int(ratio.argmax())
+    if ratio[worst] > _LARGE_BIAS:
+        warn(
+            f"too few labels by pair for scores of mean preferences: the functional is curved, and an estimated bias "
+            f"of {target.bias[worst]:+.3g} was subtracted from the score of {names[worst]!r}. This is "
+            f"{ratio[worst]:.1f} standard errors, and the bias that remains may not be small. Collect more labels, use "
+            f"position_bias=False if display order does not matter, or use average='scores'",
+            stacklevel=2,
+            kind=IntervalWarning,
+        )
 
 
 def warn_of_means_outside(floored: FlooredPreferences) -> None:

@@ -113,6 +113,14 @@ def _plugin(steps: FitSteps) -> FloatArray:
     return average_over_repetitions(means) if means else steps.influence.plugin
 
 
+def _bias_subtracted(steps: FitSteps) -> float:
+    """Return the largest second-order bias that was subtracted from a score, in standard errors; 0 for none."""
+    errors, mean = steps.covariance.std_errors, steps.first.mean
+    if mean is None:
+        return 0.0
+    return float((np.abs(mean.bias[errors > 0]) / errors[errors > 0]).max(initial=0.0))
+
+
 def _description(steps: FitSteps) -> FitDescription:
     """Return the description of a fit."""
     data, options, weights = steps.data, steps.options, steps.setup.weights
@@ -206,6 +214,7 @@ def _diagnostics(steps: FitSteps, fit_warnings: tuple[DmlrankWarning, ...]) -> D
         doubts=tuple(str(warning) for warning in fit_warnings if isinstance(warning, IntervalWarning)),
         floor=first.floor if steps.setup.functional.interior and first.mean is None else 0.0,
         means_raised=0 if first.mean is None else first.mean.floored.n_raised,
+        bias_subtracted=_bias_subtracted(steps),
         subsample=0 if first.sample is None else len(first.sample),
         subsample_price=first.target.subsample_inflation,
         propensity_factor=steps.propensity_factor,

@@ -91,6 +91,9 @@ class Diagnostics:
         propensities pi are right. None where propensities are estimated, or labels are too few to tell.
     means_raised : int
         Pairs whose mean preferences were raised to a floor, with ``average="preferences"``.
+    bias_subtracted : float
+        Second-order bias that was subtracted from the scores, with ``average="preferences"``, in standard errors; the
+        largest over models.
     """
 
     log_loss: float
@@ -121,6 +124,7 @@ class Diagnostics:
     models_without_variation: tuple[str, ...] = ()
     propensity_factor: float | None = None
     means_raised: int = 0
+    bias_subtracted: float = 0.0
 
     def __str__(self) -> str:
         return self.summary().as_text()

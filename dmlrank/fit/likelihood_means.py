@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..data.preferences import FloatArray
 from ..estimation.bt_contextual import ContextualBradleyTerryFit
 from ..estimation.influence import Influence
-from ..estimation.influence_in_groups import InfluenceInGroups
+from ..estimation.influence_in_groups import GroupParts, InfluenceInGroups
 from ..estimation.linear_projection import ProjectedInfluence, project_influence
 from .scores_in_groups import GroupScores
 from .state import FitSteps
@@ -34,12 +34,14 @@ def likelihood_scores_in_groups(steps: FitSteps, members: NDArray[np.bool_]) -> 
     influence, n = steps.influence.by_context(), steps.data.n_contexts
     derivative = _contextual_fit(steps).mean_derivative(rows_of_groups(steps, members))
     corrections = _corrections(steps, derivative).reshape(len(influence.block_context), len(members), -1)
+
     # r(x) is averaged over the contexts of the group alone, and the corrections over all contexts: an influence has
     # this form where values are averaged over a sample.
-    parts = tuple(
-        replace(influence, correction=corrections[:, group], sample_weight=inside * (n / inside.sum()))
-        for group, inside in enumerate(members)
-    )
+    def part_of(group: int) -> Influence:
+        inside = members[group]
+        return replace(influence, correction=corrections[:, group], sample_weight=inside * (n / inside.sum()))
+
+    parts = GroupParts(part_of, len(members))
     contexts, blocks = np.arange(n), np.arange(len(influence.block_context))
     in_groups = InfluenceInGroups(
         parts, (contexts,) * len(parts), (blocks,) * len(parts), n, len(influence.block_context)

@@ -24,7 +24,7 @@ from ..nuisance.outcome_model.user_learners import check_learner
 from ..nuisance.propensity_model.mean_weight import check_mean_weights
 from ..nuisance.propensity_model.supplied import check_propensity
 from ..options import Options
-from .average import warn_of_means_outside
+from .average import warn_of_large_bias, warn_of_means_outside
 from .bt_mle import run_maximum_likelihood
 from .cache import Cache
 from .estimand import Setup
@@ -215,8 +215,10 @@ def _examine_intervals(
     if first.mean is None:
         bias = cache.call(second_order_bias, inputs.data, inputs.setup, first.mu, floor=first.floor)
     else:
-        bias = first.mean.bias
+        bias = np.full_like(first.mean.bias, np.nan)
         cache.call(warn_of_means_outside, first.mean.floored)
+        names = output_names(inputs.setup.functional, inputs.data.items)
+        cache.call(warn_of_large_bias, first.mean, scores.covariance.std_errors, names)
     return cache.call(
         assess_validity,
         inputs.data,

@@ -11,7 +11,12 @@ from numpy.typing import NDArray
 from ..data.preferences import FloatArray
 from ..estimation.equal_style import EqualStyleTerms
 from ..estimation.influence import Influence
-from ..estimation.influence_in_groups import InfluenceInGroups, influence_in_groups, mean_preference_influence
+from ..estimation.influence_in_groups import (
+    GroupParts,
+    InfluenceInGroups,
+    influence_in_groups,
+    mean_preference_influence,
+)
 from ..estimation.mean_preferences import mean_preferences
 from .average import targets_of
 from .state import FitSteps, Repetition
@@ -88,7 +93,7 @@ def _scores_at_equal_style(terms: EqualStyleTerms, raw: Influence, members: NDAr
 def _joined(groups: list[InfluenceInGroups]) -> InfluenceInGroups:
     """Return the influence of several groups, each of which stands alone in one of the arguments."""
     return InfluenceInGroups(
-        tuple(one.parts[0] for one in groups),
+        GroupParts(lambda group: groups[group].parts[0], len(groups)),
         tuple(one.contexts[0] for one in groups),
         tuple(one.blocks[0] for one in groups),
         groups[0].n_contexts,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.outcomes import in_other_order
+from ..data.outcomes import exchanged_wins, in_other_order
 from ..data.preferences import FloatArray, IntArray
 from .base import Functional, Gauge, PairDerivativeScore, PairLocalScore, output_names
 
@@ -39,7 +39,7 @@ class Linearised:
     jacobian : ndarray, shape (d, K, K, C)
         DF(m). Only its values along directions that sum to zero over the categories have a meaning.
     scores : ndarray, shape (d,)
-        F(m).
+        F(m), less the bias of F at an estimate of m.
 
     Examples
     --------
@@ -59,7 +59,13 @@ class Linearised:
     linear = True
 
     @classmethod
-    def at(cls, functional: Functional, table: FloatArray, centre: FloatArray | None = None) -> Linearised:
+    def at(
+        cls,
+        functional: Functional,
+        table: FloatArray,
+        centre: FloatArray | None = None,
+        bias: FloatArray | None = None,
+    ) -> Linearised:
         """Return the linear approximation at a table of preferences, (K, K, C).
 
         Parameters
@@ -68,9 +74,13 @@ class Linearised:
         table : ndarray, shape (K, K, C)
         centre : ndarray, shape (K, K, C), optional
             The table itself when None.
+        bias : ndarray, shape (d,), optional
+            Bias of F(m) that is subtracted.
         """
-        jacobian = jacobian_at(functional, table)
-        return cls(functional, table, table if centre is None else centre, jacobian, functional.value(table[None])[0])
+        scores = functional.value(table[None])[0]
+        if bias is not None:
+            scores = scores - bias
+        return cls(functional, table, table if centre is None else centre, jacobian_at(functional, table), scores)
 
     @property
     def name(self) -> str:
@@ -248,16 +258,16 @@ def curvature_bias(
     values, axes = np.linalg.eigh(moment)
     roots = axes * np.sqrt(np.maximum(values, 0.0))[..., None, :]
     first, second, axis = np.nonzero((np.abs(roots).max(axis=-2) > 0) & uses[:, :, None])
-    if not len(first):
-        return np.zeros(n_scores)
-    if 2 * len(first) * table.size > _MOST_ENTRIES:
-        return np.full(n_scores, np.nan)
     direction = roots[first, second, :, axis]
-    smallest = table[first, second].min(axis=1)
-    size = np.abs(direction).max(axis=1)
-    share = np.minimum(1.0, _STEP * smallest / size)
+    share = np.minimum(1.0, _STEP * table[first, second].min(axis=1) / np.abs(direction).max(axis=1))
     is_counted = share > 0
     first, second, direction, share = first[is_counted], second[is_counted], direction[is_counted], share[is_counted]
+    if not len(first):
+        return np.zeros(n_scores)
+    if isinstance(functional, PairLocalScore):
+        return _local_curvature(functional, table, share[:, None] * direction, share, (first, second), ordered)
+    if 2 * len(first) * table.size > _MOST_ENTRIES:
+        return np.full(n_scores, np.nan)
     at_table, total = functional.value(table[None])[0], np.zeros(n_scores)
     step = max(1, _CHUNK // table.size)
     for start in range(0, len(first), step):
@@ -268,4 +278,44 @@ def curvature_bias(
             delta += in_other_order(delta)
         second_difference = functional.value(table + delta) + functional.value(table - delta) - 2 * at_table
         total += (second_difference / share[part, None] ** 2).sum(axis=0) / 2
+    return total
+
+
+def _local_curvature(
+    functional: PairLocalScore,
+    table: FloatArray,
+    change: FloatArray,
+    share: FloatArray,
+    pairs: tuple[IntArray, IntArray],
+    ordered: bool,
+) -> FloatArray:
+    """Return :func:`curvature_bias`, (d,), of a functional whose derivative at a pair depends on this pair alone.
+
+    Parameters
+    ----------
+    functional : PairLocalScore
+    table : ndarray, shape (K, K, C)
+    change : ndarray, shape (r, C)
+        Steps along the directions.
+    share : ndarray, shape (r,)
+        Length of each step as a share of its direction.
+    pairs : tuple of two ndarrays of int, shape (r,)
+        The ordered pair of each direction.
+    ordered : bool
+    """
+    first, second = pairs
+    orders = [(first, second, change)]
+    if not ordered:
+        orders.append((second, first, change[:, exchanged_wins(change.shape[1])]))
+    total: FloatArray | None = None
+    for j, k, delta in orders:
+        step = max(1, _CHUNK // len(table))
+        for start in range(0, len(j), step):
+            part = slice(start, start + step)
+            mu, rows = table[j[part], k[part]], (j[part], k[part], len(table))
+            second_difference = functional.derivative_at(mu + delta[part], delta[part], *rows)
+            second_difference = second_difference - functional.derivative_at(mu - delta[part], delta[part], *rows)
+            part_sum = (second_difference / (4 * share[part, None] ** 2)).sum(axis=0)
+            total = part_sum if total is None else total + part_sum
+    assert total is not None
     return total

@@ -512,6 +512,10 @@ def _std_error_sentences(results: Estimates) -> list[str]:
             f"Scores are averaged over a subsample of {d.subsample:,} prompts, which adds "
             f"{100 * d.subsample_price:.1f} % to the standard errors."
         )
+    if d.bias_subtracted:
+        sentences.append(
+            f"A second-order bias of at most {d.bias_subtracted:.2f} standard errors was estimated and subtracted."
+        )
     if np.isfinite(d.second_order) and d.second_order > 0:
         sentences.append(f"The estimated second-order bias is at most {d.second_order:.2f} standard errors.")
     return sentences

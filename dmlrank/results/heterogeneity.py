@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .._utils.warning_collection import collected_warnings
 from ..data.preferences import FloatArray
 from ..estimation.influence import Influence
-from ..estimation.influence_in_groups import InfluenceInGroups, mean_over_repetitions
+from ..estimation.influence_in_groups import GroupParts, InfluenceInGroups, mean_over_repetitions
 from ..estimation.linear_projection import ProjectedInfluence, project_influence
 from ..exceptions import OptionError
 from ..fit.estimates import Estimates, Scale
@@ -101,7 +101,8 @@ def _style_by_group(estimates: Estimates, steps: FitSteps, scores: Sequence[Grou
     fixed = steps.options.prompts == "fixed"
     groups = list[StyleEstimates]()
     for part, contexts, blocks in zip(influence.parts, influence.contexts, influence.blocks, strict=True):
-        single = InfluenceInGroups((part,), (contexts,), (blocks,), influence.n_contexts, influence.n_blocks)
+        parts = GroupParts.of([part])
+        single = InfluenceInGroups(parts, (contexts,), (blocks,), influence.n_contexts, influence.n_blocks)
         with collected_warnings():
             # The fit has warned of few clusters already.
             covariance = clustered_covariance(
@@ -283,7 +284,9 @@ def _check_weights(weight: FloatArray, design: FloatArray) -> None:
 
 def _in_unit_of_groups(influence: InfluenceInGroups, scale: Scale) -> InfluenceInGroups:
     """Return the influence of scores in groups in another unit."""
-    return replace(influence, parts=tuple(_in_unit(part, scale) for part in influence.parts))
+    if scale.natural:
+        return influence
+    return replace(influence, parts=influence.parts.changed(lambda part: _in_unit(part, scale)))
 
 
 def _in_unit(influence: Influence, scale: Scale) -> Influence:

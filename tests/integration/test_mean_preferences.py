@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
 import dmlrank as dr
 from dmlrank.cli.main import main
 from dmlrank.exceptions import IntervalWarning, OptionError
+from dmlrank.fit.average import warn_of_large_bias
 from dmlrank.functionals import BradleyTerry, CategoryWeights, Custom
 
 from ..support import COVARIANCES, by_prompt, draw_with_groups, fits_of, true_first_stages, without_order
@@ -53,11 +56,32 @@ def one_step_mean(result, weight=None, sample=None):
     return mean
 
 
+def second_order_bias(result, mean):
+    """Half the trace of the Hessian of F times the variance of the means, pair by pair, (d,)."""
+    data, mu, pi = result.steps.data, result.steps.mu.mu, result.steps.propensity.cells
+    functional, step = result.steps.setup.functional, 1e-4
+    moment = np.zeros((*mean.shape, mean.shape[-1]))
+    for m, i in enumerate(data.cells.context):
+        j, k = data.cells.first[m], data.cells.second[m]
+        residual = (data.cells.y[m] - mu[i, j, k]) / pi[m] / len(mu)
+        moment[j, k] += np.outer(residual, residual)
+    total = 0.0
+    for j, k in np.argwhere(moment.any(axis=(2, 3))):
+        values, axes = np.linalg.eigh(moment[j, k])
+        for value, axis in zip(values[1:], axes.T[1:], strict=True):
+            delta = np.zeros_like(mean)
+            delta[j, k] = step * axis
+            second = functional.value((mean + delta)[None]) + functional.value((mean - delta)[None])
+            total = total + value * (second - 2 * functional.value(mean[None]))[0] / step**2 / 2
+    return total
+
+
 @pytest.mark.parametrize("functional", [*FUNCTIONALS, Custom(log_ratio, outputs=("log ratio", "ties"))])
 def test_estimate_and_error_are_written_out(fitted, functional):
     result = fitted(functional, average="preferences")
     bound, mean, step = result.steps.setup.functional, one_step_mean(result), 1e-6
-    np.testing.assert_allclose(result.params, bound.value(mean[None])[0], rtol=1e-9)
+    np.testing.assert_allclose(result.params, bound.value(mean[None])[0] - second_order_bias(result, mean), rtol=1e-3)
+    np.testing.assert_allclose(result.steps.first.mean.floored.table, mean, atol=1e-12)
     np.testing.assert_allclose(result.plugin, bound.value(result.steps.mu.mu.mean(axis=0)[None])[0], rtol=1e-9)
     data, mu, pi = result.steps.data, result.steps.mu.mu, result.steps.propensity.cells
     change = mu - mean
@@ -76,7 +100,9 @@ def test_weights_and_samples_are_those_of_the_target_population(battles, fitted,
     result = fitted("bt", average="preferences", **COVARIANCES[kind])
     weight = by_prompt(battles.frame, "importance") if kind == "weighted" else None
     mean = one_step_mean(result, weight, result.steps.sample)
-    np.testing.assert_allclose(result.params, result.steps.setup.functional.value(mean[None])[0], rtol=1e-9)
+    np.testing.assert_allclose(result.steps.first.mean.floored.table, mean, atol=1e-12)
+    expected = result.steps.setup.functional.value(mean[None])[0] - result.steps.first.mean.bias
+    np.testing.assert_allclose(result.params, expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("kind", COVARIANCES)
@@ -92,7 +118,7 @@ def test_display_order_is_ignored_by_both_orders_of_a_pair(battles, rank, functi
     options = {"mu": without_order(battles.mu), "propensity": "marginal", "position_bias": False}
     result = rank(battles.frame, FORMULA, functional=functional, average="preferences", **options)
     expected = result.steps.setup.functional.value(one_step_mean(result)[None])[0]
-    np.testing.assert_allclose(result.params, expected, rtol=1e-9)
+    np.testing.assert_allclose(result.params, expected - result.steps.first.mean.bias, rtol=1e-9)
 
 
 def test_renamed_and_reversed_pairs_give_the_same_scores(battles, rank):
@@ -120,6 +146,22 @@ def test_without_features_both_averages_have_the_same_target():
         # The averages differ by terms of second order in the error of the mean preferences.
         assert np.abs(preferences.params - scores.params).max() < 0.15 * scores.bse.max()
         np.testing.assert_allclose(preferences.bse, scores.bse, rtol=0.05)
+
+
+def test_the_second_order_bias_is_subtracted_and_reported(battles, rank):
+    options = {"functional": "bt", "average": "preferences", "mu": battles.mu, "propensity": "shown"}
+    result = rank(battles.frame, FORMULA, **options)
+    mean = result.steps.first.mean
+    assert result.diagnostics.bias_subtracted == pytest.approx((np.abs(mean.bias) / result.bse).max())
+    assert "standard errors was estimated and subtracted" in " ".join(result.summary().as_text().split())
+    # Log-odds of noisy means are too far from zero.
+    assert mean.bias @ result.params > 0
+    for n_errors in (0.9, 1.1):
+        target = mean._replace(bias=n_errors * result.bse.to_numpy() * np.array([0, 1, 0, 0]))
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always")
+            warn_of_large_bias(target, result.bse.to_numpy(), result.models)
+        assert [("'m1'" in str(warning.message)) for warning in given] == [True] * (n_errors > 1)
 
 
 def test_the_target_does_not_depend_on_the_features():

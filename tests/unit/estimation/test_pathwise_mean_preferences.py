@@ -144,3 +144,21 @@ def test_curvature_bias_is_the_mean_error_of_a_plug_in():
     error -= functional.value_and_derivative(np.broadcast_to(table, sampled.shape), sampled - table)[1]
     bias = curvature_bias(functional, table, moment, ~np.eye(N_ITEMS, dtype=bool), True)
     np.testing.assert_allclose(bias, error.mean(axis=0), rtol=0.1, atol=2e-6)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_curvature_of_a_pair_local_functional_is_that_of_second_differences(ordered):
+    rng = np.random.default_rng(5)
+    functional = KINDS["bt-weighted"](CategoryWeights.half(3))
+    table = drawn_mu(rng, 3)[0]
+    table = table if ordered else without_order(table)
+    factors = rng.normal(size=(N_ITEMS, N_ITEMS, 3, 2)) * 0.02
+    factors -= factors.mean(axis=2, keepdims=True)
+    moment = factors @ np.swapaxes(factors, 2, 3)
+    pairs = np.triu(np.ones((N_ITEMS, N_ITEMS), dtype=bool), 1)
+    moment[~(pairs if not ordered else pairs | pairs.T)] = 0.0
+    same_function = Custom(functional.value).bind(CategoryWeights.half(3))
+    uses = ~np.eye(N_ITEMS, dtype=bool)
+    local, general = (curvature_bias(f, table, moment, uses, ordered) for f in (functional, same_function))
+    assert np.abs(local).max() > 1e-4
+    np.testing.assert_allclose(local, general, rtol=2e-3, atol=1e-8)
