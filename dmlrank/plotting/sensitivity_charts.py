@@ -59,7 +59,7 @@ def bound_chart(curve: BoundCurve, ax: Axes | None = None) -> Axes:
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks], minor=False)
     axes.set_xticks([], minor=True)
     axes.set_xlim(curve.gamma[0], curve.gamma[-1])
-    axes.set_xlabel("gamma: how far the odds of voting may vary with the label")
+    axes.set_xlabel("gamma: largest factor by which the label changes the odds of voting")
     axes.set_ylabel(curve.label)
     axes.set_title(literal(curve.name))
     axes.grid(color="0.9")

