@@ -15,7 +15,7 @@ from ..estimation.influence import Influence, InfluenceFunction, mean_influence
 from ..estimation.voting_bounds import BoundInputs, additive_bounds
 from ..fit.fit_covariance import make_covariance
 from ..fit.state import FitSteps
-from ..functionals.base import PairAdditiveScore
+from ..functionals.base import PairAdditiveScore, is_linear
 from ..inference.covariance import Covariance
 from ..inference.simultaneous import critical_value_of_contrasts
 from .voting import shown_battles_of, voting_stage
@@ -112,8 +112,8 @@ class BoundEvaluation:
 
     @property
     def is_sharp(self) -> bool:
-        """Whether the bounds can be attained for all pairs at once; otherwise they hold to first order."""
-        return _has_pair_terms(self.steps)
+        """Whether no law passes the bounds; otherwise they hold to first order."""
+        return _has_pair_terms(self.steps) or is_linear(self.steps.setup.functional)
 
     def influences(self, gammas: Sequence[float]) -> list[list[Influence]]:
         """Return the influence of lower and upper bounds, for each gamma a list with one entry per repetition."""
