@@ -54,19 +54,7 @@ def run_maximum_likelihood(data_as_read: PreferenceData, options: Options, *, so
     # Maximum likelihood joins the two display orders of a pair.
     require_mirrored_worths(options.categories)
     slot = cache.slot(estimator.name)
-    # The votes alone decide which pairs are compared: min_labels= is an option of first stages.
-    graph_option = "votes" if isinstance(options.graph, str) else options.graph
-    data = slot.call(
-        restrict_items,
-        data_as_read,
-        graph_option,
-        min_labels=1,
-        component=options.component,
-        min_comparisons=options.min_comparisons,
-    )
-    graph = slot.call(comparison_graph, data, graph_option, 1)
-    setup = slot.call(set_up_likelihood, data, graph, options.category_weights, estimator.name)
-    slot.call(warn_of_votes_left_out, data, graph, graph_option, min_labels=1, order=OrderChoice(False))
+    data, setup = _ranked_votes(slot, data_as_read, options, estimator.name)
     clusters = slot.call(read_clusters, data, options.groups, options.context)
     slot.call(warn_of_dependence, data, clusters, options.context)
     blocks, annotator = slot.call(influence_blocks, data, clusters)
@@ -102,6 +90,36 @@ def run_maximum_likelihood(data_as_read: PreferenceData, options: Options, *, so
         likelihood=likelihood,
         uniform=uniform,
     )
+
+
+def _ranked_votes(
+    slot: Cache, data_as_read: PreferenceData, options: Options, estimator: str
+) -> tuple[PreferenceData, Setup]:
+    """Return the votes on the ranked items, and the functional with its graph.
+
+    Parameters
+    ----------
+    slot : Cache
+    data_as_read : PreferenceData
+        Votes on all items.
+    options : Options
+    estimator : str
+        Name of the estimator.
+    """
+    # The votes alone decide which pairs are compared: min_labels= is an option of first stages.
+    graph_option = "votes" if isinstance(options.graph, str) else options.graph
+    data = slot.call(
+        restrict_items,
+        data_as_read,
+        graph_option,
+        min_labels=1,
+        component=options.component,
+        min_comparisons=options.min_comparisons,
+    )
+    graph = slot.call(comparison_graph, data, graph_option, 1)
+    setup = slot.call(set_up_likelihood, data, graph, options.category_weights, estimator)
+    slot.call(warn_of_votes_left_out, data, graph, graph_option, min_labels=1, order=OrderChoice(False))
+    return data, setup
 
 
 def _check_unweighted(options: Options, estimator: Estimator) -> None:

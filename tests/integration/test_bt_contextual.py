@@ -223,6 +223,7 @@ def test_the_summary_says_what_was_assumed(result):
 
 def test_what_is_not_used_is_refused(votes, result):
     given = {
+        "adjust": "x0",
         "average": "preferences",
         "propensity": "marginal",
         "propensity_formula": "~ x0",

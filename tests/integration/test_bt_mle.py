@@ -126,6 +126,7 @@ def test_updates_go_there_and_back_without_training(repeated, rank, monkeypatch)
 
 def test_what_is_not_used_is_refused(single, rank):
     given = {
+        "adjust": "x0",
         "average": "preferences",
         "propensity": "marginal",
         "propensity_formula": "~ x0",
