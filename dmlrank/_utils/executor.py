@@ -15,9 +15,9 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, CancelledError, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, CancelledError
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar, copy_context
+from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -303,26 +303,6 @@ def executing(executor: object) -> Iterator[None]:
     finally:
         _current.reset(token)
         workers.close()
-
-
-def at_the_same_time(first: Callable[[], T], second: Callable[[], R]) -> tuple[T, R]:
-    """Return the results of two functions that run at the same time, for steps that wait for the user's workers.
-
-    Warnings of the package come in the order of the functions. If the first function raises an error, that of the
-    second one is dropped.
-    """
-
-    def with_warnings() -> tuple[R, list[DmlrankWarning]]:
-        with collected_warnings() as second_warnings:
-            return second(), second_warnings
-
-    with ThreadPoolExecutor(1, initializer=silence_lightgbm) as thread:
-        pending = thread.submit(copy_context().run, with_warnings)
-        first_result = first()
-        second_result, second_warnings = pending.result()
-    for message in second_warnings:
-        warn(message, stacklevel=2)
-    return first_result, second_result
 
 
 def has_workers() -> bool:

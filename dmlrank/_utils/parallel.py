@@ -7,12 +7,14 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from contextvars import copy_context
 from typing import TypeVar
 
 import lightgbm as lgb
 import numpy as np
 
-from .warning_collection import with_callers_warnings
+from ..exceptions import DmlrankWarning
+from .warning_collection import collected_warnings, warn, with_callers_warnings
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -112,6 +114,26 @@ def in_order(
     """
     with Workers(n_workers) as workers:
         yield from workers.in_order(work, tasks, is_concurrent)
+
+
+def at_the_same_time(first: Callable[[], T], second: Callable[[], R]) -> tuple[T, R]:
+    """Return the results of two functions that run at the same time, for steps that wait for the user's workers.
+
+    Warnings of the package come in the order of the functions. If the first function raises an error, that of the
+    second one is dropped.
+    """
+
+    def with_warnings() -> tuple[R, list[DmlrankWarning]]:
+        with collected_warnings() as second_warnings:
+            return second(), second_warnings
+
+    with ThreadPoolExecutor(1, initializer=silence_lightgbm) as thread:
+        pending = thread.submit(copy_context().run, with_warnings)
+        first_result = first()
+        second_result, second_warnings = pending.result()
+    for message in second_warnings:
+        warn(message, stacklevel=2)
+    return first_result, second_result
 
 
 def core_count(n_jobs: int | None) -> int:

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._utils.executor import at_the_same_time, has_workers
+from .._utils.executor import has_workers
+from .._utils.parallel import at_the_same_time
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters
 from ..data.shared_texts import join_shared

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import lightgbm as lgb
 import numpy as np
@@ -184,6 +184,8 @@ def fit_pair_shares(
     lgb_seeds = [int(rng.integers(2**31 - 1)) for rng in rngs]
     training = _Training(cells, sample, trials, lgb_seeds, rngs[0], jobs_of_a_task(n_jobs), thread_sizes)
     (selection,) = in_workers(_select_settings, training, [0], name="settings of the propensity", n_jobs=1)
+    # The caller draws from this generator again; it goes on where the task, which has drawn from a copy, has ended.
+    rngs[0].bit_generator.state = selection.state_of_rng
     fitted_folds: Iterable[_FittedFold]
     if sample is cells:
         fitted_folds = zip(selection.smooth.fits, selection.boosters or [None] * len(rngs), strict=True)
@@ -220,7 +222,7 @@ class _Training:
     thread_sizes : ThreadSizes
         Sizes of training matrices on which the use of threads depends.
     _contrasts : dict
-        Rows of :meth:`contrast` by prior.
+        Rows of :meth:`contrast` by prior, and the generator after they were drawn.
     """
 
     cells: FoldCells
@@ -230,12 +232,15 @@ class _Training:
     rng: np.random.Generator
     n_jobs: int | None
     thread_sizes: ThreadSizes
-    _contrasts: dict[float, NoiseContrast] = field(default_factory=dict, init=False, repr=False)
+    _contrasts: dict[float, tuple[NoiseContrast, np.random.Generator]] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
-    def contrast(self, prior: float) -> NoiseContrast:
-        """Return the pairs shown and drawn in bins, which are computed once in a process."""
+    def contrast(self, prior: float) -> tuple[NoiseContrast, np.random.Generator]:
+        """Return the pairs shown and drawn in bins, computed once in a process, and the generator after the draws."""
         if prior not in self._contrasts:
-            self._contrasts[prior] = NoiseContrast.of(self.cells, prior, deepcopy(self.rng), self.n_jobs)
+            rng = deepcopy(self.rng)
+            self._contrasts[prior] = NoiseContrast.of(self.cells, prior, rng, self.n_jobs), rng
         return self._contrasts[prior]
 
     def __getstate__(self) -> dict[str, object]:
@@ -257,21 +262,23 @@ class _Selection:
         Parameters of LightGBM and number of rounds.
     boosters : list of lightgbm.Booster
         The boosters of the trial folds; none where trees do not lower the loss.
+    state_of_rng : mapping
+        State of the generator after the pairs were drawn.
     """
 
     prior: float
     smooth: TunedEffects[PairChoiceEffects]
     trees: Settings
     boosters: list[lgb.Booster]
+    state_of_rng: Mapping[str, Any]
 
 
 def _select_settings(training: _Training, _: int) -> _Selection:
     """Select the prior, the penalty of the effects, and the trees."""
     prior, smooth = _select_effects(training.sample, training.trials, training.n_jobs)
-    trees, path = _select_trees(
-        training.contrast(prior), smooth.fits, training.seeds, training.n_jobs, training.thread_sizes
-    )
-    return _Selection(prior, smooth, trees, path.boosters if trees.rounds else [])
+    contrast, rng = training.contrast(prior)
+    trees, path = _select_trees(contrast, smooth.fits, training.seeds, training.n_jobs, training.thread_sizes)
+    return _Selection(prior, smooth, trees, path.boosters if trees.rounds else [], rng.bit_generator.state)
 
 
 def _fit_fold(shared: tuple[_Training, _Selection], f: int) -> _FittedFold:
@@ -281,7 +288,7 @@ def _fit_fold(shared: tuple[_Training, _Selection], f: int) -> _FittedFold:
     if not selection.trees.rounds:
         return fold_effects, None
     booster = _train(
-        training.contrast(selection.prior),
+        training.contrast(selection.prior)[0],
         fold_effects,
         selection.trees,
         seed=training.seeds[f],
