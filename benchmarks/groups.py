@@ -115,7 +115,9 @@ def tags(replications: int, rng: np.random.Generator) -> pd.Series:
         fit = dr.dml_rank(_FORMULA, battles, context="question_id", graph="complete", rng=0, n_jobs=1, **known)
         row = {}
         for functional, average in (("borda", "scores"), ("bt", "scores"), ("bt", "preferences")):
-            groups = fit.update(functional=functional, average=average).by(tags_of(battles))
+            # Mean preferences that are estimated from few labels need a floor; the true mu(x) needs none.
+            floor = "auto" if average == "preferences" else 0.0
+            groups = fit.update(functional=functional, average=average, floor=floor).by(tags_of(battles))
             true_scores, name = truth[functional, average].ravel(), f"{functional} of {average}"
             limits = groups.conf_int()
             covers = (limits["lower"].to_numpy() <= true_scores) & (true_scores <= limits["upper"].to_numpy())
