@@ -205,11 +205,11 @@ def test_intervals_cover_where_the_model_holds():
     linear = dr.datasets.Bt(2, n_items=3, n_features=2, quadratic_scale=0.0, wave_scale=0.0)
     truth = linear.truth("bt", 200_000)
     covered = []
-    for seed in range(60):
+    for seed in range(40):
         limits = fit(linear.sample(250, rng=seed)).conf_int()
         covered.append(((limits["lower"] <= truth) & (truth <= limits["upper"])).all())
-    # 99.9 % of binomial counts of 60 with probability 0.95 are in this range.
-    assert 50 <= sum(covered) <= 60
+    # 99.9 % of binomial counts of 40 with probability 0.95 are at least this number.
+    assert sum(covered) >= 33
 
 
 def test_the_summary_says_what_was_assumed(result):

@@ -49,13 +49,13 @@ def test_a_task_has_the_same_rows_every_time(paper):
 def test_debiased_intervals_cover_and_those_of_the_plug_in_do_not(paper):
     rows = [
         row | {"seed": seed}
-        for seed in range(5)
+        for seed in range(4)
         for row in paper.debiasing.run((seed, "default", "", 5, 1000), small=True)
         if row["functional"] == "bt"
     ]
     covers = pd.DataFrame(rows).groupby(["estimator", "covariance"])["covers"].sum()
-    assert covers["debiased", "corrected"] >= 4
-    assert covers["plugin", "plain"] <= 2
+    assert covers["debiased", "corrected"] >= 3
+    assert covers["plugin", "plain"] <= 1
 
 
 def test_the_noise_of_a_judge_is_the_same_however_it_is_used(paper):
