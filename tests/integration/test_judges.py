@@ -299,7 +299,7 @@ def test_verdicts_in_a_file_of_their_own(battles, fitted, tmp_path, capsys):
     np.testing.assert_allclose(pd.read_csv(tmp_path / "out.csv")["std_error"], fitted.tidy()["std_error"], rtol=1e-10)
     assert main([*call, "--judge-file", f"one={other}", f"two={other}"]) == 0
     assert "one" in capsys.readouterr().out
-    assert main([*call, "--judge-file", str(other), str(other)]) == 2
+    assert main([*call, "--judge-file", str(other), str(other)]) == 1
     assert "several as NAME=FILE" in capsys.readouterr().err
     assert main([*call, "--judge", "verdict", "--judge-file", str(other)]) == 2
     assert "--judge and --judge-file are both given" in capsys.readouterr().err
