@@ -137,7 +137,7 @@ def draw(path: str) -> None:
                 axis.errorbar(part["noise"], part["relative_mse"], 1.96 * part["se"], marker="o", label=how, capsize=2)
         axis.axhline(1.0, color="grey", linewidth=1)
         axis.set(title=functional, xlabel="noise of the judge (logits)")
-    axes[0].set_ylabel("squared error, no judge = 1")
+    axes[0].set_ylabel("squared error, without a judge = 1")
     axes[0].legend()
     figure.savefig(path, dpi=150)
 
