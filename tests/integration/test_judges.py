@@ -301,7 +301,7 @@ def test_verdicts_in_a_file_of_their_own(battles, fitted, tmp_path, capsys):
     assert "one" in capsys.readouterr().out
     assert main([*call, "--judge-file", str(other), str(other)]) == 1
     assert "several as NAME=FILE" in capsys.readouterr().err
-    assert main([*call, "--judge", "verdict", "--judge-file", str(other)]) == 2
+    assert main([*call, "--judge", "verdict", "--judge-file", str(other)]) == 1
     assert "--judge and --judge-file are both given" in capsys.readouterr().err
 
 
