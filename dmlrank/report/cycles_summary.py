@@ -109,7 +109,9 @@ class CycleResults:
             f"certified if all three win shares differ from one half with p-values that are adjusted for all "
             f"{counted(self.n_pairs, 'compared pair')} ({method}). The probability that any certified triple is no "
             f"cycle is at most {self.alpha:g}.",
-            f"The estimates contain {counted(self.n_raw, 'cycle')} by chance or in truth: models of nearly equal "
+            "The estimates contain no cycle."
+            if not self.n_raw
+            else f"The estimates contain {counted(self.n_raw, 'cycle')}, by chance or in truth: models of nearly equal "
             f"strength form cycles in every sample.",
         ]
         if len(self) > _MOST_ROWS:
