@@ -77,6 +77,11 @@ class Estimator:
         return not self.why_no_intervals
 
     @property
+    def is_unrestricted_one_step(self) -> bool:
+        """Whether it is the one-step estimator of the functional, with labels missing at random and no other model."""
+        return self.has_first_stages and self.is_debiased and not self.assumes_bradley_terry
+
+    @property
     def has_restriction_test(self) -> bool:
         """Whether the same first stages give an estimate without the Bradley-Terry model, which can test the model."""
         return self.assumes_bradley_terry and self.has_first_stages

@@ -270,7 +270,7 @@ def _inference_note(results: Estimates, level: SummaryLevel) -> str:
 
 def _missing_label_sentence(results: Estimates) -> list[str]:
     """Say that labels are assumed to be missing at random; nothing where labels are complete by design."""
-    if results.estimator != "debiased" or results.diagnostics.outcome_kind in DERIVED_KINDS:
+    if not results.estimated_by.is_unrestricted_one_step or results.diagnostics.outcome_kind in DERIVED_KINDS:
         return []
     bounds = "; sensitivity() bounds the error" if results.style is None else ""
     return [f"Votes that were not cast are assumed to be like those that were{bounds}."]

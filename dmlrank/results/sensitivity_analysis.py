@@ -154,7 +154,7 @@ def steps_of_debiased_fit(estimates: Estimates, steps: FitSteps | None, method: 
     method : str
         The method that needs the steps, for errors.
     """
-    if estimates.estimator != "debiased":
+    if not estimates.estimated_by.is_unrestricted_one_step:
         raise OptionError(
             f"{method}() with estimator={estimates.estimator!r}: the bounds are those of the debiased estimator; use "
             f"update(estimator='debiased').{method}()"

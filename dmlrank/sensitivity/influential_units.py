@@ -151,7 +151,7 @@ def _of_votes(steps: FitSteps, name: str, code: IntArray, identifiers: NDArray[n
         Unit of each vote.
     identifiers : ndarray of object, shape (u,)
     """
-    if steps.options.estimator != "debiased":
+    if not steps.estimator.is_unrestricted_one_step:
         raise OptionError(
             f"unit={name!r} with estimator={steps.options.estimator!r}: the influence of single votes is known for "
             f"estimator='debiased'; use unit='context' or a column that is the same in all rows of a context"
