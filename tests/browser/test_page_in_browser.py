@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
+from dmlrank.tables.spreadsheet_text import not_a_formula
 
 from ..support import HOSTILE_NAMES, needs, simulated_votes
 
@@ -265,8 +266,38 @@ def test_hostile_names_are_inert(open_page, hostile):
         page.get_by_label(select).select_option(index=3)
     page.locator("svg.matrix").hover()
     rows = list(csv.reader(io.StringIO(download(page, "Table (CSV)")[1], newline="")))
-    assert sorted(row[rows[0].index("model")] for row in rows[1:]) == sorted(hostile.models)
+    cells = [row[rows[0].index("model")] for row in rows[1:]]
+    assert sorted(cells) == sorted(map(not_a_formula, hostile.models))
+    assert "'=HYPERLINK(1)" in cells
     assert page.evaluate("window.hacked") is None
+
+
+def test_downloads_have_the_apostrophes_of_other_csv_files(open_page):
+    names = [
+        "=1+1",
+        "+x",
+        "-model",
+        "@here",
+        "\tab",
+        "\rx",
+        "'=quoted",
+        "'plain'",
+        "-",
+        "-0.82",
+        "+1e5",
+        "-inf",
+        "gpt-4",
+    ]
+    battles = simulated_votes(len(names), 3000, names=names)
+    fit = dr.dml_rank(FORMULA, battles, functional="bt", context="prompt", position_bias=False, min_labels=1, rng=0)
+    page = open_page(fit)
+    table = list(csv.DictReader(io.StringIO(download(page, "Table (CSV)")[1], newline="")))
+    assert sorted(row["model"] for row in table) == sorted(map(not_a_formula, fit.models))
+    assert sum(row["model"].startswith("'") for row in table) == 8
+    # Negative numbers stay numbers.
+    assert min(float(row["score"]) for row in table) < 0
+    pairs = list(csv.DictReader(io.StringIO(download(page, "All pairs (CSV)")[1], newline="")))
+    assert {row[place] for row in pairs for place in ("first", "second")} == set(map(not_a_formula, fit.models))
 
 
 @pytest.mark.parametrize("width", [320, 390, 768])
