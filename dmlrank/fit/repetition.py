@@ -13,6 +13,7 @@ from ..data.read_clusters import Clusters
 from ..data.shared_texts import join_shared
 from ..estimation.bt_restricted import RestrictedBradleyTerry, require_pair_propensities
 from ..estimation.cross_fitting import HeldOutLabels, MuSource
+from ..estimation.equal_style import EqualStyleTerms
 from ..estimation.folds import assign_folds
 from ..estimation.influence_blocks import InfluenceBlocks
 from ..estimation.judge import judge_correction
@@ -66,6 +67,23 @@ class OutcomeModels(NamedTuple):
     judge_correction: JudgeCorrection | None = None
 
 
+class FirstStages(NamedTuple):
+    """The first stages of one repetition.
+
+    Attributes
+    ----------
+    propensity : Propensity
+        Propensities of labels.
+    judge_propensity : ndarray, shape (r,), or None
+        P(judged | x) at the judged cells; None without a judge.
+    models : OutcomeModels
+    """
+
+    propensity: Propensity
+    judge_propensity: FloatArray | None
+    models: OutcomeModels
+
+
 def make_repetition(cache: Cache, number: int, inputs: Inputs, *, source: Source, options: Options) -> Repetition:
     """Carry out one repetition.
 
@@ -84,35 +102,9 @@ def make_repetition(cache: Cache, number: int, inputs: Inputs, *, source: Source
     seed = RepetitionSeed(options.seed, number)
     estimator = estimator_named(options.estimator)
     folds = cache.call(make_folds, data, inputs.clusters, n_folds=inputs.n_folds, seed=seed)
-    propensity_model = PropensityModel.of(
-        options, setup.graph, source, needs_all_propensities=estimator.needs_all_propensities
+    propensity, judge_propensity, models = fit_first_stages(
+        cache, inputs, folds, seed=seed, source=source, options=options
     )
-
-    def propensities() -> tuple[Propensity, FloatArray | None]:
-        of_labels, of_verdicts = cache.call(
-            label_and_judge_propensities,
-            data if inputs.balanced is None else inputs.balanced.every,
-            folds,
-            propensity_model,
-            verdicts=inputs.verdicts,
-            seed=seed,
-            n_jobs=options.n_jobs,
-        )
-        if inputs.balanced is not None:
-            of_labels = cache.call(balanced_propensity, inputs.balanced, of_labels, folds)
-        return of_labels, of_verdicts
-
-    def outcome_models(judge_propensity: FloatArray | None) -> OutcomeModels:
-        return fit_outcome_models(cache, inputs, folds, judge_propensity=judge_propensity, seed=seed, options=options)
-
-    if has_workers() and inputs.verdicts is None and propensity_model.word == "estimate":
-        (propensity, judge_propensity), models = at_the_same_time(propensities, lambda: outcome_models(None))
-    else:
-        # Propensities come before mu, so that supplied propensities are checked before anything is trained.
-        propensity, judge_propensity = propensities()
-        models = outcome_models(judge_propensity)
-    if estimator.needs_all_propensities:
-        require_pair_propensities(propensity)
     floor = cache.call(choose_floor, data, setup, models.mu, floor=options.floor)
     sample = cache.call(draw_sample, data, options.subsample, seed)
     mean = None
@@ -146,21 +138,7 @@ def make_repetition(cache: Cache, number: int, inputs: Inputs, *, source: Source
         mean=mean,
         n_jobs=options.n_jobs,
     )
-    style_terms = style_influence = None
-    if inputs.style is not None:
-        style_terms = cache.call(
-            equal_style_terms,
-            data,
-            setup,
-            inputs.style,
-            propensity=propensity,
-            folds=folds,
-            blocks=inputs.blocks,
-            clusters=inputs.clusters,
-            annotator=inputs.annotator,
-            context_weight=inputs.context_weight,
-        )
-        style_influence = cache.call(influence_at_equal_style, style_terms)
+    style_terms = equal_style_of(cache, inputs, folds, propensity)
     return Repetition(
         folds=folds,
         mu=models.mu,
@@ -173,7 +151,82 @@ def make_repetition(cache: Cache, number: int, inputs: Inputs, *, source: Source
         judge_propensity=judge_propensity,
         mean=mean,
         style_terms=style_terms,
-        style_influence=style_influence,
+        style_influence=None if style_terms is None else cache.call(influence_at_equal_style, style_terms),
+    )
+
+
+def fit_first_stages(
+    cache: Cache, inputs: Inputs, folds: Folds, *, seed: RepetitionSeed, source: Source, options: Options
+) -> FirstStages:
+    """Fit propensities and outcome models; on the user's workers at the same time where neither needs the other.
+
+    Parameters
+    ----------
+    cache : Cache
+        The slot of the repetition.
+    inputs : Inputs
+    folds : Folds
+    seed : RepetitionSeed
+    source : Source
+    options : Options
+    """
+    estimator = estimator_named(options.estimator)
+    propensity_model = PropensityModel.of(
+        options, inputs.setup.graph, source, needs_all_propensities=estimator.needs_all_propensities
+    )
+
+    def propensities() -> tuple[Propensity, FloatArray | None]:
+        of_labels, of_verdicts = cache.call(
+            label_and_judge_propensities,
+            inputs.data if inputs.balanced is None else inputs.balanced.every,
+            folds,
+            propensity_model,
+            verdicts=inputs.verdicts,
+            seed=seed,
+            n_jobs=options.n_jobs,
+        )
+        if inputs.balanced is not None:
+            of_labels = cache.call(balanced_propensity, inputs.balanced, of_labels, folds)
+        if estimator.needs_all_propensities:
+            require_pair_propensities(of_labels)
+        return of_labels, of_verdicts
+
+    def outcome_models(judge_propensity: FloatArray | None) -> OutcomeModels:
+        return fit_outcome_models(cache, inputs, folds, judge_propensity=judge_propensity, seed=seed, options=options)
+
+    if has_workers() and inputs.verdicts is None and propensity_model.word == "estimate":
+        (propensity, judge_propensity), models = at_the_same_time(propensities, lambda: outcome_models(None))
+    else:
+        # Propensities come before mu, so that supplied propensities are checked before anything is trained.
+        propensity, judge_propensity = propensities()
+        models = outcome_models(judge_propensity)
+    return FirstStages(propensity, judge_propensity, models)
+
+
+def equal_style_of(cache: Cache, inputs: Inputs, folds: Folds, propensity: Propensity) -> EqualStyleTerms | None:
+    """Return the terms of the scores at equal style; None where scores are not adjusted for style.
+
+    Parameters
+    ----------
+    cache : Cache
+        The slot of the repetition.
+    inputs : Inputs
+    folds : Folds
+    propensity : Propensity
+    """
+    if inputs.style is None:
+        return None
+    return cache.call(
+        equal_style_terms,
+        inputs.data,
+        inputs.setup,
+        inputs.style,
+        propensity=propensity,
+        folds=folds,
+        blocks=inputs.blocks,
+        clusters=inputs.clusters,
+        annotator=inputs.annotator,
+        context_weight=inputs.context_weight,
     )
 
 
