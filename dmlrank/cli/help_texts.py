@@ -54,6 +54,7 @@ EXAMPLES = {
   dmlrank fit "winner ~ C(topic) + length | model_a + model_b" battles.csv --context question_id --by topic \\
       --report topics.html
   dmlrank fit {_FORMULA} battles.csv --groups user --rng 1 --out march.json --out march.tex --out march.csv
+  dmlrank fit {_FORMULA} battles.csv --slim --top 10 --out best.tex
   zcat battles.csv.gz | dmlrank fit {_FORMULA} -""",
     "design": f"""examples:
   dmlrank design {_FORMULA} battles.csv --budget 500 --out plan.csv

@@ -36,6 +36,7 @@ from .fit_arguments import (
 from .help_texts import DESCRIPTIONS, EXAMPLES, EXIT_CODES, MAIN_DESCRIPTION, MAIN_EXAMPLES, WORDS
 from .read_files import FORMATS
 from .score_tables import add_score_options
+from .table_rows import add_table_options, check_models_of_table, check_table_options, table_options
 from .write_files import (
     CHECK,
     PAGE,
@@ -211,6 +212,7 @@ def _add_fit(commands: _Commands) -> None:
     by = "features that define groups of prompts: scores by group, also in the tables, --csv, --plot and --report"
     fit.add_argument("--by", nargs="+", metavar="COLUMN", help=by)
     fit.add_argument("--method", choices=METHODS, default="max-t", help="kind of intervals in --csv (default max-t)")
+    add_table_options(fit, has_slim=True)
     add_outputs(
         fit,
         ("the result", RESULT),
@@ -229,11 +231,14 @@ def _add_fit(commands: _Commands) -> None:
 def _fit(arguments: argparse.Namespace) -> None:
     """Fit a file, write what is asked for and print the summary."""
     _check_outputs(arguments, [arguments.file])
+    check_table_options(arguments)
     results = _fitted(arguments.formula, arguments.file, arguments)
     # Scores by group have the same tables, figures and page.
     shown = results.by(*arguments.by) if arguments.by else results
-    summary = shown.summary()
-    texts = [str(results.summary()), *(str(part) for part in (results.judge, results.style) if part is not None)]
+    rows = table_options(arguments)
+    summary_of_all = results.summary(slim=arguments.slim, **rows)
+    summary = shown.summary(**rows) if arguments.by else summary_of_all
+    texts = [str(summary_of_all), *(str(part) for part in (results.judge, results.style) if part is not None)]
     texts += [str(summary)] if arguments.by else []
     sensitivity = results.sensitivity() if arguments.sensitivity else None
     texts += [str(sensitivity)] if sensitivity else []
@@ -332,6 +337,7 @@ def _add_compare(commands: _Commands) -> None:
     compare_parser.add_argument("--functional", nargs="+", metavar="NAME", help=functionals)
     add_files_and_tuning(compare_parser)
     add_score_options(compare_parser)
+    add_table_options(compare_parser)
     add_outputs(
         compare_parser,
         ("the comparison", RESULT),
@@ -349,6 +355,7 @@ def _add_compare(commands: _Commands) -> None:
 def _compare(arguments: argparse.Namespace) -> None:
     """Compare stored results, or functionals of one fit, and print the table."""
     _check_outputs(arguments, arguments.inputs)
+    check_table_options(arguments)
     if "~" in arguments.inputs[0]:
         comparison = _compared_functionals(arguments)
     else:
@@ -363,7 +370,7 @@ def _compare(arguments: argparse.Namespace) -> None:
             [read_json(path) for path in paths],
             independent=arguments.independent,
         )
-    summary = comparison.summary()
+    summary = comparison.summary(**table_options(arguments))
     formats = _formats(
         str(summary),
         summary,
@@ -536,4 +543,5 @@ def _show(report: object, writers: _Writers) -> None:
 def _fitted(formula: str, file: str, arguments: argparse.Namespace) -> RankResults:
     """Return the fit of a file."""
     frames = frames_of(arguments, formula, file)
+    check_models_of_table(arguments, formula, frames["file"])
     return dml_rank(formula, frames["file"], env={}, **fit_options(arguments, frames))

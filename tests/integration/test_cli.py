@@ -759,6 +759,69 @@ def test_out_is_written_in_the_format_of_its_ending(battles, csv, tmp_path, caps
     assert "name the same file" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        (("--top", "3"), {"top": 3}),
+        (("--models", "claude-v1", "gpt-4"), {"models": ["claude-v1", "gpt-4"]}),
+        (("--slim", "--top", "2"), {"slim": True, "top": 2}),
+    ],
+)
+def test_rows_of_the_table_are_those_of_the_api(battles, csv, tmp_path, capsys, words, options):
+    paths = {ending: tmp_path / f"table.{ending}" for ending in ("txt", "md", "html", "tex", "csv")}
+    files = [word for path in paths.values() for word in ("--out", str(path))]
+    pages = {name: tmp_path / name for name in ("html", "latex", "markdown")}
+    files += [word for name, path in pages.items() for word in (f"--{name}", str(path))]
+    assert main(["fit", FORMULA, "--context", "question_id", "--rng", "0", *files, *words, "--n-folds", "2", csv]) == 0
+    res = dr.dml_rank(FORMULA, battles, context="question_id", n_folds=2, rng=0)
+    summary = res.summary(**options)
+    assert summary.as_text() != res.summary().as_text()
+    assert capsys.readouterr().out == f"{summary}\n" == paths["txt"].read_text(encoding="utf-8")
+    for paths_of_form in (
+        (paths["md"], pages["markdown"]),
+        (paths["html"], pages["html"]),
+        (paths["tex"], pages["latex"]),
+    ):
+        form = {"md": summary.as_markdown, "html": summary.as_html, "tex": summary.as_latex}[
+            paths_of_form[0].suffix[1:]
+        ]
+        assert [path.read_text(encoding="utf-8").strip() for path in paths_of_form] == [form().strip()] * 2
+    assert len(pd.read_csv(paths["csv"])) == len(res.models)
+
+
+def test_rows_of_groups_and_comparisons_are_chosen(battles, csv, capsys):
+    formula = "winner ~ C(category) | model_a + model_b"
+    call = [csv, "--context", "question_id", "--n-folds", "2", "--rng", "0", "--top", "2"]
+    assert main(["fit", formula, *call, "--by", "category", "--functional", "borda"]) == 0
+    res = dr.dml_rank(formula, battles, context="question_id", functional="borda", n_folds=2, rng=0)
+    assert capsys.readouterr().out == f"{res.summary(top=2)}\n\n{res.by('category').summary(top=2)}\n"
+    assert main(["compare", formula, *call, "--functional", "borda", "bt"]) == 0
+    comparison = dr.compare(borda=res, bt=res.update(functional="bt"))
+    assert capsys.readouterr().out == f"{comparison.summary(top=2)}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--top", "0"), "--top"),
+        (("--models", "gpt-4", "gpt-4"), "names 'gpt-4' twice"),
+        (("--models", "gpt-5"), "no model of this name"),
+        (("--slim", "--by", "category"), "scores by group have no short table"),
+    ],
+)
+def test_wrong_rows_are_refused_before_the_fit(csv, capsys, monkeypatch, words, message):
+    monkeypatch.setattr("dmlrank.cli.main.dml_rank", lambda *_, **__: pytest.fail("the fit has begun"))
+    assert main(["fit", FORMULA, csv, *words]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_models_and_top_exclude_each_other(csv, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["fit", FORMULA, csv, "--top", "2", "--models", "gpt-4"])
+    assert ended.value.code == 2
+    assert "not allowed with argument --top" in capsys.readouterr().err
+
+
 def test_scores_by_group_from_the_command_line(battles, csv, tmp_path, capsys):
     pytest.importorskip("jinja2")
     formula = "winner ~ C(category) | model_a + model_b"
