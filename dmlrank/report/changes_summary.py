@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from .._utils.number_text import decimals, p_value_clause, p_value_text
+from .._utils.number_text import decimals, fewest_decimals, p_value_clause, p_value_text
 from ..inference.wald import WaldTestResults
 from ..tables.summary_table import Summary
 from .sentences import as_sentence, counted
@@ -16,7 +16,9 @@ from .sentences import as_sentence, counted
 _CHANGES_NAMED = 5
 
 
-def changes_summary(changes: pd.DataFrame, reference: str, *, alpha: float, unit: str, level_note: str) -> Summary:
+def changes_summary(
+    changes: pd.DataFrame, reference: str, *, alpha: float, unit: str, is_natural: bool, level_note: str
+) -> Summary:
     """Build a table with the change of every model's score (rows) in every later result (columns).
 
     Parameters
@@ -29,6 +31,8 @@ def changes_summary(changes: pd.DataFrame, reference: str, *, alpha: float, unit
         One minus the joint level.
     unit : str
         Functional and unit of the scores.
+    is_natural : bool
+        Whether the scores are in the functional's own unit.
     level_note : str
         Relative to what changes are measured, in a sentence; may be empty.
 
@@ -37,7 +41,7 @@ def changes_summary(changes: pd.DataFrame, reference: str, *, alpha: float, unit
     Summary
     """
     results = list(dict.fromkeys(changes["result"]))
-    digits = decimals(changes["std_error"].to_numpy(), fewest=3 if changes["std_error"].median() < 1 else 1)
+    digits = decimals(changes["std_error"].to_numpy(), fewest=fewest_decimals(is_natural))
     level = f"{100 * (1 - alpha):g} %"
     of_result = {name: changes[changes["result"] == name].set_index("model") for name in results}
     rows = tuple(
@@ -57,7 +61,13 @@ def changes_summary(changes: pd.DataFrame, reference: str, *, alpha: float, unit
 
 
 def change_notes(
-    changes: pd.DataFrame | str, unchanged: WaldTestResults | str, reference: str, *, alpha: float, level_note: str
+    changes: pd.DataFrame | str,
+    unchanged: WaldTestResults | str,
+    reference: str,
+    *,
+    alpha: float,
+    is_natural: bool,
+    level_note: str,
 ) -> list[str]:
     """Say which scores changed from the first result, or why there is no test of this.
 
@@ -71,6 +81,8 @@ def change_notes(
         Name of the first result.
     alpha : float
         One minus the joint level.
+    is_natural : bool
+        Whether the scores are in the functional's own unit.
     level_note : str
         Relative to what changes are measured, in a sentence; may be empty.
     """
@@ -86,7 +98,7 @@ def change_notes(
     level = f"at a joint confidence level of {100 * (1 - alpha):g} %"
     if not len(significant):
         return [f"{joint} The tests show no change of any single model's score {level}.", *filter(None, [level_note])]
-    digits = decimals(changes["std_error"].to_numpy(), fewest=3 if changes["std_error"].median() < 1 else 1)
+    digits = decimals(changes["std_error"].to_numpy(), fewest=fewest_decimals(is_natural))
     columns = ["model", "result", "estimate"]
     named = ", ".join(
         f"{model} by {estimate:+.{digits}f} in {result}"

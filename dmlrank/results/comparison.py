@@ -479,17 +479,19 @@ class Comparison:
 
     def _change_notes(self) -> list[str]:
         """Say which scores changed from the first result, or why there is no test of this."""
+        alpha, is_natural = self.joint.alpha, self.results[0].estimates.scale.natural
         try:
             changes = self._changes()
         except OptionError as error:
-            return change_notes(str(error), "", self.names[0], alpha=self.joint.alpha, level_note="")
+            return change_notes(str(error), "", self.names[0], alpha=alpha, is_natural=is_natural, level_note="")
         try:
             unchanged: WaldTestResults | str = changes.test()
         except HypothesisError as error:
             unchanged = str(error)
-        alpha = self.joint.alpha
         frame = changes.of_models(alpha, "max-t")
-        return change_notes(frame, unchanged, self.names[0], alpha=alpha, level_note=changes.level_note)
+        return change_notes(
+            frame, unchanged, self.names[0], alpha=alpha, is_natural=is_natural, level_note=changes.level_note
+        )
 
     def _changes_table(self, alpha: float | None) -> Summary:
         """Return the table of changes of scores from the first result."""
@@ -499,6 +501,7 @@ class Comparison:
             self.names[0],
             alpha=level,
             unit=functional_unit(self.results[0].estimates),
+            is_natural=self.results[0].estimates.scale.natural,
             level_note=changes.level_note,
         )
 

@@ -69,6 +69,7 @@ def analyse_sensitivity(
         gammas=gammas,
         alpha=alpha,
         functional=functional_unit(estimates),
+        is_natural=scale.natural,
         n_shown=len(evaluation.battles),
         n_unvoted=evaluation.battles.n_unvoted,
         is_sharp=evaluation.is_sharp,

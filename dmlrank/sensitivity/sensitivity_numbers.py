@@ -35,6 +35,8 @@ class SensitivityNumbers:
         One minus the joint level.
     functional : str
         The functional and the unit of the scores.
+    is_natural : bool
+        Whether the scores are in the functional's own unit.
     n_shown, n_unvoted : int
         Number of shown battles, and of those without a vote.
     is_sharp : bool
@@ -56,6 +58,7 @@ class SensitivityNumbers:
     gammas: tuple[float, ...]
     alpha: float
     functional: str
+    is_natural: bool
     n_shown: int
     n_unvoted: int
     is_sharp: bool

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from .._utils.number_text import decimals
+from .._utils.number_text import decimals, fewest_decimals
 from ..report.sentences import counted, percentage
 from ..report.table import Summary
 from .sensitivity_numbers import SensitivityNumbers
@@ -62,7 +62,7 @@ def sensitivity_summary(results: SensitivityNumbers) -> Summary:
     """
     shown_gamma = _middle(results.gammas)
     frame = results.result_frame[results.result_frame["gamma"] == shown_gamma]
-    digits = decimals(results.std_error, fewest=3 if np.median(results.std_error) < 1 else 1)
+    digits = decimals(results.std_error, fewest=fewest_decimals(results.is_natural))
     limits = frame[["lower", "upper", "conf_lower", "conf_upper"]].to_numpy(dtype=float)
     tips = results.tipping[["gamma_estimate", "gamma_interval"]].to_numpy(dtype=float)
     strengths = results.tipping[["rv", "rv_alpha"]].to_numpy(dtype=float)
@@ -107,7 +107,7 @@ def page_paragraphs(results: SensitivityNumbers) -> tuple[str, ...]:
     frame = results.result_frame[results.result_frame["gamma"] == gamma]
     limits = frame[["lower", "upper"]].to_numpy(dtype=float)
     tips = results.tipping[["gamma_estimate", "gamma_interval"]].to_numpy(dtype=float)
-    digits = decimals(results.std_error, fewest=3 if np.median(results.std_error) < 1 else 1)
+    digits = decimals(results.std_error, fewest=fewest_decimals(results.is_natural))
     lines = [
         f"{name}: {results.estimate[place]:.{digits}f}, between {limits[place, 0]:.{digits}f} and "
         f"{limits[place, 1]:.{digits}f} if gamma = {gamma:g}. "

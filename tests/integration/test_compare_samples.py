@@ -277,6 +277,17 @@ def test_units_have_to_agree(fitted):
     assert any("relative to model-2, whose score is fixed at 1000" in note for note in side.summary().notes)
 
 
+def test_changes_have_the_decimals_of_other_tables(fitted):
+    side = dr.compare(a=fitted["a"].rescale(10), b=fitted["b"].rescale(10))
+    errors = side.changes()["std_error"]
+    # Two significant figures of the smallest standard error; in a unit of the caller's own one decimal is enough.
+    assert 0.1 < errors.min() < errors.median() < 1
+    estimates = side.changes()["estimate"]
+    texts = side.report()
+    assert all(f">{estimate:+.2f}<" in texts.replace("\u2212", "-") for estimate in estimates)
+    assert not any(f">{estimate:+.3f}<" in texts.replace("\u2212", "-") for estimate in estimates)
+
+
 def test_features_matter_where_the_functional_is_not_linear(months, rank):
     frames = [frame.assign(length=np.arange(500) % 7) for frame in months.values()]
     one = rank(frames[0], functional="borda", propensity="marginal")

@@ -190,6 +190,14 @@ def test_other_units_multiply_the_bounds(res, sensitivity):
     assert shifted["lower"][0] == pytest.approx(res.rescale("elo", mean=1000).params["ant"])
 
 
+@pytest.mark.parametrize(("scale", "digits"), [(1, 3), (5, 2), (1000, 1)])
+def test_the_decimals_are_those_of_other_tables(res, scale, digits):
+    """Two significant figures of the smallest standard error; at least three decimals in the functional's own unit."""
+    rescaled = res if scale == 1 else res.rescale(scale)
+    rows = rescaled.sensitivity(["ant - dog", "ant - bee"], gamma=(1, 1.5, 2)).summary().rows
+    assert {len(cell.partition(".")[2]) for row in rows for cell in row[1:6]} == {digits}
+
+
 def test_pictures_are_drawn(sensitivity):
     axes = sensitivity.plot("ant - bee")
     assert axes.get_title() == "ant - bee"
