@@ -14,6 +14,7 @@ from ..inference.ranks import Separation, rank_bounds, ranks_of
 from ..inference.z_tests import z_statistics
 from ..tables.summary_table import Summary
 from .fit_notes import SummaryLevel, fit_notes, tie_weight
+from .sentences import counted
 from .shown_models import ShownModels, choose_models
 from .style_summary import style_unit
 
@@ -125,7 +126,7 @@ def header_lines(results: Estimates) -> tuple[tuple[str, str, str, str], ...]:
         ("No. Prompts:", f"{description.n_contexts:,}{identifiers}"),
         ("No. Votes:", _votes(results)),
         ("Models, pairs compared:", f"{n_models}, {results.graph.n_edges} of {n_models * (n_models - 1) // 2}"),
-        ("Smallest pair:", f"{description.smallest_pair:,} votes"),
+        ("Smallest pair:", counted(description.smallest_pair, "vote")),
         ("Propensity (min):", f"{description.propensity}{propensity}"),
     ]
     return tuple((*a, *b) for a, b in zip(left, right, strict=True))
