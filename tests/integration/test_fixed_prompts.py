@@ -56,7 +56,7 @@ def test_intervals_for_fixed_prompts_cover_these_prompts_scores(rank):
     p = chances(x)
     truth = (p.sum(axis=2) - 0.5).mean(axis=0) / 3
     covered = []
-    for seed in range(60):
+    for seed in range(40):
         rows = grid(x, np.random.default_rng(seed))
         fit = rank(rows, FORMULA, context="q", tune=None, min_labels=2, prompts="fixed")
         limits = fit.conf_int(method="none")
