@@ -6,7 +6,6 @@ import importlib.util
 import json
 import pathlib
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,6 +13,9 @@ import pytest
 import dmlrank as dr
 from dmlrank.cli.main import main
 from dmlrank.exceptions import ColumnError, DataError, MissingDataError, OptionError, OptionTypeError
+from tests.support import optional
+
+plt = optional("matplotlib.pyplot")
 
 FORMULA = "winner ~ x0 + x1 | model_a + model_b"
 ADJUST = "~ log_length + headers"
@@ -228,11 +230,15 @@ def test_results_are_stored_rescaled_and_shown(fitted):
     table = str(fitted.style)
     assert "model_1" in table
     assert "+1" in table
-    axes = fitted.style.plot()
-    assert len(axes.texts) == 12
-    mpl.pyplot.close(axes.figure)
     assert list(fitted.style.tidy()["term"]) == ["log_length", "headers"]
     assert json.loads(fitted.to_json())["estimates"]["style"]["kind"] == "equal"
+
+
+def test_the_picture_of_style_names_every_model_on_every_leaderboard(fitted):
+    close = plt.close
+    axes = fitted.style.plot()
+    assert len(axes.texts) == 12
+    close(axes.figure)
 
 
 def test_methods_about_votes_as_they_are_refuse_adjusted_scores(fitted):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
 
 from dmlrank.nuisance.style.additive_regression import AdditiveModel, AdditiveRows, fit_by_fold
 from dmlrank.nuisance.style.style_stages import style_regressors
+from tests.support import optional
+
+linear_model = optional("sklearn.linear_model")
 
 K = 4
 
@@ -62,7 +64,7 @@ def test_logistic_fits_are_those_of_scikit_learn():
     for ridge in (100.0, 30.0, 10.0, 3.0, 1.0):
         # Columns divided by the root of their penalty turn it into a plain ridge.
         root = np.sqrt(ridge * model.penalty(3) + 1e-4)
-        twin = LogisticRegression(C=1.0, fit_intercept=False, tol=1e-10, max_iter=5000)
+        twin = linear_model.LogisticRegression(C=1.0, fit_intercept=False, tol=1e-10, max_iter=5000)
         twin.fit(x[training] / root, y[training])
         misfit.append(np.abs(twin.decision_function(x / root) - predictor).max())
     assert min(misfit) < 1e-3
