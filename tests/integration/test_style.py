@@ -13,7 +13,7 @@ import pytest
 import dmlrank as dr
 from dmlrank.cli.main import main
 from dmlrank.exceptions import ColumnError, DataError, MissingDataError, OptionError, OptionTypeError
-from tests.support import optional
+from tests.support import needs, optional
 
 plt = optional("matplotlib.pyplot")
 
@@ -105,6 +105,7 @@ def test_the_parametric_route_is_biased_where_style_depends_on_the_prompt():
     assert slope["covers"].mean() < 1
 
 
+@needs("jinja2")
 def test_a_command_prints_the_leaderboards(battles, tmp_path, capsys):
     file, page = tmp_path / "battles.csv", tmp_path / "board.html"
     battles.to_csv(file, index=False)
