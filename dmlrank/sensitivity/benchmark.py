@@ -26,7 +26,7 @@ def benchmark_frame(steps: FitSteps, numbers: SensitivityNumbers, factor: float,
     steps : FitSteps
     numbers : SensitivityNumbers
     factor : float
-        Factor by which scores are multiplied where they are shown.
+        Number of units in which scores are shown (such as Elo points) in one unit of the functional.
     features : str, or sequence of str or of sequences of str
     """
     if steps.options.mu is not None:
@@ -73,7 +73,8 @@ def _one_benchmark(steps: FitSteps, numbers: SensitivityNumbers, factor: float, 
         short = run(replace(options, position_bias=steps.data.ordered), source)
     variance, variance_without = _residual_variance(steps), _residual_variance(short)
     moment, moment_without = _second_moment(steps), _second_moment(short)
-    # Sampling error can make a feature look as if it were worse than none.
+    # By sampling error, the residual variance may fall or the second moment may rise when a feature is left out. The
+    # strength of the feature is then zero.
     explained_label = min(max(variance_without / variance - 1, 0.0), 1.0)
     explained_moment = max(1 - moment_without / moment, 0.0)
     change = factor * numbers.hypothesis.matrix @ (short.influence.estimate - steps.influence.estimate)
@@ -94,7 +95,10 @@ def _one_benchmark(steps: FitSteps, numbers: SensitivityNumbers, factor: float, 
 
 
 def _residual_variance(steps: FitSteps) -> float:
-    """Return the residual variance of the labels' worth, out of fold."""
+    """Return the mean squared difference between a vote's worth and its out-of-fold prediction by mu.
+
+    The worth of a category is half the difference between its weights for the model shown first and the other model.
+    """
     cells, weights = steps.data.cells, steps.setup.weights
     worth = np.subtract(weights.first, weights.second) / 2
     return residual_variance(steps.one_step_result.cell_mu, cells.y, cells.n_votes, worth)

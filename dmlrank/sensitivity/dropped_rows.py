@@ -1,4 +1,4 @@
-"""Refits of a model after rows of its frame were dropped, or labels deleted."""
+"""Refits of an outcome model and its scores after rows of the data frame were dropped, or labels deleted."""
 
 from __future__ import annotations
 
@@ -99,20 +99,21 @@ class RefitFrames:
         return cls(steps, data, further)
 
     def without_contexts(self, dropped: NDArray[np.bool_], contrast: FloatArray) -> Refit:
-        """Fit again without all rows of some contexts, (n,)."""
+        """Fit again without all rows of the contexts that ``dropped``, boolean and of shape (n,), marks."""
         data = self.steps.data
         rows = data.row_index[dropped[data.row_context]]
         keep = np.ones(data.n_rows, dtype=bool)
         keep[rows] = False
         if data.n_votes_dropped:
-            # Later votes are not among the rows of the fit; they are found by the identifier of their context.
+            # Of several votes on a context and pair, the fit has kept the first one. The rows of the others are found
+            # by the identifier of their context.
             keep[: len(self.data)] &= ~self._has_identifier(dropped)
         n = len(self.data)
         unlabelled = None if self.unlabelled is None else self.unlabelled[keep[n:]]
         return self._fit(self.data[keep[:n]], unlabelled, contrast)
 
     def without_votes(self, dropped: NDArray[np.bool_], contrast: FloatArray) -> Refit:
-        """Fit again with the labels of some votes, (v,), deleted; their rows stay."""
+        """Fit again without the labels of the votes that ``dropped``, boolean and of shape (v,), marks; rows stay."""
         data, formula = self.steps.data, parse_formula(self.steps.source.formula)
         rows = data.row_index[data.vote_row[dropped]]
         frame = self.data.copy()
@@ -131,7 +132,7 @@ class RefitFrames:
         return np.asarray(identifiers.isin(gone))
 
     def _fit(self, frame: pd.DataFrame, unlabelled: pd.DataFrame | None, contrast: FloatArray) -> Refit:
-        """Fit with the options of the fit and other frames."""
+        """Fit other frames with the options of the first fit, and return the estimate of the contrast."""
         steps = self.steps
         options = replace(steps.options, position_bias=steps.data.ordered)
         if unlabelled is not None:

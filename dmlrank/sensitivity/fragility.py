@@ -1,4 +1,7 @@
-"""Fragility: how few votes, contexts or groups of rows turn a result if they are dropped, confirmed by refits."""
+"""Fragility: how few votes, contexts or groups of rows turn a result if they are dropped, confirmed by refits.
+
+A result turns when the sign of a contrast of scores changes, or when the contrast is no longer significant.
+"""
 
 from __future__ import annotations
 
@@ -79,8 +82,8 @@ class Answer:
 def predicted_set(steps: FitSteps, units: Units, question: Question) -> IntArray | None:
     """Return the fewest units that turn a result, by their influence; None where half of the units do not suffice.
 
-    For significance, the standard error without the first k units is that of the fit, reduced by the squares of their
-    influence and increased by the smaller number of contexts.
+    For significance, the standard error without the first k units is approximated by the standard error of the fit,
+    times the root of the share of the squared influence that the other units have, times n / (contexts left).
     """
     contrast = question.contrast
     sign = question.sign(steps)
@@ -104,7 +107,8 @@ def answer(steps: FitSteps, frames: RefitFrames, units: Units, question: Questio
 
     The units with the largest influence are dropped, and the model is fitted again. Where the result has not turned,
     the set is enlarged by a fifth. Where it has turned, smaller sets are tried by bisection. There are at most
-    :data:`MAX_REFITS` refits. No set has more than half of the units, or a unit that speaks against the turn.
+    :data:`MAX_REFITS` refits. A set contains at most half of the units, and only units whose removal moves the estimate
+    towards the turn.
 
     Parameters
     ----------

@@ -148,6 +148,6 @@ def _plain(value: object) -> object:
 
 
 def _digits(std_error: FloatArray) -> int:
-    """Return the number of decimals of estimates, two figures of the smallest standard error."""
+    """Return the number of decimals of estimates: the smallest standard error has two significant figures."""
     positive = std_error[std_error > 0]
     return int(np.clip(1 - np.floor(np.log10(positive.min())), 1, 6)) if len(positive) else 3

@@ -27,7 +27,7 @@ from ..fit.state import FitSteps
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Units:
-    """What is dropped: contexts, votes, or groups of either of them.
+    """The units that a fragility analysis drops: contexts, votes, or groups of contexts or of votes.
 
     Attributes
     ----------
@@ -41,10 +41,10 @@ class Units:
     identifiers : ndarray of object, shape (u,)
         How each unit is named for the user.
     influence : ndarray, shape (u, d)
-        Influence of each unit on the scores, summed over its contexts or votes: n times the change of the scores if
-        the unit is dropped is minus this sum, to first order.
+        Sum of the influence values of each unit's contexts or votes. To first order, dropping the unit changes the
+        scores by minus this sum divided by n.
     weight : ndarray, shape (u,)
-        Number of contexts, by their weights, that are dropped with each unit; zero for votes.
+        Sum of the weights of the contexts that are dropped with each unit; zero for votes.
     n_contexts : int
     """
 
@@ -173,13 +173,16 @@ def _of_votes(steps: FitSteps, name: str, code: IntArray, identifiers: NDArray[n
 
 
 def vote_influence(steps: FitSteps, vote_group: IntArray) -> tuple[Influence, IntArray]:
-    """Return influence values with one block for each group of votes on each context, and the group of each block.
+    """Return influence values by context and group of votes, and the group of each influence block.
+
+    An influence block contains the votes of one group on one context. Blocks of no group have the number -1.
 
     Parameters
     ----------
     steps : FitSteps
-        Of a debiased estimator.
+        A fit with the debiased estimator.
     vote_group : ndarray of int, shape (v,)
+        Group of each vote.
     """
     blocks, group = blocks_by_group(steps.data, vote_group)
     influences = [
@@ -214,7 +217,8 @@ def smallest_set(
     n_contexts : int
         n.
     margin : ndarray, shape (u,), optional
-        What the distance has to fall below after the first, first two, ... units are dropped; zero by default.
+        Entry k is the number below which the distance has to fall when the k + 1 most influential units are dropped;
+        zero by default.
 
     Returns
     -------

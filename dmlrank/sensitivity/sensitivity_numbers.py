@@ -26,13 +26,14 @@ class SensitivityNumbers:
     critical : float
         Half-width of the intervals at gamma = 1, in standard errors.
     spread : ndarray, shape (J,)
-        B: the bias from an omitted variable is at most B C_Y C_D.
+        B: the bias from an omitted variable is at most B C_Y C_D, where C_Y and C_D are the two strengths of the
+        variable (:mod:`dmlrank.estimation.omitted_variables`).
     curve : Bounds
         All bounds that were evaluated, also beyond the gammas of ``result_frame``.
     gammas : tuple of float
         The gammas that the user asked for.
     alpha : float
-        One minus the joint level.
+        One minus the joint confidence level.
     functional : str
         The functional and the unit of the scores.
     is_natural : bool
@@ -40,7 +41,7 @@ class SensitivityNumbers:
     n_shown, n_unvoted : int
         Number of shown battles, and of those without a vote.
     is_sharp : bool
-        Whether the bounds can be attained; otherwise they hold to first order.
+        Whether no contrast outside of the bounds is possible; otherwise this holds to first order in gamma - 1.
     is_linear : bool
         Whether the functional is linear, so that the bound of the bias from an omitted variable is exact.
     is_chosen_by_data : bool

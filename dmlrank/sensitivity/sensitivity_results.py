@@ -125,9 +125,7 @@ class SensitivityResults:
         Raises
         ------
         OptionError
-            If the formula has no such feature.
-        DataNotStoredError
-            If the result was stored.
+            If the formula has no such feature, the fit was given ``mu=``, or the analysis was stored without its data.
 
         Examples
         --------
@@ -247,7 +245,7 @@ class SensitivityResults:
         return None
 
     def _place(self, hypothesis: str | None) -> int:
-        """Return the place of a hypothesis."""
+        """Return the number of a hypothesis among those of the analysis; 0 for None."""
         if hypothesis is None:
             return 0
         names = list(self.numbers.hypothesis.labels)
@@ -258,5 +256,5 @@ class SensitivityResults:
         return names.index(hypothesis)
 
     def __reduce__(self) -> tuple[type[SensitivityResults], tuple[SensitivityNumbers]]:
-        # Without the function that fits again, which holds the data.
+        # A stored analysis does not contain ``refit``, because this function holds the data.
         return type(self), (self.numbers,)

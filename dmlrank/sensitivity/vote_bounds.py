@@ -1,4 +1,4 @@
-"""Bounds of contrasts of a fit's scores for votes that were not cast, with standard errors."""
+"""Bounds of contrasts of scores if votes that were not cast differ from votes that were, with standard errors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Bounds:
     lower, upper : ndarray, shape (G, J)
         Estimates of the bounds.
     lower_error, upper_error : ndarray, shape (G, J)
-        Their standard errors.
+        Standard errors of the estimated bounds.
     critical : ndarray, shape (G,)
         Half-width of the intervals in standard errors, simultaneous over contrasts and over both bounds.
     """
@@ -112,7 +112,10 @@ class BoundEvaluation:
 
     @property
     def is_sharp(self) -> bool:
-        """Whether no law passes the bounds; otherwise they hold to first order."""
+        """Whether no distribution of the votes that were not cast gives a contrast outside of the bounds.
+
+        Otherwise this holds to first order in gamma - 1.
+        """
         return _has_pair_terms(self.steps) or is_linear(self.steps.setup.functional)
 
     def influences(self, gammas: Sequence[float]) -> list[list[Influence]]:
@@ -165,7 +168,7 @@ class BoundEvaluation:
     def _covariance(self, influences: list[Influence]) -> Covariance:
         """Return the covariance of lower and upper bounds, (2 J, 2 J), of the fit's type."""
         influence = influences[0] if len(influences) == 1 else mean_influence(influences)
-        with collected_warnings():  # the fit has given warnings about its clusters already
+        with collected_warnings():  # The fit has already warned of few clusters.
             return make_covariance(
                 influence,
                 np.empty((0, influence.n_scores)),
@@ -178,10 +181,10 @@ class BoundEvaluation:
 
 
 def _has_pair_terms(steps: FitSteps) -> bool:
-    """Whether the scores are sums over pairs of direction times term, so that the bounds are sharp.
+    """Whether the scores have the form of :class:`PairAdditiveScore`, so that the bounds are sharp.
 
-    The categories must have one order from the best to the worst: what a category counts for the item shown first must
-    not fall where the difference between what it counts for the two items rises.
+    The categories must also have one order from the best to the worst: where they are sorted by the difference between
+    their weights for the first and the second item, the first weight must not fall and the second must not rise.
     """
     functional, weights = steps.setup.functional, steps.setup.weights
     if not isinstance(functional, PairAdditiveScore) or functional.label_directions(steps.data.n_items) is None:

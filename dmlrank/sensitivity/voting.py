@@ -39,7 +39,10 @@ def voting_stage(steps: FitSteps, repetition: Repetition, number: int, battles: 
 
 
 def _all_shown(steps: FitSteps, repetition: Repetition) -> VotingStage:
-    """Return the voting stage where every pair of every context counts as shown: v = pi."""
+    """Return the voting stage where every pair of every context counts as shown.
+
+    The probability v that a shown pair gets a vote is then the propensity pi of a label.
+    """
     pairs = repetition.propensity.pairs
     if pairs is None:
         raise OptionError(
@@ -69,7 +72,7 @@ def _estimated(steps: FitSteps, repetition: Repetition, number: int, battles: Sh
     number : int
         Number of the repetition, from 0.
     battles : ShownBattles
-        Some of them without a vote.
+        Battles of which at least one got no vote.
     """
     data, options, seed = steps.data, steps.options, RepetitionSeed(steps.options.seed, number)
     model = PropensityModel.of(options, steps.setup.graph, steps.source, needs_all_propensities=False)
@@ -103,7 +106,7 @@ def _estimated(steps: FitSteps, repetition: Repetition, number: int, battles: Sh
 
 
 def _blocks(steps: FitSteps, battles: ShownBattles) -> tuple[IntArray, FloatArray, IntArray | None, IntArray]:
-    """Return the blocks of the fit and of battles that belong to none of them.
+    """Return the influence blocks of the fit, followed by blocks for battles that belong to no block of the fit.
 
     Returns
     -------
