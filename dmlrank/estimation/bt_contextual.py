@@ -141,7 +141,7 @@ class ContextualBradleyTerryFit:
         first: IntArray,
         second: IntArray,
     ) -> FloatArray:
-        """Return the changes of targets, (r, d), that come from changes of single votes in a context with mean z.
+        """Return how d targets change if the label of one vote in a context with the mean z changes, (r, d).
 
         Parameters
         ----------
@@ -467,7 +467,8 @@ def _places(direction: FloatArray, n_columns: int, names: Sequence[str], items: 
         The constant and the features.
     items : sequence of K str
     """
-    # The last model's coefficients are zero; relative to the mean of the models, few of them stand out.
+    # Coefficients are relative to the last model. Relative to the mean of the models, a change that concerns one model
+    # is large for this model alone, also if it is the last one.
     change = np.vstack([direction.reshape(-1, n_columns), np.zeros(n_columns)])
     size = np.abs(change - change.mean(axis=0))
     large = size > 0.5 * size.max()
@@ -523,7 +524,7 @@ def _invert(information: FloatArray) -> FloatArray:
 
 
 def _check_not_separated(rows: _Rows, data: PreferenceData) -> None:
-    """Raise where some direction of the coefficients fits every vote better and better, so that no maximum exists.
+    """Raise where the likelihood grows without end along some direction of the coefficients, so that no maximum exists.
 
     The direction solves a linear program: log-odds do not fall for cells that ``first`` won, do not rise for cells that
     ``second`` won, and stay as they are for all other cells (Konis 2007, Linear programming algorithms for detecting

@@ -20,8 +20,8 @@ from ..nuisance.style.style_stages import StyleRows, StyleStages, predict_by_fol
 from .influence import Influence
 from .influence_blocks import InfluenceBlocks
 
-# The style varies too little within prompt and pair where the smallest eigenvalue of H, in units in which H has a unit
-# diagonal at the variance of all votes, is below this number.
+# The style varies too little within prompt and pair where the smallest eigenvalue of H is below this number. H is first
+# divided by the number of pairs, and scaled by the root mean squares of the style differences over all votes.
 _LEAST_VARIATION = 1e-6
 # Votes whose corrections are in memory at a time.
 _CHUNK = 20_000
@@ -29,7 +29,7 @@ _CHUNK = 20_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StyleMeans:
-    """The four means of a part of the contexts.
+    """The four means T, E, G and H over all contexts, or over a part of them.
 
     Attributes
     ----------
@@ -94,11 +94,11 @@ class EqualStyleTerms:
     block_weight : ndarray, shape (q,)
         Number of labelled cells in each block.
     residual : ndarray, shape (v,)
-        l(m) - lbar + l'(m) (Y - m), the residual of the link.
+        l(m) - lbar + l'(m) (Y - m), the residual of the link l, where lbar = E[l(m) | x, pair].
     style_residual : ndarray, shape (v, r)
-        D - e.
+        D - e: style differences less their mean e = E[D | x, pair].
     expected_cross, expected_variance : ndarray, shape (v, r) and (v, r, r)
-        c and V at the votes.
+        At the votes, c and V: the conditional covariance of D and l(m), and that of D, given context and pair.
     """
 
     link: LinkedScore
@@ -159,7 +159,8 @@ class EqualStyleTerms:
         cross, variance = weight @ cross / weight.sum(), np.einsum("n,nab->ab", weight, variance) / weight.sum()
         first, second, n_items = self.rows.first, self.rows.second, self.link.n_items
         a = of_row * self.link.edges[first, second]
-        # The corrections of T and E are sums over pairs; A_q is computed once per pair.
+        # The corrections of T and E are sums over pairs q of the coefficients A_q of the pair in the scores times the
+        # residuals of the votes on q.
         code, pair = np.unique(first * n_items + second, return_inverse=True)
         amount = np.zeros((len(code), 1 + self.rows.style.shape[1]))
         np.add.at(amount, pair, of_row[:, None] * np.column_stack([self.residual, self.style_residual]))
@@ -173,7 +174,7 @@ class EqualStyleTerms:
         return StyleMeans(averaged + change[:, 0], style + change[:, 1:], cross, variance)
 
     def influence(self, part: list[FloatArray] | None = None) -> StyleInfluence:
-        """Return the influence of the estimates; with parts, that of the estimates of each context's own part.
+        """Return the influence of contexts on the estimates; with parts, on the estimates of the part of each context.
 
         Parameters
         ----------
@@ -241,7 +242,10 @@ class EqualStyleTerms:
         return averaged, style
 
     def _map_items(self, fit: AdditiveFit, design: FloatArray, combination: FloatArray) -> FloatArray:
-        """Return sum_q A_q f_q of an additive function in b contexts, (b, K), for a combination of its responses."""
+        """Return sum_q A_q f_q in b contexts, (b, K), for the additive function f = fit @ combination.
+
+        A_q are the coefficients of pair q in the K scores.
+        """
         first, second = self.link.pairs()
         coefficients = self.link.coefficients(first, second)
         of_difference = np.zeros((self.link.n_items,) * 2)
@@ -265,7 +269,11 @@ class EqualStyleTerms:
         return averaged, style
 
     def _moments_by_context(self) -> tuple[FloatArray, FloatArray]:
-        """Return sum_q a_q c_q, (n, r), and sum_q a_q V_q, (n, r, r), in every context."""
+        """Return sum_q a_q c_q, (n, r), and sum_q a_q V_q, (n, r, r), in every context.
+
+        a_q is the edge weight of pair q; c_q and V_q are its conditional covariances (``expected_cross`` and
+        ``expected_variance`` at the votes).
+        """
         first, second = self.link.pairs()
         a = self.link.edges[first, second]
         degree = np.bincount(first, a, self.link.n_items) + np.bincount(second, a, self.link.n_items)

@@ -2,8 +2,8 @@
 
 Votes that were cast have the category probabilities mu. In the marginal sensitivity model with the bound gamma, votes
 that were not cast have the probabilities mu(y) w(y) with 1/gamma <= w(y) <= gamma and a sum of one. The largest mean
-worth of such a vote is a fractional knapsack: the factor of the best categories is gamma, that of the worst categories
-is 1/gamma, and one category between them takes what is left.
+worth of such a vote solves a fractional knapsack problem: w is gamma for the best categories and 1/gamma for the worst
+categories. One category between them has the factor with which the probabilities sum to one.
 
 References
 ----------

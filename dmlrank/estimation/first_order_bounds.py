@@ -1,9 +1,10 @@
 """Bounds of contrasts of any differentiable score if those who vote differ from those who do not, to first order.
 
-:mod:`dmlrank.estimation.voting_bounds` has the model and the influence values. For scores that are no sum of terms of
-pairs, the extreme share of a pair is chosen by the derivative of the contrast at mu: votes not cast take the largest
-share of the categories along which the contrast increases. The law with these shares is possible, so that the contrast
-can be as large as the bound. To first order in gamma - 1 it cannot be larger.
+:mod:`dmlrank.estimation.voting_bounds` has the model and the influence values. For scores that are not a sum over pairs
+of terms, the derivative of the contrast at mu determines the category probabilities of the votes that were not cast:
+categories along which the contrast increases have the largest probabilities that the model allows. These probabilities
+are possible, so that the contrast can be as large as the upper bound. To first order in gamma - 1 the contrast cannot
+be larger.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ def _order_of_categories(gradient: FloatArray) -> IntArray:
 
 
 def _moved(mu: FloatArray, rates: FloatArray, shares: ExtremeShares, ordered: bool) -> tuple[FloatArray, FloatArray]:
-    """Return mu+ and the extreme shares u, (s, K, K, C) each.
+    """Return the probabilities mu+ of all shown battles and the extreme shares u, (s, K, K, C) each.
 
     Where display order does not matter, both orders of a pair get the shares of the order with the smaller code first.
 
@@ -153,8 +154,9 @@ def _moved(mu: FloatArray, rates: FloatArray, shares: ExtremeShares, ordered: bo
 def pair_gradients(functional: Functional, mu: FloatArray, ordered: bool) -> FloatArray:
     """Return the derivatives of all scores in the category probabilities of all pairs, (s, K, K, C, d).
 
-    A derivative is taken along one category more and the last category less, so that the derivative in the last
-    category is zero. Where display order does not matter, it is the derivative in the probabilities of both orders.
+    The derivative in a category is the one along the direction that raises this category and lowers the last category
+    by the same amount. The derivative in the last category is therefore zero. Where display order does not matter, the
+    probabilities of both orders of the pair change together.
 
     Parameters
     ----------

@@ -1,7 +1,8 @@
 """Influence values of the scores in groups of contexts; groups may overlap.
 
-The score of group g has the influence values phi_g(i) = 1(i in g) / p_g w_i (phi_raw(i) - theta_g), where p_g is the
-group's weighted share of the contexts. They are stored for the contexts of the group alone.
+The score theta_g of group g has the influence values phi_g(i) = 1(i in g) w_i (phi_raw(i) - theta_g) / p_g. Here w_i is
+the weight of context i, phi_raw(i) the sum of its value and its correction, and p_g the group's weighted share of the
+contexts. The values are stored for the contexts of the group alone.
 """
 
 from __future__ import annotations
@@ -107,7 +108,10 @@ class InfluenceInGroups:
         return replace(self, parts=self.parts.changed(Influence.given_prompts))
 
     def second_moment(self) -> FloatArray:
-        """Return the sum of phi phi' over all contexts, (G d, G d); two groups share their common contexts only."""
+        """Return the sum of phi phi' over all contexts, (G d, G d).
+
+        For two groups only the contexts in both groups contribute.
+        """
         n_groups, size = len(self.parts), self.n_scores
         total = np.zeros((n_groups, size, n_groups, size))
         centred = [self.centred_in(group) for group in range(n_groups)]

@@ -32,7 +32,8 @@ class MeanPreferences:
     plugin : ndarray, shape (G, K, K, C)
         Weighted mean of mu over the contexts of each group.
     one_step : ndarray, shape (G, K, K, C)
-        The same plus the mean of S / pi (Y - mu), which corrects its bias. Entries may lie outside of [0, 1].
+        ``plugin`` plus the weighted mean of S / pi (Y - mu), which corrects the bias of ``plugin``. Entries
+        may lie outside of [0, 1].
     n_labels : ndarray of int, shape (G, K, K)
         Labelled contexts of each pair: by display order where order matters, otherwise in either order.
     moment : ndarray, shape (G, K, K, C, C)
@@ -48,7 +49,7 @@ class MeanPreferences:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FlooredPreferences:
-    """A table of preferences of which functionals with a logit or a division are finite.
+    """A table of mean preferences at which functionals with a logit or a division are finite.
 
     Attributes
     ----------
@@ -57,9 +58,9 @@ class FlooredPreferences:
     n_raised : int
         Number of pairs whose probabilities were raised to the floor.
     n_outside : int
-        Number of pairs with a probability below 0 before.
+        Number of pairs that had a probability below 0 before probabilities were set to 0 or raised.
     lowest : float
-        Smallest probability before; 0 where none is below 0.
+        Smallest probability before probabilities were set to 0 or raised; 0 where none was below 0.
     """
 
     table: FloatArray
@@ -172,13 +173,13 @@ def make_finite(
     interior: bool,
     floor: float | None,
 ) -> FlooredPreferences:
-    """Return a table of preferences of which a functional is finite, close to an estimate that may not be one.
+    """Return a table of preferences at which a functional is finite, close to an estimated table.
 
     Negative probabilities become 0, and the probabilities of a pair are renormalised. For a functional with a logit or
-    a division, all probabilities of a pair are raised to the floor where the pair needs it, and renormalised. A pair
-    needs it where the share of one of the models is closer to 0 or 1 than the floor. The floor of a pair with n labels
-    is 1 / (2 (n + 1)), which is about the correction of an empirical logit by half a label (Haldane 1956; Anscombe
-    1956): it is far below the resolution of n labels, and vanishes as labels are added.
+    a division, the probabilities of a pair are raised to the floor and renormalised where the share of one of the two
+    models is closer to 0 or 1 than the floor. The floor of a pair with n labels is 1 / (2 (n + 1)). This is about the
+    correction of an empirical logit by half a label (Haldane 1956; Anscombe 1956). The floor is less than half of 1 / n,
+    the share of one label, and goes to zero as n grows.
 
     Parameters
     ----------
@@ -208,7 +209,7 @@ def make_finite(
     lowest = float(min(table[is_outside].min(initial=0.0), 0.0))
     proper = np.maximum(table, 0.0)
     total = proper.sum(axis=-1, keepdims=True)
-    # Rounding is not removed from a table that is a distribution already.
+    # A pair without a negative probability stays as it is, so that its sum is not changed by rounding.
     proper = np.where(
         (table < 0).any(axis=-1, keepdims=True) & (total > 0), proper / np.where(total > 0, total, 1), proper
     )

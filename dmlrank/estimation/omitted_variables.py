@@ -1,7 +1,7 @@
 """Bias from an omitted variable U that both the choice of the labelled pairs and the labels depend on.
 
-U explains at most the share C_Y^2 of the label's variance in any cell, and adds at most C_D^2, relative to its size, to
-the second moment of 1/pi among labelled cells. In a cell, the bias of mu in the direction of the contrast is the
+U explains at most the share C_Y^2 of the label's variance in any cell. With U, the second moment of 1/pi among labelled
+cells is larger by at most the factor 1 + C_D^2. In a cell, the bias of mu in the direction of the contrast is the
 covariance of pi(x) / pi(x, U) and the contrast's derivative along mu(x, U), so that
 
     |bias| <= |rho| C_Y C_D B,    B = E sum_q sd_q(X),    sd_q = sqrt(g_q V_q g_q')
@@ -48,8 +48,8 @@ def label_spread(
 
     Notes
     -----
-    Where display order does not matter, one label of a pair moves the probabilities of both orders. Its standard
-    deviation is twice that of one order, and the sum over both orders counts it once.
+    Where display order does not matter, one label of a pair moves the probabilities of both orders. The standard
+    deviation sd_q of the pair is twice that of one order, so that the sum over both orders is sd_q.
     """
     weight, total = population.weights(data.n_contexts), np.zeros(len(contrasts))
     directions = getattr(functional, "label_directions", lambda _: None)(data.n_items)
@@ -104,7 +104,7 @@ def bias_bound(explained_label: FloatArray, explained_propensity: FloatArray, sp
 
 
 def residual_variance(mu: FloatArray, cell_y: FloatArray, n_votes: IntArray, worth: FloatArray) -> float:
-    """Return the mean squared residual of a vote's worth, over all votes.
+    """Return the mean over all votes of the squared difference between a vote's worth and its prediction by mu.
 
     Parameters
     ----------

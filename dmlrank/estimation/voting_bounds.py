@@ -2,17 +2,19 @@
 
 Given the label that a voter would give, the odds that this voter votes are within 1/gamma and gamma of the odds given
 the context alone. The votes that were not cast on a shown pair then have category probabilities u between two extremes
-(:mod:`dmlrank.estimation.extreme_shares`), and all shown battles together have mu+ = v mu + (1 - v) u, where v is the
-probability that a shown battle gets a vote. A bound is the mean over contexts of c'F(mu+), and its influence value is
+(:mod:`dmlrank.estimation.extreme_shares`). All shown battles together, with and without a vote, have the category
+probabilities mu+ = v mu + (1 - v) u, where v is the probability that a shown battle gets a vote. A
+bound is the mean over contexts of c'F(mu+), and its influence value is
 
     c'F(mu+) + sum_q c'DF_q(mu+) { S/pi [v + (1 - v) u'] (Y - mu) + R/r (mu - u) (V - v) } - bound
 
 with u' the derivative of u in mu, S, R, V equal to 1 where a pair is labelled, shown, voted on, and pi = r v.
 
-This module evaluates scores of the form constant + sum of direction times term of a pair
+This module evaluates scores that are a constant plus a sum over pairs q of a direction d_q times a term t(mu_q)
 (:class:`dmlrank.functionals.base.PairAdditiveScore`: Borda and Bradley-Terry scores). A contrast c increases in the
-term of pair q if c'd_q > 0. Its upper bound takes the largest u there and the smallest u elsewhere. Both bounds are
-sharp, because the pairs can have these shares all at once. :mod:`dmlrank.estimation.first_order_bounds` evaluates other
+term of pair q if c'd_q > 0. The upper bound has the u that is best for the first item in these pairs, and the u that is
+worst for the first item in all other pairs; the lower bound has the reverse. Both bounds are sharp, because all pairs
+can have these extreme probabilities at the same time. :mod:`dmlrank.estimation.first_order_bounds` evaluates other
 scores.
 """
 
@@ -43,13 +45,13 @@ _ROWS = 200_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoundInputs:
-    """Everything that bounds are computed from, apart from the functional.
+    """The data, first stages and weights from which bounds are computed; the functional is not among them.
 
     Attributes
     ----------
     data : PreferenceData
     nuisances : NuisanceEstimates
-        Without a judge.
+        First stages of a fit without a judge.
     blocks : InfluenceBlocks
     voting : VotingStage
     weight : ndarray, shape (n,)
@@ -70,7 +72,7 @@ class BoundInputs:
         return clip_and_renormalise(probabilities, self.nuisances.floor) if interior else probabilities
 
     def rates(self, part: ContextPart) -> tuple[FloatArray, IntArray, IntArray]:
-        """Return vote rates of a part, (s, K, K), and of each context its row among them and among the part's mu.
+        """Return the vote rates v in a part of the contexts, and which rows of mu and of the rates belong together.
 
         Returns
         -------
@@ -122,7 +124,8 @@ class CorrectionRows:
         rate = voting.cell_rate[blocks.entry_cell]
         shown = voting.shown
         if shown is None:
-            # The other part of V - v, minus v at every pair of every context, is in the value of the context.
+            # With r = 1, the term R/r (V - v) has the part V at labelled pairs, which the rows contain, and the part -v
+            # at every pair, which the value of each context contains.
             mu = votes.mu_for(interior)
             return cls(
                 votes.context, votes.block, votes.first, votes.second, mu, rate, label, blocks.entry_share.astype(float)
@@ -253,8 +256,8 @@ class _AdditiveTask:
     def _term_changes(self, mu: FloatArray, terms: FloatArray, rates: FloatArray, shares: ExtremeShares) -> FloatArray:
         """Return the terms at mu+ less those at mu, (b, K, K).
 
-        Where every pair counts as shown, the part of the influence that is the same for all labels is added: minus v
-        times the derivative of the terms along mu - u.
+        Where every pair counts as shown, a part of the influence does not depend on the labels and is added here: minus
+        v times the derivative of the terms along mu - u.
 
         Parameters
         ----------
@@ -283,7 +286,7 @@ class _AdditiveTask:
             if not self.inputs.data.ordered:
                 flip = self.inputs.data.flip
                 high, low = ((moved[:, flip], change[:, flip]) for moved, change in (high, low))
-                # In the other order, what is best for the first item is what was worst for it.
+                # Where the two items are exchanged, the shares that were best for the first item are the worst ones.
                 changes += self._changes(rows, rows.second, rows.first, high=low, low=high)
             block_sums(total, rows.block, changes)
         return total

@@ -53,7 +53,7 @@ class ShownRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VotingStage:
-    """What the bounds need to know about who votes.
+    """Probabilities of a vote and shown battles, from which the bounds for votes not cast are computed.
 
     Attributes
     ----------
