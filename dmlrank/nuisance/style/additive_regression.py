@@ -18,12 +18,12 @@ from scipy.special import expit
 
 from ...data.preferences import FloatArray, IntArray
 
-# Ridges that are tried, in decreasing order, and numbers of prior votes towards which a pair's deviation is shrunk.
+# Ridges that are tried, in decreasing order, and numbers of prior votes that shrink a pair's deviation to zero.
 RIDGES = (3000.0, 1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0)
 PRIOR_VOTES = (np.inf, 300.0, 100.0, 30.0, 10.0)
 # With more rows than this number, the settings are selected on a sample of this size with one trial fold.
 SELECTION_SAMPLE = 20_000
-# Penalty of an item's constant as a multiple of the ridge, and a penalty that keeps unpenalised coefficients finite.
+# Penalty of an item's constant as a multiple of the ridge; a penalty of all coefficients that keeps them finite.
 _CONSTANT_PENALTY, _SMALL_PENALTY = 0.1, 1e-4
 _NEWTON_STEPS, _TOLERANCE = 12, 1e-9
 _LEAST_VARIANCE = 1e-4
@@ -132,7 +132,10 @@ class AdditiveFit:
         return np.asarray(predictor + self.pair[rows.first, rows.second])
 
     def of_items(self, design: FloatArray) -> FloatArray:
-        """Return z'u of every item in n contexts, (n, K, R), from their constants and smooth columns, (n, 1 + q)."""
+        """Return the part z'u of every item in the linear predictor in n contexts, (n, K, R).
+
+        ``design``, (n, 1 + q), contains the constant and the smooth columns of the contexts.
+        """
         return np.asarray(np.einsum("nq,kqr->nkr", design, self.item, optimize=True))
 
 
@@ -193,7 +196,8 @@ class _Setting:
     ----------
     ridge : float
     prior_votes : float
-        Number of prior votes towards which a pair's deviation is shrunk to zero; infinite for no deviations.
+        A pair's deviation is shrunk to zero as if the pair had this number of further votes without a deviation;
+        infinite for no deviations.
     """
 
     ridge: float
@@ -207,7 +211,7 @@ class _Trial:
     Attributes
     ----------
     equations : _Equations
-        Of the training rows.
+        Normal equations of the training rows.
     training, held_out : AdditiveRows
     y, y_held_out : ndarray, shape (r, R)
         Responses of the training rows and of the held-out rows.

@@ -1,4 +1,8 @@
-"""First stages of scores at equal style: the outcome model with style, and means and moments of link and style."""
+"""First stages of scores at equal style: the outcome model with style, and regressions on context and pair.
+
+The regressions on context and pair give the means of the style differences D and of the link l(m) of the outcome model,
+and their conditional covariances.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from ...functionals.link import LinkedScore
 from ..smooth.basis import SmoothBasis
 from .additive_regression import AdditiveFit, AdditiveModel, AdditiveRows, fit_by_fold
 
-# Largest number of coefficients of all items, and of products of style differences and context features.
+# Largest number of coefficients of all items together; largest number of products of style differences and features.
 _MOST_COEFFICIENTS, _MOST_PRODUCTS = 1500, 40
 # Penalty of the straight lines of style differences, as a multiple of the ridge.
 _LINE_PENALTY = 0.01
@@ -58,7 +62,7 @@ class StyleRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StyleStages:
-    """The cross-fitted first stages; predictions at votes are out of fold.
+    """The cross-fitted first stages of scores at equal style; predictions at votes are out of fold.
 
     Attributes
     ----------
@@ -73,7 +77,7 @@ class StyleStages:
     link_mean : tuple of AdditiveFit
         By fold, the mean of the link given context and pair.
     style_mean : tuple of AdditiveFit
-        By fold, e = E[D | x], r responses.
+        By fold, e = E[D | x, pair], the mean style differences; r responses.
     moments : tuple of AdditiveFit
         By fold, the conditional covariances of D and the link, r responses, then those of D with itself, r (r + 1) / 2
         responses in the order of ``numpy.triu_indices``.
@@ -155,7 +159,9 @@ def predict_by_fold(fits: Sequence[AdditiveFit], rows: AdditiveRows, fold: IntAr
 
 
 def context_design(x_in_order: FloatArray, x: FloatArray, n_items: int) -> FloatArray:
-    """Return a constant and smooth columns of the contexts, (n, 1 + q); principal components where these are many.
+    """Return a constant and smooth columns of the contexts, (n, 1 + q).
+
+    Where there are too many smooth columns, their leading principal components replace them.
 
     Parameters
     ----------
