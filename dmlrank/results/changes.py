@@ -41,9 +41,9 @@ class Changes:
     after : ndarray, shape (R - 1, K)
         Scores in the later results, on the common level.
     covariance : Covariance
-        Of the changes, result by result, ((R - 1) K).
+        Covariance of the changes, result by result, in (R - 1) K dimensions.
     alpha : float
-        One minus the level by default.
+        One minus the default level of the intervals.
     seed : int
         Seed of the draws of critical values.
     level_note : str
@@ -207,7 +207,7 @@ def why_not_comparable(first: Estimates, other: Estimates) -> str:
     """Return why the scores of two results are different quantities; an empty text where they are the same quantity.
 
     Scores are the same quantity of two populations where the functional, its settings and the models are the same.
-    A score of a further model set is another quantity: win shares, stationary probabilities and projections of
+    With other models, a score is another quantity, because win shares, stationary probabilities and projections of
     log-odds are means over the opponents. Under a Bradley-Terry model in every prompt, differences of scores do not
     depend on the other models. Estimators that assume this model may therefore have other models, and their scores are
     then taken relative to the mean of the common models.
@@ -229,7 +229,10 @@ def why_not_comparable(first: Estimates, other: Estimates) -> str:
 
 
 def _why_other_mean(a: Estimates, b: Estimates) -> str:
-    """Return why scores that assume no Bradley-Terry model are means over other opponents or other models of mu."""
+    """Return why two results average over other opponents, pairs or features; an empty text where they do not.
+
+    Only scores that assume no Bradley-Terry model depend on these averages.
+    """
     only = sorted(set(a.models) ^ set(b.models))
     if only:
         return (
@@ -266,7 +269,7 @@ def _unit(e: Estimates) -> str:
 
 
 def _averaged(e: Estimates) -> str:
-    """Return what is averaged over prompts; both averages are the same for functionals that are linear."""
+    """Return what is averaged over prompts: "preferences" or "scores"; "scores" for linear functionals."""
     return "preferences" if e.averages_preferences else "scores"
 
 
@@ -281,8 +284,8 @@ def _other_weights(a: Estimates, b: Estimates) -> tuple[str, str]:
 def _common_level(first: Estimates, models: Sequence[str], has_other_models: bool) -> tuple[FloatArray, float, str]:
     """Return the map of scores to a common level, (K, K), a constant that is added, and a sentence about the level.
 
-    Scores with a fixed mean or a fixed model are shifted by an estimate, whose error belongs to the change. The map
-    subtracts the mean or the score of the model, so that its error is counted.
+    In a unit with a fixed mean or a fixed model, all scores are shifted by the estimated mean or by the estimated score
+    of this model. The map subtracts this mean or score, so that its error is part of the error of a change.
 
     Parameters
     ----------
@@ -330,7 +333,8 @@ def _mapped(covariance: Covariance, matrix: FloatArray) -> Covariance:
     basis = left[:, size > 1e-9 * size.max(initial=0.0)]
     mapped = matrix @ covariance.matrix @ matrix.T
     projected = basis @ (basis.T @ mapped @ basis) @ basis.T
-    # A combination of scores that the functional fixes in all results varies by rounding errors alone.
+    # The functional may fix a combination of scores in all results. The variance of this combination is a rounding
+    # error, and is set to zero.
     largest = np.abs(projected).max(initial=0.0)
     is_fixed = np.diag(projected) <= 1e-13 * largest
     projected[is_fixed] = projected[:, is_fixed] = 0.0

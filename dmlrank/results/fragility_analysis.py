@@ -1,4 +1,4 @@
-"""Fragility of a result: which results may turn, and their numbers in the unit of the scores."""
+"""Fragility analysis of a fit: which contrasts are examined, and their numbers in the unit of the scores."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def analyse_fragility(
 
 
 def _questions(estimates: Estimates, hypothesis: HypothesisLike, target: str) -> list[Question]:
-    """Return the results that a hypothesis names."""
+    """Return a question for each contrast of a hypothesis: how few units turn its sign or significance."""
     contrasts, scale = read_hypothesis(hypothesis, estimates.names), estimates.scale
     require_free_contrasts(estimates, contrasts)
     critical = 0.0
@@ -134,7 +134,7 @@ def _results(
 
 
 def _remarks(one: Answer, target: str) -> list[str]:
-    """Return what is special about one result."""
+    """Return notes on a contrast whose result did not turn, or did not have to; none for other contrasts."""
     label = one.question.label
     if one.dropped is None:
         return [f"{label}: half of the units do not turn the result, or too few of them speak for it."]

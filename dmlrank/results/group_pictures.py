@@ -55,7 +55,7 @@ class GroupScores:
         return self.joint.estimate.reshape(len(self.groups), -1)
 
     def differences(self, alpha: float) -> tuple[FloatArray, FloatArray]:
-        """Return every score minus the mean over groups, (G, K), and the half-widths of simultaneous intervals.
+        """Return every score minus its mean over groups, and half-widths of simultaneous intervals, (G, K) each.
 
         The intervals hold for all groups and models at once, by max-t. The mean is weighted by the groups' shares.
         """

@@ -13,7 +13,7 @@ from ..exceptions import DataError, MissingDataError, OptionError, OptionTypeErr
 from ..fit.state import FitSteps
 from .context_variables import ContextGroups, check_function_of_features, context_table
 
-# The variable of such groups in titles and names of parts.
+# Name of the variable that groups given by masks or columns of booleans have in titles and in the names of results.
 VARIABLE = "tag"
 # Words that stand for booleans in text columns.
 _WORDS = {"true": True, "false": False, "1": True, "0": False}
@@ -35,7 +35,7 @@ def read_overlapping_groups(steps: FitSteps, groups: Mapping[str, object] | Sequ
     Raises
     ------
     OptionError, OptionTypeError
-        If there is no group, or one is neither a column nor a mask, or no function of the features.
+        If there is no group, or a group is neither a column nor a mask, or membership is no function of the features.
     DataError, MissingDataError
         If a column holds something other than booleans, varies within a context or has missing values.
     """

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 Draw: TypeAlias = "Callable[[Axes | None], Axes]"
 
-# Prompts in a picture of influence values, and models in a picture of the sheet.
+# Default number of prompts in a picture of influence values; largest number of models in a picture of the sheet.
 _PROMPTS, SHEET_MODELS = 20, 20
 _SHEET_COLUMNS = 2
 # Inches of a picture in the sheet.
@@ -51,7 +51,7 @@ _SHEET_WIDTH, _SHEET_HEIGHT = 7.0, 5.2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PictureRequest:
-    """What is to be drawn.
+    """A request for one picture: the fit and the options of the picture.
 
     Attributes
     ----------
@@ -59,15 +59,17 @@ class PictureRequest:
     steps : FitSteps or None
         Data and learners of the fit.
     alpha : float or None
-        One minus the level; the fit's when None.
+        One minus the level; that of the fit when None.
     models : sequence of str or None
+        Models in the picture.
     top : int or None
+        Number of the best models in the picture.
     by : str, sequence of str, or None
         Columns of groups.
     variable : str or None
-        Variable of the bands.
+        Variable of the prompt along which scores are projected and drawn as bands.
     contrast : hypothesis or None
-        Combination of scores.
+        Linear combination of scores whose influence values or region are drawn.
     """
 
     estimates: Estimates
@@ -81,7 +83,7 @@ class PictureRequest:
 
     @property
     def level(self) -> float:
-        """One minus the level, checked."""
+        """One minus the confidence level, after a check of its value."""
         return level_or_default(self.alpha, self.estimates.alpha)
 
 
@@ -160,7 +162,7 @@ def _prepare_sheet(request: PictureRequest) -> tuple[list[Draw], list[str]]:
         if name in ("heat_map", "bump") and request.by is None:
             reasons.append(f"{name!r}, because no groups are named; name their column with by=.")
             continue
-        # In the picture of influence values models= and top= have another meaning than in a leaderboard.
+        # In the picture of influence values, models= and top= do not choose the models of a leaderboard.
         part = replace(request, models=None, top=None) if name == "influence" else request
         try:
             drawings.append(picture.prepare(part))
@@ -330,7 +332,7 @@ def _first_stages(request: PictureRequest, name: str, needed: str) -> FitSteps:
 
 
 def _repetition(steps: FitSteps) -> str:
-    """Return that the picture shows one of several repetitions; empty where there is one only."""
+    """Return the words that say which of several repetitions is drawn; an empty text for a single repetition."""
     n_rep = len(steps.repetitions)
     return f", first of {n_rep} repetitions" if n_rep > 1 else ""
 

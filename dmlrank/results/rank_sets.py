@@ -1,4 +1,4 @@
-"""Ranks with their confidence sets: frame, table and picture."""
+"""Ranks of models with confidence sets: frame, table and picture."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ class RankSets:
         return self.summary().as_text()
 
     def __repr__(self) -> str:
-        # In a console the frame says more than a list of fields.
+        # A console shows the frame instead of the fields of the dataclass.
         return repr(self.result_frame)
 
     def _repr_html_(self) -> str:

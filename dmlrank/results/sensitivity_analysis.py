@@ -1,4 +1,4 @@
-"""Sensitivity analyses of a result: what is supported, default hypotheses, and units."""
+"""Sensitivity analysis of a result: refusal of fits without bounds, default hypotheses, and the unit of the scores."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ from ..sensitivity.vote_bounds import BoundEvaluation, Bounds
 from .lookup import require_intervals, require_steps
 from .ranking import compare_models
 
-# A contrast is fixed by the functional where its standard error is below this share of the largest one.
+# A contrast is fixed by the functional where its standard error is below this share of the largest standard error of a
+# score, times the largest absolute coefficient of the contrast.
 _FIXED = 1e-9
 
 
@@ -80,7 +81,10 @@ def analyse_sensitivity(
 
 
 def spread_of_labels(steps: FitSteps, contrasts: FloatArray) -> FloatArray:
-    """Return B of each contrast, (J,), averaged over repetitions; ``contrasts`` are (J, K)."""
+    """Return the spread B of each contrast, (J,), averaged over repetitions; ``contrasts`` has the shape (J, K).
+
+    The bias from an omitted variable is proportional to B (:mod:`dmlrank.estimation.omitted_variables`).
+    """
     functional = steps.setup.functional
     by_repetition = [
         label_spread(functional, contrasts, steps.data, repetition.nuisances, steps.population(repetition))
@@ -100,7 +104,7 @@ def _tipping_frame(bounds: Bounds, labels: Sequence[str], value: FloatArray, spr
     value : ndarray, shape (J,)
         Hypothetical values.
     spread : ndarray, shape (J,)
-        B of each contrast.
+        Spread B of each contrast, see :func:`spread_of_labels`.
     """
     distance = np.abs((bounds.lower[0] + bounds.upper[0]) / 2 - value)
     beyond_interval = np.maximum(distance - bounds.critical[0] * bounds.lower_error[0], 0.0)

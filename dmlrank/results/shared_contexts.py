@@ -81,9 +81,9 @@ def share_contexts(steps: Sequence[FitSteps], names: Sequence[str]) -> SharedCon
 
 
 def joint_annotators(steps: Sequence[FitSteps]) -> list[IntArray] | None:
-    """Return the annotator of each influence block of each result, numbered alike in all; -1 where it is unknown.
+    """Return the annotator of each influence block of each result; None where annotators are no clusters.
 
-    None where annotators are no clusters.
+    An annotator has the same number in all results; a block of an unknown annotator has -1.
     """
     if steps[0].annotator is None:
         return None
@@ -145,7 +145,7 @@ def _joint_clusters(steps: Sequence[FitSteps], places: Sequence[IntArray], n_con
     first = steps[0].clusters
     assert first is not None
     if all(len(place) == n_contexts for place in places):
-        # Names of clusters may differ between frames of the same contexts.
+        # The results have the same contexts. Their clusters may have other names and still contain the same contexts.
         return first if _have_equal_partitions(steps, places) else _OTHER_CLUSTERS
     codes: list[IntArray] = []
     for number in range(1 if first.second_of_context is None else 2):
@@ -182,7 +182,9 @@ def _is_same_partition(left: IntArray, right: IntArray) -> bool:
 
 
 def _cluster_names(fit: FitSteps, number: int, places: IntArray) -> list[Hashable]:
-    """Return the name of each context's cluster in one of the columns of clusters; its place where it is a cluster.
+    """Return the name of each context's cluster in one of the columns of clusters.
+
+    Where each context is a cluster, the name is the context's place.
 
     Parameters
     ----------
@@ -209,7 +211,7 @@ def _annotator_names(fit: FitSteps) -> list[str]:
 
 
 def _have_equal_votes(first: FitSteps, other: FitSteps) -> bool:
-    """Return whether features and votes are equal, as those of a result and its stored copy are."""
+    """Return whether two results have equal features and votes, as a result and its stored copy have."""
     a, b = first.data, other.data
     pairs = [
         (a.x, b.x),

@@ -1,4 +1,4 @@
-"""Slopes on style, and scores before and after an adjustment for style, with rank changes."""
+"""Slopes on style differences, and scores before and after an adjustment for style, with rank changes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ _BOARDS = ("raw", "averaged", "equal")
 class StyleResults:
     """Slopes on style differences, and the scores before and after the adjustment; ``RankResults.style`` returns it.
 
-    Nothing here is causal: style lies between the model and the vote, and better answers may be longer.
+    Slopes and adjusted scores are associations, not causal effects: the style of an answer depends on the model, and
+    better answers may be longer.
 
     Attributes
     ----------
