@@ -26,9 +26,9 @@ from ..options import Options
 from .estimand import Setup
 from .estimators import estimator_named
 
-# A mean probability further outside of [0, 1] than this causes a warning.
+# A mean probability below zero by more than this number causes a warning.
 _FAR_OUTSIDE = 0.01
-# A second-order bias of more standard errors than this causes a warning, although it is subtracted.
+# A second-order bias of more than this number of standard errors causes a warning, although it is subtracted.
 _LARGE_BIAS = 1.0
 
 
@@ -159,7 +159,7 @@ def targets_of(
 
 
 def finite_table(table: FloatArray, n_labels: IntArray, setup: Setup, floor: float | str) -> FlooredPreferences:
-    """Return a table of mean preferences of which the functional of the fit is finite.
+    """Return a table of mean preferences at which the functional of the fit is finite.
 
     Parameters
     ----------

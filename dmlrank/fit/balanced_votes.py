@@ -1,7 +1,8 @@
 """The steps of a fit with ``adjust=BalancedStyle(...)``: votes on answers of like style, and their propensities.
 
-A vote counts with weight w(D). The propensity of a cell that counts is pi omega / W: pi is the propensity of a label,
-omega = E[w | x, pair] is the expected weight of a vote, and W is the mean weight of the cell's votes.
+A vote whose answers have the style differences D counts with the weight w(D). The propensity of a cell with positive
+weight is pi omega / W. Here pi is the propensity of a label, omega = E[w(D) | x, pair] the expected weight of a vote,
+and W the mean weight of the cell's votes.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _LEAST_SHARE = 0.01
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BalancedVotes:
-    """The votes that count, beside all votes.
+    """Which cells have votes of positive weight, with the data and weights of all votes.
 
     Attributes
     ----------

@@ -1,7 +1,7 @@
-"""Means over contexts of the scores of a contextual Bradley-Terry model: by group, and projected on other functions.
+"""Means of the scores of a contextual Bradley-Terry model over groups of contexts, and projections of the scores.
 
-The scores r(x) are linear in the model's coefficients. Labels in all contexts therefore contribute to every mean, also
-to the score of a group to which their contexts do not belong.
+The scores r(x) are linear in the model's coefficients, which are estimated from the labels in all contexts. Labels
+therefore contribute to the scores of every group, also of groups to which their contexts do not belong.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def likelihood_scores_in_groups(steps: FitSteps, members: NDArray[np.bool_]) -> 
     derivative = _contextual_fit(steps).mean_derivative(rows_of_groups(steps, members))
     corrections = _corrections(steps, derivative).reshape(len(influence.block_context), len(members), -1)
 
-    # r(x) is averaged over the contexts of the group alone, and the corrections over all contexts: an influence has
-    # this form where values are averaged over a sample.
+    # The values r(x) are averaged over the contexts of the group, and the corrections over all contexts. An
+    # ``Influence`` with ``sample_weight`` computes these two averages.
     def part_of(group: int) -> Influence:
         inside = members[group]
         return replace(influence, correction=corrections[:, group], sample_weight=inside * (n / inside.sum()))
@@ -65,7 +65,7 @@ def project_likelihood(
     fixed_prompts : bool
         Whether the prompts are fixed, so that only the labels are random.
     factor : float
-        Units of the result in one log-odds.
+        Number of units of the result, such as Elo points, in one unit of log-odds.
     """
     of_prompts = project_influence(influence.without_correction(), design, fixed_prompts, with_blocks=False)
     derivative = _contextual_fit(steps).mean_derivative(rows_of_design(steps, design))
@@ -88,7 +88,9 @@ def rows_of_design(steps: FitSteps, design: FloatArray) -> FloatArray:
 
 
 def likelihood_uniform_covariance_of_rows(steps: FitSteps, rows: FloatArray) -> FloatArray | None:
-    """Return the covariance of scores at several rows, (P K, P K), that is added for uniform pairs; None without any.
+    """Return the covariance of scores, (P K, P K), that is added for pairs whose labels all agree (uniform pairs).
+
+    Without such pairs the function returns None. The scores are those at several values of z, one in each row.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Margins of all compared pairs of a fit: win share of one model minus that of the other, with standard errors."""
+"""Margins of pairs of models of a fit: win share of one model minus that of the other, with standard errors."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ class Margins(NamedTuple):
     Attributes
     ----------
     estimate, std_error : ndarray, shape (P,)
+        Margins and their standard errors.
     covariance : Covariance or None
         Joint covariance; None where the pairs or the contexts are too many.
     """
@@ -57,7 +58,7 @@ def pair_margins(
     size = max_joint if is_grouped else min(max_joint, max(1, max_values // steps.data.n_contexts))
     parts = [slice(start, start + size) for start in range(0, len(item), size)]
     with collected_warnings():
-        # The fit has warned of few clusters already.
+        # The fit has already warned of few clusters.
         estimates = [_margins_of(steps, item[part], opponent[part]) for part in parts]
     return Margins(
         np.concatenate([estimate for estimate, _ in estimates]),

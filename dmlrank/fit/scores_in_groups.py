@@ -32,7 +32,8 @@ class GroupScores(NamedTuple):
     plugin : ndarray, shape (G, d)
         Plug-in scores, without bias correction.
     style : InfluenceInGroups or None
-        Raw scores, scores averaged over style and at equal style, and slopes, with an adjustment to equal style.
+        With ``adjust=EqualStyle(...)``, the raw scores, scores averaged over style, scores at equal style, and slopes;
+        otherwise None.
     """
 
     influence: InfluenceInGroups
@@ -41,7 +42,7 @@ class GroupScores(NamedTuple):
 
 
 def scores_in_groups(steps: FitSteps, members: NDArray[np.bool_]) -> list[GroupScores]:
-    """Return the scores of groups of contexts in each repetition, without training.
+    """Return the scores of groups of contexts in each repetition; no first stage is fitted again.
 
     With ``average="scores"`` a group's scores are means of its contexts' scores. With ``average="preferences"`` they
     are the functional at the mean preferences of the group, F(E[mu(X) | G]).
@@ -91,7 +92,7 @@ def _scores_at_equal_style(terms: EqualStyleTerms, raw: Influence, members: NDAr
 
 
 def _joined(groups: list[InfluenceInGroups]) -> InfluenceInGroups:
-    """Return the influence of several groups, each of which stands alone in one of the arguments."""
+    """Return the influence of several groups from a list whose entries have one group each."""
     return InfluenceInGroups(
         GroupParts(lambda group: groups[group].parts[0], len(groups)),
         tuple(one.contexts[0] for one in groups),

@@ -20,10 +20,11 @@ class StyleFit:
     ----------
     differences : StyleDifferences
     by_repetition : tuple of EqualStyleTerms
+        Terms of the one-step estimates in each repetition.
     estimate : ndarray, shape (3 K + r,)
         Raw scores, scores averaged over style, scores at equal style, and slopes.
     covariance : Covariance
-        Joint covariance of ``estimate``.
+        Joint covariance of ``estimate``, of dimension 3 K + r.
     """
 
     differences: StyleDifferences
@@ -56,7 +57,7 @@ class StyleEstimates:
     within : float
         Largest style difference of a vote that counts; infinite at equal style.
     weights : str
-        How votes within are weighted: "band" or "smooth"; empty at equal style.
+        How votes with differences up to ``within`` are weighted: "band" or "smooth"; empty at equal style.
     """
 
     kind: str
@@ -99,7 +100,7 @@ class StyleEstimates:
         return Covariance(self.covariance.matrix[last, last], np.eye(len(self.columns)), self.covariance.n_clusters)
 
     def score_covariance(self, *which: str) -> FloatArray:
-        """Return the joint covariance of several vectors of scores, (K s, K s)."""
+        """Return the joint covariance of s vectors of K scores, (K s, K s), named "raw", "averaged" or "equal"."""
         assert self.covariance is not None
         places = np.concatenate([np.arange(len(self.estimate))[self._place(one)] for one in which])
         return self.covariance.matrix[np.ix_(places, places)]

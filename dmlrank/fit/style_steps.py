@@ -154,7 +154,8 @@ def joint_style_fit(
     annotator : ndarray of int, shape (q,), or None
     prompts : {"random", "fixed"}
     uniform_covariance : ndarray, shape (K, K), or None
-        Covariance of scores that is added for uniform pairs; the error is the same in all three scores.
+        Covariance that is added for pairs whose labels all agree (uniform pairs). Raw, averaged and equal scores have
+        the same error from these pairs.
     """
     stacked = [_stack(one.by_context(), other) for one, other in zip(raw, adjusted, strict=True)]
     influence = mean_influence(stacked)
