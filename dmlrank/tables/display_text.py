@@ -73,7 +73,7 @@ def display_width(text: str) -> int:
 
 
 def padded(text: str, width: int, align: str = "<") -> str:
-    """Return a text with blanks up to a display width: ``"<"`` left, ``">"`` right, ``"^"`` centred.
+    """Return a text filled with blanks up to a display width, aligned left ("<"), right (">") or centred ("^").
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A table as HTML: a part of a page with its own style, for notebooks, web sites and files."""
+"""A table as HTML with its own style sheet, for notebooks, web sites and files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""A table as LaTeX with booktabs: no wider than a line, and over several pages where it is longer than one.
+r"""A table as LaTeX with booktabs: no wider than a line of text, and divided over pages where it is too high for one.
 
 The writer knows the widths of Computer Modern, and tries, in this order: wide gaps between the columns, narrow gaps,
 long names divided over lines, and panels below one another.
@@ -19,8 +19,8 @@ from .table_content import Heads, TableContent, leading_and_blocks
 LINE_WIDTH = 345.0
 # Half of the gap between two columns (\tabcolsep), in points.
 _GAPS = (5.0, 4.0, 2.5)
-# Largest share of the line for the rows' names in panels, and smallest share for names that are divided over lines so
-# that all columns fit.
+# Shares of the line for the rows' names: the largest one where the table is divided into panels, and the smallest one
+# where names are divided over lines so that all columns stand side by side.
 _NAME_SHARE, _LEAST_NAME_SHARE = 0.3, 0.18
 # Largest width of a column of text, in points.
 _TEXT_WIDTH = 170.0
@@ -30,7 +30,7 @@ _PAGE_HEIGHT = 490.0
 # Widths computed from the fonts' metrics lack kerning and rounding; this much of a line stays empty.
 _MARGIN = 2.0
 _ROUNDING = 0.01
-# Largest share of the line for each of the two columns of labels above the table.
+# Largest share of the line for each of the two columns with labels in the lines above the table.
 _LABEL_SHARE = 0.27
 
 
@@ -83,7 +83,7 @@ def latex_table(table: TableContent, width: float, *, longtable: bool | None, la
 
 
 def _fitted(table: TableContent, width: float) -> _Layout:
-    """Return gaps, the width of names and panels with which the table fits into a line."""
+    """Return the layout with which the table fits into a line: gaps, the width of names, and panels."""
     leading, blocks = leading_and_blocks(table)
     all_heads = [*leading, *(head for block in blocks for head in block)]
     for whole_heads, gaps in ((True, _GAPS[:2]), (False, _GAPS)):
@@ -352,7 +352,7 @@ def _long(table: TableContent, layout: _Layout, width: float, caption: str) -> l
         continued = rf"\multicolumn{{{n_columns}}}{{@{{}}l}}{{\tablename~\thetable, continued}} \\"
         first = [rf"\caption{{{caption}}} \\"]
         if number:
-            # A longtable increases the number of the table.
+            # Each longtable increases LaTeX's table counter. All panels have the number of the first one.
             lines.append(r"\addtocounter{table}{-1}")
             first = [continued]
         elif table.header:

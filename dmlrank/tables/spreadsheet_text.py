@@ -1,4 +1,4 @@
-"""Names in CSV files that a spreadsheet would run as formulas."""
+"""Protection of texts in CSV files that a spreadsheet would run as formulas, and its removal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import pandas as pd
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
-# What spreadsheets read as the start of a formula, after any number of apostrophes that this module has put before it.
+# Characters that start a formula in spreadsheets, after any number of apostrophes that this module has put before them.
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff0b\uff1d\uff20\uff0d]")
 
 

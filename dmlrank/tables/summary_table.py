@@ -1,4 +1,4 @@
-"""The class of every table that a result shows: what the table says, without the form in which it is written."""
+"""The class of every table that a result shows: title, cells and notes, apart from text, HTML or LaTeX markup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the writers of a table read from it, and what several of them compute from it."""
+"""The content of a table as the writers of text, HTML and LaTeX read it, and computations that they share."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def leading_and_blocks(table: TableContent) -> tuple[Heads, list[Heads]]:
 
 
 def flat_heads(table: TableContent) -> list[str]:
-    """Return one head per column; a head over two columns becomes a lower and an upper limit."""
+    """Return one head per column; a head over two columns becomes the heads "... lower" and "... upper"."""
     return [
         text
         for head, places in table.heads()
