@@ -15,7 +15,7 @@ from .preferences import Cells, PreferenceData
 class ShownBattles:
     """Rows of the data that name two ranked models, each of them a battle that was shown to a voter.
 
-    A shown cell is a context with an ordered pair that was shown in it, as a labelled cell is one with a vote.
+    A shown cell is a context with an ordered pair that was shown there. A labelled cell is a shown cell with a vote.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class ShownBattles:
     def cells(self, n_items: int, n_categories: int) -> tuple[Cells, IntArray]:
         """Return the shown cells in the form of labelled cells, and the cell of each battle, (b,).
 
-        The labels ``y`` of these cells are zero: a shown cell need not have a label.
+        The labels ``y`` of these cells are zero, because a shown cell need not have a vote.
         """
         code = ((self.context.astype(np.int64) * n_items + self.first) * n_items + self.second) * 2 + self.flipped
         _, battle, cell, count = np.unique(code, return_index=True, return_inverse=True, return_counts=True)

@@ -1,4 +1,4 @@
-"""Columns that say how the two answers of a battle differ in style: length, headers, bold text, lists and code."""
+"""Computation of style columns: differences of the two answers in length, headers, bold text, lists and code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..exceptions import ColumnError, DataError, OptionTypeError, listed
 from .arrays import AnyArray
 from .frames import column_names, require_columns, take_columns
 
-# The measures of one answer: a function of the text gives them by name.
+# The measures of the style of one answer by name, such as the number of headers.
 Measures: TypeAlias = dict[str, float]
 
 _METADATA = "conv_metadata"

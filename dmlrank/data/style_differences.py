@@ -1,4 +1,4 @@
-"""Style differences of the two answers of every vote, read from columns of the data."""
+"""Reading of style columns: the style differences of the two answers of every vote, as an array."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def read_style_differences(data: PreferenceData, names: Sequence[str], *, must_v
     Parameters
     ----------
     data : PreferenceData
-        With the style columns among its columns.
+        Data whose columns contain the style columns.
     names : sequence of str
         Names of the style columns.
     must_vary : bool
