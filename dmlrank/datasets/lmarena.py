@@ -269,7 +269,7 @@ def _frame(batch: pa.RecordBatch, plain: Mapping[str, str]) -> pd.DataFrame:
 
 
 def _times(column: pa.Array) -> pd.Series:
-    """Return times of day from texts, from times, or from seconds since 1970."""
+    """Return dates with times from texts, from timestamps, or from seconds since 1970."""
     from pyarrow import types
 
     values = column.to_pandas()

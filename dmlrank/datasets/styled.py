@@ -1,4 +1,4 @@
-"""A simulator of votes that follow the style of answers, and of answers whose style depends on model and prompt."""
+"""A simulator of votes that depend on the style of answers, where style depends on the model and the prompt."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..exceptions import OptionTypeError, check_choice
 from ..functionals import Borda, BradleyTerry, CategoryWeights, Functional
 from .random_draws import Rng, check_between, check_count, generator
 
-# Coefficients by model; with more models they repeat. Long answers are not the best ones.
+# Coefficients by model; with more models they repeat. The model with the longest answers is not the strongest one.
 _STRENGTH = (0.6, 0.1, -0.2, -0.5)
 _STRENGTH_SLOPES = ((1.0, -0.4), (-0.8, 0.6), (0.4, 0.4), (-0.6, -0.6))
 _LENGTH = (-0.5, 0.5, 0.1, -0.1)
@@ -38,7 +38,7 @@ class StyleTruth(NamedTuple):
     equal : Series
         Scores at equal style, or of battles of equal style, by model.
     averaged : Series
-        Scores averaged over style, E l(m), by model.
+        Scores averaged over style by model: the link of the preference m is averaged over style.
     slopes : Series
         Slopes on the style differences.
     """
@@ -49,7 +49,7 @@ class StyleTruth(NamedTuple):
 
 
 class _Pair(NamedTuple):
-    """The law of style differences and the preference of one pair on a grid.
+    """The distribution of style differences and the preference of one pair on a grid.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class _Pair(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Styled:
-    r"""Votes that follow length and headers of the answers, beside the strength of the models.
+    r"""Simulator of votes that depend on the strength of the models and on length and headers of the answers.
 
     The features x_0 and x_1 of a prompt are uniform on [0, 1]. The log length of an answer is normal, with a mean that
     depends on model and prompt; its number of headers has a Poisson distribution. With the style differences
@@ -180,7 +180,8 @@ class Styled:
         functional : {"bt", "borda"}
             The functional of the scores.
         adjust : BalancedStyle, optional
-            Battles of equal style whose scores are computed; by default, the scores at equal style in both columns.
+            Computes the scores of battles of equal style. By default, the scores at equal style in log_length and
+            headers are computed.
 
         Returns
         -------
@@ -204,7 +205,7 @@ class Styled:
         return StyleTruth(pd.Series(equal, index=models), pd.Series(averaged, index=models), slopes)
 
     def _balanced(self, functional: str, x: FloatArray, adjust: BalancedStyle) -> FloatArray:
-        """Return F(mu^w) in every context of the grid, (x, K)."""
+        """Return the scores of battles of equal style in every context of the grid, (x, K)."""
         columns = [("log_length", "headers").index(name) for name in adjust.columns]
         mu = np.zeros((len(x), self.n_items, self.n_items, 2))
         for j, k in zip(*self._pairs(), strict=True):
@@ -225,7 +226,7 @@ class Styled:
         return centre + matrix.sum(axis=1) / (self.n_items - (functional == "borda"))
 
     def _pair(self, x: FloatArray, j: int, k: int, limit: float | None) -> _Pair:
-        """Return law, style and preference of a pair on a grid.
+        """Return the distribution of style and the preference of a pair on a grid.
 
         Parameters
         ----------
