@@ -22,16 +22,16 @@ CHECKED = ("context", "min_labels", "missing", "n_folds", "position_bias", "grap
 
 
 def add_options(command: argparse.ArgumentParser, names: Sequence[str]) -> None:
-    """Add a formula, a file, and some options."""
+    """Add the formula, the file, and the options of the fit with these names to a subcommand."""
     command.add_argument("formula", metavar="FORMULA", help="'winner ~ features | model_a + model_b'")
     command.add_argument("file", metavar="FILE", help=f"{', '.join(FORMATS)}, perhaps with .gz; - is standard input")
     add_keywords(command, names)
 
 
 def add_keywords(command: argparse.ArgumentParser, names: Sequence[str]) -> None:
-    """Add options by name, groups and categories."""
+    """Add the options of the fit with these names to a subcommand, and ``--groups`` and ``--categories``."""
     for name in names:
-        # The dashed spelling, which help shows, and the API's.
+        # The spelling with dashes, which the help shows, and the name of the argument in the Python API.
         spellings = dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}"])
         command.add_argument(*spellings, **_described(OPTIONS[name]))
     command.add_argument(
@@ -47,7 +47,10 @@ def add_keywords(command: argparse.ArgumentParser, names: Sequence[str]) -> None
 
 
 def _described(option: Option) -> dict[str, Any]:
-    """Return the arguments with which argparse adds an option; the value None stands for the default of the API."""
+    """Return the arguments with which argparse adds an option.
+
+    The parsed value is None where the option is not given; the default of the Python API is then used.
+    """
     argument = option.argument
     assert argument is not None, f"{option.name} is not passed on"
     if argument.is_switch:
@@ -65,13 +68,13 @@ def _described(option: Option) -> dict[str, Any]:
 
 
 def add_fit_options(command: argparse.ArgumentParser) -> None:
-    """Add a formula, a file, and every option of a fit."""
+    """Add the formula, the file, and every option of a fit to a subcommand."""
     add_options(command, PASSED_ON)
     add_files_and_tuning(command)
 
 
 def add_files_and_tuning(command: argparse.ArgumentParser) -> None:
-    """Add options of a fit whose values on the command line differ from those in the API."""
+    """Add ``--tune``, ``--unlabelled`` and ``--judge-file``, whose values differ from those of the Python API."""
     tuning = "how boosters are tuned: a few configurations (cv, the default), random search, or not at all"
     command.add_argument("--tune", choices=("cv", "random", "none"), help=tuning)
     unlabelled = "further prompts without a label, over which scores are averaged, too"

@@ -1,4 +1,4 @@
-"""What the help of the command line says: descriptions and examples of all subcommands, exit codes."""
+"""Texts of ``--help`` on the command line: descriptions and examples of all subcommands, and exit codes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAIN_EXAMPLES = f"""from a file of battles to a page:
 A formula names the column of the winner, features of the prompt (1 for none), and the columns of the two models.
 COMMAND --help explains a command, with examples."""
 
-# The words of each subcommand, which stand in any order.
+# Arguments of each subcommand in its usage line. On the command line they may stand in any order.
 WORDS = {
     "demo": "[OPTIONS]",
     "check": "FORMULA FILE [OPTIONS]",

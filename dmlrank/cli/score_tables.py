@@ -39,7 +39,7 @@ def add_score_options(command: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ScoreTable:
-    """What the options say about a file of scores.
+    """The columns and rules of a file of benchmark scores, as the options of the command line give them.
 
     Attributes
     ----------
@@ -48,9 +48,12 @@ class ScoreTable:
     model, score : str
         Columns of the model and of the score; empty for a file with a column for every model.
     others : tuple of str
-        Columns that the formula and options name; in a file with a column for every model they are no models.
+        Columns that the formula and options name. In a file with a column for every model, these columns are not read
+        as models.
     margin : float
+        Two scores that differ by at most this number tie.
     lower_is_better : bool
+        Whether the smaller score wins.
     """
 
     prompts: tuple[str, ...]
@@ -62,7 +65,7 @@ class ScoreTable:
 
     @classmethod
     def of(cls, arguments: argparse.Namespace, formula: str, others: Collection[str]) -> ScoreTable | None:
-        """Return what the options say about a file of scores; None for a file of votes.
+        """Read the options about a file of scores; return None for a file of votes.
 
         Parameters
         ----------
@@ -109,7 +112,7 @@ class ScoreTable:
         return ColumnRoles((*self.prompts, *([self.model] if self.model else [])), features=self.others)
 
     def pairs(self, frame: Frame) -> DerivedPairs:
-        """Return the pairs that follow from a file.
+        """Return the comparisons of models that follow from the scores of a file.
 
         Raises
         ------
@@ -131,7 +134,7 @@ class ScoreTable:
         )
 
     def _free_name(self, frame: Frame, name: str) -> str:
-        """Return a name that no column of the frame has."""
+        """Return the name, with underscores at its end as long as a column of the frame has the same name."""
         taken = set(column_names(frame))
         while name in taken:
             name += "_"

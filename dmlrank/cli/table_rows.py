@@ -1,4 +1,4 @@
-"""Options that choose the rows of the printed table: ``--models``, ``--top`` and ``--slim``."""
+"""Command-line options for the printed table: ``--models`` and ``--top`` choose rows, ``--slim`` the short table."""
 
 from __future__ import annotations
 
