@@ -1,8 +1,8 @@
 """Tasks on the user's workers: an executor with the standard library's interface, or a client of Dask.
 
 The steps of a fit hand their tasks to :func:`in_workers`. Within ``with executing(executor)`` the tasks run on the
-workers of the executor, otherwise on the package's own threads. Tasks do not depend on the workers, so that the numbers
-do not depend on them either.
+workers of the executor, otherwise on the package's own threads. The number and content of the tasks do not depend on
+the workers, and therefore the computed numbers do not depend on the workers.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from .warning_collection import collected_warnings, warn
 S = TypeVar("S")
 T = TypeVar("T")
 R = TypeVar("R")
-# A function of what all tasks share, and of one task.
+# A function of two arguments: the value that all tasks share, and one task.
 Task: TypeAlias = Callable[[Any, Any], Any]
-# The result of a task, and the package's warnings.
+# The result of a task, and the warnings of this package that the task gave.
 Outcome: TypeAlias = tuple[Any, tuple[DmlrankWarning, ...]]
 
-# Tasks that are handed over before the result of the first of them is taken, for each worker.
+# Number of tasks for each worker that are handed over before the first result is taken.
 _TASKS_PER_WORKER = 2
 # How often tasks are handed over again after workers were lost with the data that they held.
 _ATTEMPTS = 3
@@ -52,7 +52,7 @@ class Workers(Protocol):
 
     @property
     def n(self) -> int:
-        """Number of tasks at a time."""
+        """Number of tasks that run at the same time."""
         ...
 
     @property
@@ -84,7 +84,7 @@ class Workers(Protocol):
         ...
 
     def close(self) -> None:
-        """Remove what was shared."""
+        """Remove the shared values, such as their files."""
         ...
 
 
@@ -98,7 +98,7 @@ def carry_out(work: Task, shared: Shared, task: object) -> Outcome:
 
 
 class ExecutorWorkers:
-    """The workers of an executor: threads, or processes that read what they share from a file."""
+    """The workers of an executor: threads, or processes that read shared values from a file."""
 
     def __init__(self, executor: Any) -> None:
         self.executor = executor
@@ -160,7 +160,7 @@ class ExecutorWorkers:
         return outcome
 
     def close(self) -> None:
-        """Remove the files."""
+        """Remove the files of the shared values."""
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
@@ -175,7 +175,7 @@ def _broken(error: BaseException) -> ExecutorError:
 
 
 class DaskWorkers:
-    """The workers of a Dask cluster, to which what tasks share is sent once."""
+    """The workers of a Dask cluster; each worker receives a shared value once."""
 
     in_this_process = False
 
@@ -220,7 +220,7 @@ class DaskWorkers:
         Raises
         ------
         WorkersLostError
-            If the worker that held what the task needs was lost.
+            If a worker was lost that held the shared value or the result of the task.
         ExecutorError
             If no worker is left, or the task has ended several workers.
         """
@@ -257,7 +257,7 @@ class DaskWorkers:
             time.sleep(min(0.2, self.patience))
 
     def close(self) -> None:
-        """Do nothing: Dask removes what no task needs."""
+        """Do nothing: Dask removes shared values that no task needs."""
 
 
 def workers_of(executor: object) -> ExecutorWorkers | DaskWorkers:
@@ -329,17 +329,17 @@ def in_workers(
     Parameters
     ----------
     work : callable
-        A function of a module.
+        A function at the top level of a module, so that it can be pickled.
     shared : object
-        What all tasks need; it is brought to each worker once.
+        The value that all tasks need; each worker receives it once.
     tasks : sequence
-        Small objects.
+        Small objects, one for each call of ``work``.
     name : str
         Name of the tasks.
     n_jobs : int or None
         Number of threads where the user has given no workers; None for all cores.
     is_concurrent : callable, optional
-        Whether a task may run at the same time as others in one process.
+        Whether a task may run at the same time as other tasks in one process.
     """
     workers = _current.get()
     if workers is None:

@@ -1,4 +1,4 @@
-"""Values that tasks share, on their way to workers: in memory, or in a file that the workers map into memory."""
+"""Transport of values that all tasks share to the workers: in memory, or in a file that workers map into memory."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from typing import Any, Protocol
 from ..exceptions import ExecutorError
 from .versions import REQUIRED, installed_version
 
-# Shared values that a worker process keeps.
+# Largest number of shared values that a worker process keeps in memory.
 _KEPT = 4
 
 
 def versions() -> dict[str, str]:
-    """Return the versions on which the numbers depend, by name."""
+    """Return the versions of Python and of the packages on which computed numbers depend, by name."""
     python = ".".join(map(str, sys.version_info[:2]))
     return {"python": python} | {name: installed_version(name) for name in ("dmlrank", *REQUIRED)}
 
 
 class Shared(Protocol):
-    """A value that all tasks of a step share, on its way to the workers."""
+    """A value that all tasks of a step share, in the form in which the workers receive it."""
 
     def load(self) -> Any:
         """Return the value; called by a worker."""
@@ -137,7 +137,7 @@ _lock = threading.Lock()
 
 
 def _pickled(value: object, buffer_callback: Callable[[pickle.PickleBuffer], Any]) -> bytes:
-    """Pickle a value, with cloudpickle where pickle cannot and it is installed."""
+    """Pickle a value; where pickle fails and the package cloudpickle is installed, cloudpickle is used."""
     try:
         return pickle.dumps(value, protocol=5, buffer_callback=buffer_callback)
     except (pickle.PicklingError, AttributeError, TypeError) as error:

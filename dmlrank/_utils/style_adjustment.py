@@ -17,11 +17,11 @@ _KINDS = ("band", "smooth")
 
 @dataclass(frozen=True, slots=True)
 class EqualStyle:
-    """Scores of answers that differ in nothing but what style does not explain: ``adjust=`` of ``dml_rank``.
+    """Scores of models for answers of equal style: a value of ``adjust=`` of ``dml_rank``.
 
     The slopes of the preference on style differences are estimated within prompt and pair. The scores are those of
-    answers with style differences of zero along these slopes. The adjustment is associational, not causal: style lies
-    between the model and the vote.
+    answers with style differences of zero along these slopes. The adjustment is associational, not causal, because the
+    style of an answer depends on the model.
 
     Parameters
     ----------
@@ -58,11 +58,11 @@ class EqualStyle:
 
 @dataclass(frozen=True, slots=True)
 class BalancedStyle:
-    """Scores from battles whose two answers are of nearly equal style: ``adjust=`` of ``dml_rank``.
+    """Scores from battles whose two answers are of nearly equal style: a value of ``adjust=`` of ``dml_rank``.
 
     Every vote has a weight w(D), where D are the style differences of its two answers. The preference probabilities
-    become E[w Y | x] / E[w | x], so that no model of the effect of style is needed. Votes on answers of different style
-    do not count.
+    become E[w(D) Y | x] / E[w(D) | x], where Y is the label. No model of the effect of style is needed. Votes on answers
+    of different style do not count.
 
     Parameters
     ----------
@@ -132,8 +132,8 @@ def style_names(formula: str) -> tuple[str, ...]:
     OptionTypeError
         If the formula is no text.
     OptionError
-        If it has no column, a column twice, or anything but names of columns. Other functions of the differences need
-        not change their sign where the two answers are exchanged.
+        If the formula has no column, a column twice, or anything but names of columns. Functions of the columns are
+        refused, because they need not change their sign where the two answers are exchanged.
 
     Examples
     --------
