@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _RAISES, _LOWERS = DARK, "#e8953a"
-# Letters of the names of two models.
+# Largest number of letters in the name of a pair, which consists of the names of two models.
 _LONGEST_PAIR = 48
 
 
@@ -29,6 +29,7 @@ def influence_chart(
     names : sequence of str
         The prompts, from the top down.
     values : ndarray, shape (m,)
+        Influence values.
     label : str
         Label of the axis, with the unit.
     title : str
@@ -73,7 +74,7 @@ def pair_chart(
     parts : sequence of str
         Names of the parts of a bar, for the legend; one or two.
     mean : float
-        Labels of a pair under the uniform plan: a dashed line.
+        Expected labels of a pair under the uniform plan, drawn as a dashed line.
     n_contexts : int
         Number of contexts, for the axis of propensities above.
     title : str

@@ -36,8 +36,10 @@ class ReliabilityCurve:
     Attributes
     ----------
     category : str
+        Name of the category.
     fitted, observed, low, high : ndarray, shape (b,)
-        Mean fitted probability of each bin, observed share, and the limits of the share's interval.
+        Of each bin: the mean fitted probability, the observed share of the category, and the limits of the confidence
+        interval of this share.
     """
 
     category: str
@@ -106,7 +108,7 @@ def _plain_log_ticks(axes: Axes) -> None:
 
 
 def reliability_chart(curves: Sequence[ReliabilityCurve], title: str, ax: Axes | None = None) -> Axes:
-    """Draw observed shares against fitted probabilities, one series per category; on the dashed line they are equal.
+    """Draw observed shares against fitted probabilities by category, with a dashed line where the two are equal.
 
     Parameters
     ----------

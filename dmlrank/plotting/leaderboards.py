@@ -24,19 +24,22 @@ from .style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Models that can be told apart in one picture, and models whose lines are coloured.
+# Largest number of models that can be told apart in one picture.
 _MOST_MODELS = 60
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Leaderboard:
-    """One column of the picture.
+    """One column of the picture: scores of all models under one adjustment.
 
     Attributes
     ----------
     title : str
+        Name of the adjustment, above the column.
     score, std_error : ndarray, shape (K,)
+        Scores and their standard errors.
     rank : ndarray of int, shape (K,)
+        Ranks by score, from 1.
     """
 
     title: str
@@ -48,7 +51,7 @@ class Leaderboard:
 def leaderboards_plot(
     models: Sequence[str], boards: Sequence[Leaderboard], adjusted_for: str, ax: Axes | None = None
 ) -> Axes:
-    """Draw leaderboards side by side: places by rank, with scores, and coloured lines for models that move.
+    """Draw leaderboards side by side, with coloured lines for models whose places in the first and last one differ.
 
     Parameters
     ----------

@@ -22,11 +22,13 @@ class BoundCurve:
     Attributes
     ----------
     name : str
+        Name of the contrast.
     gamma, lower, upper, conf_lower, conf_upper : ndarray, shape (G,)
+        Values of gamma, the bounds, and the confidence limits of the bounds.
     value : float
         The value that the contrast is compared with.
     label : str
-        What the vertical axis shows.
+        Label of the vertical axis.
     """
 
     name: str
@@ -86,13 +88,13 @@ def strength_contour(
     name: str = "",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw what remains of an estimate if an omitted variable has a certain strength.
+    """Draw contours of an estimate less the largest bias from an omitted variable, over both strengths of the variable.
 
     Parameters
     ----------
     estimate : float
     spread : float
-        B: the bias is at most the root of C_Y^2 C_D^2, times B.
+        B: the bias is at most B C_Y C_D (:mod:`dmlrank.estimation.omitted_variables`).
     value : float
         The value that the estimate is compared with; its contour is dashed.
     marks : sequence of (str, float, float)
