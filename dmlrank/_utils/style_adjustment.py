@@ -60,9 +60,9 @@ class EqualStyle:
 class BalancedStyle:
     """Scores from battles whose two answers are of nearly equal style: a value of ``adjust=`` of ``dml_rank``.
 
-    Every vote has a weight w(D), where D are the style differences of its two answers. The preference probabilities
-    become E[w(D) Y | x] / E[w(D) | x], where Y is the label. No model of the effect of style is needed. Votes on answers
-    of different style do not count.
+    Every vote has a weight w(D), where D are the style differences of its two answers. With the label Y, the preference
+    probabilities become E[w(D) Y | x] / E[w(D) | x]. No model of the effect of style is needed. Votes on answers of
+    different style do not count.
 
     Parameters
     ----------

@@ -178,8 +178,8 @@ def make_finite(
     Negative probabilities become 0, and the probabilities of a pair are renormalised. For a functional with a logit or
     a division, the probabilities of a pair are raised to the floor and renormalised where the share of one of the two
     models is closer to 0 or 1 than the floor. The floor of a pair with n labels is 1 / (2 (n + 1)). This is about the
-    correction of an empirical logit by half a label (Haldane 1956; Anscombe 1956). The floor is less than half of 1 / n,
-    the share of one label, and goes to zero as n grows.
+    correction of an empirical logit by half a label (Haldane 1956; Anscombe 1956). The floor is less than half of the
+    share of one label, 1 / n, and goes to zero as n grows.
 
     Parameters
     ----------
