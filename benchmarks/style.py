@@ -196,7 +196,8 @@ def tables(path: pathlib.Path) -> None:
         figures = [f"{group['bias'].mean():+.3f}", f"{group['bias'].std():.3f}", f"{group['se'].mean():.3f}"]
         cells = [*map(str, key), str(len(group)), coverage, *("-" if "nan" in figure else figure for figure in figures)]
         print(f"| {' | '.join(cells)} |")
-    left = table.loc[table["what"] == "scores", "votes_left"].dropna()
+    is_balanced = (table["kind"] == "balanced") & (table["what"] == "scores")
+    left = table.loc[is_balanced, "votes_left"]
     print(f"\nvotes left at balanced style: {left.mean() / N:.2f} of {N:,}")
 
 
