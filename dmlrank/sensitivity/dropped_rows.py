@@ -30,6 +30,7 @@ class Refit:
     estimate : float
         NaN where the refit failed.
     std_error : float
+        Standard error of the estimate; NaN where the refit failed.
     failure : str
         Why the refit failed; empty where it did not.
     """
@@ -46,6 +47,7 @@ class RefitFrames:
     Attributes
     ----------
     steps : FitSteps
+        The fit to all rows.
     data : DataFrame
         The frame of the votes, with all its columns.
     unlabelled : DataFrame or None

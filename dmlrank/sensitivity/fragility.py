@@ -64,10 +64,11 @@ class Answer:
     after : float
         Estimate after the refit without these units; NaN where the refit failed.
     confirmed : bool
-        Whether the result turned in this refit.
+        Whether the result turned in the refit without ``dropped``.
     n_refits : int
+        Number of all refits.
     failure : str
-        Why this refit failed; empty where it did not.
+        Why the refit without ``dropped`` failed; empty where it did not.
     """
 
     question: Question

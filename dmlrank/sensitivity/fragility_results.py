@@ -31,9 +31,9 @@ class FragilityResults:
         For each hypothesis, the identifiers of the units that were dropped, the most influential first: contexts as
         ``context=`` identifies them, positions of rows in the frame for votes, values of the column for other units.
     unit : str
-        What is dropped.
+        Kind of the units that are dropped: "context", "vote", "cluster" or the name of a column.
     target : {"sign", "significance"}
-        What turns: the sign of the contrast, or whether its simultaneous interval excludes the value.
+        A result turns when the sign of the contrast changes, or when its simultaneous interval contains the value.
     n_units : int
         Number of units.
     std_error : ndarray, shape (J,)
@@ -143,7 +143,7 @@ class FragilityResults:
 
 
 def _plain(value: object) -> object:
-    """Return a number of NumPy as a number of Python."""
+    """Return a number of NumPy as a number of Python, and any other value as text."""
     return value.item() if isinstance(value, np.generic) else str(value)
 
 
