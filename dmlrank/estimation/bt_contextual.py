@@ -30,9 +30,9 @@ _SUSPICIOUS_LOG_ODDS = 25.0
 _SMALLEST_PIVOT = 1e-9
 # The information matrix is stored as a whole: with this number of coefficients it takes 0.5 GB.
 _MOST_COEFFICIENTS = 8000
-# Names that an error lists at most.
+# Largest number of names that an error lists.
 _MOST_NAMED = 5
-# Entries of arrays in memory at a time.
+# Largest number of entries of an array in memory at a time.
 _CHUNK_ENTRIES = 4_000_000
 
 

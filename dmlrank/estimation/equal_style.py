@@ -23,7 +23,7 @@ from .influence_blocks import InfluenceBlocks
 # The style varies too little within prompt and pair where the smallest eigenvalue of H is below this number. H is first
 # divided by the number of pairs, and scaled by the root mean squares of the style differences over all votes.
 _LEAST_VARIATION = 1e-6
-# Votes whose corrections are in memory at a time.
+# Largest number of votes whose corrections are in memory at a time.
 _CHUNK = 20_000
 
 

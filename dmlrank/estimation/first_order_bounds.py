@@ -23,7 +23,7 @@ from .influence import Influence
 from .voting_bounds import BoundInputs, CorrectionRows
 from .voting_stage import block_sums
 
-# Entries of the derivatives in all category probabilities that are in memory at a time.
+# Largest number of derivatives (with respect to category probabilities) that are in memory at a time.
 _ENTRIES = 5_000_000
 
 

@@ -39,7 +39,7 @@ from .outcome_floor import clip_and_renormalise
 from .residuals import Residuals
 from .voting_stage import VotingStage, block_sums
 
-# Rows of votes or battles that are evaluated at a time.
+# Largest number of rows of votes or battles that are evaluated at a time.
 _ROWS = 200_000
 
 
