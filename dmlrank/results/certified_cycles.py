@@ -1,4 +1,4 @@
-"""Cycles of preferences in a result: which triples a > b > c > a the data support."""
+"""Cycles of preferences in a result: triples of models a > b > c > a that tests support."""
 
 from __future__ import annotations
 

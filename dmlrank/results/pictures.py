@@ -133,12 +133,12 @@ def draw_sheet(request: PictureRequest) -> Figure:
     """Draw the important pictures of a fit in one figure, see :meth:`RankResults.plots`."""
     drawings, reasons = _prepare_sheet(request)
     n_rows = -(-len(drawings) // _SHEET_COLUMNS)
-    # The reasons stand below the pictures, one line each where they are short.
+    # The reasons why pictures are left out stand below the sheet; long reasons are wrapped.
     text = "\n".join(line for reason in reasons for line in textwrap.wrap(f"Left out: {reason}", 150))
     height = _SHEET_HEIGHT * n_rows + 0.2 * (text.count("\n") + 1)
     n_columns = min(_SHEET_COLUMNS, len(drawings))
     figure = new_figure(height, _SHEET_WIDTH * n_columns)
-    # In a figure of its own, a picture with long names or a colour bar does not make the others smaller.
+    # Each picture has a subfigure, so that long names or a colour bar of one picture do not make the others smaller.
     for draw, part in zip(drawings, figure.subfigures(n_rows, n_columns, squeeze=False).flat, strict=False):
         try:
             draw(part.subplots())
@@ -155,7 +155,7 @@ def draw_sheet(request: PictureRequest) -> Figure:
 
 
 def _prepare_sheet(request: PictureRequest) -> tuple[list[Draw], list[str]]:
-    """Return the functions that draw the pictures of the sheet, and the reasons why others are left out."""
+    """Return the functions that draw the pictures of the sheet, and the reasons why other pictures are left out."""
     drawings, reasons = [], []
     for name in _SHEET:
         picture = PICTURES[name]
