@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow.parquet import ParquetFile
 
-# Rows that are read at a time: with long conversations, some tens of megabytes.
+# Number of rows that are read at a time. With long conversations these rows take some tens of megabytes.
 _ROWS_PER_BATCH = 2_000
 _WINNERS = ("model_a", "model_b", "tie", "both_bad", "tie (bothbad)")
 # Columns of the result, each with the names that it may have in a file; the first name that a file has counts.
@@ -41,7 +41,7 @@ _REQUIRED = ("question_id", "model_a", "model_b", "winner")
 _CONVERSATIONS = ("conversation_a", "conversation_b")
 _METADATA = "conv_metadata"
 _TAGS = ("category_tag", "dedup_tag")
-# Tags whose name in the files is no word for a column.
+# Names of columns for tags whose name in the files does not say what the tag means.
 _TAG_NAMES = {"if": "instruction_following"}
 _CRITERIA = (
     "specificity",
