@@ -77,9 +77,12 @@ def add_files_and_tuning(command: argparse.ArgumentParser) -> None:
     """Add ``--tune``, ``--unlabelled`` and ``--judge-file``, whose values differ from those of the Python API."""
     tuning = "how boosters are tuned: a few configurations (cv, the default), random search, or not at all"
     command.add_argument("--tune", choices=("cv", "random", "none"), help=tuning)
-    unlabelled = "further prompts without a label, over which scores are averaged, too"
+    unlabelled = "a file with further prompts without a label; scores are averaged over these prompts, too"
     command.add_argument("--unlabelled", metavar="FILE", help=unlabelled)
-    verdicts = "a judge's verdicts in a further file: prompt, both models, verdict; of several judges NAME=FILE each"
+    verdicts = (
+        "a file with the verdicts of a judge; its columns are the prompt, both models and the verdict. For several "
+        "judges give NAME=FILE for each"
+    )
     command.add_argument("--judge-file", nargs="+", metavar="FILE", help=verdicts)
 
 

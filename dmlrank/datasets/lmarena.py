@@ -349,5 +349,5 @@ def _check_winners(winners: pd.Series, path: str | os.PathLike[str]) -> None:
         counts = winners[is_unknown].fillna("missing").value_counts()
         found = ", ".join(f"{label!r} in {count:,} rows" for label, count in counts.items())
         raise OutcomeError(
-            f"{str(path)!r} has winners that are no labels of the arena: {found}; known are {listed(_WINNERS)}"
+            f"{str(path)!r} has winners that are no labels of the arena: {found}; allowed: {listed(_WINNERS)}"
         )

@@ -137,12 +137,17 @@ def _remarks(one: Answer, target: str) -> list[str]:
     """Return notes on a contrast whose result did not turn, or did not have to; none for other contrasts."""
     label = one.question.label
     if one.dropped is None:
-        return [f"{label}: half of the units do not turn the result, or too few of them speak for it."]
+        return [
+            f"{label}: by the influence values, no set of at most half of the units turns the result if it is dropped."
+        ]
     if not len(one.dropped):
-        what = "its interval contains the hypothetical value" if target == "significance" else "it has no sign"
-        return [f"{label}: nothing has to be dropped, because {what} already."]
+        what = "the interval contains the hypothetical value" if target == "significance" else "the difference is 0"
+        return [f"{label}: nothing has to be dropped, because {what} in the fit."]
     if one.failure:
         return [f"{label}: the refit failed, so that the result is not confirmed: {one.failure}."]
     if not one.confirmed:
-        return [f"{label}: the result did not turn in {one.n_refits} refits; the last one dropped the units shown."]
+        return [
+            f"{label}: the result did not turn in {one.n_refits} refits. The table shows the last refit and "
+            f"the units that it left out."
+        ]
     return []

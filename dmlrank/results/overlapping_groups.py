@@ -100,7 +100,7 @@ def _as_booleans(values: pd.Series, name: str) -> NDArray[np.bool_]:
     wrong = [value for value, boolean in found.items() if boolean is None]
     if wrong:
         raise DataError(
-            f"by(): {name!r} holds {listed([repr(value) for value in wrong], 3)}, which are no booleans; groups that "
+            f"by(): {name!r} holds {listed([repr(value) for value in wrong], 3)}, which are not booleans; groups that "
             f"may overlap are columns of True and False. For groups of a column's values use by({name!r})"
         )
     return values.map(found).to_numpy(dtype=bool)

@@ -94,7 +94,10 @@ class FragilityResults:
             for name, number, share, before, after, confirmed in frame.itertuples(index=False, name=None)
         )
         columns = tuple((head, 1) for head in ("dropped", "share", "before", "after", "confirmed"))
-        header = (("Unit:", self.unit, "Units:", f"{self.n_units:,}"), ("Turned:", self.target, "Refits:", "full"))
+        header = (
+            ("Dropped unit:", self.unit, "No. Units:", f"{self.n_units:,}"),
+            ("Result:", {"sign": "sign of the difference"}.get(self.target, "significance"), "Confirmed by:", "refits"),
+        )
         return Summary("Fragility of the Ranking", header, columns, rows, self._notes(), "result").with_title(title)
 
     def _notes(self) -> tuple[str, ...]:
@@ -106,11 +109,12 @@ class FragilityResults:
             else "the simultaneous interval contains the hypothetical value"
         )
         return (
-            f"dropped: {counted(2, unit).split(' ', 1)[1]} that are left out until {turned}, in the order of their "
-            f"influence on the estimate. Influence values predict the number. Full refits with the same options and "
-            f"seed correct and confirm it (at most {MAX_REFITS} for each result). A set of fewer units may exist.",
-            "A small share does not say that a result is wrong: it says that a few units decide it. Standard errors "
-            "measure another thing, the variation over samples of the same population.",
+            f"dropped: the number of {counted(2, unit).split(' ', 1)[1]} that have to be left out until {turned}. The "
+            f"most influential ones are left out first. Influence values predict the number; refits of the whole model "
+            f"with the same options and seed confirm or correct it (at most {MAX_REFITS} refits for each result). A "
+            f"smaller set may exist that this search does not find.",
+            "A small share does not mean that a result is wrong. It means that few units decide the result. Standard "
+            "errors measure something else: how much estimates vary between samples of the same population.",
             *self.notes,
         )
 

@@ -80,10 +80,8 @@ def sensitivity_summary(results: SensitivityNumbers) -> Summary:
         ("estimate", 1),
         (f"[bounds, gamma={shown_gamma:g}]", 2),
         (f"[{level} simult. CI]", 2),
-        ("gamma", 1),
-        ("CI", 1),
-        ("RV", 1),
-        ("RVa", 1),
+        ("[tipping gamma, CI]", 2),
+        ("[RV, RVa]", 2),
     )
     unvoted = f"{results.n_unvoted:,} of {results.n_shown:,}" if results.n_unvoted else "not in the data"
     header = (
@@ -145,13 +143,14 @@ def _notes(results: SensitivityNumbers) -> tuple[str, ...]:
     notes = [
         "gamma: given the label that a voter would give, the odds of voting lie between 1/gamma and gamma times the "
         "odds given the prompt and the pair alone. gamma = 1 is the assumption of the fit. The bounds are the lowest "
-        "and the highest value that all shown battles together can have. The columns 'gamma' and 'CI' say at which "
-        "gamma the bound, and the limit of its interval, reaches the hypothetical value (0 for a difference): 1.00 "
-        "where the interval of the estimate contains the value already.",
+        "and the highest value that all shown battles together can have. The tipping gamma is the smallest gamma "
+        "at which the bound reaches the hypothetical value (0 for a difference); the column after it is the smallest "
+        "gamma at which the interval of the bound reaches the value, which is 1.00 if the interval of the estimate "
+        "already contains it.",
         tipping_sentence(results.tipping),
-        "RV: an omitted variable that explains this share of the label's variance in every pair, and this share of the "
-        "second moment of 1/propensity, can move the estimate to the hypothetical value; RVa: until the difference is "
-        "no longer decided. "
+        "RV (robustness value): an omitted variable that explains this share of the label's variance in every pair, "
+        "and this share of the second moment of 1/propensity, can move the estimate to the hypothetical value. RVa: a "
+        "variable that explains this share of both can move the estimate so far that the result is no longer decided. "
         + (
             "The bound of its bias is exact."
             if results.is_linear
@@ -160,9 +159,9 @@ def _notes(results: SensitivityNumbers) -> tuple[str, ...]:
     ]
     if not results.is_sharp:
         notes.append(
-            "The bounds hold to first order: the extreme share of every pair is chosen by the derivative of the "
-            "functional at the estimated preferences. The bounds can be attained, and a slightly wider range may be "
-            "possible."
+            "The bounds hold to first order: the derivative of the functional at the estimated preferences says "
+            "whether a pair takes its largest or its smallest possible share. Votes that reach these bounds exist. "
+            "Because the functional is not linear, other votes may lie slightly beyond the bounds."
         )
     if results.is_chosen_by_data:
         notes.append(

@@ -183,7 +183,7 @@ def test_groups_without_labels_are_left_out_with_the_reason(battles, rank, draw_
         (({"x": 3},), OptionTypeError, "allowed: the name of a column of booleans"),
         (({"x": [True, False]},), OptionTypeError, "one boolean per row of the data"),
         (({3: "odd"},), OptionTypeError, "names of groups have to be non-empty texts"),
-        ((["half"],), DataError, r"which are no booleans.*use by\('half'\)"),
+        ((["half"],), DataError, r"which are not booleans.*use by\('half'\)"),
         (({"odd": "absent"},), KeyError, "absent"),
     ],
 )

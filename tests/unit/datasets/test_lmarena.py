@@ -320,7 +320,7 @@ def test_only_the_columns_that_are_used_are_read_and_a_few_rows_at_a_time(tmp_pa
         (
             lambda t: t.set_column(3, "winner", pa.array(["model_a", "A", None, "A"])),
             OutcomeError,
-            r"'A' in 2 rows, 'missing' in 1 rows; known are 'model_a'",
+            r"'A' in 2 rows, 'missing' in 1 rows; allowed: 'model_a'",
         ),
         (
             lambda t: t.set_column(6, "conversation_a", pa.array(['[{"role": "user"}]'] * 4)),
