@@ -7,7 +7,6 @@ The method is that of Frauen, Deviyani, van der Schaar and Feuerriegel, arXiv 26
 from __future__ import annotations
 
 from . import datasets, functionals
-from ._utils.style_adjustment import BalancedStyle, EqualStyle
 from ._utils.versions import show_versions
 from ._version import __version__
 from .api import check, dml_rank, load, read_json
@@ -23,6 +22,7 @@ from .planning.plan import Plan
 from .planning.rounds import mixture_propensity, repeated_propensity
 from .results.comparison import compare
 from .results.rank_results import RankResults
+from .style_adjustment import BalancedStyle, EqualStyle
 
 __all__ = [
     "Against",

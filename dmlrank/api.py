@@ -13,7 +13,6 @@ from patsy import EvalEnvironment
 
 from ._utils.executor import executing
 from ._utils.progress import Report, reporting
-from ._utils.style_adjustment import BalancedStyle, EqualStyle
 from .data.formula.features import caller_environment
 from .data.graph import Graph
 from .fit.derived_pairs_options import for_derived_pairs
@@ -27,6 +26,7 @@ from .options import Average, CovType, EstimatorName, Missing, Prompts, Votes, r
 from .planning.plan import Plan
 from .results.rank_results import RankResults, fit
 from .storage.json_format import from_text, read_text
+from .style_adjustment import BalancedStyle, EqualStyle
 
 
 def dml_rank(

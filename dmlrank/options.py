@@ -24,8 +24,8 @@ from ._utils.argument_checks import (
     unfitted_copy,
     yes_no_or_word,
 )
-from ._utils.style_adjustment import BalancedStyle, EqualStyle, as_adjustment, check_adjustment
 from .exceptions import OptionError, check_choice, listed, nearest
+from .style_adjustment import BalancedStyle, EqualStyle, as_adjustment, check_adjustment
 
 EstimatorName = Literal["debiased", "plugin", "bt_restricted", "bt_mle", "bt_contextual"]
 CovType = Literal["robust", "cluster"]

@@ -62,7 +62,14 @@ def test_no_circle_of_modules():
 
 
 def test_the_root_holds_only_what_users_and_every_room_need():
-    assert {path.stem for path in PACKAGE.glob("*.py")} == {"__init__", "_version", "api", "exceptions", "options"}
+    assert {path.stem for path in PACKAGE.glob("*.py")} == {
+        "__init__",
+        "_version",
+        "api",
+        "exceptions",
+        "options",
+        "style_adjustment",
+    }
 
 
 def test_below_data_there_are_only_arrays():

@@ -11,10 +11,10 @@ import pandas as pd
 from scipy.special import expit, logit, softmax
 from scipy.stats import norm, poisson
 
-from .._utils.style_adjustment import BalancedStyle
 from ..data.arrays import FloatArray, IntArray
 from ..exceptions import OptionTypeError, check_choice
 from ..functionals import Borda, BradleyTerry, CategoryWeights, Functional
+from ..style_adjustment import BalancedStyle
 from .random_draws import Rng, check_between, check_count, generator
 
 # Coefficients by model; with more models they repeat. The model with the longest answers is not the strongest one.

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import expit
 
-from .._utils.style_adjustment import BalancedStyle
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.style_differences import read_style_differences
 from ..exceptions import DataError, OptionError, listed
@@ -20,6 +19,7 @@ from ..nuisance.propensity_model.estimate import Propensity
 from ..nuisance.style.additive_regression import AdditiveModel, AdditiveRows, fit_by_fold
 from ..nuisance.style.style_stages import context_design, predict_by_fold
 from ..nuisance.training_rows import Folds
+from ..style_adjustment import BalancedStyle
 
 # Smallest expected weight of a vote.
 _LEAST_SHARE = 0.01

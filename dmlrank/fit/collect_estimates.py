@@ -7,7 +7,6 @@ from importlib.metadata import version
 import numpy as np
 
 from .._utils.log_loss import log_loss
-from .._utils.style_adjustment import BalancedStyle
 from .._utils.warning_collection import collected_warnings
 from ..data.preferences import FloatArray, PreferenceData
 from ..exceptions import DmlrankWarning, IntervalWarning
@@ -19,6 +18,7 @@ from ..nuisance.outcome_model.cross_fit import ConstantMu
 from ..nuisance.outcome_model.main_effects_boosting import SmoothBoostedMu
 from ..nuisance.outcome_model.user_learners import learner_name
 from ..nuisance.propensity_model.estimate import Propensity
+from ..style_adjustment import BalancedStyle
 from .average import average_over_repetitions
 from .estimates import Diagnostics, Estimates, FitDescription, score_limits
 from .fit_covariance import covariance_of

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from .._utils.style_adjustment import BalancedStyle, EqualStyle
 from .._utils.warning_collection import warn
 from ..data.alignment import align_by_index, row_index
 from ..data.formula.parse import parse_formula
@@ -27,6 +26,7 @@ from ..nuisance.judge.verdicts import Verdicts, judge_columns, read_verdicts
 from ..nuisance.outcome_model.supplied import checked_mu
 from ..nuisance.propensity_model.supplied import propensity_columns
 from ..options import Options
+from ..style_adjustment import BalancedStyle, EqualStyle
 from .balanced_votes import BalancedVotes, check_balanced_clusters, keep_balanced_votes, match_balanced_votes
 from .cache import Cache
 from .display_order import OrderChoice, choose_order, in_chosen_order

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..exceptions import OptionError, OptionTypeError
+from .exceptions import OptionError, OptionTypeError
 
 _QUOTED = re.compile(r"""Q\((["'])(.+)\1\)""")
 _NAME = re.compile(r"[^\W\d]\w*")
