@@ -192,16 +192,17 @@ def set_up(
     min_labels, edge_weights, category_weights, functional
         As in :func:`dmlrank.dml_rank`.
     """
-    weights = _category_weights(category_weights, data)
+    unbound = unbound_functional(functional)
+    weights = _weights_of(unbound, category_weights, data)
+    weighting = _edge_weighting(unbound, edge_weights)
     bound = bind_functional(
-        functional, weights, graph, edge_weights=_edge_weights(edge_weights, data, graph), ordered=data.ordered
+        unbound, weights, graph, edge_weights=_edge_weights(edge_weights, data, graph), ordered=data.ordered
     )
     counts = data.pair_counts()
     n_left_out = int(np.triu((counts + counts.T > 0) & ~graph.edges).sum())
     _warn_of_graph(data, bound, graph, min_labels)
     # Called for its errors: some functionals have no gauge on this graph.
     bound.gauge(data.n_items)
-    weighting = edge_weights if isinstance(edge_weights, str) else "given"
     return Setup(bound, weights, graph, weighting, n_left_out)
 
 
@@ -402,6 +403,65 @@ def _category_weights(weights: object, data: PreferenceData) -> CategoryWeights:
         numbers=f"one number per category {data.categories}",
         counted=f"the data have {data.n_categories}: {data.categories}",
     )
+
+
+def _weights_of(functional: Functional, option: object, data: PreferenceData) -> CategoryWeights:
+    """Return the category weights of the functional's own if it has some, otherwise those of the option.
+
+    Parameters
+    ----------
+    functional : Functional
+        Not yet bound.
+    option : object
+        The option ``category_weights`` of :func:`dmlrank.dml_rank`.
+    data : PreferenceData
+
+    Raises
+    ------
+    OptionError
+        If the functional's own weights are those of another number of categories, or the option asks for other weights.
+    """
+    asked, own = _category_weights(option, data), getattr(functional, "weights", None)
+    if not isinstance(own, CategoryWeights):
+        return asked
+    if own.n_categories != data.n_categories:
+        raise OptionError(
+            f"functional={functional.name!r} has category weights of its own for {own.n_categories} categories, the "
+            f"data have {data.n_categories}: {data.categories}; give the functional {data.n_categories} weights for "
+            f"each of the two models, or none"
+        )
+    # The default of the option says nothing about what the user wants.
+    is_default = isinstance(option, str) and option == "half"
+    if not is_default and asked != own:
+        raise OptionError(
+            f"functional={functional.name!r} has category weights of its own, {own.first} and {own.second}, and "
+            f"category_weights= asks for {asked.first} and {asked.second}; give them in one place"
+        )
+    return own
+
+
+def _edge_weighting(functional: Functional, option: object) -> str:
+    """Return which weights pairs have: "equal", "counts" or "given"; ``option`` is the option ``edge_weights``.
+
+    Raises
+    ------
+    OptionError
+        If the functional has edge weights of its own, and the option asks for weights, too.
+    """
+    has_own = getattr(functional, "edge_weights", None) is not None
+    if not isinstance(option, str):
+        if has_own:
+            raise OptionError(
+                f"functional={functional.name!r} has edge weights of its own, and edge_weights= is given, too; give "
+                f"them in one place"
+            )
+        return "given"
+    if has_own and option != "equal":
+        raise OptionError(
+            f"functional={functional.name!r} has edge weights of its own, and edge_weights={option!r} asks for others; "
+            f"give them in one place"
+        )
+    return "given" if has_own else option
 
 
 def check_edge_weights(edge_weights: object, data: PreferenceData, graph: Graph) -> None:

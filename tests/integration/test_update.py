@@ -308,3 +308,40 @@ def test_objects_that_are_bound_already_keep_what_they_were_given(results):
     own = quietly(results.update, functional=BradleyTerry(weights))
     other = quietly(results.update, functional="bt", category_weights=weights)
     np.testing.assert_array_equal(own.params, other.params)
+    # What is printed about ties, and the win shares beside the scores, follow the weights that the scores have.
+    assert own.summary().as_text() == other.summary().as_text()
+    assert own.to_json() == other.to_json()
+
+
+def test_an_object_with_edge_weights_of_its_own_says_so(results):
+    n_models = len(results.params)
+    weights = 1.0 + np.add.outer(np.arange(n_models), np.arange(n_models))
+    np.fill_diagonal(weights, 0)
+    own = quietly(results.update, functional=BradleyTerry(edge_weights=weights))
+    other = quietly(results.update, functional="bt", edge_weights=weights)
+    assert own.to_json() == other.to_json()
+    assert "given" in own.summary().as_text()
+
+
+@pytest.mark.parametrize(
+    ("weights", "options", "expected"),
+    [
+        (
+            dr.CategoryWeights((1, 0, 1, 0), (0, 1, 1, 0)),
+            {"category_weights": ((1, 0, 0, 0), (0, 1, 0, 0))},
+            "one place",
+        ),
+        (dr.CategoryWeights((1, 0, 0.5), (0, 1, 0.5)), {}, "of its own for 3 categories, the data have 4"),
+    ],
+)
+def test_category_weights_in_two_places_must_agree(results, weights, options, expected):
+    with pytest.raises(OptionError, match=expected):
+        results.update(functional=BradleyTerry(weights), **options)
+
+
+def test_edge_weights_in_two_places_are_refused(results):
+    n_models = len(results.params)
+    weights = np.ones((n_models, n_models)) - np.eye(n_models)
+    for option in ("counts", weights):
+        with pytest.raises(OptionError, match="one place"):
+            results.update(functional=BradleyTerry(edge_weights=weights), edge_weights=option)
