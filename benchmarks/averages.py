@@ -40,13 +40,13 @@ _CHUNK, _TRUTH_CONTEXTS = 20_000, 400_000
 
 
 @lru_cache
-def truths(name: str) -> dict[tuple[str, str], pd.Series]:
-    """True scores of a scenario by functional and by what is averaged."""
+def truths(name: str, n_contexts: int = _TRUTH_CONTEXTS) -> dict[tuple[str, str], pd.Series]:
+    """True scores of a scenario by functional and by what is averaged, from ``n_contexts`` drawn contexts."""
     scenario, rng = scenarios()[name], np.random.default_rng(0)
     weights = CategoryWeights.half(scenario.categories)
     mean = np.zeros((scenario.base.n_items, scenario.base.n_items, scenario.categories))
     scores = {functional: np.zeros(scenario.base.n_items) for functional in FUNCTIONALS}
-    n_chunks = _TRUTH_CONTEXTS // _CHUNK
+    n_chunks = n_contexts // _CHUNK
     for _ in range(n_chunks):
         mu = scenario.mu(scenario.features(_CHUNK, rng))
         mean += mu.mean(axis=0) / n_chunks
@@ -64,7 +64,7 @@ def _bound(functional: Functional, weights: CategoryWeights, scenario: Scenario)
     return functional.bind(weights, scenario.compared)
 
 
-def replicate(name: str, seed: int) -> list[dict[str, object]]:
+def replicate(name: str, seed: int, truth_contexts: int = _TRUTH_CONTEXTS) -> list[dict[str, object]]:
     """Fit one data set: a row per functional, average and formula."""
     scenario, rows = scenarios()[name], []
     draw = scenario.draw(seed)
@@ -82,7 +82,7 @@ def replicate(name: str, seed: int) -> list[dict[str, object]]:
                 ("~ 1", "preferences", "preferences"),
             ):
                 fit = fits[formula].update(functional=functional, average=average)
-                truth = truths(name)[functional, target]
+                truth = truths(name, truth_contexts)[functional, target]
                 row = {"scenario": name, "seed": seed, "functional": functional, "target": target}
                 rows.append(row | {"fit": f"{formula}, {average}"} | _figures(fit, truth))
     return rows

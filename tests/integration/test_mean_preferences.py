@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import dmlrank as dr
@@ -309,3 +311,21 @@ def test_comparisons_and_judges_use_the_same_average(battles, rank):
         changed = options | {"average": average, "judge": every_pair, "judge_as": "features"}
         text = " ".join(rank(frame, FORMULA, **changed).summary().as_text().split())
         assert ("change what non-linear scores measure" in text) == changes_target
+
+
+def test_the_study_of_averages_compares_each_fit_with_its_own_target(load_benchmark, monkeypatch):
+    # The script imports others of its folder.
+    for name in ("scenarios", "coverage"):
+        monkeypatch.setitem(sys.modules, name, load_benchmark(name))
+    study = load_benchmark("averages")
+    truth = study.truths("ties-5-300", 20_000)
+    # Log-odds of mean preferences are closer together than means of log-odds.
+    assert truth["bt", "preferences"].std() < truth["bt", "scores"].std()
+    table = pd.DataFrame(study.replicate("ties-5-300", 0, truth_contexts=20_000))
+    assert len(table) == 12
+    assert tuple(table.columns) == study.COLUMNS
+    table[["mse", "bias", "half_width", "second_order"]] = table[["mse", "bias", "half_width", "second_order"]].astype(
+        float
+    )
+    # 300 prompts: errors are of the order of the intervals, not of another target's.
+    assert (table["mse"] < (2 * table["half_width"]) ** 2).all()
