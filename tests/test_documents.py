@@ -1,4 +1,7 @@
-"""The README's and the vignettes' code runs, and the README's commands are where they are looked for."""
+"""The code of the README and of the most read pages runs, and the README's commands are where they are looked for.
+
+The code of all pages runs when the site is built (``.ci/run``).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ DOCUMENTS = [
     ROOT / "README.md",
     ROOT / "docs" / "data.md",
     ROOT / "docs" / "pictures.md",
-    *sorted((ROOT / "vignettes").glob("*.md")),
+    ROOT / "docs" / "get_started.md",
+    ROOT / "docs" / "tutorials" / "what_to_label.md",
+    ROOT / "docs" / "how_to" / "style.md",
+    ROOT / "docs" / "how_to" / "silence.md",
 ]
 
 

@@ -32,13 +32,13 @@ class Regret:
     uniform_excess : float
         Sum of variances of the uniform plan of the same cost minus that of the best plan.
     sharp_bound : float
-        Upper bound on ``excess``: (1/n) E sum |a(mu_hat) - a(mu)| (1 / pi + 1 / floor), plus the loss from exploration
-        under mu_hat.
+        Upper bound on ``excess``: (1/n) E sum ``|a(mu_hat) - a(mu)|`` (1 / pi + 1 / floor), plus the loss from
+        exploration under mu_hat.
     bound : float
-        The coarser upper bound of the theorem: (2 / (floor n)) E sum |a(mu_hat) - a(mu)|, plus the loss from
+        The coarser upper bound of the theorem: (2 / (floor n)) E sum ``|a(mu_hat) - a(mu)|``, plus the loss from
         exploration under mu_hat.
     distance : float
-        E sum |a(mu_hat) - a(mu)|.
+        E sum ``|a(mu_hat) - a(mu)|``.
     floor : float
         The plan's smallest propensity before the uniform plan is mixed in.
 
@@ -77,7 +77,7 @@ class Regret:
             ("Upper bound", f"{self.sharp_bound:.3g}"),
             ("Coarser upper bound of the theorem", f"{self.bound:.3g}"),
             ("The uniform plan's sum above that of the best plan", f"{self.uniform_excess:.3g}"),
-            ("Distance between the informations of labels", f"{self.distance:.3g}"),
+            ("Distance in the information of labels", f"{self.distance:.3g}"),
             ("Smallest propensity", f"{self.floor:.3g}"),
         )
         table = Summary("Regret of a Labelling Plan", (), (("value", 1),), figures, (str(self),), row_head="figure")
