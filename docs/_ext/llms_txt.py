@@ -1,4 +1,4 @@
-"""The file ``llms.txt`` of the site: address (as Markdown) and first sentence of every page, in the order of the menu."""
+"""The file ``llms.txt`` of the site: address and first sentence of every page, in the order of the menu."""
 
 from __future__ import annotations
 
