@@ -26,7 +26,7 @@ GROUP_PICTURES = ("forest", "heat_map", "differences", "bump")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GroupScores:
+class DrawnGroupScores:
     """Scores by group, as the pictures need them.
 
     Attributes
@@ -68,12 +68,12 @@ class GroupScores:
         return from_mean @ self.scores, half_width.reshape(n_groups, n_models)
 
 
-def draw_groups(scores: GroupScores, picture: str, places: Sequence[int], *, alpha: float, ax: Axes | None) -> Axes:
+def draw_groups(scores: DrawnGroupScores, picture: str, places: Sequence[int], *, alpha: float, ax: Axes | None) -> Axes:
     """Draw one picture of scores by group, see :meth:`GroupResults.plot`.
 
     Parameters
     ----------
-    scores : GroupScores
+    scores : DrawnGroupScores
     picture : str
         One of ``GROUP_PICTURES``.
     places : sequence of int
@@ -101,12 +101,12 @@ def draw_groups(scores: GroupScores, picture: str, places: Sequence[int], *, alp
     return group_heat_map(names, scores.groups, values, label=label, title=title, coloured=coloured, ax=ax)
 
 
-def _intervals(scores: GroupScores, places: Sequence[int], alpha: float, label: str, counts: str) -> list[Intervals]:
+def _intervals(scores: DrawnGroupScores, places: Sequence[int], alpha: float, label: str, counts: str) -> list[Intervals]:
     """Return the intervals of every group, for a forest plot.
 
     Parameters
     ----------
-    scores : GroupScores
+    scores : DrawnGroupScores
     places : sequence of int
         The models in the picture.
     alpha : float

@@ -29,7 +29,7 @@ from ..report.fit_summary import functional_unit, rows_to_show
 from ..report.sentences import counted, percentage
 from ..report.shown_models import chosen_names
 from .context_scores import influence_values
-from .critical_values import intervals_to_draw, level_or_default
+from .critical_values import intervals_to_draw, alpha_or_default
 from .groups import GroupResults
 from .heterogeneity import project_scores, scores_by_group
 from .lookup import check_picture, named_estimates, require_models, require_steps
@@ -82,9 +82,9 @@ class PictureRequest:
     contrast: HypothesisLike | None = None
 
     @property
-    def level(self) -> float:
-        """One minus the confidence level, after a check of its value."""
-        return level_or_default(self.alpha, self.estimates.alpha)
+    def checked_alpha(self) -> float:
+        """One minus the level of the picture, after a check: ``alpha``, or that of the fit."""
+        return alpha_or_default(self.alpha, self.estimates.alpha)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,13 +177,13 @@ def _prepare_sheet(request: PictureRequest) -> tuple[list[Draw], list[str]]:
 
 def _forest(request: PictureRequest) -> Draw:
     """Scores with simultaneous intervals."""
-    intervals = intervals_to_draw(request.estimates, request.level, models=request.models, top=request.top)
+    intervals = intervals_to_draw(request.estimates, request.checked_alpha, models=request.models, top=request.top)
     return lambda ax: forest_plot(intervals, request.estimates.neutral, ax)
 
 
 def _ranks(request: PictureRequest) -> Draw:
     """Ranks with simultaneous confidence sets."""
-    ranks = rank_sets(request.estimates, request.steps, request.level)
+    ranks = rank_sets(request.estimates, request.steps, request.checked_alpha)
     chosen_names(ranks.models, request.models, request.top)
     return partial(ranks.plot, models=request.models, top=request.top)
 
@@ -211,7 +211,7 @@ def _ellipse(request: PictureRequest) -> Draw:
     e, models = request.estimates, request.models
     if request.contrast is None and models is None:
         models = [e.names[j] for j in np.argsort(-e.estimate, kind="stable")[:2]]
-    region = confidence_region(e, request.level, models=models, contrasts=request.contrast)
+    region = confidence_region(e, request.checked_alpha, models=models, contrasts=request.contrast)
     region.outline(2)
     return region.plot
 
@@ -238,13 +238,13 @@ def _calibration(request: PictureRequest) -> Draw:
     steps = _first_stages(request, "calibration", "out-of-fold probabilities")
     cells, mu = steps.data.cells, steps.one_step_result.cell_mu
     curves = [
-        reliability_curve(category, mu[:, c], cells.y[:, c], cells.n_votes, alpha=request.level)
+        reliability_curve(category, mu[:, c], cells.y[:, c], cells.n_votes, alpha=request.checked_alpha)
         for c, category in enumerate(steps.data.categories)
     ]
     slope = request.estimates.diagnostics.calibration
     title = (
         f"Calibration of the outcome model: slope {slope:.2f} (1 is right){_repetition(steps)}\n"
-        f"{level_words(request.level, 'binomial intervals by bin', 'pointwise', '')}"
+        f"{level_words(request.checked_alpha, 'binomial intervals by bin', 'pointwise', '')}"
     )
     return lambda ax: reliability_chart(curves, title, ax)
 
