@@ -30,7 +30,7 @@ from ..report.fit_summary import functional_unit
 from ..report.shown_models import ShownModels, choose_models, chosen_names
 from ..tables.summary_table import Summary
 from .changes import Changes, changes_between
-from .critical_values import alpha_or_default
+from .critical_values import level_or_default
 from .cross_covariance import NamedResult, joint_results
 from .joint_estimates import JointEstimates
 from .lookup import require_models
@@ -245,7 +245,7 @@ class Comparison:
         ((8, 11), False)
         """
         check_choice(method, INTERVAL_METHODS, "method")
-        return self._changes().of_models(alpha_or_default(alpha, self.joint.alpha), method)
+        return self._changes().of_models(level_or_default(alpha, self.joint.alpha), method)
 
     def pair_changes(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
         """Return how much the difference between every two models changes from the first result, with tests.
@@ -269,7 +269,7 @@ class Comparison:
         OptionError
             As for :meth:`changes`.
         """
-        return self._changes().of_pairs(alpha_or_default(alpha, self.joint.alpha), method)
+        return self._changes().of_pairs(level_or_default(alpha, self.joint.alpha), method)
 
     def test_unchanged(self) -> WaldTestResults:
         """Test by one Wald test that no model's score differs between the results.
@@ -495,7 +495,7 @@ class Comparison:
 
     def _changes_table(self, alpha: float | None) -> Summary:
         """Return the table of changes of scores from the first result."""
-        level, changes = alpha_or_default(alpha, self.joint.alpha), self._changes()
+        level, changes = level_or_default(alpha, self.joint.alpha), self._changes()
         return changes_summary(
             changes.of_models(level, "max-t"),
             self.names[0],
@@ -507,7 +507,7 @@ class Comparison:
 
     def _intervals(self, alpha: float | None) -> Intervals:
         """Return the intervals of all scores: simultaneous over all results where there is a joint covariance."""
-        level = alpha_or_default(alpha, self.results[0].estimates.alpha)
+        level = level_or_default(alpha, self.results[0].estimates.alpha)
         confidence = f"{100 * (1 - level):g} %"
         if isinstance(self.joint_or_reason, JointEstimates):
             limits = self.joint_or_reason.conf_int(level)

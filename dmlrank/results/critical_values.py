@@ -22,7 +22,7 @@ from ..report.fit_summary import rows_to_show
 from .lookup import require_intervals, require_steps
 
 
-def alpha_or_default(alpha: float | None, default: float) -> float:
+def level_or_default(alpha: float | None, default: float) -> float:
     """Return the user's alpha, or the default where the user gives None.
 
     Raises

@@ -68,7 +68,9 @@ class DrawnGroupScores:
         return from_mean @ self.scores, half_width.reshape(n_groups, n_models)
 
 
-def draw_groups(scores: DrawnGroupScores, picture: str, places: Sequence[int], *, alpha: float, ax: Axes | None) -> Axes:
+def draw_groups(
+    scores: DrawnGroupScores, picture: str, places: Sequence[int], *, alpha: float, ax: Axes | None
+) -> Axes:
     """Draw one picture of scores by group, see :meth:`GroupResults.plot`.
 
     Parameters
@@ -101,7 +103,9 @@ def draw_groups(scores: DrawnGroupScores, picture: str, places: Sequence[int], *
     return group_heat_map(names, scores.groups, values, label=label, title=title, coloured=coloured, ax=ax)
 
 
-def _intervals(scores: DrawnGroupScores, places: Sequence[int], alpha: float, label: str, counts: str) -> list[Intervals]:
+def _intervals(
+    scores: DrawnGroupScores, places: Sequence[int], alpha: float, label: str, counts: str
+) -> list[Intervals]:
     """Return the intervals of every group, for a forest plot.
 
     Parameters

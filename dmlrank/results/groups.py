@@ -31,7 +31,7 @@ from ..report.fit_summary import rows_to_show
 from ..report.groups_summary import group_summary
 from ..tables.summary_table import Summary
 from .context_variables import ContextGroups
-from .critical_values import alpha_or_default
+from .critical_values import level_or_default
 from .group_pictures import GROUP_PICTURES, DrawnGroupScores, draw_groups
 from .joint_estimates import JointEstimates
 from .lookup import check_picture, model_index, names_or_all
@@ -434,7 +434,7 @@ class GroupResults(Generic[Result]):
         check_picture(picture, GROUP_PICTURES)
         if alpha is not None and picture in ("heat_map", "bump"):
             raise OptionError(f"plot({picture!r}) has no intervals and does not use alpha=; leave alpha= out")
-        level = alpha_or_default(alpha, self.joint.alpha)
+        level = level_or_default(alpha, self.joint.alpha)
         places = rows_to_show(self.estimates, models, top).places
         shares = np.array([fact.share for fact in self.facts])
         scores = DrawnGroupScores(self.estimates, self.joint, tuple(self.groups), shares, self.variable)

@@ -14,7 +14,7 @@ from ..inference.simultaneous import critical_value
 from ..report.fit_notes import SummaryLevel
 from ..report.page.board import Board
 from ..report.page.render_page import check_page_extra, page_title, render_page, write_page
-from .critical_values import critical_value_or_nan, alpha_or_default, separation_of_models, t_statistic_draws
+from .critical_values import critical_value_or_nan, level_or_default, separation_of_models, t_statistic_draws
 from .ranking import pairs_best_first
 
 __all__ = ["check_page_extra", "make_board", "make_boards", "page_title", "render_page", "write_page"]
@@ -42,7 +42,7 @@ def make_board(
     remarks : tuple of (str, tuple of str)
         Titles and paragraphs of further sections.
     """
-    e, level = estimates, alpha_or_default(alpha, estimates.alpha)
+    e, level = estimates, level_or_default(alpha, estimates.alpha)
     ranked = e.of_models and e.has_intervals
     separation = separation_of_models(e, None, level) if ranked else None
     letters = letter_groups(separation.separated, e.estimate) if separation else ()

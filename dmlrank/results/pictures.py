@@ -29,7 +29,7 @@ from ..report.fit_summary import functional_unit, rows_to_show
 from ..report.sentences import counted, percentage
 from ..report.shown_models import chosen_names
 from .context_scores import influence_values
-from .critical_values import intervals_to_draw, alpha_or_default
+from .critical_values import intervals_to_draw, level_or_default
 from .groups import GroupResults
 from .heterogeneity import project_scores, scores_by_group
 from .lookup import check_picture, named_estimates, require_models, require_steps
@@ -84,7 +84,7 @@ class PictureRequest:
     @property
     def checked_alpha(self) -> float:
         """One minus the level of the picture, after a check: ``alpha``, or that of the fit."""
-        return alpha_or_default(self.alpha, self.estimates.alpha)
+        return level_or_default(self.alpha, self.estimates.alpha)
 
 
 @dataclass(frozen=True, slots=True)

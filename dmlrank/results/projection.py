@@ -22,7 +22,7 @@ from ..report.fit_summary import rows_to_show
 from ..report.projection_summary import projection_summary
 from ..tables.summary_table import Summary
 from .context_variables import ContextDesign
-from .critical_values import alpha_or_default, score_label
+from .critical_values import level_or_default, score_label
 from .joint_estimates import JointEstimates
 from .lookup import model_index, names_or_all
 
@@ -233,7 +233,7 @@ class Projection:
         >>> res.project("~ length").bands("length", grid=[0, 100], models=["gpt-4"]).columns.tolist()
         ['length', 'model', 'estimate', 'std_error', 'lower', 'upper']
         """
-        level = alpha_or_default(alpha, self.joint.alpha)
+        level = level_or_default(alpha, self.joint.alpha)
         values = self._grid(variable, grid)
         chosen = names_or_all(models, self.models)
         v = self.design.at(self._points(variable, values, at or {}))
@@ -334,7 +334,7 @@ class Projection:
         """
         n_best = _MODELS_IN_PICTURE if models is None and top is None else top
         chosen = [self.models[j] for j in rows_to_show(self.estimates, models, n_best).places]
-        level = alpha_or_default(alpha, self.joint.alpha)
+        level = level_or_default(alpha, self.joint.alpha)
         frame = self.bands(variable, grid, at=at, models=chosen, alpha=level)
         drawn = list(dict.fromkeys(frame["model"]))
         values = frame[variable][frame["model"] == drawn[0]].tolist()

@@ -51,7 +51,7 @@ from .critical_values import (
     critical_value_or_nan,
     interval_critical_value,
     interval_frame,
-    alpha_or_default,
+    level_or_default,
     separation_of_models,
 )
 from .fragility_analysis import analyse_fragility
@@ -261,7 +261,7 @@ class RankResults:
         ['lower', 'upper']
         """
         require_intervals(self.estimates, "conf_int")
-        level = alpha_or_default(alpha, self.estimates.alpha)
+        level = level_or_default(alpha, self.estimates.alpha)
         critical = interval_critical_value(self.estimates, level, method, bootstrap=bootstrap, steps=self.steps)
         return interval_frame(self.estimates, critical)
 
@@ -373,7 +373,7 @@ class RankResults:
         >>> bool(res.win_probability("gpt-4", "dolly-v2-12b").estimate > 0.5)
         True
         """
-        level = alpha_or_default(alpha, self.estimates.alpha)
+        level = level_or_default(alpha, self.estimates.alpha)
         require_raw_scores(self.estimates, "win_probability()", AS_SHOWN)
         return win_probability_of(self.estimates, self.steps, first, second, alpha=level)
 
@@ -543,7 +543,7 @@ class RankResults:
         >>> res.ranks().columns.tolist()
         ['rank', 'lower', 'upper', 'group']
         """
-        level = alpha_or_default(alpha, self.estimates.alpha)
+        level = level_or_default(alpha, self.estimates.alpha)
         return rank_sets(self.estimates, self.steps, level, simultaneous=simultaneous, bootstrap=bootstrap)
 
     def best_set(self, n_best: int = 1, alpha: float | None = None, bootstrap: str | None = None) -> list[str]:
@@ -627,7 +627,7 @@ class RankResults:
         >>> res.ellipsoid(contrasts=["gpt-4 - claude-v1", "claude-v1 - koala-13b"]).models
         ('gpt-4 - claude-v1', 'claude-v1 - koala-13b')
         """
-        level = alpha_or_default(alpha, self.estimates.alpha)
+        level = level_or_default(alpha, self.estimates.alpha)
         return confidence_region(self.estimates, level, models=models, contrasts=contrasts)
 
     def sensitivity(
@@ -927,7 +927,7 @@ class RankResults:
         ['a', 'b', 'c', 'p_adjusted']
         """
         require_raw_scores(self.estimates, "cycles()", AS_SHOWN)
-        return certified_cycles(self.estimates, self.steps, alpha_or_default(alpha, self.estimates.alpha))
+        return certified_cycles(self.estimates, self.steps, level_or_default(alpha, self.estimates.alpha))
 
     # --- judges, and what to label next -------------------------------------------------------------------------------
 
@@ -971,7 +971,7 @@ class RankResults:
             If the result was loaded without data.
         """
         steps = require_steps(self.estimates, self.steps, "judge_table")
-        return judge_table(self.estimates, steps, alpha_or_default(alpha, self.estimates.alpha))
+        return judge_table(self.estimates, steps, level_or_default(alpha, self.estimates.alpha))
 
     def design(
         self,
@@ -1104,7 +1104,7 @@ class RankResults:
         >>> table.title, table.rows[0][0]
         ('Win rates', 'gpt-4')
         """
-        e, alpha = self.estimates, alpha_or_default(alpha, self.estimates.alpha)
+        e, alpha = self.estimates, level_or_default(alpha, self.estimates.alpha)
         check_flag("slim", slim)
         shown = rows_to_show(e, models, top)
         ranked = e.of_models and e.has_intervals
@@ -1136,7 +1136,7 @@ class RankResults:
         >>> res.tidy().columns.tolist()[:4]
         ['term', 'estimate', 'std_error', 'statistic']
         """
-        level = alpha_or_default(alpha, self.estimates.alpha)
+        level = level_or_default(alpha, self.estimates.alpha)
         return tidy_frame(self.estimates, critical_value_or_nan(self.estimates, level, method))
 
     def glance(self, alpha: float | None = None) -> pd.DataFrame:
@@ -1161,7 +1161,7 @@ class RankResults:
         >>> res.glance()[["functional", "nobs", "n_models", "seed"]].to_dict("records")
         [{'functional': 'borda', 'nobs': 2000, 'n_models': 8, 'seed': 0}]
         """
-        level = alpha_or_default(alpha, self.estimates.alpha)
+        level = level_or_default(alpha, self.estimates.alpha)
         return glance_frame(self.estimates, critical_value_or_nan(self.estimates, level), level)
 
     def augment(self, model: str | None = None) -> pd.DataFrame:
@@ -1313,7 +1313,7 @@ class RankResults:
         """
         n_best = SHEET_MODELS if models is None and top is None and self.estimates.of_models else top
         rows_to_show(self.estimates, models, n_best)
-        alpha_or_default(alpha, self.estimates.alpha)
+        level_or_default(alpha, self.estimates.alpha)
         request = PictureRequest(self.estimates, self.steps, alpha, models, n_best, by)
         return draw_sheet(request)
 

@@ -25,7 +25,7 @@ from ..inference.win_probability import WinProbability, win_probability
 from ..report.fit_notes import doubt_note
 from ..report.fit_summary import functional_unit
 from ..report.pairwise_summary import PairwiseResults, pairwise_frame
-from .critical_values import alpha_or_default, separation_of_models, t_statistic_draws
+from .critical_values import level_or_default, separation_of_models, t_statistic_draws
 from .lookup import (
     estimate_index,
     model_index,
@@ -97,7 +97,7 @@ def compare_models(
     require_models(estimates, "t_test_pairwise")
     require_intervals(estimates, "t_test_pairwise")
     check_choice(method, METHODS, "method")
-    alternative, level, e = read_alternative(side, delta), alpha_or_default(alpha, estimates.alpha), estimates
+    alternative, level, e = read_alternative(side, delta), level_or_default(alpha, estimates.alpha), estimates
     side = alternative.side
     margin = alternative.delta
     if against is None and side == "two-sided" and margin:
@@ -237,7 +237,7 @@ def best_models(
     n_models = len(estimates.models)
     if isinstance(n_best, bool) or not isinstance(n_best, int | np.integer) or not 1 <= n_best <= n_models:
         raise OptionError(f"n_best={n_best!r} is not allowed; give a whole number from 1 to {n_models}, the models")
-    level = alpha_or_default(alpha, estimates.alpha)
+    level = level_or_default(alpha, estimates.alpha)
     frame = rank_sets(estimates, steps, level, bootstrap=bootstrap).result_frame
     return frame.index[frame["lower"] <= n_best].tolist()
 

@@ -24,7 +24,7 @@ from ..inference.z_tests import two_sided_p_values, z_statistics
 from ..plotting.leaderboards import Leaderboard, leaderboards_plot
 from ..report.style_summary import build_style_summary
 from ..tables.summary_table import Summary
-from .critical_values import alpha_or_default
+from .critical_values import level_or_default
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -121,7 +121,7 @@ class StyleResults:
         DataFrame
             Columns ``lower`` and ``upper``.
         """
-        level = alpha_or_default(alpha, self.estimates.alpha)
+        level = level_or_default(alpha, self.estimates.alpha)
         bounds = self.t_test(np.eye(len(self.columns))).conf_int(level)
         return pd.DataFrame(bounds, index=self.columns, columns=["lower", "upper"])
 
@@ -198,7 +198,7 @@ class StyleResults:
         Rank sets of the raw scores and of the scores at equal style hold with probability 1 - alpha / 2 each, so that
         all differences of ranks lie between the differences of their ends with probability 1 - alpha.
         """
-        style, level = self._equal("rank_changes()"), alpha_or_default(alpha, self.estimates.alpha)
+        style, level = self._equal("rank_changes()"), level_or_default(alpha, self.estimates.alpha)
         basis, n_models = self.estimates.covariance.basis, len(self.estimates.models)
         bounds = []
         for board in ("raw", "equal"):
@@ -271,7 +271,7 @@ class StyleResults:
         Summary
             A table that prints as text and converts to HTML, LaTeX, Markdown and CSV.
         """
-        level = alpha_or_default(alpha, self.estimates.alpha)
+        level = level_or_default(alpha, self.estimates.alpha)
         if self.kind == "balanced":
             return build_style_summary(self.estimates, None, None, level)
         return build_style_summary(self.estimates, self.table, self.rank_changes(level), level)
