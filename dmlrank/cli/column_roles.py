@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from ..data.formula.parse import Formula, names_in, one_sided, parse_formula
-from ..data.frames import name_of
 from ..data.outcomes import is_category
+from ..data.plain_columns import name_of
 from ..exceptions import DataError
 
 # A number as csv files have it. One that begins with a zero, such as 007, is a name.

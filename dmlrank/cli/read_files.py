@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, TypeAlias
 
 import pandas as pd
 
-from ..data.frames import arrow_module
+from ..data.plain_columns import arrow_module
 from ..exceptions import DataError, OptionError, nearest
 from ..tables.spreadsheet_text import as_written
 from .column_roles import ColumnRoles, whole_numbers_as_text

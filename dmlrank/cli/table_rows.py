@@ -8,7 +8,8 @@ from typing import Any
 from .._utils.argument_checks import check_whole
 from ..data.derived_pairs import DerivedPairs
 from ..data.formula.parse import parse_formula
-from ..data.frames import column_names, name_of
+from ..data.frames import column_names
+from ..data.plain_columns import name_of
 from ..exceptions import OptionError
 from ..report.shown_models import choose_models
 from .read_files import Frame

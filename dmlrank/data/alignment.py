@@ -9,7 +9,7 @@ import pandas as pd
 
 from ..exceptions import DataError, OptionError, listed
 from .arrays import AnyArray
-from .frames import name_of
+from .plain_columns import name_of
 
 T = TypeVar("T")
 

@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from ..exceptions import DataError, listed
 from .arrays import AnyArray, FloatArray, IntArray
 from .equal_values import value_codes
-from .frames import column_names, is_vector_column, name_of, take_columns, too_large_error
+from .frames import column_names, take_columns
+from .plain_columns import is_vector_column, name_of, too_large_error
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,7 +16,7 @@ from .derived_pairs import DerivedPairs
 from .equal_values import value_codes
 from .formula.features import FeatureNames
 from .formula.parse import Formula
-from .frames import Variable, is_vector_column
+from .plain_columns import Variable, is_vector_column
 from .preferences import first_rows
 
 

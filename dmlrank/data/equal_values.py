@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .arrays import AnyArray, IntArray
-from .frames import Variable, is_vector_column, row_slices, vector_blocks
+from .plain_columns import Variable, is_vector_column, row_slices, vector_blocks
 
 
 def value_codes(column: Variable) -> IntArray:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..exceptions import OptionError, OutcomeError, listed, nearest
 from .arrays import FloatArray, IntArray
 from .columns import CodedColumn, Columns, code_columns
-from .frames import name_of, too_large_error
+from .plain_columns import name_of, too_large_error
 
 # Meaning of a label: one of ``MEANINGS``, or for a grade the share of a win that it is worth for the item shown first.
 Meaning: TypeAlias = str | float

@@ -13,7 +13,8 @@ from .arrays import FloatArray, IntArray
 from .columns import CodedColumn, check_identity
 from .derived_pairs import DerivedPairs
 from .equal_values import value_codes
-from .frames import column_names, is_vector_column, name_of, require_columns, take_columns
+from .frames import column_names, require_columns, take_columns
+from .plain_columns import is_vector_column, name_of
 
 
 def pairs_from_scores(

@@ -19,17 +19,9 @@ from .contexts import Rows, check_constant_features, find_contexts, identifiers,
 from .derived_pairs import DerivedPairs
 from .formula.features import FeatureMap, check_features, fit_features, locate_names
 from .formula.parse import names_in, parse_formula
-from .frames import (
-    Variable,
-    as_array,
-    column_names,
-    is_vector_column,
-    kind_of_time,
-    name_of,
-    require_columns,
-    take_columns,
-)
+from .frames import column_names, require_columns, take_columns
 from .outcomes import Categories, ComparedItems, Outcomes, read_labels, read_probabilities
+from .plain_columns import Variable, as_array, is_vector_column, kind_of_time, name_of
 from .preferences import PreferenceData, first_rows, gather_cells
 from .shared_texts import find_shared_texts
 from .style_differences import check_style_columns

@@ -15,7 +15,7 @@ from ..exceptions import listed
 from .arrays import AnyArray, IntArray
 from .equal_values import joint_codes, value_codes
 from .formula.parse import function_arguments
-from .frames import Variable, is_vector_column, vector_blocks
+from .plain_columns import Variable, is_vector_column, vector_blocks
 
 # A feature identifies texts if it has more different values than this, or more than half as many as there are contexts.
 _FEWEST_VALUES = 50

@@ -10,15 +10,8 @@ import pandas as pd
 from ..exceptions import DataError, DmlrankError
 from .columns import code_columns
 from .contexts import Rows
-from .frames import (
-    column_names,
-    is_numeric_column,
-    is_vector_column,
-    kind_of_time,
-    plain_column,
-    require_columns,
-    take_columns,
-)
+from .frames import column_names, require_columns, take_columns
+from .plain_columns import is_numeric_column, is_vector_column, kind_of_time, plain_column
 
 
 def append_unlabelled(rows: Rows, unlabelled: object, groups: tuple[str, ...]) -> Rows:

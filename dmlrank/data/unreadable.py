@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from .arrays import IntArray
 from .columns import CodedColumn
 from .contexts import Rows
-from .frames import name_of
 from .outcomes import (
     Categories,
     ComparedItems,
@@ -23,6 +22,7 @@ from .outcomes import (
     third_models,
     unknown_labels,
 )
+from .plain_columns import name_of
 
 # Number of unknown labels that a sentence names.
 _MOST_NAMED = 5

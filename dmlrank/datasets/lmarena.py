@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from ..data.frames import arrow_module
+from ..data.plain_columns import arrow_module
 from ..data.style_columns import style_columns
 from ..exceptions import ColumnError, DataError, OutcomeError, listed, nearest
 from .readers import DataFileNotFoundError

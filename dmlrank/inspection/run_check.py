@@ -14,9 +14,10 @@ from .._utils.warning_collection import collected_warnings
 from ..data.contexts import repeated_values
 from ..data.derived_pairs import DERIVED_KINDS
 from ..data.formula.parse import names_in, parse_formula
-from ..data.frames import column_names, name_of
+from ..data.frames import column_names
 from ..data.graph import Graph
 from ..data.outcomes import Categories, require_mirrored_worths
+from ..data.plain_columns import name_of
 from ..data.preferences import FloatArray, PreferenceData
 from ..data.read_clusters import Clusters, cluster_columns, read_clusters
 from ..data.read_votes import count_missing, preferences_of, take_rows

@@ -15,7 +15,8 @@ from ..data.columns import check_identity
 from ..data.equal_values import value_codes
 from ..data.formula.features import FeatureMap, check_features, fit_features, locate_names
 from ..data.formula.parse import names_in, one_sided, parse_formula
-from ..data.frames import kind_of_time, require_columns
+from ..data.frames import require_columns
+from ..data.plain_columns import kind_of_time
 from ..data.preferences import FloatArray, first_rows
 from ..data.read_votes import with_columns
 from ..exceptions import DataError, FormulaError, MissingDataError, OptionError, listed

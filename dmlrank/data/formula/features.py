@@ -27,7 +27,8 @@ from ...exceptions import (
     nearest,
 )
 from ..arrays import FloatArray, IntArray
-from ..frames import Variable, is_vector_column, require_columns, stack_vectors
+from ..frames import require_columns
+from ..plain_columns import Variable, is_vector_column, stack_vectors
 from .numeric_terms import NumericTerm, common_type, numeric_terms, write_term
 from .parse import dotted_names, equivalent, names_in, terms_of
 from .transforms import MISSING_ALLOWED, text

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from patsy import Term
 
 from ...exceptions import DataError
-from ..frames import Variable, is_vector_column, stack_vectors, vector_layout
+from ..plain_columns import Variable, is_vector_column, stack_vectors, vector_layout
 from .parse import names_in
 
 

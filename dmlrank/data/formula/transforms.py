@@ -13,7 +13,7 @@ from patsy import stateful_transform
 
 from ...exceptions import DataError, MissingExtraError
 from ..arrays import AnyArray, FloatArray
-from ..frames import Variable
+from ..plain_columns import Variable
 
 if TYPE_CHECKING:
     from sklearn.decomposition import TruncatedSVD

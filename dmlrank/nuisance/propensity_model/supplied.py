@@ -12,8 +12,8 @@ from patsy import EvalEnvironment
 
 from ...data.formula.features import check_features, fit_features, locate_names
 from ...data.formula.parse import names_in, one_sided
-from ...data.frames import too_large_error
 from ...data.graph import Graph
+from ...data.plain_columns import too_large_error
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ...exceptions import DataError, FormulaError, MissingDataError, NuisanceError, OptionError, OptionTypeError, listed
 from .all_pairs import TabulatedPairPropensity

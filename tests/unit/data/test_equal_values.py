@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from dmlrank.data.equal_values import joint_codes, row_codes, value_codes
-from dmlrank.data.frames import row_slices, vector_blocks
+from dmlrank.data.plain_columns import row_slices, vector_blocks
 
 
 @pytest.fixture

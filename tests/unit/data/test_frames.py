@@ -12,17 +12,8 @@ import pytest
 
 from dmlrank.cli.read_files import read_frame
 from dmlrank.data.columns import code_columns
-from dmlrank.data.frames import (
-    as_array,
-    column_names,
-    is_vector_column,
-    kind_of_time,
-    name_of,
-    require_columns,
-    stack_vectors,
-    take_columns,
-    vector_layout,
-)
+from dmlrank.data.frames import column_names, require_columns, take_columns
+from dmlrank.data.plain_columns import as_array, is_vector_column, kind_of_time, name_of, stack_vectors, vector_layout
 from dmlrank.exceptions import ColumnError, DataError, FrameTypeError, MissingExtraError
 
 from ...support import optional

@@ -1,0 +1,191 @@
+"""Arrays in temporary files that are mapped into memory, for data that are larger than memory.
+
+A file has no name: the operating system removes it with the last reference to its array, also where the process is
+ended from outside. An array that is made from a mapped array with the functions of this module is mapped, too.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import sys
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from ..exceptions import StorageError
+
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+# Smaller arrays, in bytes, are kept in memory: a file costs more than it saves.
+_SMALLEST = 2**20
+# Bytes that are copied at a time.
+_BLOCK = 2**24
+# Mapped bytes that may be resident in the memory of the process. Beyond this number, the pages are released.
+_MOST_RESIDENT = 2**28
+# Seconds between two looks at the resident bytes.
+_INTERVAL = 0.02
+# The maps of all living arrays.
+_maps: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
+_lock = threading.Lock()
+_releasing: threading.Thread | None = None
+
+
+def is_mapped(array: object) -> bool:
+    """Return whether an array of :func:`mapped`, or a view of one.
+
+    Examples
+    --------
+    >>> is_mapped(mapped((2, 3))[:, 1]), is_mapped(np.zeros(3))
+    (True, False)
+    """
+    while isinstance(array, np.ndarray):
+        array = array.base
+    return isinstance(array, mmap.mmap) and array in _maps
+
+
+def mapped(shape: Sequence[int] | int, dtype: DTypeLike = float) -> NDArray[Any]:
+    """Return an array of zeros in a temporary file.
+
+    Parameters
+    ----------
+    shape : int or sequence of int
+    dtype : dtype
+
+    Raises
+    ------
+    StorageError
+        If the temporary folder has no space for the file.
+    """
+    kind = np.dtype(dtype)
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
+    if size == 0:
+        return np.zeros(shape, kind)
+    folder = tempfile.gettempdir()
+    try:
+        with tempfile.TemporaryFile(prefix="dmlrank-", dir=folder) as file:
+            _reserve(file.fileno(), size)
+            memory = mmap.mmap(file.fileno(), size)
+    except OSError as error:
+        raise StorageError(
+            f"a temporary file of {size / 1e9:.2g} GB cannot be written to {folder}: {error.strerror or error}; a fit "
+            f"of data that are larger than memory keeps its arrays there. Make space, or choose another folder with "
+            f"the environment variable TMPDIR"
+        ) from error
+    _maps.add(memory)
+    _start_releasing()
+    return np.ndarray(shape, kind, buffer=memory)
+
+
+def empty(shape: Sequence[int] | int, dtype: DTypeLike = float, *, like: NDArray[Any]) -> NDArray[Any]:
+    """Return a new array whose values are not set: in a file if ``like`` is mapped and the array is large.
+
+    Parameters
+    ----------
+    shape : int or sequence of int
+    dtype : dtype
+    like : ndarray
+        An array that the values are computed from.
+    """
+    size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+    return mapped(shape, dtype) if size >= _SMALLEST and is_mapped(like) else np.empty(shape, dtype)
+
+
+def zeros(shape: Sequence[int] | int, dtype: DTypeLike = float, *, like: NDArray[Any]) -> NDArray[Any]:
+    """Return an array of zeros: in a file if ``like`` is mapped and the array is large; arguments as in :func:`empty`.
+
+    Parameters
+    ----------
+    shape : int or sequence of int
+    dtype : dtype
+    like : ndarray
+        An array that the values are computed from.
+    """
+    array = empty(shape, dtype, like=like)
+    if not is_mapped(array):
+        array[...] = 0
+    return array
+
+
+def take(array: NDArray[Scalar], rows: NDArray[np.integer[Any]] | NDArray[np.bool_]) -> NDArray[Scalar]:
+    """Return rows of an array, by numbers or by a mask; where the array is mapped, a large result is mapped, too.
+
+    Examples
+    --------
+    >>> take(np.array([[1, 2], [3, 4]]), np.array([1, 1])).tolist()
+    [[3, 4], [3, 4]]
+    """
+    if not is_mapped(array):
+        return array[rows]
+    if rows.dtype == bool:
+        rows = np.flatnonzero(rows)
+    taken = empty((len(rows), *array.shape[1:]), array.dtype, like=array)
+    for block in row_blocks(taken):
+        taken[block] = array[rows[block]]
+    return taken
+
+
+def row_blocks(array: NDArray[Any], multiple_of: int = 1) -> Iterator[slice]:
+    """Yield slices that divide the rows of an array into blocks that are copied at a time.
+
+    The rows of an array in memory form one block.
+
+    Parameters
+    ----------
+    array : ndarray
+    multiple_of : int
+        The number of rows of every block but the last one is a multiple of this number.
+    """
+    n = len(array)
+    if not is_mapped(array):
+        yield slice(0, n)
+        return
+    step = max(1, _BLOCK * n // max(array.nbytes, 1))
+    step = max(1, step // multiple_of) * multiple_of
+    for start in range(0, n, step):
+        yield slice(start, min(start + step, n))
+
+
+def _reserve(file: int, size: int) -> None:
+    """Reserve the space of a file, so that a full disk is an error here and does not end the process later."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file, 0, size)
+        return
+    block = b"\0" * 2**20
+    for start in range(0, size, len(block)):
+        os.write(file, block[: size - start])
+
+
+def _start_releasing() -> None:
+    """Start the thread that releases pages, where the system says how many are resident."""
+    global _releasing
+    if not sys.platform.startswith("linux"):
+        # Other systems release pages of mapped files where memory is short.
+        return
+    with _lock:
+        if _releasing is None or not _releasing.is_alive():
+            _releasing = threading.Thread(target=_release_pages, name="dmlrank-pages", daemon=True)
+            _releasing.start()
+
+
+def _release_pages() -> None:
+    """Release the pages of all mapped arrays where too many are resident, until no mapped array is left.
+
+    Released pages stay in the file and in the system's cache. They would be released anyway where memory is short; but
+    until then the operating system counts them as memory of the process.
+    """
+    page = mmap.PAGESIZE
+    while len(_maps):
+        with open("/proc/self/statm", "rb", buffering=0) as file:
+            shared = int(file.read().split()[2]) * page
+        if shared > _MOST_RESIDENT:
+            for memory in list(_maps):
+                memory.madvise(mmap.MADV_DONTNEED)
+        time.sleep(_INTERVAL)

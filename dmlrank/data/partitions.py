@@ -1,0 +1,326 @@
+"""Data larger than memory: columns of parquet files or of a Dask DataFrame, kept in files that are mapped into memory.
+
+Only the columns that are asked for are read, a few at a time. The rows are those of the files one after the other, in
+the order of their names, or those of the partitions in their order. A context may therefore have rows in several files.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from .._utils.mapped_arrays import mapped
+from ..exceptions import DataError, FrameTypeError, StorageError, listed
+from .arrays import AnyArray
+from .plain_columns import arrow_module, arrow_to_series, plain_column
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Bytes of columns that are read at a time, counted with eight bytes for each number.
+_READ_AT_A_TIME = 2**26
+# Vectors that are read at a time.
+_VECTORS_AT_A_TIME = 2**12
+# Columns with fewer bytes stay in memory.
+_SMALLEST = 2**14
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetFiles:
+    """Parquet files with the same columns.
+
+    Attributes
+    ----------
+    paths : tuple of str
+        The files that have rows, in the order of their names.
+    types : dict of str to pyarrow.DataType
+        Type of each column, by name.
+    n_rows : int
+        Number of rows of all files.
+    """
+
+    paths: tuple[str, ...]
+    types: dict[str, pa.DataType]
+    n_rows: int
+
+    @classmethod
+    def at(cls, location: str | os.PathLike[str]) -> ParquetFiles:
+        """Find the files of a directory, of a pattern such as ``"votes/2024-*.parquet"``, or a single file.
+
+        Raises
+        ------
+        DataError
+            If there is no file, a file cannot be read, or two files have other columns or other types.
+        MissingExtraError
+            If pyarrow is not installed.
+        """
+        arrow_module("a parquet file")
+        paths, first = _paths(os.fspath(location)), None
+        types: dict[str, pa.DataType] = {}
+        kept, n_rows = [], 0
+        for path in paths:
+            of_file, n_of_file = _types_and_rows(path)
+            if first is None:
+                first, types = path, of_file
+            _check_same_types(first, types, path, of_file)
+            # A column without any value has no type of its own in a file; another file has its type.
+            types = {name: of_file[name] if _is_null(kind) else kind for name, kind in types.items()}
+            if n_of_file:
+                kept.append(path)
+                n_rows += n_of_file
+        return cls(tuple(kept), types, n_rows)
+
+    def columns(self, names: Sequence[str]) -> dict[str, pd.Series]:
+        """Return columns with plain types; numbers and vectors are in mapped files."""
+        names = list(dict.fromkeys(names))
+        vectors = [name for name in names if _holds_vectors(self.types[name])]
+        others = [name for name in names if name not in vectors]
+        columns = {name: self._vectors(name) for name in vectors}
+        step = max(1, _READ_AT_A_TIME // (8 * max(self.n_rows, 1)))
+        for start in range(0, len(others), step):
+            columns |= self._plain(others[start : start + step])
+        return {name: columns[name] for name in names}
+
+    def _plain(self, names: list[str]) -> dict[str, pd.Series]:
+        """Return columns that hold one value in each cell."""
+        import pyarrow as pa
+
+        tables = []
+        for path in self.paths:
+            with _file_errors_as_data_errors(path):
+                table = _open(path).read(columns=names, use_threads=False)
+                tables.append([table.column(name).cast(self.types[name]) for name in names])
+        columns = {}
+        for place, name in enumerate(names):
+            chunks = [chunk for table in tables for chunk in table[place].chunks]
+            column = plain_column(arrow_to_series(pa.chunked_array(chunks, self.types[name])))
+            columns[name] = _in_file(column).rename(name)
+        pa.default_memory_pool().release_unused()
+        return columns
+
+    def _vectors(self, name: str) -> pd.Series:
+        """Return a column of vectors as objects: rows of one mapped matrix, and None where the vector is missing."""
+        matrix: AnyArray | None = None
+        is_missing = np.zeros(self.n_rows, dtype=bool)
+        start = 0
+        for path in self.paths:
+            with _file_errors_as_data_errors(path):
+                for batch in _open(path).iter_batches(_VECTORS_AT_A_TIME, columns=[name], use_threads=False):
+                    cells, missing = batch.column(0), np.asarray(batch.column(0).is_null())
+                    rows = slice(start, start + len(cells))
+                    start, is_missing[rows] = rows.stop, missing
+                    if missing.all():
+                        continue
+                    block = _block_of_vectors(cells, name)
+                    if matrix is None:
+                        matrix = mapped((self.n_rows, block.shape[1]), block.dtype)
+                    if block.shape[1] != matrix.shape[1]:
+                        raise DataError(
+                            f"column {name!r} holds vectors of length {matrix.shape[1]}, {block.shape[1]}; the vectors "
+                            f"of a column must have one length, at least 1, in all rows"
+                        )
+                    matrix[rows][~missing] = block
+        cells = np.empty(self.n_rows, dtype=object)
+        if matrix is not None:
+            cells[:] = list(matrix)
+        cells[is_missing] = None
+        return pd.Series(cells, name=name, dtype=object, copy=False)
+
+
+def is_partitioned(data: object) -> bool:
+    """Return whether the data are the path of parquet files, or a Dask DataFrame.
+
+    Examples
+    --------
+    >>> is_partitioned("votes/"), is_partitioned(pd.DataFrame())
+    (True, False)
+    """
+    return isinstance(data, str | os.PathLike) or _is_dask(data)
+
+
+def partitioned_names(data: Any) -> tuple[list[str], int | None]:
+    """Return the names of the columns of partitioned data, and the number of rows where it is known.
+
+    Raises
+    ------
+    DataError, MissingExtraError
+        As :meth:`ParquetFiles.at` does.
+    """
+    if _is_dask(data):
+        return [str(name) for name in data.columns], None
+    files = ParquetFiles.at(data)
+    return list(files.types), files.n_rows
+
+
+def take_partitioned(data: Any, names: Sequence[str]) -> tuple[dict[str, pd.Series], int]:
+    """Return columns of partitioned data by name, and the number of rows.
+
+    Raises
+    ------
+    DataError, MissingExtraError
+        As :meth:`ParquetFiles.at` does; also if a partition of a Dask DataFrame cannot be computed or written.
+    """
+    if not _is_dask(data):
+        files = ParquetFiles.at(data)
+        return files.columns(names), files.n_rows
+    with tempfile.TemporaryDirectory(prefix="dmlrank-", ignore_cleanup_errors=True) as folder:
+        _write_partitions(data, list(names), Path(folder))
+        files = ParquetFiles.at(folder)
+        return files.columns(names), files.n_rows
+
+
+def _is_dask(data: object) -> bool:
+    return type(data).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(data, "npartitions")
+
+
+def _write_partitions(data: Any, names: list[str], folder: Path) -> None:
+    """Write columns of a Dask DataFrame, computed one partition at a time, to parquet files."""
+    pa = arrow_module("a Dask DataFrame")
+    import pyarrow.parquet as pq
+
+    chosen = data[names]
+    for number in range(data.npartitions):
+        frame = chosen.partitions[number].compute(scheduler="synchronous").reset_index(drop=True)
+        try:
+            table = pa.Table.from_pandas(frame, preserve_index=False)
+            pq.write_table(table, folder / f"{number:09d}.parquet")
+        except OSError as error:
+            raise StorageError(
+                f"partition {number} of the Dask DataFrame cannot be written to {folder}: {error.strerror or error}; "
+                f"make space, or choose another folder with the environment variable TMPDIR"
+            ) from error
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+            raise DataError(
+                f"partition {number} of the Dask DataFrame cannot be read: {error}; each column must hold values of "
+                f"one type: convert it, for example with data[column].astype(str)"
+            ) from error
+
+
+def _paths(location: str) -> list[str]:
+    """Return the parquet files at a location, sorted by name."""
+    if os.path.isdir(location):
+        pattern = os.path.join(glob.escape(location), "**", "*.parquet")
+        paths, where = glob.glob(pattern, recursive=True), f"the directory {location!r} holds no files *.parquet"
+    elif glob.has_magic(location) and not os.path.exists(location):
+        paths, where = glob.glob(location, recursive=True), f"no file has a name like {location!r}"
+    else:
+        paths, where = [location] if os.path.exists(location) else [], f"there is no file {location!r}"
+    if not paths:
+        raise DataError(
+            f"{where}; data may be a directory of parquet files, a pattern such as 'votes/*.parquet', or one parquet "
+            f"file: check the path"
+        )
+    other = next((path for path in paths if not path.endswith((".parquet", ".pq"))), None)
+    if other is not None:
+        raise FrameTypeError(
+            f"data is the path {other!r}; of files, only parquet files (*.parquet) are read: read the file yourself, "
+            f"such as with pandas.read_csv, and pass the frame"
+        )
+    return sorted(paths)
+
+
+def _open(path: str) -> Any:
+    """Return an open parquet file, read by plain system calls: mapped pages would count as memory of the process."""
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(path, memory_map=False, pre_buffer=False)
+
+
+def _types_and_rows(path: str) -> tuple[dict[str, pa.DataType], int]:
+    """Return the types of the columns of a file, and its number of rows."""
+    with _file_errors_as_data_errors(path):
+        file = _open(path)
+        schema, n_rows = file.schema_arrow, file.metadata.num_rows
+    names = pd.Index(schema.names)
+    if not names.is_unique:
+        repeated = names[names.duplicated()].unique()
+        raise DataError(f"{path} has several columns named {listed(repeated)}; rename or drop all but one of them")
+    return dict(zip(schema.names, schema.types, strict=True)), n_rows
+
+
+def _check_same_types(first: str, types: dict[str, pa.DataType], path: str, of_file: dict[str, pa.DataType]) -> None:
+    """Raise where two files differ in the names or types of their columns.
+
+    Parameters
+    ----------
+    first, path : str
+        The two files.
+    types, of_file : dict of str to pyarrow.DataType
+        Types of the columns of the two files, by name.
+    """
+    differing = set(types) ^ set(of_file)
+    if differing:
+        name = min(differing)
+        lacking, having = (first, path) if name in of_file else (path, first)
+        raise DataError(
+            f"the file {lacking} has no column {name!r}, which {having} has; all files need the same columns: write "
+            f"the column to all files (missing where there is no value), or leave the file out"
+        )
+    for name, kind in types.items():
+        other = of_file[name]
+        if kind != other and not (_is_null(kind) or _is_null(other)):
+            raise DataError(
+                f"column {name!r} is {kind} in {first} and {other} in {path}; a column needs one type in all files: "
+                f"write the files again with one type"
+            )
+
+
+def _is_null(kind: pa.DataType) -> bool:
+    """Return whether a column of this type holds missing values only."""
+    return str(kind) == "null"
+
+
+def _holds_vectors(kind: pa.DataType) -> bool:
+    """Return whether cells of this type are vectors of numbers."""
+    import pyarrow.types as types
+
+    is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+    return is_list and (types.is_floating(kind.value_type) or types.is_integer(kind.value_type))
+
+
+def _block_of_vectors(cells: pa.Array, name: str) -> AnyArray:
+    """Return the present vectors of an Arrow array as a matrix; raise where their lengths differ."""
+    import pyarrow as pa
+    import pyarrow.compute as compute
+
+    present = cells.drop_null()
+    lengths = np.unique(np.asarray(compute.list_value_length(present)))
+    if len(lengths) != 1 or not lengths[0]:
+        raise DataError(
+            f"column {name!r} holds vectors of length {', '.join(map(str, lengths))}; the vectors of a column must "
+            f"have one length, at least 1, in all rows"
+        )
+    numbers = present.flatten()
+    kind = pa.float32() if pa.types.is_float32(numbers.type) else pa.float64()
+    return np.asarray(numbers.cast(kind).to_numpy(zero_copy_only=False)).reshape(len(present), int(lengths[0]))
+
+
+def _in_file(column: pd.Series) -> pd.Series:
+    """Return numbers in a mapped file; values of another kind, and few values, as they are."""
+    if not isinstance(column.dtype, np.dtype) or column.dtype.kind not in "biuf" or column.nbytes < _SMALLEST:
+        return column
+    stored = mapped(len(column), column.dtype)
+    stored[:] = column.to_numpy()
+    return pd.Series(stored, copy=False)
+
+
+@contextmanager
+def _file_errors_as_data_errors(path: str) -> Iterator[None]:
+    """Raise errors of reading a file as :class:`DataError`."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(
+            f"the file {path} cannot be read as parquet: {error}; write it again, or leave it out of the directory"
+        ) from None
