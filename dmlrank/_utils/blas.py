@@ -25,22 +25,47 @@ def product(a: FloatArray, b: FloatArray, limit: int = SINGLE_THREAD_MULTIPLICAT
     array([3., 3., 3.])
     """
     rows = np.empty((len(a), b.shape[1]))
-    step = max(1, limit // max(b.size, 1))
+    step = rows_of_a_product(b, limit)
     for start in range(0, len(a), step):
         np.matmul(a[start : start + step], b, out=rows[start : start + step])
     return rows
 
 
-def transposed_product(a: FloatArray, b: FloatArray, limit: int = SINGLE_THREAD_MULTIPLICATIONS) -> FloatArray:
+def rows_of_a_product(b: FloatArray, limit: int = SINGLE_THREAD_MULTIPLICATIONS) -> int:
+    """Return the number of rows of a in a block of :func:`product`.
+
+    The last digits of a row may depend on its place in the block. A caller that computes a product in parts, and needs
+    the same bits, divides the rows at multiples of this number.
+
+    Examples
+    --------
+    >>> rows_of_a_product(np.ones((2, 4)), limit=80)
+    10
+    """
+    return max(1, limit // max(b.size, 1))
+
+
+def transposed_product(
+    a: FloatArray, b: FloatArray, limit: int = SINGLE_THREAD_MULTIPLICATIONS, *, start: FloatArray | None = None
+) -> FloatArray:
     """Return a.T @ b for tall a, (n, q), and b, (n, m), in blocks of at most ``limit`` multiplications.
+
+    Parameters
+    ----------
+    a : ndarray, shape (n, q)
+    b : ndarray, shape (n, m)
+    limit : int
+        Largest number of multiplications in a block.
+    start : ndarray, shape (q, m), optional
+        The product of earlier rows, to which the product is added.
 
     Examples
     --------
     >>> transposed_product(np.ones((3, 2)), np.array([[1.0], [2.0], [3.0]])).ravel()
     array([6., 6.])
     """
-    total = np.zeros((a.shape[1], b.shape[1]))
-    step = max(1, limit // max(total.size, 1))
-    for start in range(0, len(a), step):
-        total += a[start : start + step].T @ b[start : start + step]
+    total = np.zeros((a.shape[1], b.shape[1])) if start is None else start
+    step = rows_of_a_product(total, limit)
+    for first in range(0, len(a), step):
+        total = total + a[first : first + step].T @ b[first : first + step]
     return total

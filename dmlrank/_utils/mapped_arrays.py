@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -130,6 +130,63 @@ def take(array: NDArray[Scalar], rows: NDArray[np.integer[Any]] | NDArray[np.boo
     for block in row_blocks(taken):
         taken[block] = array[rows[block]]
     return taken
+
+
+def in_memory(array: NDArray[Scalar]) -> NDArray[Scalar]:
+    """Return a copy of a mapped array in memory, for a block that is computed with; other arrays as they are."""
+    return np.array(array) if is_mapped(array) else array
+
+
+def with_constant(columns: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a matrix with a column of ones in front; where the matrix is mapped, a large result is mapped, too."""
+    design = empty((len(columns), 1 + columns.shape[1]), like=columns)
+    for block in row_blocks(design):
+        design[block, 0] = 1
+        design[block, 1:] = columns[block]
+    return design
+
+
+def concatenate(arrays: Sequence[NDArray[Scalar]]) -> NDArray[Scalar]:
+    """Return arrays below each other; where one of them is mapped, a large result is mapped, too."""
+    source = next((array for array in arrays if is_mapped(array)), None)
+    if source is None:
+        return np.concatenate(arrays)
+    joined = empty((sum(map(len, arrays)), *source.shape[1:]), np.result_type(*arrays), like=source)
+    start = 0
+    for array in arrays:
+        for block in row_blocks(array):
+            joined[start + block.start : start + block.stop] = array[block]
+        start += len(array)
+    return joined
+
+
+def column_sums(
+    matrix: NDArray[np.floating[Any]], function: Callable[[NDArray[Any]], NDArray[Any]] | None = None
+) -> NDArray[Any]:
+    """Return the sums of the columns of a matrix, or of a function of its entries, block by block.
+
+    numpy adds up the rows of a matrix one after the other, if the matrix has several columns. The sums therefore have
+    the same bits as ``function(matrix).sum(axis=0)``.
+
+    Parameters
+    ----------
+    matrix : ndarray, shape (n, p)
+    function : callable, optional
+        Takes some rows of the matrix and returns as many rows of numbers.
+
+    Examples
+    --------
+    >>> column_sums(np.array([[1.0, 2.0], [3.0, 4.0]]), np.square).tolist()
+    [10.0, 20.0]
+    """
+    if not is_mapped(matrix) or matrix.shape[1] < 2:
+        # Of a single column, numpy adds up pairs of numbers.
+        return np.asarray((matrix if function is None else function(matrix)).sum(axis=0))
+    total: NDArray[Any] | None = None
+    for block in row_blocks(matrix):
+        rows = matrix[block] if function is None else function(matrix[block])
+        total = np.add.reduce(rows if total is None else np.vstack([total[None], rows]), axis=0)
+    return np.zeros(matrix.shape[1]) if total is None else total
 
 
 def row_blocks(array: NDArray[Any], multiple_of: int = 1) -> Iterator[slice]:

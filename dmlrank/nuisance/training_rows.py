@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from .._utils.mapped_arrays import concatenate, empty, take
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from .smooth.basis import SmoothBasis
 
@@ -65,12 +66,12 @@ class LabelledRows:
 
     def only(self, rows: IntArray) -> LabelledRows:
         """Return the rows with these numbers, in their order."""
-        return LabelledRows(*(getattr(self, name)[rows] for name in self.__slots__))
+        return LabelledRows(*(take(getattr(self, name), rows) for name in self.__slots__))
 
     def joined(self, other: LabelledRows) -> LabelledRows:
         """Return these rows with the other rows below them."""
         names = self.__slots__
-        return LabelledRows(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
+        return LabelledRows(*(concatenate([getattr(self, name), getattr(other, name)]) for name in names))
 
     def __len__(self) -> int:
         return len(self.first)
@@ -147,7 +148,7 @@ def labelled_cells(data: PreferenceData, basis: SmoothBasis, fold: IntArray) -> 
     cells, cell = data.cells, ordered_cells(data, np.ones(data.n_contexts, dtype=bool))
     context = cells.context[cell]
     weight = cells.n_votes[cell].astype(float)
-    columns = basis.of(data.x)[context]
+    columns = take(basis.of(data.x), context)
     rows = LabelledRows(columns, cells.first[cell], cells.second[cell], cells.y[cell], weight)
     number = np.arange(len(context))
     return FoldCells(rows, basis, data.x, context, fold[context], number, data.n_items, data.ordered)
@@ -295,7 +296,7 @@ def stack_rows(
     block : int
         Rows that are gathered at a time. Indexing all rows at once would need a second matrix of the result's size.
     """
-    rows = np.empty((len(context), x.shape[1] + 2), dtype=x.dtype)
+    rows = empty((len(context), x.shape[1] + 2), x.dtype, like=x)
     for begin in range(0, len(context), block):
         part = slice(begin, begin + block)
         rows[part, :-2] = x[context[part]]

@@ -11,6 +11,7 @@ import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._utils.mapped_arrays import row_blocks
 from ..._utils.parallel import core_count, in_order
 from ..._utils.warning_collection import warn
 from ...data.outcomes import exchanged_wins
@@ -337,18 +338,27 @@ def distinct_rows(x: FloatArray, factors: NDArray[np.uint64] | None = None) -> t
     >>> distinct_rows(np.array([[0.0, 1.0], [2.0, 2.0], [-0.0, 1.0]]))
     (array([0, 1]), array([0, 1, 0]))
     """
-    bits = np.where(np.isnan(x), np.nan, x + 0.0).view(np.uint64)
     if factors is None:
-        drawn = np.random.default_rng(0).integers(2**64, size=(bits.shape[1],), dtype=np.uint64)
+        drawn = np.random.default_rng(0).integers(2**64, size=(x.shape[1],), dtype=np.uint64)
         factors = np.asarray(drawn | np.uint64(1), dtype=np.uint64)
     # As floating-point numbers, small whole numbers differ in their highest bits only. Multiplication by a factor would
     # lose these bits, because it overflows. The highest bits are therefore first combined with the lower bits.
-    hashes = ((bits ^ (bits >> np.uint64(32))) * factors).sum(axis=1, dtype=np.uint64)
+    hashes = np.empty(len(x), dtype=np.uint64)
+    for block in row_blocks(x):
+        bits = _bits(x[block])
+        hashes[block] = ((bits ^ (bits >> np.uint64(32))) * factors).sum(axis=1, dtype=np.uint64)
     _, distinct, place = np.unique(hashes, return_index=True, return_inverse=True)
-    if not np.array_equal(bits[distinct[place]], bits):  # unequal rows share a hash
-        _, distinct, place = np.unique(bits, axis=0, return_index=True, return_inverse=True)
+    first = distinct[place]
+    if not all(np.array_equal(_bits(x[first[block]]), _bits(x[block])) for block in row_blocks(x)):
+        # Unequal rows share a hash.
+        _, distinct, place = np.unique(_bits(x), axis=0, return_index=True, return_inverse=True)
     by_row = np.argsort(distinct)
     return distinct[by_row], np.argsort(by_row)[place.reshape(-1)]
+
+
+def _bits(x: FloatArray) -> NDArray[np.uint64]:
+    """Return the bits of numbers, the same for all NaN and for -0.0 and 0.0."""
+    return np.where(np.isnan(x), np.nan, x + 0.0).view(np.uint64)
 
 
 def _predict_from_stacked_rows(pairs: PairTrees, request: _Request, entries_at_once: int) -> FloatArray:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from ..._utils.blas import SINGLE_THREAD_MULTIPLICATIONS, product
+from ..._utils.mapped_arrays import empty, in_memory, row_blocks, take, with_constant
 from ...data.preferences import FloatArray, IntArray
 from ..smooth.minimise import MULTINOMIAL_CURVATURE, PenalisedSearch
 from ..training_rows import LabelledRows
@@ -80,7 +81,7 @@ class MainEffects:
 
     def in_contexts(self, columns: FloatArray) -> MainEffectScores:
         """Return the scores in contexts with smooth columns, (n, q), from which those of single pairs follow."""
-        design = _with_constant(columns)
+        design = with_constant(columns)
         common, item = [], []
         for tie in self.tie:
             of_tie = product(design, tie.T)
@@ -90,7 +91,10 @@ class MainEffects:
 
     def at(self, columns: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
         """Return the scores, (r, C), of one pair in each of r contexts with smooth columns, (r, q)."""
-        return self.of_design(_with_constant(columns), first, second)
+        scores = np.empty((len(first), 2 + len(self.distance_effect)))
+        for block in row_blocks(columns):
+            scores[block] = self.of_design(with_constant(in_memory(columns[block])), first[block], second[block])
+        return scores
 
     def of_design(self, design: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
         """Return the scores as :meth:`at` does, for smooth columns with a constant in front, (r, 1 + q)."""
@@ -279,16 +283,19 @@ class MainEffectsLikelihood:
     def of(cls, rows: LabelledRows, n_items: int, ordered: bool) -> MainEffectsLikelihood:
         """Prepare labelled rows of K items; ``ordered`` says whether display order matters."""
         rows = rows.only(np.argsort(rows.first, kind="stable"))
-        design = _with_constant(rows.columns)
+        design = with_constant(rows.columns)
         order_by_second = np.argsort(rows.second, kind="stable")
         q, n_ties = design.shape[1], rows.y.shape[1] - 2
         sides = (
             _ByItem.of(design, rows.first, n_items, 1 + n_ties),
-            _ByItem.of(design[order_by_second], rows.second[order_by_second], n_items, 1 + n_ties),
+            _ByItem.of(take(design, order_by_second), rows.second[order_by_second], n_items, 1 + n_ties),
         )
         low, high = np.minimum(rows.first, rows.second), np.maximum(rows.first, rows.second)
         pair_number, sign = low * n_items + high, np.where(rows.first < rows.second, 1.0, -1.0)
-        total, per_item = _information(rows, np.square(design), n_items)
+        square = empty(design.shape, like=design)
+        for block in row_blocks(design):
+            np.square(design[block], out=square[block])
+        total, per_item = _information(rows, square, n_items)
         curves = np.ones((n_items, q))
         curves[:, 0] = _CONSTANT_PENALTY
         ties = np.ones((n_ties, 1 + n_items, q))
@@ -408,14 +415,9 @@ def _information(rows: LabelledRows, square: FloatArray, n_items: int) -> tuple[
     per_item = np.zeros((n_items, square.shape[1]))
     for items in (rows.first, rows.second):
         order = np.argsort(items, kind="stable")
-        side = _ByItem.of(square[order], items[order], n_items, 1)
+        side = _ByItem.of(take(square, order), items[order], n_items, 1)
         per_item += side.sums(rows.weight[order, None])[..., 0]
     return np.asarray(rows.weight @ square), per_item
-
-
-def _with_constant(columns: FloatArray) -> FloatArray:
-    """Return columns with a constant in front."""
-    return np.hstack([np.ones((len(columns), 1)), columns])
 
 
 def _row_products(design: FloatArray, coefficients: FloatArray) -> FloatArray:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from math import lcm
 
 import numpy as np
 
-from ..._utils.blas import product, transposed_product
+from ..._utils.blas import product, rows_of_a_product, transposed_product
+from ..._utils.mapped_arrays import column_sums, empty, row_blocks, take, with_constant
 from ..._utils.parallel import in_order
 from ...data.preferences import FloatArray, IntArray
 from ..all_pairs.predict import distinct_rows
@@ -74,11 +76,16 @@ class PairChoiceEffects:
         row : ndarray of int, shape (r,), optional
             The context of each pair. By default pair i belongs to context i, with r = n.
         """
-        a, b = self._item_effects(columns)
-        row = np.arange(len(columns)) if row is None else row
-        score = a[row, first] + b[row, second] + np.log(self.share[first, second])
-        a, b, maxima = _exponentials(a, b)
-        log_total = maxima + np.log(_at_least_tiny((product(a, self.share) * b).sum(axis=1)))
+        n, n_items = len(columns), len(self.share)
+        of_first, of_second = (empty((n, n_items), like=columns) for _ in range(2))
+        log_total = np.empty(n)
+        for block in row_blocks(columns, lcm(rows_of_a_product(self.first[1:]), rows_of_a_product(self.share))):
+            of_first[block], of_second[block] = self._item_effects(columns[block])
+            a, b, maxima = _exponentials(of_first[block], of_second[block])
+            log_total[block] = maxima + np.log(_at_least_tiny((product(a, self.share) * b).sum(axis=1)))
+        if row is None:
+            row = np.arange(n)
+        score = of_first[row, first] + of_second[row, second] + np.log(self.share[first, second])
         return np.asarray(score - log_total[row])
 
     def table(self, columns: FloatArray) -> FloatArray:
@@ -203,16 +210,16 @@ class PairChoiceLikelihood:
         parallel_from : int
             Several threads are used if a product over all rows takes at least this many multiplications.
         """
-        columns, n_items = np.hstack([np.ones((len(rows), 1)), rows.columns]), len(share)
+        columns, n_items = with_constant(rows.columns), len(share)
         penalty = np.ones((columns.shape[1], 2 * n_items))
         penalty[0] = _CONSTANT_PRECISION
         penalty[:, n_items:] *= _PLACE_PRECISION
         rate = share.sum(axis=0) + share.sum(axis=1)
-        precision = np.square(columns).sum(axis=0)[:, None] * np.tile(rate * (1 - rate / 2), 2)
+        precision = column_sums(columns, np.square)[:, None] * np.tile(rate * (1 - rate / 2), 2)
         first, second = (_sums_by_item(columns, items, n_items) for items in (rows.first, rows.second))
         distinct, place = distinct_rows(columns)
         return cls(
-            columns[distinct],
+            columns if len(distinct) == len(columns) else take(columns, distinct),
             np.bincount(place, minlength=len(distinct)).astype(float),
             np.hstack([first + second, first - second]),
             float(np.log(share[rows.first, rows.second]).sum()),
@@ -284,7 +291,7 @@ def _sums_by_item(columns: FloatArray, items: IntArray, n_items: int) -> FloatAr
     """Return the sums of ``columns``, (r, q), over the rows of each item, (q, K); row i belongs to ``items[i]``."""
     by_item = np.argsort(items, kind="stable")
     bounds = np.searchsorted(items[by_item], np.arange(n_items + 1))
-    sums = [columns[by_item[start:stop]].sum(axis=0) for start, stop in pairwise(bounds)]
+    sums = [take(columns, by_item[start:stop]).sum(axis=0) for start, stop in pairwise(bounds)]
     return np.stack(sums, axis=1)
 
 

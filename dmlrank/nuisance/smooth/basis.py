@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import lcm
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.interpolate import BSpline
 
-from ..._utils.blas import product, transposed_product
+from ..._utils.blas import product, rows_of_a_product, transposed_product
+from ..._utils.mapped_arrays import column_sums, empty, is_mapped, row_blocks
 from ...data.preferences import FloatArray, IntArray
 
 # Knots of a continuous feature, including the two ends. They allow curves with one or two bumps.
@@ -25,6 +28,8 @@ _MAX_FEATURES = 256
 _N_COMPONENTS = 64
 # Number of points at which the curvature is integrated.
 _GRID = 200
+# Blocks of a product for whose rows B-splines are computed at a time.
+_SPLINE_ROWS = 16
 # Relative size below which a standard deviation or an eigenvalue counts as zero.
 _TINY = 1e-8
 
@@ -41,6 +46,11 @@ class _FeatureColumns(Protocol):
         """Return the columns, (n, width), of the values of the feature, (n,)."""
         ...
 
+    @property
+    def rows_at_a_time(self) -> int:
+        """Number of values that are transformed together: the bits of a column may depend on their place."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Linear:
@@ -52,11 +62,14 @@ class _Linear:
         Mean and standard deviation of the feature.
     width : int
         Number of columns, one.
+    rows_at_a_time : int
+        One, because every value is transformed by itself.
     """
 
     centre: float
     scale: float
     width: int = 1
+    rows_at_a_time: int = 1
 
     def of(self, feature: FloatArray) -> FloatArray:
         """Return the standardised feature, (n, 1)."""
@@ -87,6 +100,11 @@ class _Spline:
     def width(self) -> int:
         """Number of curves."""
         return int(self.rotation.shape[1])
+
+    @property
+    def rows_at_a_time(self) -> int:
+        """Number of values in a block of the product."""
+        return rows_of_a_product(self.rotation)
 
     def of(self, feature: FloatArray) -> FloatArray:
         """Return the curves, (n, q), at the values of the feature, (n,)."""
@@ -155,22 +173,22 @@ class SmoothBasis:
         """
         used = np.arange(x.shape[1]) if features is None else features
         values = x if features is None else x[:, features]
-        is_present = np.isfinite(values)
-        centre = np.where(is_present, values, 0.0).sum(axis=0) / np.maximum(is_present.sum(axis=0), 1)
-        imputed = np.where(is_present, values, centre)
-        scale = imputed.std(axis=0)
+        n_present = column_sums(values, np.isfinite)
+        centre = column_sums(values, lambda rows: np.where(np.isfinite(rows), rows, 0.0)) / np.maximum(n_present, 1)
+        imputed, scale = _impute(values, centre)
         varying = np.flatnonzero(scale > _TINY * np.maximum(np.abs(centre), 1e-300))
-        missing = tuple(int(f) for f in used[~is_present.all(axis=0)])
+        missing = tuple(int(f) for f in used[n_present < len(values)])
         centres = np.zeros(x.shape[1])
         centres[used] = centre
         if len(varying) > max_features:
-            standardised = (imputed[:, varying] - centre[varying]) / scale[varying]
+            standardised = empty((len(imputed), len(varying)), like=imputed)
+            for block in row_blocks(standardised):
+                standardised[block] = (imputed[block][:, varying] - centre[varying]) / scale[varying]
             loadings = np.zeros((x.shape[1], min(n_components, len(varying))))
             axes, deviation = _principal_axes(standardised, n_components)
             loadings[used[varying]] = axes / scale[varying, None] / deviation
             return cls((), centres, missing, loadings)
-        low, high = imputed.min(axis=0), imputed.max(axis=0)
-        has_middle_values = ((imputed > low) & (imputed < high)).any(axis=0)
+        has_middle_values = _has_middle_values(imputed)
         continuous = [f for f in varying if has_middle_values[f]]
         use_splines = len(varying) + CURVES * len(continuous) <= MOST_SPLINE_COLUMNS
         columns: list[tuple[int, _FeatureColumns]] = []
@@ -205,9 +223,15 @@ class SmoothBasis:
         return np.array(lines if len(lines) * (1 + CURVES) > MOST_SPLINE_COLUMNS else [], dtype=np.intp)
 
     def of(self, x: FloatArray) -> FloatArray:
-        """Return the columns, (n, q), of features ``x``, (n, p)."""
-        flags = ~np.isfinite(x[:, self.missing])
-        return np.hstack([np.empty((len(x), 0)), *self._main(x), flags])
+        """Return the columns, (n, q), of features ``x``, (n, p); mapped where the features are."""
+        table = empty((len(x), self.width), like=x)
+        at_a_time = [columns.rows_at_a_time for _, columns in self.columns]
+        if self.loadings is not None:
+            at_a_time.append(rows_of_a_product(self.loadings))
+        for block in row_blocks(table, lcm(*at_a_time)):
+            flags = ~np.isfinite(x[block][:, self.missing])
+            np.concatenate([*self._main(x[block]), flags], axis=1, out=table[block])
+        return table
 
     def _main(self, x: FloatArray) -> list[FloatArray]:
         """Return all columns except those that indicate missing values."""
@@ -218,6 +242,27 @@ class SmoothBasis:
             feature = x[:, f]
             tables.append(columns.of(np.where(np.isfinite(feature), feature, self.centre[f])))
         return tables
+
+
+def _impute(values: FloatArray, centre: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return features with missing values replaced by their means, (n, p), and the standard deviations, (p,)."""
+    if not is_mapped(values):
+        in_memory = np.where(np.isfinite(values), values, centre)
+        return in_memory, in_memory.std(axis=0)
+    imputed = empty(values.shape, like=values)
+    for block in row_blocks(values):
+        imputed[block] = np.where(np.isfinite(values[block]), values[block], centre)
+    mean = column_sums(imputed) / len(imputed)
+    return imputed, np.sqrt(column_sums(imputed, lambda rows: np.square(rows - mean)) / len(imputed))
+
+
+def _has_middle_values(imputed: FloatArray) -> NDArray[np.bool_]:
+    """Return whether each feature has values between its smallest and its largest one, (p,)."""
+    blocks = list(row_blocks(imputed))
+    low = np.min([imputed[block].min(axis=0) for block in blocks], axis=0)
+    high = np.max([imputed[block].max(axis=0) for block in blocks], axis=0)
+    middle = [((imputed[block] > low) & (imputed[block] < high)).any(axis=0) for block in blocks]
+    return np.asarray(np.any(middle, axis=0))
 
 
 def _b_splines(feature: FloatArray, knots: FloatArray) -> FloatArray:
@@ -232,9 +277,8 @@ def _fit_spline(feature: FloatArray) -> _Spline | None:
     values = np.unique(feature)
     inner = np.unique(np.quantile(values, np.linspace(0, 1, _KNOTS)))
     knots = np.concatenate([np.repeat(inner[0], _DEGREE), inner, np.repeat(inner[-1], _DEGREE)])
-    design = _b_splines(feature, knots)
-    mean = design.mean(axis=0)
-    spectrum, axes = np.linalg.eigh(transposed_product(design - mean, design - mean) / len(design))
+    mean, moment = _spline_moments(feature, knots)
+    spectrum, axes = np.linalg.eigh(moment)
     is_positive = spectrum > _TINY * spectrum[-1]
     whitening = axes[:, is_positive] / np.sqrt(spectrum[is_positive])
     grid = np.linspace(inner[0], inner[-1], _GRID)
@@ -245,6 +289,21 @@ def _fit_spline(feature: FloatArray) -> _Spline | None:
     # The straight line has no curvature; it is penalised like the smoothest curve.
     scale = 1 / np.sqrt(np.maximum(roughness / roughness[1], 1.0))
     return _Spline(knots, mean, whitening @ rotation * scale)
+
+
+def _spline_moments(feature: FloatArray, knots: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the means, (b,), and the covariance, (b, b), of the B-splines at the values of a feature, (n,)."""
+    n, width = len(feature), len(knots) - _DEGREE - 1
+    step = _SPLINE_ROWS * rows_of_a_product(np.empty((width, width)))
+    total, moment = np.zeros(width), np.zeros((width, width))
+    for start in range(0, n, step):
+        design = _b_splines(feature[start : start + step], knots)
+        total = np.add.reduce(np.vstack([total[None], design]), axis=0)
+    for start in range(0, n, step):
+        centred = _b_splines(feature[start : start + step], knots) - total / n
+        # Of an array with itself, the linear algebra library computes a product by another algorithm.
+        moment = transposed_product(centred, centred.copy(), start=moment)
+    return total / n, moment / n
 
 
 def _principal_axes(standardised: FloatArray, n_components: int) -> tuple[FloatArray, float]:
