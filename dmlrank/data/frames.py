@@ -154,8 +154,8 @@ def _read_eagerly(data: object) -> nw.DataFrame[Any]:
         for method in ("compute", "collect"):
             hint = f"; .{method}() makes one" if hasattr(data, method) else hint
         raise FrameTypeError(
-            f"data is a {type(data).__module__}.{type(data).__name__}; it must be a pandas, polars or Dask DataFrame, "
-            f"a pyarrow Table, a DuckDB relation or the path of parquet files{hint}"
+            f"data is a {type(data).__module__}.{type(data).__name__}; it must be a pandas or polars DataFrame, a Dask "
+            f"DataFrame, a pyarrow Table, a DuckDB relation or the path of parquet files{hint}"
         ) from None
 
 

@@ -213,17 +213,16 @@ def _paths(location: str) -> list[str]:
     elif glob.has_magic(location) and not os.path.exists(location):
         paths, where = glob.glob(location, recursive=True), f"no file has a name like {location!r}"
     else:
+        if not location.endswith((".parquet", ".pq")):
+            raise FrameTypeError(
+                f"data is the path {location!r}; of files, only parquet files (*.parquet) are read: read the file "
+                f"yourself, such as with pandas.read_csv, and pass the frame"
+            )
         paths, where = [location] if os.path.exists(location) else [], f"there is no file {location!r}"
     if not paths:
         raise DataError(
             f"{where}; data may be a directory of parquet files, a pattern such as 'votes/*.parquet', or one parquet "
             f"file: check the path"
-        )
-    other = next((path for path in paths if not path.endswith((".parquet", ".pq"))), None)
-    if other is not None:
-        raise FrameTypeError(
-            f"data is the path {other!r}; of files, only parquet files (*.parquet) are read: read the file yourself, "
-            f"such as with pandas.read_csv, and pass the frame"
         )
     return sorted(paths)
 

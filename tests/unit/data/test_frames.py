@@ -289,7 +289,7 @@ def test_a_frame_is_left_as_it_was():
         ([{"winner": "a"}], "builtins.list; .*pandas.DataFrame.data. makes one"),
         (np.zeros((2, 3)), "numpy.ndarray; .*pandas.DataFrame.data. makes one"),
         (None, "NoneType"),
-        ("battles.csv", "builtins.str"),
+        ("battles.csv", "of files, only parquet files"),
         (pd.Series([1]), "pandas.Series"),
     ],
 )
