@@ -24,6 +24,10 @@ import dmlrank as dr
 FORMULA = "winner ~ C(category) + length | model_a + model_b"
 PLAIN = "winner ~ 1 | model_a + model_b"
 Numbers = dict[str, Any]
+# Further options of every fit, and whether the rows of its frame are put into another order: benchmarks/determinism.py
+# sets them.
+OF_EVERY_FIT: dict[str, Any] = {}
+ROWS = {"is_shuffled": False}
 
 
 def of_result(result: Any) -> Numbers:
@@ -63,7 +67,9 @@ def arena(n: int = 1500, **options: Any) -> pd.DataFrame:
 def fit(formula: str = FORMULA, data: pd.DataFrame | None = None, **options: Any) -> Any:
     """A fit of the simulated arena unless other data are given."""
     battles = arena() if data is None else data
-    given = {"rng": 0, "context": "question_id", "n_folds": 3} | options
+    if ROWS["is_shuffled"]:
+        battles = battles.sample(frac=1, random_state=0)
+    given = {"rng": 0, "context": "question_id", "n_folds": 3} | OF_EVERY_FIT | options
     return dr.dml_rank(formula, battles, **{name: value for name, value in given.items() if value is not None})
 
 

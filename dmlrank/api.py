@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from patsy import EvalEnvironment
 
+from ._utils.blas import one_thread
 from ._utils.executor import executing
 from ._utils.progress import Report, reporting
 from .data.formula.features import caller_environment
@@ -402,21 +403,23 @@ def check(
     """
     # This has to be the first statement: here the local variables are exactly the arguments.
     call = for_derived_pairs(locals())
-    return inspect_data(
-        formula,
-        data,
-        caller_environment(env, depth=1),
-        context=read_option("context", call["context"]),
-        categories=read_option("categories", call["categories"]),
-        min_labels=int(read_option("min_labels", call["min_labels"])),
-        missing=read_option("missing", call["missing"]),
-        groups=read_option("cov_kwds", call["cov_kwds"]),
-        n_folds=int(read_option("n_folds", call["n_folds"])),
-        position_bias=read_option("position_bias", call["position_bias"]),
-        graph=read_option("graph", call["graph"]),
-        edge_weights=read_option("edge_weights", call["edge_weights"]),
-        votes=read_option("votes", call["votes"]),
-    )
+    environment = caller_environment(env, depth=1)
+    with one_thread():
+        return inspect_data(
+            formula,
+            data,
+            environment,
+            context=read_option("context", call["context"]),
+            categories=read_option("categories", call["categories"]),
+            min_labels=int(read_option("min_labels", call["min_labels"])),
+            missing=read_option("missing", call["missing"]),
+            groups=read_option("cov_kwds", call["cov_kwds"]),
+            n_folds=int(read_option("n_folds", call["n_folds"])),
+            position_bias=read_option("position_bias", call["position_bias"]),
+            graph=read_option("graph", call["graph"]),
+            edge_weights=read_option("edge_weights", call["edge_weights"]),
+            votes=read_option("votes", call["votes"]),
+        )
 
 
 def load(path: str | os.PathLike[str]) -> RankResults:

@@ -1,19 +1,106 @@
-"""Matrix products on one thread: in blocks too small for the linear algebra library to divide among its threads.
+"""Linear algebra on one thread: the same bits on every machine, and no threads that wait for one another.
 
-The library's threads wait for one another by spinning. For products of this size, the waiting costs more time than the
-threads save, if the package's own threads run at the same time or the machine is busy.
+A linear algebra library with several threads adds numbers up in another order than with one thread, so that the last
+bits of products, eigenvectors and solutions depend on the number of threads. Therefore fits and tests run within
+:func:`one_thread`. The library's threads also wait for one another by spinning, which costs more time than the threads
+save where the package's own threads run at the same time or the machine is busy.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from threading import Lock
+from typing import Any
+
 import numpy as np
+import scipy.linalg  # noqa: F401 (loads the second linear algebra library, so that the controller finds it)
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 FloatArray = NDArray[np.float64]
 
 # OpenBLAS computes a matrix product with at most so many multiplications on one thread (SMP_THRESHOLD_MIN times
 # GEMM_MULTITHREAD_THRESHOLD in its sources).
 SINGLE_THREAD_MULTIPLICATIONS = 65_536 * 4
+
+
+class _Shared:
+    """The libraries whose number of threads belongs to the process, and how many blocks use them with one thread.
+
+    The first block that is open sets the number to one, and the last block that ends restores it, so that blocks in
+    several threads can overlap in any order.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._n_open, self._before = Lock(), 0, list[int]()
+
+    def enter(self) -> None:
+        """Set every library to one thread, if no other block is open."""
+        with self._lock:
+            if self._n_open == 0:
+                self._before = [library.get_num_threads() for library in _libraries(per_thread=False)]
+                self._set([1] * len(self._before))
+            self._n_open += 1
+
+    def leave(self) -> None:
+        """Restore the numbers of threads, if no other block is open."""
+        with self._lock:
+            self._n_open -= 1
+            if self._n_open == 0:
+                self._set(self._before)
+
+    def _set(self, numbers: list[int]) -> None:
+        for library, number in zip(_libraries(per_thread=False), numbers, strict=True):
+            _set_threads(library, number)
+
+
+_shared = _Shared()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let the linear algebra libraries use one thread within the ``with`` block or the decorated function.
+
+    Examples
+    --------
+    >>> with one_thread():
+    ...     (np.eye(2) @ np.eye(2)).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    before = [library.get_num_threads() for library in _libraries(per_thread=True)]
+    keep_one_thread()
+    _shared.enter()
+    try:
+        yield
+    finally:
+        _shared.leave()
+        for library, number in zip(_libraries(per_thread=True), before, strict=True):
+            _set_threads(library, number)
+
+
+def keep_one_thread() -> None:
+    """Set the libraries whose number of threads belongs to the calling thread to one, for threads of the package."""
+    for library in _libraries(per_thread=True):
+        _set_threads(library, 1)
+
+
+@lru_cache(maxsize=2)
+def _libraries(per_thread: bool) -> list[Any]:
+    """Return the libraries whose number of threads belongs to each thread, or else those where the process has one."""
+    libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+    kinds = [one.internal_api == "mkl" or one.info().get("threading_layer") == "openmp" for one in libraries]
+    return [library for library, of_thread in zip(libraries, kinds, strict=True) if of_thread is per_thread]
+
+
+def _set_threads(library: Any, number: int) -> None:
+    """Set the number of threads of a library.
+
+    From release 3.7 on, ``set_num_threads`` does nothing if another thread of the process has called it before. A fit
+    in such a thread would have other bits than in the first thread.
+    """
+    getattr(library, "_real_set_num_threads", library.set_num_threads)(number)
 
 
 def product(a: FloatArray, b: FloatArray, limit: int = SINGLE_THREAD_MULTIPLICATIONS) -> FloatArray:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from ..exceptions import DmlrankWarning, ExecutorError, OptionTypeError
+from .blas import one_thread
 from .parallel import core_count, in_order, silence_lightgbm
 from .shared_values import InFile, InMemory, Shared, versions
 from .warning_collection import collected_warnings, warn
@@ -88,6 +89,7 @@ class Workers(Protocol):
         ...
 
 
+@one_thread()
 def carry_out(work: Task, shared: Shared, task: object) -> Outcome:
     """Carry out a task in a worker; the package's warnings are returned beside the result."""
     silence_lightgbm()

@@ -14,6 +14,7 @@ import lightgbm as lgb
 import numpy as np
 
 from ..exceptions import DmlrankWarning
+from .blas import keep_one_thread
 from .warning_collection import collected_warnings, warn, with_callers_warnings
 
 T = TypeVar("T")
@@ -88,7 +89,7 @@ class Workers:
     def _threads(self) -> ThreadPoolExecutor:
         """Return the pool of threads; the first call makes it."""
         if self._pool is None:
-            self._pool = self._stack.enter_context(ThreadPoolExecutor(self.n, initializer=silence_lightgbm))
+            self._pool = self._stack.enter_context(ThreadPoolExecutor(self.n, initializer=prepare_thread))
         return self._pool
 
 
@@ -127,7 +128,7 @@ def at_the_same_time(first: Callable[[], T], second: Callable[[], R]) -> tuple[T
         with collected_warnings() as second_warnings:
             return second(), second_warnings
 
-    with ThreadPoolExecutor(1, initializer=silence_lightgbm) as thread:
+    with ThreadPoolExecutor(1, initializer=prepare_thread) as thread:
         pending = thread.submit(copy_context().run, with_warnings)
         first_result = first()
         second_result, second_warnings = pending.result()
@@ -145,6 +146,12 @@ def core_count(n_jobs: int | None) -> int:
     (3, True)
     """
     return n_jobs or os.cpu_count() or 1
+
+
+def prepare_thread() -> None:
+    """Silence LightGBM in this thread, and let its linear algebra use one thread."""
+    silence_lightgbm()
+    keep_one_thread()
 
 
 def silence_lightgbm() -> None:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 
-REQUIRED = ("numpy", "scipy", "pandas", "patsy", "statsmodels", "lightgbm", "narwhals")
+REQUIRED = ("numpy", "scipy", "pandas", "patsy", "statsmodels", "lightgbm", "narwhals", "threadpoolctl")
 EXTRAS: Mapping[str, tuple[str, ...]] = {
     "plot": ("matplotlib",),
     "text": ("scikit-learn",),

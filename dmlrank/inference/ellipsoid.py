@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import gammaln
 from scipy.stats import chi2
 
+from .._utils.blas import one_thread
 from .._utils.number_text import decimals, fewest_decimals, fixed_text
 from ..data.hypotheses import LinearHypothesis
 from ..exceptions import HypothesisError, OptionError, listed
@@ -74,12 +75,14 @@ class Ellipsoid:
         return self.basis.shape[1]
 
     @property
+    @one_thread()
     def volume(self) -> float:
         """Volume of the region in its df dimensions."""
         determinant = np.linalg.slogdet(self._reduced)[1]
         ball = self.df / 2 * np.log(np.pi) - gammaln(self.df / 2 + 1)
         return float(np.exp(ball + self.df / 2 * np.log(self.radius2) + determinant / 2))
 
+    @one_thread()
     def contains(self, theta: Sequence[float] | FloatArray) -> bool:
         """Whether a point lies inside the region.
 
@@ -109,11 +112,13 @@ class Ellipsoid:
         coordinates = self.basis.T @ from_center
         return bool(coordinates @ np.linalg.solve(self._reduced, coordinates) <= self.radius2)
 
+    @one_thread()
     def axes(self) -> tuple[FloatArray, FloatArray]:
         """Return half-lengths, (df,), and directions, (d, df), of the principal axes, the longest first."""
         values, vectors = np.linalg.eigh(self._reduced)
         return np.sqrt(self.radius2 * values[::-1]), self.basis @ vectors[:, ::-1]
 
+    @one_thread()
     def outline(self, n_points: int = 200) -> FloatArray:
         """Return points on the boundary of a region of two scores, (n, 2).
 
@@ -210,6 +215,7 @@ class Ellipsoid:
         return self.basis.T @ self.cov @ self.basis
 
 
+@one_thread()
 def confidence_ellipsoid(
     estimates: NamedEstimates, contrasts: LinearHypothesis, alpha: float, *, scores: bool = False
 ) -> Ellipsoid:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 from statsmodels.stats.multitest import multipletests
 
+from .._utils.blas import one_thread
 from ..data.preferences import FloatArray, IntArray
 from .resampling import Contrasts, DrawContrasts, Draws, TStatisticDraws
 
@@ -68,6 +69,7 @@ def benjamini_hochberg(p: FloatArray) -> FloatArray:
     return np.asarray(multipletests(p, method="fdr_bh")[1], dtype=np.float64)
 
 
+@one_thread()
 def max_t_draws(draws: TStatisticDraws, contrasts: Contrasts, absolute: bool) -> Draws:
     """Draw the max-t statistic, the largest (absolute) t statistic of the contrasts, (draws,)."""
     n_contrasts = len(contrasts.first)
@@ -194,6 +196,7 @@ def _needs_draws(p: FloatArray | None, by_size: IntArray, normal: bool) -> NDArr
     return np.asarray(holm(p[by_size]) > _SMALLEST_SHARE)
 
 
+@one_thread()
 def step_down(
     draws: TStatisticDraws,
     contrasts: Contrasts,

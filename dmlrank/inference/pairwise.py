@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import norm
 
+from .._utils.blas import one_thread
 from ..data.preferences import FloatArray, IntArray
 from .alternatives import Alternative
 from .covariance import Covariance
@@ -54,6 +55,7 @@ class PairTests:
     critical: float
 
 
+@one_thread()
 def compare_differences(
     estimate: FloatArray,
     covariance: Covariance,

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.stats import norm
 
+from .._utils.blas import one_thread
 from ..data.preferences import FloatArray, IntArray
 from .covariance import Covariance
 from .multiple_testing import max_t_critical_value, max_t_draws, max_t_p_values, step_down
@@ -53,6 +54,7 @@ class Separation:
         return int(self.above.sum())
 
 
+@one_thread()
 def separate(estimate: FloatArray, covariance: Covariance, draws: TStatisticDraws, alpha: float) -> Separation:
     """Test theta_j <= theta_k for all ordered pairs together by step-down.
 
@@ -89,6 +91,7 @@ def separate(estimate: FloatArray, covariance: Covariance, draws: TStatisticDraw
     return Separation(p_above, p_single, critical, alpha)
 
 
+@one_thread()
 def separate_each(
     estimate: FloatArray, covariance: Covariance, draws: TStatisticDraws, alpha: float
 ) -> NDArray[np.bool_]:
@@ -165,6 +168,7 @@ def ranks_of(scores: FloatArray) -> IntArray:
     return 1 + (scores[None, :] > scores[:, None]).sum(axis=1)
 
 
+@one_thread()
 def critical_value_of_differences(covariance: Covariance, draws: TStatisticDraws, alpha: float) -> float:
     """Return the single-step critical value of all differences of scores; NaN where no difference varies.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import norm
 
+from .._utils.blas import one_thread
 from ..exceptions import check_choice
 from .covariance import Covariance, FloatArray
 from .multiple_testing import max_t_critical_value, max_t_p_values
@@ -13,6 +14,7 @@ from .resampling import max_abs_normal_draws
 METHODS = ("max-t", "bonferroni", "none")
 
 
+@one_thread()
 def critical_value(covariance: Covariance, alpha: float, method: str = "max-t") -> float:
     """Return the half-width of simultaneous two-sided intervals of scores, in standard errors.
 
@@ -49,6 +51,7 @@ def critical_value(covariance: Covariance, alpha: float, method: str = "max-t") 
     return _max_t(covariance.factor[varies], std_errors[varies], alpha)
 
 
+@one_thread()
 def critical_value_of_contrasts(covariance: Covariance, contrasts: FloatArray, alpha: float) -> float:
     """Return the half-width of simultaneous intervals of J linear combinations of scores, by max-t.
 
@@ -69,6 +72,7 @@ def critical_value_of_contrasts(covariance: Covariance, contrasts: FloatArray, a
     return _max_t(factor[varies], std_errors[varies], alpha)
 
 
+@one_thread()
 def simultaneous_p_values(covariance: Covariance, z: FloatArray, contrasts: FloatArray | None = None) -> FloatArray:
     """Return two-sided p-values of J z statistics, adjusted for their number by single-step max-t, (J,).
 

@@ -13,6 +13,7 @@ from statsmodels.base.model import LikelihoodModelResults
 from statsmodels.iolib.table import SimpleTable
 from statsmodels.stats.contrast import ContrastResults
 
+from .._utils.blas import one_thread
 from .._utils.number_text import p_value_text
 from ..data.hypotheses import HypothesisLike, LinearHypothesis, read_hypothesis
 from ..data.preferences import FloatArray
@@ -239,6 +240,7 @@ def results_core(estimates: NamedEstimates) -> LikelihoodModelResults:
     return core
 
 
+@one_thread()
 def t_test(
     estimates: NamedEstimates, hypothesis: LinearHypothesis, alternative: Alternative = TWO_SIDED
 ) -> ZTestResults:
@@ -285,6 +287,7 @@ def t_test(
     return RemarkedResults(result)
 
 
+@one_thread()
 def wald_test(estimates: NamedEstimates, hypothesis: LinearHypothesis) -> WaldTestResults:
     """Test all rows of a hypothesis jointly by a Wald test.
 

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import expit, logit
 from scipy.stats import norm
 
+from .._utils.blas import one_thread
 from .._utils.number_text import decimals
 from ..tables.summary_table import Summary
 from .covariance import Covariance
@@ -78,6 +79,7 @@ class WinProbability:
         return Summary("Win Probability", (), columns, (row,), (note,), row_head="pair").with_title(title)
 
 
+@one_thread()
 def win_probability(first: str, second: str, estimate: float, covariance: Covariance, alpha: float) -> WinProbability:
     """Return the share with an interval by the delta method on the logit scale, or on its own scale near 0 and 1.
 

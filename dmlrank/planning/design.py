@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from .._utils.argument_checks import check_whole
+from .._utils.blas import one_thread
 from .._utils.parallel import core_count
 from .._utils.progress import Report, reporting
 from ..data.alignment import align_by_index, align_pairs_by_name
@@ -197,7 +198,7 @@ def design(
         n_jobs=n_jobs,
         estimator=estimator,
     )
-    with reporting(progress):
+    with reporting(progress), one_thread():
         return Plan.within(specify(source, options), options.budget)
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 from scipy.optimize import brentq
 from scipy.stats import norm
 
+from .._utils.blas import one_thread
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError, check_choice
 from ..inference.covariance import Covariance, free_basis
@@ -43,6 +44,7 @@ def contrast_covariance(specification: PlanSpecification, sigma: FloatArray, row
     return Covariance(matrix, directions[:, size > 1e-9 * size[0]])
 
 
+@one_thread()
 def predicted_precision(
     specification: PlanSpecification,
     solution: PlanSolution,
@@ -80,6 +82,7 @@ def predicted_precision(
     return pd.DataFrame(columns, index=list(labels))
 
 
+@one_thread()
 def max_width(specification: PlanSpecification, solution: PlanSolution, alpha: float, method: str) -> float:
     """Return the largest full width of the intervals of the target contrasts, or of all scores.
 
@@ -97,6 +100,7 @@ def max_width(specification: PlanSpecification, solution: PlanSolution, alpha: f
     return float(2 * critical_value(covariance, alpha, method) * covariance.std_errors.max())
 
 
+@one_thread()
 def pair_critical_value(specification: PlanSpecification, solution: PlanSolution, alpha: float, method: str) -> float:
     """Return the critical value of the test that two of the scores are equal.
 
@@ -118,6 +122,7 @@ def pair_critical_value(specification: PlanSpecification, solution: PlanSolution
     return critical_value_of_differences(covariance, normal_draws(covariance, specification.seed), alpha)
 
 
+@one_thread()
 def cheapest_solution(
     specification: PlanSpecification,
     start: float,

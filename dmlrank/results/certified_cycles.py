@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from .._utils.blas import one_thread
 from ..exceptions import OptionError
 from ..fit.estimates import Estimates
 from ..fit.pair_margins import pair_margins
@@ -15,6 +16,7 @@ from ..report.fit_summary import functional_unit
 from .lookup import require_intervals, require_steps
 
 
+@one_thread()
 def certified_cycles(estimates: Estimates, steps: FitSteps | None, alpha: float) -> CycleResults:
     """Return the triples that :meth:`RankResults.cycles` documents.
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy.linalg import block_diag
 
+from .._utils.blas import one_thread
 from ..data.hypotheses import LinearHypothesis
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError, check_choice, listed
@@ -64,6 +65,7 @@ class Changes:
         """The changes, result by result, ((R - 1) K,)."""
         return np.asarray((self.after - self.before).ravel())
 
+    @one_thread()
     def test(self) -> WaldTestResults:
         """Test by one Wald test that all changes are zero."""
         names = tuple(f"{name}: {model} - {self.names[0]}: {model}" for name in self.names[1:] for model in self.models)
@@ -79,6 +81,7 @@ class Changes:
         )
         return joint.wald_test(LinearHypothesis(np.eye(len(names)), np.zeros(len(names)), names))
 
+    @one_thread()
     def of_models(self, alpha: float, method: str) -> pd.DataFrame:
         """Return the change of every model, with simultaneous intervals and adjusted p-values.
 
@@ -115,6 +118,7 @@ class Changes:
             }
         )
 
+    @one_thread()
     def of_pairs(self, alpha: float, method: str) -> pd.DataFrame:
         """Return the change of the difference between every two models, with simultaneous intervals.
 
@@ -154,6 +158,7 @@ class Changes:
         )
 
 
+@one_thread()
 def changes_between(names: Sequence[str], results: Sequence[Estimates], joint: JointEstimates) -> Changes:
     """Return the changes from the first result to each later one.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from .._utils.blas import one_thread
 from ..data.formula.features import new_features
 from ..data.frames import column_names, require_columns, take_columns
 from ..data.preferences import FloatArray
@@ -13,11 +14,13 @@ from ..fit.post_estimation import scores_at, scores_of_contexts
 from ..fit.state import FitSteps
 
 
+@one_thread()
 def influence_values(steps: FitSteps, scale: Scale) -> FloatArray:
     """Return the influence values phi in the unit of the scores, (n, d), with mean zero."""
     return steps.influence.by_context().centred * scale.factor
 
 
+@one_thread()
 def fitted_scores(estimates: Estimates, steps: FitSteps) -> pd.DataFrame:
     """Return F(mu(x)) of the fit's contexts, (n, d), from out-of-fold mu; with ``subsample=`` only sampled contexts."""
     if steps.repetitions and steps.first.mean is not None:
@@ -30,6 +33,7 @@ def fitted_scores(estimates: Estimates, steps: FitSteps) -> pd.DataFrame:
     return pd.DataFrame(estimates.scale.of(value[contexts]), index=index, columns=list(estimates.names))
 
 
+@one_thread()
 def predicted_scores(estimates: Estimates, steps: FitSteps, newdata: object) -> pd.DataFrame:
     """Return F(mu(x)) of the rows of a frame, (n, d), from the mean of the folds' learners."""
     feature_map = steps.data.feature_map

@@ -9,6 +9,7 @@ from itertools import combinations
 import numpy as np
 from scipy.linalg import block_diag
 
+from .._utils.blas import one_thread
 from .._utils.warning_collection import collected_warnings
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError, listed
@@ -65,6 +66,7 @@ class JointResults:
     samples: str = ""
 
 
+@one_thread()
 def joint_results(members: Sequence[NamedResult], independent: bool | None) -> JointResults:
     """Return the scores of all results with one covariance, or the reason why there is none.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from .._utils.blas import one_thread
 from ..data.hypotheses import HypothesisLike, read_hypothesis
 from ..exceptions import OptionError, OptionTypeError, check_choice
 from ..fit.estimates import Estimates
@@ -20,6 +21,7 @@ from .sensitivity_analysis import critical_value_of_pairs, require_free_contrast
 TARGETS = ("sign", "significance")
 
 
+@one_thread()
 def analyse_fragility(
     estimates: Estimates, steps: FitSteps | None, hypothesis: HypothesisLike | None, unit: str, target: str
 ) -> FragilityResults:

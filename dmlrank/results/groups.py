@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
+from .._utils.blas import one_thread
 from .._utils.warning_collection import warn
 from ..data.hypotheses import HypothesisLike, LinearHypothesis
 from ..data.preferences import FloatArray
@@ -539,6 +540,7 @@ def group_estimates(
     )
 
 
+@one_thread()
 def equality_test(estimate: FloatArray, covariance: FloatArray) -> tuple[float, float, float]:
     """Return statistic, degrees of freedom and p-value of a chi-squared test of equal means; NaN without variation.
 

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from .._utils.blas import one_thread
 from .._utils.warning_collection import collected_warnings
 from ..data.preferences import FloatArray
 from ..estimation.influence import Influence
@@ -138,6 +139,7 @@ def _read_any_groups(steps: FitSteps, columns: Sequence[GroupColumns]) -> Contex
     )
 
 
+@one_thread()
 def project_scores(estimates: Estimates, steps: FitSteps | None, formula: str) -> Projection:
     """Return the projection of scores on functions of the context, see :meth:`RankResults.project`."""
     fit_steps = _steps_of_mean(estimates, steps, "project")

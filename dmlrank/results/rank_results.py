@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._utils.argument_checks import check_flag
 from .._utils.atomic_write import write_file
+from .._utils.blas import one_thread
 from .._utils.executor import executing
 from .._utils.progress import Report, reporting
 from .._utils.warning_collection import collected_warnings, warn
@@ -681,7 +682,8 @@ class RankResults:
         True
         """
         require_raw_scores(self.estimates, "sensitivity()", NO_BOUNDS, ("equal", "balanced"))
-        return analyse_sensitivity(self.estimates, self.steps, hypothesis, gamma)
+        with one_thread():
+            return analyse_sensitivity(self.estimates, self.steps, hypothesis, gamma)
 
     def fragility(
         self, hypothesis: HypothesisLike | None = None, unit: str = "context", *, target: str = "sign"
@@ -838,7 +840,8 @@ class RankResults:
         ((8, 6), 'gpt-4')
         """
         require_models(self.estimates, "by", "gives scores of models by group")
-        return scores_by_group(self.estimates, self.steps, columns, type(self))
+        with one_thread():
+            return scores_by_group(self.estimates, self.steps, columns, type(self))
 
     def project(self, formula: str) -> Projection:
         """Project the scores of prompts, F(mu(x)), on functions v of the prompt.
@@ -1050,7 +1053,7 @@ class RankResults:
             explore=explore,
         )
         steps = steps_for_plan(self.estimates, self.steps)
-        with reporting(progress):
+        with reporting(progress), one_thread():
             return design_fit(self.estimates, steps, newdata, options, from_scratch)
 
     # --- summaries, frames and plots ----------------------------------------------------------------------------------
@@ -1570,9 +1573,10 @@ class RankResults:
 
 def fit(options: Options, source: Source, previous: FitSteps | None = None) -> RankResults:
     """Run a fit; issue its warnings once, at the user's line, and keep them in the diagnostics."""
-    with collected_warnings() as fit_warnings:
-        steps = run(options, source, previous)
-    results = RankResults(collect(steps, tuple(fit_warnings)), steps)
+    with one_thread():
+        with collected_warnings() as fit_warnings:
+            steps = run(options, source, previous)
+        results = RankResults(collect(steps, tuple(fit_warnings)), steps)
     for message in fit_warnings:
         warn(message, stacklevel=3)
     return results

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from .._utils.blas import one_thread
 from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_clause, p_value_text
 from ..exceptions import OptionError
 from ..fit.estimates import Estimates
@@ -110,6 +111,7 @@ def _statistic_text(z: float) -> str:
     return fixed_text(z, 2) if np.isfinite(z) else "n/a"
 
 
+@one_thread()
 def bradley_terry_test(estimates: Estimates, steps: FitSteps | None) -> RestrictionTest:
     """Test the Bradley-Terry model that the fit assumes, see :meth:`RankResults.restriction_test`.
 

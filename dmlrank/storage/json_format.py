@@ -15,6 +15,7 @@ from typing import Union, get_args, get_origin, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
+from .._utils.blas import one_thread
 from ..data.derived_pairs import DERIVED_KINDS
 from ..exceptions import OptionTypeError, StorageError, listed, nearest
 from ..fit.estimates import Estimates
@@ -397,6 +398,7 @@ def _check_numbers(e: Estimates) -> None:
         raise StorageError("covariance.matrix is no covariance: it must be finite, symmetric and positive semidefinite")
 
 
+@one_thread()
 def _is_covariance(matrix: NDArray[np.float64], scale: float) -> bool:
     """Return whether a matrix is finite, symmetric and positive semidefinite, up to rounding.
 
