@@ -37,8 +37,8 @@ def battles_of(n_models, n):
 
 
 def bits(result):
-    frames = [result.cov_params(), result.conf_int()]
-    return [result.params.to_numpy().tobytes(), *(frame.to_numpy(float).tobytes() for frame in frames)]
+    frames = [result.params, result.cov_params(), result.conf_int()]
+    return [result.steps.data.x.tobytes(), *(frame.to_numpy(float).tobytes() for frame in frames)]
 
 
 @pytest.mark.parametrize(
