@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,12 @@ from ..nuisance.outcome_model.cross_fit import MuModel, on_one_thread
 from ..nuisance.training_rows import Folds
 from .identical_contexts import IdenticalContexts, find_identical_contexts, may_save_half, merge_by_pair
 
+T = TypeVar("T")
+
 # Number of contexts whose features are inspected to decide whether a search for contexts with equal features pays.
 _ROWS_INSPECTED = 2000
+# Number of probabilities in a block of rows, so that a few arrays of this size stay in a core's own cache.
+_BLOCK_ENTRIES = 100_000
 # Number of sets of cells whose probabilities are cached: labels, verdicts, and labels by group of contexts.
 _MAX_CACHED = 4
 
@@ -40,12 +44,31 @@ class ContextPart:
         equal features.
     concurrent : bool
         Whether ``probabilities`` may be called in another thread.
+    stream : callable or None
+        Takes no arguments and returns an iterator over ranges of rows with their probabilities, or None; None where the
+        model has no such function.
     """
 
     contexts: IntArray
     place: IntArray
     probabilities: Callable[[], FloatArray]
     concurrent: bool
+    stream: Callable[[], Iterator[tuple[slice, FloatArray]] | None] | None = None
+
+    def blocks(self) -> Iterator[tuple[slice, FloatArray]]:
+        """Yield ranges of rows and their probabilities, (r, K, K, C), so few rows that they stay in a core's cache.
+
+        The next step may overwrite the probabilities.
+        """
+        streamed = None if self.stream is None else self.stream()
+        if streamed is not None:
+            yield from streamed
+            return
+        table = self.probabilities()
+        size = max(1, _BLOCK_ENTRIES // max(1, int(np.prod(table.shape[1:]))))
+        for start in range(0, len(table), size):
+            rows = slice(start, min(start + size, len(table)))
+            yield rows, table[rows]
 
 
 class MuSource(Protocol):
@@ -175,9 +198,13 @@ class CrossFittedMu:
             for number, start in enumerate(range(0, len(representative), size)):
                 members = np.sort(by_place[bounds[number] : bounds[number + 1]])
                 rows = representative[start : start + size]
-                predict = partial(_predict_rows, single_threaded, self.x, rows)
+                stream = getattr(single_threaded, "blocks", None)
                 yield ContextPart(
-                    contexts[members], place[members] - start, predict, getattr(model, "concurrent", False)
+                    contexts[members],
+                    place[members] - start,
+                    partial(_predict_rows, single_threaded.predict, self.x, rows),
+                    getattr(model, "concurrent", False),
+                    None if stream is None else partial(_predict_rows, stream, self.x, rows),
                 )
 
     def average(self, x: FloatArray) -> FloatArray:
@@ -300,8 +327,8 @@ class HeldOutLabels:
         return cls(mu.at(cells), cells, count)
 
 
-def _predict_rows(model: MuModel, x: FloatArray, rows: IntArray) -> FloatArray:
-    return model.predict(x[rows])
+def _predict_rows(predict: Callable[[FloatArray], T], x: FloatArray, rows: IntArray) -> T:
+    return predict(x[rows])
 
 
 def distinct_rows(x: FloatArray, rows: IntArray) -> tuple[IntArray, IntArray]:

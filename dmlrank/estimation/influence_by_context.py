@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -308,17 +308,50 @@ class _Task:
 
     def evaluate(self, part: ContextPart) -> _EvaluatedPart:
         """Compute values in a part of the contexts, and the corrections that are not computed by label."""
+        by_label = {
+            number: (score, bool(score.interior))
+            for number, score in enumerate(self.scores)
+            if isinstance(score, PairLocalScore) and self.is_corrected_by_label(score)
+        }
+        if len(by_label) == len(self.scores):
+            blocks = ((rows, unclipped, self._clipped(unclipped)) for rows, unclipped in part.blocks())
+            return self._values_of(part, list(by_label.values()), blocks)
         unclipped = part.probabilities()
-        clipped = clip_and_renormalise(unclipped, self.floor) if self.interior else unclipped
+        clipped = self._clipped(unclipped)
+        score_parts = self._evaluate_all_pairs(unclipped, clipped, part)
+        evaluated = self._values_of(part, list(by_label.values()), [(slice(0, len(unclipped)), unclipped, clipped)])
+        score_parts |= dict(zip(by_label, evaluated.scores, strict=True))
+        return _EvaluatedPart([score_parts[number] for number in range(len(self.scores))], evaluated.n_floored)
+
+    def _clipped(self, mu: FloatArray) -> FloatArray:
+        """Return probabilities clipped at the floor and renormalised, if any score needs this."""
+        return clip_and_renormalise(mu, self.floor) if self.interior else mu
+
+    def _values_of(
+        self,
+        part: ContextPart,
+        scores: Sequence[tuple[PairLocalScore, bool]],
+        blocks: Iterable[tuple[slice, FloatArray, FloatArray]],
+    ) -> _EvaluatedPart:
+        """Compute the values of some scores in a part, whose probabilities come in blocks of rows.
+
+        Parameters
+        ----------
+        part : ContextPart
+        scores : sequence of (PairLocalScore, bool)
+            The scores, and whether they are computed from clipped probabilities.
+        blocks : iterable of (slice, ndarray, ndarray)
+            Ranges of rows with their probabilities, (r, K, K, C), before and after clipping.
+        """
+        n_contexts_of_row = np.bincount(part.place)
+        values: list[list[FloatArray]] = [[] for _ in scores]
         n_floored = 0
-        if self.interior:
-            n_below = count_below(unclipped, self.floor)
-            n_floored = int(n_below @ np.bincount(part.place, minlength=len(unclipped)))
-        mu, score_parts = {False: unclipped, True: clipped}, self._evaluate_all_pairs(unclipped, clipped, part)
-        for number, score in enumerate(self.scores):
-            if isinstance(score, PairLocalScore) and self.is_corrected_by_label(score):
-                score_parts[number] = _ScorePart(score.value(mu[score.interior])[part.place])
-        return _EvaluatedPart([score_parts[number] for number in range(len(self.scores))], n_floored)
+        for rows, unclipped, clipped in blocks:
+            if self.interior:
+                n_floored += count_below(unclipped, self.floor, n_contexts_of_row[rows])
+            for (score, is_clipped), of_score in zip(scores, values, strict=True):
+                of_score.append(score.value(clipped if is_clipped else unclipped))
+        return _EvaluatedPart([_ScorePart(np.concatenate(of_score)[part.place]) for of_score in values], n_floored)
 
     def _evaluate_all_pairs(
         self, unclipped: FloatArray, clipped: FloatArray, part: ContextPart

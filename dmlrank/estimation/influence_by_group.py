@@ -341,7 +341,7 @@ def evaluate_groups(
     n_below = n_entries = 0
     if any(score.interior for score in scores):
         contexts_by_fold = np.bincount(constant.folds.fold, minlength=len(unclipped))
-        n_below = int(count_below(unclipped, nuisances.floor) @ contexts_by_fold)
+        n_below = count_below(unclipped, nuisances.floor, contexts_by_fold)
         n_entries = data.n_contexts * data.n_items * (data.n_items - 1) * data.n_categories
     report(data.n_contexts, data.n_contexts, "scores, contexts")
     return OneStepResult(

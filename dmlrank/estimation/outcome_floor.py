@@ -62,7 +62,21 @@ def clip_and_renormalise(mu: FloatArray, floor: float) -> FloatArray:
     return raised
 
 
-def count_below(mu: FloatArray, floor: float) -> IntArray:
-    """Count the entries below the floor in each context, (n,); ``mu``, (n, K, K, C), has a diagonal of zeros."""
+def count_below(mu: FloatArray, floor: float, count: IntArray) -> int:
+    """Count the entries below the floor in ``mu``, (n, K, K, C), which has a diagonal of zeros.
+
+    Parameters
+    ----------
+    mu : ndarray, shape (n, K, K, C)
+    floor : float
+    count : ndarray of int, shape (n,)
+        Number of contexts that each row of ``mu`` stands for.
+    """
     n, n_items, _, n_categories = mu.shape
-    return np.count_nonzero((mu < floor).reshape(n, -1), axis=1) - n_items * n_categories * (floor > 0)
+    if floor <= 0:
+        return 0
+    low, on_diagonal = mu < floor, n_items * n_categories
+    n_low = np.count_nonzero(low)
+    if n_low == n * on_diagonal or (count == 1).all():
+        return int(n_low - n * on_diagonal)
+    return int((np.count_nonzero(low.reshape(n, -1), axis=1) - on_diagonal) @ count)

@@ -224,6 +224,21 @@ class CategoryWeights:
         first /= 2
         return first
 
+    def gap(self, mu: FloatArray) -> FloatArray:
+        """Return the preference for the item shown first minus the preference for the item shown second.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+
+        Returns
+        -------
+        ndarray, shape (n, K, K)
+            Difference of the expected weights of a label.
+        """
+        return np.asarray(self._weighted(mu, [np.subtract(self.first, self.second)])[0])
+
     def variances(self, mu: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the variance of one label's weight for the item shown first and for the item shown second.
 
@@ -291,11 +306,15 @@ class CategoryWeights:
                 f"{self.n_categories})"
             )
         # One product over all pairs of all contexts keeps every result contiguous and reads mu once.
-        matrix, flat = np.asarray(rows, dtype=np.float64), mu.reshape(-1, self.n_categories)
-        sums = np.empty((len(matrix), len(flat)))
+        matrix, by_category = np.asarray(rows, dtype=np.float64), np.moveaxis(mu, -1, 0)
+        if by_category.flags.c_contiguous:
+            flat = by_category.reshape(self.n_categories, -1)
+        else:
+            flat = mu.reshape(-1, self.n_categories).T
+        sums = np.empty((len(matrix), flat.shape[1]))
         step = SINGLE_THREAD_MULTIPLICATIONS // matrix.size
-        for start in range(0, len(flat), step):
-            np.matmul(matrix, flat[start : start + step].T, out=sums[:, start : start + step])
+        for start in range(0, flat.shape[1], step):
+            np.matmul(matrix, flat[:, start : start + step], out=sums[:, start : start + step])
         return sums.reshape(len(matrix), *mu.shape[:3])
 
 

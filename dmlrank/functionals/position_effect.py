@@ -37,8 +37,8 @@ class PositionEffect:
 
     def value(self, mu: FloatArray) -> FloatArray:
         """Return the mean advantage, (n, 1), from category probabilities ``mu``, (n, K, K, C)."""
-        gap = np.subtract(self.weights.first, self.weights.second)
-        return ((mu @ gap) * self.graph.edges).sum(axis=(1, 2))[:, None] / (2 * self.graph.n_edges)
+        gap = np.einsum("njk,jk->n", self.weights.gap(mu), self.graph.edges.astype(float))
+        return gap[:, None] / (2 * self.graph.n_edges)
 
     def derivative_at(
         self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int

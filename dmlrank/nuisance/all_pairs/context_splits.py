@@ -40,12 +40,11 @@ class Comparisons:
     missing: int
     default_left: bool
 
-    def goes_left(self, values: FloatArray) -> NDArray[np.bool_]:
-        """Return which values, (n,), go left at each threshold, (t, n).
+    def ranks(self, values: FloatArray) -> NDArray[np.unsignedinteger]:
+        """Return the rank of each value, (n,): the number of thresholds at which it does not go left.
 
-        A number goes left at a threshold if at most as many thresholds lie below the number as below this threshold.
-        Comparing these ranks, small integers, is faster than comparing the numbers. Missing values get a rank that
-        sends them in their default direction at all thresholds.
+        Thresholds increase, so that a number goes left at every threshold from its rank on. Missing values get a rank
+        that sends them in their default direction at all thresholds.
         """
         n_thresholds = len(self.thresholds)
         is_nan = np.isnan(values)
@@ -53,7 +52,15 @@ class Comparisons:
         rank = np.searchsorted(self.thresholds, numbers).astype(np.min_scalar_type(n_thresholds))
         if self.missing:
             rank[is_nan if self.missing == NANS else numbers == 0] = 0 if self.default_left else n_thresholds
-        goes_left: NDArray[np.bool_] = rank <= np.arange(n_thresholds, dtype=rank.dtype)[:, None]
+        return rank
+
+    def goes_left(self, values: FloatArray) -> NDArray[np.bool_]:
+        """Return which values, (n,), go left at each threshold, (t, n).
+
+        Comparing ranks, which are small integers, is faster than comparing the values with every threshold.
+        """
+        rank = self.ranks(values)
+        goes_left: NDArray[np.bool_] = rank <= np.arange(len(self.thresholds), dtype=rank.dtype)[:, None]
         return goes_left
 
 

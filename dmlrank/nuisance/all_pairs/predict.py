@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -17,11 +17,14 @@ from ..._utils.warning_collection import warn
 from ...data.outcomes import exchanged_wins
 from ...data.preferences import FloatArray, IntArray
 from .context_splits import Branches, contexts_by_branch, evaluate_items
+from .pair_tables import PairTables, tables_pay
 from .parse_trees import Link, Trees, UnreadableTreesError, as_lightgbm_reads, read_trees
 from .rectangles import RectangleSum, scores_by_first, sums_of_rectangles
 
 # Largest number of contexts that are scored at a time, so that the scores stay in cache.
 CONTEXTS_AT_ONCE = 256
+# Number of entries of a block of scores, so that a few arrays of this size stay in a core's own cache.
+_BLOCK_ENTRIES = 100_000
 # Contexts are divided into two chunks, for two threads, only if each chunk has at least this many contexts: with fewer,
 # the additional calls take longer than the second thread saves.
 _FEWEST_CONTEXTS = 32
@@ -56,6 +59,14 @@ class PairOffset(Protocol):
         """Return the scores, (C, b, k), of pairs (first, second) for k first items, in b contexts."""
         ...
 
+    def add_to_all(self, scores: FloatArray, contexts: slice) -> None:
+        """Add the scores of all ordered pairs in b contexts to other scores, (C, b, K, K), in place."""
+        ...
+
+    def of_contexts(self, contexts: slice) -> PairOffset:
+        """Return the scores of a range of the contexts."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeparatedTrees:
@@ -69,12 +80,15 @@ class SeparatedTrees:
         The branches to which splits on context features lead.
     sums : tuple of RectangleSum
         For each output of the booster (a category, or the positive class), the scores of all pairs as a function of the
-        branches that a context takes.
+        branches that a context takes; empty where tables are summed instead.
+    tables : PairTables or None
+        The same scores as sums of tables of pairs, for boosters and numbers of contexts where this is faster.
     """
 
     trees: Trees
     branches: Branches
     sums: tuple[RectangleSum, ...]
+    tables: PairTables | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,21 +110,38 @@ class PairTrees:
     mirrored : bool
         Whether the score of a pair is the mean of the booster's scores in both display orders; first and second wins,
         which are the first two categories, are exchanged in the other order.
+    n_contexts : int or None
+        Number of contexts that will be scored; None where it is not known.
     """
 
     booster: RowPredictor
     n_items: int
     separated: SeparatedTrees | None
     mirrored: bool = False
+    n_contexts: int | None = None
 
     @classmethod
-    def of(cls, booster: RowPredictor, n_items: int, *, mirrored: bool = False) -> PairTrees:
+    def of(
+        cls, booster: RowPredictor, n_items: int, *, mirrored: bool = False, n_contexts: int | None = None
+    ) -> PairTrees:
         """Prepare a booster whose last two features are the codes of the first and of the second item.
 
         Some boosters cannot be separated into sums of rectangles: boosters with linear models in their leaves, boosters
         with objectives other than the multiclass and the binary one, and objects that are no LightGBM boosters but
         predict like one. Such a booster will be called with stacked rows: one row [x, first, second] for every context
         and ordered pair.
+
+        Parameters
+        ----------
+        booster : lightgbm.Booster
+            The booster, or an object that predicts like one.
+        n_items : int
+            K.
+        mirrored : bool
+            Whether the score of a pair is the mean of the booster's scores in both display orders.
+        n_contexts : int, optional
+            Number of contexts that will be scored. For many contexts, tables of pairs are prepared if summing these
+            takes less time than summing rectangles. The sums differ by rounding.
 
         Warns
         -----
@@ -126,14 +157,41 @@ class PairTrees:
                     f"over trees; use a booster with a multiclass or binary objective and without linear trees",
                     stacklevel=2,
                 )
-            return cls(booster, n_items, None, mirrored)
+            return cls(booster, n_items, None, mirrored, n_contexts)
         branches, leaves = evaluate_items(trees, n_items)
-        scaled_values = trees.value * trees.link.scale
-        sums = sums_of_rectangles(leaves, scaled_values, trees.link.n_outputs, mirrored=mirrored)
-        return cls(booster, n_items, SeparatedTrees(trees, branches, sums), mirrored)
+        value, n_outputs = trees.value * trees.link.scale, trees.link.n_outputs
+        if tables_pay(branches, leaves, n_outputs, n_items, n_contexts, mirrored=mirrored):
+            tables = PairTables.of(trees, branches, leaves, value, n_items, mirrored=mirrored)
+            separated = SeparatedTrees(trees, branches, (), tables)
+        else:
+            sums = sums_of_rectangles(leaves, value, n_outputs, mirrored=mirrored)
+            separated = SeparatedTrees(trees, branches, sums)
+        return cls(booster, n_items, separated, mirrored, n_contexts)
 
     def __reduce__(self) -> tuple[Callable[[], PairTrees], tuple[()]]:
-        return partial(PairTrees.of, self.booster, self.n_items, mirrored=self.mirrored), ()
+        prepare = partial(PairTrees.of, self.booster, self.n_items, mirrored=self.mirrored, n_contexts=self.n_contexts)
+        return prepare, ()
+
+    def blocks(
+        self, x: FloatArray, *, raw_score: bool = False, offset: PairOffset | None = None
+    ) -> Iterator[tuple[slice, FloatArray]] | None:
+        """Yield ranges of contexts and their predictions, (b, K, K, C); None where tables of pairs are not summed.
+
+        Parameters
+        ----------
+        x : ndarray, shape (n, p)
+        raw_score, offset
+            As for :func:`predict_all_pairs`.
+
+        Yields
+        ------
+        slice, ndarray
+            The predictions of one category lie together in memory, which the next step overwrites.
+        """
+        separated = self.separated
+        if separated is None or separated.tables is None:
+            return None
+        return _blocks_from_tables(separated.tables, x, None if raw_score else separated.trees.link, offset)
 
 
 def predict_all_pairs(
@@ -191,6 +249,8 @@ def predict_all_pairs(
     request = _Request(x, n_items, raw_score, offset, n_jobs)
     if pairs.separated is None:
         return _predict_from_stacked_rows(pairs, request, entries_at_once)
+    if pairs.separated.tables is not None:
+        return _predict_from_tables(pairs, request, contexts_at_once)
     return _predict_from_rectangles(pairs.separated, request, contexts_at_once)
 
 
@@ -247,6 +307,58 @@ def _predict_from_rectangles(separated: SeparatedTrees, request: _Request, conte
 
     starts = range(0, len(distinct), step)
     for _ in in_order(fill, starts, core_count(request.n_jobs)):
+        pass
+    return table
+
+
+def _blocks_from_tables(
+    tables: PairTables, x: FloatArray, link: Link | None, offset: PairOffset | None
+) -> Iterator[tuple[slice, FloatArray]]:
+    """Yield ranges of contexts and their predictions, (b, K, K, C); see :meth:`PairTrees.blocks`.
+
+    Parameters
+    ----------
+    tables : PairTables
+    x : ndarray, shape (n, p)
+    link : Link or None
+        Converts scores to probabilities; None for scores.
+    offset : PairOffset or None
+        Added to the scores.
+    """
+    n_outputs, n_items = len(tables.outputs), tables.n_items
+    size = max(1, _BLOCK_ENTRIES // (n_outputs * n_items**2))
+    memory = np.empty(n_outputs * size * n_items**2)
+    for rows, scores in tables.scores(as_lightgbm_reads(x[:, tables.branches.features])):
+        for start in range(0, len(scores), size):
+            some_scores = scores[start : start + size]
+            contexts = slice(rows.start + start, rows.start + start + len(some_scores))
+            shape = (n_outputs, len(some_scores), n_items, n_items)
+            values = memory[: n_outputs * len(some_scores) * n_items**2].reshape(shape)
+            for place, of_output in zip(tables.place, values, strict=True):
+                np.take(some_scores, place, axis=1, out=of_output.reshape(len(some_scores), -1), mode="clip")
+            if offset is not None:
+                offset.add_to_all(values, contexts)
+            if link is not None:
+                link.probabilities(values)
+            values.reshape(n_outputs, len(some_scores), -1)[:, :, :: n_items + 1] = 0.0
+            yield contexts, values.transpose(1, 2, 3, 0)
+
+
+def _predict_from_tables(pairs: PairTrees, request: _Request, contexts_at_once: int) -> FloatArray:
+    """Return the predictions for all pairs, (n, K, K, C), as sums of tables of pairs."""
+    x, n_items = request.x, request.n_items
+    assert pairs.separated is not None
+    table = np.empty((len(x), n_items, n_items, pairs.separated.trees.link.n_outputs))
+
+    def fill(start: int) -> None:
+        rows = slice(start, min(start + contexts_at_once, len(x)))
+        offset = None if request.offset is None else request.offset.of_contexts(rows)
+        blocks = pairs.blocks(x[rows], raw_score=request.raw_score, offset=offset)
+        assert blocks is not None
+        for contexts, predictions in blocks:
+            table[rows][contexts] = predictions
+
+    for _ in in_order(fill, range(0, len(x), contexts_at_once), core_count(request.n_jobs)):
         pass
     return table
 

@@ -148,6 +148,37 @@ class MainEffectScores:
         advantage += self.effects.pair[firsts, second] + self.effects.position
         return self._scores(advantage, second, firsts, contexts)
 
+    def of_contexts(self, contexts: slice) -> MainEffectScores:
+        """Return the scores in a range of the contexts."""
+        return MainEffectScores(
+            self.effects,
+            self.strength[contexts],
+            tuple(level[contexts] for level in self.tie_level),
+            tuple(by_item[contexts] for by_item in self.tie_by_item),
+        )
+
+    def add_to_all(self, scores: FloatArray, contexts: slice) -> None:
+        """Add the scores of all ordered pairs in b contexts to other scores, (C, b, K, K), in place."""
+        strength = self.strength[contexts]
+        advantage = strength[:, :, None] - strength[:, None, :]
+        advantage += self.effects.pair + self.effects.position
+        half = advantage / 2
+        scores[0] += half
+        scores[1] -= half
+        if not self.tie_level:
+            return
+        # The square root of 1 + a^2, less 1, in the memory of the advantages.
+        np.square(advantage, out=advantage)
+        advantage += 1
+        np.sqrt(advantage, out=advantage)
+        advantage -= 1
+        ties = zip(scores[2:], self.effects.distance_effect, self.tie_level, self.tie_by_item, strict=True)
+        for of_tie, gamma, level, by_item in ties:
+            np.multiply(advantage, gamma, out=half)
+            of_tie += half
+            of_tie += by_item[contexts][:, None, :]
+            of_tie += (level[contexts] + by_item[contexts])[:, :, None]
+
     def _scores(self, advantage: FloatArray, item: int, others: slice, contexts: IntArray | slice) -> FloatArray:
         """Return scores from the advantages of the first items.
 

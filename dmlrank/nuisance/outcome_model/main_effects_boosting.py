@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -103,6 +103,12 @@ class SmoothBoostedMu:
         mu[:, items, items] = 0.0
         return mu
 
+    def blocks(self, x: FloatArray) -> Iterator[tuple[slice, FloatArray]] | None:
+        """Yield ranges of contexts and their probabilities; see :meth:`.PairTrees.blocks`."""
+        if self.trees is None:
+            return None
+        return self.trees.blocks(x, offset=self.main_effects.in_contexts(self.basis.of(x)))
+
     def at(self, x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
         """Return the category probabilities, (r, C), of one pair in each of r contexts with features ``x``, (r, p)."""
         scores = self.main_effects.at(self.basis.of(x), first, second)
@@ -198,7 +204,11 @@ def fit_smooth_boosted(
     stage = selection.stage
     models = []
     for f, (fitted, booster) in enumerate(zip(fits, boosters, strict=True)):
-        trees = PairTrees.of(booster, data.n_items, mirrored=stage.mirrored) if booster else None
+        trees = (
+            PairTrees.of(booster, data.n_items, mirrored=stage.mirrored, n_contexts=data.n_contexts)
+            if booster
+            else None
+        )
         models.append(SmoothBoostedMu(fitted.basis, fitted.effects, trees, stage, data.n_items, n_jobs))
         if compared_cells is cells:
             report(f + 1, len(seeds), "mu, folds")

@@ -102,6 +102,12 @@ class TableOffset:
     def of_second(self, second, firsts, contexts):
         return self.table[contexts, :, second][:, firsts].transpose(2, 0, 1)
 
+    def of_contexts(self, contexts):
+        return TableOffset(self.table[contexts], self.mirrored)
+
+    def add_to_all(self, scores, contexts):
+        scores += np.moveaxis(self.table[contexts], -1, 0)
+
 
 def in_other_order(table):
     """Exchange the items of every pair, and the first two categories, in a table (n, K, K, C)."""

@@ -1,0 +1,75 @@
+"""Sums of tables of pairs equal sums of rectangles and what Booster.predict returns for stacked rows."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+from scipy.special import softmax
+
+from dmlrank.nuisance.all_pairs.context_splits import evaluate_items
+from dmlrank.nuisance.all_pairs.pair_tables import PairTables, tables_pay
+from dmlrank.nuisance.all_pairs.parse_trees import read_trees
+from dmlrank.nuisance.all_pairs.predict import PairTrees, SeparatedTrees, predict_all_pairs
+
+from .random_boosters import TableOffset, draw_case, in_other_order
+
+
+def with_tables(booster, n_items, *, mirrored=False):
+    trees = read_trees(booster)
+    branches, leaves = evaluate_items(trees, n_items)
+    tables = PairTables.of(trees, branches, leaves, trees.value * trees.link.scale, n_items, mirrored=mirrored)
+    return PairTrees(booster, n_items, SeparatedTrees(trees, branches, (), tables), mirrored)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_any_booster(seed):
+    case = draw_case(seed)
+    expected = predict_all_pairs(PairTrees.of(case.booster, case.n_items), case.x, case.n_items, n_jobs=1)
+    table = predict_all_pairs(with_tables(case.booster, case.n_items), case.x, case.n_items, n_jobs=1)
+    np.testing.assert_allclose(table, expected, rtol=0, atol=1e-13)
+    if case.n_outputs < 2:
+        return
+    raw = predict_all_pairs(PairTrees.of(case.booster, case.n_items), case.x, case.n_items, n_jobs=1, raw_score=True)
+    raw = (raw + in_other_order(raw)) / 2
+    mirrored = with_tables(case.booster, case.n_items, mirrored=True)
+    table = predict_all_pairs(mirrored, case.x, case.n_items, raw_score=True, n_jobs=1)
+    np.testing.assert_allclose(table, raw, rtol=0, atol=1e-13)
+    offset = np.random.default_rng(seed).normal(size=raw.shape)
+    table = predict_all_pairs(mirrored, case.x, case.n_items, offset=TableOffset(offset), n_jobs=2, contexts_at_once=7)
+    expected = np.where(~np.eye(case.n_items, dtype=bool)[:, :, None], softmax(raw + offset, axis=-1), 0)
+    np.testing.assert_allclose(table, expected, rtol=0, atol=1e-13)
+
+
+def test_scores_do_not_depend_on_the_other_contexts():
+    case = next(case for case in map(draw_case, range(40)) if case.n_outputs > 2)
+    prepared = with_tables(case.booster, case.n_items)
+    table = predict_all_pairs(prepared, case.x, case.n_items, n_jobs=1)
+    order = np.random.default_rng(1).permutation(len(case.x))
+    again = predict_all_pairs(prepared, case.x[order][:9], case.n_items, n_jobs=2, contexts_at_once=4)
+    np.testing.assert_array_equal(again, table[order][:9])
+
+
+def test_tables_are_prepared_for_many_contexts_where_few_splits_are_on_the_context():
+    rng, n_items = np.random.default_rng(0), 40
+    rows = np.column_stack([rng.normal(size=(3000, 2)), rng.integers(n_items, size=(3000, 2))])
+    label = np.digitize(rows[:, 0] + rows[:, 2] - rows[:, 3] + rng.normal(size=3000), [-2, 2])
+    quiet = {"objective": "multiclass", "num_class": 3, "verbosity": -1, "num_threads": 1, "num_leaves": 8}
+    booster = lgb.train(quiet, lgb.Dataset(rows, label, categorical_feature=[2, 3]), 10)
+    few, many = (PairTrees.of(booster, n_items, mirrored=True, n_contexts=n) for n in (100, 100_000))
+    assert few.separated.tables is None
+    assert many.separated.tables is not None
+    assert pickle.loads(pickle.dumps(many)).separated.tables is not None
+    x = rng.normal(size=(300, 2))
+    expected = predict_all_pairs(few, x, n_items)
+    np.testing.assert_allclose(predict_all_pairs(many, x, n_items), expected, rtol=0, atol=1e-14)
+    # A block overwrites the one before.
+    for contexts, block in many.blocks(x):
+        np.testing.assert_allclose(block, expected[contexts], rtol=0, atol=1e-14)
+    assert few.blocks(x) is None
+    branches, leaves = evaluate_items(read_trees(booster), n_items)
+    wide = replace(branches, split=np.zeros(10**6, dtype=int))
+    assert not tables_pay(wide, leaves, 3, n_items, 100_000, mirrored=True)
