@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+class PlainFrame(pd.DataFrame):
+    """A frame with plain types and a fresh index, as :func:`take_columns` returns it, which is not converted again.
+
+    Frames that pandas derives from it, by a selection of rows for example, are common frames.
+    """
+
+
 class Relation(Protocol):
     """The methods of a DuckDB relation that are used here. A relation is a query; it holds no rows."""
 
@@ -85,6 +92,8 @@ def take_columns(data: object, names: Sequence[str]) -> pd.DataFrame:
     DataError
         If there are no rows, or a DuckDB relation cannot be read.
     """
+    if isinstance(data, PlainFrame):
+        return pd.DataFrame({name: data[name] for name in names}, index=data.index)
     if is_partitioned(data):
         return _partitioned_columns(data, names)
     if _is_relation(data):

@@ -142,6 +142,9 @@ def is_vector_column(column: pd.Series) -> bool:
     """Return whether the cells of a column are themselves vectors, such as embeddings."""
     if column.dtype != object:
         return False
+    # The first cell that is not missing decides; most columns have none missing.
+    if len(column) and isinstance(column.iloc[0], str | list | tuple | np.ndarray):
+        return not isinstance(column.iloc[0], str)
     cells = column.dropna()
     return len(cells) > 0 and isinstance(cells.iloc[0], list | tuple | np.ndarray)
 

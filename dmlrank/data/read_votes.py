@@ -20,6 +20,7 @@ from .derived_pairs import DerivedPairs
 from .formula.features import FeatureMap, check_features, fit_features, locate_names
 from .formula.parse import names_in, parse_formula
 from .frames import column_names, require_columns, take_columns
+from .learnt_features import LearntFeatures
 from .outcomes import Categories, ComparedItems, Outcomes, read_labels, read_probabilities
 from .plain_columns import Variable, as_array, is_vector_column, kind_of_time, name_of
 from .preferences import PreferenceData, first_rows, gather_cells
@@ -45,6 +46,7 @@ def read_preferences(
     votes: str = "mean",
     unlabelled: object = None,
     optional: Sequence[str] | None = (),
+    learnt: LearntFeatures | None = None,
 ) -> PreferenceData:
     """Read all columns that a fit needs from a frame, in one reading.
 
@@ -76,6 +78,8 @@ def read_preferences(
         Columns that later steps may ask for, such as verdicts or features of the propensity. Their values may be
         missing. A name that is no column is ignored here, because the later step raises the error. None means every
         column.
+    learnt : LearntFeatures, optional
+        Features that were computed earlier, with transforms that are not fitted again.
 
     Raises
     ------
@@ -93,7 +97,7 @@ def read_preferences(
         unlabelled=unlabelled,
         optional=optional,
     )
-    return preferences_of(rows, environment, categories=categories, missing=missing, votes=votes)
+    return preferences_of(rows, environment, categories=categories, missing=missing, votes=votes, learnt=learnt)
 
 
 def take_rows(
@@ -172,6 +176,7 @@ def preferences_of(
     categories: Categories | None = None,
     missing: str = "raise",
     votes: str = "mean",
+    learnt: LearntFeatures | None = None,
 ) -> PreferenceData:
     """Return the preference data that the rows hold.
 
@@ -179,7 +184,7 @@ def preferences_of(
     ----------
     all_rows : Rows
         From :func:`take_rows`.
-    environment, categories, missing, votes
+    environment, categories, missing, votes, learnt
         As in :func:`read_preferences`.
 
     Raises
@@ -188,7 +193,7 @@ def preferences_of(
         If values are missing or contradict each other.
     """
     rows = all_rows.only(_is_complete(all_rows, missing))
-    rows, contexts, x, feature_map = _complete_features(rows, environment, missing)
+    rows, contexts, x, feature_map = _complete_features(rows, environment, missing, learnt)
     row_context, first_row, seed_order = contexts
     shared = find_shared_texts(rows.formula.features, _feature_columns(rows, first_row))
     if warn_of_repeats(rows) and shared is not None:
@@ -317,18 +322,24 @@ def _caller_arrays(
 
 
 def _complete_features(
-    rows: Rows, environment: EvalEnvironment, missing: str
+    rows: Rows, environment: EvalEnvironment, missing: str, learnt: LearntFeatures | None
 ) -> tuple[Rows, tuple[IntArray, IntArray, IntArray], FloatArray, FeatureMap]:
     """Return the rows whose features can be computed, their contexts, the features, (n, p), and the fitted transforms.
 
     The contexts are those of :func:`dmlrank.data.contexts.find_contexts`. With ``missing="drop"``, contexts with a
     missing feature are dropped, and the transforms are fitted once more.
+
+    Parameters
+    ----------
+    rows : Rows
+    environment, missing, learnt
+        As in :func:`read_preferences`.
     """
     while True:
         contexts = find_contexts(rows)
         row_context, first_row, _ = contexts
         check_constant_features(rows, row_context, first_row)
-        x, feature_map = _features(rows, first_row, environment)
+        x, feature_map = _features(rows, first_row, environment, learnt)
         incomplete = check_features(x, feature_map.names, keep_missing=missing != "raise")
         _check_features_not_empty(x, feature_map.names, incomplete, missing)
         if missing != "drop" or not incomplete.any():
@@ -462,8 +473,22 @@ def _missing_message(rows: Rows, masks: dict[str, NDArray[np.bool_]]) -> str:
     return f"missing values: {counts}; pass missing='drop' to drop these rows{keep}"
 
 
-def _features(rows: Rows, first_row: IntArray, environment: EvalEnvironment) -> tuple[FloatArray, FeatureMap]:
-    """Return the features of the contexts, (n, p), and the fitted map that computes features of further contexts."""
+def _features(
+    rows: Rows, first_row: IntArray, environment: EvalEnvironment, learnt: LearntFeatures | None
+) -> tuple[FloatArray, FeatureMap]:
+    """Return the features of the contexts, (n, p), and the fitted map that computes features of further contexts.
+
+    Parameters
+    ----------
+    rows : Rows
+    first_row : ndarray of int, shape (n,)
+        First row of each context.
+    environment, learnt
+        As in :func:`read_preferences`.
+    """
+    if learnt is not None:
+        x = learnt.matrix(identifiers(rows, first_row), lambda new: _feature_columns(rows, first_row[new]))
+        return x, learnt.feature_map
     return fit_features(rows.formula.features, _feature_columns(rows, first_row), len(first_row), environment)
 
 

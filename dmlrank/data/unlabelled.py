@@ -54,7 +54,7 @@ def append_unlabelled(rows: Rows, unlabelled: object, groups: tuple[str, ...]) -
     for name in roles:
         _check_no_votes(table[name], is_outcome=name in formula.outcomes, outcome=formula.outcome)
     for name in required:
-        _check_same_kind(rows.table[name], table[name])
+        check_same_kind(rows.table[name], table[name], "unlabelled=")
     further = table.drop(columns=[name for name in roles if name not in required])
     joined = rows_below(rows.table, further)
     n_rows = len(joined)
@@ -91,12 +91,18 @@ def _check_no_votes(column: pd.Series, *, is_outcome: bool, outcome: str) -> Non
     )
 
 
-def _check_same_kind(column: pd.Series, further: pd.Series) -> None:
-    """Check that a column holds the same kind of values in both frames."""
+def check_same_kind(column: pd.Series, further: pd.Series, argument: str) -> None:
+    """Check that a column holds the same kind of values in the data and in a further frame.
+
+    Raises
+    ------
+    DataError
+        If it does not; the error begins with the name of the argument that holds the further frame.
+    """
     kinds = _kind_of_values(column), _kind_of_values(further)
     if None not in kinds and kinds[0] != kinds[1]:
         raise DataError(
-            f"unlabelled=: column {column.name!r} holds {kinds[1]}, in data it holds {kinds[0]}; convert one of them"
+            f"{argument}: column {column.name!r} holds {kinds[1]}, in data it holds {kinds[0]}; convert one of them"
         )
 
 

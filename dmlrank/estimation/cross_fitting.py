@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .._utils.log_loss import log_loss
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import DataError
-from ..nuisance.outcome_model.cross_fit import MuModel, on_one_thread
+from ..nuisance.outcome_model.cross_fit import MeanMu, MuModel, on_one_thread
 from ..nuisance.training_rows import Folds
 from .identical_contexts import IdenticalContexts, find_identical_contexts, may_save_half, merge_by_pair
 
@@ -160,11 +160,15 @@ class MuByFold:
 class CrossFittedMu:
     """Cross-fitted mu: one model per fold, each trained on the other folds.
 
+    In an extended fit, contexts that came after the training are out of sample for the models of all folds. They form
+    one more group, whose model is the mean of the other models (:class:`.MeanMu`).
+
     Attributes
     ----------
     models : tuple of MuModel
-        The model of each fold.
+        The model of each fold, then the mean of these models where some contexts came after the training.
     folds : Folds
+        The model that predicts each context, by its place in ``models``.
     x : ndarray, shape (n, p)
         Features of the contexts.
     _cache : dict
@@ -207,14 +211,48 @@ class CrossFittedMu:
                     None if stream is None else partial(_predict_rows, stream, self.x, rows),
                 )
 
+    @property
+    def trained(self) -> tuple[MuModel, ...]:
+        """The models of the folds, without their mean."""
+        return tuple(model for model in self.models if not isinstance(model, MeanMu))
+
     def average(self, x: FloatArray) -> FloatArray:
         """Return the mean over the models of all folds, (n, K, K, C)."""
-        return sum((model.predict(x) for model in self.models[1:]), self.models[0].predict(x)) / len(self.models)
+        return MeanMu(self.trained).predict(x)
 
     def at(self, cells: Cells) -> FloatArray:
         """Return the out-of-fold probabilities of m cells, (m, C), as a read-only array."""
-        if cells in self._cache:
-            return self._cache[cells]
+        if cells not in self._cache:
+            self._keep(cells, self._predict_cells(cells))
+        return self._cache[cells]
+
+    def at_with_known(self, cells: Cells, known: FloatArray, place: IntArray) -> FloatArray:
+        """Return the probabilities of m cells as :meth:`at` does, where those of some cells are known already.
+
+        Parameters
+        ----------
+        cells : Cells
+        known : ndarray, shape (r, C)
+            Known probabilities.
+        place : ndarray of int, shape (m,)
+            Row of each cell in ``known``; -1 for a cell that has to be predicted.
+        """
+        probabilities = np.empty(cells.y.shape)
+        is_known = place >= 0
+        probabilities[is_known] = known[place[is_known]]
+        probabilities[~is_known] = self._predict_cells(cells.only(~is_known))
+        self._keep(cells, probabilities)
+        return probabilities
+
+    def _keep(self, cells: Cells, probabilities: FloatArray) -> None:
+        """Store the probabilities of cells, (m, C), read-only."""
+        probabilities.flags.writeable = False
+        if len(self._cache) == _MAX_CACHED:
+            self._cache.pop(next(iter(self._cache)))
+        self._cache[cells] = probabilities
+
+    def _predict_cells(self, cells: Cells) -> FloatArray:
+        """Return the out-of-fold probabilities of m cells, (m, C)."""
         probabilities = np.empty(cells.y.shape)
         for held_out, model in enumerate(self.models):
             in_fold = np.flatnonzero(self.folds.fold[cells.context] == held_out)
@@ -222,10 +260,6 @@ class CrossFittedMu:
                 continue
             x = self.x[cells.context[in_fold]]
             probabilities[in_fold] = model.at(x, cells.first[in_fold], cells.second[in_fold])
-        probabilities.flags.writeable = False
-        if len(self._cache) == _MAX_CACHED:
-            self._cache.pop(next(iter(self._cache)))
-        self._cache[cells] = probabilities
         return probabilities
 
     def by_fold(self) -> MuByFold | None:

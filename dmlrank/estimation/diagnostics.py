@@ -98,18 +98,21 @@ def calibration_slope(mu: FloatArray, cells: Cells, count: IntArray | None = Non
     count : ndarray of int, shape (m,), optional
         Number of labelled cells that were merged into each cell; one when None.
     """
-    log_mu, scale = _centred_log(mu), log_spread(mu, count)
+    scale = log_spread(mu, count)
     if not scale > 1e-6:
         return float("nan")
+    # Arrays (C, m) in place of (m, C), because a sum over a short last axis takes several times as long.
+    log_mu, y = np.ascontiguousarray(_centred_log(mu).T), np.ascontiguousarray(cells.y.T)
     votes, n = cells.n_votes.astype(float), len(mu) if count is None else int(count.sum())
 
     def objective(theta: FloatArray) -> tuple[float, FloatArray]:
-        scores = (1 + theta[0] / scale) * log_mu + theta[1:]
-        top = scores.max(axis=1, keepdims=True)
-        log_total = top + np.log(np.exp(scores - top).sum(axis=1, keepdims=True))
-        slope = votes[:, None] * (np.exp(scores - log_total) - cells.y)
-        loss = float((votes[:, None] * cells.y * (log_total - scores)).sum())
-        return loss / n, np.array([(slope * log_mu).sum() / scale, *slope.sum(axis=0)]) / n
+        scores = (1 + theta[0] / scale) * log_mu + theta[1:, None]
+        scores -= scores.max(axis=0)
+        log_total = np.log(np.exp(scores).sum(axis=0))
+        scores -= log_total
+        loss = -float(np.vdot(votes * y, scores))
+        slope = votes * (np.exp(scores) - y)
+        return loss / n, np.array([np.vdot(slope, log_mu) / scale, *slope.sum(axis=1)]) / n
 
     return float(1 + minimise(objective, np.zeros(1 + mu.shape[1]), tolerance=1e-10)[0] / scale)
 
@@ -198,7 +201,7 @@ def remaining_bias(
     if not mu.x.shape[1]:
         # Without features mu is the same in all contexts.
         contexts = contexts[:1]
-    return estimate_second_order_bias(functional, mu.models, mu.x[contexts], floor if functional.interior else 0.0)
+    return estimate_second_order_bias(functional, mu.trained, mu.x[contexts], floor if functional.interior else 0.0)
 
 
 def measure_validity(influence: InfluenceFunction, bias: FloatArray, labels: HeldOutLabels) -> Validity:

@@ -18,7 +18,7 @@ from .cross_fitting import ContextPart, HeldOutLabels, NumberedParts
 from .influence import Influence
 from .influence_blocks import InfluenceBlocks
 from .nuisance_estimates import NuisanceEstimates, TargetPopulation
-from .one_step_result import Estimands, OneStepResult, name_influences
+from .one_step_result import Estimands, KnownValues, OneStepResult, name_influences
 from .outcome_floor import clip_and_renormalise, count_below
 from .residuals import Residuals, variance_scale_by_pair
 from .variance_correction import (
@@ -43,6 +43,7 @@ def evaluate_contexts(
     blocks: InfluenceBlocks,
     population: TargetPopulation,
     *,
+    known: KnownValues | None = None,
     n_jobs: int | None,
     chunk: int,
 ) -> OneStepResult:
@@ -58,15 +59,25 @@ def evaluate_contexts(
     nuisances : NuisanceEstimates
     blocks : InfluenceBlocks
     population : TargetPopulation
+    known : KnownValues, optional
+        F(mu) of some contexts, computed earlier.
     n_jobs : int or None
         Number of threads; None for all cores.
     chunk : int
         Number of entries of mu in memory at a time, in every thread.
     """
     task = _Task.of(estimands, data, nuisances, blocks, population=population, chunk=chunk)
-    parts = NumberedParts(nuisances.mu, contexts_at_a_time(data, chunk), _contexts_needed(task, population.sample))
+    if known is not None and not (population.sample is None and task.are_corrected_by_label):
+        known = None
+    needed = _contexts_needed(task, population.sample) if known is None else ~known.is_known
+    parts = NumberedParts(nuisances.mu, contexts_at_a_time(data, chunk), needed)
     collectors = [_Collector(data.n_contexts, len(blocks.context)) for _ in task.scores]
     n_floored = n_entries = n_done = 0
+    if known is not None:
+        n_floored, n_done = known.n_floored, int(known.is_known.sum())
+        n_entries = n_done * task.entries_per_context
+        for name, collector in zip(estimands.scores(), collectors, strict=True):
+            collector.set_values(known.is_known, known.by_name[name])
     evaluated_parts = in_workers(
         _evaluate_part,
         (task, parts),
@@ -82,7 +93,7 @@ def evaluate_contexts(
             if score_part.variance_correction is not None:
                 collector.add_variance_correction(score_part.variance_correction)
         n_floored += evaluated.n_floored
-        n_entries += len(part.contexts) * data.n_items * (data.n_items - 1) * data.n_categories * task.interior
+        n_entries += len(part.contexts) * task.entries_per_context
         n_done += len(part.contexts)
         report(n_done, data.n_contexts, "scores, contexts")
     for score, collector in zip(task.scores, collectors, strict=True):
@@ -123,7 +134,7 @@ def _contexts_needed(task: _Task, sample: IntArray | None) -> NDArray[np.bool_] 
         return None
     is_needed = np.zeros(task.data.n_contexts, dtype=bool)
     is_needed[sample] = True
-    if not all(task.is_corrected_by_label(score) for score in task.scores):
+    if not task.are_corrected_by_label:
         is_needed[task.residuals.context] = True
     return is_needed
 
@@ -301,6 +312,16 @@ class _Task:
         K (K - 1) / 2 labels in a context, have many labels.
         """
         return len(self.residuals.block) > self.data.n_contexts * self.data.n_items * self.data.n_categories
+
+    @property
+    def entries_per_context(self) -> int:
+        """Number of entries of mu in a context that are compared with the floor; 0 where no score needs a floor."""
+        return self.data.n_items * (self.data.n_items - 1) * self.data.n_categories * self.interior
+
+    @property
+    def are_corrected_by_label(self) -> bool:
+        """Whether the corrections of all scores need mu at the labelled pairs alone."""
+        return all(self.is_corrected_by_label(score) for score in self.scores)
 
     def is_corrected_by_label(self, score: Score | LabelScore) -> bool:
         """Return whether the corrections of a score are the sum of one derivative for each label."""
@@ -511,6 +532,10 @@ class _Collector:
             if self._correction is None:
                 self._correction = np.zeros((self._n_blocks, n_scores))
             self._correction[score_part.block] = score_part.correction
+
+    def set_values(self, is_known: NDArray[np.bool_], value: FloatArray) -> None:
+        """Store the known values of some contexts, by a mask, (n,), and values, (n, d)."""
+        self._value = np.where(is_known[:, None], value, 0.0)
 
     def set_correction(self, correction: FloatArray) -> None:
         """Store the corrections of all blocks, (q, d)."""

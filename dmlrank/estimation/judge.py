@@ -115,7 +115,7 @@ def _soft_labels_by_fold(
     """
     cells, chosen = verdicts.cells, draw_soft_label_cells(data, verdicts, rng)
     fold, soft = folds.fold[cells.context[chosen]], []
-    for held_out, (model, recalibration) in enumerate(zip(without_judge.models, recalibrations, strict=True)):
+    for held_out, (model, recalibration) in enumerate(zip(without_judge.trained, recalibrations, strict=True)):
         outside = chosen[fold != held_out]
         mu = model.at(data.x[cells.context[outside]], cells.first[outside], cells.second[outside])
         soft.append(soft_labels(verdicts, recalibration, outside, mu))

@@ -7,7 +7,7 @@ from .influence_blocks import InfluenceBlocks
 from .influence_by_context import CHUNK, evaluate_contexts
 from .influence_by_group import MAX_STORED, evaluate_groups, groups_suffice
 from .nuisance_estimates import NuisanceEstimates, TargetPopulation
-from .one_step_result import Estimands, OneStepResult
+from .one_step_result import Estimands, KnownValues, OneStepResult
 
 _EVERY_CONTEXT = TargetPopulation()
 
@@ -19,6 +19,7 @@ def one_step(
     blocks: InfluenceBlocks,
     population: TargetPopulation = _EVERY_CONTEXT,
     *,
+    known: KnownValues | None = None,
     n_jobs: int | None = 1,
     chunk: int = CHUNK,
     max_stored: int = MAX_STORED,
@@ -44,6 +45,9 @@ def one_step(
         The blocks for which corrections are stored: contexts, or annotators on contexts.
     population : TargetPopulation
         The contexts whose mean scores are estimated: by default all contexts, with equal weights.
+    known : KnownValues, optional
+        F(mu) of some contexts, computed earlier. They are used where the corrections need mu at the labelled pairs
+        alone; otherwise mu at all pairs is needed anyway.
     n_jobs : int, optional
         Number of threads; None for all cores. The estimates do not depend on it.
     chunk : int
@@ -67,4 +71,4 @@ def one_step(
     """
     if groups_suffice(estimands, data, nuisances, blocks, population, max_stored=max_stored):
         return evaluate_groups(estimands, data, nuisances, blocks, population)
-    return evaluate_contexts(estimands, data, nuisances, blocks, population, n_jobs=n_jobs, chunk=chunk)
+    return evaluate_contexts(estimands, data, nuisances, blocks, population, known=known, n_jobs=n_jobs, chunk=chunk)

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..data.preferences import FloatArray
 from ..functionals.protocols import LabelScore, Score
 from .cross_fitting import HeldOutLabels
@@ -81,6 +84,24 @@ class OneStepResult:
         if influence is None:
             raise LookupError(f"{name} is not among the estimands of this one-step estimate")
         return influence
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KnownValues:
+    """F(mu) of contexts for which an earlier estimate has computed it, with the same mu and the same estimands.
+
+    Attributes
+    ----------
+    by_name : dict of ndarray, shape (n, d)
+        F(mu) of each estimand; rows of other contexts are not used.
+    is_known : ndarray of bool, shape (n,)
+    n_floored : int
+        Number of entries of mu below the floor in the known contexts.
+    """
+
+    by_name: dict[EstimandName, FloatArray]
+    is_known: NDArray[np.bool_]
+    n_floored: int
 
 
 def name_influences(

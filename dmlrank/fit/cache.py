@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
@@ -46,6 +46,9 @@ class Cache:
     ----------
     previous : mapping of str to CachedStep, optional
         The results of an earlier fit.
+    replacements : mapping of callable to callable, optional
+        For some functions, other functions that are called in their place with the same arguments. The result is stored
+        under the name of the replaced function, so that a later fit uses it as the result of that function.
 
     Attributes
     ----------
@@ -60,8 +63,13 @@ class Cache:
     (True, (4, 0))
     """
 
-    def __init__(self, previous: dict[str, CachedStep] | None = None) -> None:
+    def __init__(
+        self,
+        previous: dict[str, CachedStep] | None = None,
+        replacements: Mapping[Callable[..., Any], Callable[..., Any]] | None = None,
+    ) -> None:
         self._previous = previous or {}
+        self._replacements = replacements or {}
         self._slot = ""
         self.results: dict[str, CachedStep] = {}
 
@@ -80,7 +88,7 @@ class Cache:
         name : str
             Name of the slot, such as the number of a repetition.
         """
-        slot = Cache(self._previous)
+        slot = Cache(self._previous, self._replacements)
         slot.results, slot._slot = self.results, name
         return slot
 
@@ -119,7 +127,7 @@ class Cache:
             step = earlier
         else:
             with collected_warnings() as call_warnings:
-                result = function(*arguments, **keywords)
+                result = self._replacements.get(function, function)(*arguments, **keywords)
             step = CachedStep(compared_arguments, result, tuple(call_warnings))
         self.results[key] = step
         for message in step.warnings:

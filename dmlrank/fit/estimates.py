@@ -16,6 +16,7 @@ from ..inference.simultaneous import simultaneous_p_values
 from ..inference.z_tests import z_statistics
 from ..tables.summary_table import Summary
 from .estimators import Estimator, estimator_named
+from .extension_record import Extension
 from .judge_value import JudgeFigures
 from .style_estimates import StyleEstimates
 
@@ -308,6 +309,8 @@ class Estimates:
         Votes of each model, on compared pairs and in all; None in results stored by versions that did not count them.
     style : StyleEstimates or None
         Scores before and after an adjustment for style, and slopes, on the scale of ``estimate``.
+    extension : Extension or None
+        How rows were added to the fit; None where all rows were fitted together.
     """
 
     models: tuple[str, ...]
@@ -333,6 +336,7 @@ class Estimates:
     extrapolation: str = ""
     votes: VoteCounts | None = None
     style: StyleEstimates | None = None
+    extension: Extension | None = None
 
     @property
     def names(self) -> tuple[str, ...]:

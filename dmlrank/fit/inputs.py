@@ -12,6 +12,7 @@ from .._utils.warning_collection import warn
 from ..data.alignment import align_by_index, row_index
 from ..data.formula.parse import parse_formula
 from ..data.frames import column_names
+from ..data.learnt_features import LearntFeatures
 from ..data.outcomes import Categories, require_mirrored_worths
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters, cluster_columns, context_weights, read_clusters
@@ -129,7 +130,11 @@ class ReadingOptions(NamedTuple):
 
 
 def read_source(
-    source: Source, reading: ReadingOptions, *, extra_columns: tuple[str, ...] | None = ()
+    source: Source,
+    reading: ReadingOptions,
+    *,
+    extra_columns: tuple[str, ...] | None = (),
+    learnt: LearntFeatures | None = None,
 ) -> PreferenceData:
     """Read the user's frame.
 
@@ -142,6 +147,8 @@ def read_source(
     reading : ReadingOptions
     extra_columns : tuple of str or None
         Columns that are not needed here but by later steps of the fit; None for every column of the frame.
+    learnt : LearntFeatures, optional
+        Features that were computed earlier, with transforms that are not fitted again.
     """
     return read_preferences(
         source.formula,
@@ -159,6 +166,7 @@ def read_source(
         propensity=reading.propensity,
         style=reading.style,
         optional=extra_columns,
+        learnt=learnt,
     )
 
 

@@ -76,15 +76,36 @@ def run(options: Options, source: Source, previous: FitSteps | None = None) -> F
     previous : FitSteps, optional
         The steps of an earlier fit.
     """
-    cache = Cache(previous.cache if previous else None)
+    return run_with_cache(options, source, Cache(previous.cache if previous else None), previous)
+
+
+def run_with_cache(options: Options, source: Source, cache: Cache, previous: FitSteps | None = None) -> FitSteps:
+    """Carry out a fit whose steps are called through a cache.
+
+    Parameters
+    ----------
+    options : Options
+        Checked options.
+    source : Source
+    cache : Cache
+    previous : FitSteps, optional
+        The steps of the earlier fit that the cache comes from.
+    """
     check_tune(options.tune)
     check_propensity(options.propensity)
     check_learner(options.learner, options.tune, options.propensity)
     columns = columns_of_later_steps(options)
     data_as_read = cache.call(read_source, source, ReadingOptions.of(options), extra_columns=columns)
     if estimator_named(options.estimator).has_first_stages:
-        return _run_with_first_stages(data_as_read, options, source=source, cache=cache)
+        steps = _run_with_first_stages(data_as_read, options, source=source, cache=cache)
+        return steps if previous is None else keep_extension(steps, previous)
     return run_maximum_likelihood(data_as_read, options, source=source, cache=cache)
+
+
+def keep_extension(steps: FitSteps, previous: FitSteps) -> FitSteps:
+    """Return the steps with the record of an extension, where their mu is the one of an extended fit."""
+    is_same_mu = previous.repetitions and steps.first.mu_without_judge is previous.first.mu_without_judge
+    return replace(steps, extension=previous.extension) if is_same_mu else steps
 
 
 def _run_with_first_stages(data_as_read: PreferenceData, options: Options, *, source: Source, cache: Cache) -> FitSteps:

@@ -19,7 +19,7 @@ from ..estimation.influence_blocks import InfluenceBlocks
 from ..estimation.judge import judge_correction
 from ..estimation.nuisance_estimates import JudgeCorrection, NuisanceEstimates, TargetPopulation
 from ..estimation.one_step import one_step
-from ..estimation.one_step_result import Estimands, OneStepResult
+from ..estimation.one_step_result import Estimands, KnownValues, OneStepResult
 from ..estimation.outcome_floor import select_floor
 from ..exceptions import OptionError
 from ..functionals import Borda, BradleyTerry
@@ -354,6 +354,7 @@ def one_step_estimates(
     is_restricted: bool,
     mean: MeanTarget | None,
     n_jobs: int | None,
+    known: KnownValues | None = None,
 ) -> OneStepResult:
     """Estimate the scores, the win shares and the position effect by the one-step estimator.
 
@@ -377,11 +378,14 @@ def one_step_estimates(
     mean : MeanTarget or None
         The functional, linearised at the mean preferences; None where the scores of contexts are averaged.
     n_jobs : int or None
+    known : KnownValues, optional
+        F(mu) of some contexts, computed earlier.
     """
     pairs = require_pair_propensities(propensity) if is_restricted else None
     estimands = fit_estimands(setup, pairs, data.ordered, target=None if mean is None else mean.score)
     nuisances = NuisanceEstimates(mu, propensity.cells, floor, judge_correction)
-    return one_step(estimands, data, nuisances, blocks, TargetPopulation(context_weight, sample), n_jobs=n_jobs)
+    population = TargetPopulation(context_weight, sample)
+    return one_step(estimands, data, nuisances, blocks, population, known=known, n_jobs=n_jobs)
 
 
 def target_of_mean_preferences(

@@ -31,6 +31,7 @@ from .cache import CachedStep
 from .display_order import OrderChoice
 from .estimand import Setup
 from .estimators import Estimator, estimator_named
+from .extension_record import ExtendedFit
 from .extrapolation import Extrapolation
 from .style_estimates import StyleFit
 
@@ -160,6 +161,8 @@ class FitSteps:
         Joint estimates of scores before and after the adjustment for style, and of the slopes.
     balanced : BalancedVotes or None
         The votes that count beside all votes, for battles of equal style.
+    extension : ExtendedFit or None
+        How rows were added to a fit; None where all rows were fitted together.
     """
 
     options: Options
@@ -185,6 +188,7 @@ class FitSteps:
     uniform: UniformPairs | None = None
     style: StyleFit | None = None
     balanced: BalancedVotes | None = None
+    extension: ExtendedFit | None = None
 
     @property
     def estimator(self) -> Estimator:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
@@ -24,6 +24,8 @@ from ..exceptions import listed
 from ..fit.collect_estimates import collect
 from ..fit.estimates import Diagnostics, Estimates
 from ..fit.estimators import options_of_update
+from ..fit.extension import extend_fit
+from ..fit.extension_record import Extension
 from ..fit.pipeline import run
 from ..fit.state import FitSteps, Source
 from ..inference.ellipsoid import Ellipsoid
@@ -211,6 +213,11 @@ class RankResults:
     def diagnostics(self) -> Diagnostics:
         """How well the first stages (outcome and propensity models) fit the data, and how small propensities become."""
         return self.estimates.diagnostics
+
+    @property
+    def extension(self) -> Extension | None:
+        """What the last :meth:`extend` added, and whether learners were trained again; None without extensions."""
+        return self.estimates.extension
 
     # --- inference ----------------------------------------------------------------------------------------------------
 
@@ -1518,8 +1525,59 @@ class RankResults:
         executor = changes.pop("executor", None)
         with executing(executor):
             updated = fit(options_of_update(steps.options, changes), steps.source, steps)
+        return self._in_unit(updated)
+
+    def extend(self, new_rows: object, refit: str = "auto") -> RankResults:
+        """Add rows to the fit: new prompts, further votes on its prompts, new models; most often without training.
+
+        The models of mu and pi have not seen new prompts. The mean of the folds' models predicts them, so that the new
+        rows cost no more than their scoring. All numbers that depend on all rows (compared pairs, weights, scale of the
+        propensities, corrections, covariance) are computed again. ``docs/daily.md`` says what is kept and why.
+
+        Parameters
+        ----------
+        new_rows : frame
+            Further rows, with the columns that the fit uses, in any kind of frame. Rows of the fit must not be passed
+            again.
+        refit : {"auto", "never", "always"}
+            When the learners are trained again, on all rows. ``"auto"``: if there are 1.25 times the votes of the last
+            training, if the labels since the last training are predicted worse than the earlier ones (a test with an
+            error rate of 5 % for all extensions until the next training), or if the learners cannot score the rows.
+            ``"never"``: rows that the learners cannot score are an error.
+
+        Returns
+        -------
+        RankResults
+            Of all rows, in the unit of this result. :attr:`extension` says what was added, whether the learners were
+            trained again and why.
+
+        Raises
+        ------
+        ColumnError, DataError, FrameTypeError
+            If the new rows lack columns, repeat rows of the fit, or contradict them.
+        OptionError
+            If the fit was given arrays of its own prompts (``mu=``, for example), or if rows need training and
+            ``refit="never"``.
+        DataNotStoredError
+            If the result was loaded without data.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
+        >>> formula = "winner ~ C(category) | model_a + model_b"
+        >>> res = dr.dml_rank(formula, battles[:1900], context="question_id", rng=0)
+        >>> longer = res.extend(battles[1900:])
+        >>> longer.nobs, longer.extension.contexts_new, longer.extension.refitted
+        (2000, 100, False)
+        """
+        steps = require_steps(self.estimates, self.steps, "extend")
+        return self._in_unit(results_of(lambda: extend_fit(steps, new_rows, refit)))
+
+    def _in_unit(self, other: RankResults) -> RankResults:
+        """Return another result in the unit of this one."""
         scale = self.estimates.scale
-        return updated if scale.natural else updated.rescale(scale.request, mean=scale.mean, anchor=scale.anchor)
+        return other if scale.natural else other.rescale(scale.request, mean=scale.mean, anchor=scale.anchor)
 
     def rescale(
         self,
@@ -1572,11 +1630,16 @@ class RankResults:
 
 
 def fit(options: Options, source: Source, previous: FitSteps | None = None) -> RankResults:
-    """Run a fit; issue its warnings once, at the user's line, and keep them in the diagnostics."""
+    """Run a fit."""
+    return results_of(lambda: run(options, source, previous))
+
+
+def results_of(compute_steps: Callable[[], FitSteps]) -> RankResults:
+    """Compute the steps of a fit; issue its warnings once, at the user's line, and keep them in the diagnostics."""
     with one_thread():
         with collected_warnings() as fit_warnings:
-            steps = run(options, source, previous)
+            steps = compute_steps()
         results = RankResults(collect(steps, tuple(fit_warnings)), steps)
     for message in fit_warnings:
-        warn(message, stacklevel=3)
+        warn(message, stacklevel=4)
     return results

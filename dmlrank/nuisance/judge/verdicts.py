@@ -96,6 +96,19 @@ def judge_columns(judge: object) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(column for spec in specs if _names_columns(spec) for column in spec))
 
 
+def are_of_fixed_prompts(judge: object) -> bool:
+    """Return whether a judge is an array or a frame, which holds verdicts on prompts that were fixed beforehand.
+
+    Examples
+    --------
+    >>> are_of_fixed_prompts(("verdict",)), are_of_fixed_prompts(np.zeros((2, 3, 3, 1))), are_of_fixed_prompts(None)
+    (False, True, False)
+    """
+    if judge is None:
+        return False
+    return any(_is_frame(spec) or not (_names_columns(spec) or callable(spec)) for _, spec in named_judges(judge))
+
+
 def _read_ratings(name: str, spec: JudgeSpec, source: VerdictSource) -> JudgeRatings:
     """Read the verdicts of one judge; errors name the judge."""
     try:

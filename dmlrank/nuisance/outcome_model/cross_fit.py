@@ -120,8 +120,37 @@ class MirroredMu:
         return (self.model.at(x, first, second) + self.model.at(x, second, first)[:, self.flip]) / 2
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class MeanMu:
+    """The mean of the models of all folds, for contexts that none of these models has seen.
+
+    Attributes
+    ----------
+    models : tuple of MuModel
+        One per fold.
+    """
+
+    models: tuple[MuModel, ...]
+
+    @property
+    def concurrent(self) -> bool:
+        """Whether several threads may predict at the same time."""
+        return all(getattr(model, "concurrent", False) for model in self.models)
+
+    def predict(self, x: FloatArray) -> FloatArray:
+        """Return the category probabilities of every ordered pair, (n, K, K, C)."""
+        return sum((model.predict(x) for model in self.models[1:]), self.models[0].predict(x)) / len(self.models)
+
+    def at(self, x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
+        """Return the category probabilities, (r, C), of one pair in each context."""
+        total = sum((model.at(x, first, second) for model in self.models[1:]), self.models[0].at(x, first, second))
+        return total / len(self.models)
+
+
 def on_one_thread(model: MuModel) -> MuModel:
     """Return the model set to predict in one thread, for callers that run several predictions at the same time."""
+    if isinstance(model, MeanMu):
+        return MeanMu(tuple(on_one_thread(one) for one in model.models))
     if isinstance(model, MirroredMu):
         return replace(model, model=on_one_thread(model.model))
     return replace(model, n_jobs=1) if isinstance(model, BoosterMu | SmoothBoostedMu) else model

@@ -190,15 +190,49 @@ class BoostedPropensity:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class MeanPropensity:
+    """The mean of the models of all folds, for contexts that none of these models has seen.
+
+    Attributes
+    ----------
+    models : tuple of FoldPropensityModel
+        One per fold.
+    """
+
+    models: tuple[FoldPropensityModel, ...]
+
+    def table(self, x: FloatArray, n_items: int, n_jobs: int | None) -> FloatArray:
+        """Return the estimates for all pairs, (b, K, K)."""
+        return np.asarray(np.mean([model.table(x, n_items, n_jobs) for model in self.models], axis=0))
+
+    def at(self, x: FloatArray, first: IntArray, second: IntArray, n_items: int, n_jobs: int | None) -> FloatArray:
+        """Return the estimates for one pair of each context, (b,).
+
+        Parameters
+        ----------
+        x : ndarray, shape (b, p)
+            Features of the contexts.
+        first, second : ndarray of int, shape (b,)
+            Codes of the two items of each context's pair.
+        n_items : int
+            K.
+        n_jobs : int or None
+            Number of threads; None means all cores.
+        """
+        return np.asarray(np.mean([model.at(x, first, second, n_items, n_jobs) for model in self.models], axis=0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class CrossFittedPairPropensity:
     """Cross-fitted propensities of all pairs, clipped at the floor and scaled like those of the labelled cells.
 
     Attributes
     ----------
     models : tuple of FoldPropensityModel
-        The model of each fold, trained on the contexts outside the fold.
+        The model of each fold, trained on the contexts outside the fold, then the mean of these models where some
+        contexts came after the training.
     fold : ndarray of int, shape (n,)
-        Fold of each context.
+        The model of each context, by its place in ``models``.
     x : ndarray, shape (n, p)
         Features of the contexts.
     floor, scale : ndarray, shape (K, K)
@@ -213,6 +247,11 @@ class CrossFittedPairPropensity:
     floor: FloatArray
     scale: FloatArray
     n_jobs: int | None
+
+    @property
+    def trained(self) -> tuple[FoldPropensityModel, ...]:
+        """The models of the folds, without their mean."""
+        return tuple(model for model in self.models if not isinstance(model, MeanPropensity))
 
     def table(self, contexts: IntArray) -> FloatArray:
         """Return out-of-fold propensities of all pairs, (b, K, K), in b contexts."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -59,12 +59,15 @@ class Propensity:
         Number of cells whose estimate was raised to the floor.
     pairs : PairPropensity or None
         Propensities of all pairs; None where only those of the labelled cells are known.
+    estimates : ndarray, shape (m,), or None
+        What the models predict at the labelled cells, before floor and scale; None where no model predicts.
     """
 
     cells: FloatArray
     how: str
     n_floored: int = 0
     pairs: PairPropensity | None = None
+    estimates: FloatArray | None = None
 
 
 def marginal_propensity(data: PreferenceData) -> Propensity:
@@ -113,25 +116,81 @@ def estimate_propensity(
     train : callable, optional
         Trains one booster, as :func:`dmlrank.nuisance.boosting.train.train_booster` does.
     """
-    if data.x.shape[1] == 0 or _labelled_everywhere(data):
+    if needs_no_model(data):
         return marginal_propensity(data)
     rngs = [np.random.default_rng(seed) for seed in seeds]
     models = _fit_models(data, folds, rngs, BoosterSpec(None, data.n_items, tune, n_jobs), train)
-    estimates = np.empty(len(data.cells))
-    for fold, model in enumerate(models):
-        held_out = folds.fold[data.cells.context] == fold
-        first, second = (items[held_out] for items in data.cells.in_display_order)
-        estimates[held_out] = model.at(data.x[data.cells.context[held_out]], first, second, data.n_items, n_jobs)
+    estimates = estimates_at_cells(models, folds.fold, data.x, data.cells, n_items=data.n_items, n_jobs=n_jobs)
+    return propensity_from_models(models, folds.fold, data, estimates, n_jobs=n_jobs)
+
+
+def estimates_at_cells(
+    models: Sequence[FoldPropensityModel],
+    fold: IntArray,
+    x: FloatArray,
+    cells: Cells,
+    *,
+    n_items: int,
+    n_jobs: int | None,
+) -> FloatArray:
+    """Return what the models predict at labelled cells, (m,), before floor and scale.
+
+    Parameters
+    ----------
+    models : sequence of FoldPropensityModel
+    fold : ndarray of int, shape (n,)
+        The model of each context, by its place in ``models``.
+    x : ndarray, shape (n, p)
+        Features of the contexts.
+    cells : Cells
+    n_items : int
+        K.
+    n_jobs : int or None
+        Number of threads; None means all cores.
+    """
+    estimates = np.empty(len(cells))
+    for number, model in enumerate(models):
+        of_model = fold[cells.context] == number
+        if of_model.any():
+            first, second = (items[of_model] for items in cells.in_display_order)
+            estimates[of_model] = model.at(x[cells.context[of_model]], first, second, n_items, n_jobs)
+    return estimates
+
+
+def propensity_from_models(
+    models: Sequence[FoldPropensityModel],
+    fold: IntArray,
+    data: PreferenceData,
+    estimates: FloatArray,
+    *,
+    n_jobs: int | None,
+) -> Propensity:
+    """Apply floor and scale to what the models predict.
+
+    Parameters
+    ----------
+    models : sequence of FoldPropensityModel
+    fold : ndarray of int, shape (n,)
+        The model of each context, by its place in ``models``.
+    data : PreferenceData
+    estimates : ndarray, shape (m,)
+        What the models predict at the labelled cells.
+    n_jobs : int or None
+        Number of threads; None means all cores.
+    """
     rule = FloorAndScale.of(estimates, data)
     floor, scale = rule.of_pairs(data.ordered)
-    pairs = CrossFittedPairPropensity(tuple(models), folds.fold, data.x, floor, scale, n_jobs)
-    return replace(floored_and_scaled(estimates, data, rule), pairs=pairs)
+    pairs = CrossFittedPairPropensity(tuple(models), fold, data.x, floor, scale, n_jobs)
+    return replace(floored_and_scaled(estimates, data, rule), pairs=pairs, estimates=estimates)
 
 
-def _labelled_everywhere(data: PreferenceData) -> bool:
-    """Whether every compared pair is labelled in every context, so that all propensities are one."""
+def needs_no_model(data: PreferenceData) -> bool:
+    """Whether labelling rates are the propensities: without features, or where all propensities are one.
+
+    All propensities are one if every compared pair is labelled in every context.
+    """
     counts = data.pair_counts()
-    return bool((counts[counts > 0] == data.n_contexts).all())
+    return data.x.shape[1] == 0 or bool((counts[counts > 0] == data.n_contexts).all())
 
 
 def floored_and_scaled(estimates: FloatArray, data: PreferenceData, rule: FloorAndScale | None = None) -> Propensity:
@@ -161,7 +220,7 @@ def _fit_models(
     train : callable
         Trains one booster.
     """
-    if not _one_pair_per_context(data.cells):
+    if not has_one_pair_per_context(data.cells):
         boosters = pair_boosters(data, folds, rngs, spec, train)
         return [BoostedPropensity(booster, None, data.ordered) for booster in boosters]
     if spec.tune == "cv":
@@ -295,9 +354,9 @@ def boosters_by_fold(
     return boosters
 
 
-def _one_pair_per_context(cells: Cells) -> bool:
-    """Whether no context has more than one labelled cell."""
-    return len(np.unique(cells.context)) == len(cells)
+def has_one_pair_per_context(cells: Cells) -> bool:
+    """Return whether no context has more than one labelled cell."""
+    return int(np.bincount(cells.context).max(initial=0)) <= 1
 
 
 def labelled_and_sampled_pairs(data: PreferenceData, rng: np.random.Generator) -> PairRows:

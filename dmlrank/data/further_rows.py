@@ -1,0 +1,143 @@
+"""Further rows below the rows of a frame that was read before: checks, repeated votes, and which contexts are old."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..exceptions import ColumnError, DataError, FrameTypeError, listed, nearest
+from .derived_pairs import DerivedPairs
+from .frames import PlainFrame, column_names, take_columns
+from .plain_columns import is_vector_column
+from .unlabelled import check_same_kind, rows_below
+
+_ARGUMENT = "new_rows"
+# Cells, from the top of a column, that show what kind of values the column holds.
+_CELLS_SHOWING_KIND = 1000
+
+
+class JoinedRows(NamedTuple):
+    """The rows of a fit with further rows below.
+
+    Attributes
+    ----------
+    table : PlainFrame
+        All columns of the frame of the fit.
+    n_old, n_new : int
+        Number of rows of the fit, and of further rows.
+    remarks : tuple of str
+        Sentences on columns that only one of the two frames has.
+    """
+
+    table: PlainFrame
+    n_old: int
+    n_new: int
+    remarks: tuple[str, ...] = ()
+
+
+def join_rows(frame: object, new_rows: object, needed: Sequence[str], identifiers: Sequence[str]) -> JoinedRows:
+    """Return the frame of a fit with further rows below.
+
+    Columns that only the frame of the fit has are missing in the further rows. Columns that only the further rows have
+    are left out.
+
+    Parameters
+    ----------
+    frame : frame
+        The frame of the fit.
+    new_rows : frame
+        Further rows, in any kind of frame.
+    needed : sequence of str
+        Columns that the fit uses, which the further rows must have.
+    identifiers : sequence of str
+        Columns that identify a context.
+
+    Raises
+    ------
+    FrameTypeError
+        If ``new_rows`` is not a frame.
+    ColumnError, DataError
+        If ``new_rows`` has no rows, lacks a column that the fit uses, holds other kinds of values than the frame of the
+        fit, or repeats rows of it.
+    """
+    if isinstance(new_rows, DerivedPairs):
+        raise FrameTypeError(f"{_ARGUMENT} is data from scores or rankings, and the fit was made from a frame of votes")
+    try:
+        new_names = column_names(new_rows)
+    except (FrameTypeError, DataError) as error:
+        raise type(error)(f"{_ARGUMENT}: {error}") from None
+    old_names = column_names(frame)
+    lacking = [name for name in needed if name not in new_names]
+    if lacking:
+        raise ColumnError(
+            f"{_ARGUMENT} lacks the column {lacking[0]!r}, which the fit uses{nearest(lacking[0], new_names)} (columns "
+            f"of {_ARGUMENT}: {listed(new_names)}); pass rows with the columns {listed(needed, 20)}"
+        )
+    old = take_columns(frame, old_names)
+    new = take_columns(new_rows, [name for name in old_names if name in new_names])
+    for name in new.columns:
+        # A column holds values of one kind, which the first ones show.
+        first = old[name].iloc[:_CELLS_SHOWING_KIND]
+        check_same_kind(old[name] if first.isna().all() else first, new[name], _ARGUMENT)
+    _check_repeated(old, new, identifiers)
+    return JoinedRows(PlainFrame(rows_below(old, new)), len(old), len(new), _remarks(old_names, new_names))
+
+
+def _remarks(old_names: Sequence[str], new_names: Sequence[str]) -> tuple[str, ...]:
+    """Return sentences on columns that only one of the two frames has."""
+    only_old = [name for name in old_names if name not in new_names]
+    only_new = [name for name in new_names if name not in old_names]
+    remarks = []
+    if only_old:
+        remarks.append(f"the columns {listed(only_old)} are missing in the new rows")
+    if only_new:
+        remarks.append(
+            f"the columns {listed(only_new)} of the new rows are not in the data of the fit and are left out"
+        )
+    return tuple(remarks)
+
+
+def _check_repeated(old: pd.DataFrame, new: pd.DataFrame, identifiers: Sequence[str]) -> None:
+    """Raise where new rows repeat old rows in all columns, unless old rows also repeat each other.
+
+    If rows of the fit are equal to each other, no column tells votes apart, and equal rows may be different votes.
+
+    Parameters
+    ----------
+    old, new : DataFrame
+    identifiers : sequence of str
+        Columns that identify a context.
+    """
+    names = [name for name in new.columns if not is_vector_column(old[name]) and not is_vector_column(new[name])]
+    old_rows = np.arange(len(old))
+    if identifiers:
+        # Only contexts that both frames have can have repeated rows.
+        is_candidate = np.logical_and.reduce([old[name].isin(new[name]).to_numpy() for name in identifiers])
+        old_rows = np.flatnonzero(is_candidate)
+    if not len(old_rows) or not names:
+        return
+    old_codes = _row_codes(old[names].iloc[old_rows])
+    new_codes = _row_codes(new[names])
+    is_repeated = np.isin(new_codes, old_codes)
+    if not is_repeated.any() or len(np.unique(old_codes)) < len(old_codes):
+        return
+    row = int(np.flatnonzero(is_repeated)[0])
+    old_row = int(old_rows[np.flatnonzero(old_codes == new_codes[row])[0]])
+    raise DataError(
+        f"{int(is_repeated.sum()):,} of {len(new):,} rows of {_ARGUMENT} are already among the rows of the fit: row "
+        f"{row} equals row {old_row} of the data in all columns; pass the rows that are new. If these rows are other "
+        f"votes with the same content, add a column that tells votes apart, such as a time, to both frames"
+    )
+
+
+def _row_codes(table: pd.DataFrame) -> NDArray[np.uint64]:
+    """Return a hash of each row, (rows,), which depends on the values but not on the types of the columns."""
+    columns = {}
+    for name in table.columns:
+        column = table[name]
+        columns[name] = column.astype(float) if column.dtype.kind in "biuf" else column.astype(object).astype(str)
+    return np.asarray(pd.util.hash_pandas_object(pd.DataFrame(columns), index=False), dtype=np.uint64)

@@ -1,0 +1,98 @@
+"""Features of contexts with transforms that were fitted earlier: old contexts keep theirs, new ones are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..exceptions import DataError
+from .arrays import FloatArray, IntArray
+from .formula.features import FeatureMap
+from .further_rows import JoinedRows
+from .plain_columns import Variable
+from .preferences import PreferenceData
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LearntFeatures:
+    """Features of the contexts of a fit, by identifier, with the fitted transforms.
+
+    Attributes
+    ----------
+    feature_map : FeatureMap
+        The fitted transforms.
+    x : ndarray, shape (n_old, p)
+        Features of the contexts of the fit.
+    identifiers : ndarray of object, shape (n_old,)
+        Identifiers of the contexts of the fit among the joined rows.
+    """
+
+    feature_map: FeatureMap
+    x: FloatArray
+    identifiers: NDArray[np.object_]
+
+    @classmethod
+    def of(cls, data: PreferenceData, context: Sequence[str], rows: JoinedRows) -> LearntFeatures:
+        """Return the features of a fit.
+
+        Without ``context=``, every row is a context, and its position identifies it. The new rows then come after the
+        rows of the data and before those of ``unlabelled=``.
+
+        Parameters
+        ----------
+        data : PreferenceData
+        context : sequence of str
+            Columns that identify a context.
+        rows : JoinedRows
+        """
+        identifiers = data.context_ids
+        if not context:
+            position = identifiers.astype(np.intp)
+            identifiers = np.where(position < rows.n_old, position, position + rows.n_new).astype(object)
+        return cls(data.feature_map, data.x, identifiers)
+
+    def numbers(self, identifiers: NDArray[np.object_]) -> IntArray:
+        """Return the number of each context, (n,), among those of the fit; -1 for a new context.
+
+        No two of the ``identifiers`` are equal.
+        """
+        n_old = len(self.identifiers)
+        if np.array_equal(identifiers[:n_old], self.identifiers):
+            # Contexts are numbered in the order of their first row, so that those of the fit most often come first.
+            return np.concatenate([np.arange(n_old), np.full(len(identifiers) - n_old, -1)])
+        number = {identifier: place for place, identifier in enumerate(self.identifiers)}
+        return np.array([number.get(identifier, -1) for identifier in identifiers], dtype=np.intp)
+
+    def places(self, data: PreferenceData) -> IntArray:
+        """Return the number that each context of the fit has in data that were read later, (n_old,)."""
+        number = self.numbers(data.context_ids)
+        place = np.full(len(self.x), -1)
+        place[number[number >= 0]] = np.flatnonzero(number >= 0)
+        return place
+
+    def matrix(
+        self, identifiers: NDArray[np.object_], columns_of: Callable[[IntArray], Mapping[str, Variable]]
+    ) -> FloatArray:
+        """Return the features of contexts, (n, p).
+
+        Parameters
+        ----------
+        identifiers : ndarray of object, shape (n,)
+            Identifiers of the contexts.
+        columns_of : callable
+            Takes numbers of contexts and returns the columns that the features use, with a value for each of them.
+
+        Raises
+        ------
+        DataError
+            If the transforms cannot compute the features of a new context.
+        """
+        number = self.numbers(identifiers)
+        x: FloatArray = self.x[number]
+        new = np.flatnonzero(number < 0)
+        if len(new):
+            x[new] = self.feature_map.matrix(columns_of(new), len(new), DataError)
+        return x

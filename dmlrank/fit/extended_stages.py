@@ -1,0 +1,385 @@
+"""The steps of a fit that an extension replaces: folds, mu, propensities and scores keep what was learnt before.
+
+An extension runs all steps of a fit (:mod:`dmlrank.fit.pipeline`) on the old and the new rows. The functions of
+:class:`ExtendedStages` take the places of the steps that would train, and of the evaluation of the scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
+from ..data.read_clusters import Clusters
+from ..estimation.cross_fitting import CrossFittedMu, MuSource
+from ..estimation.judge import JudgedMu
+from ..estimation.one_step_result import KnownValues, OneStepResult
+from ..nuisance.judge.two_stage import human_given_verdict
+from ..nuisance.judge.verdicts import Verdicts
+from ..nuisance.outcome_model.cross_fit import MeanMu
+from ..nuisance.propensity_model.all_pairs import CrossFittedPairPropensity, FoldPropensityModel, MeanPropensity
+from ..nuisance.propensity_model.estimate import (
+    Propensity,
+    estimates_at_cells,
+    needs_no_model,
+    propensity_from_models,
+)
+from ..nuisance.training_rows import Folds
+from .display_order import OrderChoice, choose_order
+from .estimand import Setup
+from .first_stages import (
+    OutcomeLearner,
+    PropensityModel,
+    RepetitionSeed,
+    cross_fit_mu,
+    cross_fit_mu_and_judge,
+    label_and_judge_propensities,
+)
+from .inputs import number_of_folds, read_source
+from .new_rows import JoinedData, NeedsTraining, check_categories
+from .repetition import choose_floor, make_folds, one_step_estimates
+from .state import FitSteps, Repetition
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExtendedStages:
+    """First stages of a fit, applied to old and new rows without training.
+
+    Attributes
+    ----------
+    steps : FitSteps
+        The fit that is extended.
+    joined : JoinedData
+        All rows.
+    _repetition : dict
+        Numbers of the repetitions by the identity of their mu.
+    _units : list of ndarray of int, shape (n,)
+        Groupings of contexts that depend on each other: contexts that share a text, then clusters.
+    """
+
+    steps: FitSteps
+    joined: JoinedData
+    _repetition: dict[int, int] = field(default_factory=dict, init=False, repr=False)
+    _units: list[IntArray] = field(default_factory=list, init=False, repr=False)
+
+    def replacements(self) -> dict[Callable[..., Any], Callable[..., Any]]:
+        """Return the functions that are called in place of steps of a fit."""
+        return {
+            read_source: self.read_source,
+            choose_order: self.choose_order,
+            number_of_folds: self.number_of_folds,
+            make_folds: self.make_folds,
+            cross_fit_mu: self.cross_fit_mu,
+            cross_fit_mu_and_judge: self.cross_fit_mu_and_judge,
+            label_and_judge_propensities: self.label_and_judge_propensities,
+            choose_floor: self.choose_floor,
+            one_step_estimates: self.one_step_estimates,
+        }
+
+    # --- data and folds -----------------------------------------------------------------------------------------------
+
+    def read_source(self, *arguments: object, **keywords: object) -> PreferenceData:
+        """Return the data of all rows, which have been read."""
+        return self.joined.data
+
+    def choose_order(self, *arguments: object, **keywords: object) -> OrderChoice:
+        """Return whether display order matters as the fit chose: its models were trained for this choice."""
+        assert self.steps.order is not None
+        return self.steps.order
+
+    def number_of_folds(self, *arguments: object, **keywords: object) -> int:
+        """Return the number of folds of the fit."""
+        return self.steps.folds.n_folds
+
+    def make_folds(
+        self, data: PreferenceData, clusters: Clusters | None, *, n_folds: int, seed: RepetitionSeed
+    ) -> Folds:
+        """Keep the folds of old contexts; a new context of an old unit joins its fold, and new units are dealt.
+
+        Parameters
+        ----------
+        data : PreferenceData
+        clusters : Clusters or None
+        n_folds : int
+        seed : RepetitionSeed
+        """
+        dealt = make_folds(data, clusters, n_folds=n_folds, seed=seed)
+        old = self.steps.repetitions[seed.repetition].folds.fold
+        self._units[:] = [dealt.unit] if clusters is None else [dealt.unit, clusters.of_context]
+        fold = dealt.fold.copy()
+        for unit in self._units:
+            of_unit = self._of_old_units(unit, old)
+            fold = np.where(of_unit >= 0, of_unit, fold)
+        fold[self.joined.place] = old
+        return Folds(fold, dealt.unit, n_folds)
+
+    def _of_old_units(self, unit: IntArray, of_old: IntArray) -> IntArray:
+        """Return a number of old contexts, (n_old,), for all contexts of their units, (n,); -1 for new units.
+
+        If the old contexts of a unit differ, the first one counts. Negative numbers do not count.
+        """
+        by_unit = np.full(int(unit.max()) + 1, -1)
+        counts = np.flatnonzero(of_old >= 0)[::-1]
+        by_unit[unit[self.joined.place[counts]]] = of_old[counts]
+        return by_unit[unit]
+
+    def _model_of_contexts(self, old: IntArray, n_models: int) -> IntArray:
+        """Return which model predicts each context, (n,): the one of its fold, or the mean of all, ``n_models``.
+
+        Old contexts keep their model. New contexts of a unit that was in the training get the model of the unit's fold.
+        The models of all folds have not seen any other new context.
+
+        Parameters
+        ----------
+        old : ndarray of int, shape (n_old,)
+            The model of each old context.
+        n_models : int
+        """
+        model = np.full(self.joined.data.n_contexts, n_models)
+        for unit in self._units:
+            of_unit = self._of_old_units(unit, np.where(old < n_models, old, -1))
+            model = np.where(of_unit >= 0, of_unit, model)
+        model[self.joined.place] = old
+        return model
+
+    # --- mu -----------------------------------------------------------------------------------------------------------
+
+    def cross_fit_mu(
+        self,
+        data: PreferenceData,
+        folds: Folds,
+        learner: OutcomeLearner,
+        *,
+        seed: RepetitionSeed,
+        n_jobs: int | None,
+    ) -> MuSource:
+        """Return mu of all contexts from the models of the fit; without features, frequencies are counted again.
+
+        Parameters
+        ----------
+        data : PreferenceData
+        folds : Folds
+        learner : OutcomeLearner
+        seed : RepetitionSeed
+        n_jobs : int or None
+        """
+        check_categories(self.steps.data, data)
+        repetition = self.steps.repetitions[seed.repetition]
+        if not data.x.shape[1]:
+            mu: MuSource = cross_fit_mu(data, folds, learner, seed=seed, n_jobs=n_jobs)
+        else:
+            mu = self._extended_mu(repetition.mu_without_judge, data, folds)
+        self._repetition[id(mu)] = seed.repetition
+        return mu
+
+    def _extended_mu(self, mu: MuSource, data: PreferenceData, folds: Folds) -> CrossFittedMu:
+        """Return mu of all contexts from the models of the fit."""
+        if not isinstance(mu, CrossFittedMu):
+            raise NeedsTraining("mu of the fit has no models by fold that could predict new prompts")
+        old_data = self.steps.data
+        if data.items != old_data.items:
+            raise NeedsTraining("models entered or left the ranking")
+        models = mu.trained
+        model = self._model_of_contexts(mu.folds.fold, len(models))
+        extended = CrossFittedMu((*models, MeanMu(models)), Folds(model, folds.unit, len(models) + 1), data.x)
+        extended.at_with_known(data.cells, mu.at(old_data.cells), self._places_of_cells(data))
+        return extended
+
+    def cross_fit_mu_and_judge(
+        self,
+        data: PreferenceData,
+        folds: Folds,
+        verdicts: Verdicts,
+        *,
+        mu_without_judge: MuSource,
+        learner: OutcomeLearner,
+        seed: RepetitionSeed,
+        n_jobs: int | None,
+    ) -> JudgedMu:
+        """Return mu from the models of the fit, and P(label | x, verdict), whose few numbers are estimated again.
+
+        Parameters
+        ----------
+        data : PreferenceData
+        folds : Folds
+        verdicts : Verdicts
+        mu_without_judge : MuSource
+        learner : OutcomeLearner
+        seed : RepetitionSeed
+        n_jobs : int or None
+        """
+        if not data.x.shape[1]:
+            judged = cross_fit_mu_and_judge(
+                data, folds, verdicts, mu_without_judge=mu_without_judge, learner=learner, seed=seed, n_jobs=n_jobs
+            )
+        else:
+            repetition, mu = self.steps.repetitions[seed.repetition], mu_without_judge
+            if repetition.mu is not repetition.mu_without_judge:
+                mu = self._extended_mu(repetition.mu, data, folds)
+            judged = JudgedMu(mu, human_given_verdict(data, verdicts, mu.at(verdicts.cells), folds).m)
+        self._repetition[id(judged.mu)] = seed.repetition
+        return judged
+
+    # --- propensities -------------------------------------------------------------------------------------------------
+
+    def label_and_judge_propensities(
+        self,
+        data: PreferenceData,
+        folds: Folds,
+        model: PropensityModel,
+        *,
+        verdicts: Verdicts | None,
+        seed: RepetitionSeed,
+        n_jobs: int | None,
+    ) -> tuple[Propensity, FloatArray | None]:
+        """Return propensities from the models of the fit, floored and scaled by all labels.
+
+        Propensities that are no estimates of models are computed as in a fit.
+
+        Parameters
+        ----------
+        data : PreferenceData
+        folds : Folds
+        model : PropensityModel
+        verdicts : Verdicts or None
+        seed : RepetitionSeed
+        n_jobs : int or None
+        """
+        if verdicts is not None and not verdicts.covers_all_pairs and model.word != "marginal":
+            raise NeedsTraining("the propensities of the judge's verdicts are estimated from all prompts together")
+        if model.word != "estimate" or needs_no_model(data):
+            return label_and_judge_propensities(data, folds, model, verdicts=verdicts, seed=seed, n_jobs=n_jobs)
+        propensity = self.steps.repetitions[seed.repetition].propensity
+        if not isinstance(propensity.pairs, CrossFittedPairPropensity) or propensity.estimates is None:
+            raise NeedsTraining("the fit has no models of the propensities that could predict new prompts")
+        extended = self._extended_propensity(propensity.pairs, propensity.estimates, data, n_jobs=n_jobs)
+        return extended, None if verdicts is None else np.ones(len(verdicts.cells))
+
+    def _extended_propensity(
+        self,
+        pairs: CrossFittedPairPropensity,
+        old_estimates: FloatArray,
+        data: PreferenceData,
+        *,
+        n_jobs: int | None,
+    ) -> Propensity:
+        """Return the propensities of all labelled cells.
+
+        Parameters
+        ----------
+        pairs : CrossFittedPairPropensity
+            The models of the fit.
+        old_estimates : ndarray, shape (m_old,)
+            What they predict at the labelled cells of the fit.
+        data : PreferenceData
+        n_jobs : int or None
+        """
+        trained = pairs.trained
+        model = self._model_of_contexts(pairs.fold, len(trained))
+        models: tuple[FoldPropensityModel, ...] = (*trained, MeanPropensity(trained))
+        place = self._places_of_cells(data)
+        is_new = place < 0
+        estimates = np.empty(len(data.cells))
+        estimates[~is_new] = old_estimates[place[~is_new]]
+        new_cells = data.cells.only(is_new)
+        estimates[is_new] = estimates_at_cells(models, model, data.x, new_cells, n_items=data.n_items, n_jobs=n_jobs)
+        return propensity_from_models(models, model, data, estimates, n_jobs=n_jobs)
+
+    # --- scores -------------------------------------------------------------------------------------------------------
+
+    def choose_floor(self, data: PreferenceData, setup: Setup, mu: MuSource, *, floor: float | str) -> float:
+        """Return the floor of mu that the fit selected; without features, it is selected again.
+
+        Parameters
+        ----------
+        data : PreferenceData
+        setup : Setup
+        mu : MuSource
+        floor : float or "auto"
+        """
+        if not isinstance(floor, str) or not data.x.shape[1]:
+            return choose_floor(data, setup, mu, floor=floor)
+        return self._repetition_of(mu).floor
+
+    def one_step_estimates(
+        self, data: PreferenceData, setup: Setup, mu: MuSource, *, floor: float, **keywords: Any
+    ) -> OneStepResult:
+        """Estimate the scores; F(mu) of old contexts is kept where mu and the functional are the same.
+
+        Parameters
+        ----------
+        data : PreferenceData
+        setup : Setup
+        mu : MuSource
+        floor : float
+        **keywords
+            Further arguments of :func:`dmlrank.fit.repetition.one_step_estimates`.
+        """
+        known = None
+        if data.x.shape[1] and keywords["mean"] is None and not keywords["is_restricted"]:
+            known = self._known_values(self._repetition_of(mu), data, setup, floor)
+        return one_step_estimates(data, setup, mu, floor=floor, known=known, **keywords)
+
+    def _known_values(self, old: Repetition, data: PreferenceData, setup: Setup, floor: float) -> KnownValues | None:
+        """Return F(mu) of the old contexts; None where the functional is another one.
+
+        Parameters
+        ----------
+        old : Repetition
+        data : PreferenceData
+        setup : Setup
+        floor : float
+        """
+        if floor != old.floor or old.sample is not None or old.mean is not None:
+            return None
+        if data.items != self.steps.data.items or not _is_same_functional(self.steps.setup, setup):
+            return None
+        place, by_name = self.joined.place, {}
+        for name in ("target", "win_share", "position_effect"):
+            value = old.one_step_result.influence(name).by_context().value
+            by_name[name] = np.zeros((data.n_contexts, value.shape[1]))
+            by_name[name][place] = value
+        return KnownValues(by_name, ~self.joined.is_new, old.one_step_result.n_floored)
+
+    # --- which is which -----------------------------------------------------------------------------------------------
+
+    def _repetition_of(self, mu: MuSource) -> Repetition:
+        """Return the repetition of the fit whose models a mu has."""
+        return self.steps.repetitions[self._repetition[id(mu)]]
+
+    def _places_of_cells(self, data: PreferenceData) -> IntArray:
+        """Return the place of each labelled cell among those of the fit, (m,); -1 for further cells."""
+        old = self.steps.data
+        item = np.array([data.items.index(name) for name in old.items])
+        return places_of_cells(old.cells, data.cells, self.joined.place, item, data.n_items)
+
+
+def places_of_cells(old: Cells, cells: Cells, context: IntArray, item: IntArray, n_items: int) -> IntArray:
+    """Return the place of each cell among old cells, (m,); -1 for a cell that is not among them.
+
+    Parameters
+    ----------
+    old, cells : Cells
+    context : ndarray of int, shape (n_old,)
+        Number of each old context among the contexts of ``cells``.
+    item : ndarray of int, shape (K_old,)
+        Number of each old item among the items of ``cells``.
+    n_items : int
+        K.
+    """
+    old_code = (context[old.context] * n_items + item[old.first]) * n_items + item[old.second]
+    code = (cells.context * n_items + cells.first) * n_items + cells.second
+    order = np.argsort(old_code, kind="stable")
+    found = np.searchsorted(old_code[order], code)
+    candidate = order[np.minimum(found, len(order) - 1)]
+    return np.where(old_code[candidate] == code, candidate, -1)
+
+
+def _is_same_functional(old: Setup, new: Setup) -> bool:
+    """Return whether a functional of the same options is bound to the same pairs with the same weights."""
+    same_pairs: NDArray[np.bool_] = old.graph.edges == new.graph.edges
+    return old.edge_weights == new.edge_weights != "counts" and bool(same_pairs.all())

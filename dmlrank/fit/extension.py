@@ -1,0 +1,284 @@
+"""Extension of a fit by new rows, at the cost of scoring them; the first stages are trained again where needed.
+
+Kept from the fit: the models of mu and pi, the transforms of the features, the folds of old contexts, the floor of mu,
+whether display order matters, and F(mu) of old contexts where the functional is bound to the same pairs and weights.
+Computed again from all rows: cells, compared pairs, weights of pairs and contexts, floor and scale of the propensities,
+corrections, covariance with its variance correction, uniform pairs, and all diagnostics.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._utils.warning_collection import collected_warnings, warn
+from ..data.further_rows import JoinedRows
+from ..data.learnt_features import LearntFeatures
+from ..data.preferences import FloatArray, IntArray, PreferenceData
+from ..estimation.cross_fitting import CrossFittedMu
+from ..exceptions import OptionError, check_choice
+from ..nuisance.propensity_model.estimate import has_one_pair_per_context
+from .cache import Cache
+from .extended_stages import ExtendedStages
+from .extension_record import ExtendedFit, Extension
+from .loss_of_new_labels import LOSS_ERROR_RATE, LossTest, compare_losses
+from .new_rows import NeedsTraining, join_to_fit, read_joined, refuse_fixed_inputs, why_options_need_training
+from .pipeline import run, run_with_cache
+from .state import FitSteps, Source
+
+REFITS = ("auto", "never", "always")
+# The first stages are trained again when there are this many times the votes of the last training. Until then they have
+# seen at least 80 % of the votes, as many as the model of a fold sees with five folds.
+GROWTH = 1.25
+
+
+def extend_fit(steps: FitSteps, new_rows: object, refit: str) -> FitSteps:
+    """Return the steps of a fit of the old and the new rows.
+
+    Parameters
+    ----------
+    steps : FitSteps
+    new_rows : frame
+    refit : {"auto", "never", "always"}
+
+    Raises
+    ------
+    OptionError
+        If the fit cannot be extended, or with ``refit="never"`` if this needs training.
+    ColumnError, DataError, FrameTypeError
+        If the new rows contradict the fit.
+    """
+    check_choice(refit, REFITS, "refit")
+    refuse_fixed_inputs(steps)
+    rows, source = join_to_fit(steps, new_rows)
+    if not steps.estimator.has_first_stages:
+        return _trained(steps, rows, source, "an estimate by maximum likelihood is computed from all votes again")
+    if refit == "always":
+        return _trained(steps, rows, source, "refit='always'")
+    reason = ""
+    with collected_warnings() as warnings_of_scoring:
+        try:
+            extended = _scored(steps, rows, source, refit)
+        except NeedsTraining as needs_training:
+            extended, reason = None, str(needs_training)
+    if extended is not None:
+        for message in warnings_of_scoring:
+            warn(message, stacklevel=2)
+        return extended
+    if refit == "never":
+        raise OptionError(
+            f"refit='never' is not possible for these rows: {reason}; use refit='auto' or refit='always', which train "
+            f"the first stages on all rows"
+        )
+    return _trained(steps, rows, source, reason)
+
+
+def _trained(steps: FitSteps, rows: JoinedRows, source: Source, reason: str) -> FitSteps:
+    """Return a new fit of all rows.
+
+    Parameters
+    ----------
+    steps : FitSteps
+    rows : JoinedRows
+    source : Source
+    reason : str
+        Why all rows are fitted again.
+    """
+    trained = run(steps.options, source)
+    place = LearntFeatures.of(steps.data, steps.options.context, rows).places(trained.data)
+    change = _Change.between(steps, trained, place)
+    record = Extension(
+        rows_added=rows.n_new,
+        contexts_new=int(change.is_new.sum()),
+        contexts_with_new_votes=int(change.has_further_votes.sum()),
+        models_new=change.models_new,
+        refitted=True,
+        reason=reason,
+        remarks=rows.remarks,
+        votes_at_training=trained.data.n_votes,
+        contexts_of_a_fold=trained.data.n_contexts,
+    )
+    return replace(trained, extension=ExtendedFit(record, np.zeros(trained.data.n_contexts, dtype=bool)))
+
+
+def _scored(steps: FitSteps, rows: JoinedRows, source: Source, refit: str) -> FitSteps:
+    """Return the fit of all rows with the first stages that were trained before.
+
+    Parameters
+    ----------
+    steps : FitSteps
+    rows : JoinedRows
+    source : Source
+    refit : {"auto", "never"}
+
+    Raises
+    ------
+    NeedsTraining
+        If these first stages cannot be used, or with ``refit="auto"`` should not be used.
+    """
+    reason = why_options_need_training(steps.options)
+    if reason:
+        raise NeedsTraining(reason)
+    joined = read_joined(steps, rows, source)
+    stages = ExtendedStages(steps, joined)
+    extended = run_with_cache(steps.options, source, Cache(replacements=stages.replacements()))
+    record = _record_of_scoring(steps, extended, joined.place, rows)
+    if refit == "auto":
+        _require_good_stages(steps, extended, record.record)
+    return replace(extended, extension=record)
+
+
+class _Change(NamedTuple):
+    """What an extension added.
+
+    Attributes
+    ----------
+    is_new : ndarray of bool, shape (n,)
+        Contexts that the fit did not have.
+    has_further_votes : ndarray of bool, shape (n,)
+        Contexts of the fit that got votes.
+    models_new : tuple of str
+    """
+
+    is_new: NDArray[np.bool_]
+    has_further_votes: NDArray[np.bool_]
+    models_new: tuple[str, ...]
+
+    @classmethod
+    def between(cls, before: FitSteps, after: FitSteps, place: IntArray) -> _Change:
+        """Compare a fit with its extension; ``place``, (n_old,), numbers the old contexts among all contexts."""
+        is_new = np.ones(after.data.n_contexts, dtype=bool)
+        is_new[place] = False
+        further = _votes_by_context(after.data)
+        further[place] -= _votes_by_context(before.data)
+        models_new = tuple(name for name in after.data.items if name not in before.data.items)
+        return cls(is_new, ~is_new & (further > 0), models_new)
+
+
+def _votes_by_context(data: PreferenceData) -> FloatArray:
+    """Return the number of votes of each context, (n,)."""
+    return np.bincount(data.cells.context, data.cells.n_votes, data.n_contexts).astype(float)
+
+
+def _record_of_scoring(steps: FitSteps, extended: FitSteps, place: IntArray, rows: JoinedRows) -> ExtendedFit:
+    """Return the record of an extension without training.
+
+    Parameters
+    ----------
+    steps, extended : FitSteps
+        Before and after the extension.
+    place : ndarray of int, shape (n_old,)
+        Number of each old context among all contexts.
+    rows : JoinedRows
+    """
+    change, before = _Change.between(steps, extended, place), steps.extension
+    earlier = _first_record(steps) if before is None else before.record
+    is_later = change.is_new | change.has_further_votes
+    if before is not None:
+        is_later[place] |= before.is_later
+    mu, n_of_no_fold = extended.first.mu_without_judge, 0
+    if isinstance(mu, CrossFittedMu):
+        n_of_no_fold = int((mu.folds.fold >= len(mu.trained)).sum())
+    test = _loss_test(extended, is_later, earlier.votes_at_training)
+    record = Extension(
+        rows_added=rows.n_new,
+        contexts_new=int(change.is_new.sum()),
+        contexts_with_new_votes=int(change.has_further_votes.sum()),
+        models_new=change.models_new,
+        refitted=False,
+        reason=_why_not_trained(extended, test, earlier.votes_at_training),
+        remarks=rows.remarks,
+        number=earlier.number + 1,
+        rows_since_training=earlier.rows_since_training + rows.n_new,
+        votes_at_training=earlier.votes_at_training,
+        contexts_of_no_fold=n_of_no_fold,
+        contexts_of_a_fold=extended.data.n_contexts - n_of_no_fold,
+        models_since_training=earlier.models_since_training + change.models_new,
+        loss_z=test.z,
+        loss_p=test.p_value,
+    )
+    return ExtendedFit(record, is_later)
+
+
+def _first_record(steps: FitSteps) -> Extension:
+    """Return the record of a fit without extensions, from which the record of the first extension goes on."""
+    return Extension(0, 0, 0, (), True, "", votes_at_training=steps.data.n_votes)
+
+
+def _loss_test(extended: FitSteps, is_later: NDArray[np.bool_], votes_at_training: int) -> LossTest:
+    """Test whether later labels are predicted worse than earlier ones; no test where nothing is trained.
+
+    Parameters
+    ----------
+    extended : FitSteps
+    is_later : ndarray of bool, shape (n,)
+    votes_at_training : int
+    """
+    data = extended.data
+    if not data.x.shape[1]:
+        return LossTest()
+    unit = np.arange(data.n_contexts) if extended.clusters is None else extended.clusters.of_context
+    context = data.cells.context
+    return compare_losses(
+        data.cells,
+        extended.first.mu_without_judge.at(data.cells),
+        is_later[context],
+        unit[context],
+        n_items=data.n_items,
+        planned=(GROWTH - 1) * votes_at_training,
+    )
+
+
+def _require_good_stages(steps: FitSteps, extended: FitSteps, record: Extension) -> None:
+    """Raise :class:`NeedsTraining` where first stages that were trained on all rows would be better.
+
+    Parameters
+    ----------
+    steps, extended : FitSteps
+        Before and after the extension.
+    record : Extension
+    """
+    data = extended.data
+    if not data.x.shape[1]:
+        return
+    factor = data.n_votes / record.votes_at_training
+    if factor >= GROWTH:
+        raise NeedsTraining(
+            f"there are {factor:.2f} times the {record.votes_at_training:,} votes of the last training, and from "
+            f"{GROWTH:g} times on the first stages are trained again"
+        )
+    estimated = isinstance(extended.options.propensity, str) and extended.options.propensity == "estimate"
+    if estimated and has_one_pair_per_context(steps.data.cells) and not has_one_pair_per_context(data.cells):
+        raise NeedsTraining(
+            "some prompts now have labels on several pairs, and the model of the propensities was trained for prompts "
+            "with one labelled pair"
+        )
+    if record.loss_p <= LOSS_ERROR_RATE:
+        raise NeedsTraining(
+            f"the labels since the last training are predicted worse than the earlier ones: their held-out log-loss is "
+            f"{record.loss_z:.1f} standard errors larger (p = {record.loss_p:.2g})"
+        )
+
+
+def _why_not_trained(extended: FitSteps, test: LossTest, votes_at_training: int) -> str:
+    """Return why the first stages were not trained again, for the summary.
+
+    Parameters
+    ----------
+    extended : FitSteps
+    test : LossTest
+    votes_at_training : int
+    """
+    if not extended.data.x.shape[1]:
+        return "without features nothing is trained, and the frequencies of the pairs are those of all votes"
+    growth = f"there are {extended.data.n_votes / votes_at_training:.2f} times the votes of the last training"
+    if np.isnan(test.z):
+        return f"{growth}, and the labels since then are too few to test whether they are predicted worse"
+    worse = "" if test.rejects else "not "
+    return (
+        f"{growth}, and the labels since then are {worse}predicted significantly worse than the earlier ones "
+        f"(z = {test.z:.2f}, p = {test.p_value:.2g})"
+    )

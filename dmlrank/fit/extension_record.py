@@ -1,0 +1,82 @@
+"""What an extension of a fit did: which rows came, whether the first stages were trained again, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """How rows were added to a fit by :meth:`dmlrank.RankResults.extend`.
+
+    The first block of attributes is about the last call of ``extend``, the second one about all rows since the first
+    stages were trained.
+
+    Attributes
+    ----------
+    rows_added : int
+        Number of rows that were passed.
+    contexts_new : int
+        Contexts that the fit did not have.
+    contexts_with_new_votes : int
+        Contexts of the fit that got votes.
+    models_new : tuple of str
+        Models that were not ranked before.
+    refitted : bool
+        Whether the first stages were trained again on all rows.
+    reason : str
+        Why the first stages were trained again, or why not.
+    remarks : tuple of str
+        Further facts about the new rows, such as columns that only some of the rows have.
+    number : int
+        Number of extensions since the first stages were trained; 0 after a training.
+    rows_since_training : int
+        Rows that came after the training.
+    votes_at_training : int
+        Votes on ranked models on which the first stages were trained.
+    contexts_of_no_fold : int
+        Contexts that are out of sample for the models of all folds, so that the mean of these models predicts them.
+    contexts_of_a_fold : int
+        Contexts that are out of sample for the model of their fold alone.
+    models_since_training : tuple of str
+        Models with effects of their own that were added to trained first stages.
+    loss_z : float
+        By how many standard errors the held-out log-loss of the labels since the training is above that of the earlier
+        labels of the same pairs; NaN where it cannot be tested.
+    loss_p : float
+        p-value of this test, which holds for all extensions since the training together; NaN where there is no test.
+    """
+
+    rows_added: int
+    contexts_new: int
+    contexts_with_new_votes: int
+    models_new: tuple[str, ...]
+    refitted: bool
+    reason: str
+    remarks: tuple[str, ...] = ()
+    number: int = 0
+    rows_since_training: int = 0
+    votes_at_training: int = 0
+    contexts_of_no_fold: int = 0
+    contexts_of_a_fold: int = 0
+    models_since_training: tuple[str, ...] = ()
+    loss_z: float = float("nan")
+    loss_p: float = float("nan")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExtendedFit:
+    """The record of an extension, with the contexts that came after the training.
+
+    Attributes
+    ----------
+    record : Extension
+    is_later : ndarray of bool, shape (n,)
+        Whether a context has votes that came after the training.
+    """
+
+    record: Extension
+    is_later: NDArray[np.bool_]
