@@ -17,7 +17,7 @@ from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters
 from ..estimation.cross_fitting import CrossFittedMu, MuSource
 from ..estimation.judge import JudgedMu
-from ..estimation.one_step_result import KnownValues, OneStepResult
+from ..estimation.one_step_result import EstimandName, KnownValues, OneStepResult
 from ..nuisance.judge.two_stage import human_given_verdict
 from ..nuisance.judge.verdicts import Verdicts
 from ..nuisance.outcome_model.cross_fit import MeanMu
@@ -338,8 +338,9 @@ class ExtendedStages:
             return None
         if data.items != self.steps.data.items or not _is_same_functional(self.steps.setup, setup):
             return None
-        place, by_name = self.joined.place, {}
-        for name in ("target", "win_share", "position_effect"):
+        place, by_name = self.joined.place, dict[EstimandName, FloatArray]()
+        names: tuple[EstimandName, ...] = ("target", "win_share", "position_effect")
+        for name in names:
             value = old.one_step_result.influence(name).by_context().value
             by_name[name] = np.zeros((data.n_contexts, value.shape[1]))
             by_name[name][place] = value

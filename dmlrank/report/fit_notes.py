@@ -61,9 +61,37 @@ def fit_notes(results: Estimates, level: SummaryLevel) -> tuple[str, ...]:
         *left_out_note(results),
         *outcome_note(results),
         *judge_note(results),
+        *extension_note(results),
         *_warning_notes(results),
         _technical_note(results, level),
     )
+
+
+def extension_note(results: Estimates) -> list[str]:
+    """Say how rows were added to the fit, and which prompts are out of sample for which models; nothing without it."""
+    extension = results.extension
+    if extension is None:
+        return []
+    parts = [counted(extension.rows_added, "row"), f"with {counted(extension.contexts_new, 'new prompt')}"]
+    if extension.contexts_with_new_votes:
+        parts.append(f"and further votes on {counted(extension.contexts_with_new_votes, 'earlier prompt')}")
+    if extension.models_new:
+        parts.append(
+            f"and the new {'model' if len(extension.models_new) == 1 else 'models'} {listed(extension.models_new)}"
+        )
+    sentences = [f"The last extension added {' '.join(parts)}."]
+    if extension.refitted:
+        sentences.append(f"The learners were trained again on all rows: {extension.reason}.")
+    else:
+        sentences.append(f"The learners were not trained again: {extension.reason}.")
+        if extension.contexts_of_no_fold:
+            sentences.append(
+                f"{extension.contexts_of_no_fold:,} prompts are new to the learners of all folds, and the mean of "
+                f"these learners predicts them; {extension.contexts_of_a_fold:,} prompts are predicted by the learner "
+                f"of their fold, which has not seen them."
+            )
+    sentences += [as_sentence(remark) for remark in extension.remarks]
+    return [" ".join(sentences)]
 
 
 def tie_weight(ties: Sequence[tuple[str, float, float]]) -> str:
