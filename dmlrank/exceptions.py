@@ -155,6 +155,24 @@ def listed(names: Iterable[object], limit: int = 10) -> str:
     return f"{text} and {n_more} more" if n_more > 0 else text
 
 
+def shown(value: object, limit: int = 200) -> str:
+    """Return a value as Python writes it, for an error; a text of more than ``limit`` characters is cut.
+
+    Python cannot write a whole number of more than 4,300 digits, and a value of a foreign class may have no text. Then
+    the type stands for the value.
+
+    Examples
+    --------
+    >>> shown("borda"), shown([1] * 1000, limit=10)
+    ("'borda'", '[1, 1, 1, ...')
+    """
+    try:
+        text = repr(value)
+    except Exception:
+        return f"a value of type {type(value).__name__}"
+    return text if len(text) <= limit else text[:limit] + "..."
+
+
 def check_choice(value: object, allowed: Iterable[str], option: str) -> None:
     """Raise :class:`OptionError` unless ``value`` is one of the ``allowed`` words of ``option``.
 
@@ -164,4 +182,5 @@ def check_choice(value: object, allowed: Iterable[str], option: str) -> None:
     """
     words = list(allowed)
     if not isinstance(value, str) or value not in words:
-        raise OptionError(f"{option}={value!r} is not allowed; allowed: {listed(words)}{nearest(value, words)}")
+        hint = nearest(value, words) if isinstance(value, str) else ""
+        raise OptionError(f"{option}={shown(value)} is not allowed; allowed: {listed(words)}{hint}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import pathlib
+import sys
 
 import numpy as np
 import pandas as pd
@@ -119,3 +121,13 @@ def simulated_votes(n_models, n_votes, *, names=None, seed=0):
     winner = np.where(rng.random(n_votes) < 0.15, "tie", np.where(wins, "model_a", "model_b"))
     columns = {"model_a": labels[first], "model_b": labels[second], "winner": winner}
     return pd.DataFrame(columns | {"prompt": [f"q{place}" for place in range(n_votes)]})
+
+
+def from_benchmarks(name):
+    """Return a module of benchmarks/, such as ``"fuzzing.arenas"``, which is no part of the installed package."""
+    top = str(pathlib.Path(__file__).parents[1])
+    sys.path.insert(0, top)
+    try:
+        return importlib.import_module(f"benchmarks.{name}")
+    finally:
+        sys.path.remove(top)

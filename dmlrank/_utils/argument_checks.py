@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import inspect
+import math
+import os
 from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any, TypeVar
@@ -12,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..exceptions import OptionError, OptionTypeError, listed, nearest
+from ..exceptions import OptionError, OptionTypeError, listed, nearest, shown
 
 T = TypeVar("T")
 
@@ -47,8 +49,8 @@ def check_alpha(alpha: object) -> float:
     if not isinstance(alpha, Real) or isinstance(alpha, bool) or not is_in_range(alpha, 0, 1) or alpha == 0:
         hint = "; for 95 % intervals it is 0.05" if isinstance(alpha, Real) and alpha in (0, 1, 95) else ""
         raise OptionError(
-            f"alpha={alpha!r} is not allowed: alpha is one minus the confidence level and lies strictly between 0 and "
-            f"1{hint}"
+            f"alpha={shown(alpha)} is not allowed: alpha is one minus the confidence level and lies strictly between 0 "
+            f"and 1{hint}"
         )
     return float(alpha)
 
@@ -65,6 +67,25 @@ def is_in_range(value: Real, low: float, high: float) -> bool:
     return bool(low <= value < high)  # type: ignore[operator]
 
 
+def real_number(value: object) -> float | None:
+    """Return a real number as a float; None where the value is no real number, or True or False.
+
+    A whole number or a fraction that is larger than every float becomes infinite, so that a check of the range refuses
+    it as it refuses an infinite number.
+
+    Examples
+    --------
+    >>> real_number(1), real_number(10**400), real_number("1"), real_number(True)
+    (1.0, inf, None, None)
+    """
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if bool(value > 0) else -math.inf  # type: ignore[operator]
+
+
 def check_flag(name: str, value: object) -> None:
     """Raise unless ``value`` is True or False.
 
@@ -77,7 +98,37 @@ def check_flag(name: str, value: object) -> None:
     >>> check_flag("slim", True)
     """
     if not isinstance(value, bool | np.bool_):
-        raise OptionTypeError(f"{name}={value!r} is not allowed: {name} is True or False")
+        raise OptionTypeError(f"{name}={shown(value)} is not allowed: {name} is True or False")
+
+
+def check_text(name: str, value: object) -> None:
+    """Raise unless ``value`` is a string.
+
+    Raises
+    ------
+    OptionTypeError
+
+    Examples
+    --------
+    >>> check_text("title", "Leaderboard")
+    """
+    if not isinstance(value, str):
+        raise OptionTypeError(f"{name} is a {type(value).__name__}; allowed is a string")
+
+
+def check_path(value: object) -> None:
+    """Raise unless ``value`` is the path of a file: a string or a path object.
+
+    Raises
+    ------
+    OptionTypeError
+
+    Examples
+    --------
+    >>> check_path("leaderboard.csv")
+    """
+    if not isinstance(value, str | bytes | os.PathLike):
+        raise OptionTypeError(f"path is {shown(value)}, a {type(value).__name__}; give the path of a file")
 
 
 def check_whole(name: str, value: object, least: int) -> None:
@@ -95,7 +146,7 @@ def check_whole(name: str, value: object, least: int) -> None:
     OptionError
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
-        raise OptionError(f"{name}={value!r} is not allowed: {name} is a whole number of at least {least}")
+        raise OptionError(f"{name}={shown(value)} is not allowed: {name} is a whole number of at least {least}")
     if int(value) >= _TOO_LARGE:
         raise OptionError(
             f"{name} is {_TOO_LARGE:,} or larger, which is not allowed: {name} is a whole number of at least {least}; "
@@ -128,17 +179,20 @@ def as_names(value: object, option: str) -> tuple[str, ...]:
     kind = type(value).__name__
     if isinstance(value, Mapping | set | frozenset):
         raise OptionTypeError(
-            f"{option}={value!r} is a {kind}; {option} takes names of columns in a fixed order; pass a list of names"
+            f"{option}={shown(value)} is a {kind}; {option} takes names of columns in a fixed order; pass a list of "
+            f"names"
         )
     if isinstance(value, np.ndarray | pd.Series | pd.Index | pd.DataFrame) and not _is_list_of_names(value):
         column = getattr(value, "name", None)
         example = repr(column) if isinstance(column, str) else "'name_of_the_column'"
         raise OptionTypeError(
-            f"{option} names columns, and was given a {kind} of {len(value):,} values; put the values into a column of "
-            f"the data and pass the name of the column, such as {example}"
+            f"{option} names columns, and was given a {kind} of {np.size(value):,} values; put the values into a "
+            f"column of the data and pass the name of the column, such as {example}"
         )
     if value is not None and not isinstance(value, Iterable):
-        raise OptionTypeError(f"{option} names columns; {value!r} is a {kind}, not a string; pass the name of a column")
+        raise OptionTypeError(
+            f"{option} names columns; {shown(value)} is a {kind}, not a string; pass the name of a column"
+        )
     names = () if value is None else (value,) if isinstance(value, str) else tuple(value)
     for name in names:
         if not isinstance(name, str):
@@ -178,7 +232,7 @@ def resolve_seed(rng: int | np.random.Generator | None) -> int:
     if isinstance(rng, Integral) and not isinstance(rng, bool) and int(rng) >= 0:
         return int(rng)
     raise OptionTypeError(
-        f"rng={rng!r} is not allowed: rng is a whole number of at least 0, a numpy Generator or None; "
+        f"rng={shown(rng)} is not allowed: rng is a whole number of at least 0, a numpy Generator or None; "
         f"np.random.default_rng(0) makes a Generator"
     )
 
@@ -248,7 +302,7 @@ def cov_type_of(value: object) -> object:
         return "robust"
     if isinstance(value, str) and value in _OTHER_COV_TYPES:
         raise OptionError(
-            f"cov_type={value!r} is not available: {_OTHER_COV_TYPES[value]}; allowed: 'robust', 'cluster'"
+            f"cov_type={shown(value)} is not available: {_OTHER_COV_TYPES[value]}; allowed: 'robust', 'cluster'"
         )
     return value
 
@@ -333,7 +387,7 @@ def check_alpha_option(_: str, value: object) -> None:
 def check_position_bias(name: str, value: object) -> None:
     """Raise unless ``value`` is True, False or "auto"."""
     if not isinstance(value, bool | np.bool_) and not (isinstance(value, str) and value == "auto"):
-        raise OptionTypeError(f"{name}={value!r} is not allowed; allowed are True, False and 'auto'")
+        raise OptionTypeError(f"{name}={shown(value)} is not allowed; allowed are True, False and 'auto'")
 
 
 def check_floor(name: str, value: object) -> None:
@@ -341,8 +395,8 @@ def check_floor(name: str, value: object) -> None:
     is_probability = isinstance(value, Real) and not isinstance(value, bool) and is_in_range(value, 0, 0.5)
     if not is_probability and not (isinstance(value, str) and value == "auto"):
         raise OptionError(
-            f"{name}={value!r} is not allowed: {name} is the smallest probability of a category in mu, a number in "
-            f"[0, 0.5), or 'auto'"
+            f"{name}={shown(value)} is not allowed: {name} is the smallest probability of a category in mu, a number "
+            f"in [0, 0.5), or 'auto'"
         )
 
 

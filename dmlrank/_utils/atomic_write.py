@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ..exceptions import FileWriteError
+from .argument_checks import check_path
 
 
 def write_file(path: str | os.PathLike[str], content: str | bytes) -> None:
@@ -44,6 +45,7 @@ def replacement_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     FileWriteError
         If no file can be made in the folder, or the new file cannot replace the old one.
     """
+    check_path(path)
     with write_errors(path):
         # The status is that of ``path`` and not of ``target``: /dev/stdout may point to a pipe, which has no path.
         old, target = _status(path), Path(os.path.realpath(path))

@@ -193,13 +193,40 @@ def identity_texts(column: pd.Series) -> pd.Series:
     """
     if isinstance(column.dtype, pd.CategoricalDtype):
         check_identity(column.name, column.cat.categories)
-        return column.astype(str)
-    if not _has_several_types(column):
-        return column.astype(str)
+    if isinstance(column.dtype, pd.CategoricalDtype) or not _has_several_types(column):
+        try:
+            return column.astype(str)
+        except UnicodeEncodeError as error:
+            raise not_unicode_error(column.name, str(error.object)) from None
     coded = CodedColumn.of(column)
     check_identity(column.name, coded.levels)
     names = np.array([*map(name_of, coded.levels), "nan"], dtype=object)
+    check_unicode([column.name], names)
     return pd.Series(names[coded.codes], index=column.index, name=column.name)
+
+
+def not_unicode_error(column: object, name: str) -> DataError:
+    """Return the error for a name that is no Unicode text, because it has half of a surrogate pair."""
+    return DataError(
+        f"column {column!r} holds the name {name!r}, which is no text in Unicode: it has half of a surrogate pair, as "
+        f"a text has that was cut within a character; correct the name"
+    )
+
+
+def check_unicode(columns: Iterable[object], names: Iterable[str]) -> None:
+    """Raise where a name cannot be encoded in UTF-8, as tables and files of results need it.
+
+    Parameters
+    ----------
+    columns : iterable of str
+        The columns that hold the names, for the error.
+    names : iterable of str
+    """
+    for name in names:
+        try:
+            name.encode("utf-8")
+        except UnicodeEncodeError:
+            raise not_unicode_error(next(iter(columns)), name) from None
 
 
 def check_identity(columns: object, levels: Iterable[Hashable]) -> None:

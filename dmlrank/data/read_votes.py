@@ -14,7 +14,7 @@ from patsy import EvalEnvironment
 from ..exceptions import ColumnError, DataError, MissingDataError, listed, nearest
 from .alignment import align_by_index, row_index
 from .arrays import AnyArray, FloatArray, IntArray
-from .columns import Columns, check_identity, code_columns
+from .columns import Columns, check_identity, check_unicode, code_columns
 from .contexts import Rows, check_constant_features, find_contexts, identifiers, warn_of_repeats
 from .derived_pairs import DerivedPairs
 from .formula.features import FeatureMap, check_features, fit_features, locate_names
@@ -544,6 +544,7 @@ def _items(rows: Rows) -> tuple[str, ...]:
     levels = [level for name in names for level in rows.roles[name].levels]
     check_identity(names, dict.fromkeys(levels))
     present = {name_of(level) for level in levels}
+    check_unicode(names, present)
     columns = [rows.table[name] for name in names]
     categories = [
         [name_of(level) for level in column.cat.categories]

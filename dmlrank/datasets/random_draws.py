@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Integral
 
 import numpy as np
 
+from .._utils.argument_checks import real_number
 from ..data.arrays import FloatArray, IntArray
-from ..exceptions import OptionError, OptionTypeError
+from ..exceptions import OptionError, OptionTypeError, shown
 
 Rng = int | np.random.Generator | None
 
@@ -65,11 +66,12 @@ def check_between(value: object, option: str, lower: float = -np.inf, upper: flo
     OptionTypeError, OptionError
         If the value is no number, or is out of its bounds.
     """
-    if isinstance(value, bool) or not isinstance(value, Real):
+    number = real_number(value)
+    if number is None:
         raise OptionTypeError(f"{option} must be a number, not {type(value).__name__}")
-    if not (np.isfinite(float(value)) and lower <= float(value) <= upper):
+    if not (np.isfinite(number) and lower <= number <= upper):
         bounds = [f"at least {lower:g}"] * (lower > -np.inf) + [f"at most {upper:g}"] * (upper < np.inf)
-        raise OptionError(f"{option}={value} is not allowed; it must be {' and '.join(['finite', *bounds])}")
+        raise OptionError(f"{option}={shown(value)} is not allowed; it must be {' and '.join(['finite', *bounds])}")
 
 
 def draw_categories(probabilities: FloatArray, rng: np.random.Generator) -> IntArray:

@@ -58,7 +58,7 @@ def named(name: str) -> Functional:
     """
     functionals: tuple[Functional, ...] = (Borda(), BradleyTerry(), RankCentrality(), Dominance(), SoftMin())
     by_name = {functional.name: functional for functional in functionals}
-    if name in _SMOOTH_ALTERNATIVE:
+    if isinstance(name, str) and name in _SMOOTH_ALTERNATIVE:
         raise OptionError(
             f"functional={name!r} is not differentiable at some preference probabilities, and no estimate of it is "
             f"normally distributed there; use the smooth functional={_SMOOTH_ALTERNATIVE[name]!r}"

@@ -10,7 +10,7 @@ from ..data.graph import Graph
 from ..data.preferences import FloatArray, IntArray
 from .base import Gauge, symmetric_metric
 from .category_weights import CategoryWeights, require_weights
-from .graph_weights import checked_edge_weights, edge_matrix
+from .graph_weights import check_weights_and_graph, checked_edge_weights, edge_matrix
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,6 +59,7 @@ class Borda:
     interior = False
 
     def __post_init__(self) -> None:
+        check_weights_and_graph("borda", self.weights, self.graph)
         object.__setattr__(self, "edge_weights", checked_edge_weights(self.edge_weights))
 
     def bind(

@@ -12,7 +12,7 @@ from ..data.preferences import FloatArray, IntArray
 from ..exceptions import NuisanceError, OptionError
 from .base import Gauge, symmetric_metric
 from .category_weights import CategoryWeights, require_weights
-from .graph_weights import checked_edge_weights, edge_matrix
+from .graph_weights import check_weights_and_graph, checked_edge_weights, edge_matrix
 from .protocols import OrderedPairs
 
 
@@ -67,6 +67,7 @@ class BradleyTerry:
     interior = True
 
     def __post_init__(self) -> None:
+        check_weights_and_graph("bt", self.weights, self.graph)
         object.__setattr__(self, "edge_weights", checked_edge_weights(self.edge_weights))
         if self.weights is not None and min(np.ptp(self.weights.first), np.ptp(self.weights.second)) < 1e-12:
             raise OptionError(

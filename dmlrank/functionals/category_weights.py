@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._utils.argument_checks import array_of_numbers
 from .._utils.blas import SINGLE_THREAD_MULTIPLICATIONS
 from ..data.preferences import FloatArray
-from ..exceptions import NuisanceError, OptionError, check_choice, listed
+from ..exceptions import NuisanceError, OptionError, OptionTypeError, check_choice, listed, shown
 
 # Weights of a category for the item shown first and for the item shown second, by the meaning of the category.
 _WINS = {"first": (1.0, 0.0), "second": (0.0, 1.0)}
@@ -60,7 +61,13 @@ class CategoryWeights:
 
     def __post_init__(self) -> None:
         for item in ("first", "second"):
-            object.__setattr__(self, item, tuple(float(weight) for weight in getattr(self, item)))
+            numbers = array_of_numbers(getattr(self, item), 1)
+            if numbers is None:
+                raise OptionTypeError(
+                    f"category weights of the {item} item are {shown(getattr(self, item))}; allowed: one number per "
+                    f"category"
+                )
+            object.__setattr__(self, item, tuple(numbers.tolist()))
         if len(self.first) != len(self.second) or len(self.first) < 2:
             raise OptionError(
                 f"category weights have {len(self.first)} and {len(self.second)} numbers; allowed: one number per "

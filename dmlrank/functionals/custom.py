@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._utils.argument_checks import check_flag, real_number
 from ..data.graph import Graph
 from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray
-from ..exceptions import OptionError, OptionTypeError, listed
+from ..exceptions import OptionError, OptionTypeError, listed, shown
 from .base import Gauge
 from .category_weights import CategoryWeights
 from .differentiability import Probe, check_derivative, check_off_graph, check_smooth, check_values, uses_pairs
-from .graph_weights import checked_graph
+from .graph_weights import check_weights_and_graph, checked_graph
 
 # Largest change of a probability in a finite-difference step, as a share of the smallest probability.
 _STEP = 1e-4
@@ -106,7 +107,15 @@ class Custom:
             raise OptionTypeError(
                 f"Custom(directional=) is a {type(self.directional).__name__}; allowed: a function of (mu, delta)"
             )
+        check_weights_and_graph("Custom", self.weights, self.graph)
+        neutral = 0.0 if self.reference is None else real_number(self.reference)
+        if neutral is None or not np.isfinite(neutral):
+            raise OptionTypeError(f"Custom(reference={shown(self.reference)}); allowed: a finite number, or None")
+        for name in ("interior", "linear", "mirrored"):
+            check_flag(f"Custom({name}=)", getattr(self, name))
         if self.outputs is not None:
+            if not isinstance(self.outputs, Iterable):
+                raise OptionTypeError(f"Custom(outputs=) is a {type(self.outputs).__name__}; allowed: a list of names")
             names = (self.outputs,) if isinstance(self.outputs, str) else tuple(self.outputs)
             if not names or len(set(names)) < len(names) or not all(isinstance(n, str) and n for n in names):
                 raise OptionError(f"Custom(outputs=) is {listed(names)}; allowed: different, non-empty names")

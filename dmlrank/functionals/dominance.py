@@ -7,10 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
+from .._utils.argument_checks import real_number
 from ..data.graph import Graph
 from ..data.preferences import FloatArray
-from ..exceptions import OptionError
+from ..exceptions import OptionError, shown
 from .category_weights import CategoryWeights, require_weights
+from .graph_weights import check_weights_and_graph
 from .preference_aggregates import PreferenceAggregate, checked_sharpness
 
 
@@ -61,8 +63,10 @@ class Dominance(PreferenceAggregate):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sharpness", checked_sharpness(self.sharpness, "dominance", "indicator"))
-        if not 0 < self.tau < 1:
-            raise OptionError(f"dominance(tau={self.tau!r}); allowed: a preference between 0 and 1, such as 0.6")
+        check_weights_and_graph("dominance", self.weights, self.graph)
+        threshold = real_number(self.tau)
+        if threshold is None or not 0 < threshold < 1:
+            raise OptionError(f"dominance(tau={shown(self.tau)}); allowed: a preference between 0 and 1, such as 0.6")
 
     @property
     def label(self) -> str:

@@ -5,9 +5,37 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._utils.argument_checks import array_of_numbers
 from ..data.graph import Graph
 from ..data.preferences import FloatArray
-from ..exceptions import GraphError, OptionError
+from ..exceptions import GraphError, OptionError, OptionTypeError, shown
+from .category_weights import CategoryWeights
+
+
+def check_weights_and_graph(name: str, weights: object, graph: object) -> None:
+    """Raise where the settings of a functional are neither None nor category weights and a comparison graph.
+
+    Parameters
+    ----------
+    name : str
+        Name of the functional, for errors.
+    weights, graph : object
+        The settings.
+
+    Raises
+    ------
+    OptionTypeError
+    """
+    if weights is not None and not isinstance(weights, CategoryWeights):
+        raise OptionTypeError(
+            f"{name} got weights={shown(weights)}, a {type(weights).__name__}; allowed: CategoryWeights such as "
+            f"CategoryWeights.half(3), or None"
+        )
+    if graph is not None and not isinstance(graph, Graph):
+        raise OptionTypeError(
+            f"{name} got graph={shown(graph)}, a {type(graph).__name__}; allowed: a Graph such as Graph.of([(0, 1)], "
+            f"n_items=2), or None"
+        )
 
 
 def checked_edge_weights(edge_weights: ArrayLike | None) -> FloatArray | None:
@@ -20,8 +48,14 @@ def checked_edge_weights(edge_weights: ArrayLike | None) -> FloatArray | None:
     """
     if edge_weights is None:
         return None
-    matrix = np.array(edge_weights, dtype=float)
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+    numbers = array_of_numbers(edge_weights, 2)
+    if numbers is None:
+        raise OptionTypeError(
+            f"edge_weights is a {type(edge_weights).__name__} that holds no rows of numbers; allowed: a square matrix "
+            f"of numbers over the items"
+        )
+    matrix = numbers.copy()
+    if matrix.shape[0] != matrix.shape[1]:
         raise OptionError(f"edge_weights has shape {matrix.shape}; allowed: a square matrix over the items")
     if not (np.isfinite(matrix).all() and (matrix >= 0).all() and np.allclose(matrix, matrix.T)):
         raise OptionError(

@@ -7,9 +7,10 @@ from typing import Self
 
 import numpy as np
 
+from .._utils.argument_checks import real_number
 from ..data.graph import Graph
 from ..data.preferences import FloatArray
-from ..exceptions import OptionError
+from ..exceptions import OptionError, OptionTypeError, shown
 from .base import Gauge, symmetric_metric
 from .category_weights import CategoryWeights, require_weights
 from .graph_weights import checked_graph
@@ -285,12 +286,14 @@ def checked_sharpness(sharpness: float, name: str, limit: str) -> float:
     >>> checked_sharpness(20, "softmin", "minimum")
     20.0
     """
-    number = float(sharpness)
+    number = real_number(sharpness)
+    if number is None:
+        raise OptionTypeError(f"{name}(sharpness={shown(sharpness)}); allowed: a positive number, such as 20")
     if np.isposinf(number):
         raise OptionError(
             f"{name}(sharpness=inf) is the hard {limit}, which is not differentiable at some preference probabilities, "
             f"and no estimate of it is normally distributed there; use a smooth one, such as {name}(sharpness=20)"
         )
     if not number > 0:
-        raise OptionError(f"{name}(sharpness={sharpness!r}); allowed: a positive number, such as 20")
+        raise OptionError(f"{name}(sharpness={shown(sharpness)}); allowed: a positive number, such as 20")
     return number

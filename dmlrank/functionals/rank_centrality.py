@@ -11,7 +11,7 @@ from ..data.preferences import FloatArray, IntArray
 from ..exceptions import NuisanceError, OptionError, check_choice
 from .base import Gauge, symmetric_metric
 from .category_weights import CategoryWeights, require_weights
-from .graph_weights import checked_graph
+from .graph_weights import check_weights_and_graph, checked_graph
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,6 +90,7 @@ class RankCentrality:
     interior = True
 
     def __post_init__(self) -> None:
+        check_weights_and_graph("rank_centrality", self.weights, self.graph)
         check_choice(self.walk, ["transition", "rate"], "walk")
 
     @property

@@ -9,6 +9,7 @@ import numpy as np
 from ..data.graph import Graph
 from ..data.preferences import FloatArray
 from .category_weights import CategoryWeights, require_weights
+from .graph_weights import check_weights_and_graph
 from .preference_aggregates import PreferenceAggregate, checked_sharpness
 
 
@@ -57,6 +58,7 @@ class SoftMin(PreferenceAggregate):
     label = "softmin (worst opponent)"
 
     def __post_init__(self) -> None:
+        check_weights_and_graph("softmin", self.weights, self.graph)
         object.__setattr__(self, "sharpness", checked_sharpness(self.sharpness, "softmin", "minimum"))
 
     def _with(self, weights: CategoryWeights | None, graph: Graph | None) -> SoftMin:

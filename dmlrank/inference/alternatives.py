@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 
 import numpy as np
 from scipy.stats import norm
 
+from .._utils.argument_checks import real_number
 from ..data.preferences import FloatArray
-from ..exceptions import OptionError, OptionTypeError, check_choice
+from ..exceptions import OptionError, OptionTypeError, check_choice, shown
 
 # scipy's names of two sides.
 _SYNONYMS = {"greater": "larger", "less": "smaller"}
@@ -97,12 +97,12 @@ def read_alternative(side: str, delta: float) -> Alternative:
     """
     side = _SYNONYMS.get(side, side) if isinstance(side, str) else side
     check_choice(side, SIDES, "side")
-    if isinstance(delta, bool) or not isinstance(delta, Real) or not np.isfinite(float(delta)):
-        raise OptionTypeError(f"delta is {delta!r}; give a finite number, in the unit of the scores")
-    margin = float(delta)
+    margin = real_number(delta)
+    if margin is None or not np.isfinite(margin):
+        raise OptionTypeError(f"delta is {shown(delta)}; give a finite number, in the unit of the scores")
     if side in ("noninferiority", "equivalence") and not margin > 0:
         raise OptionError(
-            f"side={side!r} needs a margin above zero, and delta is {delta!r}; give the smallest difference that "
+            f"side={side!r} needs a margin above zero, and delta is {shown(delta)}; give the smallest difference that "
             f"matters as delta, in the unit of the scores"
         )
     return Alternative(side, margin)

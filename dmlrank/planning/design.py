@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from .._utils.argument_checks import check_whole
+from .._utils.argument_checks import check_flag, check_whole, real_number
 from .._utils.blas import one_thread
 from .._utils.parallel import core_count
 from .._utils.progress import Report, reporting
 from ..data.alignment import align_by_index, align_pairs_by_name
 from ..data.graph import Graph
 from ..data.preferences import FloatArray, IntArray
-from ..exceptions import OptionError, OptionTypeError, check_choice
+from ..exceptions import OptionError, OptionTypeError, check_choice, shown
 from ..fit.estimand import bind_functional
 from ..fit.estimators import estimator_named
 from ..functionals import CategoryWeights, Functional
@@ -173,6 +172,7 @@ def design(
         explore=explore,
     )
     check_choice(estimator, ("debiased", "bt_restricted"), "estimator")
+    check_flag("position_bias", position_bias)
     table = mu_array(mu)
     names = _read_plan_names(models, contexts, table.shape)
     check_mu(table, names.models, names.contexts, position_bias)
@@ -208,10 +208,13 @@ def _read_plan_names(
     """Return the names of models and contexts for mu of this shape; they are numbered where the caller gave none."""
     n_contexts, n_items = shape[:2]
     width = len(str(n_items - 1))
-    names = read_names(models, n_items, "models", [f"model_{j:0{width}d}" for j in range(n_items)])
+    texts = None if models is None else [str(name) for name in read_names(models, n_items, "models", ())]
+    names = read_names(texts, n_items, "models", [f"model_{j:0{width}d}" for j in range(n_items)])
     identifiers = np.empty(n_contexts, dtype=object)
-    identifiers[:] = read_names(contexts, n_contexts, "contexts", range(n_contexts))
-    return PlanNames(tuple(map(str, names)), identifiers, ("context",), "model_a", "model_b")
+    # Entry by entry: numpy would take a list of tuples for a matrix.
+    for place, identifier in enumerate(read_names(contexts, n_contexts, "contexts", range(n_contexts))):
+        identifiers[place] = identifier
+    return PlanNames(tuple(names), identifiers, ("context",), "model_a", "model_b")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -305,13 +308,14 @@ class PlanSource:
                 f"add them, or plan for 'borda', 'bt' or 'rank_centrality'"
             )
         check_choice(self.prompts, PROMPTS, "prompts")
-        if isinstance(floor, bool) or not isinstance(floor, Real):
+        smallest = real_number(floor)
+        if smallest is None:
             raise OptionTypeError(
-                f"floor={floor!r}; it is the smallest probability of a category and must be a number of at least 0"
+                f"floor={shown(floor)}; it is the smallest probability of a category and must be a number of at least 0"
             )
-        if not 0 <= floor * self.mu.shape[3] < 1:
+        if not 0 <= smallest * self.mu.shape[3] < 1:
             raise OptionError(
-                f"floor={floor} with {self.mu.shape[3]} categories; it must be at least 0 and below "
+                f"floor={shown(floor)} with {self.mu.shape[3]} categories; it must be at least 0 and below "
                 f"{1 / self.mu.shape[3]:.4g}, since the probabilities of the categories sum to one"
             )
         if self.n_jobs is not None:

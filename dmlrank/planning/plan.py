@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from .._utils.argument_checks import check_alpha, resolve_seed
+from .._utils.argument_checks import check_alpha, check_path, real_number, resolve_seed
 from .._utils.atomic_write import write_file
 from ..data.hypotheses import HypothesisLike, read_hypothesis
 from ..data.preferences import FloatArray
-from ..exceptions import NuisanceError, OptionError
+from ..exceptions import NuisanceError, OptionError, OptionTypeError, shown
 from ..inference.ranks import power_of, smallest_gap
 from ..tables.spreadsheet_text import safe_csv
 from ..tables.summary_table import Summary
@@ -629,7 +629,8 @@ class Plan:
         FileWriteError
             If the file cannot be written; an earlier file of this name is left as it was.
         """
-        kind = Path(path).suffix.lower()
+        check_path(path)
+        kind = Path(os.fsdecode(path)).suffix.lower()
         if kind not in (".csv", ".json"):
             raise OptionError(
                 f"the path {os.fspath(path)!r} has the ending {kind!r}; a plan is written as .csv or .json"
@@ -663,7 +664,9 @@ class Plan:
     def _gap(self, first: str, second: str, difference: float | None) -> tuple[float, float]:
         """Return the difference of two models' scores, and its predicted standard error."""
         row = self._row(first, second)
-        gap = float(row @ self.specification.scores) if difference is None else float(difference)
+        gap = float(row @ self.specification.scores) if difference is None else real_number(difference)
+        if gap is None or not np.isfinite(gap):
+            raise OptionTypeError(f"difference={shown(difference)}; give a finite number, in the unit of the scores")
         return gap, self._std_error_of(row, self.solution)
 
     def _std_error_of(self, row: FloatArray, solution: PlanSolution) -> float:

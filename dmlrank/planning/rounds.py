@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._utils.argument_checks import array_of_numbers, check_flag
 from ..data.preferences import FloatArray
-from ..exceptions import NuisanceError, OptionError
+from ..exceptions import NuisanceError, OptionError, OptionTypeError, shown
 
 
 def mixture_propensity(propensities: Sequence[ArrayLike], shares: Sequence[float]) -> FloatArray:
@@ -43,10 +44,10 @@ def mixture_propensity(propensities: Sequence[ArrayLike], shares: Sequence[float
     0.2
     """
     tables = _tables(propensities)
-    rho = np.asarray(shares, dtype=float)
-    if rho.shape != (len(tables),) or not (rho >= 0).all() or not np.isclose(rho.sum(), 1):
+    rho = array_of_numbers(shares, 1)
+    if rho is None or rho.shape != (len(tables),) or not (rho >= 0).all() or not np.isclose(rho.sum(), 1):
         raise OptionError(
-            f"shares={list(shares)} with {len(tables)} rounds; pass one number of at least 0 per round, such that the "
+            f"shares={shown(shares)} with {len(tables)} rounds; pass one number of at least 0 per round, such that the "
             f"numbers sum to one"
         )
     return np.asarray(np.tensordot(rho, tables, axes=1))
@@ -85,6 +86,7 @@ def repeated_propensity(propensities: Sequence[ArrayLike], position_bias: bool =
     >>> float(repeated_propensity([half, half])[0, 0, 1])
     0.75
     """
+    check_flag("position_bias", position_bias)
     tables, orders = _tables(propensities), 1 if position_bias else 2
     return np.asarray(orders * (1 - np.prod(1 - tables / orders, axis=0)))
 
@@ -97,13 +99,19 @@ def _tables(propensities: Sequence[ArrayLike]) -> FloatArray:
     NuisanceError
         If the shapes differ, or a value is outside [0, 1].
     """
-    parts = [np.asarray(part, dtype=float) for part in propensities]
-    if not parts or any(part.shape != parts[0].shape or part.ndim != 3 for part in parts):
+    if isinstance(propensities, str) or not isinstance(propensities, Sequence | np.ndarray):
+        raise OptionTypeError(
+            f"propensities is a {type(propensities).__name__}; give a list with one array (contexts, models, models) "
+            f"per round"
+        )
+    parts = [array_of_numbers(part, 3) for part in propensities]
+    if not parts or any(part is None or parts[0] is None or part.shape != parts[0].shape for part in parts):
         raise NuisanceError(
-            f"propensities have the shapes {[part.shape for part in parts]}; give one array (contexts, models, models) "
+            f"propensities have the shapes {[np.shape(part) for part in parts if part is not None]} in "
+            f"{len(parts)} rounds; give one array (contexts, models, models) "
             f"per round, all for the same contexts"
         )
-    tables = np.stack(parts)
+    tables = np.stack([part for part in parts if part is not None])
     if not ((tables >= 0) & (tables <= 1)).all():
         raise NuisanceError(
             f"propensities range from {tables.min():g} to {tables.max():g}; pass probabilities, between 0 and 1"

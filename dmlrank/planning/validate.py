@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import TypeVar
@@ -10,11 +10,11 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._utils.argument_checks import array_of_numbers
+from .._utils.argument_checks import array_of_numbers, real_number
 from ..data.graph import Graph
 from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray
-from ..exceptions import NuisanceError, OptionError, OptionTypeError, check_choice, listed
+from ..exceptions import NuisanceError, OptionError, OptionTypeError, check_choice, listed, shown
 from ..fit.estimand import category_weights_from, graph_from_array
 from ..functionals import CategoryWeights
 from .contrasts import ContrastsLike
@@ -132,7 +132,9 @@ def mu_array(mu: object) -> FloatArray:
     """
     try:
         table = np.asanyarray(mu)
-        if table.dtype.kind not in "f":
+        if table.dtype.kind not in "biufO":
+            raise TypeError
+        if table.dtype.kind != "f":
             table = table.astype(float)
     except (TypeError, ValueError, OverflowError):
         raise OptionTypeError(f"mu has the type {type(mu).__name__}; pass an array of probabilities") from None
@@ -227,7 +229,7 @@ def check_positive(value: object, option: str, most: float = np.inf) -> float:
     number = _check_number(value, option)
     if not 0 < number <= most or not np.isfinite(number):
         limit = "a positive number" if most == np.inf else f"a number above 0 and at most {most:g}"
-        raise OptionError(f"{option}={value!r}; it must be {limit}")
+        raise OptionError(f"{option}={shown(value)}; it must be {limit}")
     return number
 
 
@@ -235,15 +237,16 @@ def check_share(value: object, option: str) -> float:
     """Return a number from 0 to below 1, or raise an error that names the option."""
     number = _check_number(value, option)
     if not 0 <= number < 1:
-        raise OptionError(f"{option}={value!r}; it must be a share, from 0 to below 1")
+        raise OptionError(f"{option}={shown(value)}; it must be a share, from 0 to below 1")
     return number
 
 
 def _check_number(value: object, option: str) -> float:
     """Return a number as a float, or raise an error that names the option; True and False are not numbers here."""
-    if not isinstance(value, Real) or isinstance(value, bool):
-        raise OptionTypeError(f"{option}={value!r}; it must be a number")
-    return float(value)
+    number = real_number(value)
+    if number is None:
+        raise OptionTypeError(f"{option}={shown(value)}; it must be a number")
+    return number
 
 
 def read_names(names: Sequence[T] | None, size: int, option: str, default: Sequence[T]) -> list[T]:
@@ -261,7 +264,11 @@ def read_names(names: Sequence[T] | None, size: int, option: str, default: Seque
     """
     if names is None:
         return list(default)
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise OptionTypeError(f"{option}={shown(names)} is a {type(names).__name__}; give a list of names")
     name_list = list(names)
+    if not all(isinstance(name, Hashable) for name in name_list):
+        raise OptionTypeError(f"{option} has an entry that is a list or a mapping; give texts, numbers or tuples")
     if len(name_list) != size:
         raise OptionError(f"{option} has {len(name_list)} names, but mu has {size} {option}; give one name for each")
     if len(set(name_list)) < size:

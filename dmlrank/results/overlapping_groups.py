@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from ..data.graph import Graph
-from ..exceptions import DataError, MissingDataError, OptionError, OptionTypeError, listed
+from ..exceptions import DataError, MissingDataError, OptionError, OptionTypeError, listed, shown
 from ..fit.state import FitSteps
 from .context_variables import ContextGroups, check_function_of_features, context_table
 
@@ -39,6 +39,14 @@ def read_overlapping_groups(steps: FitSteps, groups: Mapping[str, object] | Sequ
     DataError, MissingDataError
         If a column holds something other than booleans, varies within a context or has missing values.
     """
+    if not isinstance(groups, Mapping | list | tuple):
+        raise OptionTypeError(
+            f"by() got {shown(groups)}, a {type(groups).__name__}; allowed are names of columns, a list of names of "
+            f"columns of booleans, or a mapping of names to such columns or masks"
+        )
+    entries = groups if isinstance(groups, Mapping) else [*groups]
+    if any(not isinstance(name, Hashable) for name in entries):
+        raise OptionTypeError("by(): names of groups have to be texts, and one of these is a list, array or mapping")
     named = dict(groups) if isinstance(groups, Mapping) else {name: name for name in groups}
     if not named:
         raise OptionError("by() got no group; name columns of booleans, or pass a mapping of names to columns or masks")

@@ -20,7 +20,7 @@ from .._utils.progress import Report, reporting
 from .._utils.warning_collection import collected_warnings, warn
 from ..data.graph import Graph
 from ..data.hypotheses import HypothesisLike
-from ..exceptions import listed
+from ..exceptions import OptionTypeError, listed
 from ..fit.collect_estimates import collect
 from ..fit.estimates import Diagnostics, Estimates
 from ..fit.estimators import options_of_update
@@ -1376,6 +1376,11 @@ class RankResults:
         (True, True)
         """
         check_page_extra()
+        if sensitivity is not None and not isinstance(sensitivity, SensitivityResults):
+            raise OptionTypeError(
+                f"sensitivity is a {type(sensitivity).__name__}; allowed is what the method sensitivity() of a result "
+                f"returned, or None"
+            )
         remarks = () if sensitivity is None else (sensitivity.page_section(),)
         boards = make_boards(self.estimates, alpha, remarks=remarks)
         return write_page(path, render_page(page_title(boards[0]) if title is None else title, boards))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from numbers import Real
 
 import numpy as np
 
+from .._utils.argument_checks import real_number
 from ..data.preferences import FloatArray
-from ..exceptions import OptionError, OptionTypeError, UnknownModelError, check_choice, listed, nearest
+from ..exceptions import OptionError, OptionTypeError, UnknownModelError, check_choice, listed, nearest, shown
 from ..fit.estimates import Estimates, Scale
 
 ELO_PER_LOG_ODDS = 400 / np.log(10)
@@ -97,12 +97,12 @@ def _factor(estimates: Estimates, scale: object) -> tuple[str, float]:
                 f"update(functional='bt') first, or give a positive number to multiply the scores with, such as 100"
             )
         return scale, float(_NAMED[scale])
-    if isinstance(scale, bool) or not isinstance(scale, Real):
+    factor = real_number(scale)
+    if factor is None:
         raise OptionTypeError(f"scale is a {type(scale).__name__}; allowed: 'elo', 'log-odds' or a positive number")
-    factor = float(scale)
     if not (np.isfinite(factor) and factor > 0):
         raise OptionError(
-            f"scale={scale!r} is not allowed, because a factor that is not positive would reverse the ranking; "
+            f"scale={shown(scale)} is not allowed, because a factor that is not positive would reverse the ranking; "
             f"give a positive number"
         )
     return f"{factor:g} times", factor
@@ -119,6 +119,7 @@ def _anchor(anchor: object) -> tuple[str, float]:
 
 def _finite(what: str, value: object) -> float:
     """Return the value as a finite number; ``what`` names it in the error."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not np.isfinite(float(value)):
-        raise OptionTypeError(f"{what} is {value!r}; give a finite number")
-    return float(value)
+    number = real_number(value)
+    if number is None or not np.isfinite(number):
+        raise OptionTypeError(f"{what} is {shown(value)}; give a finite number")
+    return number

@@ -9,12 +9,13 @@ from numbers import Real
 import numpy as np
 import pandas as pd
 
+from .._utils.argument_checks import real_number
 from .._utils.warning_collection import warn
 from ..data.derived_pairs import DerivedPairs
 from ..data.hypotheses import HypothesisLike, LinearHypothesis, read_hypothesis
 from ..data.preferences import FloatArray
 from ..estimation.omitted_variables import label_spread, robustness_value
-from ..exceptions import HypothesisError, IntervalWarning, OptionError, OptionTypeError
+from ..exceptions import HypothesisError, IntervalWarning, OptionError, OptionTypeError, shown
 from ..fit.estimates import Estimates
 from ..fit.state import FitSteps
 from ..functionals.base import is_linear
@@ -134,19 +135,23 @@ def read_gammas(gamma: object) -> tuple[float, ...]:
     (1.0, 1.5, 2.0)
     """
     values = [gamma] if isinstance(gamma, Real) else gamma
-    if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray):
+    is_list = isinstance(values, Sequence) or (isinstance(values, np.ndarray) and values.ndim == 1)
+    if isinstance(values, str) or not is_list:
         raise OptionTypeError(f"gamma is a {type(gamma).__name__}; allowed: numbers of at least 1, such as (1, 1.5, 2)")
+    numbers = set()
     for value in values:
-        if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
-            raise OptionTypeError(f"gamma holds {value!r}; allowed: numbers of at least 1, such as (1, 1.5, 2)")
-        if not (np.isfinite(float(value)) and float(value) >= 1):
+        number = real_number(value)
+        if number is None:
+            raise OptionTypeError(f"gamma holds {shown(value)}; allowed: numbers of at least 1, such as (1, 1.5, 2)")
+        if not (np.isfinite(number) and number >= 1):
             raise OptionError(
-                f"gamma holds {value!r}; allowed: finite numbers of at least 1, because gamma bounds an odds ratio "
-                f"from above and 1/gamma bounds it from below"
+                f"gamma holds {shown(value)}; allowed: finite numbers of at least 1, because gamma bounds an odds "
+                f"ratio from above and 1/gamma bounds it from below"
             )
-    if not len(values):
+        numbers.add(number)
+    if not numbers:
         raise OptionError("gamma is empty; give at least one number, such as gamma=1.5")
-    return tuple(sorted({float(value) for value in values}))
+    return tuple(sorted(numbers))
 
 
 def steps_of_debiased_fit(estimates: Estimates, steps: FitSteps | None, method: str) -> FitSteps:

@@ -392,7 +392,7 @@ def _check_numbers(e: Estimates) -> None:
     if (edges != edges.T).any() or edges.diagonal().any():
         raise StorageError("graph.edges is no graph: it must be a symmetric table, false on its diagonal")
     basis = e.covariance.basis
-    if not (np.isfinite(basis).all() and np.allclose(basis.T @ basis, np.eye(basis.shape[1]), atol=1e-6)):
+    if not ((np.abs(basis) <= 1 + 1e-6).all() and np.allclose(basis.T @ basis, np.eye(basis.shape[1]), atol=1e-6)):
         raise StorageError("covariance.basis does not have orthonormal columns")
     if not _is_covariance(e.covariance.matrix, float(np.abs(e.estimate).max())):
         raise StorageError("covariance.matrix is no covariance: it must be finite, symmetric and positive semidefinite")
@@ -409,7 +409,8 @@ def _is_covariance(matrix: NDArray[np.float64], scale: float) -> bool:
     # Where labels have no variation, the covariance is zero up to squared rounding errors of the scores, and its
     # eigenvalues may be negative. A matrix within this slack is accepted as it is.
     largest = float(np.abs(matrix).max())
-    slack = _ROUNDING * largest + (4 * np.finfo(float).eps * scale) ** 2
+    rounding = min(4 * float(np.finfo(float).eps) * scale, 1e150)  # its square is finite
+    slack = _ROUNDING * largest + rounding**2
     if largest == 0 or slack >= largest:
         return True
     if np.abs(matrix - matrix.T).max() > slack:

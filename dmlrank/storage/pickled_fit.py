@@ -22,6 +22,7 @@ import numpy as np
 import patsy.builtins
 from numpy.typing import NDArray
 
+from .._utils.argument_checks import check_path
 from .._utils.atomic_write import write_file
 from .._utils.warning_collection import collected_warnings
 from ..data.derived_pairs import DerivedPairs
@@ -98,12 +99,14 @@ def read_pickle(path: str | os.PathLike[str], kind: type[T]) -> T:
     StorageError
         If the file holds an object of another class, or cannot be unpickled.
     """
+    check_path(path)
     try:
         with open(path, "rb") as file:
             stored = pickle.load(file)
-    except (pickle.UnpicklingError, EOFError, UnicodeDecodeError, ValueError, IndexError, KeyError) as error:
-        if isinstance(error, DmlrankError):
-            raise
+    except (DmlrankError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        # A file that is not a pickle, or has changed bytes, can raise any error: its bytes are calls of functions.
         raise StorageError(
             f"{os.fspath(path)!r} was not written by save() and cannot be loaded: {error or 'the file is empty'}"
         ) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from .._utils.argument_checks import check_text
 from .html_form import html_table
 from .latex_form import LINE_WIDTH, latex_table
 from .plain_forms import csv_table, markdown_table, text_table
@@ -69,7 +70,10 @@ class Summary:
 
     def with_title(self, title: str | None) -> Summary:
         """Return the table under another title, or as it is where the title is None."""
-        return self if title is None else replace(self, title=title)
+        if title is None:
+            return self
+        check_text("title", title)
+        return replace(self, title=title)
 
     def with_notes(self, *notes: str) -> Summary:
         """Return the table with further notes before its own ones; empty notes are left out."""

@@ -25,6 +25,7 @@ from ...exceptions import (
     OptionTypeError,
     listed,
     nearest,
+    shown,
 )
 from ..arrays import FloatArray, IntArray
 from ..frames import require_columns
@@ -192,11 +193,13 @@ def caller_environment(env: int | Mapping[str, Any] | EvalEnvironment | None, de
         namespace = env
     elif env is None or isinstance(env, int):
         if (env or 0) < 0:
-            raise OptionError(f"env={env} is negative; the number of callers to look above must be at least 0")
+            raise OptionError(f"env={shown(env)} is negative; the number of callers to look above must be at least 0")
         try:
             namespace = EvalEnvironment.capture(env or 0, reference=depth + 1)
         except ValueError:
-            raise OptionError(f"env={env}: there are not that many callers above; pass a smaller number") from None
+            raise OptionError(
+                f"env={shown(env)}: there are not that many callers above; pass a smaller number"
+            ) from None
     else:
         raise OptionTypeError(
             f"env is a {type(env).__name__}; allowed: a mapping of names, the number of callers above, or a patsy "
@@ -452,9 +455,13 @@ def _check_category(name: str, column: Variable, n_rows: int) -> None:
 
 @contextmanager
 def _errors_of_formula(features: str, kind: type[DmlrankError]) -> Iterator[None]:
-    """Raise errors of patsy, and of functions in the formula, as errors of this kind."""
+    """Raise errors of patsy, and of functions in the formula, as errors of this kind.
+
+    numpy does not warn of numbers such as the logarithm of zero: features that are infinite or NaN are refused later.
+    """
     try:
-        yield
+        with np.errstate(all="ignore"):
+            yield
     except DmlrankError:
         raise
     except PatsyError as error:
@@ -488,8 +495,7 @@ def _coded_matrix(
         Kind of error that is raised.
     """
     action = _KeepRows()
-    # X is checked for infinite and missing numbers afterwards, so that numpy need not warn of them.
-    with _errors_of_formula(features, kind), np.errstate(over="ignore", invalid="ignore"):
+    with _errors_of_formula(features, kind):
         (matrix,) = patsy.build_design_matrices([info], columns, NA_action=action)
     if len(matrix) != n_rows:
         raise kind(

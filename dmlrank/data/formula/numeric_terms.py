@@ -49,7 +49,8 @@ def numeric_terms(terms: Sequence[Term], columns: Mapping[str, Variable]) -> dic
     numeric = {}
     for term in terms:
         variable = _single_variable(term.factors[0].code) if len(term.factors) == 1 else None
-        layout = None if variable is None else numeric_layout(columns[variable])
+        # A name that is no column, such as None, is a constant of Python, which patsy evaluates.
+        layout = numeric_layout(columns[variable]) if variable is not None and variable in columns else None
         if variable is not None and layout and uses[term.factors[0]] == 1:
             numeric[term] = NumericTerm(variable, term.factors[0].name(), layout[0])
     return numeric

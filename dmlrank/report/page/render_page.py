@@ -9,6 +9,7 @@ from importlib.resources import files
 
 import numpy as np
 
+from ..._utils.argument_checks import check_text
 from ..._utils.atomic_write import write_file
 from ..._version import __version__
 from ...exceptions import MissingExtraError
@@ -83,6 +84,7 @@ def render_page(
         If Jinja2 is not installed.
     """
     check_page_extra()
+    check_text("title", title)
     from jinja2 import Environment, StrictUndefined
 
     style, scripts = _compact(_asset("page.css")), [_asset("sortable.min.js").strip(), _compact(_asset("page.js"))]

@@ -1,0 +1,131 @@
+"""Values of types that no argument takes: each is refused with an error of dmlrank, and none by numpy or Python."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dmlrank as dr
+from dmlrank.exceptions import DataError, FormulaError, NuisanceError, OptionError, OptionTypeError, StorageError
+from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, Custom, Dominance, RankCentrality, SoftMin, named
+
+HUGE = 10**5000  # more digits than Python writes
+TABLES = [np.full((1, 2, 2), 0.5)]
+MU = np.full((2, 3, 3, 2), 0.5)
+
+
+@pytest.mark.parametrize("functional", [Borda, BradleyTerry, Dominance, RankCentrality, SoftMin])
+@pytest.mark.parametrize("setting", ["weights", "graph"])
+@pytest.mark.parametrize("value", [{}, 1, np.eye(3), len], ids=["mapping", "number", "array", "function"])
+def test_functionals_take_category_weights_and_graphs_alone(functional, setting, value):
+    with pytest.raises(OptionTypeError, match=f"got {setting}="):
+        functional(**{setting: value})
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: CategoryWeights(0.0, range(3)),
+        lambda: CategoryWeights({"a": 1}, (0, 1)),
+        lambda: CategoryWeights((1, 1j), (0, 1)),
+        lambda: Borda(edge_weights="equal"),
+        lambda: Borda(edge_weights=[[0, 1], [1]]),
+        lambda: Dominance(tau="0.6"),
+        lambda: Dominance(sharpness=None),
+        lambda: SoftMin(sharpness=1j),
+        lambda: Custom(len, outputs=3),
+        lambda: Custom(len, reference="0"),
+        lambda: Custom(len, linear="yes"),
+        lambda: named([]),
+        lambda: dr.mixture_propensity(TABLES, None),
+        lambda: dr.mixture_propensity(0.5, [1.0]),
+        lambda: dr.mixture_propensity([[1j]], [1.0]),
+        lambda: dr.repeated_propensity(len),
+        lambda: dr.repeated_propensity(TABLES, position_bias=pd.Series(dtype=float)),
+        lambda: dr.design(MU, budget=1, contexts=np.nan),
+        lambda: dr.design(MU, budget=1, models=3),
+        lambda: dr.design(MU, budget=1, models=["a", "b", ["c"]]),
+        lambda: dr.design(1j, budget=1),
+        lambda: dr.design(MU, budget=HUGE),
+        lambda: dr.design(MU, budget=1, floor=HUGE),
+        lambda: dr.design(MU, budget=1, position_bias="no"),
+        lambda: dr.design(MU, budget=1).export(None),
+        lambda: dr.design(MU, budget=1).for_power("model_0", "model_1", difference=pd.DataFrame()),
+        lambda: dr.datasets.simulate_bt(10, gamma=HUGE, rng=0),
+        lambda: dr.load(None),
+    ],
+)
+def test_values_of_another_type_are_refused(make):
+    with pytest.raises((OptionError, OptionTypeError, NuisanceError)):
+        make()
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda r: r.t_test(("gpt-4", "claude-v1"), delta=HUGE),
+        lambda r: r.conf_int(HUGE),
+        lambda r: r.rescale(HUGE),
+        lambda r: r.rescale("elo", mean=HUGE),
+        lambda r: r.rescale("elo", anchor=("gpt-4", HUGE)),
+        lambda r: r.sensitivity(gamma=HUGE),
+        lambda r: r.sensitivity(gamma=np.eye(2)),
+        lambda r: r.sensitivity(gamma=np.array(1.5)),
+        lambda r: r.report(sensitivity=len),
+        lambda r: r.report(title={}),
+        lambda r: r.summary(title=3),
+        lambda r: r.by(np.datetime64("NaT")),
+        lambda r: r.by([["a"]]),
+        lambda r: r.update(context=np.array(0.5)),
+        lambda r: r.update(functional=HUGE),
+        lambda r: r.update(rng=-HUGE),
+        lambda r: r.save(None),
+    ],
+)
+def test_methods_refuse_values_of_another_type(arena_result, ask):
+    with pytest.raises((OptionError, OptionTypeError)):
+        ask(arena_result)
+
+
+@pytest.mark.parametrize("env", [HUGE, -HUGE], ids=["above", "below"])
+def test_a_frame_of_callers_that_does_not_exist(env):
+    with pytest.raises(OptionError, match="a value of type int"):
+        dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=50, rng=0), env=env)
+
+
+def test_constants_of_python_are_no_features(arena_result):
+    with pytest.raises(FormulaError, match="None"):
+        arena_result.project("~ None + C(category)")
+
+
+def test_numpy_does_not_warn_of_features_that_are_refused():
+    battles = dr.datasets.simulate_arena(n=200, rng=0).assign(x=-1.0)
+    for features in ("np.log(x)", "np.log(x) + C(category)", "I(1 / (x + 1))"):
+        with pytest.raises(DataError, match="features"):
+            dr.dml_rank(f"winner ~ {features} | model_a + model_b", battles, rng=0)
+
+
+def test_models_of_a_plan_that_read_the_same_are_refused():
+    with pytest.raises(OptionError, match="repeated names"):
+        dr.design(MU, budget=1, models=[1, "1", 2])
+
+
+def test_contexts_of_a_plan_may_be_tuples():
+    plan = dr.design(MU, budget=1, contexts=[("a", 1), ("b", 2)])
+    assert list(plan.contexts) == [("a", 1), ("b", 2)]
+
+
+def test_files_with_the_bytes_of_another_function_are_no_results(tmp_path):
+    path = tmp_path / "result"
+    path.write_bytes(b"\x80\x04\x8c\x01a)R.")  # a pickle that calls the text 'a'
+    with pytest.raises(StorageError, match="was not written by save"):
+        dr.load(path)
+
+
+@pytest.mark.parametrize("column", ["model_a", "question_id"])
+def test_names_that_are_no_unicode_text_are_refused(column):
+    battles = dr.datasets.simulate_arena(n=200, rng=0)
+    battles[column] = battles[column].astype(object).where(battles.index > 3, "half \ud800")
+    with pytest.raises(DataError, match="surrogate"):
+        dr.dml_rank("winner ~ 1 | model_a + model_b", battles, context="question_id", rng=0)
