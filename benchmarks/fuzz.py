@@ -1,9 +1,9 @@
-"""Generated inputs for every public function of dmlrank, for as long as one likes: python benchmarks/fuzz.py --minutes 60.
+"""Generated inputs for every public function of dmlrank: python benchmarks/fuzz.py --minutes 60.
 
 Each case is made from the name of a target and a seed. A call must answer, or raise one of dmlrank's errors; answers
-are compared with independent references (closed forms, statsmodels, formulas written out). A finding is an exception or a
-warning of another library, a wrong answer, a hang or a printed line; it is printed with its target and seed, and
-``python benchmarks/fuzz.py --target NAME --seed SEED`` repeats it.
+are compared with independent references (closed forms, statsmodels, formulas written out). A finding is an exception
+or a warning of another library, a wrong answer, a hang or a printed line. Each finding is printed with its target and
+seed, and ``python benchmarks/fuzz.py --target NAME --seed SEED`` repeats it.
 """
 
 from __future__ import annotations

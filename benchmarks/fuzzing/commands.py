@@ -85,19 +85,28 @@ def odd_words(rng: Generator, watch: Watch, folder: str) -> None:
     if not os.path.exists(stored):
         dr.dml_rank(FORMULA, arena.frame, min_labels=1, rng=0, propensity="marginal", graph="complete").to_json(stored)
     flags = (
-        "--functional", "--context", "--propensity", "--propensity-formula", "--estimator", "--judge", "--judge-as", "--adjust",
-        "--learner", "--n-folds", "--n-rep", "--position-bias", "--graph", "--min-labels", "--component", "--min-comparisons",
-        "--edge-weights", "--weights", "--category-weights", "--prompts", "--floor", "--subsample", "--cov-type", "--groups",
+        "--functional", "--context", "--propensity", "--propensity-formula", "--estimator", "--judge", "--judge-as",
+        "--adjust",
+        "--learner", "--n-folds", "--n-rep", "--position-bias", "--graph", "--min-labels", "--component",
+        "--min-comparisons",
+        "--edge-weights", "--weights", "--category-weights", "--prompts", "--floor", "--subsample", "--cov-type",
+        "--groups",
         "--categories", "--missing", "--votes", "--alpha", "--rng", "--n-jobs", "--progress", "--tune", "--unlabelled",
-        "--judge-file", "--by", "--method", "--models", "--top", "--slim", "--budget", "--criterion", "--contrasts", "--against",
-        "--costs", "--min-propensity", "--one-pair", "--explore", "--from-scratch", "--new", "--names", "--independent", "--title",
-        "--scores", "--margin", "--lower-is-better", "--csv", "--pairs", "--ranks", "--json", "--html", "--out", "--latex", "--plot",
+        "--judge-file", "--by", "--method", "--models", "--top", "--slim", "--budget", "--criterion", "--contrasts",
+        "--against",
+        "--costs", "--min-propensity", "--one-pair", "--explore", "--from-scratch", "--new", "--names",
+        "--independent", "--title",
+        "--scores", "--margin", "--lower-is-better", "--csv", "--pairs", "--ranks", "--json", "--html", "--out",
+        "--latex", "--plot",
         "--average", "--nonsense", "-h", "--", "-",
     )  # fmt: skip
     values = (
-        "borda", "bt", "prompt", "x", "g", "topic", "verdict", "importance", "auto", "yes", "no", "1", "2", "0", "-1", "0.5", "nan",
-        "inf", "1e400", "9" * 5000, "", " ", "tie=tie", "=", "a=b=c", "0.5=tie", "all", "largest", "counts", "cluster", "robust", "fixed",
-        "drop", "keep", "m0", "m1", "m0 - m1", "A", "D", path, stored, os.path.join(folder, "o.csv"), os.path.join(folder, "o.html"), folder,
+        "borda", "bt", "prompt", "x", "g", "topic", "verdict", "importance", "auto", "yes", "no", "1", "2", "0", "-1",
+        "0.5", "nan",
+        "inf", "1e400", "9" * 5000, "", " ", "tie=tie", "=", "a=b=c", "0.5=tie", "all", "largest", "counts",
+        "cluster", "robust", "fixed",
+        "drop", "keep", "m0", "m1", "m0 - m1", "A", "D", path, stored, os.path.join(folder, "o.csv"),
+        os.path.join(folder, "o.html"), folder,
         "/nonexistent/x.csv", "marginal", "estimate", "~ x", "plugin", "bt_mle", "none", "cv", "max-t", *ODD_NAMES[:40],
     )  # fmt: skip
     command = choice(rng, ["fit", "fit", "fit", "check", "compare", "design", "report", "demo", "nonsense"])
@@ -142,7 +151,8 @@ def odd_files(rng: Generator, watch: Watch, folder: str) -> None:
             name.encode("utf-8", "replace").decode() if isinstance(name, str) else name for name in frame[role]
         ]
     texts = {
-        "csv": frame.to_csv(index=False), "tsv": frame.to_csv(index=False, sep="\t"), "json": json.dumps(frame.to_dict("records")),
+        "csv": frame.to_csv(index=False), "tsv": frame.to_csv(index=False, sep="\t"),
+        "json": json.dumps(frame.to_dict("records")),
         "jsonl": "\n".join(map(json.dumps, frame.to_dict("records"))),
     }  # fmt: skip
     data = bytearray(texts.get(kind, texts["csv"]).encode("utf-8", "replace"))
@@ -161,10 +171,14 @@ def odd_files(rng: Generator, watch: Watch, folder: str) -> None:
     elif change < 0.4:
         data = data[: int(rng.integers(len(data)))]
     elif change < 0.5:
-        data = bytearray(choice(rng, [b"", b"\n", b"\xff\xfe", b"\xef\xbb\xbf", b"winner,model_a,model_b\n", b"{}", b"[]", b"[1]", b"null", b"\0" * 50, b'"', b"[[1]]", b'{"a": 1}\n', b"a,a,a\n1,2,3\n", b"winner,model_a,model_b\nmodel_a,x\n", b'winner,model_a,model_b\nmodel_a,"x,y\n']))  # fmt: skip
+        data = bytearray(choice(rng, [b"", b"\n", b"\xff\xfe", b"\xef\xbb\xbf", b"winner,model_a,model_b\n", b"{}",
+        b"[]", b"[1]", b"null", b"\0" * 50, b'"', b"[[1]]", b'{"a": 1}\n', b"a,a,a\n1,2,3\n",
+        b"winner,model_a,model_b\nmodel_a,x\n", b'winner,model_a,model_b\nmodel_a,"x,y\n']))  # fmt: skip
     elif change < 0.8 and kind in ("csv", "tsv", "json", "jsonl"):
         text = data.decode("utf-8", "replace")
-        old, new = choice(rng, ["model_a", "tie", "q0001", ",", "\n", "0.", '"', "winner", ":"]), choice(rng, ["", "NaN", "é", "\r", '"', "'", ",", "\t", "\0", "1e999", "null", "\ufeff", "[1, 2]", "{}", "=1+1", " "])  # fmt: skip
+        old, new = choice(rng, ["model_a", "tie", "q0001", ",", "\n", "0.", '"', "winner", ":"]), choice(rng, ["",
+        "NaN", "é", "\r", '"', "'", ",", "\t", "\0", "1e999", "null", "\ufeff", "[1, 2]", "{}", "=1+1",
+        " "])  # fmt: skip
         data = bytearray(text.replace(old, new, int(choice(rng, [1, 3, -1]))).encode("utf-8", "replace"))
     Path(path).write_bytes(bytes(data))
     words = [choice(rng, ["fit", "check"]), choice(rng, [FORMULA, "winner ~ x | model_a + model_b"]), path]

@@ -70,13 +70,19 @@ def odd_formulas(rng: Generator, watch: Watch, folder: str) -> None:
     arena = draw_arena(rng, n_votes=60, plain_names=True)
     frame = arena.frame.assign(**{"odd name": 1.0, "class": 2.0, "c": 3.0, "inf": np.inf, "big": 1e308, "t": "word"})
     parts = (
-        "winner", "~", "|", "+", "model_a", "model_b", "1", "0", "x", "g", "C(g)", "-", "*", ":", "/", "(", ")", "**", "2",
-        "text(prompt, 3)", "text(t)", "bs(x, 3)", "bs(x, df=4)", "cr(x, 3)", "np.log(x)", "np.sqrt(x)", "1/0", "x/0", "I(x)",
-        "Q('odd name')", "odd name", "class", "inf", "big", "big*big", "center(x)", "standardize(c)", "unknown", "f(x)", "'", '"',
-        "\n", " ", "\0", "é", "C(topic)", "C(model_a)", "model_a", "winner", "prompt", "x == 1", "lambda: 0", "x if 1 else 2",
+        "winner", "~", "|", "+", "model_a", "model_b", "1", "0", "x", "g", "C(g)", "-", "*", ":", "/", "(", ")", "**",
+        "2",
+        "text(prompt, 3)", "text(t)", "bs(x, 3)", "bs(x, df=4)", "cr(x, 3)", "np.log(x)", "np.sqrt(x)", "1/0", "x/0",
+        "I(x)",
+        "Q('odd name')", "odd name", "class", "inf", "big", "big*big", "center(x)", "standardize(c)", "unknown",
+        "f(x)", "'", '"',
+        "\n", " ", "\0", "é", "C(topic)", "C(model_a)", "model_a", "winner", "prompt", "x == 1", "lambda: 0",
+        "x if 1 else 2",
         "[x, x]", "{}", "x[0]", "x[:3]", "x.values", "np.zeros(3)", "np.ones(60)", "np.random.normal()", "print(x)",
-        "C(x, Treatment(0))", "C(g, levels=['u'])", "C(g, Sum)", "%", "&", "^", "~ x", "| x", "''", "1e400", "x ** 400", "t:x",
-        "np.where(x > 0, 1, np.nan)", "x > 0", "pd", "text('a')", "text(x)", "text(prompt, 0)", "text(prompt, -1)", "text(prompt, 1e9)",
+        "C(x, Treatment(0))", "C(g, levels=['u'])", "C(g, Sum)", "%", "&", "^", "~ x", "| x", "''", "1e400",
+        "x ** 400", "t:x",
+        "np.where(x > 0, 1, np.nan)", "x > 0", "pd", "text('a')", "text(x)", "text(prompt, 0)", "text(prompt, -1)",
+        "text(prompt, 1e9)",
         "text()", "x.sum()", "poly(x, 2)", "te(cr(x, df=3))", "...", "None", "True", "b''",
     )  # fmt: skip
     kind = rng.random()

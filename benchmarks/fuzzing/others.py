@@ -28,7 +28,8 @@ def scores(rng: Generator, watch: Watch, folder: str) -> None:
     margin = float(choice(rng, [0.0, 0.0, 0.5, 1.0]))
     lower = bool(rng.random() < 0.3)
     frame = pd.DataFrame({
-        "task": np.repeat(np.arange(n), size), "model": np.tile([f"m{j}" for j in range(size)], n), "score": values.ravel()
+        "task": np.repeat(np.arange(n), size), "model": np.tile([f"m{j}" for j in range(size)], n),
+        "score": values.ravel()
     }).sample(frac=1, random_state=int(rng.integers(1000)))  # fmt: skip
     pairs = watch.ask("pairs_from_scores", dr.pairs_from_scores, frame, prompt="task", model="model", score="score",
                       margin=margin, lower_is_better=lower)  # fmt: skip
@@ -60,7 +61,8 @@ def odd_tables(rng: Generator, watch: Watch, folder: str) -> None:
     frame = pd.DataFrame({
         "task": [choice(rng, [0, 1, 2, 3, "a", None] if odd else [0, 1, 2, 3]) for _ in range(n)],
         "model": [choice(rng, ["a", "b", "c", "", None, 1] if odd else ["a", "b", "c", "d"]) for _ in range(n)],
-        "score": pd.Series([choice(rng, cells if odd else [1, 2, 3, 4, 2.5]) for _ in range(n)], dtype=object).infer_objects(),
+        "score": pd.Series([choice(rng, cells if odd else [1, 2, 3, 4, 2.5]) for _ in range(n)],
+        dtype=object).infer_objects(),
         "who": [choice(rng, ["p", "q"]) for _ in range(n)],
     })  # fmt: skip
     if rng.random() < 0.7:
@@ -102,8 +104,10 @@ def plans(rng: Generator, watch: Watch, folder: str) -> None:
     }
     kinds = {
         "criterion": ["A", "D"], "one_pair": [True, False], "explore": [0.0, 0.3], "position_bias": [True, False],
-        "min_propensity": [None, 0.001, 0.05], "costs": [1.0, rng.uniform(0.5, 2, size=(n, size, size)), rng.uniform(0.5, 2, size=(size, size))],
-        "weights": [None, rng.uniform(0.1, 2, size=n)], "prompts": ["random", "fixed"], "contrasts": [None, dr.Top(2), dr.Against("m0")],
+        "min_propensity": [None, 0.001, 0.05], "costs": [1.0, rng.uniform(0.5, 2, size=(n, size, size)),
+        rng.uniform(0.5, 2, size=(size, size))],
+        "weights": [None, rng.uniform(0.1, 2, size=n)], "prompts": ["random", "fixed"], "contrasts": [None, dr.Top(2),
+        dr.Against("m0")],
         "models": [[f"m{j}" for j in range(size)]],
     }  # fmt: skip
     for name, values in kinds.items():

@@ -133,8 +133,10 @@ def odd_hypotheses(rng: Generator, watch: Watch, folder: str) -> None:
     """Ask hypotheses that are put together at random, as texts and as objects."""
     results = results_of(int(rng.integers(N_RESULTS)))
     names = list(results.names)
-    parts = [*names, *names, "+", "-", "*", "/", "=", "(", ")", ",", ";", "\n", "'", '"', "`", "0", "1", "2.5", "1e9", "1e-400", "1e400",
-             "0x1", "−", "==", "<", ">", "!", "\0", "é", "**", "//", "%", "nan", "inf", " ", "  ", "\t", "1_000", "٣", "١", "½", "²"]  # fmt: skip
+    parts = [*names, *names, "+", "-", "*", "/", "=", "(", ")", ",", ";", "\n", "'", '"', "`", "0", "1", "2.5", "1e9",
+    "1e-400", "1e400",
+             "0x1", "−", "==", "<", ">", "!", "\0", "é", "**", "//", "%", "nan", "inf", " ", "  ", "\t", "1_000", "٣",
+             "١", "½", "²"]  # fmt: skip
     kind = rng.random()
     hypothesis: Any
     if kind < 0.6:
@@ -142,8 +144,10 @@ def odd_hypotheses(rng: Generator, watch: Watch, folder: str) -> None:
         hypothesis = glue.join(choice(rng, parts) for _ in range(int(rng.integers(1, 12))))
     elif kind < 0.7:
         deep = int(choice(rng, [10, 60, 3000]))
-        hypothesis = choice(rng, ["(" * deep + names[0] + ")" * deep, "-" * deep + names[0], f"{names[0]} + " * deep + names[0],
-                                  f"{names[0]} = " * deep + names[1], "9" * deep + " * " + names[0], names[0] + "/3" * deep,
+        hypothesis = choice(rng, ["(" * deep + names[0] + ")" * deep, "-" * deep + names[0],
+        f"{names[0]} + " * deep + names[0],
+                                  f"{names[0]} = " * deep + names[1], "9" * deep + " * " + names[0],
+                                  names[0] + "/3" * deep,
                                   names[0] + "*1e300" * deep])  # fmt: skip
     elif kind < 0.8:
         keys = [choice(rng, [*names, "no model", None, 3, ("a",)]) for _ in range(int(rng.integers(0, 4)))]
@@ -154,7 +158,8 @@ def odd_hypotheses(rng: Generator, watch: Watch, folder: str) -> None:
         )
         hypothesis = choice(rng, [np.zeros, np.ones, lambda s: rng.normal(size=s), lambda s: np.full(s, 1e308)])(shape)
         if rng.random() < 0.5:
-            hypothesis = choice(rng, [hypothesis.tolist(), (hypothesis, junk(rng)), (hypothesis, 0), pd.DataFrame(np.atleast_2d(hypothesis)) if hypothesis.ndim < 3 else None])  # fmt: skip
+            hypothesis = choice(rng, [hypothesis.tolist(), (hypothesis, junk(rng)), (hypothesis, 0),
+            pd.DataFrame(np.atleast_2d(hypothesis)) if hypothesis.ndim < 3 else None])  # fmt: skip
     else:
         hypothesis = choice(
             rng, [junk(rng), [junk(rng)], (junk(rng), junk(rng)), [names[0], junk(rng)], (names[0], names[0])]
@@ -174,20 +179,29 @@ def _argument(rng: Generator, name: str, results: Any) -> Any:
         "method": ["max-t", "step-down", "holm", "fdr_bh", "bonferroni", "none"],
         "bootstrap": [None, "gaussian", "rademacher", "webb"],
         "models": [None, names[:2], tuple(names), names[:1], [], names[0], set(names), pd.Index(names), [names[0]] * 2],
-        "model": [None, names[0], "no model"], "against": [None, names[-1], "no model"], "first": names, "second": names,
+        "model": [None, names[0], "no model"], "against": [None, names[-1], "no model"], "first": names,
+        "second": names,
         "side": ["two-sided", "larger", "smaller", "noninferiority", "equivalence", "greater"],
         "delta": [0.0, 0.1, -0.1, 1e300], "top": [None, 1, 2, 100, 0], "n_best": [1, 2, len(names), len(names) + 1],
-        "scale": ["elo", "natural", "logit", 2.0, 400, "win"], "mean": [None, 1000, 0.0], "anchor": [None, (names[0], 5), {names[0]: 1000}],
-        "hypothesis": [None, f"{names[0]} - {names[1]}", (names[0], names[1])], "contrast": [None, (names[0], names[1])],
+        "scale": ["elo", "natural", "logit", 2.0, 400, "win"], "mean": [None, 1000, 0.0], "anchor": [None, (names[0],
+        5), {names[0]: 1000}],
+        "hypothesis": [None, f"{names[0]} - {names[1]}", (names[0], names[1])], "contrast": [None, (names[0],
+        names[1])],
         "contrasts": [None, (names[0], names[1]), dr.Against(names[0]), dr.Top(2)],
-        "gamma": [1.5, (1, 2), [1], 1e6, np.array([1.0, 1.2])], "unit": ["context", "vote", "annotator", "topic", "prompt"],
-        "target": ["sign", "significance", "separation"], "formula": ["~ x", "~ C(g)", "~ x + g", "~ 1", "x"], "criterion": ["A", "D"],
-        "budget": [10, 50.0, 1e-3, 1e6], "costs": [1.0, 2, np.ones((len(names), len(names)))], "one_pair": [True, False],
+        "gamma": [1.5, (1, 2), [1], 1e6, np.array([1.0, 1.2])], "unit": ["context", "vote", "annotator", "topic",
+        "prompt"],
+        "target": ["sign", "significance", "separation"], "formula": ["~ x", "~ C(g)", "~ x + g", "~ 1", "x"],
+        "criterion": ["A", "D"],
+        "budget": [10, 50.0, 1e-3, 1e6], "costs": [1.0, 2, np.ones((len(names), len(names)))], "one_pair": [True,
+        False],
         "explore": [0.0, 0.2, 1.0], "from_scratch": [True, False], "slim": [True, False], "simultaneous": [True, False],
         "title": [None, "a title", "<b>"], "min_propensity": [None, 0.01, 0.9], "progress": [False],
-        "picture": ["forest", "ranks", "wins", "influence", "overlap", "calibration", "groups", "pairs"], "by": [None, "x", "g", ["g"]],
-        "columns": ["g", "topic", "x"], "newdata": [None, pd.DataFrame({"x": [0.0, 1.0], "g": ["u", "v"]}), pd.DataFrame({"x": ["a"], "g": [1]})],
-        "sensitivity": [None], "variable": [None, "x", "g"], "functional": ["bt", "borda"], "n_rep": [1], "path": [None],
+        "picture": ["forest", "ranks", "wins", "influence", "overlap", "calibration", "groups", "pairs"], "by": [None,
+        "x", "g", ["g"]],
+        "columns": ["g", "topic", "x"], "newdata": [None, pd.DataFrame({"x": [0.0, 1.0], "g": ["u", "v"]}),
+        pd.DataFrame({"x": ["a"], "g": [1]})],
+        "sensitivity": [None], "variable": [None, "x", "g"], "functional": ["bt", "borda"], "n_rep": [1],
+        "path": [None],
     }  # fmt: skip
     if name in ("ax", "progress", "path"):
         return None if name != "progress" else False
