@@ -7,8 +7,8 @@ An extension runs all steps of a fit (:mod:`dmlrank.fit.pipeline`) on the old an
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,19 +18,29 @@ from ..data.read_clusters import Clusters
 from ..estimation.cross_fitting import CrossFittedMu, MuSource
 from ..estimation.judge import JudgedMu
 from ..estimation.one_step_result import EstimandName, KnownValues, OneStepResult
+from ..exceptions import listed
 from ..nuisance.judge.two_stage import human_given_verdict
 from ..nuisance.judge.verdicts import Verdicts
 from ..nuisance.outcome_model.cross_fit import MeanMu
-from ..nuisance.propensity_model.all_pairs import CrossFittedPairPropensity, FoldPropensityModel, MeanPropensity
+from ..nuisance.outcome_model.main_effects_boosting import SmoothBoostedMu
+from ..nuisance.outcome_model.new_items import fit_new_items
+from ..nuisance.propensity_model.all_pairs import (
+    CrossFittedPairPropensity,
+    FoldPropensityModel,
+    MeanPropensity,
+    PairChoicePropensity,
+)
 from ..nuisance.propensity_model.estimate import (
     Propensity,
     estimates_at_cells,
     needs_no_model,
     propensity_from_models,
 )
+from ..nuisance.propensity_model.new_items import fit_new_shares
 from ..nuisance.training_rows import Folds
 from .display_order import OrderChoice, choose_order
 from .estimand import Setup
+from .extension_record import GROWTH
 from .first_stages import (
     OutcomeLearner,
     PropensityModel,
@@ -43,6 +53,24 @@ from .inputs import number_of_folds, read_source
 from .new_rows import JoinedData, NeedsTraining, check_categories
 from .repetition import choose_floor, make_folds, one_step_estimates
 from .state import FitSteps, Repetition
+
+
+class NewItems(NamedTuple):
+    """Items that entered after the training.
+
+    Attributes
+    ----------
+    item : ndarray of int, shape (K_old,)
+        Number of each item of the fit among all items.
+    n_votes : int
+        Votes from which their effects are, or were last, fitted; 0 without such items.
+    are_fitted : bool
+        Whether their effects are fitted in this extension.
+    """
+
+    item: IntArray
+    n_votes: int
+    are_fitted: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,12 +87,15 @@ class ExtendedStages:
         Numbers of the repetitions by the identity of their mu.
     _units : list of ndarray of int, shape (n,)
         Groupings of contexts that depend on each other: contexts that share a text, then clusters.
+    _new_items : list of NewItems
+        Items that entered after the training: empty, or one entry after :meth:`new_items` was called.
     """
 
     steps: FitSteps
     joined: JoinedData
     _repetition: dict[int, int] = field(default_factory=dict, init=False, repr=False)
     _units: list[IntArray] = field(default_factory=list, init=False, repr=False)
+    _new_items: list[NewItems] = field(default_factory=list, init=False, repr=False)
 
     def replacements(self) -> dict[Callable[..., Any], Callable[..., Any]]:
         """Return the functions that are called in place of steps of a fit."""
@@ -146,6 +177,46 @@ class ExtendedStages:
         model[self.joined.place] = old
         return model
 
+    # --- items that entered after the training ------------------------------------------------------------------------
+
+    @property
+    def votes_of_new_items(self) -> int:
+        """Votes from which effects of items that entered after the training were last fitted; 0 without such items."""
+        return self._new_items[0].n_votes if self._new_items else 0
+
+    def new_items(self, data: PreferenceData) -> NewItems:
+        """Return which items entered after the training, and whether their effects are fitted now.
+
+        Effects are fitted when an item enters, and when the votes on such items have grown by the factor
+        :data:`.extension_record.GROWTH`.
+
+        Raises
+        ------
+        NeedsTraining
+            If items left the ranking, or changed their order.
+        """
+        if not self._new_items:
+            self._new_items.append(self._find_new_items(data))
+        return self._new_items[0]
+
+    def _find_new_items(self, data: PreferenceData) -> NewItems:
+        """Return what :meth:`new_items` does."""
+        old = self.steps.data.items
+        left = [name for name in old if name not in data.items]
+        if left:
+            raise NeedsTraining(f"the models {listed(left)} are no longer ranked")
+        item = np.array([data.items.index(name) for name in old])
+        if (np.diff(item) < 0).any():
+            raise NeedsTraining("the models have another order than in the fit")
+        before = self.steps.extension
+        since_training = () if before is None else before.record.models_since_training
+        is_new = np.array([name not in old or name in since_training for name in data.items])
+        cells = data.cells
+        n_votes = int(cells.n_votes[is_new[cells.first] | is_new[cells.second]].sum())
+        last = 0 if before is None else before.record.votes_of_new_models
+        are_fitted = len(data.items) > len(old) or (n_votes > 0 and n_votes >= GROWTH * last)
+        return NewItems(item, n_votes if are_fitted else last, are_fitted)
+
     # --- mu -----------------------------------------------------------------------------------------------------------
 
     def cross_fit_mu(
@@ -180,13 +251,23 @@ class ExtendedStages:
         """Return mu of all contexts from the models of the fit."""
         if not isinstance(mu, CrossFittedMu):
             raise NeedsTraining("mu of the fit has no models by fold that could predict new prompts")
-        old_data = self.steps.data
-        if data.items != old_data.items:
-            raise NeedsTraining("models entered or left the ranking")
-        models = mu.trained
+        models, new = mu.trained, self.new_items(data)
+        if new.are_fitted:
+            if not all(isinstance(model, SmoothBoostedMu) for model in models):
+                raise NeedsTraining(
+                    f"{listed(name for name in data.items if name not in self.steps.data.items)} entered the ranking, "
+                    f"and only the default learner has effects of single models"
+                )
+            fitted = tuple(
+                fit_new_items(model, data, folds.fold != f, new.item)
+                for f, model in enumerate(models)
+                if isinstance(model, SmoothBoostedMu)
+            )
+            # The effects of a fold were fitted to labels outside the fold, also to those of new contexts.
+            return CrossFittedMu(fitted, folds, data.x)
         model = self._model_of_contexts(mu.folds.fold, len(models))
         extended = CrossFittedMu((*models, MeanMu(models)), Folds(model, folds.unit, len(models) + 1), data.x)
-        extended.at_with_known(data.cells, mu.at(old_data.cells), self._places_of_cells(data))
+        extended.at_with_known(data.cells, mu.at(self.steps.data.cells), self._places_of_cells(data))
         return extended
 
     def cross_fit_mu_and_judge(
@@ -256,7 +337,7 @@ class ExtendedStages:
         propensity = self.steps.repetitions[seed.repetition].propensity
         if not isinstance(propensity.pairs, CrossFittedPairPropensity) or propensity.estimates is None:
             raise NeedsTraining("the fit has no models of the propensities that could predict new prompts")
-        extended = self._extended_propensity(propensity.pairs, propensity.estimates, data, n_jobs=n_jobs)
+        extended = self._extended_propensity(propensity.pairs, propensity.estimates, data, folds, n_jobs=n_jobs)
         return extended, None if verdicts is None else np.ones(len(verdicts.cells))
 
     def _extended_propensity(
@@ -264,6 +345,7 @@ class ExtendedStages:
         pairs: CrossFittedPairPropensity,
         old_estimates: FloatArray,
         data: PreferenceData,
+        folds: Folds,
         *,
         n_jobs: int | None,
     ) -> Propensity:
@@ -276,9 +358,14 @@ class ExtendedStages:
         old_estimates : ndarray, shape (m_old,)
             What they predict at the labelled cells of the fit.
         data : PreferenceData
+        folds : Folds
         n_jobs : int or None
         """
-        trained = pairs.trained
+        trained, new = pairs.trained, self.new_items(data)
+        if new.are_fitted:
+            fitted = [_with_new_items(model, data, folds.fold != f, new.item) for f, model in enumerate(trained)]
+            estimates = estimates_at_cells(fitted, folds.fold, data.x, data.cells, n_items=data.n_items, n_jobs=n_jobs)
+            return propensity_from_models(fitted, folds.fold, data, estimates, n_jobs=n_jobs)
         model = self._model_of_contexts(pairs.fold, len(trained))
         models: tuple[FoldPropensityModel, ...] = (*trained, MeanPropensity(trained))
         place = self._places_of_cells(data)
@@ -336,7 +423,7 @@ class ExtendedStages:
         """
         if floor != old.floor or old.sample is not None or old.mean is not None:
             return None
-        if data.items != self.steps.data.items or not _is_same_functional(self.steps.setup, setup):
+        if self.new_items(data).are_fitted or not _is_same_functional(self.steps.setup, setup):
             return None
         place, by_name = self.joined.place, dict[EstimandName, FloatArray]()
         names: tuple[EstimandName, ...] = ("target", "win_share", "position_effect")
@@ -354,9 +441,30 @@ class ExtendedStages:
 
     def _places_of_cells(self, data: PreferenceData) -> IntArray:
         """Return the place of each labelled cell among those of the fit, (m,); -1 for further cells."""
-        old = self.steps.data
-        item = np.array([data.items.index(name) for name in old.items])
-        return places_of_cells(old.cells, data.cells, self.joined.place, item, data.n_items)
+        item = self.new_items(data).item
+        return places_of_cells(self.steps.data.cells, data.cells, self.joined.place, item, data.n_items)
+
+
+def _with_new_items(
+    model: FoldPropensityModel, data: PreferenceData, in_training: NDArray[np.bool_], item: IntArray
+) -> PairChoicePropensity:
+    """Return the propensity model of a fold with effects of new items.
+
+    Parameters
+    ----------
+    model : FoldPropensityModel
+    data : PreferenceData
+    in_training : ndarray of bool, shape (n,)
+        Contexts outside the fold.
+    item : ndarray of int, shape (K_old,)
+        Number of each item of the model among all items.
+    """
+    if not isinstance(model, PairChoicePropensity):
+        raise NeedsTraining(
+            "models entered the ranking, and only the model of the propensities for prompts with one labelled pair has "
+            "effects of single models"
+        )
+    return replace(model, shares=fit_new_shares(model.shares, data, in_training, item))
 
 
 def places_of_cells(old: Cells, cells: Cells, context: IntArray, item: IntArray, n_items: int) -> IntArray:

@@ -23,16 +23,13 @@ from ..exceptions import OptionError, check_choice
 from ..nuisance.propensity_model.estimate import has_one_pair_per_context
 from .cache import Cache
 from .extended_stages import ExtendedStages
-from .extension_record import ExtendedFit, Extension
+from .extension_record import GROWTH, ExtendedFit, Extension
 from .loss_of_new_labels import LOSS_ERROR_RATE, LossTest, compare_losses
 from .new_rows import NeedsTraining, join_to_fit, read_joined, refuse_fixed_inputs, why_options_need_training
 from .pipeline import run, run_with_cache
 from .state import FitSteps, Source
 
 REFITS = ("auto", "never", "always")
-# The first stages are trained again when there are this many times the votes of the last training. Until then they have
-# seen at least 80 % of the votes, as many as the model of a fold sees with five folds.
-GROWTH = 1.25
 
 
 def extend_fit(steps: FitSteps, new_rows: object, refit: str) -> FitSteps:
@@ -125,7 +122,7 @@ def _scored(steps: FitSteps, rows: JoinedRows, source: Source, refit: str) -> Fi
     joined = read_joined(steps, rows, source)
     stages = ExtendedStages(steps, joined)
     extended = run_with_cache(steps.options, source, Cache(replacements=stages.replacements()))
-    record = _record_of_scoring(steps, extended, joined.place, rows)
+    record = _record_of_scoring(steps, extended, joined.place, rows, stages.votes_of_new_items)
     if refit == "auto":
         _require_good_stages(steps, extended, record.record)
     return replace(extended, extension=record)
@@ -163,7 +160,9 @@ def _votes_by_context(data: PreferenceData) -> FloatArray:
     return np.bincount(data.cells.context, data.cells.n_votes, data.n_contexts).astype(float)
 
 
-def _record_of_scoring(steps: FitSteps, extended: FitSteps, place: IntArray, rows: JoinedRows) -> ExtendedFit:
+def _record_of_scoring(
+    steps: FitSteps, extended: FitSteps, place: IntArray, rows: JoinedRows, votes_of_new_models: int
+) -> ExtendedFit:
     """Return the record of an extension without training.
 
     Parameters
@@ -173,6 +172,8 @@ def _record_of_scoring(steps: FitSteps, extended: FitSteps, place: IntArray, row
     place : ndarray of int, shape (n_old,)
         Number of each old context among all contexts.
     rows : JoinedRows
+    votes_of_new_models : int
+        Votes from which the effects of models that entered since the training were last fitted.
     """
     change, before = _Change.between(steps, extended, place), steps.extension
     earlier = _first_record(steps) if before is None else before.record
@@ -197,6 +198,7 @@ def _record_of_scoring(steps: FitSteps, extended: FitSteps, place: IntArray, row
         contexts_of_no_fold=n_of_no_fold,
         contexts_of_a_fold=extended.data.n_contexts - n_of_no_fold,
         models_since_training=earlier.models_since_training + change.models_new,
+        votes_of_new_models=votes_of_new_models,
         loss_z=test.z,
         loss_p=test.p_value,
     )

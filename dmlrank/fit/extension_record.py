@@ -7,6 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+# The first stages are trained again when there are this many times the votes of the last training. Until then they have
+# seen at least 80 % of the votes, as many as the model of a fold sees with five folds. Effects of models that entered
+# later are fitted again when these models have this many times the votes of the last such fit.
+GROWTH = 1.25
+
 
 @dataclass(frozen=True, slots=True)
 class Extension:
@@ -43,6 +48,8 @@ class Extension:
         Contexts that are out of sample for the model of their fold alone.
     models_since_training : tuple of str
         Models with effects of their own that were added to trained first stages.
+    votes_of_new_models : int
+        Votes on these models from which their effects were last fitted.
     loss_z : float
         By how many standard errors the held-out log-loss of the labels since the training is above that of the earlier
         labels of the same pairs; NaN where it cannot be tested.
@@ -63,6 +70,7 @@ class Extension:
     contexts_of_no_fold: int = 0
     contexts_of_a_fold: int = 0
     models_since_training: tuple[str, ...] = ()
+    votes_of_new_models: int = 0
     loss_z: float = float("nan")
     loss_p: float = float("nan")
 

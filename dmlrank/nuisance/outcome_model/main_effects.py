@@ -64,6 +64,18 @@ class MainEffects:
         """How much each smooth column changes the scores, (q,): the sum of its squared coefficients."""
         return np.asarray(np.square(self.strength[:, 1:]).sum(axis=0) + np.square(self.tie[..., 1:]).sum(axis=(0, 1)))
 
+    @property
+    def flat(self) -> FloatArray:
+        """All effects in one vector, (d,), as :class:`MainEffectsLikelihood` orders them; pairs above the diagonal."""
+        pair = np.triu(self.pair, 1)
+        return _flat([self.strength, np.array([self.position]), pair, self.distance_effect, self.tie])
+
+    def only(self, items: IntArray) -> MainEffects:
+        """Return the effects of some items."""
+        tie = np.concatenate([self.tie[:, :1], self.tie[:, 1 + items]], axis=1)
+        pair = self.pair[np.ix_(items, items)]
+        return MainEffects(self.strength[items], self.position, pair, self.distance_effect, tie)
+
     def loss(self, rows: LabelledRows) -> float:
         """Return the log-loss of labelled rows."""
         scores = self.at(rows.columns, rows.first, rows.second)

@@ -80,6 +80,11 @@ class SmoothBoostedMu:
         Number of items, K.
     n_jobs : int or None
         Number of threads; None means all cores.
+    ridge : float
+        The selected penalty of the main effects.
+    tree_items : ndarray of int, or None
+        The items that the trees know, in the order of their codes in the trees, where further items have main effects
+        of their own; None where the trees know all items.
     """
 
     basis: SmoothBasis
@@ -88,6 +93,8 @@ class SmoothBoostedMu:
     stage: BoostingStage
     n_items: int
     n_jobs: int | None = None
+    ridge: float = float("nan")
+    tree_items: IntArray | None = None
 
     # Several threads may predict with this model at the same time.
     concurrent = True
@@ -95,25 +102,39 @@ class SmoothBoostedMu:
     def predict(self, x: FloatArray) -> FloatArray:
         """Return the category probabilities of every ordered pair, (n, K, K, C), in contexts with features ``x``."""
         columns = self.basis.of(x)
-        if self.trees is not None:
+        if self.trees is not None and self.tree_items is None:
             offset = self.main_effects.in_contexts(columns)
             return predict_all_pairs(self.trees, x, self.n_items, offset=offset, n_jobs=self.n_jobs)
         mu = softmax_in_place(self.main_effects.table(columns))
         items = np.arange(self.n_items)
         mu[:, items, items] = 0.0
+        if self.trees is not None and self.tree_items is not None:
+            known = self.tree_items
+            offset = self.main_effects.only(known).in_contexts(columns)
+            mu[:, known[:, None], known] = predict_all_pairs(
+                self.trees, x, len(known), offset=offset, n_jobs=self.n_jobs
+            )
         return mu
 
     def blocks(self, x: FloatArray) -> Iterator[tuple[slice, FloatArray]] | None:
         """Yield ranges of contexts and their probabilities; see :meth:`.PairTrees.blocks`."""
-        if self.trees is None:
+        if self.trees is None or self.tree_items is not None:
             return None
         return self.trees.blocks(x, offset=self.main_effects.in_contexts(self.basis.of(x)))
 
     def at(self, x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
         """Return the category probabilities, (r, C), of one pair in each of r contexts with features ``x``, (r, p)."""
         scores = self.main_effects.at(self.basis.of(x), first, second)
-        if self.trees is not None:
+        if self.trees is not None and self.tree_items is None:
             scores += self._tree_scores(self.trees.booster, x, first, second)
+        elif self.trees is not None and self.tree_items is not None:
+            code = np.full(self.n_items, -1)
+            code[self.tree_items] = np.arange(len(self.tree_items))
+            known = np.flatnonzero((code[first] >= 0) & (code[second] >= 0))
+            if len(known):
+                scores[known] += self._tree_scores(
+                    self.trees.booster, x[known], code[first[known]], code[second[known]]
+                )
         return np.asarray(softmax(scores, axis=-1))
 
     def _tree_scores(self, booster: lgb.Booster, x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
@@ -209,7 +230,8 @@ def fit_smooth_boosted(
             if booster
             else None
         )
-        models.append(SmoothBoostedMu(fitted.basis, fitted.effects, trees, stage, data.n_items, n_jobs))
+        ridge = selection.tuned.ridge
+        models.append(SmoothBoostedMu(fitted.basis, fitted.effects, trees, stage, data.n_items, n_jobs, ridge))
         if compared_cells is cells:
             report(f + 1, len(seeds), "mu, folds")
     return tuple(models)

@@ -59,18 +59,29 @@ class PairShares:
         Conditional logit with smooth effects of the items.
     trees : PairTrees or None
         Boosted trees whose score is added to the log share of every pair; None where trees did not help.
+    prior : float
+        Weight of the products of item shares, see :func:`.conditional_logit.pair_shares`.
+    ridge : float
+        The selected penalty of the effects; infinite where all effects are zero.
+    tree_items : ndarray of int, or None
+        The items that the trees know, in the order of their codes in the trees, where further items have effects of
+        their own; None where the trees know all items.
     """
 
     basis: SmoothBasis
     effects: PairChoiceEffects
     trees: PairTrees | None = None
+    prior: float = 1.0
+    ridge: float = float("inf")
+    tree_items: IntArray | None = None
 
     def table(self, x: FloatArray, n_jobs: int | None) -> FloatArray:
         """Return the shares of all pairs, (n, K, K), which sum to one, in contexts with features ``x``, (n, p)."""
         shares = self.effects.table(self.basis.of(x))
         if self.trees is not None:
-            n_items = shares.shape[1]
-            shares *= np.exp(predict_all_pairs(self.trees, x, n_items, raw_score=True, n_jobs=n_jobs)[..., 0])
+            known = np.arange(shares.shape[1]) if self.tree_items is None else self.tree_items
+            scores = predict_all_pairs(self.trees, x, len(known), raw_score=True, n_jobs=n_jobs)[..., 0]
+            shares[:, known[:, None], known] *= np.exp(scores)
         return np.asarray(shares / shares.sum(axis=(1, 2), keepdims=True))
 
     def at(
@@ -196,7 +207,8 @@ def fit_pair_shares(
     models = []
     for f, (fold_effects, booster) in enumerate(fitted_folds):
         trees = PairTrees.of(booster, data.n_items) if booster else None
-        models.append(PairShares(fold_effects.basis, fold_effects.effects, trees))
+        prior, ridge = selection.prior, selection.smooth.ridge
+        models.append(PairShares(fold_effects.basis, fold_effects.effects, trees, prior, ridge))
         report(f + 1, len(rngs), "propensity, folds")
     return tuple(models)
 
