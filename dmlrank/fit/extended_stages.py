@@ -36,7 +36,7 @@ from ..nuisance.propensity_model.estimate import (
     needs_no_model,
     propensity_from_models,
 )
-from ..nuisance.propensity_model.new_items import fit_new_shares
+from ..nuisance.propensity_model.new_shares import fit_new_shares
 from ..nuisance.training_rows import Folds
 from .display_order import OrderChoice, choose_order
 from .estimand import Setup
