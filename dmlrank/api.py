@@ -187,7 +187,9 @@ def dml_rank(
         the C categories; the learner predicts all of them, also those that a fold lacks. ``rng`` is a Generator.
     n_folds : int
         Number of folds of the cross-fitting. A prompt (or cluster of prompts) is never split; where there are fewer
-        clusters than folds, there are as many folds as clusters.
+        clusters than folds, there are as many folds as clusters. The fold of a prompt follows from its identifier and
+        ``rng`` by a hash that is the same on all machines. The order of the rows does not matter, and from 200 prompts
+        per fold on, neither do the other prompts. Without ``context=`` the identifier is the position of the row.
     n_rep : int
         Number of repetitions with other folds. Influence values are averaged over repetitions, and the variance between
         repetitions is added to the covariance.

@@ -13,6 +13,7 @@ from ..data.graph import Graph
 from ..data.preferences import Cells, FloatArray, PreferenceData
 from ..data.read_votes import with_columns
 from ..estimation.cross_fitting import CrossFittedMu, MuSource
+from ..estimation.folds import fold_key
 from ..estimation.judge import FeatureMu, JudgedMu, cross_fit_judged, fit_with_features
 from ..nuisance.boosting.tuning import Tune
 from ..nuisance.judge.two_stage import labelled_share
@@ -38,9 +39,11 @@ from .state import Source
 
 
 class Draw(IntEnum):
-    """The kinds of random draws in a repetition; each kind has a seed that is derived from the seed of the fit."""
+    """The kinds of random draws in a repetition; each kind has a seed that is derived from the seed of the fit.
 
-    FOLDS = 0
+    Folds are not drawn, but dealt by a key: :attr:`RepetitionSeed.fold_key`.
+    """
+
     MU = 1
     PROPENSITY = 2
     SAMPLE = 3
@@ -69,6 +72,11 @@ class RepetitionSeed(NamedTuple):
         """Return the seed of one kind of draw."""
         entropy = [self.fit, self.repetition] if self.repetition else self.fit
         return np.random.SeedSequence(entropy, spawn_key=(int(draw),))
+
+    @property
+    def fold_key(self) -> bytes:
+        """The key by which the repetition deals its folds; it needs nothing but the two numbers."""
+        return fold_key(self.fit, self.repetition)
 
 
 class OutcomeLearner(NamedTuple):

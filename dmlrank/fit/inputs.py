@@ -20,6 +20,7 @@ from ..data.read_votes import read_preferences, with_columns
 from ..data.shared_texts import warn_of_shared_texts
 from ..data.style_differences import StyleDifferences, read_style_differences
 from ..estimation.cross_fitting import SuppliedMu
+from ..estimation.folds import FoldUnits
 from ..estimation.influence_blocks import InfluenceBlocks, blocks_by_context, blocks_by_group
 from ..exceptions import DataError, listed
 from ..functionals.link import LinkedScore
@@ -34,6 +35,7 @@ from .display_order import OrderChoice, choose_order, in_chosen_order
 from .estimand import Setup, comparison_graph, restrict_items, set_up
 from .estimators import estimator_named
 from .extrapolation import Extrapolation, find_extrapolation
+from .fold_units import fold_units
 from .state import Source
 from .votes_used import warn_of_votes_left_out
 
@@ -66,6 +68,8 @@ class Inputs:
         mu where the user supplied it.
     n_folds : int
         Folds of the cross-fitting, at most as many as there are clusters.
+    fold_units : FoldUnits
+        The units that are dealt to folds.
     style : StyleDifferences or None
         Style differences of the votes, for scores at equal style.
     balanced : BalancedVotes or None
@@ -84,6 +88,7 @@ class Inputs:
     annotator: IntArray | None
     supplied_mu: SuppliedMu | None
     n_folds: int
+    fold_units: FoldUnits
     style: StyleDifferences | None = None
     balanced: BalancedVotes | None = None
 
@@ -221,6 +226,7 @@ def prepare_inputs(cache: Cache, data_as_read: PreferenceData, source: Source, o
     mu = cache.call(supplied_mu, data, options.mu)
     are_used = folds_are_used(data, options, mu, verdicts)
     n_folds = cache.call(number_of_folds, data, clusters, n_folds=options.n_folds, are_used=are_used)
+    units = cache.call(fold_units, data, clusters, n_folds=n_folds, are_used=are_used)
     return Inputs(
         data,
         order,
@@ -234,6 +240,7 @@ def prepare_inputs(cache: Cache, data_as_read: PreferenceData, source: Source, o
         annotator,
         mu,
         n_folds,
+        units,
         style,
         balanced,
     )
@@ -388,7 +395,7 @@ def verdicts_on_pairs(
 
 
 def folds_are_used(data: PreferenceData, options: Options, mu: SuppliedMu | None, verdicts: Verdicts | None) -> bool:
-    """Whether anything is learnt by fold: mu, the verdicts of judges, or propensities from features.
+    """Whether anything is learnt by fold: mu, the verdicts of judges, propensities from features, or style.
 
     Parameters
     ----------
@@ -400,7 +407,8 @@ def folds_are_used(data: PreferenceData, options: Options, mu: SuppliedMu | None
     """
     learns_propensity = isinstance(options.propensity, str) and options.propensity == "estimate"
     has_features = data.x.shape[1] > 0 or options.propensity_formula is not None
-    return mu is None or verdicts is not None or (learns_propensity and has_features)
+    learns_style = options.adjust is not None
+    return mu is None or verdicts is not None or learns_style or (learns_propensity and has_features)
 
 
 def number_of_folds(data: PreferenceData, clusters: Clusters | None, *, n_folds: int, are_used: bool) -> int:

@@ -9,12 +9,10 @@ import numpy as np
 from .._utils.executor import has_workers
 from .._utils.parallel import at_the_same_time
 from ..data.preferences import FloatArray, IntArray, PreferenceData
-from ..data.read_clusters import Clusters
-from ..data.shared_texts import join_shared
 from ..estimation.bt_restricted import RestrictedBradleyTerry, require_pair_propensities
 from ..estimation.cross_fitting import HeldOutLabels, MuSource
 from ..estimation.equal_style import EqualStyleTerms
-from ..estimation.folds import assign_folds
+from ..estimation.folds import FoldUnits, assign_folds
 from ..estimation.influence_blocks import InfluenceBlocks
 from ..estimation.judge import judge_correction
 from ..estimation.nuisance_estimates import JudgeCorrection, NuisanceEstimates, TargetPopulation
@@ -101,7 +99,7 @@ def make_repetition(cache: Cache, number: int, inputs: Inputs, *, source: Source
     data, setup, cache = inputs.data, inputs.setup, cache.slot(f"repetition {number}")
     seed = RepetitionSeed(options.seed, number)
     estimator = estimator_named(options.estimator)
-    folds = cache.call(make_folds, data, inputs.clusters, n_folds=inputs.n_folds, seed=seed)
+    folds = cache.call(make_folds, inputs.fold_units, n_folds=inputs.n_folds, seed=seed)
     propensity, judge_propensity, models = fit_first_stages(
         cache, inputs, folds, seed=seed, source=source, options=options
     )
@@ -281,25 +279,21 @@ def fit_outcome_models(
     return OutcomeModels(judged.mu, mu, cache.call(judge_correction, verdicts, judge_propensity, judged.m))
 
 
-def make_folds(data: PreferenceData, clusters: Clusters | None, *, n_folds: int, seed: RepetitionSeed) -> Folds:
-    """Assign contexts, or clusters of them, to folds; contexts that share a text share a fold.
+def make_folds(units: FoldUnits, *, n_folds: int, seed: RepetitionSeed) -> Folds:
+    """Deal contexts, or clusters of them, to folds by the key of the repetition.
 
     Parameters
     ----------
-    data : PreferenceData
-    clusters : Clusters or None
+    units : FoldUnits
     n_folds : int
     seed : RepetitionSeed
 
     Raises
     ------
     DataError
-        If there are fewer contexts than folds.
+        If there are fewer units than folds.
     """
-    unit = data.seed_order if clusters is None else clusters.of_context
-    unit = join_shared(unit, data.shared_texts, n_folds)
-    unit_name = "contexts" if clusters is None else f"clusters of {clusters.names[0]!r}"
-    return assign_folds(unit, n_folds, np.random.default_rng(seed.child(Draw.FOLDS)), unit_name)
+    return assign_folds(units, n_folds, seed.fold_key)
 
 
 def draw_sample(data: PreferenceData, size: int | None, seed: RepetitionSeed) -> IntArray | None:

@@ -74,8 +74,10 @@ def test_a_fit_and_its_plan_say_the_same_of_a_difference(result, scale):
     for newdata in (None, votes(300, 0.1, 7)[["question_id"]]):
         plan = res.design(200, newdata=newdata)
         predicted = plan.predicted("a - b").iloc[0]
-        # New prompts have the mean mu of all folds, whose bt scores are not the mean of the folds' scores.
-        assert predicted["score"] == pytest.approx(row.effect.item(), rel=1e-9 if newdata is None else 0.01)
+        # New prompts have the mean mu of all folds, whose bt scores are not the mean of the folds' scores, in which a
+        # larger fold counts more.
+        close = {"rel": 1e-9} if newdata is None else {"abs": 0.05 * row.sd.item()}
+        assert predicted["score"] == pytest.approx(row.effect.item(), **close)
         assert predicted["std_error"] < row.sd.item()
         assert plan.power("a", "b") == plan.power("a", "b", difference=predicted["score"])
     np.testing.assert_allclose(res.design(200).predicted()["score"], res.params, rtol=1e-9)

@@ -33,7 +33,7 @@ FITS = {
 @pytest.fixture(scope="module")
 def battles():
     rng = np.random.default_rng(6)
-    frame = dr.datasets.simulate_arena(n=1500, rng=6)
+    frame = dr.datasets.simulate_arena(n=2000, rng=6)
     models = frame["model_a"].unique()[:N_MODELS]
     frame = frame[frame["model_a"].isin(models) & frame["model_b"].isin(models)]
     frame = frame.reset_index(drop=True)

@@ -65,7 +65,7 @@ def test_by_default_pairs_with_few_labels_are_left_out_and_borda_warns(folder):
         assert any("too few labels for this functional" in text for text in messages)
         assert not any("incomplete graph" in text for text in messages)
         # The rarer pairs that stay decide a standard error, and the fit says so.
-        decided = any("their effective number is 9 of 26,910 prompts" in text for text in messages)
+        decided = any("their effective number is 10 of 26,910 prompts" in text for text in messages)
         assert decided == (position_bias == "auto")
         if position_bias == "auto":
             with pytest.warns(dr.DmlrankWarning, match="incomplete graph"):

@@ -178,7 +178,8 @@ def test_at_the_tipping_point_the_bound_is_zero(res, sensitivity):
         gamma = tips.loc[name, column]
         again = res.sensitivity(["ant - dog", "ant - bee"], gamma=float(gamma)).result_frame.set_index("hypothesis")
         width = again.loc[name, "upper"] - again.loc[name, "lower"]
-        assert abs(again.loc[name, bound]) < 0.01 * width
+        # The tipping point is interpolated between three values of gamma.
+        assert abs(again.loc[name, bound]) < 0.02 * width
 
 
 def test_other_units_multiply_the_bounds(res, sensitivity):

@@ -1,4 +1,4 @@
-"""Folds deal whole units evenly, and no model is asked about a context that it has seen."""
+"""No model is asked about a context that it has seen."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from dmlrank.data.preferences import Cells
 from dmlrank.estimation.cross_fitting import CrossFittedMu, SuppliedMu
-from dmlrank.estimation.folds import assign_folds
+from dmlrank.estimation.folds import FoldUnits, assign_folds, fold_key
 from dmlrank.exceptions import DataError
 from dmlrank.nuisance.training_rows import Folds
 
@@ -27,47 +27,19 @@ class Memory:
         return np.stack([x[:, 0], 10.0 * first + second], axis=1)
 
 
+def deal(unit):
+    return assign_folds(FoldUnits(unit, unit.astype(np.uint64)), 4, fold_key(0, 0))
+
+
 def remembering(folds, x):
     return CrossFittedMu(
         tuple(Memory(set(np.flatnonzero(folds.fold != held_out))) for held_out in range(folds.n_folds)), folds, x
     )
 
 
-@pytest.mark.parametrize("n_folds", [2, 5, 7])
-def test_units_are_never_split_and_folds_are_balanced(n_folds):
-    unit = np.random.default_rng(0).integers(50, size=400) * 3
-    folds = assign_folds(unit, n_folds, np.random.default_rng(1))
-    units = np.unique(unit)
-    fold_of = {u: set(folds.fold[unit == u]) for u in units}
-    assert all(len(fold) == 1 for fold in fold_of.values())
-    size = np.bincount([fold.pop() for fold in fold_of.values()], minlength=n_folds)
-    assert np.ptp(size) <= 1
-    assert folds.n_folds == n_folds
-
-
-def test_folds_are_drawn_by_unit_and_not_by_place():
-    unit = np.random.default_rng(2).integers(30, size=100)
-    order = np.random.default_rng(3).permutation(100)
-    straight, shuffled = (assign_folds(u, 4, np.random.default_rng(4)).fold for u in (unit, unit[order]))
-    np.testing.assert_array_equal(shuffled, straight[order])
-    assert (straight != assign_folds(unit, 4, np.random.default_rng(5)).fold).any()
-
-
-def test_units_may_have_gaps_between_their_numbers():
-    unit = np.random.default_rng(3).integers(30, size=100)
-    spread = 7 * unit + 2
-    one, other = (assign_folds(u, 4, np.random.default_rng(0)).fold for u in (unit, spread))
-    np.testing.assert_array_equal(one, other)
-
-
-def test_fewer_units_than_folds():
-    with pytest.raises(DataError, match="3 clusters of 'topic' cannot be divided into n_folds=5"):
-        assign_folds(np.array([0, 0, 1, 2]), 5, np.random.default_rng(0), "clusters of 'topic'")
-
-
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_every_model_is_asked_about_its_own_fold(size):
-    folds = assign_folds(np.arange(60) // 2, 4, np.random.default_rng(0))
+    folds = deal(np.arange(60) // 2)
     made = remembering(folds, np.arange(60.0)[:, None])
     seen = []
     for contexts, mu in made.chunks(size):
@@ -81,7 +53,7 @@ def test_labelled_cells_are_asked_of_the_model_that_has_not_seen_them():
     rng = np.random.default_rng(1)
     context, first = np.sort(rng.integers(60, size=200)), rng.integers(2, size=200)
     cells = Cells(context, first, 1 - first, np.eye(2)[first], np.ones(200, dtype=int), np.zeros(200, dtype=bool))
-    made = remembering(assign_folds(np.arange(60), 4, rng), np.arange(60.0)[:, None]).at(cells)
+    made = remembering(deal(np.arange(60)), np.arange(60.0)[:, None]).at(cells)
     np.testing.assert_array_equal(made, np.stack([context, 10.0 * first + 1 - first], axis=1))
 
 

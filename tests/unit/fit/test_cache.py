@@ -138,7 +138,7 @@ def test_every_step_of_a_fit_is_a_function_of_a_module():
 
 @pytest.mark.parametrize("repetition", [0, 1, 5])
 def test_the_children_of_a_seed_are_those_of_a_spawned_sequence(repetition):
-    spawned = np.random.SeedSequence([7, repetition] if repetition else 7).spawn(len(first_stages.Draw))
+    spawned = np.random.SeedSequence([7, repetition] if repetition else 7).spawn(max(first_stages.Draw) + 1)
     seed = first_stages.RepetitionSeed(7, repetition)
     for draw in first_stages.Draw:
         assert (seed.child(draw).generate_state(4) == spawned[draw].generate_state(4)).all()

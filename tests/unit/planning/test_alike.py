@@ -92,7 +92,8 @@ def test_new_prompts_that_are_alike_are_one(fitted):
     plan = fit.design(40, newdata=new)
     assert plan.specification.problem.n_rows == 2
     assert plan.propensity.shape == (60, 3, 3)
-    np.testing.assert_allclose(plan.at(new), plan.propensity, rtol=1e-9)
+    # The allocation is solved to a tolerance, from another starting point.
+    np.testing.assert_allclose(plan.at(new), plan.propensity, rtol=1e-6)
 
 
 def test_probabilities_that_do_not_fit_into_memory_are_read_when_they_are_needed(fitted):

@@ -1,0 +1,99 @@
+"""Whether folds of unequal sizes cost precision: folds of equal sizes against folds dealt by the hash alone.
+
+Both fits of a run have the same votes of the paper's tie simulator (three models, two features) and the same key. The
+folds of equal sizes are a random permutation, as for few units; the other folds have binomial sizes, as for many units.
+
+    python benchmarks/folds.py run FILE.csv --runs 600
+    python benchmarks/folds.py show FILE.csv
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+import dmlrank as dr
+from dmlrank.estimation import folds
+from dmlrank.exceptions import DmlrankWarning
+
+SIZES = (200, 1000)
+FORMULA = "winner ~ x0 + x1 | model_a + model_b"
+# The number of units per fold from which the hash alone decides, by the name of the dealing.
+DEALINGS = {"equal": sys.maxsize, "binomial": 0}
+COLUMNS = ("n", "seed", "functional", "dealing", "model", "error", "std_error", "covered")
+
+
+def rows_of_run(n: int, seed: int) -> Iterator[tuple[object, ...]]:
+    """Yield a row for each functional, dealing and model: error of the score, its standard error and its coverage."""
+    simulator = dr.datasets.Ties()
+    battles = dr.datasets.simulate_ties(n=n, rng=seed)
+    for dealing, units_per_fold in DEALINGS.items():
+        folds.UNITS_PER_FOLD = units_per_fold
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DmlrankWarning)
+            fit = dr.dml_rank(FORMULA, battles, functional="bt", context="question_id", rng=seed, n_jobs=1)
+            for result in (fit, fit.update(functional="borda")):
+                name = "bt" if result is fit else "borda"
+                truth = simulator.truth(name)[result.models]
+                inside = result.conf_int(method="none").assign(truth=truth).eval("lower <= truth <= upper")
+                errors = (result.params - truth).to_numpy()
+                columns = zip(result.models, errors, result.bse, inside.astype(int), strict=True)
+                yield from ((n, seed, name, dealing, *cells) for cells in columns)
+
+
+def table_of(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return root mean squared error, mean standard error and coverage by size, functional and dealing.
+
+    ``ratio`` is the root mean squared error relative to folds of equal sizes, and ``ratio_se`` its standard error over
+    runs, by the delta method for the mean of paired differences.
+    """
+    table = []
+    for (n, functional), part in rows.groupby(["n", "functional"]):
+        squares = part.assign(square=part["error"] ** 2).pivot_table(index="seed", columns="dealing", values="square")
+        equal = squares["equal"].mean()
+        for dealing in DEALINGS:
+            chosen, mean = part[part["dealing"] == dealing], squares[dealing].mean()
+            difference = squares[dealing] / mean - squares["equal"] / equal
+            ratio = np.sqrt(mean / equal)
+            table.append(
+                {
+                    "n": n,
+                    "functional": functional,
+                    "dealing": dealing,
+                    "runs": len(squares),
+                    "rmse": np.sqrt(mean),
+                    "mean_se": chosen["std_error"].mean(),
+                    "coverage": chosen["covered"].mean(),
+                    "ratio": ratio,
+                    "ratio_se": ratio / 2 * difference.std() / np.sqrt(len(squares)),
+                }
+            )
+    return pd.DataFrame(table)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the study or show its table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("action", choices=["run", "show"])
+    parser.add_argument("file")
+    parser.add_argument("--runs", type=int, default=600)
+    chosen = parser.parse_args(arguments)
+    if chosen.action == "run":
+        with open(chosen.file, "w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(COLUMNS)
+            for seed in range(chosen.runs):
+                for n in SIZES:
+                    writer.writerows(rows_of_run(n, seed))
+                file.flush()
+    print(table_of(pd.read_csv(chosen.file)).round(4).to_string(index=False))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""The units that are dealt to folds, with the numbers that stand for their identifiers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..data.identity_numbers import IdentityNumbers, identity_numbers
+from ..data.preferences import IntArray, PreferenceData
+from ..data.read_clusters import Clusters
+from ..data.shared_texts import join_shared
+from ..estimation.folds import FoldUnits
+
+
+def fold_units(data: PreferenceData, clusters: Clusters | None, *, n_folds: int, are_used: bool = True) -> FoldUnits:
+    """Return the units that are dealt to folds: contexts, or clusters of them; units that share a text are joined.
+
+    The identifier of a unit is the cell of ``context=``, a tuple of cells where ``context=`` names several columns, or
+    the cell of the first column of clusters. Without ``context=``, the identifier is the position of the row in the
+    caller's frame, so that further rows have to be appended. Joined units have the smallest number of their
+    identifiers.
+
+    Parameters
+    ----------
+    data : PreferenceData
+    clusters : Clusters or None
+    n_folds : int
+        Number of folds.
+    are_used : bool
+        Whether anything is learnt by fold. Where nothing is, identifiers are not hashed, and the position among the
+        sorted identifiers stands for them.
+    """
+    unit = data.seed_order if clusters is None else clusters.of_context
+    noun = "contexts" if clusters is None else f"clusters of {clusters.names[0]!r}"
+    identity = _numbers_of_units(data, clusters, unit) if are_used else unit.astype(np.uint64)
+    joined = join_shared(unit, data.shared_texts, n_folds)
+    if joined is not unit:
+        smallest = np.full(int(joined.max()) + 1, np.iinfo(np.uint64).max, dtype=np.uint64)
+        np.minimum.at(smallest, joined, identity)
+        identity = smallest[joined]
+    return FoldUnits(joined, identity, noun)
+
+
+def _numbers_of_units(data: PreferenceData, clusters: Clusters | None, unit: IntArray) -> IdentityNumbers:
+    """Return the number that stands for the identifier of each context's unit, (n,).
+
+    Parameters
+    ----------
+    data : PreferenceData
+    clusters : Clusters or None
+    unit : ndarray of int, shape (n,)
+        Unit of each context.
+    """
+    # The word "context" among the columns of clusters stands for the contexts, unless a column has this name.
+    if clusters is None or clusters.names[0] not in data.columns:
+        return identity_numbers(data.context_ids)
+    context_of_unit = np.full(int(unit.max()) + 1, -1)
+    context_of_unit[unit] = np.arange(len(unit))
+    is_present = context_of_unit >= 0
+    cells = data.by_context(clusters.names[0])[context_of_unit[is_present]]
+    numbers = np.zeros(len(context_of_unit), np.uint64)
+    numbers[is_present] = identity_numbers(cells)
+    return numbers[unit]

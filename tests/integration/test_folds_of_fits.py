@@ -1,0 +1,131 @@
+"""The folds of a fit follow from the identifiers of its contexts and its seed alone."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dmlrank as dr
+from dmlrank.data.formula.features import caller_environment
+from dmlrank.data.frames import column_names
+from dmlrank.data.read_clusters import cluster_columns, read_clusters
+from dmlrank.data.read_votes import read_preferences
+from dmlrank.estimation.folds import assign_folds, extend_folds, fold_key
+from dmlrank.fit.fold_units import fold_units
+
+FORMULA = "winner ~ length | model_a + model_b"
+FRAME = dr.datasets.simulate_arena(n=1200, rng=0).assign(topic=lambda frame: frame["question_id"] % 7)
+KEY = fold_key(0, 0)
+ENVIRONMENT = caller_environment({}, depth=0)
+
+
+def deal(frame, *, context=("question_id",), groups=(), n_folds=5, formula=FORMULA):
+    """Fold of each identifier."""
+    columns = cluster_columns(groups, column_names(frame))
+    data = read_preferences(formula, frame, ENVIRONMENT, context=context, groups=columns)
+    units = fold_units(data, read_clusters(data, groups, context), n_folds=n_folds)
+    return dict(zip(data.context_ids, assign_folds(units, n_folds, KEY).fold.tolist(), strict=True))
+
+
+EXPECTED = deal(FRAME)
+
+
+@pytest.mark.parametrize("n", [100, 1200])
+def test_shuffled_rows(n):
+    frame = FRAME[FRAME["question_id"] < n]
+    assert deal(frame.sample(frac=1, random_state=1)) == deal(frame)
+
+
+def test_more_or_fewer_contexts():
+    some = FRAME[np.random.default_rng(0).random(len(FRAME)) < 0.9]
+    assert some["question_id"].nunique() >= 1000
+    folds = deal(some)
+    assert folds == {name: EXPECTED[name] for name in folds}
+
+
+TYPES = ["int32", "uint16", "float32", "float64", "str", "category", "Int64", "string", object]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_other_types_of_the_identifier(dtype):
+    folds = deal(FRAME.assign(question_id=FRAME["question_id"].astype(dtype)))
+    assert {int(name): fold for name, fold in folds.items()} == EXPECTED
+
+
+@pytest.mark.parametrize("kind", ["nullable", "arrow dtypes", "polars", "pyarrow", "duckdb", "parquet"])
+def test_other_kinds_of_frames(kind, as_kind):
+    pa = pytest.importorskip("pyarrow")
+    assert deal(as_kind(pa.Table.from_pandas(FRAME, preserve_index=False), kind)) == EXPECTED
+
+
+@pytest.mark.parametrize("options", [{}, {"dtype": {"question_id": str}}, {"dtype": {"question_id": float}}])
+def test_a_csv_file_read_in_several_ways(options):
+    frame = pd.read_csv(io.StringIO(FRAME.to_csv(index=False)), **options)
+    assert {int(name): fold for name, fold in deal(frame).items()} == EXPECTED
+
+
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Paris"])
+def test_times_as_identifiers_are_instants(zone):
+    times = pd.Timestamp("2024-05-01", tz="UTC") + pd.to_timedelta(FRAME["question_id"], unit="h")
+    in_zone = times.dt.tz_localize(None) if zone is None else times.dt.tz_convert(zone)
+    expected = times.dt.strftime("%Y-%m-%d %H:%M:%S" + ("" if zone is None else "+00:00"))
+    folds, of_texts = (deal(FRAME.assign(question_id=column)) for column in (in_zone, expected))
+    assert list(folds.values()) == list(of_texts.values())
+
+
+def test_several_columns_as_identifier():
+    frame = FRAME.assign(session="s" + FRAME["topic"].astype(str))
+    folds = deal(frame, context=("session", "question_id"))
+    assert folds == deal(frame.sample(frac=1, random_state=1), context=("session", "question_id"))
+    tuples = frame.assign(question_id=list(zip(frame["session"], frame["question_id"], strict=True)))
+    assert folds == deal(tuples)
+
+
+def test_clusters_are_dealt_by_their_own_identifier():
+    folds = deal(FRAME, groups=("topic",), n_folds=3)
+    by_topic = pd.Series(folds).groupby(lambda name: name % 7).agg(set)
+    assert by_topic.map(len).eq(1).all()
+    topics = FRAME.drop_duplicates("topic").assign(winner=["model_a", "model_b"] * 3 + ["tie"])
+    as_contexts = deal(topics, context=("topic",), n_folds=3)
+    assert {topic: fold.pop() for topic, fold in by_topic.items()} == as_contexts
+    assert deal(FRAME, groups=("context",)) == deal(FRAME, groups=("question_id",)) == EXPECTED
+
+
+def test_without_context_rows_are_dealt_by_their_position_and_can_be_appended():
+    one_row = FRAME.drop_duplicates("question_id")
+    folds = deal(one_row, context=())
+    assert folds == {place: EXPECTED[place] for place in range(len(one_row))}
+    assert len(one_row) == 1200
+    first = deal(one_row.head(1000), context=())
+    assert first == {place: folds[place] for place in range(1000)}
+
+
+def test_contexts_that_share_a_text_share_the_fold_of_the_smallest_number():
+    text = "text " + (FRAME["question_id"] // 3).astype(str)
+    frame, formula = FRAME.assign(prompt=text), "winner ~ text(prompt, 2) | model_a + model_b"
+    folds = pd.Series(deal(frame, formula=formula))
+    firsts = frame[frame["question_id"] % 3 == 0]
+    np.testing.assert_array_equal(folds.to_numpy(), np.repeat(pd.Series(deal(firsts)).to_numpy(), 3)[: len(folds)])
+
+
+@pytest.mark.usefixtures("ignore_warnings")
+def test_a_fit_is_extended_by_its_stored_seed(rank):
+    earlier, all_rows = (
+        rank(frame, FORMULA, context="question_id", rng=5, n_rep=2, propensity="marginal", tune={"n_estimators": 2})
+        for frame in (FRAME[FRAME["question_id"] < 1000], FRAME)
+    )
+    stored = dr.read_json(earlier.to_json()).estimates.description
+    units = fold_units(all_rows.steps.data, None, n_folds=stored.n_folds)
+    for number in range(stored.n_rep):
+        extended = extend_folds(earlier.steps.repetitions[number].folds, units, fold_key(stored.seed, number))
+        np.testing.assert_array_equal(extended.fold, all_rows.steps.repetitions[number].folds.fold)
+    assert not (extended.fold == all_rows.steps.folds.fold).all()
+
+
+def test_folds_that_nothing_uses_cost_no_hashes_of_texts():
+    data = read_preferences(FORMULA, FRAME, ENVIRONMENT, context=("question_id",))
+    units = fold_units(data, None, n_folds=5, are_used=False)
+    np.testing.assert_array_equal(units.identity, data.seed_order)

@@ -1,0 +1,225 @@
+"""Folds are dealt by identifier and key alone: evenly, at random, the same on all machines."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy.stats import chi2, kstest
+
+from dmlrank.data.identity_numbers import identity_numbers
+from dmlrank.estimation.folds import UNITS_PER_FOLD, FoldUnits, assign_folds, extend_folds, fold_by_hash, fold_key
+from dmlrank.exceptions import DataError
+from dmlrank.nuisance.training_rows import Folds
+
+# These folds must never change: stored fits are extended by the same rule.
+LITERAL = [
+    (0, (1, 3, 1)),
+    (1, (1, 4, 3)),
+    (2, (0, 4, 0)),
+    (3, (1, 1, 0)),
+    (-1, (3, 4, 2)),
+    (10, (0, 1, 3)),
+    (123456789, (1, 3, 0)),
+    (1099511627776, (4, 2, 0)),
+    (100000000000000000, (1, 1, 2)),
+    (1000000000000000000, (1, 4, 4)),
+    (9223372036854775808, (0, 4, 1)),
+    (0.5, (3, 2, 2)),
+    (-2.25, (1, 2, 0)),
+    (1e300, (2, 4, 4)),
+    ("", (1, 2, 1)),
+    ("a", (1, 4, 2)),
+    ("prompt-1", (0, 1, 2)),
+    ("prompt-2", (4, 4, 0)),
+    ("prompt-3", (4, 2, 3)),
+    ("03", (0, 0, 2)),
+    ("été", (0, 2, 1)),
+    ("日本語", (2, 4, 2)),
+    ("😀", (0, 1, 1)),
+    ("a" * 1000, (4, 0, 2)),
+    (True, (3, 4, 0)),
+    (("session", 12), (0, 4, 1)),
+    (("session", 13), (0, 2, 1)),
+    (("a", 0.5, "b"), (4, 1, 1)),
+    (b"\x00\xff", (0, 2, 0)),
+]
+KEY = fold_key(0, 0)
+LITERAL_CODE = """
+import numpy as np
+from dmlrank.data.identity_numbers import identity_numbers
+from dmlrank.estimation.folds import fold_by_hash, fold_key
+identifiers = {identifiers!r}
+column = np.empty(len(identifiers), dtype=object)
+column[:] = identifiers
+print(*(fold_by_hash(identity_numbers(column), fold_key(*of), 5).tolist() for of in ((0, 0), (0, 1), (12345, 0))))
+"""
+
+
+def column_of(identifiers):
+    cells = list(identifiers)
+    column = np.empty(len(cells), dtype=object)
+    column[:] = cells
+    return column
+
+
+def units_of(unit):
+    return FoldUnits(np.asarray(unit), np.asarray(unit).astype(np.uint64))
+
+
+@pytest.mark.parametrize("n_folds", [2, 5, 7])
+def test_units_are_never_split_and_few_units_are_dealt_evenly(n_folds):
+    unit = np.random.default_rng(0).integers(50, size=400) * 3
+    folds = assign_folds(units_of(unit), n_folds, KEY)
+    units = np.unique(unit)
+    fold_of = {u: set(folds.fold[unit == u]) for u in units}
+    assert all(len(fold) == 1 for fold in fold_of.values())
+    size = np.bincount([fold.pop() for fold in fold_of.values()], minlength=n_folds)
+    assert np.ptp(size) <= 1
+    assert folds.n_folds == n_folds
+
+
+@pytest.mark.parametrize("n", [12, 100, 999, 1000, 5000])
+def test_folds_follow_the_identifiers_and_not_their_places(n):
+    rng = np.random.default_rng(n)
+    units, order = FoldUnits(np.arange(n), rng.integers(2**63, size=n, dtype=np.uint64)), rng.permutation(n)
+    shuffled = FoldUnits(rng.permutation(n), units.identity[order])
+    np.testing.assert_array_equal(
+        assign_folds(shuffled, 5, KEY).fold, assign_folds(units, 5, KEY).fold[order], strict=True
+    )
+    assert (assign_folds(units, 5, fold_key(0, 1)).fold != assign_folds(units, 5, KEY).fold).any()
+
+
+def test_units_may_have_gaps_between_their_numbers():
+    unit = np.random.default_rng(3).integers(30, size=100)
+    spread = FoldUnits(7 * unit + 2, unit.astype(np.uint64))
+    np.testing.assert_array_equal(assign_folds(units_of(unit), 4, KEY).fold, assign_folds(spread, 4, KEY).fold)
+
+
+@pytest.mark.parametrize("n_folds", [2, 5])
+def test_with_many_units_the_other_units_do_not_matter(n_folds):
+    n = UNITS_PER_FOLD * n_folds
+    larger = assign_folds(units_of(np.arange(3 * n)), n_folds, KEY)
+    np.testing.assert_array_equal(assign_folds(units_of(np.arange(n)), n_folds, KEY).fold, larger.fold[:n])
+    some = np.flatnonzero(np.random.default_rng(0).random(3 * n) < 0.5)
+    folds = assign_folds(FoldUnits(np.arange(len(some)), some.astype(np.uint64)), n_folds, KEY)
+    np.testing.assert_array_equal(folds.fold, larger.fold[some])
+    np.testing.assert_array_equal(larger.fold, fold_by_hash(np.arange(3 * n, dtype=np.uint64), KEY, n_folds))
+
+
+def test_with_few_units_a_further_unit_moves_one_unit_at_a_boundary_at_most():
+    folds = [assign_folds(units_of(np.arange(n)), 5, KEY).fold for n in range(100, 300)]
+    moved = [(one != other[:-1]).sum() for one, other in itertools.pairwise(folds)]
+    assert 0 < max(moved) <= 4
+
+
+def test_few_folds_change_where_units_become_many():
+    limit = UNITS_PER_FOLD * 5
+    moved = []
+    for repetition in range(20):
+        few, many = (assign_folds(units_of(np.arange(n)), 5, fold_key(0, repetition)) for n in (limit - 1, limit))
+        moved.append((few.fold != many.fold[:-1]).mean())
+    assert 0.01 < np.mean(moved) < 0.08
+
+
+@pytest.mark.parametrize(("n", "n_folds"), [(2, 2), (7, 7), (50, 50), (4000, 19), (4000, 20), (4000, 21)])
+def test_every_fold_has_units(n, n_folds):
+    for repetition in range(20):
+        size = np.bincount(assign_folds(units_of(np.arange(n)), n_folds, fold_key(3, repetition)).fold)
+        assert len(size) == n_folds
+        assert size.min() > 0.5 * n / n_folds
+
+
+def test_no_fold_is_empty_even_where_all_identifiers_have_one_hash():
+    units = FoldUnits(np.arange(1000), np.full(1000, 5, dtype=np.uint64))
+    assert np.bincount(assign_folds(units, 5, KEY).fold).tolist() == [200] * 5
+
+
+def test_fewer_units_than_folds():
+    units = FoldUnits(np.array([0, 0, 1, 2]), np.array([0, 0, 1, 2], dtype=np.uint64), "clusters of 'topic'")
+    with pytest.raises(DataError, match="3 clusters of 'topic' cannot be divided into n_folds=5"):
+        assign_folds(units, 5, KEY)
+
+
+def identifier_sets(n):
+    rng = np.random.default_rng(0)
+    return {
+        "numbers in order": np.arange(n),
+        "even numbers": 2 * np.arange(n) - n,
+        "multiples of 2^40": np.arange(n) << 40,
+        "texts": column_of(f"prompt {i}" for i in range(n)),
+        "random": rng.integers(2**60, size=n),
+    }
+
+
+@pytest.mark.parametrize("name", identifier_sets(1))
+def test_folds_are_uniform_and_independent_between_repetitions_and_neighbours(name):
+    """p-values of chi-square tests over 200 keys are themselves uniform."""
+    n, n_folds = 4000, 5
+    numbers = identity_numbers(identifier_sets(n)[name])
+    p_values = []
+    for key in range(200):
+        fold, again = (fold_by_hash(numbers, fold_key(key, repetition), n_folds) for repetition in (0, 1))
+        for code, n_codes in ((fold, 5), (fold * 5 + again, 25), (fold[::2] * 5 + fold[1::2], 25)):
+            count, expected = np.bincount(code, minlength=n_codes), len(code) / n_codes
+            p_values.append(chi2.sf(((count - expected) ** 2 / expected).sum(), n_codes - 1))
+    for p_values_of_test in np.reshape(p_values, (-1, 3)).T:
+        assert kstest(p_values_of_test, "uniform").pvalue > 1e-3
+
+
+def test_pairs_of_identifiers_share_a_fold_with_the_probability_of_a_random_draw():
+    numbers = np.arange(40, dtype=np.uint64)
+    fold = np.stack([fold_by_hash(numbers, fold_key(seed, 0), 4) for seed in range(3000)])
+    shares = (fold[:, :, None] == fold[:, None, :]).mean(axis=0)[np.triu_indices(40, 1)]
+    z = (shares - 0.25) / np.sqrt(0.25 * 0.75 / 3000)
+    assert abs(z).max() < 5
+    assert z.std() == pytest.approx(1, abs=0.1)
+
+
+def test_literal_folds():
+    identifiers, expected = zip(*LITERAL, strict=True)
+    numbers = identity_numbers(column_of(identifiers))
+    folds = np.stack([fold_by_hash(numbers, fold_key(*of), 5) for of in ((0, 0), (0, 1), (12345, 0))], axis=1)
+    np.testing.assert_array_equal(folds, expected)
+
+
+def test_another_process_with_another_hash_seed_deals_the_same_folds():
+    identifiers, expected = zip(*LITERAL, strict=True)
+    code = LITERAL_CODE.format(identifiers=list(identifiers))
+    environment = os.environ | {"PYTHONHASHSEED": "7", "PYTHONIOENCODING": "utf-8"}
+    out = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert out.stdout.split() == " ".join(map(str, np.transpose(expected).tolist())).split()
+
+
+def test_further_units_get_the_folds_of_one_dealing():
+    n = UNITS_PER_FOLD * 5
+    earlier = assign_folds(units_of(np.arange(n)), 5, KEY)
+    together = units_of(np.arange(2 * n))
+    np.testing.assert_array_equal(extend_folds(earlier, together, KEY).fold, assign_folds(together, 5, KEY).fold)
+
+
+def test_further_contexts_of_known_units_get_their_fold():
+    unit = np.random.default_rng(1).integers(20, size=100)
+    unit[60:] += 5
+    earlier = assign_folds(units_of(unit[:60]), 4, KEY)
+    extended = extend_folds(earlier, units_of(unit), KEY)
+    np.testing.assert_array_equal(extended.fold[:60], earlier.fold)
+    is_known = np.isin(unit, unit[:60])
+    assert is_known[60:].any()
+    assert not is_known.all()
+    for u in np.unique(unit):
+        assert len(set(extended.fold[unit == u])) == 1
+    is_new = ~is_known
+    np.testing.assert_array_equal(extended.fold[is_new], fold_by_hash(unit[is_new].astype(np.uint64), KEY, 4))
+
+
+def test_earlier_contexts_stay_where_a_further_one_joins_their_units():
+    """Contexts 0 and 1 are in different folds; context 2 has the text of context 0 and the cluster of context 1."""
+    earlier = Folds(np.array([3, 1]), np.arange(2), 4)
+    extended = extend_folds(earlier, units_of([0, 0, 0]), KEY)
+    assert extended.fold.tolist() == [3, 1, 3]
+    assert extended.unit.tolist() == [0, 0, 0]
