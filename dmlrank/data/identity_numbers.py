@@ -16,8 +16,9 @@ from .arrays import AnyArray
 
 IdentityNumbers = NDArray[np.uint64]
 
-# The text of a whole number that fits into 64 bits, without a plus sign or leading zeros.
-_WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,17}").fullmatch
+# The text of a whole number that fits into 64 bits, without a plus sign or leading zeros; a file may hold ".0" after it,
+# where missing values have made the column one of floats.
+_WHOLE_NUMBER = re.compile(r"(0|-?[1-9][0-9]{0,17})(?:\.0)?").fullmatch
 # Numbers of a larger size than this one are hashed by their text.
 _LARGEST = 10**18 - 1
 
@@ -26,9 +27,9 @@ def identity_numbers(identifiers: AnyArray) -> IdentityNumbers:
     """Return a number for each identifier that depends on this identifier alone, (n,).
 
     The number is made of the identifier's canonical text (:func:`identity_text`). If the text is a whole number of at
-    most 18 digits, it is this number, modulo 2^64. Otherwise it is the BLAKE2b hash of 8 bytes of the text in UTF-8,
-    with the lowest byte first. Therefore the number 3, the float 3.0 and the text "3" have the same number, and "03"
-    has another one.
+    most 18 digits, with or without ".0" at its end, it is this number, modulo 2^64. Otherwise it is the BLAKE2b hash of
+    8 bytes of the text in UTF-8, with the lowest byte first. Therefore the number 3, the float 3.0 and the texts "3" and
+    "3.0" have the same number, and "03" has another one.
 
     Parameters
     ----------
@@ -43,8 +44,8 @@ def identity_numbers(identifiers: AnyArray) -> IdentityNumbers:
 
     Examples
     --------
-    >>> identity_numbers(np.array([3, 3.0, "3", "03"], dtype=object)).tolist()
-    [3, 3, 3, 9623887134783571534]
+    >>> identity_numbers(np.array([3, 3.0, "3", "3.0", "03"], dtype=object)).tolist()
+    [3, 3, 3, 3, 9623887134783571534]
     """
     whole = _as_whole_numbers(identifiers)
     if whole is not None and (not len(whole) or (whole.min() >= -_LARGEST and whole.max() <= _LARGEST)):
@@ -164,8 +165,9 @@ def _numbers_of_texts(texts: Sequence[str]) -> IdentityNumbers:
 
 def _bytes_of_text(text: str) -> bytes:
     """Return the 8 bytes of a text's number, the lowest byte first."""
-    if _WHOLE_NUMBER(text):
-        return int(text).to_bytes(8, "little", signed=True)
+    whole = _WHOLE_NUMBER(text)
+    if whole:
+        return int(whole[1]).to_bytes(8, "little", signed=True)
     try:
         return blake2b(text.encode(), digest_size=8).digest()
     except UnicodeEncodeError:

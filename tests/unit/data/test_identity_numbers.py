@@ -88,8 +88,15 @@ def test_numbers_beyond_18_digits_are_hashed_whatever_their_type():
     assert identity_numbers(cells(-7)).tolist() == [2**64 - 7]
 
 
+def test_floats_that_a_file_holds_as_text_are_whole_numbers():
+    column = pd.Series([3.0, -7.0, 0.0, 123456789012.0, None])
+    texts = column.to_csv(index=False, header=False).split()[:4]
+    assert texts[0] == "3.0"
+    assert identity_numbers(cells(*texts)).tolist() == identity_numbers(column[:4].to_numpy()).tolist()
+
+
 def test_texts_that_look_alike_differ():
-    texts = ["3", "03", "3.0", "+3", " 3", "３", "-0", "", "a", "A", ("3",), ("3", ""), ("", "3")]
+    texts = ["3", "03", "3.00", "+3", " 3", "３", "-0", "", "a", "A", ("3",), ("3", ""), ("", "3"), "3.", ".3", "3e0"]
     assert len(set(identity_numbers(cells(*texts)).tolist())) == len(texts)
 
 
