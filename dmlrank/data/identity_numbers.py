@@ -16,8 +16,8 @@ from .arrays import AnyArray
 
 IdentityNumbers = NDArray[np.uint64]
 
-# The text of a whole number that fits into 64 bits, without a plus sign or leading zeros; a file may hold ".0" after it,
-# where missing values have made the column one of floats.
+# The text of a whole number that fits into 64 bits, without a plus sign or leading zeros. A file may hold ".0" after it,
+# because missing values have made the column one of floats.
 _WHOLE_NUMBER = re.compile(r"(0|-?[1-9][0-9]{0,17})(?:\.0)?").fullmatch
 # Numbers of a larger size than this one are hashed by their text.
 _LARGEST = 10**18 - 1
@@ -28,8 +28,8 @@ def identity_numbers(identifiers: AnyArray) -> IdentityNumbers:
 
     The number is made of the identifier's canonical text (:func:`identity_text`). If the text is a whole number of at
     most 18 digits, with or without ".0" at its end, it is this number, modulo 2^64. Otherwise it is the BLAKE2b hash of
-    8 bytes of the text in UTF-8, with the lowest byte first. Therefore the number 3, the float 3.0 and the texts "3" and
-    "3.0" have the same number, and "03" has another one.
+    8 bytes of the text in UTF-8, with the lowest byte first. Therefore the number 3, the float 3.0 and the texts "3"
+    and "3.0" have the same number, and "03" has another one.
 
     Parameters
     ----------

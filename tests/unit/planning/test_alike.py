@@ -92,7 +92,7 @@ def test_new_prompts_that_are_alike_are_one(fitted):
     plan = fit.design(40, newdata=new)
     assert plan.specification.problem.n_rows == 2
     assert plan.propensity.shape == (60, 3, 3)
-    # The allocation is solved to a tolerance, from another starting point.
+    # The allocation is solved to a tolerance.
     np.testing.assert_allclose(plan.at(new), plan.propensity, rtol=1e-6)
 
 
