@@ -16,8 +16,8 @@ from .arrays import AnyArray
 
 IdentityNumbers = NDArray[np.uint64]
 
-# The text of a whole number that fits into 64 bits, without a plus sign or leading zeros. A file may hold ".0" after it,
-# because missing values have made the column one of floats.
+# The text of a whole number of 64 bits, without a plus sign or leading zeros. A file may hold ".0" behind the
+# digits, because missing values have made the column one of floats.
 _WHOLE_NUMBER = re.compile(r"(0|-?[1-9][0-9]{0,17})(?:\.0)?").fullmatch
 # Numbers of a larger size than this one are hashed by their text.
 _LARGEST = 10**18 - 1

@@ -45,11 +45,19 @@ class FoldUnits:
         :func:`dmlrank.data.identity_numbers.identity_numbers` computes it; the same in all contexts of a unit.
     noun : str
         Plural noun for the units, for errors.
+    cluster : ndarray of int, shape (n,), or None
+        Cluster of each context; None without clusters. Several clusters that share a text are one unit.
     """
 
     unit: IntArray
     identity: IdentityNumbers
     noun: str = "contexts"
+    cluster: IntArray | None = None
+
+    @property
+    def groupings(self) -> list[IntArray]:
+        """The groupings of contexts that must not be split, (n,) each: units, then clusters."""
+        return [self.unit] if self.cluster is None else [self.unit, self.cluster]
 
 
 def fold_key(seed: int, repetition: int) -> bytes:
@@ -125,19 +133,22 @@ def assign_folds(units: FoldUnits, n_folds: int, key: bytes) -> Folds:
     return Folds(fold_of_unit[units.unit], units.unit, n_folds)
 
 
-def extend_folds(folds: Folds, units: FoldUnits, key: bytes) -> Folds:
+def extend_folds(folds: Folds, place: IntArray, units: FoldUnits, key: bytes) -> Folds:
     """Deal the units that an earlier fit did not have to its folds; all earlier contexts keep their fold.
 
-    A context of an earlier unit (a new prompt of a known cluster, a new prompt with the text of an earlier one) gets
-    the fold of this unit. Any other context gets ``floor(k u)``, as with many units. If the earlier fit had many units,
-    and joins no units for their text, the result is that of :func:`assign_folds` for all units together.
+    A context of an earlier unit (a new prompt of a known cluster, or a new prompt with the text of an earlier one) gets
+    the fold of this unit; the cluster decides where the two differ. Any other context gets ``floor(k u)``, as with many
+    units. If the earlier fit had many units, and joins no units for their text, the result is that of
+    :func:`assign_folds` for all units together.
 
     Parameters
     ----------
     folds : Folds
         Folds of the n contexts of the earlier fit.
+    place : ndarray of int, shape (n,)
+        Number of each earlier context among all contexts.
     units : FoldUnits
-        Units of n + r contexts, the n earlier ones first and in the same order, numbered anew.
+        Units of all contexts, numbered anew: ``fit.fold_units.fold_units`` of the data that hold all rows.
     key : bytes
         The key of the earlier fit: :func:`fold_key` of its seed and the number of the repetition.
 
@@ -146,18 +157,40 @@ def extend_folds(folds: Folds, units: FoldUnits, key: bytes) -> Folds:
     >>> identity = np.array([7, 7, 8, 9, 10], dtype=np.uint64)
     >>> units = FoldUnits(np.array([0, 0, 1, 2, 3]), identity)
     >>> earlier = assign_folds(FoldUnits(units.unit[:4], identity[:4]), 3, fold_key(1, 0))
-    >>> extend_folds(earlier, units, fold_key(1, 0)).fold.tolist()
+    >>> extend_folds(earlier, np.arange(4), units, fold_key(1, 0)).fold.tolist()
     [1, 1, 2, 0, 2]
     """
-    n_earlier = len(folds.fold)
-    fold_of_unit = np.full(int(units.unit.max()) + 1, -1)
-    # Where a new text joins earlier units of different folds, new contexts get the fold of the first earlier context.
-    fold_of_unit[units.unit[:n_earlier][::-1]] = folds.fold[::-1]
-    fold = fold_of_unit[units.unit]
-    fold[:n_earlier] = folds.fold
-    is_new = fold < 0
-    fold[is_new] = fold_by_hash(units.identity[is_new], key, folds.n_folds)
+    fold = fold_by_hash(units.identity, key, folds.n_folds)
+    for unit in units.groupings:
+        of_known_unit = spread_over_units(unit, place, folds.fold)
+        fold = np.where(of_known_unit >= 0, of_known_unit, fold)
+    fold[place] = folds.fold
     return Folds(fold, units.unit, folds.n_folds)
+
+
+def spread_over_units(unit: IntArray, place: IntArray, number: IntArray) -> IntArray:
+    """Return for each context the number that a given context of its unit has, (n,); -1 where none is given.
+
+    If the numbers of the given contexts of a unit differ, the first one counts. Negative numbers do not count.
+
+    Parameters
+    ----------
+    unit : ndarray of int, shape (n,)
+        Unit of each context.
+    place : ndarray of int, shape (g,)
+        The given contexts.
+    number : ndarray of int, shape (g,)
+        The number of each given context.
+
+    Examples
+    --------
+    >>> spread_over_units(np.array([0, 1, 0, 2]), np.array([0, 1]), np.array([7, 5])).tolist()
+    [7, 5, 7, -1]
+    """
+    counts = np.flatnonzero(number >= 0)[::-1]
+    number_of_unit = np.full(int(unit.max()) + 1, -1)
+    number_of_unit[unit[place[counts]]] = number[counts]
+    return number_of_unit[unit]
 
 
 def _share_of(hashes: IdentityNumbers, n_folds: int) -> IntArray:

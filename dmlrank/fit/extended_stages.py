@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
-from ..data.read_clusters import Clusters
 from ..estimation.cross_fitting import CrossFittedMu, MuSource
+from ..estimation.folds import FoldUnits, extend_folds, spread_over_units
 from ..estimation.judge import JudgedMu
 from ..estimation.one_step_result import EstimandName, KnownValues, OneStepResult
 from ..exceptions import listed
@@ -126,37 +126,17 @@ class ExtendedStages:
         """Return the number of folds of the fit."""
         return self.steps.folds.n_folds
 
-    def make_folds(
-        self, data: PreferenceData, clusters: Clusters | None, *, n_folds: int, seed: RepetitionSeed
-    ) -> Folds:
+    def make_folds(self, units: FoldUnits, *, n_folds: int, seed: RepetitionSeed) -> Folds:
         """Keep the folds of old contexts; a new context of an old unit joins its fold, and new units are dealt.
 
         Parameters
         ----------
-        data : PreferenceData
-        clusters : Clusters or None
+        units : FoldUnits
         n_folds : int
         seed : RepetitionSeed
         """
-        dealt = make_folds(data, clusters, n_folds=n_folds, seed=seed)
-        old = self.steps.repetitions[seed.repetition].folds.fold
-        self._units[:] = [dealt.unit] if clusters is None else [dealt.unit, clusters.of_context]
-        fold = dealt.fold.copy()
-        for unit in self._units:
-            of_unit = self._of_old_units(unit, old)
-            fold = np.where(of_unit >= 0, of_unit, fold)
-        fold[self.joined.place] = old
-        return Folds(fold, dealt.unit, n_folds)
-
-    def _of_old_units(self, unit: IntArray, of_old: IntArray) -> IntArray:
-        """Return a number of old contexts, (n_old,), for all contexts of their units, (n,); -1 for new units.
-
-        If the old contexts of a unit differ, the first one counts. Negative numbers do not count.
-        """
-        by_unit = np.full(int(unit.max()) + 1, -1)
-        counts = np.flatnonzero(of_old >= 0)[::-1]
-        by_unit[unit[self.joined.place[counts]]] = of_old[counts]
-        return by_unit[unit]
+        self._units[:] = units.groupings
+        return extend_folds(self.steps.repetitions[seed.repetition].folds, self.joined.place, units, seed.fold_key)
 
     def _model_of_contexts(self, old: IntArray, n_models: int) -> IntArray:
         """Return which model predicts each context, (n,): the one of its fold, or the mean of all, ``n_models``.
@@ -172,7 +152,7 @@ class ExtendedStages:
         """
         model = np.full(self.joined.data.n_contexts, n_models)
         for unit in self._units:
-            of_unit = self._of_old_units(unit, np.where(old < n_models, old, -1))
+            of_unit = spread_over_units(unit, self.joined.place, np.where(old < n_models, old, -1))
             model = np.where(of_unit >= 0, of_unit, model)
         model[self.joined.place] = old
         return model

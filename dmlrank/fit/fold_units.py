@@ -37,7 +37,7 @@ def fold_units(data: PreferenceData, clusters: Clusters | None, *, n_folds: int,
         smallest = np.full(int(joined.max()) + 1, np.iinfo(np.uint64).max, dtype=np.uint64)
         np.minimum.at(smallest, joined, identity)
         identity = smallest[joined]
-    return FoldUnits(joined, identity, noun)
+    return FoldUnits(joined, identity, noun, None if clusters is None else clusters.of_context)
 
 
 def _numbers_of_units(data: PreferenceData, clusters: Clusters | None, unit: IntArray) -> IdentityNumbers:

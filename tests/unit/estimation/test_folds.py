@@ -6,6 +6,7 @@ import itertools
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -199,14 +200,16 @@ def test_further_units_get_the_folds_of_one_dealing():
     n = UNITS_PER_FOLD * 5
     earlier = assign_folds(units_of(np.arange(n)), 5, KEY)
     together = units_of(np.arange(2 * n))
-    np.testing.assert_array_equal(extend_folds(earlier, together, KEY).fold, assign_folds(together, 5, KEY).fold)
+    np.testing.assert_array_equal(
+        extend_folds(earlier, np.arange(n), together, KEY).fold, assign_folds(together, 5, KEY).fold
+    )
 
 
 def test_further_contexts_of_known_units_get_their_fold():
     unit = np.random.default_rng(1).integers(20, size=100)
     unit[60:] += 5
     earlier = assign_folds(units_of(unit[:60]), 4, KEY)
-    extended = extend_folds(earlier, units_of(unit), KEY)
+    extended = extend_folds(earlier, np.arange(60), units_of(unit), KEY)
     np.testing.assert_array_equal(extended.fold[:60], earlier.fold)
     is_known = np.isin(unit, unit[:60])
     assert is_known[60:].any()
@@ -220,6 +223,10 @@ def test_further_contexts_of_known_units_get_their_fold():
 def test_earlier_contexts_stay_where_a_further_one_joins_their_units():
     """Contexts 0 and 1 are in different folds; context 2 has the text of context 0 and the cluster of context 1."""
     earlier = Folds(np.array([3, 1]), np.arange(2), 4)
-    extended = extend_folds(earlier, units_of([0, 0, 0]), KEY)
+    extended = extend_folds(earlier, np.arange(2), units_of([0, 0, 0]), KEY)
     assert extended.fold.tolist() == [3, 1, 3]
     assert extended.unit.tolist() == [0, 0, 0]
+    with_clusters = replace(units_of([0, 0, 0]), cluster=np.array([0, 1, 1]))
+    assert extend_folds(earlier, np.arange(2), with_clusters, KEY).fold.tolist() == [3, 1, 1]
+    # The earlier contexts need not be the first ones.
+    assert extend_folds(earlier, np.array([2, 0]), with_clusters, KEY).fold.tolist() == [1, 3, 3]
