@@ -120,7 +120,8 @@ def test_a_fit_is_extended_by_its_stored_seed(rank):
     stored = dr.read_json(earlier.to_json()).estimates.description
     units = fold_units(all_rows.steps.data, None, n_folds=stored.n_folds)
     for number in range(stored.n_rep):
-        extended = extend_folds(earlier.steps.repetitions[number].folds, units, fold_key(stored.seed, number))
+        folds, key = earlier.steps.repetitions[number].folds, fold_key(stored.seed, number)
+        extended = extend_folds(folds, np.arange(1000), units, key)
         np.testing.assert_array_equal(extended.fold, all_rows.steps.repetitions[number].folds.fold)
     assert not (extended.fold == all_rows.steps.folds.fold).all()
 
