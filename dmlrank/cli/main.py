@@ -36,6 +36,7 @@ from .fit_arguments import (
 from .help_texts import DESCRIPTIONS, EXAMPLES, EXIT_CODES, MAIN_DESCRIPTION, MAIN_EXAMPLES, WORDS
 from .read_files import FORMATS
 from .score_tables import add_score_options
+from .sequential_options import add_sequential_options, as_sequential, check_sequential_options
 from .table_rows import add_table_options, check_models_of_table, check_table_options, table_options
 from .write_files import (
     CHECK,
@@ -209,6 +210,7 @@ def _add_fit(commands: _Commands) -> None:
     fit = commands.add_parser("fit", **_help("fit", "fit a file of battles and print a summary"))
     add_fit_options(fit)
     add_score_options(fit)
+    add_sequential_options(fit)
     by = "features that define groups of prompts: scores by group, also in the tables, --csv, --plot and --report"
     fit.add_argument("--by", nargs="+", metavar="COLUMN", help=by)
     fit.add_argument("--method", choices=METHODS, default="max-t", help="kind of intervals in --csv (default max-t)")
@@ -232,7 +234,9 @@ def _fit(arguments: argparse.Namespace) -> None:
     """Fit a file, write what is asked for and print the summary."""
     _check_outputs(arguments, [arguments.file])
     check_table_options(arguments)
+    check_sequential_options(arguments)
     results = _fitted(arguments.formula, arguments.file, arguments)
+    results = as_sequential(results, arguments)
     # Scores by group have the same tables, figures and page.
     shown = results.by(*arguments.by) if arguments.by else results
     rows = table_options(arguments)

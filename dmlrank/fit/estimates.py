@@ -11,9 +11,10 @@ from .._utils.number_text import fixed_text
 from ..data.graph import Graph
 from ..data.preferences import FloatArray
 from ..data.vote_counts import VoteCounts
+from ..inference.confidence_sequence import ConfidenceSequence
 from ..inference.covariance import Covariance
 from ..inference.simultaneous import simultaneous_p_values
-from ..inference.z_tests import z_statistics
+from ..inference.z_tests import two_sided_p_values, z_statistics
 from ..tables.summary_table import Summary
 from .estimators import Estimator, estimator_named
 from .extension_record import Extension
@@ -311,6 +312,9 @@ class Estimates:
         Scores before and after an adjustment for style, and slopes, on the scale of ``estimate``.
     extension : Extension or None
         How rows were added to the fit; None where all rows were fitted together.
+    sequence : ConfidenceSequence or None
+        What was fixed before the first look, in a view whose intervals and tests hold at all looks; None where they
+        hold for one look.
     """
 
     models: tuple[str, ...]
@@ -337,6 +341,7 @@ class Estimates:
     votes: VoteCounts | None = None
     style: StyleEstimates | None = None
     extension: Extension | None = None
+    sequence: ConfidenceSequence | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -402,11 +407,20 @@ class Estimates:
     def adjusted_p_values(self) -> FloatArray:
         """Return two-sided p-values of the scores against the neutral value, (d,), adjusted by max-t.
 
+        p-values that hold at all looks are adjusted by Bonferroni's method.
         Where the neutral value is a number, a p-value is below alpha exactly where the simultaneous interval excludes
         this number.
         """
         centring = None if self.neutral is not None else np.eye(len(self.names)) - 1 / len(self.names)
-        return simultaneous_p_values(self.covariance, z_statistics(*self.against_neutral()), centring)
+        z = z_statistics(*self.against_neutral())
+        if self.sequence is not None:
+            return self.sequence.adjusted_p_values(z)
+        return simultaneous_p_values(self.covariance, z, centring)
+
+    def p_values(self) -> FloatArray:
+        """Return two-sided p-values of the scores against the neutral value, (d,), each for one score."""
+        z = z_statistics(*self.against_neutral())
+        return two_sided_p_values(z) if self.sequence is None else self.sequence.p_values(z)
 
 
 # --- the rows of the table of diagnostics -----------------------------------------------------------------------------

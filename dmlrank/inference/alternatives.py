@@ -10,6 +10,7 @@ from scipy.stats import norm
 from .._utils.argument_checks import real_number
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError, OptionTypeError, check_choice, shown
+from .confidence_sequence import Boundary
 
 # scipy's names of two sides.
 _SYNONYMS = {"greater": "larger", "less": "smaller"}
@@ -54,6 +55,15 @@ class Alternative:
     def p_values(self, z: FloatArray) -> FloatArray:
         """Return the unadjusted p-values, (J,)."""
         return norm.sf(self.evidence(z)) * (2 if self.side == "two-sided" else 1)
+
+    def sequential_p_values(self, z: FloatArray, boundary: Boundary) -> FloatArray:
+        """Return the unadjusted p-values at a look of a confidence sequence, (J,)."""
+        evidence = self.evidence(z)
+        return boundary.p_values(evidence) if self.side == "two-sided" else boundary.one_sided_p_values(evidence)
+
+    def sequential_critical(self, alpha: float, boundary: Boundary) -> float:
+        """Return the half-width of intervals of level 1 - alpha at a look, in standard errors."""
+        return boundary.critical(alpha) if self.side == "two-sided" else boundary.one_sided_critical(alpha)
 
     def limits(self, estimate: FloatArray, half_width: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper limits, (J,) each; one of the two is infinite for one-sided alternatives."""

@@ -16,6 +16,7 @@ from ..data.hypotheses import LinearHypothesis
 from ..exceptions import HypothesisError, OptionError, listed
 from ..plotting.regions import ellipse_plot
 from ..tables.summary_table import Summary
+from .confidence_sequence import ConfidenceSequence
 from .covariance import FloatArray
 from .wald import NamedEstimates
 
@@ -43,11 +44,14 @@ class Ellipsoid:
     basis : ndarray, shape (d, df)
         Orthonormal columns that span the free directions.
     radius2 : float
-        The chi-squared quantile with ``df`` degrees of freedom.
+        The chi-squared quantile with ``df`` degrees of freedom; larger where the region holds at all looks.
     scores : bool
         Whether the region is one of scores, not of contrasts of scores.
     is_natural : bool
         Whether the scores have the functional's own unit.
+    sequence : ConfidenceSequence or None
+        Where the region holds at all looks, what was fixed before the first look; ``radius2`` is then not a chi-squared
+        quantile.
 
     References
     ----------
@@ -62,6 +66,7 @@ class Ellipsoid:
     radius2: float
     scores: bool = True
     is_natural: bool = True
+    sequence: ConfidenceSequence | None = None
 
     def __str__(self) -> str:
         return self.summary().as_text()
@@ -180,12 +185,15 @@ class Ellipsoid:
             f"ends lies in the region; contains() tells of a point."
         )
         columns = (("estimate", 1), ("std err", 1), ("[ends of the region]", 2))
-        table = Summary(f"Joint Confidence Region of {size}", header, columns, rows, (note,), noun)
+        notes = (note,) if self.sequence is None else (note, self.sequence.promise)
+        table = Summary(f"Joint Confidence Region of {size}", header, columns, rows, notes, noun)
         return table.with_title(title)
 
     @property
     def _level(self) -> str:
         """The level of confidence as a percentage."""
+        if self.sequence is not None:
+            return f"{100 * (1 - self.sequence.alpha):.4g}"
         return f"{100 * chi2.cdf(self.radius2, self.df):.4g}"
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -207,6 +215,7 @@ class Ellipsoid:
             If matplotlib is not installed.
         """
         title = f"{self._level} % region, {self.df} degree{'s' * (self.df != 1)} of freedom"
+        title += "" if self.sequence is None else f"\n{self.sequence.clause}"
         return ellipse_plot(self.outline(), self.center, self.models, scores=self.scores, title=title, ax=ax)
 
     @property
@@ -252,5 +261,8 @@ def confidence_ellipsoid(
             f"some combination of {about} does not vary in the data, so that there is no joint region; leave one of "
             f"them out"
         )
-    center = matrix @ estimates.estimate - contrasts.value
-    return Ellipsoid(contrasts.labels, center, cov, basis, float(chi2.ppf(1 - alpha, basis.shape[1])), scores)
+    center, df, sequence = matrix @ estimates.estimate - contrasts.value, basis.shape[1], estimates.sequence
+    radius2 = float(chi2.ppf(1 - alpha, df))
+    if sequence is not None:
+        radius2 = sequence.boundary(1, df).squared_radius(sequence.alpha, df)
+    return Ellipsoid(contrasts.labels, center, cov, basis, radius2, scores, sequence=sequence)

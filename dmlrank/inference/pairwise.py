@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from scipy.stats import norm
@@ -10,6 +12,7 @@ from scipy.stats import norm
 from .._utils.blas import one_thread
 from ..data.preferences import FloatArray, IntArray
 from .alternatives import Alternative
+from .confidence_sequence import ConfidenceSequence
 from .covariance import Covariance
 from .multiple_testing import (
     benjamini_hochberg,
@@ -23,6 +26,7 @@ from .multiple_testing import (
 from .resampling import Contrasts, TStatisticDraws, differences
 
 METHODS = ("max-t", "step-down", "holm", "fdr_bh", "bonferroni", "none")
+_Adjust: TypeAlias = Callable[[Contrasts, FloatArray], tuple[FloatArray, FloatArray, float]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,18 +90,81 @@ def compare_differences(
     alpha : float
         One minus the level.
     """
-    contrasts = differences(covariance, first, second)
-    usable = contrasts.usable
+
+    def adjust(contrasts: Contrasts, z: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+        p = alternative.p_values(z)
+        return p, *_adjust_p_values(draws, contrasts, z, p=p, method=method, alternative=alternative, alpha=alpha)
+
+    return _test_differences(estimate, differences(covariance, first, second), alternative, adjust)
+
+
+def compare_at_all_looks(
+    estimate: FloatArray,
+    covariance: Covariance,
+    sequence: ConfidenceSequence,
+    first: IntArray,
+    second: IntArray,
+    *,
+    method: str,
+    alternative: Alternative,
+) -> PairTests:
+    """Test all differences ``estimate[first] - estimate[second]`` as one family, at all looks at once.
+
+    The bound over the family is Bonferroni's: every difference has a confidence sequence of level alpha / J. Holm's
+    method rejects at least as many hypotheses. At any look at which Holm's method rejects a true hypothesis, some true
+    hypothesis has a p-value of at most alpha over the number of true hypotheses, which happens at any look with
+    probability at most alpha.
+
+    Parameters
+    ----------
+    estimate : ndarray, shape (K,)
+        The scores.
+    covariance : Covariance
+        Of the scores.
+    sequence : ConfidenceSequence
+        What was fixed before the first look.
+    first, second : ndarray of int, shape (J,)
+        Scores whose difference, first - second, is tested.
+    method : {"bonferroni", "holm", "none"}
+        How p-values are adjusted.
+    alternative : Alternative
+        The alternative hypothesis about each difference.
+    """
+
+    def adjust(contrasts: Contrasts, z: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+        n_tests = 1 if method == "none" else len(z)
+        boundary = sequence.boundary(n_tests)
+        p = alternative.sequential_p_values(z, boundary)
+        adjusted = p if method == "none" else (holm if method == "holm" else bonferroni)(p)
+        return p, adjusted, alternative.sequential_critical(sequence.alpha / n_tests, boundary)
+
+    return _test_differences(estimate, differences(covariance, first, second), alternative, adjust)
+
+
+def _test_differences(
+    estimate: FloatArray, contrasts: Contrasts, alternative: Alternative, adjust: _Adjust
+) -> PairTests:
+    """Compute statistics, p-values and intervals of differences of scores.
+
+    Parameters
+    ----------
+    estimate : ndarray, shape (K,)
+        The scores.
+    contrasts : Contrasts
+        The J differences.
+    alternative : Alternative
+    adjust : callable
+        Takes the differences that vary and their z statistics; returns p-values, adjusted p-values and the half-width
+        of the intervals in standard errors.
+    """
+    first, second, usable = contrasts.first, contrasts.second, contrasts.usable
     difference = estimate[first] - estimate[second]
     z, p, adjusted = (np.full(len(first), np.nan) for _ in range(3))
     critical = float("nan")
     if usable.any():
         usable_contrasts = contrasts.take(usable)
         z[usable] = alternative.statistics(difference[usable], usable_contrasts.std_error)
-        p[usable] = alternative.p_values(z[usable])
-        adjusted[usable], critical = _adjust_p_values(
-            draws, usable_contrasts, z[usable], p=p[usable], method=method, alternative=alternative, alpha=alpha
-        )
+        p[usable], adjusted[usable], critical = adjust(usable_contrasts, z[usable])
     half_width = np.where(usable, critical * contrasts.std_error, np.nan)
     low, high = alternative.limits(difference, half_width)
     low, high = (np.where(usable, limit, np.nan) for limit in (low, high))

@@ -11,6 +11,7 @@ from scipy.stats import norm
 
 from .._utils.blas import one_thread
 from ..data.preferences import FloatArray, IntArray
+from .confidence_sequence import ConfidenceSequence
 from .covariance import Covariance
 from .multiple_testing import max_t_critical_value, max_t_draws, max_t_p_values, step_down
 from .resampling import TStatisticDraws, differences
@@ -89,6 +90,64 @@ def separate(estimate: FloatArray, covariance: Covariance, draws: TStatisticDraw
     # The largest t statistic of both directions is the largest absolute t statistic of the pairs.
     critical = max_t_critical_value(result.max_t, alpha, alpha / 2, len(contrasts.first), draws.normal)
     return Separation(p_above, p_single, critical, alpha)
+
+
+def separate_at_all_looks(estimate: FloatArray, covariance: Covariance, sequence: ConfidenceSequence) -> Separation:
+    """Test theta_j <= theta_k for all ordered pairs together, at all looks at once.
+
+    See :meth:`ConfidenceSequence.step_down` for the method and its proof. A pair is separated at least where its
+    two-sided interval, which holds jointly with those of all other pairs, excludes zero.
+
+    Parameters
+    ----------
+    estimate : ndarray, shape (K,)
+        The scores.
+    covariance : Covariance
+        Of the scores.
+    sequence : ConfidenceSequence
+        What was fixed before the first look.
+    """
+    n_scores, alpha = len(estimate), sequence.alpha
+    p_above, p_single = np.ones((n_scores, n_scores)), np.ones((n_scores, n_scores))
+    contrasts = differences(covariance, *np.triu_indices(n_scores, 1))
+    contrasts = contrasts.take(contrasts.usable)
+    first, second = contrasts.first, contrasts.second
+    if not len(first):
+        return Separation(p_above, p_single, float("nan"), alpha)
+    z = (estimate[first] - estimate[second]) / contrasts.std_error
+    p_above[first, second], p_above[second, first] = sequence.step_down(z)
+    p_single[first, second] = p_single[second, first] = sequence.adjusted_p_values(z)
+    return Separation(p_above, p_single, sequence.critical(len(first)), alpha)
+
+
+def separate_each_at_all_looks(
+    estimate: FloatArray, covariance: Covariance, sequence: ConfidenceSequence
+) -> NDArray[np.bool_]:
+    """Separate each model from all other models, with a family of tests for each model, at all looks at once.
+
+    Parameters
+    ----------
+    estimate : ndarray, shape (K,)
+        The scores.
+    covariance : Covariance
+        Of the scores.
+    sequence : ConfidenceSequence
+        What was fixed before the first look.
+
+    Returns
+    -------
+    ndarray of bool, shape (K, K, 2)
+        Whether model j is above model k, and whether it is below model k.
+    """
+    n_scores = len(estimate)
+    is_separated = np.zeros((n_scores, n_scores, 2), dtype=bool)
+    for j in range(n_scores):
+        contrasts = differences(covariance, np.full(n_scores, j), np.arange(n_scores))
+        contrasts = contrasts.take(contrasts.usable)
+        others = contrasts.second
+        z = (estimate[j] - estimate[others]) / contrasts.std_error
+        is_separated[j, others] = np.stack(sequence.step_down(z), axis=1) <= sequence.alpha
+    return is_separated
 
 
 @one_thread()

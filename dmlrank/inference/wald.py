@@ -5,24 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from scipy.stats import norm
 from statsmodels.base.model import LikelihoodModelResults
-from statsmodels.iolib.table import SimpleTable
-from statsmodels.stats.contrast import ContrastResults
 
 from .._utils.blas import one_thread
-from .._utils.number_text import p_value_text
 from ..data.hypotheses import HypothesisLike, LinearHypothesis, read_hypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import HypothesisError, listed
 from .alternatives import TWO_SIDED, Alternative
+from .confidence_sequence import ConfidenceSequence
+from .contrast_results import (
+    RemarkedResults,
+    SequentialTests,
+    SequentialWaldTest,
+    SidedResults,
+    WaldTestResults,
+    ZTestResults,
+)
 from .covariance import Covariance
 
-if TYPE_CHECKING:
-    import pandas as pd
+__all__ = [
+    "NamedEstimates",
+    "WaldTestResults",
+    "ZTestResults",
+    "add_remark",
+    "results_core",
+    "t_test",
+    "wald_test",
+]
 
 # A contrast counts as fixed by the functional where the norm of its projection on the free directions is below this
 # share of the contrast's norm.
@@ -43,100 +54,19 @@ class NamedEstimates:
         The d names.
     reason : str
         Clause that says what the functional fixes, for errors.
+    sequence : ConfidenceSequence or None
+        Where tests and regions hold at all looks, what was fixed before the first look.
     """
 
     estimate: FloatArray
     covariance: Covariance
     names: Sequence[str]
     reason: str
+    sequence: ConfidenceSequence | None = None
 
     def hypothesis(self, hypothesis: HypothesisLike) -> LinearHypothesis:
         """Read a hypothesis about the estimates, in words or numbers."""
         return read_hypothesis(hypothesis, self.names)
-
-
-class TextTable(Protocol):
-    """A table of statsmodels, which has no annotations: the types of its methods that return the table as text."""
-
-    def as_text(self) -> str:
-        """Return the table as plain text."""
-        ...
-
-    def as_csv(self) -> str:
-        """Return the table as CSV."""
-        ...
-
-    def as_html(self) -> str:
-        """Return the table as HTML."""
-        ...
-
-    def as_latex_tabular(self) -> str:
-        """Return the table as a LaTeX ``tabular``."""
-        ...
-
-
-class ZTestResults(Protocol):
-    """The type of z tests of J linear combinations: ``ContrastResults`` of statsmodels, which has no annotations."""
-
-    @property
-    def effect(self) -> FloatArray:
-        """Estimates of the combinations, (J,)."""
-        ...
-
-    @property
-    def sd(self) -> FloatArray:
-        """Standard errors, (J,)."""
-        ...
-
-    @property
-    def statistic(self) -> FloatArray:
-        """Z statistics, (J,)."""
-        ...
-
-    @property
-    def pvalue(self) -> FloatArray:
-        """p-values, (J,), not adjusted for several tests; an array without dimensions where J is 1."""
-        ...
-
-    @property
-    def c_names(self) -> list[str]:
-        """Names of the combinations, as the hypothesis states them."""
-        ...
-
-    def conf_int(self, alpha: float = 0.05) -> FloatArray:
-        """Return the confidence limits, (J, 2), each of the combinations by itself."""
-        ...
-
-    def summary(self, xname: Sequence[str] | None = None, alpha: float = 0.05, title: str | None = None) -> TextTable:
-        """Return the table of the tests."""
-        ...
-
-    def summary_frame(self, xname: Sequence[str] | None = None, alpha: float = 0.05) -> pd.DataFrame:
-        """Return the table of the tests as a frame."""
-        ...
-
-
-class WaldTestResults(Protocol):
-    """The type of one joint chi-squared test: ``ContrastResults`` of statsmodels, which has no annotations."""
-
-    @property
-    def statistic(self) -> float:
-        """Wald statistic."""
-        ...
-
-    @property
-    def pvalue(self) -> FloatArray:
-        """p-value, an array without dimensions."""
-        ...
-
-    @property
-    def df_denom(self) -> int:
-        """Degrees of freedom of the chi-squared distribution."""
-        ...
-
-    def summary(self) -> str:
-        """Return statistic, p-value and degrees of freedom as text."""
-        ...
 
 
 class _NamedModel:
@@ -146,86 +76,6 @@ class _NamedModel:
         self.exog_names = list(names)
         self.endog_names = "winner"
         self.data = SimpleNamespace(cov_names=list(names), param_names=list(names))
-
-
-def _with_small_p_values(table: SimpleTable, p_values: FloatArray) -> SimpleTable:
-    """Write p-values that statsmodels shows as 0.000 as the other tables of this package do."""
-    for row, p in zip(table[1:], np.atleast_1d(p_values), strict=True):
-        row[-3].data = p_value_text(float(p))
-    return table
-
-
-class RemarkedResults(ContrastResults):
-    """The z tests of statsmodels with a remark below the title of the table.
-
-    Parameters
-    ----------
-    tests : ZTestResults
-        The tests without remark.
-    remark : str
-
-    Attributes
-    ----------
-    remark : str
-        Sentence for the reader of the table; may be empty.
-    """
-
-    def __init__(self, tests: ZTestResults, remark: str = "") -> None:
-        self.__dict__.update(tests.__dict__)
-        self.remark = remark
-
-    def summary(self, xname: Sequence[str] | None = None, alpha: float = 0.05, title: str | None = None) -> SimpleTable:
-        """Return the table of statsmodels, with the remark in the title."""
-        if title is None:
-            title = "Test for Constraints" + (f"\n{self.remark}" if self.remark else "")
-        return _with_small_p_values(super().summary(xname=xname, alpha=alpha, title=title), self.pvalue)
-
-
-class SidedResults(ContrastResults):
-    """z tests with a one-sided alternative or a margin, in the form of the results of statsmodels.
-
-    For one-sided alternatives one of the confidence limits is infinite.
-
-    Attributes
-    ----------
-    side : str
-        See :class:`Alternative`.
-    delta : float
-        See :class:`Alternative`.
-    remark : str
-        Sentence for the reader of the table; may be empty.
-    """
-
-    remark = ""
-
-    def __init__(
-        self, effect: FloatArray, sd: FloatArray, hypothesis: LinearHypothesis, alternative: Alternative
-    ) -> None:
-        z = alternative.statistics(effect - hypothesis.value, sd)
-        super().__init__(effect=effect, sd=sd, statistic=z, distribution="norm")
-        self.side, self.delta, self.c_names = alternative.side, alternative.delta, list(hypothesis.labels)
-        self.pvalue = np.squeeze(alternative.p_values(z))
-
-    @property
-    def alternative(self) -> Alternative:
-        """The alternative hypothesis of every test."""
-        return Alternative(self.side, self.delta)
-
-    def conf_int(self, alpha: float = 0.05) -> FloatArray:
-        """Return the limits that decide the tests at ``alpha``, (J, 2); the level for equivalence is 1 - 2 alpha."""
-        half_width = norm.isf(self.alternative.tail(alpha)) * self.sd
-        return np.column_stack(self.alternative.limits(self.effect, half_width))
-
-    def summary(self, xname: Sequence[str] | None = None, alpha: float = 0.05, title: str | None = None) -> SimpleTable:
-        """Return the table of statsmodels, with the alternative in the title."""
-        if title is None:
-            title = f"Tests of whether {self.alternative.clause} (p-values are for this side)"
-            title += f"\n{self.remark}" if self.remark else ""
-        table = _with_small_p_values(super().summary(xname=xname, alpha=alpha, title=title), self.pvalue)
-        header_row = table[0]
-        for cell, header in zip(header_row[-3:], ("P", "[lower", "upper]"), strict=True):
-            cell.data = header
-        return table
 
 
 def results_core(estimates: NamedEstimates) -> LikelihoodModelResults:
@@ -279,8 +129,12 @@ def t_test(
                 f"{label!r} has a standard error of zero, because it does not vary in these data, and a z test divides "
                 f"by the standard error; leave it out"
             )
+    std_errors = np.sqrt(np.einsum("jd,de,je->j", matrix, covariance.matrix, matrix))
+    if estimates.sequence is not None:
+        return SequentialTests(
+            matrix @ estimates.estimate, std_errors, hypothesis, alternative=alternative, sequence=estimates.sequence
+        )
     if alternative.side != "two-sided":
-        std_errors = np.sqrt(np.einsum("jd,de,je->j", matrix, covariance.matrix, matrix))
         return SidedResults(matrix @ estimates.estimate, std_errors, hypothesis, alternative)
     result = results_core(estimates).t_test((matrix, hypothesis.value + alternative.delta), use_t=False)
     result.c_names = list(hypothesis.labels)
@@ -292,7 +146,8 @@ def wald_test(estimates: NamedEstimates, hypothesis: LinearHypothesis) -> WaldTe
     """Test all rows of a hypothesis jointly by a Wald test.
 
     The degrees of freedom of the chi-squared distribution are the structural rank of the hypothesis: the number of
-    independent restrictions on what the functional leaves free.
+    independent restrictions on what the functional leaves free. With ``sequence`` the p-value is that of the joint
+    martingale of :mod:`dmlrank.inference.confidence_sequence` in place of the chi-squared distribution.
 
     Parameters
     ----------
@@ -333,7 +188,8 @@ def wald_test(estimates: NamedEstimates, hypothesis: LinearHypothesis) -> WaldTe
             f"some combination of {about} does not vary in the data, so that there is no joint test; leave one of "
             f"them out"
         )
-    return results_core(estimates).wald_test((restrictions, values), use_f=False, scalar=True)
+    test = results_core(estimates).wald_test((restrictions, values), use_f=False, scalar=True)
+    return test if estimates.sequence is None else SequentialWaldTest(test, estimates.sequence)
 
 
 def add_remark(tests: ZTestResults, remark: str) -> ZTestResults:
@@ -346,7 +202,7 @@ def add_remark(tests: ZTestResults, remark: str) -> ZTestResults:
     remark : str
         Sentence for the reader of the table.
     """
-    if isinstance(tests, SidedResults):
+    if isinstance(tests, SidedResults | SequentialTests):
         tests.remark = remark
         return tests
     return RemarkedResults(tests, remark)

@@ -11,6 +11,7 @@ from scipy.stats import norm
 from .._utils.blas import one_thread
 from .._utils.number_text import decimals
 from ..tables.summary_table import Summary
+from .confidence_sequence import ConfidenceSequence
 from .covariance import Covariance
 
 # Largest standard error, in units of p (1 - p), for which the interval is computed on the logit scale.
@@ -31,6 +32,8 @@ class WinProbability:
         Limits of the interval at level ``1 - alpha`` for this share alone; between 0 and 1.
     alpha : float
         One minus the level.
+    sequence : ConfidenceSequence or None
+        Where the interval holds at all looks, what was fixed before the first look.
     """
 
     first: str
@@ -40,10 +43,11 @@ class WinProbability:
     conf_low: float
     conf_high: float
     alpha: float
+    sequence: ConfidenceSequence | None = None
 
     def __str__(self) -> str:
         digits = self._digits
-        level = f"{100 * (1 - self.alpha):g} %"
+        level = f"{100 * (1 - self.alpha):g} %" + ("" if self.sequence is None else f" {self.sequence.clause}")
         limits = f"{self.conf_low:.{digits}f} to {self.conf_high:.{digits}f}"
         return f"{self.first} wins {self.estimate:.{digits}f} against {self.second} ({level}: {limits})"
 
@@ -76,11 +80,20 @@ class WinProbability:
             f"The win share is the share of comparisons that {self.first} wins against {self.second}, averaged over "
             f"prompts. With {level} % confidence the interval contains the true share; it holds for this share alone."
         )
-        return Summary("Win Probability", (), columns, (row,), (note,), row_head="pair").with_title(title)
+        notes = (note,) if self.sequence is None else (note, self.sequence.promise)
+        return Summary("Win Probability", (), columns, (row,), notes, row_head="pair").with_title(title)
 
 
 @one_thread()
-def win_probability(first: str, second: str, estimate: float, covariance: Covariance, alpha: float) -> WinProbability:
+def win_probability(
+    first: str,
+    second: str,
+    estimate: float,
+    covariance: Covariance,
+    alpha: float,
+    *,
+    sequence: ConfidenceSequence | None = None,
+) -> WinProbability:
     """Return the share with an interval by the delta method on the logit scale, or on its own scale near 0 and 1.
 
     A debiased share can lie outside the unit interval by chance. It is then clipped to 0 or 1, and the squared distance
@@ -97,6 +110,8 @@ def win_probability(first: str, second: str, estimate: float, covariance: Covari
         Variance of the share, as a matrix of shape (1, 1).
     alpha : float
         One minus the level.
+    sequence : ConfidenceSequence, optional
+        For an interval that holds at all looks.
 
     Examples
     --------
@@ -107,10 +122,10 @@ def win_probability(first: str, second: str, estimate: float, covariance: Covari
     """
     share = min(max(estimate, 0.0), 1.0)
     std_error = float(np.hypot(covariance.std_errors[0], estimate - share))
-    half_width = norm.ppf(1 - alpha / 2) * std_error
+    half_width = (norm.ppf(1 - alpha / 2) if sequence is None else sequence.critical()) * std_error
     if std_error < _MAX_LOGIT_ERROR * share * (1 - share):
         logit_half_width = half_width / (share * (1 - share))
         low, high = (float(expit(logit(share) + sign * logit_half_width)) for sign in (-1, 1))
     else:
         low, high = (float(np.clip(share + sign * half_width, 0, 1)) for sign in (-1, 1))
-    return WinProbability(first, second, share, std_error, low, high, alpha)
+    return WinProbability(first, second, share, std_error, low, high, alpha, sequence)

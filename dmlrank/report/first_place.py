@@ -45,11 +45,12 @@ def first_place_note(results: Estimates, separation: Separation) -> list[str]:
     lead = f"{results.models[first]} leads {results.models[rival]} by {gap:.{digits}f}{unit}"
     if not not_separated:
         p = p_value_clause(float(separation.p_above[first, followers].max()))
-        return [
-            f"First place is decided: {lead} and is above every other model (step-down tests; the largest adjusted p "
-            f"{p})."
-        ]
+        tests = "step-down tests" if results.sequence is None else "Holm's tests at all looks"
+        return [f"First place is decided: {lead} and is above every other model ({tests}; the largest adjusted p {p})."]
     p = p_value_clause(float(separation.p_single[first, rival]))
+    if results.sequence is not None:
+        # The power of tests at one sample size says little about tests at all looks.
+        return [f"First place is not decided: {lead} (adjusted p {p}). A later look may decide it."]
     gaps = _gap_clause(results, separation, std_error, digits)
     return [f"First place is not decided: {lead} (adjusted p {p}).{gaps}"]
 

@@ -55,6 +55,7 @@ def fit_notes(results: Estimates, level: SummaryLevel) -> tuple[str, ...]:
         _meaning_note(results),
         *style_note(results),
         _inference_note(results, level),
+        *sequential_note(results),
         *(first_place_note(results, level.separation) if level.separation else []),
         *part_note(results),
         *untested_note(results),
@@ -117,6 +118,21 @@ def tie_weight(ties: Sequence[tuple[str, float, float]]) -> str:
 
 def _fraction(weight: float) -> str:
     return _FRACTIONS.get(weight, f"{weight:g}")
+
+
+def interval_method(results: Estimates) -> str:
+    """Return how simultaneous intervals and adjusted p-values of scores hold jointly."""
+    return "max-t" if results.sequence is None else "Bonferroni"
+
+
+def sequential_note(results: Estimates) -> list[str]:
+    """Say that statements hold at all looks and what had to be fixed in advance; nothing outside sequential views."""
+    return [] if results.sequence is None else [results.sequence.promise]
+
+
+def _looks(results: Estimates) -> str:
+    """Return when the statements of a sequential view hold, after a comma; empty for other results."""
+    return "" if results.sequence is None else f", {results.sequence.clause}"
 
 
 def doubt_note(results: Estimates) -> list[str]:
@@ -280,11 +296,15 @@ def _inference_note(results: Estimates, level: SummaryLevel) -> str:
     n_rows = len(results.names)
     coverage = "the interval contains the true value" if n_rows == 1 else f"all {n_rows} intervals contain the true "
     coverage += "" if n_rows == 1 else f"{'scores' if results.of_models else 'values'} at the same time"
-    construction = f"max-t, critical value {level.critical:.2f}"
-    sentences = [*_doubt_sentences(results), f"With {level.confidence} confidence {coverage} ({construction})."]
+    coverage += _looks(results)
+    construction = f"{interval_method(results)}, critical value {level.critical:.2f}"
+    sentences = [
+        *_doubt_sentences(results),
+        f"With {level.confidence} confidence {coverage} ({construction}).",
+    ]
     adjusted = f"adj. P is adjusted for the {n_rows} tests" if n_rows > 1 else "There is one test"
     if results.neutral is None:
-        sentences.append(f"{adjusted} (max-t).")
+        sentences.append(f"{adjusted} ({interval_method(results)}).")
     else:
         subject = "it" if n_rows > 1 else "adj. P"
         excludes = f"{subject} is below {level.alpha:g} exactly where the interval excludes {_neutral(results)}"
@@ -482,8 +502,9 @@ def _technical_note(results: Estimates, level: SummaryLevel) -> str:
     description, stages = results.description, results.estimated_by.has_first_stages
     sentences = first_stage_sentences(results) if stages else likelihood_sentences(results)
     if level.separation and level.separation.critical > 0:
+        tests = "step-down tests" if results.sequence is None else "Holm's tests at all looks"
         sentences.append(
-            f"Rank sets and letters come from step-down tests of all differences (critical value "
+            f"Rank sets and letters come from {tests} of all differences (critical value "
             f"{level.separation.critical:.2f})."
         )
     verb = "was" if description.n_dropped == 1 else "were"

@@ -72,6 +72,9 @@ class PairwiseResults:
         A further note for the summary; may be empty.
     is_natural : bool
         Whether the scores have the functional's own unit.
+    looks : str
+        When the tests of a sequential view hold, such as "at all looks from 500 prompts on"; empty for tests that hold
+        for one look.
 
     Examples
     --------
@@ -94,6 +97,7 @@ class PairwiseResults:
     functional: str
     remark: str = ""
     is_natural: bool = True
+    looks: str = ""
 
     @property
     def rejected(self) -> pd.Series:
@@ -151,6 +155,7 @@ class PairwiseResults:
             ("Functional:", self.functional, "Differences:", n_differences),
             ("Alternative:", Alternative(self.side, self.delta).clause, "Rejected:", f"{int(self.rejected.sum()):,}"),
             ("Adjustment:", self.method, "Compared with:", self.against or "each other"),
+            *([("Valid:", self.looks, "", "")] if self.looks else []),
         )
         heads = ("diff", "std err", "z", "P", "adj. P", interval)
         std_errors = all_differences["std_error"].to_numpy()
@@ -302,14 +307,15 @@ class PairwiseResults:
             return f"limits of two one-sided tests at {self.alpha:g} ({self.method})"
         held, method = ("simultaneous", self.method) if self.method not in ("none", "fdr_bh") else ("pointwise", "")
         # The intervals of the step-down tests are those of the single step, and Holm's are Bonferroni's.
-        return level_words(
+        words = level_words(
             self.alpha, held=held, method={"step-down": "max-t", "holm": "bonferroni"}.get(method, method)
         )
+        return f"{words} {self.looks}" if self.looks else words
 
     def _adjustment(self) -> str:
         """Return which error the tests control, at which level."""
         error = {"none": "error of each test", "fdr_bh": "false discovery rate"}.get(self.method, "family-wise error")
-        return f"{error} {100 * self.alpha:g} % ({self.method})"
+        return f"{error} {100 * self.alpha:g} % ({self.method}) {self.looks}".rstrip()
 
     def _family(self, frame: pd.DataFrame) -> str:
         """Return the number of models, and of differences where some are not drawn."""

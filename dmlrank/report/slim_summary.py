@@ -6,7 +6,7 @@ from .._utils.number_text import decimals, fewest_decimals, fixed_text
 from ..fit.estimates import Estimates
 from ..inference.ranks import rank_bounds, ranks_of
 from ..tables.summary_table import Summary
-from .fit_notes import SummaryLevel, doubt_note, score_definition, unit_sentences
+from .fit_notes import SummaryLevel, doubt_note, score_definition, sequential_note, unit_sentences
 from .fit_summary import functional_unit, joint_statements, rank_set_text, votes_of
 from .sentences import as_sentence
 from .shown_models import ShownModels
@@ -66,7 +66,9 @@ def _sentences(results: Estimates, level: SummaryLevel) -> list[str]:
         sentences.append(as_sentence(f"estimates without intervals: {results.why_no_intervals}"))
     else:
         jointly = f"With {level.confidence} confidence all intervals contain the true values at the same time"
-        sentences.append(f"{jointly}.")
+        looks = "" if results.sequence is None else f", {results.sequence.clause}"
+        sentences.append(f"{jointly}{looks}.")
+        sentences += sequential_note(results)
         if level.separation:
             sentences.append(
                 f"The rank set of a model has the ranks that the data leave possible; with {level.confidence} "

@@ -10,7 +10,7 @@ import pandas as pd
 from ..data.preferences import FloatArray
 from ..fit.estimates import Estimates
 from ..fit.state import FitSteps
-from ..inference.z_tests import two_sided_p_values, z_statistics
+from ..inference.z_tests import z_statistics
 
 
 def tidy_frame(results: Estimates, critical: float) -> pd.DataFrame:
@@ -34,7 +34,7 @@ def tidy_frame(results: Estimates, critical: float) -> pd.DataFrame:
             "estimate": results.estimate,
             "std_error": std_errors,
             "statistic": z,
-            "p_value": two_sided_p_values(z),
+            "p_value": results.p_values(),
             "conf_low": lower,
             "conf_high": upper,
         }
@@ -75,6 +75,8 @@ def glance_frame(results: Estimates, critical: float, alpha: float) -> pd.DataFr
         "seed": description.seed,
         "version": description.version,
     }
+    if results.sequence is not None:
+        row |= {"planned": results.sequence.planned, "start": results.sequence.start}
     return pd.DataFrame([row])
 
 

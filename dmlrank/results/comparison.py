@@ -33,7 +33,7 @@ from .changes import Changes, changes_between
 from .critical_values import level_or_default
 from .cross_covariance import NamedResult, joint_results
 from .joint_estimates import JointEstimates
-from .lookup import require_models
+from .lookup import require_models, require_single_look
 from .page_report import check_page_extra, make_board, render_page, write_page
 from .rank_results import RankResults
 
@@ -646,6 +646,7 @@ def _comparison(names: tuple[str, ...], results: Sequence[RankResults], independ
         )
     for result in results:
         require_models(result.estimates, "compare", "puts scores of models side by side")
+        require_single_look(result.estimates, "compare()", "tests between results hold for one look only")
     members = [NamedResult(name, r.estimates, r.steps) for name, r in zip(names, results, strict=True)]
     joint = joint_results(members, independent)
     return Comparison(names, tuple(results), joint.joint_or_reason, joint.samples)

@@ -6,18 +6,23 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from .._utils.argument_checks import check_alpha
+from ..data.preferences import IntArray
 from ..exceptions import OptionError, check_choice
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import multiplier_bootstrap
 from ..fit.state import FitSteps
+from ..inference.alternatives import Alternative
 from ..inference.multiple_testing import max_t_critical_value, max_t_draws
-from ..inference.ranks import Separation, separate
+from ..inference.pairwise import PairTests, compare_at_all_looks, compare_differences
+from ..inference.ranks import Separation, separate, separate_at_all_looks, separate_each, separate_each_at_all_looks
 from ..inference.resampling import TStatisticDraws, differences, normal_draws
 from ..inference.simultaneous import METHODS, critical_value
 from ..plotting.intervals import Intervals
 from ..plotting.style import level_words, models_words
+from ..report.fit_notes import interval_method
 from ..report.fit_summary import rows_to_show
 from .lookup import require_intervals, require_steps
 
@@ -31,6 +36,34 @@ def level_or_default(alpha: float | None, default: float) -> float:
         If alpha is not a number between 0 and 1.
     """
     return default if alpha is None else check_alpha(alpha)
+
+
+def alpha_of(estimates: Estimates, alpha: float | None) -> float:
+    """Return the user's alpha for statements about a result, or the result's where the user gives None.
+
+    Raises
+    ------
+    OptionError, OptionTypeError
+        If alpha is not a number between 0 and 1, or another one than a sequential view was made for.
+    """
+    level, sequence = level_or_default(alpha, estimates.alpha), estimates.sequence
+    if sequence is not None and level != sequence.alpha:
+        raise OptionError(sequence.why_not_alpha(level))
+    return level
+
+
+def require_no_bootstrap(estimates: Estimates, bootstrap: str | None) -> None:
+    """Raise where a bootstrap is asked for in a sequential view.
+
+    Raises
+    ------
+    OptionError
+    """
+    if bootstrap is not None and estimates.sequence is not None:
+        raise OptionError(
+            f"bootstrap={bootstrap!r} of a sequential view: the bootstrap draws the estimates of one look, not of all "
+            f"looks; leave bootstrap= out"
+        )
 
 
 def interval_critical_value(
@@ -50,7 +83,8 @@ def interval_critical_value(
         One minus the level.
     method : {"max-t", "bonferroni", "none"}
     bootstrap : {"gaussian", "rademacher", "webb"}, optional
-        Multiplier bootstrap in place of the normal distribution, for ``"max-t"``.
+        Multiplier bootstrap in place of the normal distribution, for ``"max-t"``; not in a sequential view, where
+        ``"max-t"`` and ``"bonferroni"`` are the same bound.
     steps : FitSteps, optional
         Needed for a bootstrap only.
 
@@ -64,6 +98,11 @@ def interval_critical_value(
         If there are no steps for a bootstrap.
     """
     require_intervals(estimates, "intervals")
+    require_no_bootstrap(estimates, bootstrap)
+    if estimates.sequence is not None:
+        check_choice(method, METHODS, "method")
+        n_scores = 1 if method == "none" else int((estimates.std_errors > 0).sum())
+        return estimates.sequence.critical(n_scores)
     if bootstrap is not None:
         return _bootstrap_critical_value(estimates, steps, alpha, method, bootstrap=bootstrap)
     if method == "max-t" and alpha == estimates.alpha:
@@ -143,7 +182,91 @@ def separation_of_models(
         One minus the joint level.
     bootstrap : {"gaussian", "rademacher", "webb"}, optional
     """
-    return separate(estimates.estimate, estimates.covariance, t_statistic_draws(estimates, steps, bootstrap), alpha)
+    e = estimates
+    require_no_bootstrap(e, bootstrap)
+    if e.sequence is not None:
+        return separate_at_all_looks(e.estimate, e.covariance, e.sequence)
+    return separate(e.estimate, e.covariance, t_statistic_draws(e, steps, bootstrap), alpha)
+
+
+def separation_by_model(
+    estimates: Estimates, steps: FitSteps | None, alpha: float, bootstrap: str | None = None
+) -> NDArray[np.bool_]:
+    """Return whether each model is above, and below, each other model, (K, K, 2), with a family of tests per model.
+
+    Parameters
+    ----------
+    estimates : Estimates
+    steps : FitSteps or None
+        Needed for a bootstrap only.
+    alpha : float
+        One minus the level for each model.
+    bootstrap : {"gaussian", "rademacher", "webb"}, optional
+    """
+    e = estimates
+    if e.sequence is not None:
+        return separate_each_at_all_looks(e.estimate, e.covariance, e.sequence)
+    return separate_each(e.estimate, e.covariance, t_statistic_draws(e, steps, bootstrap), alpha)
+
+
+def pair_tests(
+    estimates: Estimates,
+    steps: FitSteps | None,
+    first: IntArray,
+    second: IntArray,
+    *,
+    method: str,
+    alternative: Alternative,
+    alpha: float,
+    bootstrap: str | None = None,
+) -> PairTests:
+    """Test differences of scores as one family, at one look or in a sequential view at all looks.
+
+    Parameters
+    ----------
+    estimates : Estimates
+    steps : FitSteps or None
+        Needed for a bootstrap only.
+    first, second : ndarray of int, shape (J,)
+        Scores whose difference, first - second, is tested.
+    method : str
+        How p-values are adjusted, as :func:`adjustment_in_use` names it.
+    alternative : Alternative
+    alpha : float
+        One minus the level.
+    bootstrap : {"gaussian", "rademacher", "webb"}, optional
+    """
+    e = estimates
+    require_no_bootstrap(e, bootstrap)
+    if e.sequence is not None:
+        return compare_at_all_looks(
+            e.estimate, e.covariance, e.sequence, first, second, method=method, alternative=alternative
+        )
+    draws = t_statistic_draws(e, steps, bootstrap)
+    return compare_differences(
+        e.estimate, e.covariance, draws, first, second, method=method, alternative=alternative, alpha=alpha
+    )
+
+
+def adjustment_in_use(estimates: Estimates, method: str) -> str:
+    """Return the adjustment of p-values that a result uses where a user asks for ``method``.
+
+    The joint distribution of all differences at all looks is not known. A sequential view therefore uses Bonferroni's
+    method for ``"max-t"``, and Holm's for ``"step-down"``.
+
+    Raises
+    ------
+    OptionError
+        If a sequential view has no such adjustment.
+    """
+    if estimates.sequence is None:
+        return method
+    if method == "fdr_bh":
+        raise OptionError(
+            "method='fdr_bh' of a sequential view: the method of Benjamini and Hochberg controls the false discovery "
+            "rate at one look, not over all looks; use 'max-t', 'step-down' or 'none'"
+        )
+    return {"max-t": "bonferroni", "step-down": "holm"}.get(method, method)
 
 
 def interval_frame(estimates: Estimates, critical: float) -> pd.DataFrame:
@@ -171,7 +294,8 @@ def intervals_to_draw(
     scores = list(rows_to_show(e, models, top).places)
     chosen = [e.names[j] for j in scores]
     limits = interval_frame(e, critical_value_or_nan(e, alpha)).loc[chosen]
-    level = level_words(alpha) if e.has_intervals else "estimates without intervals"
+    level = level_words(alpha, method=interval_method(e)) if e.has_intervals else "estimates without intervals"
+    level += f"\n{e.sequence.clause}" if e.sequence is not None else ""
     low, high = (limits[side].to_numpy() for side in ("lower", "upper"))
     counted_models = models_words(len(chosen), len(e.names), "models" if e.of_models else "outputs")
     part = f"\n{e.part}" if e.part else ""

@@ -21,7 +21,9 @@ from ..inference.wald import NamedEstimates
 
 def named_estimates(estimates: Estimates) -> NamedEstimates:
     """Return the estimates in the form that tests take."""
-    return NamedEstimates(estimates.estimate, estimates.covariance, estimates.names, estimates.reason)
+    return NamedEstimates(
+        estimates.estimate, estimates.covariance, estimates.names, estimates.reason, estimates.sequence
+    )
 
 
 def model_index(models: Sequence[str], model: str) -> int:
@@ -140,6 +142,28 @@ def require_intervals(estimates: Estimates, method: str) -> None:
         raise NoIntervalError(f"{method}: this result is an estimate without intervals: {estimates.why_no_intervals}")
 
 
+def require_single_look(estimates: Estimates, method: str, why: str) -> None:
+    """Check that a result is no sequential view, for a method whose statements hold for one look only.
+
+    Parameters
+    ----------
+    estimates : Estimates
+    method : str
+        The method, for the error.
+    why : str
+        Clause that says why the method has no sequential form.
+
+    Raises
+    ------
+    OptionError
+        If the result is a sequential view.
+    """
+    if estimates.sequence is not None:
+        raise OptionError(
+            f"{method} of a sequential view: {why}; call it on the result that sequential() was called on"
+        )
+
+
 def require_steps(estimates: Estimates, steps: FitSteps | None, method: str) -> FitSteps:
     """Return the steps of the fit, for a method that needs data or learners.
 
@@ -167,6 +191,10 @@ NO_MEAN = (
     "scores at equal style are no mean of scores of single prompts, because slopes are those of all prompts together"
 )
 NO_BOUNDS = "its bounds are those of scores of all votes without adjustment"
+# Why groups have no sequential form.
+GROUPS_AT_ONE_LOOK = (
+    "tests across groups hold for one look only; res.by(...)[name].sequential(...) is the view of a group"
+)
 _NO_PLAN = "it plans labels for scores without adjustment, and the style of answers is not known before they are shown"
 
 
@@ -194,6 +222,7 @@ def require_raw_scores(estimates: Estimates, method: str, why: str, kinds: tuple
 
 
 def steps_for_plan(estimates: Estimates, steps: FitSteps | None) -> FitSteps:
-    """Return the steps of a fit, for a plan of further labels; raise where the scores are adjusted for style."""
+    """Return the steps of a fit, for a plan of further labels; raise where no plan can be made."""
     require_raw_scores(estimates, "design()", _NO_PLAN, ("equal", "balanced"))
+    require_single_look(estimates, "design()", "widths and power of a plan are those of one look")
     return require_steps(estimates, steps, "design")

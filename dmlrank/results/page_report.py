@@ -9,12 +9,18 @@ import numpy as np
 from ..fit.estimates import Estimates
 from ..inference.alternatives import Alternative
 from ..inference.compact_letters import letter_groups
-from ..inference.pairwise import PairTests, compare_differences
+from ..inference.pairwise import PairTests
 from ..inference.simultaneous import critical_value
 from ..report.fit_notes import SummaryLevel
 from ..report.page.board import Board
 from ..report.page.render_page import check_page_extra, page_title, render_page, write_page
-from .critical_values import critical_value_or_nan, level_or_default, separation_of_models, t_statistic_draws
+from .critical_values import (
+    adjustment_in_use,
+    alpha_of,
+    critical_value_or_nan,
+    pair_tests,
+    separation_of_models,
+)
 from .ranking import pairs_best_first
 
 __all__ = ["check_page_extra", "make_board", "make_boards", "page_title", "render_page", "write_page"]
@@ -42,7 +48,7 @@ def make_board(
     remarks : tuple of (str, tuple of str)
         Titles and paragraphs of further sections.
     """
-    e, level = estimates, level_or_default(alpha, estimates.alpha)
+    e, level = estimates, alpha_of(estimates, alpha)
     ranked = e.of_models and e.has_intervals
     separation = separation_of_models(e, None, level) if ranked else None
     letters = letter_groups(separation.separated, e.estimate) if separation else ()
@@ -86,14 +92,5 @@ def make_boards(
 def _tests(estimates: Estimates, alpha: float) -> PairTests:
     """Return the two-sided max-t tests of all differences, as ``t_test_pairwise()`` computes them."""
     first, second = pairs_best_first(estimates)
-    draws = t_statistic_draws(estimates, None)
-    return compare_differences(
-        estimates.estimate,
-        estimates.covariance,
-        draws,
-        first,
-        second,
-        method="max-t",
-        alternative=Alternative(),
-        alpha=alpha,
-    )
+    method = adjustment_in_use(estimates, "max-t")
+    return pair_tests(estimates, None, first, second, method=method, alternative=Alternative(), alpha=alpha)

@@ -29,10 +29,17 @@ from ..report.fit_summary import functional_unit, rows_to_show
 from ..report.sentences import counted, percentage
 from ..report.shown_models import chosen_names
 from .context_scores import influence_values
-from .critical_values import intervals_to_draw, level_or_default
+from .critical_values import alpha_of, intervals_to_draw
 from .groups import GroupResults
 from .heterogeneity import project_scores, scores_by_group
-from .lookup import check_picture, named_estimates, require_models, require_steps
+from .lookup import (
+    GROUPS_AT_ONE_LOOK,
+    check_picture,
+    named_estimates,
+    require_models,
+    require_single_look,
+    require_steps,
+)
 from .projection import Projection
 from .ranking import compare_models, confidence_region, rank_sets
 
@@ -84,7 +91,7 @@ class PictureRequest:
     @property
     def checked_alpha(self) -> float:
         """One minus the level of the picture, after a check: ``alpha``, or that of the fit."""
-        return level_or_default(self.alpha, self.estimates.alpha)
+        return alpha_of(self.estimates, self.alpha)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +242,7 @@ def _overlap(request: PictureRequest) -> Draw:
 
 def _calibration(request: PictureRequest) -> Draw:
     """Out-of-fold probabilities of the outcome model beside the labels."""
+    require_single_look(request.estimates, "plot('calibration')", "intervals by bin hold for one look only")
     steps = _first_stages(request, "calibration", "out-of-fold probabilities")
     cells, mu = steps.data.cells, steps.one_step_result.cell_mu
     curves = [
@@ -343,6 +351,7 @@ def _groups(request: PictureRequest, name: str) -> GroupResults[Estimates]:
     if request.by is None:
         raise OptionError(f"plot({name!r}) shows groups of prompts; name their column: plot({name!r}, by='category')")
     columns = (request.by,) if isinstance(request.by, str) else tuple(request.by)
+    require_single_look(request.estimates, f"plot({name!r})", GROUPS_AT_ONE_LOOK)
     groups = scores_by_group(request.estimates, request.steps, columns, lambda estimates: estimates)
     rows_to_show(request.estimates, request.models, request.top)
     return groups
@@ -363,6 +372,7 @@ def _bump(request: PictureRequest) -> Draw:
 def _bands(request: PictureRequest) -> Draw:
     """Scores along a variable of the prompt, projected on it linearly."""
     require_models(request.estimates, "plot('bands')", "shows scores of models")
+    require_single_look(request.estimates, "plot('bands')", "bands hold for one look only")
     if request.variable is None:
         raise OptionError("plot('bands') shows scores along a variable; name one: plot('bands', variable='length')")
     projection = project_scores(request.estimates, request.steps, f"~ {request.variable}")

@@ -31,7 +31,7 @@ from ..fit.state import FitSteps, Source
 from ..inference.ellipsoid import Ellipsoid
 from ..inference.wald import WaldTestResults, ZTestResults, wald_test
 from ..inference.win_probability import WinProbability
-from ..inference.z_tests import two_sided_p_values, z_statistics
+from ..inference.z_tests import z_statistics
 from ..options import Options
 from ..planning.contrasts import ContrastsLike
 from ..planning.from_fit import design_fit
@@ -51,10 +51,10 @@ from ..tables.summary_table import Summary
 from .certified_cycles import certified_cycles
 from .context_scores import fitted_scores, influence_values, predicted_scores
 from .critical_values import (
+    alpha_of,
     critical_value_or_nan,
     interval_critical_value,
     interval_frame,
-    level_or_default,
     separation_of_models,
 )
 from .fragility_analysis import analyse_fragility
@@ -63,6 +63,7 @@ from .heterogeneity import GroupColumns, project_scores, scores_by_group
 from .judge_table import judge_table
 from .lookup import (
     AS_SHOWN,
+    GROUPS_AT_ONE_LOOK,
     NO_BOUNDS,
     NO_MEAN,
     estimate_index,
@@ -70,6 +71,7 @@ from .lookup import (
     require_intervals,
     require_models,
     require_raw_scores,
+    require_single_look,
     require_steps,
     steps_for_plan,
 )
@@ -88,6 +90,7 @@ from .ranking import (
 from .rescaling import make_scale, rescaled
 from .restriction_test import RestrictionTest, bradley_terry_test
 from .sensitivity_analysis import analyse_sensitivity
+from .sequential_view import require_same_alpha, sequential_view
 from .style_results import StyleResults, style_results
 
 if TYPE_CHECKING:
@@ -158,7 +161,7 @@ class RankResults:
     @property
     def pvalues(self) -> pd.Series:
         """Two-sided p-values of :attr:`tvalues`, not adjusted; those of :meth:`summary` are adjusted for all models."""
-        return self._series(two_sided_p_values(self.tvalues.to_numpy()), "pvalues")
+        return self._series(self.estimates.p_values(), "pvalues")
 
     @property
     def plugin(self) -> pd.Series:
@@ -269,7 +272,7 @@ class RankResults:
         ['lower', 'upper']
         """
         require_intervals(self.estimates, "conf_int")
-        level = level_or_default(alpha, self.estimates.alpha)
+        level = alpha_of(self.estimates, alpha)
         critical = interval_critical_value(self.estimates, level, method, bootstrap=bootstrap, steps=self.steps)
         return interval_frame(self.estimates, critical)
 
@@ -381,7 +384,7 @@ class RankResults:
         >>> bool(res.win_probability("gpt-4", "dolly-v2-12b").estimate > 0.5)
         True
         """
-        level = level_or_default(alpha, self.estimates.alpha)
+        level = alpha_of(self.estimates, alpha)
         require_raw_scores(self.estimates, "win_probability()", AS_SHOWN)
         return win_probability_of(self.estimates, self.steps, first, second, alpha=level)
 
@@ -551,7 +554,7 @@ class RankResults:
         >>> res.ranks().columns.tolist()
         ['rank', 'lower', 'upper', 'group']
         """
-        level = level_or_default(alpha, self.estimates.alpha)
+        level = alpha_of(self.estimates, alpha)
         return rank_sets(self.estimates, self.steps, level, simultaneous=simultaneous, bootstrap=bootstrap)
 
     def best_set(self, n_best: int = 1, alpha: float | None = None, bootstrap: str | None = None) -> list[str]:
@@ -635,7 +638,7 @@ class RankResults:
         >>> res.ellipsoid(contrasts=["gpt-4 - claude-v1", "claude-v1 - koala-13b"]).models
         ('gpt-4 - claude-v1', 'claude-v1 - koala-13b')
         """
-        level = level_or_default(alpha, self.estimates.alpha)
+        level = alpha_of(self.estimates, alpha)
         return confidence_region(self.estimates, level, models=models, contrasts=contrasts)
 
     def sensitivity(
@@ -689,6 +692,7 @@ class RankResults:
         True
         """
         require_raw_scores(self.estimates, "sensitivity()", NO_BOUNDS, ("equal", "balanced"))
+        require_single_look(self.estimates, "sensitivity()", "intervals of its bounds hold for one look only")
         with one_thread():
             return analyse_sensitivity(self.estimates, self.steps, hypothesis, gamma)
 
@@ -735,6 +739,7 @@ class RankResults:
         >>> bool(res.fragility("gpt-4 - dolly-v2-12b").result_frame["confirmed"].all())
         True
         """
+        require_single_look(self.estimates, "fragility()", "its refits and their intervals are those of one look")
         return analyse_fragility(self.estimates, self.steps, hypothesis, unit, target)
 
     def restriction_test(self) -> RestrictionTest:
@@ -776,6 +781,7 @@ class RankResults:
         >>> test.df, test.pvalue > 0.05
         (2, True)
         """
+        require_single_look(self.estimates, "restriction_test()", "its p-value holds for one look only")
         return bradley_terry_test(self.estimates, self.steps)
 
     # --- groups of contexts -------------------------------------------------------------------------------------------
@@ -847,6 +853,7 @@ class RankResults:
         ((8, 6), 'gpt-4')
         """
         require_models(self.estimates, "by", "gives scores of models by group")
+        require_single_look(self.estimates, "by()", GROUPS_AT_ONE_LOOK)
         with one_thread():
             return scores_by_group(self.estimates, self.steps, columns, type(self))
 
@@ -898,6 +905,7 @@ class RankResults:
         """
         require_models(self.estimates, "project", "describes scores of models")
         require_raw_scores(self.estimates, "project()", NO_MEAN)
+        require_single_look(self.estimates, "project()", "its bands and tests hold for one look only")
         return project_scores(self.estimates, self.steps, formula)
 
     def cycles(self, alpha: float | None = None) -> CycleResults:
@@ -937,7 +945,8 @@ class RankResults:
         ['a', 'b', 'c', 'p_adjusted']
         """
         require_raw_scores(self.estimates, "cycles()", AS_SHOWN)
-        return certified_cycles(self.estimates, self.steps, level_or_default(alpha, self.estimates.alpha))
+        require_single_look(self.estimates, "cycles()", "its tests of all win shares hold for one look only")
+        return certified_cycles(self.estimates, self.steps, alpha_of(self.estimates, alpha))
 
     # --- judges, and what to label next -------------------------------------------------------------------------------
 
@@ -980,8 +989,9 @@ class RankResults:
         DataNotStoredError
             If the result was loaded without data.
         """
+        require_single_look(self.estimates, "judge_table()", "its intervals hold for one look only")
         steps = require_steps(self.estimates, self.steps, "judge_table")
-        return judge_table(self.estimates, steps, level_or_default(alpha, self.estimates.alpha))
+        return judge_table(self.estimates, steps, alpha_of(self.estimates, alpha))
 
     def design(
         self,
@@ -1114,7 +1124,7 @@ class RankResults:
         >>> table.title, table.rows[0][0]
         ('Win rates', 'gpt-4')
         """
-        e, alpha = self.estimates, level_or_default(alpha, self.estimates.alpha)
+        e, alpha = self.estimates, alpha_of(self.estimates, alpha)
         check_flag("slim", slim)
         shown = rows_to_show(e, models, top)
         ranked = e.of_models and e.has_intervals
@@ -1146,7 +1156,7 @@ class RankResults:
         >>> res.tidy().columns.tolist()[:4]
         ['term', 'estimate', 'std_error', 'statistic']
         """
-        level = level_or_default(alpha, self.estimates.alpha)
+        level = alpha_of(self.estimates, alpha)
         return tidy_frame(self.estimates, critical_value_or_nan(self.estimates, level, method))
 
     def glance(self, alpha: float | None = None) -> pd.DataFrame:
@@ -1171,7 +1181,7 @@ class RankResults:
         >>> res.glance()[["functional", "nobs", "n_models", "seed"]].to_dict("records")
         [{'functional': 'borda', 'nobs': 2000, 'n_models': 8, 'seed': 0}]
         """
-        level = level_or_default(alpha, self.estimates.alpha)
+        level = alpha_of(self.estimates, alpha)
         return glance_frame(self.estimates, critical_value_or_nan(self.estimates, level), level)
 
     def augment(self, model: str | None = None) -> pd.DataFrame:
@@ -1323,7 +1333,7 @@ class RankResults:
         """
         n_best = SHEET_MODELS if models is None and top is None and self.estimates.of_models else top
         rows_to_show(self.estimates, models, n_best)
-        level_or_default(alpha, self.estimates.alpha)
+        alpha_of(self.estimates, alpha)
         request = PictureRequest(self.estimates, self.steps, alpha, models, n_best, by)
         return draw_sheet(request)
 
@@ -1388,10 +1398,11 @@ class RankResults:
     def __repr__(self) -> str:
         e = self.estimates
         part = f" ({e.part})" if e.part else ""
+        looks = "" if e.sequence is None else f"; {e.sequence.clause}"
         best = f"first {e.models[int(np.argmax(e.estimate))]!r}" if e.of_models else f"outputs {listed(e.names, 3)}"
         return (
             f"<RankResults: {e.functional}, {len(e.models)} models, {e.description.n_contexts:,} contexts, "
-            f"{e.description.n_votes:,} votes{part}; {best}>"
+            f"{e.description.n_votes:,} votes{part}; {best}{looks}>"
         )
 
     def _repr_html_(self) -> str:
@@ -1527,6 +1538,7 @@ class RankResults:
         'bt'
         """
         steps = require_steps(self.estimates, self.steps, "update")
+        require_same_alpha(self.estimates, changes)
         executor = changes.pop("executor", None)
         with executing(executor):
             updated = fit(options_of_update(steps.options, changes), steps.source, steps)
@@ -1580,9 +1592,72 @@ class RankResults:
         return self._in_unit(results_of(lambda: extend_fit(steps, new_rows, refit)))
 
     def _in_unit(self, other: RankResults) -> RankResults:
-        """Return another result in the unit of this one."""
-        scale = self.estimates.scale
-        return other if scale.natural else other.rescale(scale.request, mean=scale.mean, anchor=scale.anchor)
+        """Return another result in the unit of this one, and as a sequential view where this one is a view."""
+        scale, sequence = self.estimates.scale, self.estimates.sequence
+        if not scale.natural:
+            other = other.rescale(scale.request, mean=scale.mean, anchor=scale.anchor)
+        return other if sequence is None else other.sequential(sequence.planned, sequence.start)
+
+    def sequential(self, planned: int, start: int = 500) -> RankResults:
+        """Return a view of the result whose intervals, tests and rank sets hold at all looks at growing data at once.
+
+        Without such a view, a board that is looked at every day states something false sooner or later. With
+        probability ``1 - alpha`` all intervals of the view contain the true scores at every look from ``start``
+        contexts on, however often the data are looked at and whatever decides when votes are no longer collected. The
+        same holds for the tests of all pairs and for the rank sets.
+
+        Fit the data at every look, and call this method with the same ``planned`` and ``start``. These two, ``alpha``
+        (that of the fit) and the compared models have to be chosen before the first look.
+
+        Parameters
+        ----------
+        planned : int
+            Number of contexts, or of clusters where the covariance has clusters, at which intervals are tightest: the
+            number at which you expect to decide. Intervals hold at other numbers, too, but are wider than they could
+            be.
+        start : int
+            Number of contexts, or clusters, at the first look.
+
+        Returns
+        -------
+        RankResults
+            The same estimates and standard errors. Intervals, :meth:`t_test`, :meth:`t_test_pairwise`,
+            :meth:`wald_test`, :meth:`ranks`, :meth:`best_set`, :meth:`win_probability`, :meth:`ellipsoid`, tables,
+            frames, pictures and the page hold at all looks. Methods without a sequential form raise an error:
+            :meth:`by` (use the view of a group's result), :meth:`project`, :meth:`cycles`, :meth:`sensitivity`,
+            :meth:`fragility`, :meth:`restriction_test`, :meth:`judge_table`, :meth:`design`, bootstraps and
+            ``method="fdr_bh"``. :meth:`rescale` and :meth:`update` return views again.
+
+        Raises
+        ------
+        OptionError
+            If there are fewer contexts, or clusters, than ``start``, or the result has no sequential form
+            (``prompts="fixed"``, ``subsample=``, crossed clusters, scores at equal style, a view already).
+        NoIntervalError
+            If the result is an estimate without intervals.
+
+        Notes
+        -----
+        With t contexts and tau = t rho^2, the half-width is sqrt((1 + 1/tau) (log(1 + tau) - 2 log a)) standard errors,
+        with a = alpha / m for m scores or pairs. rho is fixed by ``planned``. Adjusted p-values are Bonferroni's
+        (``"max-t"``, ``"bonferroni"``) or Holm's (``"step-down"``, ``"holm"``, rank sets). The guarantee is asymptotic:
+        it holds in the limit of large ``start``, if estimates are means of influence values of independent contexts, up
+        to an error smaller than the standard error at every look. [daily.md](../docs/daily.md) has the conditions.
+
+        References
+        ----------
+        Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas (2024), Time-uniform central limit theory and asymptotic
+        confidence sequences, Annals of Statistics 52.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
+        >>> view = res.sequential(planned=10_000)
+        >>> bool((view.conf_int()["lower"] < res.conf_int()["lower"]).all())
+        True
+        """
+        return replace(self, estimates=sequential_view(self.estimates, planned=planned, start=start))
 
     def rescale(
         self,

@@ -43,6 +43,9 @@ class RankSets:
         Multipliers of the bootstrap behind the critical values; None for normal draws.
     remark : str
         A further note for the summary; may be empty.
+    looks : str
+        When the sets of a sequential view hold, such as "at all looks from 500 prompts on"; empty for sets that hold
+        for one look.
 
     Examples
     --------
@@ -62,6 +65,7 @@ class RankSets:
     n_separated: int
     bootstrap: str | None = None
     remark: str = ""
+    looks: str = ""
 
     @property
     def models(self) -> list[str]:
@@ -120,7 +124,7 @@ class RankSets:
                 "Separated pairs:",
                 f"{self.n_separated:,} of {n_models * (n_models - 1) // 2:,}",
                 "Tests:",
-                f"step-down max-t, {critical}",
+                f"Holm, {self.looks}" if self.looks else f"step-down max-t, {critical}",
             ),
         )
         texts = [frame.index.map(str), *(frame[name].map(str) for name in ("rank", "lower", "upper", "group"))]
@@ -159,11 +163,13 @@ class RankSets:
         rank, lower, upper = (frame[name].to_numpy(dtype=np.int64) for name in ("rank", "lower", "upper"))
         held = "simultaneous" if self.simultaneous else "pointwise"
         title = f"{100 * (1 - self.alpha):g} % {held} rank sets, {models_words(len(chosen), len(self))}"
+        title += f"\n{self.looks}" if self.looks else ""
         return rank_set_chart(RankIntervals(chosen, rank, lower, upper, frame["group"].tolist()), title, ax)
 
     def _notes(self, level: str) -> tuple[str, ...]:
         """Return the notes on the meaning of the sets and letters."""
         how = "jointly for all models" if self.simultaneous else "for each model alone, not jointly"
+        how += f", {self.looks}" if self.looks else ""
         n_models = counted(len(self), "model")
         notes = (
             f"The set of a model contains its true rank among {n_models} with probability {level}, {how}. The best "

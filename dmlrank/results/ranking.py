@@ -18,14 +18,21 @@ from ..fit.state import FitSteps
 from ..inference.alternatives import read_alternative
 from ..inference.compact_letters import letter_groups
 from ..inference.ellipsoid import Ellipsoid, confidence_ellipsoid
-from ..inference.pairwise import METHODS, compare_differences
-from ..inference.ranks import rank_bounds, ranks_of, separate_each
+from ..inference.pairwise import METHODS
+from ..inference.ranks import rank_bounds, ranks_of
 from ..inference.wald import ZTestResults, add_remark, t_test
 from ..inference.win_probability import WinProbability, win_probability
-from ..report.fit_notes import doubt_note
+from ..report.fit_notes import doubt_note, sequential_note
 from ..report.fit_summary import functional_unit
 from ..report.pairwise_summary import PairwiseResults, pairwise_frame
-from .critical_values import level_or_default, separation_of_models, t_statistic_draws
+from .critical_values import (
+    adjustment_in_use,
+    alpha_of,
+    pair_tests,
+    require_no_bootstrap,
+    separation_by_model,
+    separation_of_models,
+)
 from .lookup import (
     estimate_index,
     model_index,
@@ -97,9 +104,10 @@ def compare_models(
     require_models(estimates, "t_test_pairwise")
     require_intervals(estimates, "t_test_pairwise")
     check_choice(method, METHODS, "method")
-    alternative, level, e = read_alternative(side, delta), level_or_default(alpha, estimates.alpha), estimates
+    alternative, level, e = read_alternative(side, delta), alpha_of(estimates, alpha), estimates
     side = alternative.side
-    margin = alternative.delta
+    margin, method = alternative.delta, adjustment_in_use(e, method)
+    require_no_bootstrap(e, bootstrap)
     if against is None and side == "two-sided" and margin:
         raise OptionError(
             f"delta={delta!r} with side='two-sided' tests whether differences equal {margin:g}, but differences of all "
@@ -112,9 +120,8 @@ def compare_models(
         )
     chosen = _best_first(e, models, against)
     first, second = _pairs(chosen, None if against is None else model_index(e.models, against), side)
-    draws = t_statistic_draws(e, steps, bootstrap)
-    tests = compare_differences(
-        e.estimate, e.covariance, draws, first, second, method=method, alternative=alternative, alpha=level
+    tests = pair_tests(
+        e, steps, first, second, method=method, alternative=alternative, alpha=level, bootstrap=bootstrap
     )
     return PairwiseResults(
         pairwise_frame(tests, e.models),
@@ -126,8 +133,9 @@ def compare_models(
         against=against,
         models=tuple(e.models[j] for j in chosen),
         functional=functional_unit(e),
-        remark=" ".join(doubt_note(e)),
+        remark=" ".join([*doubt_note(e), *sequential_note(e)]),
         is_natural=e.scale.natural,
+        looks="" if e.sequence is None else e.sequence.clause,
     )
 
 
@@ -172,7 +180,7 @@ def win_probability_of(
             f"learner's prediction; collect votes on this pair for a share with an interval"
         )
     share, covariance = pair_win_probability(fit_steps, j, k)
-    return win_probability(first, second, share, covariance, alpha)
+    return win_probability(first, second, share, covariance, alpha, sequence=estimates.sequence)
 
 
 def rank_sets(
@@ -201,7 +209,7 @@ def rank_sets(
     e, separation = estimates, separation_of_models(estimates, steps, alpha, bootstrap)
     lower, upper = rank_bounds(separation.above)
     if not simultaneous:
-        by_model = separate_each(e.estimate, e.covariance, t_statistic_draws(e, steps, bootstrap), alpha)
+        by_model = separation_by_model(e, steps, alpha, bootstrap)
         lower, upper = rank_bounds(by_model[:, :, 0], by_model[:, :, 1])
     groups = letter_groups(separation.separated, e.estimate)
     columns = {"rank": ranks_of(e.estimate), "lower": lower, "upper": upper, "group": groups}
@@ -213,7 +221,8 @@ def rank_sets(
         functional=functional_unit(e),
         n_separated=separation.n_separated,
         bootstrap=bootstrap,
-        remark=" ".join(doubt_note(e)),
+        remark=" ".join([*doubt_note(e), *sequential_note(e)]),
+        looks="" if e.sequence is None else e.sequence.clause,
     )
 
 
@@ -237,7 +246,7 @@ def best_models(
     n_models = len(estimates.models)
     if isinstance(n_best, bool) or not isinstance(n_best, int | np.integer) or not 1 <= n_best <= n_models:
         raise OptionError(f"n_best={n_best!r} is not allowed; give a whole number from 1 to {n_models}, the models")
-    level = level_or_default(alpha, estimates.alpha)
+    level = alpha_of(estimates, alpha)
     frame = rank_sets(estimates, steps, level, bootstrap=bootstrap).result_frame
     return frame.index[frame["lower"] <= n_best].tolist()
 

@@ -382,6 +382,7 @@ def _check_numbers(e: Estimates) -> None:
     wrong = [name for name, value in single.items() if value is not None and not math.isfinite(value)]
     if wrong:
         raise StorageError(f"{wrong[0]} is {single[wrong[0]]}; it must be a finite number")
+    _check_sequence(e)
     positive = {"critical": e.critical, "scale.factor": scale.factor}
     wrong = [name for name, value in positive.items() if not (math.isfinite(value) and value > 0)]
     if wrong or not 0 < e.alpha < 1 or not np.isfinite(e.estimate).all():
@@ -396,6 +397,18 @@ def _check_numbers(e: Estimates) -> None:
         raise StorageError("covariance.basis does not have orthonormal columns")
     if not _is_covariance(e.covariance.matrix, float(np.abs(e.estimate).max())):
         raise StorageError("covariance.matrix is no covariance: it must be finite, symmetric and positive semidefinite")
+
+
+def _check_sequence(e: Estimates) -> None:
+    """Raise where what was fixed before the first look is no sequence that the result can belong to."""
+    sequence = e.sequence
+    if sequence is None:
+        return
+    if not 2 <= sequence.start <= min(sequence.planned, sequence.n_units) or sequence.alpha != e.alpha:
+        raise StorageError(
+            f"sequence has start {sequence.start}, planned {sequence.planned}, n_units {sequence.n_units} and alpha "
+            f"{sequence.alpha}; start must be at least 2 and at most the other two, and alpha that of the result"
+        )
 
 
 @one_thread()

@@ -61,6 +61,24 @@ def test_fit_agrees_with_the_api(battles, csv, capsys):
     assert capsys.readouterr().out.rstrip("\n") == expected
 
 
+def test_looks_at_growing_data_from_the_command_line(battles, csv, tmp_path, capsys):
+    about = ["fit", FORMULA, csv, "--functional", "bt", "--context", "question_id", "--rng", "3"]
+    out = str(tmp_path / "result.json")
+    assert main([*about, "--sequential", "6000", "--start", "900", "--json", out]) == 0
+    view = dr.dml_rank(FORMULA, battles, functional="bt", context="question_id", rng=3).sequential(6000, start=900)
+    assert capsys.readouterr().out.rstrip("\n") == view.summary().as_text()
+    assert dr.read_json(out).estimates.sequence == view.estimates.sequence
+    wrong = {
+        ("--start", "900"): "--sequential",
+        ("--sequential", "6000", "--start", "1600"): "1,500 prompts",
+        ("--sequential", "6000", "--by", "category"): "--by",
+        ("--sequential", "6000", "--sensitivity", str(tmp_path / "bounds.csv")): "--sensitivity",
+    }
+    for words, message in wrong.items():
+        assert main([*about, *words]) == 1
+        assert message in capsys.readouterr().err
+
+
 def test_functionals_and_estimators_by_their_words(tmp_path, capsys):
     path = str(tmp_path / "wins.csv")
     dr.datasets.Bt(n_items=3, n_features=1).sample(400, rng=0).to_csv(path, index=False)

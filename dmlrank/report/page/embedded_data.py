@@ -110,7 +110,11 @@ def board_data(board: Board) -> dict[str, object]:
 def _about(board: Board) -> Mapping[str, object]:
     """Return what identifies the fit in downloaded files."""
     results = board.results
-    description = results.description
+    description, sequence = results.description, results.sequence
+    looks: dict[str, object] = {}
+    if sequence is not None:
+        unit = printable(sequence.unit)
+        looks = {"sequential": {"planned": sequence.planned, "start": sequence.start, "unit": unit}}
     return {
         "formula": printable(description.formula),
         "functional": printable(results.functional_label),
@@ -127,6 +131,7 @@ def _about(board: Board) -> Mapping[str, object]:
         "alpha": board.level.alpha,
         "critical": float(board.level.critical) if np.isfinite(board.level.critical) else None,
         "whyNoIntervals": printable(results.why_no_intervals),
+        **looks,
         "seed": description.seed,
         "version": description.version,
     }

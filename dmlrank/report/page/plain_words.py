@@ -11,12 +11,14 @@ from ..fit_notes import (
     NO_FEATURES,
     dependence_sentences,
     first_stage_sentences,
+    interval_method,
     judge_note,
     left_out_note,
     likelihood_sentences,
     outcome_note,
     part_note,
     score_definition,
+    sequential_note,
     tie_weight,
     unit_sentences,
     untested_note,
@@ -110,11 +112,13 @@ def _promises(board: Board) -> list[str]:
     n_rows = len(results.names)
     kind = "true scores" if results.of_models else "true values"
     doubted = bool(results.diagnostics.doubts)
+    looks = "" if results.sequence is None else f", {results.sequence.clause}"
     condition = "If the assumptions below hold, then with"
     sentences = [
         *(["The warnings at the top say why intervals, tests and ranks may not hold for these data."] * doubted),
-        f"{condition} {level.confidence} confidence all {n_rows} intervals contain the {kind} at the same time "
-        f"(max-t, critical value {level.critical:.2f}).",
+        f"{condition} {level.confidence} confidence all {n_rows} intervals contain the {kind} at the same time{looks} "
+        f"({interval_method(results)}, critical value {level.critical:.2f}).",
+        *sequential_note(results),
     ]
     if level.separation is not None:
         n_pairs = n_rows * (n_rows - 1) // 2
@@ -129,8 +133,9 @@ def _promises(board: Board) -> list[str]:
             "two models by their difference, not by their intervals.",
         ]
     if board.tests is not None and np.isfinite(board.tests.critical):
+        method = "single-step max-t" if results.sequence is None else "Bonferroni's method"
         sentences.append(
-            f"Differences of two models are tested all at once (single-step max-t, critical value "
+            f"Differences of two models are tested all at once ({method}, critical value "
             f"{board.tests.critical:.2f}): intervals and adjusted p-values hold for all pairs together, so that any "
             f"pair may be chosen after looking. Rank sets and groups use the step-down form of the same tests, which "
             f"separates the same pairs or a few more."

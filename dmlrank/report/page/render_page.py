@@ -178,7 +178,8 @@ def _lead(board: Board) -> str:
     results = board.results
     d = results.description
     units = "prompts" if d.context else "rows"
-    return printable(f"{d.n_votes:,} votes on {d.n_contexts:,} {units}. Scores: {functional_unit(results)}.")
+    looks = "" if results.sequence is None else f" Intervals, tests and rank sets hold {results.sequence.clause}."
+    return printable(f"{d.n_votes:,} votes on {d.n_contexts:,} {units}. Scores: {functional_unit(results)}.{looks}")
 
 
 def _forest(board: Board) -> str:

@@ -118,8 +118,13 @@ const METHOD = "Intervals of scores and of differences are estimate +- critical 
   "(critical_of_pairs). p-values of differences are adjusted by single-step max-t; separated is decided by its step-down " +
   "form. The variance of a difference of scores j and k is covariance[j][j] + covariance[k][k] - 2 covariance[j][k], in " +
   "the order of names.";
+const METHOD_OF_VIEW = "Intervals of scores and of differences are estimate +- critical value * standard error and hold at all " +
+  "looks at once; the critical values are those of a confidence sequence for every score (critical) and for every difference " +
+  "(critical_of_pairs), with Bonferroni's bound. p-values of differences are adjusted by Bonferroni's method; separated is " +
+  "decided by Holm's. The variance of a difference of scores j and k is covariance[j][j] + covariance[k][k] - 2 " +
+  "covariance[j][k], in the order of names.";
 const asJson = (board) => JSON.stringify({
-  title: page.title, leaderboard: board.name, ...board.about, ...(board.se ? { method: METHOD } : {}),
+  title: page.title, leaderboard: board.name, ...board.about, ...(board.se ? { method: board.about.sequential ? METHOD_OF_VIEW : METHOD } : {}),
   names: board.names, scores: board.score, ...(board.se ? { std_errors: board.se, covariance: covariance(board) } : {}),
   table: tableRows(board),
   ...(board.pairs ? { critical_of_pairs: board.pairs.critical, pairs: pairRows(board) } : {}),
