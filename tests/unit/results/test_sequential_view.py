@@ -11,12 +11,13 @@ import dmlrank as dr
 # What every public name of a result is in a sequential view.
 AT_ALL_LOOKS = {
     "pvalues", "conf_int", "t_test", "wald_test", "win_probability", "t_test_pairwise", "ranks", "best_set",
-    "ellipsoid", "summary", "tidy", "glance", "plot", "plots", "report", "save", "load", "to_json", "update", "rescale",
+    "ellipsoid", "summary", "tidy", "glance", "plot", "plots", "report", "save", "load", "to_json", "update", "extend",
+    "rescale",
 }  # fmt: skip
 WITHOUT_STATEMENTS = {
     "models", "names", "params", "bse", "tvalues", "plugin", "influence", "nobs", "ncomparisons", "nvotes",
     "functional", "estimator", "cov_type", "graph", "diagnostics", "cov_params", "predict", "augment", "style", "judge",
-    "estimates", "steps",
+    "estimates", "steps", "extension",
 }  # fmt: skip
 REFUSED = {
     "by": lambda view: view.by("category"),
@@ -229,3 +230,11 @@ def test_a_group_has_a_view_of_its_own():
     view = group.sequential(planned=2000, start=100)
     half_width = critical(3, group.nobs, 2000) * group.bse
     np.testing.assert_allclose(view.conf_int()["lower"], np.clip(group.params - half_width, 0, 1), rtol=1e-5)
+
+
+def test_the_view_of_an_extended_fit_is_a_view(res, view):
+    battles = dr.datasets.simulate_arena(n=2200, rng=0)
+    battles["annotator"] = np.arange(len(battles)) % 600
+    longer = view.extend(battles[2000:])
+    assert (longer.estimates.sequence.n_units, longer.estimates.sequence.planned) == (2200, 8000)
+    pd.testing.assert_frame_equal(longer.conf_int(), res.extend(battles[2000:]).sequential(8000, start=400).conf_int())
