@@ -118,9 +118,10 @@ def assign_folds(units: FoldUnits, n_folds: int, key: bytes) -> Folds:
     is_present = np.bincount(units.unit) > 0
     n_units = int(is_present.sum())
     if n_units < n_folds:
+        advice = "use fewer folds" if n_units > 1 else "a fit needs two or more of them: collect votes on others"
         raise DataError(
             f"{n_units} {units.noun} cannot be divided into n_folds={n_folds} folds, because every fold needs at least "
-            f"one of them; use fewer folds"
+            f"one of them; {advice}"
         )
     identity = np.zeros(len(is_present), np.uint64)
     identity[units.unit] = units.identity
