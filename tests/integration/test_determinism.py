@@ -14,7 +14,7 @@ from benchmarks.determinism import differences, table
 from dmlrank._utils.blas import one_thread
 from tests.support import needs
 
-FORMULA = "winner ~ text(prompt, 20) | model_a + model_b"
+FORMULA = "winner ~ text(prompt, 30) | model_a + model_b"
 
 
 def blas_threads():
@@ -44,7 +44,7 @@ def bits(result):
 @pytest.mark.parametrize(
     ("formula", "n_models", "n"),
     [
-        pytest.param(FORMULA, 3, 300, marks=needs("sklearn"), id="texts"),
+        pytest.param(FORMULA, 3, 500, marks=needs("sklearn"), id="texts"),
         pytest.param("winner ~ 1 | model_a + model_b", 110, 700, id="110 models"),
     ],
 )
