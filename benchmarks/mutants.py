@@ -1,0 +1,304 @@
+"""Small mistakes, sown into the code one at a time, that the tests have to find.
+
+A mutant is a module with one operator, comparison, constant or condition changed. The tests of its room run until one
+of them fails, which kills the mutant. A mutant that survives shows code that no test depends on, or a change that
+changes nothing. The sample of mutants is drawn with a seed. The libraries are loaded once; every mutant runs in a
+process of its own, which is limited in seconds of the processor.
+
+    python benchmarks/mutants.py --rooms inference functionals --sample 60 --out mutants.csv
+    python benchmarks/mutants.py --only dmlrank/inference/ranks.py:103 --sample 20
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import copy
+import importlib
+import importlib.abc
+import importlib.machinery
+import os
+import resource
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+TOP = Path(__file__).parents[1]
+# For each room: its modules, and the tests that have to find mistakes in them, the fastest first.
+ROOMS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "functionals": (
+        "dmlrank/functionals/*.py",
+        (
+            "tests/unit/functionals",
+            "tests/unit/estimation/test_pathwise.py",
+            "tests/integration/test_own_functional.py",
+            "tests/integration/test_mean_preferences.py",
+            "tests/integration/test_bad_input.py",
+        ),
+    ),
+    "estimation": (
+        "dmlrank/estimation/*.py",
+        (
+            "tests/unit/estimation",
+            "tests/integration/test_bt_restricted.py",
+            "tests/integration/test_bt_mle.py",
+            "tests/integration/test_bt_contextual.py",
+            "tests/integration/test_uniform_pairs.py",
+            "tests/integration/test_identical_contexts.py",
+            "tests/integration/test_style.py",
+            "tests/integration/test_by_groups.py",
+            "tests/integration/test_equivariance.py",
+            "tests/integration/test_written_out.py",
+        ),
+    ),
+    "inference": (
+        "dmlrank/inference/*.py",
+        (
+            "tests/unit/inference",
+            "tests/integration/test_ranking.py",
+            "tests/integration/test_cycles.py",
+            "tests/integration/test_bt_restricted.py",
+            "tests/integration/test_compare.py",
+        ),
+    ),
+    "planning/allocation": ("dmlrank/planning/allocation.py", ("tests/unit/planning",)),
+    "data/outcomes": (
+        "dmlrank/data/outcomes.py",
+        (
+            "tests/unit/data/test_outcomes.py",
+            "tests/unit/data/test_read_votes.py",
+            "tests/integration/test_outcome_kinds.py",
+            "tests/integration/test_labels.py",
+            "tests/integration/test_synonyms.py",
+            "tests/integration/test_grades.py",
+            "tests/integration/test_bad_input.py",
+        ),
+    ),
+}
+LIBRARIES = (
+    "numpy", "pandas", "scipy.linalg", "scipy.optimize", "scipy.special", "scipy.stats", "scipy.sparse.csgraph",
+    "patsy", "statsmodels.api", "lightgbm", "narwhals", "threadpoolctl", "sklearn.linear_model", "polars", "pytest",
+)  # fmt: skip
+_SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult,
+    ast.Pow: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.And: ast.Or, ast.Or: ast.And,
+}  # fmt: skip
+_NAMES = {
+    "min": "max", "max": "min", "maximum": "minimum", "minimum": "maximum", "any": "all", "all": "any",
+    "zeros": "ones", "ones": "zeros", "floor": "ceil", "ceil": "floor", "argmax": "argmin", "argmin": "argmax",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One mistake in one module.
+
+    Attributes
+    ----------
+    path : str
+        The module, relative to the top of the repository.
+    number : int
+        Which of the module's places, in the order of :func:`places`.
+    line : int
+    change : str
+        The mistake in words.
+    """
+
+    path: str
+    number: int
+    line: int
+    change: str
+
+
+def places(tree: ast.AST) -> Iterator[tuple[ast.AST, str, int]]:
+    """Yield every place of a module that can be changed: the node, the change, and the number of an operand."""
+    left_alone = _left_alone(tree)
+    for node in ast.walk(tree):
+        if id(node) in left_alone:
+            continue
+        if isinstance(node, ast.Compare):
+            for i, operator in enumerate(node.ops):
+                yield node, f"{type(operator).__name__} -> {_SWAPPED[type(operator)].__name__}", i
+        elif isinstance(node, ast.BinOp | ast.BoolOp | ast.AugAssign) and type(node.op) in _SWAPPED:
+            yield node, f"{type(node.op).__name__} -> {_SWAPPED[type(node.op)].__name__}", 0
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not | ast.USub | ast.Invert):
+            yield node, f"no {type(node.op).__name__}", 0
+        elif isinstance(node, ast.Constant) and isinstance(node.value, bool | int | float):
+            yield node, f"{node.value} -> {_other_number(node.value)}", 0
+        elif isinstance(node, ast.If | ast.IfExp):
+            yield node, "condition negated", 0
+        elif isinstance(node, ast.Attribute | ast.Name) and _name(node) in _NAMES and isinstance(node.ctx, ast.Load):
+            yield node, f"{_name(node)} -> {_NAMES[_name(node)]}", 0
+
+
+def _left_alone(tree: ast.AST) -> set[int]:
+    """Return the nodes that are not changed: annotations, decorators, texts of errors and what only raises them."""
+    left_alone: set[int] = set()
+    for node in ast.walk(tree):
+        parts: list[ast.AST | None] = []
+        if isinstance(node, ast.FunctionDef):
+            arguments = [*node.args.args, *node.args.kwonlyargs, *node.args.posonlyargs]
+            parts += [node.returns, *node.decorator_list, *(argument.annotation for argument in arguments)]
+        elif isinstance(node, ast.AnnAssign):
+            parts.append(node.annotation)
+        elif isinstance(node, ast.JoinedStr | ast.Raise | ast.Assert):
+            parts.append(node)
+        elif isinstance(node, ast.ClassDef):
+            parts += node.decorator_list
+        elif (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING") or (
+            isinstance(node, ast.keyword) and node.arg == "stacklevel"
+        ):
+            parts.append(node)
+        left_alone |= {id(inner) for part in parts if part is not None for inner in ast.walk(part)}
+    return left_alone
+
+
+def _name(node: ast.Attribute | ast.Name) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id
+
+
+def _other_number(value: float) -> float:
+    """Return a wrong number in the place of a right one."""
+    if isinstance(value, bool):
+        return not value
+    return value + 1 if isinstance(value, int) else value * 2
+
+
+def mutated(source: str, number: int) -> str:
+    """Return the text of a module with the change at one of its places."""
+    tree = ast.parse(source)
+    node, _, operand = list(places(tree))[number]
+    if isinstance(node, ast.Compare):
+        node.ops[operand] = _SWAPPED[type(node.ops[operand])]()
+    elif isinstance(node, ast.BinOp | ast.BoolOp | ast.AugAssign):
+        node.op = _SWAPPED[type(node.op)]()
+    elif isinstance(node, ast.Constant):
+        node.value = _other_number(node.value)
+    elif isinstance(node, ast.If | ast.IfExp):
+        node.test = ast.UnaryOp(ast.Not(), node.test)
+    elif isinstance(node, ast.UnaryOp):
+        replacement = copy.copy(node.operand)
+        node.__class__, node.__dict__ = type(replacement), replacement.__dict__
+    elif isinstance(node, ast.Attribute):
+        node.attr = _NAMES[node.attr]
+    elif isinstance(node, ast.Name):
+        node.id = _NAMES[node.id]
+    return ast.unparse(ast.fix_missing_locations(tree))
+
+
+def mutants_of(pattern: str) -> list[Mutant]:
+    """Return all mutants of the modules that a pattern names."""
+    mutants = []
+    for path in sorted(TOP.glob(pattern)):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for number, (node, change, _) in enumerate(places(tree)):
+            mutants.append(Mutant(str(path.relative_to(TOP)), number, getattr(node, "lineno", 0), change))
+    return mutants
+
+
+class _MutantFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Loads one module from a changed text and leaves all others alone."""
+
+    def __init__(self, mutant: Mutant) -> None:
+        self.name = mutant.path.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+        self.path = TOP / mutant.path
+        self.source = mutated(self.path.read_text(encoding="utf-8"), mutant.number)
+
+    def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def]
+        """Return where the module is found if it is the changed one."""
+        if name != self.name:
+            return None
+        places = [str(self.path.parent)] if self.path.name == "__init__.py" else None
+        spec = importlib.machinery.ModuleSpec(name, self, origin=str(self.path), is_package=places is not None)
+        spec.submodule_search_locations = places
+        spec.has_location = True
+        return spec
+
+    def exec_module(self, module):  # type: ignore[no-untyped-def]
+        """Run the changed text."""
+        exec(compile(self.source, str(self.path), "exec"), module.__dict__)
+
+
+def run(mutant: Mutant | None, tests: Sequence[str], seconds: int) -> str:
+    """Return what the tests say to a mutant: "killed", "killed by the limit", or "survived"; None changes nothing."""
+    child = os.fork()
+    if not child:
+        code = 3
+        try:
+            resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
+            null = os.open(os.devnull, os.O_RDWR)
+            for stream in (0, 1, 2):
+                os.dup2(null, stream)
+            code = _run_tests(mutant, tests)
+        finally:
+            os._exit(code)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return "survived" if status == 0 else "killed by the limit" if status < 0 else "killed"
+
+
+def _run_tests(mutant: Mutant | None, tests: Sequence[str]) -> int:
+    import pytest
+
+    if mutant is not None:
+        sys.meta_path.insert(0, _MutantFinder(mutant))
+    words = ["-x", "-q", "-n", "0", "-p", "no:cacheprovider", "-p", "no:randomly"]
+    return int(pytest.main([*words, *tests]))
+
+
+def tests_of(mutant: Mutant, tests: Sequence[str]) -> list[str]:
+    """Return the tests of a room, those that are named after the module first."""
+    name = f"test_{Path(mutant.path).stem}"
+    files = [
+        str(file.relative_to(TOP))
+        for test in tests
+        for file in ([TOP / test] if test.endswith(".py") else sorted((TOP / test).rglob("test_*.py")))
+    ]
+    return sorted(files, key=lambda file: not Path(file).stem.startswith(name))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a sample of mutants and print those that survive."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rooms", nargs="+", choices=ROOMS, default=list(ROOMS))
+    parser.add_argument("--sample", type=int, default=40, help="mutants of each room (default 40)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", help="PATH or PATH:LINE: mutants of this module or line alone")
+    parser.add_argument("--seconds", type=int, default=150, help="seconds of the processor for a mutant (default 150)")
+    parser.add_argument("--out", type=Path, help="append a line of csv for each mutant")
+    given = parser.parse_args(arguments)
+    for library in LIBRARIES:
+        importlib.import_module(library)
+    rng, n_survivors = np.random.default_rng(given.seed), 0
+    for room in given.rooms:
+        pattern, tests = ROOMS[room]
+        mutants = mutants_of(pattern)
+        if given.only:
+            path, _, line = given.only.partition(":")
+            mutants = [one for one in mutants if one.path == path and line in ("", str(one.line))]
+        chosen = rng.permutation(len(mutants))[: given.sample]
+        outcomes = []
+        for place in chosen:
+            mutant, began = mutants[place], time.perf_counter()
+            outcomes.append(run(mutant, tests_of(mutant, tests), given.seconds))
+            line = f"{room},{mutant.path},{mutant.line},{mutant.number},{mutant.change},{outcomes[-1]}"
+            if given.out:
+                with given.out.open("a", encoding="utf-8") as file:
+                    file.write(f"{line},{time.perf_counter() - began:.0f}\n")
+            if outcomes[-1] == "survived":
+                print(line, flush=True)
+        n_survived = outcomes.count("survived")
+        n_survivors += n_survived
+        if outcomes:
+            share = 1 - n_survived / len(outcomes)
+            print(f"{room}: {len(outcomes)} of {len(mutants)} mutants, {share:.0%} killed", flush=True)
+    return int(n_survivors > 0)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
