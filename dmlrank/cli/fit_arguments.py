@@ -29,7 +29,7 @@ def add_options(command: argparse.ArgumentParser, names: Sequence[str]) -> None:
 
 
 def add_keywords(command: argparse.ArgumentParser, names: Sequence[str]) -> None:
-    """Add the options of the fit with these names to a subcommand, and ``--groups`` and ``--categories``."""
+    """Add the options of the fit with these names, ``--groups``, ``--categories`` and ``--unsafe-formula``."""
     for name in names:
         # The spelling with dashes, which the help shows, and the name of the argument in the Python API.
         spellings = dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}"])
@@ -44,6 +44,8 @@ def add_keywords(command: argparse.ArgumentParser, names: Sequence[str]) -> None
         help="meanings of labels that are not recognised: first, second, tie, both_good or both_bad; or for grades the "
         "share of a win that a label is worth for the first model, as in 'A>>B=1' 'A>B=0.75' 'A=B=0.5'",
     )
+    unsafe = "let formulas run any Python code; only for formulas that you wrote yourself"
+    command.add_argument("--unsafe-formula", action="store_const", const=True, help=unsafe)
 
 
 def _described(option: Option) -> dict[str, Any]:
@@ -120,7 +122,8 @@ def frames_of(arguments: argparse.Namespace, formula: str, file: str, new: str |
     frames = read_frames(paths, roles)
     if scores is not None:
         frames["file"] = scores.pairs(frames["file"])
-    check_plain(formula, getattr(arguments, "propensity_formula", None), column_names(frames["file"]))
+    if not arguments.unsafe_formula:
+        check_plain(formula, getattr(arguments, "propensity_formula", None), column_names(frames["file"]))
     return frames
 
 

@@ -116,6 +116,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except DmlrankError as error:
         return _failed(str(error))
+    except MemoryError as error:
+        reason = f" ({error})" if str(error) else ""
+        return _failed(f"there is not enough memory{reason}; fewer features and --subsample need less")
     except KeyboardInterrupt:
         print("dmlrank: interrupted; files that were already written stay, other files are unchanged", file=sys.stderr)
         return _INTERRUPTED
@@ -458,7 +461,7 @@ def _compared_functionals(arguments: argparse.Namespace) -> Comparison:
 
 def _refuse_fit_options(arguments: argparse.Namespace) -> None:
     """Check that no option of a fit is given, since stored results are compared and nothing is fitted."""
-    of_files = ("tune", "unlabelled", "judge_file", "scores", "margin", "lower_is_better")
+    of_files = ("tune", "unlabelled", "judge_file", "scores", "margin", "lower_is_better", "unsafe_formula")
     fitting = (*PASSED_ON, "groups", "categories", *of_files)
     unused = [name for name in fitting if getattr(arguments, name) is not None]
     if unused:

@@ -4,22 +4,58 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 from collections.abc import Collection, Iterator
 
-from ..data.formula.parse import one_sided, parse_formula, terms_of
+import patsy.builtins
+
+from ..data.formula.parse import NUMPY_FUNCTIONS, one_sided, parse_formula, terms_of
+from ..data.formula.transforms import MISSING_ALLOWED
 from ..exceptions import FormulaError
 
 _FUNCTIONS = frozenset(["abs", "bool", "float", "int", "len", "max", "min", "pow", "round", "str", "sum"])
+_NUMPY = frozenset([*NUMPY_FUNCTIONS.values(), "abs", "clip", "isnan", "maximum", "minimum", "where"])
 _METHODS = frozenset(["abs", "astype", "clip", "fillna", "isna", "notna", "rank", "str"])
 _TEXT_METHODS = frozenset(["contains", "count", "endswith", "len", "lower", "startswith", "strip", "upper"])
+# Functions that every formula knows: those of patsy and of this package.
+_KNOWN_FUNCTIONS = frozenset(["text", *MISSING_ALLOWED, *patsy.builtins.__all__])
+_SPLINES = frozenset(["bs", "cr", "cc"])
+# What a formula consists of. Python's other constructs (subscripts, lambdas, comprehensions, f-strings, ...) are
+# refused, because they reach objects that are not listed here, or compute for ever.
+_CONSTRUCTS = (
+    ast.Expression,
+    ast.BinOp,
+    ast.UnaryOp,
+    ast.BoolOp,
+    ast.Compare,
+    ast.Call,
+    ast.keyword,
+    ast.Name,
+    ast.Attribute,
+    ast.Constant,
+    ast.Tuple,
+    ast.List,
+    ast.operator,
+    ast.unaryop,
+    ast.boolop,
+    ast.cmpop,
+    ast.expr_context,
+)
+_REFUSED_OPERATORS = (ast.LShift, ast.RShift, ast.MatMult)
+_LARGEST_EXPONENT = 100
+# Largest number of columns and degree of a spline.
+_LARGEST_SPLINE = 1000
+# A repeated group in a regular expression can take exponential time.
+_REPEATED_GROUP = re.compile(r"\)[*+{]")
 
 
 def check_plain(formula: str, propensity_formula: str | None, columns: Collection[str]) -> None:
-    """Check that a formula uses allowed functions of columns only.
+    """Check that a formula consists of columns, arithmetic and allowed functions only.
 
     A formula is Python code. In a program it may call any function of the program. A command line may have been put
-    together by another program from text that nobody has checked; its formulas may call the functions of patsy,
-    ``text``, and a few functions of Python.
+    together by another program from text that nobody has checked. Therefore its formulas consist of names of columns,
+    numbers, texts, arithmetic, comparisons, and calls of the functions of patsy, of ``text``, and of a few functions of
+    Python and numpy. Powers and splines that would compute for ever are refused, too.
 
     Parameters
     ----------
@@ -31,7 +67,7 @@ def check_plain(formula: str, propensity_formula: str | None, columns: Collectio
     Raises
     ------
     FormulaError
-        If a formula uses a function, method or name that is not allowed.
+        If a formula uses anything else.
 
     Examples
     --------
@@ -42,34 +78,103 @@ def check_plain(formula: str, propensity_formula: str | None, columns: Collectio
         for factor in {factor for term in terms_of(features) for factor in term.factors}:
             try:
                 tree = ast.parse(factor.code, mode="eval")
-            except SyntaxError:
+            except (SyntaxError, ValueError):
                 # The error of such a formula is raised where the formula is read.
                 continue
             for code in _forbidden_code(tree, columns):
                 raise FormulaError(
-                    f"the features {features!r} use {code!r}; on the command line a formula may call patsy's "
-                    f"functions, text(), {', '.join(sorted(_FUNCTIONS))} and methods such as .str.len(); in Python, "
-                    f"dmlrank.dml_rank takes any function"
+                    f"the features {features!r} use {code!r}; on the command line a formula consists of columns, "
+                    f"arithmetic (exponents up to {_LARGEST_EXPONENT}), patsy's functions (splines of up to "
+                    f"{_LARGEST_SPLINE:,} columns), text(), {', '.join(sorted(_FUNCTIONS))}, np.log() and similar, and "
+                    f"methods such as .str.len(); --unsafe-formula lets it run any Python code, and so does "
+                    f"dmlrank.dml_rank in Python"
                 )
 
 
 def _forbidden_code(tree: ast.AST, columns: Collection[str]) -> Iterator[str]:
-    """Yield names, methods and calls that a formula of the command line may not use."""
-    yield from (n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and not _is_allowed(n.id, columns))
+    """Yield the parts of a factor that a formula of the command line may not have."""
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    yield from (name.id for name in names if not _is_allowed_name(name.id, columns, is_called=id(name) in called))
+    attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    yield from (f".{attribute.attr}" for attribute in attributes if not _is_allowed_attribute(attribute))
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute):
-            of_text = isinstance(node.value, ast.Attribute) and node.value.attr == "str"
-            if node.attr not in (_TEXT_METHODS if of_text else _METHODS):
-                yield f".{node.attr}"
-        if isinstance(node, ast.Call) and not isinstance(node.func, ast.Name | ast.Attribute):
+        if (
+            not isinstance(node, _CONSTRUCTS)
+            or (isinstance(node, ast.Call) and not _is_allowed_call(node, columns))
+            or (isinstance(node, ast.BinOp) and not _is_allowed_arithmetic(node))
+        ):
             yield ast.unparse(node)
 
 
-def _is_allowed(name: str, columns: Collection[str]) -> bool:
-    """Return whether a formula may use a name: a column, an allowed function, or a name that is no builtin of Python.
+def _is_allowed_name(name: str, columns: Collection[str], *, is_called: bool) -> bool:
+    """Return whether a name may stand in a formula as a function that is called, or as a value.
 
-    A name that is no column and no builtin is a function of patsy, or patsy does not know it and raises an error.
+    Any name may stand for a value that is a column. Names that are neither columns nor known are allowed here, too,
+    because the reader of the formula refuses them with better advice.
     """
-    if name in columns or name in _FUNCTIONS:
-        return True
-    return not name.startswith("__") and not hasattr(builtins, name)
+    if is_called:
+        return name in _FUNCTIONS or name in _KNOWN_FUNCTIONS or not (name in columns or _is_builtin(name))
+    return name in columns or name == "np" or not (name.startswith("__") or _is_builtin(name))
+
+
+def _is_builtin(name: str) -> bool:
+    """Return whether a name is one of Python's own functions or constants."""
+    return hasattr(builtins, name)
+
+
+def _is_allowed_attribute(node: ast.Attribute) -> bool:
+    """Return whether an attribute is a function of numpy, or a method of columns or of texts."""
+    if isinstance(node.value, ast.Name) and node.value.id == "np":
+        return node.attr in _NUMPY
+    of_text = isinstance(node.value, ast.Attribute) and node.value.attr == "str"
+    return node.attr in (_TEXT_METHODS if of_text else _METHODS)
+
+
+def _is_allowed_call(node: ast.Call, columns: Collection[str]) -> bool:
+    """Return whether a call names its function and has arguments that are computed in a short time."""
+    name = getattr(node.func, "id", getattr(node.func, "attr", None))
+    numbers = {keyword.arg: keyword.value for keyword in node.keywords} | dict(enumerate(node.args))
+    if not isinstance(node.func, ast.Name | ast.Attribute) or None in numbers:
+        return False
+    if name == "Q":
+        return len(node.args) == 1 and getattr(node.args[0], "value", None) in columns
+    if name == "pow":
+        return len(node.args) == 2 and _is_allowed_power(*node.args)
+    if name in _SPLINES:
+        sizes = [numbers.get(key) for key in (1, 2, 3, "df", "degree")]
+        return all(_size(size) <= _LARGEST_SPLINE for size in sizes if size is not None)
+    if name in ("contains", "count"):
+        return not any(_REPEATED_GROUP.search(str(getattr(value, "value", ""))) for value in numbers.values())
+    return True
+
+
+def _is_allowed_arithmetic(node: ast.BinOp) -> bool:
+    """Return whether an operation is one of numbers: a text or a list could be repeated until the memory is full."""
+    if isinstance(node.op, _REFUSED_OPERATORS):
+        return False
+    if isinstance(node.op, ast.Pow):
+        return _is_allowed_power(node.left, node.right)
+    is_text = [
+        isinstance(side, ast.Tuple | ast.List)
+        or isinstance(getattr(side, "value", None), str | bytes)
+        or (isinstance(side, ast.Call) and getattr(side.func, "id", None) == "str")
+        for side in (node.left, node.right)
+    ]
+    return not (isinstance(node.op, ast.Mult | ast.Mod) and any(is_text))
+
+
+def _is_allowed_power(base: ast.expr, exponent: ast.expr) -> bool:
+    """Return whether a power has a column in its base and a small number as its exponent."""
+    has_column = any(isinstance(node, ast.Name) for node in ast.walk(base))
+    has_power = any(isinstance(node, ast.Pow) for node in ast.walk(base))
+    return has_column and not has_power and _size(exponent) <= _LARGEST_EXPONENT
+
+
+def _size(node: ast.expr) -> float:
+    """Return the absolute value of a number in a formula; 0 for a name or list, and infinity for a computed value."""
+    if isinstance(node, ast.UnaryOp):
+        return _size(node.operand)
+    if isinstance(node, ast.Constant):
+        return abs(node.value) if isinstance(node.value, int | float) else 0.0
+    return 0.0 if isinstance(node, ast.List | ast.Tuple) else float("inf")

@@ -9,7 +9,7 @@ import json
 import lzma
 import sys
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeAlias
 
@@ -36,7 +36,14 @@ FORMATS = {
     ".feather": "Arrow IPC",
     ".arrow": "Arrow IPC",
 }
-_COMPRESSED = {".gz": gzip.decompress, ".bz2": bz2.decompress, ".xz": lzma.decompress}
+_COMPRESSED: Mapping[str, Callable[[IO[bytes]], IO[bytes]]] = {
+    ".gz": lambda file: gzip.GzipFile(fileobj=file),
+    ".bz2": bz2.BZ2File,
+    ".xz": lzma.LZMAFile,
+}
+# A compressed file may expand to so many bytes, and a larger one to so many times its size. Tables of votes expand to
+# 5 to 30 times their size; a file that was made to fill the memory expands to 1,000 times its size and more.
+_LARGEST_EXPANDED, _LARGEST_RATIO = 2**28, 200
 # The first bytes of compressed files, and of parquet and Arrow files.
 _MARKS = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\x00": ".xz"}
 _ARROW_MARKS = {b"PAR1": "parquet", b"ARROW1": "Arrow IPC"}
@@ -116,7 +123,7 @@ def _read(path: str, roles: ColumnRoles) -> tuple[Frame, bool]:
         if path == STANDARD_INPUT:
             compression = next((ending for mark, ending in _MARKS.items() if content.startswith(mark)), "")
         if compression:
-            content = _COMPRESSED[compression](content)
+            content = _expanded(content, compression)
         if path == STANDARD_INPUT:
             file_format = _format_of(content)
         return _parsed(content, file_format, roles), not file_format.startswith("csv")
@@ -124,6 +131,25 @@ def _read(path: str, roles: ColumnRoles) -> tuple[Frame, bool]:
         raise
     except (ValueError, OSError, EOFError, RecursionError, zlib.error, lzma.LZMAError) as error:
         raise DataError(f"{name} cannot be read as {file_format}: {error}") from None
+
+
+def _expanded(content: bytes, compression: str, smallest_limit: int = _LARGEST_EXPANDED) -> bytes:
+    """Return the bytes of a compressed file; raise where they are so many that the file can hold no table of votes.
+
+    Examples
+    --------
+    >>> _expanded(gzip.compress(b"a,b"), ".gz")
+    b'a,b'
+    """
+    limit = max(smallest_limit, _LARGEST_RATIO * len(content))
+    with _COMPRESSED[compression](io.BytesIO(content)) as file:
+        expanded = file.read(limit + 1)
+    if len(expanded) > limit:
+        raise ValueError(
+            f"its {len(content):,} bytes expand to more than {limit:,} bytes, as a file does that was made to fill the "
+            f"memory; expand it yourself if you trust it"
+        )
+    return expanded
 
 
 def _endings(path: str) -> tuple[str, str]:

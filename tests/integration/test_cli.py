@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import bz2
 import errno
 import gzip
 import io
 import json
+import lzma
 import os
 import pathlib
 import shlex
@@ -633,6 +635,28 @@ def test_ctrl_c_ends_with_130(csv, capsys, monkeypatch):
     assert not shown.out
 
 
+def test_memory_that_does_not_suffice_is_one_line(csv, capsys, monkeypatch):
+    def fails(*_, **__):
+        raise MemoryError("Unable to allocate 8 TiB")
+
+    monkeypatch.setattr("dmlrank.cli.main.dml_rank", fails)
+    assert main(["fit", FORMULA, csv]) == 1
+    assert capsys.readouterr().err.startswith("dmlrank: there is not enough memory (Unable to allocate 8 TiB); fewer")
+
+
+def test_a_small_file_that_expands_to_fill_the_memory_is_refused(battles, tmp_path, capsys):
+    text = battles.to_csv(index=False).encode()
+    for ending, compress in {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}.items():
+        path = tmp_path / f"b.csv.{ending}"
+        path.write_bytes(compress(text))
+        assert main(["check", FORMULA, str(path)]) == 0
+    # Files of several compressed parts are read whole, so that copies of one part make a large file quickly.
+    path = tmp_path / "b.csv.gz"
+    path.write_bytes(gzip.compress(bytes(2**24), 1) * (2**4 + 1))
+    assert main(["check", FORMULA, str(path)]) == 1
+    assert "expand to more than 268,435,456 bytes" in capsys.readouterr().err
+
+
 @pytest.mark.skipif(os.name != "posix", reason="pipes and devices are Unix's")
 def test_a_reader_that_leaves_and_a_full_device(csv, tmp_path):
     call = [sys.executable, "-W", "ignore", "-m", "dmlrank.cli", "check", FORMULA, csv]
@@ -701,24 +725,68 @@ def test_help_shows_every_option_once(command, capsys):
         ("I(max(['1'], key=eval) + length)", "eval"),
         ("length.to_csv('ran')", ".to_csv"),
         ("I(text.__globals__['os'])", ".__globals__"),
-        ("I([abs][0](length))", "[abs][0](length)"),
+        ("I([abs][0](length))", "abs"),
         ("I(__builtins__['open']('ran'))", "__builtins__"),
+        ("I(max(['1'], key=Q('__built' + 'ins__')['eval']) + length)", "Q('__built' + 'ins__')['eval']"),
+        ("I(Q('__builtins__') is None)", "Q('__builtins__')"),
+        ("I((lambda: 1)() + length)", "(lambda: 1)()"),
+        ("I([x for x in category][0])", "[x for x in category][0]"),
+        ("I(f'{length!r:>999999999}')", "f'{length!r:>999999999}'"),
+        ("I(length + 9**9**9)", "9 ** 9 ** 9"),
+        ("I((length ** 99) ** 99)", "(length ** 99) ** 99"),
+        ("I(pow(9, 999999999))", "pow(9, 999999999)"),
+        ("I(length ** length)", "length ** length"),
+        ("I(1 << length)", "1 << length"),
+        ("I('x' * 999999999)", "'x' * 999999999"),
+        ("I([length] * 999999999)", "[length] * 999999999"),
+        ("I(str(length) * 999999999)", "str(length) * 999999999"),
+        ("bs(length, df=99999)", "bs(length, df=99999)"),
+        ("C(category, **{})", "C(category, **{})"),
+        ("category.str.contains('(a+)+b')", "category.str.contains('(a+)+b')"),
+        ("np.load('ran')", ".load"),
+        ("I(eval('open(1)') + length)", "eval"),
     ],
 )
 def test_a_formula_runs_no_other_code(csv, tmp_path, capsys, monkeypatch, features, found):
     monkeypatch.chdir(tmp_path)
-    for command in ("check", "fit"):
-        assert main([command, f"winner ~ {features} | model_a + model_b", csv]) == 1
-        assert f"use {found!r}; on the command line" in capsys.readouterr().err
+    assert main(["fit", f"winner ~ {features} | model_a + model_b", csv]) == 1
+    assert f"use {found!r}; on the command line" in capsys.readouterr().err
     assert not (tmp_path / "ran").exists()
     assert main(["fit", FORMULA, csv, "--propensity-formula", f"~ {features}"]) == 1
     assert f"use {found!r}; on the command line" in capsys.readouterr().err
 
 
+def test_a_column_named_as_a_builtin_lets_no_formula_call_the_builtin(battles, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    battles.rename(columns={"length": "open"}).to_csv("b.csv", index=False)
+    assert main(["check", "winner ~ I(open('ran', 'w') is None) | model_a + model_b", "b.csv"]) == 1
+    assert "use 'open'; on the command line" in capsys.readouterr().err
+    assert not (tmp_path / "ran").exists()
+    assert main(["check", "winner ~ I(open + 1) | model_a + model_b", "b.csv"]) == 0
+
+
+def test_a_formula_runs_any_code_where_the_user_says_so(csv, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    features = "I(length + len([open('ran', 'w').close()]))"
+    words = ["check", f"winner ~ {features} | model_a + model_b", csv]
+    assert main(words) == 1
+    assert "--unsafe-formula" in capsys.readouterr().err
+    assert not (tmp_path / "ran").exists()
+    assert main([*words, "--unsafe-formula"]) == 0
+    assert (tmp_path / "ran").exists()
+    assert main(["compare", "a.json", "b.json", "--unsafe-formula"]) == 1
+    assert "--unsafe-formula is an option of a fit" in capsys.readouterr().err
+
+
 def test_a_formula_calls_functions_of_columns(battles, tmp_path, capsys):
     battles.rename(columns={"length": "type"}).to_csv(tmp_path / "b.csv", index=False)
-    features = "C(category) + I(abs(type) ** 2) + center(type) + type.clip(0) + category.str.len()"
-    assert main(["check", f"winner ~ {features} | model_a + model_b", str(tmp_path / "b.csv")]) == 0
+    features = (
+        "C(category) + I(abs(type) ** 2) + center(type) + type.clip(0) + category.str.len() + np.log1p(abs(type)) + "
+        "C(category, Treatment('coding')) + bs(type, df=4, degree=2) + I(category == 'math') + Q('type'):C(category)"
+    )
+    assert main(["check", f"winner ~ {features} | model_a + model_b", str(tmp_path / "b.csv")]) == 0, (
+        capsys.readouterr()
+    )
 
 
 @needs("matplotlib")

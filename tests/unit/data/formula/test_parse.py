@@ -139,3 +139,17 @@ def test_a_sum_of_very_many_features_is_patsy_s():
 def test_features_nested_too_deeply():
     with pytest.raises(FormulaError, match="nested too deeply"):
         terms_of(" - ".join(f"x{i}" for i in range(3000)))
+
+
+@pytest.mark.parametrize(
+    "features",
+    ["*".join(f"x{i}" for i in range(40)), f"({' + '.join(f'x{i}' for i in range(40))}) ** 99999", "(a*b*c*d*e) ** 31"],
+)
+def test_products_that_stand_for_too_many_terms_are_refused_at_once(features):
+    with pytest.raises(FormulaError, match="stand for more than 100,000 terms"):
+        terms_of(features)
+
+
+def test_products_of_a_dozen_columns_are_read():
+    assert len(terms_of("*".join("abcdefgh"))) == 2**8
+    assert len(terms_of("(a + b + c) ** 99")) == 2**3
