@@ -38,6 +38,7 @@ extensions = [
     "llms_txt",
     "mathml",
     "reference_links",
+    "root_pages",
 ]
 exclude_patterns = ["_build", "_templates", "_ext", "figures"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}  # pages of the reference are generated as .rst
@@ -56,6 +57,8 @@ executed_pages = [
     "index",
     "get_started",
     "gallery",
+    "intervals",
+    "daily",
     "data",
     "tables",
     "tutorials/*",

@@ -14,6 +14,7 @@ import re
 import pytest
 
 import dmlrank as dr
+from dmlrank.results.pictures import PICTURES
 
 DOCS = pathlib.Path(__file__).parents[1] / "docs"
 PAGES = {path.relative_to(DOCS).with_suffix("").as_posix(): path for path in DOCS.rglob("*.md")}
@@ -100,3 +101,32 @@ def test_every_page_is_in_one_menu():
             lines = [line for line in menu.splitlines() if line and not line.startswith(":")]
             listed += [posixpath.normpath(posixpath.join(posixpath.dirname(name), line)) for line in lines]
     assert sorted(listed) == sorted(PAGES)
+
+
+# What draws a picture, and the words of the gallery that call it.
+IN_THE_GALLERY = {
+    "RankResults": ["res.plot()", "res.plots("],
+    "GroupResults": ["groups.plot(models", *(f'groups.plot("{name}")' for name in ("heat_map", "differences", "bump"))],
+    "Projection": ['projection.plot("length"'],
+    "Comparison": ["dr.compare(res"],
+    "PairwiseResults": ["t_test_pairwise("],
+    "RankSets": ["res.ranks().plot()"],
+    "Ellipsoid": ["res.ellipsoid("],
+    "StyleResults": ["style.plot()"],
+    "SensitivityResults": ["sensitivity.plot()", "sensitivity.contour()"],
+    "Plan": ["plan.plot()", 'plan.plot("pairs"'],
+}
+
+
+def test_every_picture_is_in_the_gallery():
+    text = (DOCS / "gallery.md").read_text(encoding="utf-8")
+    drawing = {entry.__name__ for entry in ENTRIES.values() if inspect.isclass(entry) and hasattr(entry, "plot")}
+    assert drawing == set(IN_THE_GALLERY)
+    for calls in IN_THE_GALLERY.values():
+        for call in calls:
+            assert call in text, call
+    # Pictures of a fit by name, of which some stand in the gallery as the method of the result that they draw.
+    by_method = {"forest": "res.plot()", "ranks": "res.ranks().plot()", "bands": "projection.plot"}
+    for name in PICTURES:
+        assert f'"{name}"' in text or by_method[name] in text, name
+    assert 'report("board.html"' in text

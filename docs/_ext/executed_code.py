@@ -30,7 +30,7 @@ from matplotlib import pyplot as plt
 logger = getLogger(__name__)
 # Pictures are written for screens with two pixels per point.
 _DPI = 150
-# Seconds that the code of a page may take.
+# Seconds of processor time that the code of a page may take.
 _LONGEST = 60
 
 
@@ -51,7 +51,7 @@ class ExecutedCode(SphinxTransform):
     def _run(self, page: str, blocks: list[nodes.literal_block], folder: str) -> None:
         """Run all blocks of a page in one folder, which disappears with the files that they write."""
         namespace: dict[str, object] = {"__name__": "__main__"}
-        start = time.perf_counter()
+        start = time.process_time()
         for number, block in enumerate(blocks, start=1):
             with contextlib.chdir(folder):
                 outputs, problem = run_block(block.astext(), f"{page}, block {number}", namespace)
@@ -62,7 +62,7 @@ class ExecutedCode(SphinxTransform):
             if problem:
                 logger.warning("block %d of %s fails:\n%s", number, page, problem, location=block)
                 break
-        seconds = time.perf_counter() - start
+        seconds = time.process_time() - start
         logger.info("ran %d blocks of %s in %.1f s", len(blocks), page, seconds)
         if seconds > _LONGEST:
             logger.warning("the code of %s takes %.0f s; pages may take %d s", page, seconds, _LONGEST)
