@@ -25,7 +25,8 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from ..exceptions import DmlrankWarning, ExecutorError, OptionTypeError
 from .blas import one_thread
 from .parallel import core_count, in_order, silence_lightgbm
-from .shared_values import InFile, InMemory, Shared, versions
+from .shared_values import InFile, InMemory, Shared
+from .versions import versions
 from .warning_collection import collected_warnings, warn
 
 S = TypeVar("S")
@@ -49,7 +50,15 @@ class WorkersLostError(Exception):
 
 
 class Workers(Protocol):
-    """Workers that carry out tasks."""
+    """Workers that carry out tasks.
+
+    Attributes
+    ----------
+    kept : tuple of (object, object) or None
+        The shared value that the workers keep for further tasks, and what :meth:`share` returned for it.
+    """
+
+    kept: tuple[object, Any] | None
 
     @property
     def n(self) -> int:
@@ -104,6 +113,7 @@ class ExecutorWorkers:
 
     def __init__(self, executor: Any) -> None:
         self.executor = executor
+        self.kept: tuple[object, Any] | None = None
         self.n = int(getattr(executor, "_max_workers", None) or core_count(None))
         context = getattr(executor, "_mp_context", None)
         if context is not None and context.get_start_method() == "fork":
@@ -163,6 +173,7 @@ class ExecutorWorkers:
 
     def close(self) -> None:
         """Remove the files of the shared values."""
+        self.kept = None
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
@@ -183,6 +194,7 @@ class DaskWorkers:
 
     def __init__(self, client: Any, patience: float = _PATIENCE) -> None:
         self.client = client
+        self.kept: tuple[object, Any] | None = None
         self.patience = patience
         self._wait_for_a_worker()
 
@@ -259,7 +271,8 @@ class DaskWorkers:
             time.sleep(min(0.2, self.patience))
 
     def close(self) -> None:
-        """Do nothing: Dask removes shared values that no task needs."""
+        """Forget the kept value: Dask removes shared values that nobody refers to."""
+        self.kept = None
 
 
 def workers_of(executor: object) -> ExecutorWorkers | DaskWorkers:
@@ -325,6 +338,7 @@ def in_workers(
     name: str,
     n_jobs: int | None,
     is_concurrent: Callable[[T], bool] | None = None,
+    is_kept: bool = False,
 ) -> Iterator[R]:
     """Yield ``work(shared, task)`` for every task, in the order of the tasks.
 
@@ -342,6 +356,8 @@ def in_workers(
         Number of threads where the user has given no workers; None for all cores.
     is_concurrent : callable, optional
         Whether a task may run at the same time as other tasks in one process.
+    is_kept : bool
+        Whether the user's workers keep the shared value, because further tasks will need the same object.
     """
     workers = _current.get()
     if workers is None:
@@ -350,14 +366,21 @@ def in_workers(
     if workers.in_this_process and is_concurrent is not None and not all(map(is_concurrent, tasks)):
         yield from (work(shared, task) for task in tasks)
         return
-    for result, task_warnings in _results(workers, work, shared, tasks, name):
+    for result, task_warnings in _results(workers, work, shared, tasks, name=name, is_kept=is_kept):
         for message in task_warnings:
             warn(message, stacklevel=2)
         yield result
 
 
+def _shared_with(workers: Workers, value: object, *, renew: bool = False) -> Any:
+    """Return what ``share`` returned for the kept value, or share the value and keep it; ``renew`` shares it again."""
+    if renew or workers.kept is None or workers.kept[0] is not value:
+        workers.kept = (value, workers.share(value))
+    return workers.kept[1]
+
+
 def _results(
-    workers: Workers, work: Callable[[S, T], R], shared: S, tasks: Sequence[T], name: str
+    workers: Workers, work: Callable[[S, T], R], shared: S, tasks: Sequence[T], *, name: str, is_kept: bool
 ) -> Iterator[tuple[R, tuple[DmlrankWarning, ...]]]:
     """Yield results and warnings of tasks in their order; lost tasks are handed over again.
 
@@ -368,10 +391,11 @@ def _results(
     shared : object
     tasks : sequence
     name : str
+    is_kept : bool
     """
     if not len(tasks):
         return
-    handle = workers.share(shared)
+    handle = _shared_with(workers, shared) if is_kept else workers.share(shared)
     label = f"dmlrank {name}-{uuid.uuid4().hex}"
     waiting: deque[tuple[int, Any]] = deque()
     n_submitted, n_lost = 0, 0
@@ -393,7 +417,7 @@ def _results(
                         f"workers were lost {n_lost} times with the data of their tasks; nothing of the fit is kept. "
                         f"Use workers with more memory, or fewer of them"
                     ) from error
-                handle = workers.share(shared)
+                handle = _shared_with(workers, shared, renew=True) if is_kept else workers.share(shared)
                 waiting = deque((number, submit(number)) for number, _ in waiting)
                 continue
             waiting.popleft()

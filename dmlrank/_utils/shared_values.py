@@ -5,26 +5,19 @@ from __future__ import annotations
 import importlib.util
 import mmap
 import pickle
-import sys
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from ..exceptions import ExecutorError
-from .versions import REQUIRED, installed_version
+from .versions import require_versions, versions
 
 # Largest number of shared values that a worker process keeps in memory.
 _KEPT = 4
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages on which computed numbers depend, by name."""
-    python = ".".join(map(str, sys.version_info[:2]))
-    return {"python": python} | {name: installed_version(name) for name in ("dmlrank", *REQUIRED)}
 
 
 class Shared(Protocol):
@@ -150,17 +143,3 @@ def _pickled(value: object, buffer_callback: Callable[[pickle.PickleBuffer], Any
     import cloudpickle
 
     return bytes(cloudpickle.dumps(value, protocol=5, buffer_callback=buffer_callback))
-
-
-def require_versions(expected: Mapping[str, str]) -> None:
-    """Raise an :class:`ExecutorError` with both lists where versions of this process differ from those expected."""
-    present = versions()
-    if present != dict(expected):
-        both = "; ".join(
-            f"{where}: {', '.join(f'{name} {version}' for name, version in named.items())}"
-            for where, named in (("the fit has", expected), ("a worker has", present))
-        )
-        raise ExecutorError(
-            f"versions of packages differ between the process of the fit and a worker, so that numbers could differ. "
-            f"{both}. Install the same versions on all workers"
-        )

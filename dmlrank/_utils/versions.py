@@ -1,4 +1,4 @@
-"""Versions of Python, the package and its dependencies, for a bug report."""
+"""Versions of Python, the package and its dependencies: for a bug report, and compared between workers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import platform
 import sys
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
+
+from ..exceptions import ExecutorError
 
 REQUIRED = ("numpy", "scipy", "pandas", "patsy", "statsmodels", "lightgbm", "narwhals", "threadpoolctl")
 EXTRAS: Mapping[str, tuple[str, ...]] = {
@@ -62,3 +64,23 @@ def installed_version(name: str) -> str:
         return version(name)
     except PackageNotFoundError:
         return "absent"
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages on which computed numbers depend, by name."""
+    python = ".".join(map(str, sys.version_info[:2]))
+    return {"python": python} | {name: installed_version(name) for name in ("dmlrank", *REQUIRED)}
+
+
+def require_versions(expected: Mapping[str, str]) -> None:
+    """Raise an :class:`ExecutorError` with both lists where versions of this process differ from those expected."""
+    present = versions()
+    if present != dict(expected):
+        both = "; ".join(
+            f"{where}: {', '.join(f'{name} {version}' for name, version in named.items())}"
+            for where, named in (("the fit has", expected), ("a worker has", present))
+        )
+        raise ExecutorError(
+            f"versions of packages differ between the process of the fit and a worker, so that numbers could differ. "
+            f"{both}. Install the same versions on all workers"
+        )

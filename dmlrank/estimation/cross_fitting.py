@@ -121,6 +121,11 @@ class NumberedParts:
     def __getitem__(self, number: int) -> ContextPart:
         return self._parts[number]
 
+    @property
+    def n_contexts(self) -> int:
+        """Number of contexts of all parts."""
+        return sum(len(part.contexts) for part in self._parts)
+
     def is_concurrent(self, number: int) -> bool:
         """Return whether several threads may compute the probabilities of this part and of others at the same time."""
         return self._parts[number].concurrent

@@ -97,11 +97,7 @@ def evaluate_contexts(
         n_done += len(part.contexts)
         report(n_done, data.n_contexts, "scores, contexts")
     for score, collector in zip(task.scores, collectors, strict=True):
-        if isinstance(score, PairLocalScore):
-            if not task.has_many_labels:
-                collector.set_correction(task.local_correction(score, score.interior))
-            if isinstance(score, LocalCorrectionCovariance):
-                collector.add_variance_correction(task.local_variance_correction(score, score.interior))
+        _add_local_corrections(task, score, collector)
     sample_weight = population.sample_weights(data.n_contexts)
     influences = [collector.influence(blocks, task.weight, sample_weight) for collector in collectors]
     return OneStepResult(
@@ -111,6 +107,15 @@ def evaluate_contexts(
         n_entries=n_entries,
         labels=HeldOutLabels.of(nuisances.mu, data, task.cell_mu),
     )
+
+
+def _add_local_corrections(task: _Task, score: Score | LabelScore, collector: _Collector) -> None:
+    """Add the corrections that need mu at labelled and judged pairs only, for all contexts together."""
+    if isinstance(score, PairLocalScore):
+        if not task.has_many_labels:
+            collector.set_correction(task.local_correction(score, score.interior))
+        if isinstance(score, LocalCorrectionCovariance):
+            collector.add_variance_correction(task.local_variance_correction(score, score.interior))
 
 
 def _evaluate_part(shared: tuple[_Task, NumberedParts], number: int) -> _EvaluatedPart:

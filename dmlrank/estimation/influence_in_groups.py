@@ -14,10 +14,11 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from .._utils.parallel import core_count, in_order
+from .._utils.executor import in_workers
+from .._utils.progress import report
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals.linearised import Linearised
-from .cross_fitting import ContextPart
+from .cross_fitting import NumberedParts
 from .influence import Influence, mean_influence, unit_sums
 from .influence_blocks import InfluenceBlocks
 from .influence_by_context import CHUNK, contexts_at_a_time
@@ -225,15 +226,23 @@ def mean_preference_influence(
     valued = members if sample_weight is None else members & (sample_weight > 0)
     contexts = [np.flatnonzero(inside) for inside in members]
     values = [np.zeros((len(inside), len(score.scores))) for inside, score in zip(contexts, scores, strict=True)]
-    for part, part_values in in_order(
-        lambda part: (part, _values_in_groups(part, scores, valued)),
-        nuisances.mu.parts(contexts_at_a_time(data, chunk), np.asarray(valued.any(axis=0))),
-        core_count(n_jobs),
-        is_concurrent=lambda part: part.concurrent,
-    ):
+    parts = NumberedParts(nuisances.mu, contexts_at_a_time(data, chunk), np.asarray(valued.any(axis=0)))
+    values_of_parts = in_workers(
+        _values_in_groups,
+        (scores, valued, parts),
+        range(len(parts)),
+        name="scores of groups",
+        n_jobs=n_jobs,
+        is_concurrent=parts.is_concurrent,
+    )
+    n_done = 0
+    for number, part_values in enumerate(values_of_parts):
+        in_part = parts[number].contexts
         for group, value in enumerate(part_values):
-            chosen = part.contexts[valued[group][part.contexts]]
+            chosen = in_part[valued[group][in_part]]
             values[group][np.searchsorted(contexts[group], chosen)] = value
+        n_done += len(in_part)
+        report(n_done, parts.n_contexts, "scores of groups, contexts")
     residuals = Residuals.of(data, nuisances, blocks, nuisances.mu.at(data.cells))
     weight, block_weight = population.weights(data.n_contexts), blocks.weight
     kept_blocks = [np.flatnonzero(inside[blocks.context]) for inside in members]
@@ -256,8 +265,11 @@ def mean_preference_influence(
     )
 
 
-def _values_in_groups(part: ContextPart, scores: Sequence[Linearised], valued: NDArray[np.bool_]) -> list[FloatArray]:
+def _values_in_groups(
+    shared: tuple[Sequence[Linearised], NDArray[np.bool_], NumberedParts], number: int
+) -> list[FloatArray]:
     """Return the linear approximations of each group in its contexts of a part, one product for each group."""
+    scores, valued, part = shared[0], shared[1], shared[2][number]
     probabilities, values = part.probabilities(), []
     for score, inside in zip(scores, valued, strict=True):
         rows, place = np.unique(part.place[inside[part.contexts]], return_inverse=True)

@@ -25,11 +25,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._utils.parallel import core_count, in_order
+from .._utils.executor import in_workers
 from .._utils.progress import report
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals.base import PairAdditiveScore
-from .cross_fitting import ContextPart
+from .cross_fitting import ContextPart, NumberedParts
 from .extreme_shares import ExtremeShares
 from .influence import Influence
 from .influence_blocks import InfluenceBlocks
@@ -183,22 +183,31 @@ def additive_bounds(
     task = _AdditiveTask.of(functional, contrasts, inputs)
     data, n_contrasts = inputs.data, len(contrasts)
     values = np.empty((len(gammas), data.n_contexts, 2 * n_contrasts))
-    parts = in_order(
-        lambda part: (part, task.values(part, gammas)),
-        inputs.nuisances.mu.parts(contexts_at_a_time(data)),
-        core_count(n_jobs),
-        is_concurrent=lambda part: part.concurrent,
+    parts = NumberedParts(inputs.nuisances.mu, contexts_at_a_time(data))
+    values_of_parts = in_workers(
+        _values_of_part,
+        (task, parts, tuple(gammas)),
+        range(len(parts)),
+        name="bounds of contexts",
+        n_jobs=n_jobs,
+        is_concurrent=parts.is_concurrent,
     )
     n_done = 0
-    for part, part_values in parts:
-        values[:, part.contexts] = part_values
-        n_done += len(part.contexts)
+    for number, part_values in enumerate(values_of_parts):
+        values[:, parts[number].contexts] = part_values
+        n_done += len(parts[number].contexts)
         report(n_done, data.n_contexts, "bounds, contexts")
     voting = inputs.voting
     return [
         Influence(value, task.corrections(gamma), voting.block_context, voting.block_weight, inputs.weight)
         for value, gamma in zip(values, gammas, strict=True)
     ]
+
+
+def _values_of_part(shared: tuple[_AdditiveTask, NumberedParts, tuple[float, ...]], number: int) -> FloatArray:
+    """Return the bounds in the contexts of a part, (gammas, c, 2 J)."""
+    task, parts, gammas = shared
+    return task.values(parts[number], gammas)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.optimize import brentq
@@ -132,7 +133,7 @@ def allocate(
             lambda block: _one_pair_level(rates.block(block), lower), rates.shape, n_jobs=n_jobs, size=rows
         )
         cap = np.concatenate(caps)
-    level = _budget_level(rates, constraints, cap, start=start, n_jobs=n_jobs, rows=rows)
+    level = _budget_level(_Spending(rates, constraints, cap, n_jobs, rows), start)
     propensities = LevelPropensities(rates, lower, level, cap)
     multiplier = 0.0 if np.isinf(level) else level**-2.0 if level > 0 else np.inf
     if cap is None:
@@ -202,75 +203,23 @@ def kkt_residual(
     return max(map_blocks(violation_of, rates.shape, n_jobs=n_jobs, size=rows), default=0.0)
 
 
-def _budget_level(
-    rates: CellRates,
-    constraints: Constraints,
-    cap: FloatArray | None,
-    *,
-    start: float | None,
-    n_jobs: int,
-    rows: int | None,
-) -> float:
+def _budget_level(spending: _Spending, start: float | None) -> float:
     """Find the level at which the propensities cost the budget; infinite where the budget is slack.
 
-    The propensities are the rate times the level, or times the largest level of the row where this is smaller, clipped
-    to the range from ``lower`` to one. Their cost is increasing and piecewise linear in the level, so that Newton's
-    method with a bracket ends at the exact root.
-
-    Parameters
-    ----------
-    rates : CellRates, shape (n, m)
-    constraints : Constraints
-    cap : ndarray, shape (n,), or None
-        Largest level of each row.
-    start : float, optional
-        Where the search begins.
-    n_jobs, rows
-        As for :func:`allocate`.
+    The cost is increasing and piecewise linear in the level, so that Newton's method with a bracket ends at the exact
+    root. The search begins at ``start``.
     """
-    budget, lower = constraints.budget, constraints.lower
-
-    def add_up(of_block: Callable[[slice], tuple[float, float]]) -> tuple[float, float]:
-        parts = map_blocks(of_block, rates.shape, n_jobs=n_jobs, size=rows)
-        return sum(part[0] for part in parts), sum(part[1] for part in parts)
-
-    def spend(level: float) -> tuple[float, float]:
-        """Return the expected cost at a level, and its derivative."""
-
-        def spend_of(block: slice) -> tuple[float, float]:
-            levels = level if cap is None else np.minimum(level, cap[block])
-            propensity = at_level(rates.block(block), lower, levels)
-            cost = constraints.cost_of(block)
-            total = constraints.total(_row_sums(propensity, cost), block)
-            if not np.isfinite(level):
-                return total, 0.0
-            # Only propensities that are not clipped change with the level.
-            is_free = (propensity > lower) & (propensity < 1)
-            if cap is not None:
-                is_free &= (cap[block] > level)[:, None]
-            np.multiply(propensity, is_free, out=propensity)
-            return total, constraints.total(_row_sums(propensity, cost), block) / level
-
-        return add_up(spend_of)
-
-    def is_slack() -> bool:
-        return spend(np.inf)[0] <= budget * (1 + _BUDGET_PRECISION)
-
+    budget = spending.constraints.budget
     if start is None:
-        if is_slack():
+        if spending.is_slack():
             return np.inf
-        start = (
-            budget
-            / add_up(
-                lambda block: (constraints.total(_row_sums(rates.block(block), constraints.cost_of(block)), block), 0.0)
-            )[0]
-        )
+        start = budget / spending.per_unit_of_level()
     level, low, high = start, 0.0, np.inf
     for _ in range(200):
-        total, slope = spend(level)
+        total, slope = spending.at(level)
         if abs(total - budget) <= _BUDGET_PRECISION * budget:
             break
-        if slope <= 0 and total < budget and is_slack():
+        if slope <= 0 and total < budget and spending.is_slack():
             return np.inf
         low, high = (level, high) if total < budget else (low, level)
         step = level + (budget - total) / slope if slope > 0 else np.inf
@@ -278,6 +227,66 @@ def _budget_level(
         if high <= low:
             break
     return level
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Spending:
+    """The expected cost of propensities as a function of the level.
+
+    The propensities are the rate times the level, or times the largest level of the row where this is smaller, clipped
+    to the range from the smallest propensity to one.
+
+    Attributes
+    ----------
+    rates : CellRates, shape (n, m)
+    constraints : Constraints
+    cap : ndarray, shape (n,), or None
+        Largest level of each row.
+    n_jobs : int
+        Number of threads.
+    rows : int or None
+        Number of rows that are processed at a time; see :func:`allocate`.
+    """
+
+    rates: CellRates
+    constraints: Constraints
+    cap: FloatArray | None
+    n_jobs: int
+    rows: int | None
+
+    def at(self, level: float) -> tuple[float, float]:
+        """Return the expected cost at a level, and its derivative."""
+        parts = map_blocks(partial(self._of_block, level), self.rates.shape, n_jobs=self.n_jobs, size=self.rows)
+        return sum(total for total, _ in parts), sum(slope for _, slope in parts)
+
+    def is_slack(self) -> bool:
+        """Return whether the budget pays for the largest propensities."""
+        return self.at(np.inf)[0] <= self.constraints.budget * (1 + _BUDGET_PRECISION)
+
+    def per_unit_of_level(self) -> float:
+        """Return the derivative of the cost at a level at which no propensity is clipped."""
+        constraints = self.constraints
+
+        def of_block(block: slice) -> float:
+            return constraints.total(_row_sums(self.rates.block(block), constraints.cost_of(block)), block)
+
+        return sum(map_blocks(of_block, self.rates.shape, n_jobs=self.n_jobs, size=self.rows))
+
+    def _of_block(self, level: float, block: slice) -> tuple[float, float]:
+        """Return the expected cost of a range of rows at a level, and its derivative."""
+        constraints, lower, cap = self.constraints, self.constraints.lower, self.cap
+        levels = level if cap is None else np.minimum(level, cap[block])
+        propensity = at_level(self.rates.block(block), lower, levels)
+        cost = constraints.cost_of(block)
+        total = constraints.total(_row_sums(propensity, cost), block)
+        if not np.isfinite(level):
+            return total, 0.0
+        # Only propensities that are not clipped change with the level.
+        is_free = (propensity > lower) & (propensity < 1)
+        if cap is not None:
+            is_free &= (cap[block] > level)[:, None]
+        np.multiply(propensity, is_free, out=propensity)
+        return total, constraints.total(_row_sums(propensity, cost), block) / level
 
 
 def _row_sums(values: FloatArray, cost: FloatArray) -> FloatArray:

@@ -16,8 +16,9 @@ from ..exceptions import OptionError
 from ..functionals import BradleyTerry
 from ..nuisance.propensity_model.all_pairs import TabulatedPairPropensity
 from .allocation import propensities_at_multiplier
+from .passes import pass_over
 from .problem import DesignProblem
-from .propensities import Propensities, as_propensities, propensity_table
+from .propensities import Propensities, as_propensities
 
 # A plan's rule for contexts outside the plan is a fixed point: the information of a label depends on the propensities,
 # and the propensities on the information. The steps towards this point end after _MAX_STEPS, or if no propensity
@@ -76,21 +77,8 @@ class RestrictedDesignProblem(DesignProblem):
         """
         propensity = np.ones((self.n_rows, len(self.pairs))) if propensity is None else propensity
         information = np.empty(self.shape)
-        first, second, n_items = self.pairs.first, self.pairs.second, self.pairs.n_items
-
-        def fill(part: slice, mu: FloatArray) -> None:
-            variance = self._label_variances(mu)
-            inverse = self._inverse(part, variance, propensity[part])
-            gram = inverse[:, :, :n_items] @ metric @ inverse[:, :n_items]
-            diagonal = np.einsum("njj->nj", gram)
-            length = diagonal[:, first] + diagonal[:, second] - 2 * gram[:, first, second]
-            if self.pairs.ordered:
-                # The last coordinate of z belongs to the position effect and is one.
-                length += 2 * (gram[:, first, n_items] - gram[:, second, n_items]) + diagonal[:, n_items, None]
-            scale = self._squared_weight(part)[:, None]
-            information[part] = scale * np.square(propensity[part]) * self.pairs.take(variance) * np.maximum(length, 0)
-
-        self.map_chunks(fill)
+        for part, of_part in pass_over(self, _information_in_bound, lambda part: (metric, propensity[part])):
+            information[part] = of_part
         return information
 
     def labelling_covariance(self, propensity: Propensities | FloatArray | float) -> FloatArray:
@@ -100,14 +88,9 @@ class RestrictedDesignProblem(DesignProblem):
         ----------
         propensity : Propensities, shape (g, m), or numbers that broadcast to this shape
         """
-        table, count = propensity_table(as_propensities(propensity, self.shape)), self.count
-        n_items = self.pairs.n_items
-
-        def add_up(part: slice, mu: FloatArray) -> FloatArray:
-            inverse = self._inverse(part, self._label_variances(mu), table[part])[:, :n_items, :n_items]
-            return np.asarray(np.einsum("n,njk->jk", count[part] * self._squared_weight(part), inverse))
-
-        return np.asarray(sum(self.map_chunks(add_up)) / self.n_contexts)
+        propensities, count = as_propensities(propensity, self.shape), self.count
+        parts = pass_over(self, _inverse_information, lambda part: (count[part], propensities.block(part)))
+        return np.asarray(sum(total for _, total in parts) / self.n_contexts)
 
     def propensities_at(self, metric: FloatArray, lower: FloatArray, multiplier: float) -> FloatArray:
         """Return the propensities of this problem's contexts, (g, m), by the rule of a plan for other contexts.
@@ -133,7 +116,7 @@ class RestrictedDesignProblem(DesignProblem):
                 break
         return propensity
 
-    def _label_variances(self, mu: FloatArray) -> FloatArray:
+    def label_variances(self, mu: FloatArray) -> FloatArray:
         """Return the variance of a label of every pair, (b, K, K), in the Bradley-Terry model nearest to ``mu``."""
         functional, n_items = self.functional, self.pairs.n_items
         if not isinstance(functional, BradleyTerry) or functional.graph is None:
@@ -143,14 +126,21 @@ class RestrictedDesignProblem(DesignProblem):
         fitted = RestrictedBradleyTerry(functional, functional.graph, unused, self.pairs.ordered).probabilities(mu)
         return np.asarray(fitted * (1 - fitted))
 
-    def _squared_weight(self, part: slice) -> FloatArray:
+    def squared_weight(self, part: slice) -> FloatArray:
         """Return the squared weights of contexts, (b,), times the squared unit."""
         if self.context_weight is None:
             return np.full(part.stop - part.start, self.unit**2)
         return np.square(self.unit * self.context_weight[part])
 
-    def _inverse(self, part: slice, variance: FloatArray, propensity: FloatArray) -> FloatArray:
-        """Return the inverse information matrices of some rows, from variances and propensities of labels."""
+    def inverse(self, variance: FloatArray, propensity: FloatArray) -> FloatArray:
+        """Return the inverse information matrices of b contexts.
+
+        Parameters
+        ----------
+        variance : ndarray, shape (b, K, K)
+            Variance of a label of each pair.
+        propensity : ndarray, shape (b, m)
+        """
         # An unordered pair (j, k), j < k, stands in one entry of the matrices, (j, k).
         return information_inverse(
             replace(self.pairs, ordered=True).matrices(propensity) * variance, self.pairs.ordered
@@ -159,3 +149,48 @@ class RestrictedDesignProblem(DesignProblem):
 
 def _largest_change(new: FloatArray, old: FloatArray) -> float:
     return float(np.abs(np.log(new / old)).max(initial=0.0))
+
+
+def _information_in_bound(
+    problem: RestrictedDesignProblem, part: slice, mu: FloatArray, metric: FloatArray, propensity: FloatArray
+) -> FloatArray:
+    """Return the information of the labels of a range of rows, (b, m), in the bound at ``propensity``, (b, m).
+
+    Parameters
+    ----------
+    problem : RestrictedDesignProblem
+    part : slice
+    mu : ndarray, shape (b, K, K, C)
+    metric : ndarray, shape (K, K)
+    propensity : ndarray, shape (b, m)
+    """
+    first, second, n_items = problem.pairs.first, problem.pairs.second, problem.pairs.n_items
+    variance = problem.label_variances(mu)
+    inverse = problem.inverse(variance, propensity)
+    gram = inverse[:, :, :n_items] @ metric @ inverse[:, :n_items]
+    diagonal = np.einsum("njj->nj", gram)
+    length = diagonal[:, first] + diagonal[:, second] - 2 * gram[:, first, second]
+    if problem.pairs.ordered:
+        # The last coordinate of z belongs to the position effect and is one.
+        length += 2 * (gram[:, first, n_items] - gram[:, second, n_items]) + diagonal[:, n_items, None]
+    scale = problem.squared_weight(part)[:, None]
+    return np.asarray(scale * np.square(propensity) * problem.pairs.take(variance) * np.maximum(length, 0))
+
+
+def _inverse_information(
+    problem: RestrictedDesignProblem, part: slice, mu: FloatArray, count: FloatArray, propensity: FloatArray
+) -> FloatArray:
+    """Return the sum over the contexts of a range of rows of the block of the scores in I^-1, (K, K).
+
+    Parameters
+    ----------
+    problem : RestrictedDesignProblem
+    part : slice
+    mu : ndarray, shape (b, K, K, C)
+    count : ndarray, shape (b,)
+        Number of contexts that each row stands for.
+    propensity : ndarray, shape (b, m)
+    """
+    n_items = problem.pairs.n_items
+    inverse = problem.inverse(problem.label_variances(mu), propensity)[:, :n_items, :n_items]
+    return np.asarray(np.einsum("n,njk->jk", count * problem.squared_weight(part), inverse))

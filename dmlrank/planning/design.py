@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from .._utils.argument_checks import check_flag, check_whole, real_number
 from .._utils.blas import one_thread
+from .._utils.executor import executing
 from .._utils.parallel import core_count
 from .._utils.progress import Report, reporting
 from ..data.alignment import align_by_index, align_pairs_by_name
@@ -25,8 +26,9 @@ from ..options import OPTIONS, PROMPTS
 from .bt_restricted import RestrictedDesignProblem
 from .contrasts import ContrastsLike, make_criterion
 from .earlier_labels import EarlierLabels
+from .passes import Tables
 from .plan import Plan
-from .problem import DesignProblem, Pairs, SomeTables, Tables
+from .problem import DesignProblem, Pairs, SomeTables
 from .specification import ALPHA, PlanNames, PlanSpecification
 from .validate import (
     PlanOptions,
@@ -63,6 +65,7 @@ def design(
     models: Sequence[str] | None = None,
     contexts: Sequence[Hashable] | None = None,
     n_jobs: int | None = None,
+    executor: object = None,
     progress: bool | Report = False,
 ) -> Plan:
     """Choose which pairs to label on which prompts, so that a budget leads to the most precise scores.
@@ -131,6 +134,8 @@ def design(
         Names of the K models and identifiers of the n contexts, in the order of ``mu``; numbered when None.
     n_jobs : int, optional
         Number of threads; all cores when None.
+    executor : concurrent.futures.Executor or dask.distributed.Client, optional
+        Workers that pass over the probabilities, as for :func:`dml_rank`. The plan does not depend on them.
     progress : bool or callable
         Whether progress is reported, as for :func:`dml_rank`.
 
@@ -176,15 +181,14 @@ def design(
     table = mu_array(mu)
     names = _read_plan_names(models, contexts, table.shape)
     check_mu(table, names.models, names.contexts, position_bias)
-    if isinstance(functional, str) and functional == OPTIONS["functional"].default:
-        functional = estimator_named(estimator).functional(functional)
-    n_items, model_names = len(names.models), list(names.models)
-    edges = None if edge_weights is None else align_pairs_by_name(edge_weights, model_names, name="edge_weights")
-    bound = bind_functional(
+    bound = _bind_functional(
         functional,
-        read_weights(category_weights, table.shape[3]),
-        read_graph(align_pairs_by_name(graph, model_names, name="graph"), n_items),
-        edge_weights=None if edges is None else read_edge_weights(edges, n_items),
+        names,
+        n_categories=table.shape[3],
+        estimator=estimator,
+        category_weights=category_weights,
+        graph=graph,
+        edge_weights=edge_weights,
         ordered=position_bias,
     )
     source = PlanSource(
@@ -198,8 +202,46 @@ def design(
         n_jobs=n_jobs,
         estimator=estimator,
     )
-    with reporting(progress), one_thread():
+    with reporting(progress), one_thread(), executing(executor):
         return Plan.within(specify(source, options), options.budget)
+
+
+def _bind_functional(
+    functional: str | Functional,
+    names: PlanNames,
+    *,
+    n_categories: int,
+    estimator: str,
+    category_weights: str | CategoryWeights | Sequence[Sequence[float]],
+    graph: Graph | ArrayLike | None,
+    edge_weights: ArrayLike | None,
+    ordered: bool,
+) -> Functional:
+    """Return the functional with its category weights, graph and edge weights, which are read from the options.
+
+    Parameters
+    ----------
+    functional : str or Functional
+    names : PlanNames
+    n_categories : int
+    estimator : {"debiased", "bt_restricted"}
+        Decides which functional the default stands for.
+    category_weights, graph, edge_weights
+        As for :func:`design`.
+    ordered : bool
+        Whether display order matters.
+    """
+    if isinstance(functional, str) and functional == OPTIONS["functional"].default:
+        functional = estimator_named(estimator).functional(functional)
+    n_items, model_names = len(names.models), list(names.models)
+    edges = None if edge_weights is None else align_pairs_by_name(edge_weights, model_names, name="edge_weights")
+    return bind_functional(
+        functional,
+        read_weights(category_weights, n_categories),
+        read_graph(align_pairs_by_name(graph, model_names, name="graph"), n_items),
+        edge_weights=None if edges is None else read_edge_weights(edges, n_items),
+        ordered=ordered,
+    )
 
 
 def _read_plan_names(

@@ -25,8 +25,8 @@ from ..functionals import Functional
 from ..functionals.linearised import Linearised
 from .design import PlannedFit, PlanSource, specify
 from .earlier_labels import EarlierLabels
+from .passes import Tables
 from .plan import Plan
-from .problem import Tables
 from .propensities import Rows
 from .specification import PlanNames
 from .validate import PlanOptions
@@ -197,6 +197,10 @@ class OwnTables:
     table_shape: tuple[int, int, int]
     _lock: Lock = field(default_factory=Lock)
 
+    def __reduce__(self) -> tuple[type[OwnTables], tuple[object, ...]]:
+        # A lock cannot be pickled; another process has a lock of its own.
+        return OwnTables, (self.sources, self.contexts, self.n_contexts, self.table_shape)
+
     @property
     def shape(self) -> tuple[int, ...]:
         """(g, K, K, C)."""
@@ -238,6 +242,10 @@ class NewTables:
     x: FloatArray
     table_shape: tuple[int, int, int]
     _lock: Lock = field(default_factory=Lock)
+
+    def __reduce__(self) -> tuple[type[NewTables], tuple[object, ...]]:
+        # A lock cannot be pickled; another process has a lock of its own.
+        return NewTables, (self.sources, self.x, self.table_shape)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -11,26 +11,19 @@ the label. The derivative of the objective by Sigma is the *metric*, a (K, K) ma
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from .._utils.parallel import in_order
 from .._utils.progress import report
 from ..data.graph import Graph
 from ..data.preferences import FloatArray, IntArray
-from ..estimation.outcome_floor import clip_and_renormalise
 from ..exceptions import DataNotStoredError
 from ..functionals import Functional
 from .allocation import propensities_at_multiplier
+from .passes import Tables, pass_over
 from .propensities import CellArray, CellRates, Propensities, Rows, as_propensities, map_blocks
-
-T = TypeVar("T")
-
-# A pass over fewer chunks than this takes so little time that a log file gets no line of progress for it.
-_FEW_CHUNKS = 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,19 +66,6 @@ class Pairs:
         if not self.ordered:
             matrices[:, self.second * self.n_items + self.first] = columns
         return matrices.reshape(-1, self.n_items, self.n_items)
-
-
-class Tables(Protocol):
-    """Tables of n contexts, (n, K, K, C): an array, or an object that predicts tables when they are indexed."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(n, K, K, C)."""
-        ...
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, part: Rows) -> FloatArray: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -205,7 +185,7 @@ class DesignProblem:
     n_jobs : int
         Number of threads.
     chunk_size : int
-        Number of probabilities that all threads together process at a time. Memory holds a few arrays of this size.
+        Number of probabilities in a chunk of rows. Every thread holds a few arrays of this size in memory.
     row : ndarray of int, shape (n,), or None
         Row of each context; None where every context is a row of its own.
     double_cells : int
@@ -225,7 +205,7 @@ class DesignProblem:
     fixed_prompts: bool
     unit: float = 1.0
     n_jobs: int = 1
-    chunk_size: int = 4_000_000
+    chunk_size: int = 2_000_000
     row: IntArray | None = None
     double_cells: int = 20_000_000
     deviations: LabelDeviations | None = None
@@ -296,7 +276,7 @@ class DesignProblem:
         """Return ``size``, or a smaller number of rows where the probabilities of so many rows need too much memory."""
         if self.deviations is not None:
             return size
-        return min(size, max(200, 5 * self.chunk_size // int(np.prod(self.mu.shape[1:]))))
+        return min(size, max(200, 10 * self.chunk_size // int(np.prod(self.mu.shape[1:]))))
 
     def sampled(self, size: int) -> DesignProblem:
         """Return the problem of a random sample of the rows with all their contexts; every call draws the same rows."""
@@ -317,31 +297,6 @@ class DesignProblem:
             context_weight=None if self.context_weight is None else self.context_weight[index],
             deviations=deviations,
         )
-
-    def map_chunks(self, function: Callable[[slice, FloatArray], T]) -> list[T]:
-        """Return the results of a function for all chunks of rows, in order.
-
-        Parameters
-        ----------
-        function : callable
-            Takes a range of rows and their probabilities, (b, K, K, C), clipped at the floor and renormalised.
-        """
-        size = max(1, self.chunk_size // self.n_jobs // int(np.prod(self.mu.shape[1:])))
-        parts = [slice(start, min(start + size, self.n_rows)) for start in range(0, self.n_rows, size)]
-
-        def result_of(part: slice) -> T:
-            table = np.asarray(self.mu[part], dtype=np.float64)
-            # The diagonal is zero and below the floor in any case. Where no other probability is below the floor,
-            # clipping would change nothing. To count these probabilities takes less time than to clip the table.
-            n_diagonal = table[:, :, 0].size
-            n_below_floor = np.count_nonzero(table < self.floor) if self.functional.interior else 0
-            return function(part, clip_and_renormalise(table, self.floor) if n_below_floor > n_diagonal else table)
-
-        results = []
-        for number, result in enumerate(in_order(result_of, parts, self.n_jobs), start=1):
-            results.append(result)
-            report(number, len(parts), "plan, prompts", minor=len(parts) < _FEW_CHUNKS)
-        return results
 
     def report_step(self, step: int, remaining: int) -> None:
         """Report one step of a search that is expected to take about ``remaining`` further steps.
@@ -366,14 +321,14 @@ class DesignProblem:
         functional, directions = self.functional, None
         if isinstance(functional, FixedDirections) and not self.interdependent:
             directions = functional.label_directions(self.pairs.n_items)
-        deviation: CellArray | None = np.empty(self.shape, self.cell_type) if directions is not None else None
-
-        def scores_of(part: slice, mu: FloatArray) -> FloatArray:
-            if deviation is not None and isinstance(functional, FixedDirections):
-                deviation[part] = np.sqrt(np.maximum(self.pairs.take(functional.label_variances(mu)), 0))
-            return functional.value(mu)
-
-        value = self.unit * np.concatenate(self.map_chunks(scores_of))
+        cell_type = self.cell_type if directions is not None else None
+        deviation: CellArray | None = None if cell_type is None else np.empty(self.shape, cell_type)
+        values = []
+        for part, (scores, part_deviation) in pass_over(self, _scores_and_deviations, lambda _: (cell_type,)):
+            values.append(scores)
+            if deviation is not None:
+                deviation[part] = part_deviation
+        value = self.unit * np.concatenate(values)
         weight = self.count if self.context_weight is None else self.count * self.context_weight
         mean = weight @ value / self.n_contexts
         difference = value - mean
@@ -388,19 +343,16 @@ class DesignProblem:
     def label_rates(self, metric: FloatArray) -> CellRates:
         """Return sqrt(information / cost) of a label of every cell, (g, m), in a metric, (K, K)."""
         if self.deviations is not None:
-            scale, length = np.asarray(self._scale(slice(0, self.n_rows))), self.deviations.squared_lengths(metric)
+            scale, length = np.asarray(self.scale(slice(0, self.n_rows))), self.deviations.squared_lengths(metric)
             if len(self.cost) == 1:
                 return CellRates(
                     self.deviations.deviation, np.sqrt(np.atleast_2d(scale)), np.sqrt(length / self.cost[0])
                 )
             return CellRates(self.deviations.deviation, np.sqrt(scale / self.cost), np.sqrt(length))
         base: CellArray = np.empty(self.shape, self.cell_type)
-
-        def fill(part: slice, mu: FloatArray) -> None:
+        for part, information in pass_over(self, _information, lambda _: (metric,)):
             cost = self.cost if len(self.cost) == 1 else self.cost[part]
-            base[part] = np.sqrt(self._information(part, mu, metric) / cost)
-
-        self.map_chunks(fill)
+            base[part] = np.sqrt(information / cost)
         return CellRates(base)
 
     def label_information(self, metric: FloatArray, propensity: FloatArray | None = None) -> FloatArray:
@@ -416,18 +368,12 @@ class DesignProblem:
         if self.deviations is not None:
             information = np.square(self.deviations.deviation, dtype=np.float64)
             information *= self.deviations.squared_lengths(metric)
-            information *= self._scale(slice(0, self.n_rows))
+            information *= self.scale(slice(0, self.n_rows))
             return information
         information = np.empty(self.shape)
-
-        def fill(part: slice, mu: FloatArray) -> None:
-            information[part] = self._information(part, mu, metric)
-
-        self.map_chunks(fill)
+        for part, of_part in pass_over(self, _information, lambda _: (metric,)):
+            information[part] = of_part
         return information
-
-    def _information(self, part: slice, mu: FloatArray, metric: FloatArray) -> FloatArray:
-        return self.pairs.take(self.functional.information(mu, metric)) * self._scale(part)
 
     def labelling_covariance(self, propensity: Propensities | FloatArray | float) -> FloatArray:
         """Return the labelling covariance, (K, K), which labels with these propensities add to Sigma: E sum M / pi.
@@ -443,19 +389,12 @@ class DesignProblem:
             def variances(block: slice) -> FloatArray:
                 variance = np.square(deviation[block], dtype=np.float64)
                 variance /= propensities.block(block)
-                return np.asarray((count[block] * self._scale(block))[:, 0] @ variance)
+                return np.asarray((count[block] * self.scale(block))[:, 0] @ variance)
 
             total = sum(map_blocks(variances, self.shape, n_jobs=self.n_jobs))
             return np.asarray((directions.T * total) @ directions / self.n_contexts)
-        # An unordered pair (j, k), j < k, stands in one entry of the matrices, (j, k); the entry (k, j) is zero. The
-        # factor _scale makes up for this.
-        ordered_pairs = replace(self.pairs, ordered=True)
-
-        def accumulate(part: slice, mu: FloatArray) -> FloatArray:
-            amount = count[part] * self._scale(part) / propensities.block(part)
-            return np.asarray(self.functional.accumulate(mu, ordered_pairs.matrices(amount)))
-
-        return np.asarray(sum(self.map_chunks(accumulate)) / self.n_contexts)
+        parts = pass_over(self, _accumulated, lambda part: (count[part] / propensities.block(part),))
+        return np.asarray(sum(total for _, total in parts) / self.n_contexts)
 
     def propensities_at(self, metric: FloatArray, lower: FloatArray, multiplier: float) -> FloatArray:
         """Return the propensities of this problem's contexts, (g, m), by the rule of a plan for other contexts.
@@ -472,7 +411,7 @@ class DesignProblem:
         information = self.label_information(metric)
         return propensities_at_multiplier(information, self.cost, lower, multiplier, self.one_pair)
 
-    def _scale(self, part: slice) -> FloatArray | float:
+    def scale(self, part: slice) -> FloatArray | float:
         """Return the factor of M from the weights of contexts, the unit, and the display order of pairs.
 
         Where pairs are not ordered, one label counts for the ordered pair (j, k) and for (k, j). With the categories
@@ -481,3 +420,51 @@ class DesignProblem:
         """
         scale = self.unit**2 * (1.0 if self.pairs.ordered else 4.0)
         return scale if self.context_weight is None else scale * np.square(self.context_weight[part])[:, None]
+
+
+def _scores_and_deviations(
+    problem: DesignProblem, part: slice, mu: FloatArray, cell_type: type[np.floating] | None
+) -> tuple[FloatArray, CellArray | None]:
+    """Return the scores of a range of rows, (b, d), and the standard deviations of their labels, (b, m).
+
+    Parameters
+    ----------
+    problem : DesignProblem
+    part : slice
+    mu : ndarray, shape (b, K, K, C)
+    cell_type : type or None
+        Precision of the deviations; None where labels have no fixed directions and no deviations are returned.
+    """
+    functional, deviation = problem.functional, None
+    if cell_type is not None and isinstance(functional, FixedDirections):
+        deviation = np.sqrt(np.maximum(problem.pairs.take(functional.label_variances(mu)), 0)).astype(cell_type)
+    return functional.value(mu), deviation
+
+
+def _information(problem: DesignProblem, part: slice, mu: FloatArray, metric: FloatArray) -> FloatArray:
+    """Return the information of the labels of a range of rows, (b, m).
+
+    Parameters
+    ----------
+    problem : DesignProblem
+    part : slice
+    mu : ndarray, shape (b, K, K, C)
+    metric : ndarray, shape (K, K)
+    """
+    return problem.pairs.take(problem.functional.information(mu, metric)) * problem.scale(part)
+
+
+def _accumulated(problem: DesignProblem, part: slice, mu: FloatArray, amount: FloatArray) -> FloatArray:
+    """Return the sum of amount M over the labels of a range of rows, (K, K).
+
+    Parameters
+    ----------
+    problem : DesignProblem
+    part : slice
+    mu : ndarray, shape (b, K, K, C)
+    amount : ndarray, shape (b, m)
+    """
+    # An unordered pair (j, k), j < k, stands in one entry of the matrices, (j, k); the entry (k, j) is zero. The factor
+    # ``scale`` makes up for this.
+    ordered_pairs = replace(problem.pairs, ordered=True)
+    return np.asarray(problem.functional.accumulate(mu, ordered_pairs.matrices(amount * problem.scale(part))))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..data.preferences import FloatArray
 from ..exceptions import NuisanceError, OptionError
 from ..tables.summary_table import Summary
 from .allocation import Constraints, allocate
@@ -103,32 +104,9 @@ def regret_of(specification: PlanSpecification, solution: PlanSolution, mu: Arra
     NuisanceError
         If ``mu`` does not hold probabilities, or has another shape than the plan's probabilities.
     """
-    problem, criterion = specification.problem, specification.criterion
-    if criterion.kind == "D":
-        raise OptionError(
-            "this plan has criterion='D', which minimises a determinant, but regret is about sums of variances; make "
-            "the plan with criterion='A'"
-        )
-    if problem.interdependent:
-        raise OptionError(
-            "this plan has estimator='bt_restricted', where the information of a label depends on the other labels of "
-            "its prompt; regret is about estimator='debiased', where this is not so"
-        )
-    if specification.earlier is not None:
-        raise OptionError(
-            "this plan adds labels to those of a fit, but regret is about an estimate from the planned labels alone; "
-            "make the plan with design(..., from_scratch=True)"
-        )
-    table = mu_array(mu)
-    shape = (problem.n_contexts, *problem.mu.shape[1:])
-    if table.shape != shape:
-        raise NuisanceError(
-            f"mu has shape {table.shape}, but the plan was made from probabilities of shape {shape}; pass mu of the "
-            f"plan's contexts, models and categories"
-        )
-    names, explore = specification.names, specification.explore
-    check_mu(table, names.models, names.contexts, problem.pairs.ordered)
-    metric, n = criterion.metric(specification.between_covariance), problem.n_contexts
+    table = _checked_probabilities(specification, mu)
+    problem, explore = specification.problem, specification.explore
+    metric, n = specification.criterion.metric(specification.between_covariance), problem.n_contexts
     _, between_covariance, truth = problem.of_contexts(table).scan()
     row_of_context = problem.rows_of(slice(0, n))
     assumed_information = problem.label_information(metric)[row_of_context]
@@ -156,3 +134,33 @@ def regret_of(specification: PlanSpecification, solution: PlanSolution, mu: Arra
         distance=float(gap.sum()) / n,
         floor=floor,
     )
+
+
+def _checked_probabilities(specification: PlanSpecification, mu: ArrayLike) -> FloatArray:
+    """Return probabilities, (n, K, K, C), after a check of them and of the plan; see :func:`regret_of` for errors."""
+    problem, criterion = specification.problem, specification.criterion
+    if criterion.kind == "D":
+        raise OptionError(
+            "this plan has criterion='D', which minimises a determinant, but regret is about sums of variances; make "
+            "the plan with criterion='A'"
+        )
+    if problem.interdependent:
+        raise OptionError(
+            "this plan has estimator='bt_restricted', where the information of a label depends on the other labels of "
+            "its prompt; regret is about estimator='debiased', where this is not so"
+        )
+    if specification.earlier is not None:
+        raise OptionError(
+            "this plan adds labels to those of a fit, but regret is about an estimate from the planned labels alone; "
+            "make the plan with design(..., from_scratch=True)"
+        )
+    table = mu_array(mu)
+    shape = (problem.n_contexts, *problem.mu.shape[1:])
+    if table.shape != shape:
+        raise NuisanceError(
+            f"mu has shape {table.shape}, but the plan was made from probabilities of shape {shape}; pass mu of the "
+            f"plan's contexts, models and categories"
+        )
+    names = specification.names
+    check_mu(table, names.models, names.contexts, problem.pairs.ordered)
+    return table

@@ -786,7 +786,9 @@ class RankResults:
 
     # --- groups of contexts -------------------------------------------------------------------------------------------
 
-    def by(self, *columns: GroupColumns) -> GroupResults[RankResults]:
+    def by(
+        self, *columns: GroupColumns, executor: object = None, progress: bool | Report = False
+    ) -> GroupResults[RankResults]:
         """Return scores in every group of prompts from this fit, with the joint covariance of all groups.
 
         The scores of group g are theta_g = E[F(mu(X)) | G = g]. They are computed without training from phi_raw, the
@@ -809,6 +811,11 @@ class RankResults:
             features. A column that the formula does not use is accepted only where most prompts share their features
             with another prompt and such prompts agree in the column; a mask also where it is a set of values, or an
             interval, of a column that the formula uses.
+        executor : concurrent.futures.Executor or dask.distributed.Client, optional
+            Workers that pass over the probabilities, as for :func:`dmlrank.dml_rank`. Only ``average="preferences"``
+            needs such a pass.
+        progress : bool or callable
+            As for :func:`dmlrank.dml_rank`.
 
         Returns
         -------
@@ -854,7 +861,7 @@ class RankResults:
         """
         require_models(self.estimates, "by", "gives scores of models by group")
         require_single_look(self.estimates, "by()", GROUPS_AT_ONE_LOOK)
-        with one_thread():
+        with one_thread(), reporting(progress), executing(executor):
             return scores_by_group(self.estimates, self.steps, columns, type(self))
 
     def project(self, formula: str) -> Projection:
@@ -1005,6 +1012,7 @@ class RankResults:
         explore: float = 0.0,
         newdata: object = None,
         from_scratch: bool = False,
+        executor: object = None,
         progress: bool | Report = False,
     ) -> Plan:
         """Plan which pairs to label next so that the scores become most precise for a budget.
@@ -1034,6 +1042,8 @@ class RankResults:
             column that identifies a prompt. None means the prompts of the fit, with out-of-fold probabilities.
         from_scratch : bool
             Whether to ignore the labels of the fit and plan for an estimate from the planned labels alone.
+        executor : concurrent.futures.Executor or dask.distributed.Client, optional
+            Workers that pass over the probabilities, as for :func:`dmlrank.dml_rank`. The plan does not depend on them.
         progress : bool or callable
             As for :func:`dmlrank.dml_rank`.
 
@@ -1070,7 +1080,7 @@ class RankResults:
             explore=explore,
         )
         steps = steps_for_plan(self.estimates, self.steps)
-        with reporting(progress), one_thread():
+        with reporting(progress), one_thread(), executing(executor):
             return design_fit(self.estimates, steps, newdata, options, from_scratch)
 
     # --- summaries, frames and plots ----------------------------------------------------------------------------------
@@ -1544,7 +1554,7 @@ class RankResults:
             updated = fit(options_of_update(steps.options, changes), steps.source, steps)
         return self._in_unit(updated)
 
-    def extend(self, new_rows: object, refit: str = "auto") -> RankResults:
+    def extend(self, new_rows: object, refit: str = "auto", *, executor: object = None) -> RankResults:
         """Add rows to the fit: new prompts, further votes on its prompts, new models; most often without training.
 
         The models of mu and pi have not seen new prompts. The mean of the folds' models predicts them, so that the new
@@ -1561,6 +1571,8 @@ class RankResults:
             training, if the labels since the last training are predicted worse than the earlier ones (a test with an
             error rate of 5 % for all extensions until the next training), or if the learners cannot score the rows.
             ``"never"``: rows that the learners cannot score are an error.
+        executor : concurrent.futures.Executor or dask.distributed.Client, optional
+            Workers that carry out the tasks, as for :func:`dmlrank.dml_rank`.
 
         Returns
         -------
@@ -1589,7 +1601,8 @@ class RankResults:
         (2000, 100, False)
         """
         steps = require_steps(self.estimates, self.steps, "extend")
-        return self._in_unit(results_of(lambda: extend_fit(steps, new_rows, refit)))
+        with executing(executor):
+            return self._in_unit(results_of(lambda: extend_fit(steps, new_rows, refit)))
 
     def _in_unit(self, other: RankResults) -> RankResults:
         """Return another result in the unit of this one, and as a sequential view where this one is a view."""

@@ -16,7 +16,8 @@ import pytest
 
 from dmlrank._utils.executor import DaskWorkers, executing, has_workers, in_workers, jobs_of_a_task
 from dmlrank._utils.parallel import at_the_same_time
-from dmlrank._utils.shared_values import InFile, InMemory, require_versions, versions
+from dmlrank._utils.shared_values import InFile, InMemory
+from dmlrank._utils.versions import require_versions, versions
 from dmlrank._utils.warning_collection import collected_warnings, warn
 from dmlrank.exceptions import DmlrankWarning, ExecutorError, OptionTypeError
 from tests.support import optional

@@ -17,6 +17,7 @@ import dmlrank as dr
 from dmlrank.exceptions import GraphError, HypothesisError, NuisanceError, OptionError, OptionTypeError
 from dmlrank.planning.allocation import Constraints, allocate, kkt_residual
 from dmlrank.planning.criteria import SearchOptions
+from dmlrank.planning.passes import pass_over
 from dmlrank.planning.problem import Pairs
 from dmlrank.planning.propensities import StoredPropensities
 from dmlrank.planning.sampling import draw_cells
@@ -143,14 +144,18 @@ def test_without_position_effect_both_settings_know_as_much(flat, functional, cr
     np.testing.assert_allclose(together, both[1].propensity, rtol=1e-5)
 
 
+def rows_of_a_chunk(problem, part, mu):
+    return part
+
+
 @pytest.mark.parametrize("costly", [False, True])
 @pytest.mark.parametrize("one_pair", [False, True])
 def test_threads_and_chunks_do_not_matter(mu, costly, one_pair):
     costs = np.random.default_rng(1).uniform(0.5, 2, size=(4, 4)) if costly else 1.0
     options = {"criterion": "D", "costs": costs, "one_pair": one_pair}
     plan = dr.design(mu, "rank_centrality", budget=50, n_jobs=1, **options)
-    chunks = replace(plan.specification.problem, chunk_size=4 * 4 * 3 * 7 * 3, n_jobs=3)
-    assert len(chunks.map_chunks(lambda part, _: part)) == 9
+    chunks = replace(plan.specification.problem, chunk_size=4 * 4 * 3 * 7, n_jobs=3)
+    assert len(list(pass_over(chunks, rows_of_a_chunk))) == 9
     other = solve(replace(plan.specification, problem=chunks), 50, options=SearchOptions(rows=11))
     np.testing.assert_allclose(other.propensity, plan.solution.propensity, rtol=1e-7)
 
