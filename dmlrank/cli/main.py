@@ -289,6 +289,8 @@ def add_design_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--min-propensity", type=float, metavar="P", help="smallest propensity of a pair")
     command.add_argument("--one-pair", action="store_true", help="at most one label for a prompt")
     command.add_argument("--explore", type=float, default=0.0, metavar="SHARE", help="share of a uniform plan mixed in")
+    until = "say in the plan which questions end rounds of labelling; without --contrasts it is for their differences"
+    command.add_argument("--until", nargs="+", metavar="'A > B'", help=until)
     command.add_argument("--from-scratch", action="store_true", help="plan for the new labels alone")
     prompts = "prompts to plan for (default: those of the file)"
     command.add_argument("--new", dest="prompts_file", metavar="FILE", help=prompts)
@@ -310,6 +312,7 @@ def _design(arguments: argparse.Namespace) -> None:
         min_propensity=arguments.min_propensity,
         one_pair=arguments.one_pair,
         explore=arguments.explore,
+        until=arguments.until,
         newdata=frames.get("new"),
         from_scratch=arguments.from_scratch,
         progress=bool(arguments.progress),

@@ -30,6 +30,7 @@ from .passes import Tables
 from .plan import Plan
 from .problem import DesignProblem, Pairs, SomeTables
 from .specification import ALPHA, PlanNames, PlanSpecification
+from .stopping import UntilLike, read_until
 from .validate import (
     PlanOptions,
     check_mu,
@@ -55,6 +56,7 @@ def design(
     min_propensity: float | None = None,
     one_pair: bool = False,
     explore: float = 0.0,
+    until: UntilLike = None,
     position_bias: bool = True,
     category_weights: str | CategoryWeights | Sequence[Sequence[float]] = "half",
     graph: Graph | ArrayLike | None = None,
@@ -113,6 +115,10 @@ def design(
     explore : float
         Share of the uniform plan that is mixed into the optimal one, as a protection against wrong probabilities. The
         mixture keeps to ``budget`` and ``min_propensity``, too.
+    until : str, tuple or list, optional
+        A question such as ``"gpt-4 > claude-v1"``, or several, that ends rounds of labelling when a sequential view
+        decides it in either direction; see :meth:`Plan.decide`. Without ``contrasts`` the plan is for the differences
+        of these models.
     position_bias : bool
         Whether the two display orders of a pair have propensities of their own. False: a pair has one propensity, and
         the model that is shown first is drawn at random. Fit the labels with the same ``position_bias``.
@@ -175,6 +181,7 @@ def design(
         min_propensity=min_propensity,
         one_pair=one_pair,
         explore=explore,
+        until=until,
     )
     check_choice(estimator, ("debiased", "bt_restricted"), "estimator")
     check_flag("position_bias", position_bias)
@@ -379,9 +386,9 @@ def specify(source: PlanSource, options: PlanOptions) -> PlanSpecification:
     if fit is not None:
         scores = fit.scores(scores)
     gauge = functional.gauge(len(names.models)).basis
-    criterion, contrasts, labels = make_criterion(
-        options.criterion, options.contrasts, list(names.scores), scores, gauge
-    )
+    questions = read_until(options.until, names.scores)
+    wanted = list(questions) if options.contrasts is None and questions else options.contrasts
+    criterion, contrasts, labels = make_criterion(options.criterion, wanted, list(names.scores), scores, gauge)
     return PlanSpecification(
         problem=problem,
         criterion=criterion,
@@ -399,6 +406,7 @@ def specify(source: PlanSource, options: PlanOptions) -> PlanSpecification:
         earlier=None if fit is None else fit.earlier,
         alpha=ALPHA if fit is None else fit.alpha,
         seed=0 if fit is None else fit.seed,
+        questions=questions,
     )
 
 

@@ -27,6 +27,7 @@ from .problem import TablesNotStored
 from .robustness import Regret, regret_of
 from .sampling import PlanHeader, draw_cells, sample_frame, tasks_json
 from .specification import PlanSolution, PlanSpecification, solve
+from .stopping import Decision, HasEstimates, decide
 from .validate import check_mu, check_positive, mu_array
 
 if TYPE_CHECKING:
@@ -459,6 +460,47 @@ class Plan:
         if explore:
             propensity = (1 - explore) * propensity + explore * specification.uniform(self.budget)
         return problem.pairs.matrices(propensity)
+
+    def decide(self, result: HasEstimates) -> Decision:
+        """Return whether the labels so far decide the questions of ``until=``, so that rounds can end.
+
+        The tests hold at all looks at once: after every round the labels may be fitted and looked at, and labelling may
+        stop when the questions are decided.
+
+        Parameters
+        ----------
+        result : RankResults
+            The sequential view of a fit to the labels of all rounds: ``res.sequential(planned=, start=)``, with the
+            same two numbers in every round.
+
+        Returns
+        -------
+        Decision
+            True where every question is decided; ``answers``, ``result_frame`` and ``summary()``.
+
+        Raises
+        ------
+        OptionError
+            If the plan has no question, or the result is no sequential view.
+        UnknownModelError
+            If a model of a question was not ranked.
+
+        Notes
+        -----
+        Later plans depend on earlier labels. The tests stay valid because every prompt is new, and its propensity is
+        fixed before its labels are drawn: given the past, the influence value of a prompt has mean zero for any
+        propensity. [daily.md](../docs/daily.md) has the argument and its conditions.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> ties = dr.datasets.Ties()
+        >>> plan = dr.design(ties.mu(ties.features(500, rng=0)), budget=600, until="model_0 > model_2")
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", ties.sample(800, rng=1), context="question_id", rng=0)
+        >>> plan.decide(res.sequential(planned=2000)).result_frame["question"].tolist()
+        ['model_0 > model_2']
+        """
+        return decide(self.specification.questions, result)
 
     def regret(self, mu: ArrayLike) -> Regret:
         """Return what the plan loses if the probabilities that it was made from are wrong.

@@ -153,6 +153,12 @@ def _notes(specification: PlanSpecification, solution: PlanSolution, level: str)
             f"The budget is slack: all labels that can make the contrasts or scores of the plan more precise cost "
             f"{solution.expected_cost:,.6g} together. Plan for more contexts to use a larger budget."
         )
+    if specification.questions:
+        questions = ", ".join(f"{first} > {second}" for first, second in specification.questions)
+        notes.append(
+            f"Rounds end when decide() of a sequential view answers: {questions}. The answer may be the other "
+            f"order, too."
+        )
     if not specification.problem.pairs.ordered:
         notes.append(
             "The display order of a pair does not matter in this plan and is drawn at random; fit the labels with "

@@ -92,6 +92,8 @@ class PlanSpecification:
         One minus the level of intervals and tests where the caller of a method gives none.
     seed : int
         Seed of the draws behind critical values.
+    questions : tuple of (str, str)
+        Pairs of models whose order ends rounds of labelling when it is decided.
     """
 
     problem: DesignProblem
@@ -109,6 +111,7 @@ class PlanSpecification:
     earlier: EarlierLabels | None = None
     alpha: float = ALPHA
     seed: int = 0
+    questions: tuple[tuple[str, str], ...] = ()
 
     @property
     def precision(self) -> Precision:

@@ -19,6 +19,7 @@ from ..fit.estimand import category_weights_from, graph_from_array
 from ..functionals import CategoryWeights
 from .contrasts import ContrastsLike
 from .problem import Pairs
+from .stopping import UntilLike
 
 T = TypeVar("T", bound=Hashable)
 
@@ -47,6 +48,8 @@ class PlanOptions:
     one_pair : bool
     explore : float
         From 0 to below 1.
+    until : optional
+        The questions that end rounds of labelling, as :func:`read_until` reads them.
 
     Raises
     ------
@@ -66,6 +69,7 @@ class PlanOptions:
     min_propensity: float | None = None
     one_pair: bool = False
     explore: float = 0.0
+    until: UntilLike = None
 
     def __post_init__(self) -> None:
         checked = {"budget": check_positive(self.budget, "budget"), "explore": check_share(self.explore, "explore")}

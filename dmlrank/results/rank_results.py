@@ -36,6 +36,7 @@ from ..options import Options
 from ..planning.contrasts import ContrastsLike
 from ..planning.from_fit import design_fit
 from ..planning.plan import Plan
+from ..planning.stopping import UntilLike
 from ..planning.validate import PlanOptions
 from ..report.cycles_summary import CycleResults
 from ..report.fit_summary import build_summary, rows_to_show, summary_level
@@ -1010,6 +1011,7 @@ class RankResults:
         min_propensity: float | None = None,
         one_pair: bool = False,
         explore: float = 0.0,
+        until: UntilLike = None,
         newdata: object = None,
         from_scratch: bool = False,
         executor: object = None,
@@ -1037,6 +1039,8 @@ class RankResults:
             Whether every prompt gets at most one label.
         explore : float
             Share of the uniform plan that is mixed in.
+        until : str, tuple or list, optional
+            Questions such as ``"gpt-4 > claude-v1"`` that end rounds of labelling, as for :func:`dmlrank.design`.
         newdata : frame, optional
             The prompts to plan for, a row each, with the formula's feature columns and, where the fit has it, the
             column that identifies a prompt. None means the prompts of the fit, with out-of-fold probabilities.
@@ -1078,6 +1082,7 @@ class RankResults:
             min_propensity=min_propensity,
             one_pair=one_pair,
             explore=explore,
+            until=until,
         )
         steps = steps_for_plan(self.estimates, self.steps)
         with reporting(progress), one_thread(), executing(executor):

@@ -20,7 +20,7 @@ from dmlrank.results.projection import Projection
 
 JOINT = (GroupResults, Projection, Comparison)
 # Options that are handed on one by one, and one sentence.
-MOST_LINES = 12
+MOST_LINES = 13
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,388 @@
+"""Boards that are looked at every 250 prompts: how often fixed and sequential statements are wrong at some look.
+
+Each prompt belongs to one of eight strata and shows at most one of the 15 pairs of six models. Models 1 and 2 are
+equally good, and so are models 3 and 4. Probabilities of wins, losses and ties and of the pairs that are shown depend
+on the stratum. There are looks every 250 prompts from 500 to 20,000.
+
+- Known first stages: mu and pi are the true ones.
+- Learnt first stages: both are estimated anew at every look, out of fold (five folds), by the shares in each stratum,
+  shrunk towards the shares in all strata. This learner is a table of counts, so that all 79 refits of a run are cheap.
+- Package: ``dml_rank("winner ~ 1 | ...")`` at ten looks, for pairs that are shown independently of the stratum.
+
+A claim is false at a look if an interval of a score excludes the true score ("intervals"); if an interval of a
+difference excludes the true difference ("pairs"); or if a model is placed above another one that is at least as good
+("order", by the tests behind rank sets). Fixed intervals have the max-t critical value of the true covariance.
+
+    python benchmarks/peeking.py --runs 500 --out benchmarks/results/peeking.csv
+    python benchmarks/peeking.py --runs 100 --package --out benchmarks/results/peeking_package.csv
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations, pairwise
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+import dmlrank as dr
+from dmlrank.fit.estimand import bind_functional
+from dmlrank.functionals import Functional
+from dmlrank.functionals.category_weights import CategoryWeights
+from dmlrank.inference.confidence_sequence import ConfidenceSequence
+from dmlrank.inference.covariance import Covariance, free_basis
+from dmlrank.inference.ranks import critical_value_of_differences, separate_at_all_looks
+from dmlrank.inference.resampling import NormalDraws, normal_draws
+from dmlrank.inference.simultaneous import critical_value
+
+Array = NDArray[np.float64]
+FUNCTIONALS = ("borda", "bt", "rank_centrality")
+K, C, STRATA, FOLDS, LARGEST, STEP, START, PLANNED, ALPHA = 6, 3, 8, 5, 20_000, 250, 500, 5_000, 0.05
+FIRST, SECOND = (np.array(side) for side in zip(*combinations(range(K), 2), strict=True))
+PAIRS = len(FIRST)
+# Strength of the shares in all strata, as a number of votes, in the learnt tables of a stratum.
+_SHRINKAGE = 15.0
+
+
+@dataclass(frozen=True)
+class Population:
+    """Strata with equal weights: tables of win, loss and tie, and the probability that a prompt shows a pair.
+
+    Attributes
+    ----------
+    p : ndarray, shape (STRATA, PAIRS, C)
+        Probabilities of the categories.
+    shown : ndarray, shape (STRATA, PAIRS)
+        Probabilities that a prompt of the stratum is labelled on each pair; the sum over pairs is below one.
+    """
+
+    p: Array
+    shown: Array
+
+
+def population(seed: int = 0, *, balanced: bool = False) -> Population:
+    """Return the population; with ``balanced`` the pairs are shown independently of the stratum."""
+    rng = np.random.default_rng(seed)
+    strength = np.array([0.5, 0.5, 0.0, 0.0, -0.3, -0.7])[None, :] + 0.5 * rng.normal(size=(STRATA, K))
+    # Equal models have equal strength in every stratum, so that they are equal by every functional.
+    strength[:, 1], strength[:, 3] = strength[:, 0], strength[:, 2]
+    win = 1 / (1 + np.exp(strength[:, SECOND] - strength[:, FIRST]))
+    p = np.stack([0.8 * win, 0.8 * (1 - win), np.full_like(win, 0.2)], axis=2)
+    weight = np.ones((STRATA, PAIRS)) if balanced else np.exp(0.5 * rng.normal(size=(STRATA, PAIRS)))
+    return Population(p, 0.95 * weight / weight.sum(axis=1, keepdims=True))
+
+
+def tables(p: Array) -> Array:
+    """Return mu, (..., K, K, C), from the probabilities of each pair in one order, (..., PAIRS, C)."""
+    mu = np.zeros((*p.shape[:-2], K, K, C))
+    mu[..., FIRST, SECOND, :] = p
+    mu[..., SECOND, FIRST, :] = p[..., [1, 0, 2]]
+    return mu
+
+
+def bound(name: str) -> Functional:
+    """Return a functional of the package for six models whose display order does not matter."""
+    return bind_functional(name, CategoryWeights.half(C), dr.Graph.all_pairs(K), edge_weights=None, ordered=False)
+
+
+def terms(functional: Functional, p: Array, shown: Array) -> Array:
+    """Return F(mu) + DF(mu) (e_c - p) / pi for every table, pair and category, and F(mu) alone for no label.
+
+    Parameters
+    ----------
+    functional : Functional
+    p : ndarray, shape (g, PAIRS, C)
+    shown : ndarray, shape (g, PAIRS)
+
+    Returns
+    -------
+    ndarray, shape (g, PAIRS * C + 1, K)
+        The last entry of the second axis belongs to prompts without a label.
+    """
+    n_tables = len(p)
+    mu = np.repeat(tables(p), PAIRS * C, axis=0)
+    delta = np.zeros((n_tables, PAIRS, C, K, K, C))
+    for pair, (j, k) in enumerate(zip(FIRST, SECOND, strict=True)):
+        residual = (np.eye(C)[None] - p[:, pair, None, :]) / shown[:, pair, None, None]
+        delta[:, pair, :, j, k, :] = residual
+        delta[:, pair, :, k, j, :] = residual[..., [1, 0, 2]]
+    value, slope = functional.value_and_derivative(mu, delta.reshape(-1, K, K, C))
+    with_label = (value + slope).reshape(n_tables, PAIRS * C, K)
+    return np.concatenate([with_label, value.reshape(n_tables, PAIRS * C, K)[:, :1]], axis=1)
+
+
+def learnt(counts: NDArray[np.int64]) -> tuple[Array, Array]:
+    """Return out-of-fold shares of categories and pairs from counts, (FOLDS, STRATA, PAIRS * C + 1).
+
+    Returns
+    -------
+    p : ndarray, shape (FOLDS, STRATA, PAIRS, C)
+    shown : ndarray, shape (FOLDS, STRATA, PAIRS)
+    """
+    others = (counts.sum(axis=0, keepdims=True) - counts).astype(float)
+    labels = others[..., :-1].reshape(FOLDS, STRATA, PAIRS, C)
+    pooled = labels.sum(axis=1, keepdims=True) + 1.0
+    p = labels + _SHRINKAGE * pooled / pooled.sum(axis=3, keepdims=True)
+    prompts = others.sum(axis=2)
+    shares = labels.sum(axis=3)
+    overall = shares.sum(axis=1, keepdims=True) / prompts.sum(axis=1)[:, None, None]
+    shown = (shares + 5 * PAIRS * overall) / (prompts[..., None] + 5 * PAIRS)
+    return p / p.sum(axis=3, keepdims=True), shown
+
+
+def moments(phi: Array, counts: NDArray[np.int64]) -> tuple[Array, Array]:
+    """Return mean and covariance of the mean, (K,) and (K, K), of values phi, (cells, K), with their counts."""
+    n = counts.sum()
+    mean = counts @ phi / n
+    centred = phi - mean
+    return mean, (centred * counts[:, None]).T @ centred / n / (n - 1)
+
+
+@dataclass(frozen=True)
+class Truth:
+    """True scores of a functional, and fixed critical values of its scores and of their differences."""
+
+    score: Array
+    basis: Array
+    of_scores: float
+    of_pairs: float
+    draws: NormalDraws
+
+
+def truth_of(functional: Functional, people: Population) -> Truth:
+    """Return the true scores, with the critical values that belong to the true covariance of known first stages."""
+    probability = np.concatenate(
+        [(people.shown[..., None] * people.p).reshape(STRATA, -1), 1 - people.shown.sum(axis=1, keepdims=True)], axis=1
+    )
+    phi = terms(functional, people.p, people.shown).reshape(-1, K)
+    weight = probability.ravel() / STRATA
+    score = weight @ phi
+    gauge = functional.gauge(K).basis
+    basis = free_basis(gauge, K)
+    covariance = Covariance((phi - score).T @ ((phi - score) * weight[:, None]), basis)
+    draws = NormalDraws(normal_draws(covariance, 0).factor, 0, 20_000)
+    return Truth(
+        score, basis, critical_value(covariance, ALPHA), critical_value_of_differences(covariance, draws, ALPHA), draws
+    )
+
+
+def looks() -> NDArray[np.int64]:
+    """Return the numbers of prompts at which the board is looked at."""
+    return np.arange(START, LARGEST + 1, STEP)
+
+
+def draw(people: Population, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return the counts of one run at every look, (looks, FOLDS, STRATA, PAIRS * C + 1)."""
+    n_cells = PAIRS * C + 1
+    stratum = rng.integers(STRATA, size=LARGEST)
+    shown = np.concatenate([(people.shown[..., None] * people.p).reshape(STRATA, -1), np.zeros((STRATA, 1))], axis=1)
+    shown[:, -1] = 1 - shown.sum(axis=1)
+    cell = (rng.random((LARGEST, 1)) > shown.cumsum(axis=1)[stratum]).sum(axis=1).clip(max=n_cells - 1)
+    place = (np.arange(LARGEST) % FOLDS * STRATA + stratum) * n_cells + cell
+    edges = np.concatenate([[0], looks()])
+    parts = [np.bincount(place[a:b], minlength=FOLDS * STRATA * n_cells) for a, b in pairwise(edges)]
+    return np.cumsum(parts, axis=0).reshape(-1, FOLDS, STRATA, n_cells)
+
+
+def false_claims(mean: Array, matrix: Array, n: int, truth: Truth) -> dict[str, bool]:
+    """Return which fixed and sequential claims of a look are false."""
+    errors = np.sqrt(np.diag(matrix))
+    gap, true_gap = mean[FIRST] - mean[SECOND], truth.score[FIRST] - truth.score[SECOND]
+    gap_errors = np.sqrt(np.diag(matrix)[FIRST] + np.diag(matrix)[SECOND] - 2 * matrix[FIRST, SECOND])
+    z_scores, z_pairs = np.abs(mean - truth.score) / errors, np.abs(gap - true_gap) / gap_errors
+    of_scores, of_pairs, of_last_step = sequential_values(n)
+    # Pairs that are equal, or whose estimated order is wrong: separating one of these is an error.
+    is_wrong = (np.sign(gap) != np.sign(true_gap)) | (np.abs(true_gap) < 1e-9)
+    largest_wrong = float(np.max(np.abs(gap) / gap_errors, where=is_wrong, initial=0.0))
+    claims = {
+        "intervals fixed": bool((z_scores > truth.of_scores).any()),
+        "intervals sequential": bool((z_scores > of_scores).any()),
+        "pairs fixed": bool((z_pairs > truth.of_pairs).any()),
+        "pairs sequential": bool((z_pairs > of_pairs).any()),
+        # Step-down tests of one look are slow, and their first step is counted here.
+        "order fixed": largest_wrong > truth.of_pairs,
+        "order sequential": False,
+    }
+    if largest_wrong >= of_last_step:
+        look = ConfidenceSequence(PLANNED, START, ALPHA, n, "prompts")
+        above = separate_at_all_looks(mean, Covariance(matrix, truth.basis), look).above
+        claims["order sequential"] = bool((above & (truth.score[:, None] - truth.score[None, :] <= 1e-9)).any())
+    return claims
+
+
+@cache
+def sequential_values(n: int) -> tuple[float, float, float]:
+    """Return the critical values of scores and pairs at a look, and the smallest one of Holm's steps."""
+    look = ConfidenceSequence(PLANNED, START, ALPHA, n, "prompts")
+    return look.critical(K), look.critical(PAIRS), look.boundary(PAIRS).one_sided_critical(ALPHA)
+
+
+def run(
+    functional: Functional, people: Population, truth: Truth, counts: NDArray[np.int64], known: bool
+) -> pd.DataFrame:
+    """Return a row per look with the false claims of one run."""
+    phi = terms(functional, people.p, people.shown)
+    rows = []
+    for n, count in zip(looks().tolist(), counts, strict=True):
+        if known:
+            mean, matrix = moments(phi.reshape(-1, K), count.sum(axis=0).ravel())
+        else:
+            p, shown = learnt(count)
+            tables_of_fold = terms(functional, p.reshape(-1, PAIRS, C), shown.reshape(-1, PAIRS))
+            mean, matrix = moments(tables_of_fold.reshape(-1, K), count.ravel())
+        rows.append({"n": n, **false_claims(mean, matrix, n, truth)})
+    return pd.DataFrame(rows)
+
+
+def summarise(claims: pd.DataFrame, functional: str, stages: str) -> list[dict[str, object]]:
+    """Return rows with shares of runs with a false claim: at any look, and at the last look."""
+    rows: list[dict[str, object]] = []
+    kinds = [name for name in claims.columns if name not in ("n", "run")]
+    any_look = claims.groupby("run")[kinds].any().mean()
+    last = claims[claims["n"] == claims["n"].max()][kinds].mean()
+    for kind in kinds:
+        statement, how = kind.split()
+        rows.append(
+            {
+                "functional": functional,
+                "first stages": stages,
+                "statement": statement,
+                "critical values": how,
+                "any look": any_look[kind],
+                "last look": last[kind],
+                "runs": claims["run"].nunique(),
+            }
+        )
+    return rows
+
+
+def widths(truth: Truth, functional: str) -> list[dict[str, object]]:
+    """Return widths of sequential intervals relative to those of one look."""
+    rows = []
+    for n in (START, PLANNED, 4 * PLANNED, 16 * PLANNED):
+        look = ConfidenceSequence(PLANNED, START, ALPHA, n, "prompts")
+        scores, pairs = look.critical(K) / truth.of_scores, look.critical(PAIRS) / truth.of_pairs
+        one = look.critical() / 1.959964
+        rows.append({"functional": functional, "n": n, "scores": scores, "pairs": pairs, "one contrast": one})
+    return rows
+
+
+def study(
+    n_runs: int, functionals: tuple[str, ...] = FUNCTIONALS, seed: int = 0, out: str | None = None
+) -> pd.DataFrame:
+    """Return shares of runs with false claims; they are written every 20 runs where ``out`` names a file."""
+    people = population(seed)
+    truths = {name: truth_of(bound(name), people) for name in functionals}
+    if out:
+        table = pd.DataFrame([row for name in functionals for row in widths(truths[name], name)])
+        table.to_csv(out.replace(".csv", "_widths.csv"), index=False, float_format="%.3f")
+    parts: dict[tuple[str, str], list[pd.DataFrame]] = {}
+    for number in range(n_runs):
+        counts = draw(people, np.random.default_rng([seed, number]))
+        for stages in ("known", "learnt"):
+            for name in functionals:
+                claims = run(bound(name), people, truths[name], counts, stages == "known")
+                parts.setdefault((stages, name), []).append(claims.assign(run=number))
+        if number == n_runs - 1 or (out and number % 20 == 19):
+            rows = [row for (stages, name), runs in parts.items() for row in summarise(pd.concat(runs), name, stages)]
+            table = pd.DataFrame(rows)
+            if out:
+                table.to_csv(out, index=False, float_format="%.4f")
+    return table
+
+
+def battles_of(people: Population, n: int, rng: np.random.Generator) -> pd.DataFrame:
+    """Return votes of n prompts as a frame for the package; prompts without a label have no winner."""
+    stratum = rng.integers(STRATA, size=n)
+    pair = (rng.random((n, 1)) > people.shown.cumsum(axis=1)[stratum]).sum(axis=1)
+    labelled = pair < PAIRS
+    pair = pair.clip(max=PAIRS - 1)
+    winner = (rng.random((n, 1)) > people.p[stratum, pair].cumsum(axis=1)).sum(axis=1).clip(max=C - 1)
+    frame = pd.DataFrame(
+        {
+            "prompt": np.arange(n),
+            "stratum": stratum,
+            "model_a": np.where(labelled, [f"m{j}" for j in FIRST[pair]], None),
+            "model_b": np.where(labelled, [f"m{k}" for k in SECOND[pair]], None),
+            "winner": np.where(labelled, np.array(["model_a", "model_b", "tie"], dtype=object)[winner], None),
+        }
+    )
+    return frame
+
+
+def package_study(n_runs: int, seed: int = 0, out: str | None = None) -> pd.DataFrame:
+    """Return shares of runs with false claims of the package's fits without features, at ten looks."""
+    people = population(seed, balanced=True)
+    sizes = np.unique(np.geomspace(START, LARGEST, 10).round(-1).astype(int)).tolist()
+    rows = []
+    true_scores = {name: bound(name).value(tables(people.p.mean(axis=0))[None])[0] for name in FUNCTIONALS}
+    for number in range(n_runs):
+        battles = battles_of(people, LARGEST, np.random.default_rng([seed, 1, number]))
+        for n in sizes:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                res = dr.dml_rank(
+                    "winner ~ 1 | model_a + model_b",
+                    battles.iloc[:n],
+                    context="prompt",
+                    position_bias=False,
+                    min_labels=1,
+                    rng=0,
+                    n_jobs=1,
+                )
+                fits = [res, *(res.update(functional=name) for name in FUNCTIONALS[1:])]
+            for name, fit in zip(FUNCTIONALS, fits, strict=True):
+                for how, result in (("fixed", fit), ("sequential", fit.sequential(PLANNED, START))):
+                    rows.append(
+                        {"functional": name, "n": n, "run": number, "how": how, **_misses(result, true_scores[name])}
+                    )
+        if (out and number % 5 == 4) or number == n_runs - 1:
+            frame = pd.DataFrame(rows)
+            shares = frame.groupby(["functional", "how", "run"])[["intervals", "pairs", "order"]].any()
+            table = shares.groupby(["functional", "how"]).mean().assign(runs=number + 1).reset_index()
+            if out:
+                table.to_csv(out, index=False, float_format="%.4f")
+    return table
+
+
+def _misses(result: dr.RankResults, score: Array) -> dict[str, bool]:
+    """Return which kinds of claims of a result of the package are false."""
+    true = pd.Series(score, index=[f"m{j}" for j in range(K)])
+    limits = result.conf_int()
+    pairs = result.t_test_pairwise().result_frame
+    true_gap = true[pairs["first"]].to_numpy() - true[pairs["second"]].to_numpy()
+    ranks = result.ranks().result_frame
+    best = 1 + (true.to_numpy()[None, :] > true.to_numpy()[:, None] + 1e-9).sum(axis=1)
+    worst = (true.to_numpy()[None, :] >= true.to_numpy()[:, None] - 1e-9).sum(axis=1)
+    ranks = ranks.loc[true.index]
+    return {
+        "intervals": bool(((limits["lower"] > true[limits.index]) | (limits["upper"] < true[limits.index])).any()),
+        "pairs": bool(((pairs["conf_low"] > true_gap) | (pairs["conf_high"] < true_gap)).any()),
+        "order": bool(((ranks["lower"] > best) | (ranks["upper"] < worst)).any()),
+    }
+
+
+def main() -> None:
+    """Run the study from the command line and print its tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--package", action="store_true")
+    parser.add_argument("--out")
+    options = parser.parse_args()
+    if options.package:
+        print(package_study(options.runs, options.seed, options.out).round(3).to_string(index=False))
+        return
+    print(study(options.runs, seed=options.seed, out=options.out).round(3).to_string(index=False))
+    people = population(options.seed)
+    for name in FUNCTIONALS:
+        print(pd.DataFrame(widths(truth_of(bound(name), people), name)).round(2).to_string(index=False))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
