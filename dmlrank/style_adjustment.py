@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .exceptions import OptionError, OptionTypeError
+from ._utils.argument_checks import real_number
+from .exceptions import OptionError, OptionTypeError, check_choice, shown
 
 _QUOTED = re.compile(r"""Q\((["'])(.+)\1\)""")
 _NAME = re.compile(r"[^\W\d]\w*")
@@ -91,14 +92,14 @@ class BalancedStyle:
 
     def __post_init__(self) -> None:
         style_names(self.formula)
-        if isinstance(self.within, bool) or not isinstance(self.within, (int, float, np.floating, np.integer)):
+        largest = real_number(self.within)
+        if largest is None:
             raise OptionTypeError(
-                f"within={self.within!r} is not allowed; give the largest style difference, such as 0.2"
+                f"within={shown(self.within)} is not allowed; give the largest style difference, such as 0.2"
             )
-        if not 0 < self.within < float("inf"):
-            raise OptionError(f"within={self.within!r} is not allowed; give a positive number, such as 0.2")
-        if self.weights not in _KINDS:
-            raise OptionError(f"weights={self.weights!r} is not allowed; allowed: 'band' and 'smooth'")
+        if not 0 < largest < float("inf"):
+            raise OptionError(f"within={shown(self.within)} is not allowed; give a positive number, such as 0.2")
+        check_choice(self.weights, _KINDS, "weights")
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -46,10 +46,10 @@ def same_as_api(rng: Generator, watch: Watch, folder: str) -> None:
     arena, options = draw_arena(rng, n_categories=int(rng.integers(2, 6))), plain_options(rng)
     options = {name: value for name, value in options.items() if name not in ("position_bias", "n_jobs")}
     frame = arena.frame
-    for role in ("model_a", "model_b"):
-        frame[role] = frame[role].map(str)
     if any(name == "" or "\ud800" in name or "\0" in name for name in map(str, arena.models)):
         return  # an empty cell of csv is a missing value, half a surrogate pair has no UTF-8
+    for role in ("model_a", "model_b"):
+        frame[role] = frame[role].map(str)
     kind = choice(rng, ["csv", "json", "jsonl", "parquet", "tsv"])
     path = os.path.join(folder, f"battles.{kind}")
     writers = {

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from ..exceptions import DataError, MissingDataError, OptionError, OptionTypeError, listed
+from .._utils.argument_checks import check_flag, real_number
+from ..exceptions import DataError, MissingDataError, OptionError, OptionTypeError, listed, shown
 from .arrays import FloatArray, IntArray
 from .columns import CodedColumn, check_identity
 from .derived_pairs import DerivedPairs
@@ -77,16 +78,20 @@ def pairs_from_scores(
     >>> res.params.round(4).to_dict()
     {'large': 0.555, 'medium': 0.5475, 'small': 0.3975}
     """
-    if isinstance(margin, bool) or not isinstance(margin, (int, float, np.integer, np.floating)):
-        raise OptionTypeError(f"margin={margin!r} is not a number; margin is the largest difference that is a tie")
-    if not 0 <= margin < np.inf:
-        raise OptionError(f"margin={margin!r} is not allowed: it is the largest difference that is a tie, 0 or more")
+    largest_tie = real_number(margin)
+    if largest_tie is None:
+        raise OptionTypeError(f"margin={shown(margin)} is not a number; margin is the largest difference that is a tie")
+    check_flag("lower_is_better", lower_is_better)
+    if not 0 <= largest_tie < np.inf:
+        raise OptionError(
+            f"margin={shown(margin)} is not allowed: it is the largest difference that is a tie, 0 or more"
+        )
     prompts = _named(prompt, "prompt")
     table = _take(frame, [*prompts, model, score])
     values = _numbers(table[score], score, "score")
     values = -values if lower_is_better else values
     pairs = _derive(table, values, prompts=prompts, annotators=(), model=model, number=score)
-    return replace(pairs, margin=float(margin), lower_wins=bool(lower_is_better))
+    return replace(pairs, margin=largest_tie, lower_wins=bool(lower_is_better))
 
 
 def pairs_from_rankings(

@@ -221,6 +221,8 @@ def make_finite(
     nearest_limit = np.minimum(shares, 1 - shares).min(axis=-1) if by_share else proper.min(axis=-1)
     needs_floor = uses & (nearest_limit < floors)
     raised = np.maximum(proper, floors[:, :, None])
-    raised /= raised.sum(axis=-1, keepdims=True)
+    # With a floor of zero, the probabilities of a model and itself stay zero.
+    raised_total = raised.sum(axis=-1, keepdims=True)
+    raised /= np.where(raised_total > 0, raised_total, 1)
     n_raised = int(np.triu(needs_floor | needs_floor.T).sum())
     return FlooredPreferences(np.where(needs_floor[:, :, None], raised, proper), n_raised, n_outside, lowest)

@@ -11,13 +11,18 @@ from numpy.typing import NDArray
 from ..data.outcomes import exchanged_wins, in_other_order
 from ..data.preferences import FloatArray, IntArray
 from .base import Functional, Gauge, PairDerivativeScore, PairLocalScore, output_names
+from .custom import Custom
 
 # Entries of the tables that are in memory at a time where a derivative needs a table for every direction.
 _CHUNK = 2_000_000
 # Largest number of such entries in all for which the curvature of a functional is computed.
 _MOST_ENTRIES = 400_000_000
-# Largest step of a second difference, as a share of the smallest probability.
-_STEP = 0.05
+# Largest step of a second difference, as a share of the distance to the nearest limit of a share or probability.
+_STEP = 0.02
+# The room for steps of a functional that is finite at all shares of a win.
+_ROOM = 0.2
+# Entries of a direction that are smaller than this share of its largest entry are rounding errors.
+_MOVES = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -259,7 +264,7 @@ def curvature_bias(
     roots = axes * np.sqrt(np.maximum(values, 0.0))[..., None, :]
     first, second, axis = np.nonzero((np.abs(roots).max(axis=-2) > 0) & uses[:, :, None])
     direction = roots[first, second, :, axis]
-    share = np.minimum(1.0, _STEP * table[first, second].min(axis=1) / np.abs(direction).max(axis=1))
+    share = _step_lengths(functional, table[first, second], direction)
     is_counted = share > 0
     first, second, direction, share = first[is_counted], second[is_counted], direction[is_counted], share[is_counted]
     if not len(first):
@@ -279,6 +284,33 @@ def curvature_bias(
         second_difference = functional.value(table + delta) + functional.value(table - delta) - 2 * at_table
         total += (second_difference / share[part, None] ** 2).sum(axis=0) / 2
     return total
+
+
+def _step_lengths(functional: Functional, probabilities: FloatArray, direction: FloatArray) -> FloatArray:
+    """Return the length of the step along each direction as a share of the direction, (r,), at most 1.
+
+    The functional is finite at the ends of the step. A functional of the package uses probabilities for the shares of a
+    win alone, so that a probability of nearly zero, of ties for example, does not make the step short: the rounding
+    errors of a second difference grow with the inverse of the squared step. A functional of the caller may use
+    every probability that the direction changes.
+
+    Parameters
+    ----------
+    functional : Functional
+    probabilities : ndarray, shape (r, C)
+        Category probabilities of the pair of each direction.
+    direction : ndarray, shape (r, C)
+    """
+    weights = None if isinstance(functional, Custom) else getattr(functional, "weights", None)
+    if weights is None:
+        change = np.where(np.abs(direction) > _MOVES * np.abs(direction).max(axis=1, keepdims=True), direction, 0.0)
+        room = probabilities
+    else:
+        by_share = np.array([weights.first, weights.second]).T
+        change, wins = direction @ by_share, probabilities @ by_share
+        room = np.minimum(wins, 1 - wins) if functional.interior else np.full_like(wins, _ROOM)
+    ratio = np.divide(room, np.abs(change), out=np.full(change.shape, np.inf), where=change != 0)
+    return np.minimum(1.0, _STEP * np.maximum(ratio.min(axis=1), 0.0))
 
 
 def _local_curvature(

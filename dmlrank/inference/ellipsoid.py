@@ -10,10 +10,11 @@ import numpy as np
 from scipy.special import gammaln
 from scipy.stats import chi2
 
+from .._utils.argument_checks import array_of_numbers
 from .._utils.blas import one_thread
 from .._utils.number_text import decimals, fewest_decimals, fixed_text
 from ..data.hypotheses import LinearHypothesis
-from ..exceptions import HypothesisError, OptionError, listed
+from ..exceptions import HypothesisError, OptionError, listed, shown
 from ..plotting.regions import ellipse_plot
 from ..tables.summary_table import Summary
 from .confidence_sequence import ConfidenceSequence
@@ -101,10 +102,10 @@ class Ellipsoid:
         HypothesisError
             If the point has another length, or contradicts what the functional fixes (such as a sum of zero).
         """
-        point = np.asarray(theta, dtype=float)
-        if point.shape != self.center.shape or not np.isfinite(point).all():
+        point = array_of_numbers(theta, 1)
+        if point is None or point.shape != self.center.shape or not np.isfinite(point).all():
             raise HypothesisError(
-                f"theta is {theta}; give {len(self.center)} finite numbers, for {listed(self.models)}"
+                f"theta is {shown(theta)}; give {len(self.center)} finite numbers, for {listed(self.models)}"
             )
         from_center = point - self.center
         distance = np.abs(from_center - self.basis @ (self.basis.T @ from_center)).max()

@@ -259,6 +259,8 @@ def _check_rank(steps: FitSteps, matrix: FloatArray, names: Sequence[str], formu
 def context_table(steps: FitSteps, columns: Sequence[str], what: str) -> pd.DataFrame:
     """Return columns of the data, a row per context; ``what`` names the method in errors."""
     require_columns(columns, steps.data.columns.available, what)
+    if len(set(columns)) < len(columns):
+        raise OptionError(f"{what}: a column is named twice in {listed(columns)}; name each column once")
     data = with_columns(steps.data, steps.source.data, steps.options.unlabelled, columns)
     for name in columns:
         kind = kind_of_time(data.columns.table([name])[name])

@@ -7,11 +7,20 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.exceptions import DataError, FormulaError, NuisanceError, OptionError, OptionTypeError, StorageError
+from dmlrank.exceptions import (
+    DataError,
+    FormulaError,
+    HypothesisError,
+    NuisanceError,
+    OptionError,
+    OptionTypeError,
+    StorageError,
+)
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, Custom, Dominance, RankCentrality, SoftMin, named
 
 HUGE = 10**5000  # more digits than Python writes
 TABLES = [np.full((1, 2, 2), 0.5)]
+SCORES = pd.DataFrame({"task": [1, 1], "model": ["a", "b"], "score": [0.0, 1.0]})
 MU = np.full((2, 3, 3, 2), 0.5)
 
 
@@ -54,6 +63,10 @@ def test_functionals_take_category_weights_and_graphs_alone(functional, setting,
         lambda: dr.design(MU, budget=1).for_power("model_0", "model_1", difference=pd.DataFrame()),
         lambda: dr.datasets.simulate_bt(10, gamma=HUGE, rng=0),
         lambda: dr.load(None),
+        lambda: dr.BalancedStyle("~ x", HUGE),
+        lambda: dr.BalancedStyle("~ x", 0.2, np.zeros((2, 0))),
+        lambda: dr.pairs_from_scores(SCORES, prompt="task", model="model", score="score", lower_is_better=np.zeros(0)),
+        lambda: dr.pairs_from_scores(SCORES, prompt="task", model="model", score="score", margin=HUGE),
     ],
 )
 def test_values_of_another_type_are_refused(make):
@@ -81,6 +94,7 @@ def test_values_of_another_type_are_refused(make):
         lambda r: r.update(functional=HUGE),
         lambda r: r.update(rng=-HUGE),
         lambda r: r.save(None),
+        lambda r: r.by("category", "category"),
     ],
 )
 def test_methods_refuse_values_of_another_type(arena_result, ask):
@@ -129,3 +143,8 @@ def test_names_that_are_no_unicode_text_are_refused(column):
     battles[column] = battles[column].astype(object).where(battles.index > 3, "half \ud800")
     with pytest.raises(DataError, match="surrogate"):
         dr.dml_rank("winner ~ 1 | model_a + model_b", battles, context="question_id", rng=0)
+
+
+def test_a_point_of_complex_numbers_is_in_no_region(arena_result):
+    with pytest.raises(HypothesisError, match="finite numbers"):
+        arena_result.ellipsoid().contains(np.full(8, 1j))

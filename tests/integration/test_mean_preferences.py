@@ -329,3 +329,14 @@ def test_the_study_of_averages_compares_each_fit_with_its_own_target(load_benchm
     )
     # 300 prompts: errors are of the order of the intervals, not of another target's.
     assert (table["mse"] < (2 * table["half_width"]) ** 2).all()
+
+
+@pytest.mark.parametrize("functional", ["bt", "rank_centrality"])
+def test_a_floor_of_zero_divides_by_no_zero(rank, functional):
+    """numpy's warnings are errors here; models and themselves have probabilities of zero."""
+    rng = np.random.default_rng(0)
+    votes = pd.DataFrame({"winner": rng.choice(["model_a", "model_b"], size=60)}).assign(model_a="m0", model_b="m1")
+    votes.loc[::2, ["model_a", "model_b"]] = ["m1", "m2"]
+    votes["prompt"] = np.arange(60)
+    results = rank(votes, functional=functional, average="preferences", floor=0, propensity="marginal")
+    assert np.isfinite(results.params).all()

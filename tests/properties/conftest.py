@@ -11,7 +11,7 @@ import pytest
 collect_ignore_glob = [] if importlib.util.find_spec("hypothesis") else ["test_properties*.py"]
 
 if importlib.util.find_spec("hypothesis"):
-    from hypothesis import HealthCheck, settings
+    from hypothesis import HealthCheck, Phase, settings
 
     examples = int(os.environ.get("DMLRANK_EXAMPLES", "6"))
     settings.register_profile(
@@ -21,6 +21,8 @@ if importlib.util.find_spec("hypothesis"):
         derandomize="DMLRANK_EXAMPLES" not in os.environ,
         database=None,
         deadline=None,
+        # A failing example is looked for in minutes, and made smaller only where more examples are tried.
+        phases=[Phase.explicit, Phase.generate, *([Phase.shrink] if "DMLRANK_EXAMPLES" in os.environ else [])],
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.function_scoped_fixture],
     )
     settings.load_profile("dmlrank")

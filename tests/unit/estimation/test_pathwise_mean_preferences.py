@@ -11,7 +11,7 @@ from dmlrank.estimation.mean_preferences import mean_preferences
 from dmlrank.estimation.nuisance_estimates import NuisanceEstimates, TargetPopulation
 from dmlrank.estimation.one_step import one_step
 from dmlrank.estimation.one_step_result import Estimands
-from dmlrank.functionals import CategoryWeights, Custom
+from dmlrank.functionals import CategoryWeights, Custom, named
 from dmlrank.functionals.linearised import Linearised, curvature_bias, jacobian_at
 
 from ...support import without_order
@@ -162,3 +162,25 @@ def test_curvature_of_a_pair_local_functional_is_that_of_second_differences(orde
     local, general = (curvature_bias(f, table, moment, uses, ordered) for f in (functional, same_function))
     assert np.abs(local).max() > 1e-4
     np.testing.assert_allclose(local, general, rtol=2e-3, atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["bt", "rank_centrality", "softmin", "dominance"])
+@pytest.mark.parametrize("rare", [1e-18, 1e-9, 0.0])
+def test_a_category_that_nobody_chose_does_not_change_the_curvature(kind, rare):
+    """Two kinds of ties count alike, so that the bias is that of one kind, however rare the other one is."""
+    rng = np.random.default_rng(6)
+
+    three = drawn_mu(rng, 3)[0]
+    four = np.concatenate([three, np.full((*three.shape[:-1], 1), rare)], axis=-1)
+    four[..., 2] -= rare
+    factors = rng.normal(size=(N_ITEMS, N_ITEMS, 4, 2)) * 0.02
+    factors -= factors.mean(axis=2, keepdims=True)
+    moment = factors @ np.swapaxes(factors, 2, 3)
+    merge = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 1.0]])
+    uses = ~np.eye(N_ITEMS, dtype=bool)
+    one, other = (
+        curvature_bias(named(kind).bind(weights=CategoryWeights.half(n)), table, covariance, uses, True)
+        for n, table, covariance in ((3, three, merge @ moment @ merge.T), (4, four, moment))
+    )
+    assert np.abs(one).max() > 1e-5
+    np.testing.assert_allclose(other, one, rtol=1e-3, atol=1e-7)
