@@ -1,10 +1,12 @@
 """The same fits on the package's threads and on the user's workers: equal bits, and the time that workers save.
 
-``bits`` fits twelve settings with one thread, two threads, an executor of threads, spawned processes, and Dask clusters
-of one, two and three workers, one of which is started again between fits, and compares the bits of scores, covariance
-and influence values. ``time`` fits a large arena with one and with two spawned processes, in turn.
+``bits`` computes fifteen fits, groups and plans with one thread, two threads, an executor of threads, spawned
+processes, loky's processes, Dask clusters of one, two and three workers, one of which is started again, and Dask
+workers started by hand, and compares the bits of all numbers. ``lost`` ends a worker process in each stage of a fit and
+compares the bits. ``time`` fits a large arena with one and with two spawned processes, in turn.
 
     python benchmarks/executors.py bits
+    python benchmarks/executors.py lost
     python benchmarks/executors.py time --contexts 135000 --items 53
 """
 
@@ -15,7 +17,7 @@ import multiprocessing
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -24,11 +26,11 @@ import numpy as np
 import pandas as pd
 
 import dmlrank as dr
+from benchmarks.dask_clusters import ending_a_worker, local_cluster, workers_by_hand
 from benchmarks.growth import Setting, draw_battles
 from dmlrank.exceptions import DmlrankWarning
 
 FORMULA = "winner ~ C(category) + length | model_a + model_b"
-Fit = Callable[..., dr.RankResults]
 
 
 def judged(battles: pd.DataFrame) -> pd.DataFrame:
@@ -52,43 +54,89 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "three repetitions": {"n_rep": 3},
     "random search": {"tune": "random"},
     "restricted": {"estimator": "bt_restricted", "functional": "bt", "position_bias": False},
+    "extended": {},
+    "plan": {"functional": "bt"},
+    "plan, rank centrality": {"functional": "rank_centrality"},
 }
+# Plans from so many labels need a pass for each step, because the directions of labels depend on the prompt.
+BUDGET = 500
+# Stages in which a worker is ended, and the setting whose fit has them.
+STAGES = {
+    "settings of mu": "bt",
+    "settings of the propensity": "bt",
+    "folds of mu": "many labels",
+    "folds of the propensity": "many labels",
+    "scores of contexts": "bt",
+    "mean preferences of contexts": "mean preferences",
+    "scores of groups": "mean preferences",
+    "prompts of a plan": "plan, rank centrality",
+}
+# From so many labelled pairs on, folds are tasks of their own.
+MANY_LABELS = 42_000
 
 
-def numbers(result: dr.RankResults, *, grouped: bool) -> list[np.ndarray]:
-    """Return what is compared: scores, covariance and influence values, and scores by category for one setting."""
-    arrays = [result.params.to_numpy(), np.asarray(result.cov_params()), result.steps.influence.centred]
-    if grouped:
-        groups = result.by("category")
+def arrays_of(result: dr.RankResults) -> list[np.ndarray]:
+    """Return scores, covariance and influence values of a fit."""
+    return [result.params.to_numpy(), np.asarray(result.cov_params()), result.steps.influence.centred]
+
+
+def numbers(name: str, battles: pd.DataFrame, *, n_jobs: int | None = None, executor: Any = None) -> list[np.ndarray]:
+    """Return the numbers of a setting that are compared: those of the fit, and of its groups, extension or plan.
+
+    Parameters
+    ----------
+    name : str
+        Name of the setting.
+    battles : DataFrame
+    n_jobs : int, optional
+        Number of threads.
+    executor : object, optional
+        Workers of all computations.
+    """
+    options = {"context": "question_id", "rng": 0} | SETTINGS.get(name, {})
+    fitted = battles[: -len(battles) // 10] if name == "extended" else battles
+    result = dr.dml_rank(FORMULA, fitted, **options, n_jobs=n_jobs, executor=executor)
+    if name == "extended":
+        result = result.extend(battles[len(fitted) :], refit="never", executor=executor)
+    arrays = arrays_of(result)
+    if name.startswith("plan"):
+        plan = result.design(BUDGET, from_scratch=True, executor=executor)
+        arrays += [plan.propensity, plan.cov_params().to_numpy()]
+    elif name not in ("three repetitions", "extended"):
+        groups = result.by("category", executor=executor)
         arrays += [groups.params.to_numpy(), np.asarray(groups.cov_params())]
     return arrays
 
 
 @contextmanager
-def dask_workers(n: int) -> Iterator[Any]:
-    """Start a cluster of n worker processes."""
-    import distributed
-
-    options = {"dashboard_address": ":0", "worker_dashboard_address": ":0", "silence_logs": 50}
-    with (
-        distributed.LocalCluster(n_workers=n, threads_per_worker=1, **options) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
-
-
-@contextmanager
 def executors() -> Iterator[dict[str, Any]]:
     """Start all kinds of workers."""
+    import loky
+
     spawn = multiprocessing.get_context("spawn")
     with (
         ThreadPoolExecutor(2) as threads,
         ProcessPoolExecutor(2, mp_context=spawn) as processes,
-        dask_workers(1) as one,
-        dask_workers(2) as two,
-        dask_workers(3) as three,
+        loky.ProcessPoolExecutor(2) as loky_processes,
+        local_cluster(1) as one,
+        local_cluster(2) as two,
+        local_cluster(3) as three,
+        workers_by_hand(2) as by_hand,
     ):
-        yield {"threads": threads, "processes": processes, "Dask, 1": one, "Dask, 2": two, "Dask, 3": three}
+        yield {
+            "threads": threads,
+            "processes": processes,
+            "loky": loky_processes,
+            "Dask, 1": one,
+            "Dask, 2": two,
+            "Dask, 3": three,
+            "Dask, by hand": by_hand,
+        }
+
+
+def are_equal(expected: list[np.ndarray], found: list[np.ndarray]) -> bool:
+    """Return whether all bits are equal."""
+    return all(np.array_equal(one, other, equal_nan=True) for one, other in zip(expected, found, strict=True))
 
 
 def compare_bits(n: int, names: list[str]) -> bool:
@@ -97,23 +145,44 @@ def compare_bits(n: int, names: list[str]) -> bool:
     all_equal = True
     with executors() as workers:
         for number, name in enumerate(names):
-            options = {"context": "question_id", "rng": 0} | SETTINGS[name]
-
-            def fit(options: dict[str, Any] = options, **where: Any) -> list[np.ndarray]:
-                return numbers(dr.dml_rank(FORMULA, battles, **options, **where), grouped=options.get("n_rep") is None)
-
-            expected = fit(n_jobs=1)
-            row: dict[str, Any] = {"fit": name}
+            expected = numbers(name, battles, n_jobs=1)
+            row: dict[str, Any] = {"fit": f"{name:24}"}
             places: dict[str, dict[str, Any]] = {"n_jobs=2": {"n_jobs": 2}}
             places |= {kind: {"executor": executor} for kind, executor in workers.items()}
+            places["restarted"] = {"executor": workers["Dask, 3"]}
             for kind, where in places.items():
-                equal = all(map(np.array_equal, expected, fit(**where)))
+                if kind == "restarted":
+                    workers["Dask, 3"].restart()
+                equal = are_equal(expected, numbers(name, battles, **where))
                 row[kind] = "same" if equal else "DIFFERENT"
                 all_equal &= equal
-            workers["Dask, 3"].restart()
-            equal = all(map(np.array_equal, expected, fit(executor=workers["Dask, 3"])))
-            row["restarted"] = "same" if equal else "DIFFERENT"
-            all_equal &= equal
+            print(pd.DataFrame([row]).to_string(index=False, header=number == 0), flush=True)
+    return all_equal
+
+
+def compare_with_lost_workers(n: int, stages: list[str]) -> bool:
+    """End a worker in each stage, print a row for each; return whether a worker ended and all bits are equal."""
+    all_equal = True
+    battles = {False: judged(dr.datasets.simulate_arena(n=n, rng=0))}
+    expected: dict[str, list[np.ndarray]] = {}
+    with local_cluster(2) as client:
+        for number, stage in enumerate(stages):
+            name = STAGES[stage]
+            is_large = name == "many labels"
+            if is_large and is_large not in battles:
+                battles[is_large] = judged(dr.datasets.simulate_arena(n=MANY_LABELS, rng=0))
+            if name not in expected:
+                expected[name] = numbers(name, battles[is_large], n_jobs=1)
+            client.wait_for_workers(2, timeout=60)
+            with ending_a_worker(client, stage) as ended:
+                equal = are_equal(expected[name], numbers(name, battles[is_large], executor=client))
+            row = {
+                "stage": f"{stage:30}",
+                "fit": f"{name:24}",
+                "worker ended": bool(ended.ended),
+                "bits": "same" if equal else "DIFFERENT",
+            }
+            all_equal &= equal and bool(ended.ended)
             print(pd.DataFrame([row]).to_string(index=False, header=number == 0), flush=True)
     return all_equal
 
@@ -145,15 +214,18 @@ def compare_times(setting: Setting, repeats: int) -> None:
 def main() -> int:
     """Run one of the comparisons."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("what", choices=("bits", "time"))
+    parser.add_argument("what", choices=("bits", "lost", "time"))
     parser.add_argument("--fits", nargs="+", choices=SETTINGS, default=list(SETTINGS))
-    parser.add_argument("--contexts", type=int, help="number of prompts (bits: 1500; time: 135000)")
+    parser.add_argument("--stages", nargs="+", choices=STAGES, default=list(STAGES))
+    parser.add_argument("--contexts", type=int, help="number of prompts (bits, lost: 1500; time: 135000)")
     parser.add_argument("--items", type=int, default=53)
     parser.add_argument("--repeats", type=int, default=1)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", DmlrankWarning)
     if arguments.what == "bits":
         return 0 if compare_bits(arguments.contexts or 1500, arguments.fits) else 1
+    if arguments.what == "lost":
+        return 0 if compare_with_lost_workers(arguments.contexts or 1500, arguments.stages) else 1
     compare_times(Setting(arguments.contexts or 135_000, arguments.items, 12), arguments.repeats)
     return 0
 

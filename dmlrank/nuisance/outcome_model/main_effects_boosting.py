@@ -10,7 +10,7 @@ import lightgbm as lgb
 import numpy as np
 from scipy.special import softmax
 
-from ..._utils.executor import in_workers, jobs_of_a_task
+from ..._utils.executor import has_workers, in_workers, jobs_of_a_task
 from ..._utils.progress import report
 from ...data.outcomes import exchanged_wins
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
@@ -212,6 +212,8 @@ def fit_smooth_boosted(
     lgb_seeds = [int(rng.integers(2**31 - 1)) for rng in generators]
     training = _Training(cells, compared_cells, trial_folds, lgb_seeds, jobs_of_a_task(n_jobs), like, thread_sizes)
     (selection,) = in_workers(_select_settings, training, [0], name="settings of mu", n_jobs=1)
+    if has_workers():
+        report(1, 1, "mu, settings")
     if compared_cells is cells:
         fits, boosters = selection.tuned.fits, selection.boosters or [None] * len(seeds)
     else:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import lightgbm as lgb
 import numpy as np
 
-from ..._utils.executor import in_workers, jobs_of_a_task
+from ..._utils.executor import has_workers, in_workers, jobs_of_a_task
 from ..._utils.parallel import core_count
 from ..._utils.progress import report
 from ...data.preferences import FloatArray, IntArray, PreferenceData
@@ -195,6 +195,8 @@ def fit_pair_shares(
     lgb_seeds = [int(rng.integers(2**31 - 1)) for rng in rngs]
     training = _Training(cells, sample, trials, lgb_seeds, rngs[0], jobs_of_a_task(n_jobs), thread_sizes)
     (selection,) = in_workers(_select_settings, training, [0], name="settings of the propensity", n_jobs=1)
+    if has_workers():
+        report(1, 1, "propensity, settings")
     # The caller draws from this generator again; it goes on where the task, which has drawn from a copy, has ended.
     rngs[0].bit_generator.state = selection.state_of_rng
     fitted_folds: Iterable[_FittedFold]
