@@ -25,6 +25,8 @@ LinearForm: TypeAlias = dict[str | None, Fraction]
 _MINUS = "-−"
 _SYMBOLS = "=+*/(),;\n" + _MINUS
 _NUMBER = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+# The largest coefficient or value. Squares of larger numbers overflow.
+_LARGEST = 1e100
 _WORDS = "model names, numbers, + - * / = and parentheses, joined by ',' or ';' or new lines"
 _FORMS = (
     "an expression such as 'a - b', a pair of models such as ('a', 'b'), {model: coefficient}, numbers (K,) or (J, K), "
@@ -169,9 +171,11 @@ def _restrictions(
     if q.shape not in ((), (len(coefficients),)):
         raise HypothesisError(f"q has the shape {q.shape}, but R has {len(coefficients)} rows; give one value for each")
     for row, coefficient in enumerate(coefficients.tolist(), start=1):
-        if not np.isfinite([*coefficient, *q.flat]).all():
+        if not (np.abs([*coefficient, *q.flat]) <= _LARGEST).all():
             of_model = dict(zip(names, coefficient, strict=True))
-            raise HypothesisError(f"row {row} has {of_model} and q is {q.tolist()}; every number must be finite")
+            raise HypothesisError(
+                f"row {row} has {of_model} and q is {q.tolist()}; every number must be finite, and at most {_LARGEST:g}"
+            )
         if not any(coefficient):
             raise HypothesisError(
                 f"row {row} of the hypothesis is all zeros, so that it is about no score; give a model a coefficient"

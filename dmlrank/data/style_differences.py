@@ -12,6 +12,8 @@ from .arrays import FloatArray
 from .preferences import PreferenceData
 
 # A style column with a smaller standard deviation than this multiple of its largest value does not vary.
+# The largest style difference. Squares of larger numbers overflow.
+_LARGEST = 1e100
 _TINY = 1e-9
 
 
@@ -69,11 +71,11 @@ def read_style_differences(data: PreferenceData, names: Sequence[str], *, must_v
     for place, name in enumerate(names):
         cells = data.columns[name][data.vote_row]
         numbers = data.columns.numbers(name)[data.vote_row]
-        wrong = np.flatnonzero(~np.isfinite(numbers))
+        wrong = np.flatnonzero(~(np.abs(numbers) <= _LARGEST))
         if len(wrong):
             raise DataError(
                 f"style column {name!r} holds {cells[wrong[0]]!r} in {len(wrong):,} of {data.n_votes:,} votes; a style "
-                f"difference must be a finite number"
+                f"difference must be a finite number, and at most {_LARGEST:g}: use another unit"
             )
         if must_vary and numbers.std() <= _TINY * max(float(np.abs(numbers).max()), 1e-300):
             raise DataError(

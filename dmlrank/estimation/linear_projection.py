@@ -91,6 +91,19 @@ def project_influence(
     return ProjectedInfluence(estimate, plugin, centred, blocks, context)
 
 
+def column_units(design: FloatArray) -> FloatArray:
+    """Return the power of two next to the largest absolute value of each column, (P,); 1 for a column of zeros.
+
+    Division by a power of two is exact.
+
+    Examples
+    --------
+    >>> column_units(np.array([[1.0, 3e9], [1.0, -4e9]])).tolist()
+    [2.0, 4294967296.0]
+    """
+    return np.asarray(2.0 ** np.frexp(np.abs(design).max(axis=0))[1], dtype=float)
+
+
 def _gram(design: FloatArray, weight: FloatArray) -> FloatArray:
     """Return the sum of w v v', (P, P)."""
     return np.asarray(design.T @ (weight[:, None] * design), dtype=float)

@@ -180,12 +180,14 @@ def decide(questions: tuple[tuple[str, str], ...], result: HasEstimates) -> Deci
 
     Raises
     ------
-    OptionError
+    OptionError, OptionTypeError
         If there are no questions, or the result is no sequential view.
     UnknownModelError
         If a model was not ranked.
     """
-    estimates = result.estimates
+    estimates = getattr(result, "estimates", None)
+    if not isinstance(estimates, Estimates):
+        raise OptionTypeError(f"decide() got a {type(result).__name__}; pass a sequential view of a result")
     if not questions:
         raise OptionError("this plan has no question to decide; make the plan with until='a > b'")
     if estimates.sequence is None:

@@ -19,6 +19,7 @@ from ..data.frames import require_columns
 from ..data.plain_columns import kind_of_time
 from ..data.preferences import FloatArray, first_rows
 from ..data.read_votes import with_columns
+from ..estimation.linear_projection import column_units
 from ..exceptions import DataError, FormulaError, MissingDataError, OptionError, listed
 from ..fit.state import FitSteps
 from .lookup import joined_names
@@ -244,8 +245,17 @@ def _check_rank(steps: FitSteps, matrix: FloatArray, names: Sequence[str], formu
     formula : str
         For the error.
     """
+    size_of_column = np.abs(matrix).max(axis=0, initial=0.0)
+    extreme = [
+        name for name, size in zip(names, size_of_column, strict=True) if size > 0 and not 1e-100 <= size <= 1e100
+    ]
+    if extreme:
+        raise FormulaError(
+            f"project({formula!r}): the columns {listed(extreme)} have no value between 1e-100 and 1e100, so that "
+            f"squares of coefficients or of values are too large for a computer's numbers; use another unit"
+        )
     weight = np.ones(len(matrix)) if steps.context_weight is None else steps.context_weight
-    weighted = np.sqrt(weight)[:, None] * matrix
+    weighted = np.sqrt(weight)[:, None] * (matrix / column_units(matrix))  # so that no square overflows
     size = np.sqrt(np.square(weighted).sum(axis=0))
     scaled = weighted / np.where(size > 0, size, 1.0)
     spectrum = np.linalg.svd(scaled, compute_uv=False) if len(names) else np.zeros(1)

@@ -14,7 +14,7 @@ from .._utils.warning_collection import collected_warnings
 from ..data.preferences import FloatArray
 from ..estimation.influence import Influence
 from ..estimation.influence_in_groups import GroupParts, InfluenceInGroups, mean_over_repetitions
-from ..estimation.linear_projection import ProjectedInfluence, project_influence
+from ..estimation.linear_projection import ProjectedInfluence, column_units, project_influence
 from ..exceptions import OptionError
 from ..fit.estimates import Estimates, Scale
 from ..fit.fit_covariance import clustered_covariance
@@ -150,8 +150,13 @@ def project_scores(estimates: Estimates, steps: FitSteps | None, formula: str) -
             f"linear; use by() for groups of prompts, or update(average='scores')"
         )
     design = read_design(fit_steps, formula)
-    projected, covariance = _project(fit_steps, design.matrix, estimates.scale)
-    joint = JointEstimates.of_blocks("coefficient", design.names, projected.estimate, covariance, estimates)
+    # Functions of the context may have any unit (a time in milliseconds has 1e12). They are regressed on in units in
+    # which they are about 1, because the products of functions in very different units lose digits or overflow.
+    unit = column_units(design.matrix)
+    projected, covariance = _project(fit_steps, design.matrix / unit, estimates.scale)
+    per_unit = np.repeat(1 / unit, len(projected.estimate) // len(unit))
+    covariance = replace(covariance, matrix=per_unit[:, None] * covariance.matrix * per_unit)
+    joint = JointEstimates.of_blocks("coefficient", design.names, per_unit * projected.estimate, covariance, estimates)
     return Projection(design, estimates, joint)
 
 

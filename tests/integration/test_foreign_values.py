@@ -63,6 +63,7 @@ def test_functionals_take_category_weights_and_graphs_alone(functional, setting,
         lambda: dr.design(MU, budget=1).for_power("model_0", "model_1", difference=pd.DataFrame()),
         lambda: dr.datasets.simulate_bt(10, gamma=HUGE, rng=0),
         lambda: dr.load(None),
+        lambda: dr.design(MU, budget=1).decide(np.array(0.5)),
         lambda: dr.BalancedStyle("~ x", HUGE),
         lambda: dr.BalancedStyle("~ x", 0.2, np.zeros((2, 0))),
         lambda: dr.pairs_from_scores(SCORES, prompt="task", model="model", score="score", lower_is_better=np.zeros(0)),
@@ -95,10 +96,11 @@ def test_values_of_another_type_are_refused(make):
         lambda r: r.update(rng=-HUGE),
         lambda r: r.save(None),
         lambda r: r.by("category", "category"),
+        lambda r: r.ellipsoid(contrasts=np.eye(8)[0] * 1e308),
     ],
 )
 def test_methods_refuse_values_of_another_type(arena_result, ask):
-    with pytest.raises((OptionError, OptionTypeError)):
+    with pytest.raises((OptionError, OptionTypeError, HypothesisError)):
         ask(arena_result)
 
 
@@ -148,3 +150,9 @@ def test_names_that_are_no_unicode_text_are_refused(column):
 def test_a_point_of_complex_numbers_is_in_no_region(arena_result):
     with pytest.raises(HypothesisError, match="finite numbers"):
         arena_result.ellipsoid().contains(np.full(8, 1j))
+
+
+def test_style_differences_whose_squares_overflow_are_refused():
+    battles = dr.datasets.simulate_arena(n=200, rng=0).assign(style=1e308)
+    with pytest.raises(DataError, match="another unit"):
+        dr.dml_rank("winner ~ 1 | model_a + model_b", battles, adjust="~ style", rng=0, min_labels=1)

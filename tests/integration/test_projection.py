@@ -226,3 +226,31 @@ def test_terms_are_told_apart_from_their_columns(fitted):
         assert [projection.coefficients[c].replace("[T.rest]", "") for c in columns] == [term]
     direct = projection.wald_test([f"x1: m{j}" for j in range(K)])
     np.testing.assert_allclose(terms.loc["x1", "statistic"], float(direct.statistic), rtol=1e-8)
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e12, 1e90])
+def test_the_unit_of_a_feature_changes_the_unit_of_its_coefficient_alone(rank, draw_battles, unit):
+    """A time in milliseconds has numbers of 1e12; the standard errors were off by 5e-5 there."""
+    battles = draw_battles(np.random.default_rng(0), 160, 3, 3).frame
+    options = {"tune": {"n_estimators": 3, "min_data_in_leaf": 5}, "n_folds": 2, "propensity": "marginal"}
+    in_other_unit = battles.assign(x0=battles["x0"] * unit)
+    one, other = (
+        rank(frame, "winner ~ x0 | model_a + model_b", **options).project("~ x0") for frame in (battles, in_other_unit)
+    )
+    for numbers in ("params", "bse"):
+        expected, found = getattr(one, numbers), getattr(other, numbers)
+        np.testing.assert_allclose(found.loc["x0"] * unit, expected.loc["x0"], rtol=1e-9)
+        np.testing.assert_allclose(found.loc["Intercept"], expected.loc["Intercept"], rtol=1e-9)
+
+
+@pytest.mark.parametrize("unit", [1e-120, 1e200])
+def test_units_in_which_squares_overflow_are_refused(rank, draw_battles, unit):
+    battles = draw_battles(np.random.default_rng(0), 100, 3, 3).frame
+    results = rank(
+        battles.assign(x0=battles["x0"] * unit),
+        "winner ~ x0 | model_a + model_b",
+        tune={"n_estimators": 2},
+        propensity="marginal",
+    )
+    with pytest.raises(FormulaError, match="another unit"):
+        results.project("~ x0")
