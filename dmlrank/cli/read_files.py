@@ -11,7 +11,7 @@ import sys
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import pandas as pd
 
@@ -36,7 +36,7 @@ FORMATS = {
     ".feather": "Arrow IPC",
     ".arrow": "Arrow IPC",
 }
-_COMPRESSED: Mapping[str, Callable[[IO[bytes]], IO[bytes]]] = {
+_COMPRESSED: Mapping[str, Callable[[IO[bytes]], Any]] = {
     ".gz": lambda file: gzip.GzipFile(fileobj=file),
     ".bz2": bz2.BZ2File,
     ".xz": lzma.LZMAFile,

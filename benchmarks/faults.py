@@ -1,0 +1,585 @@
+"""Faults injected into fits, files and commands, each in a process of its own, and what comes of them.
+
+    python benchmarks/faults.py                       # every kind
+    python benchmarks/faults.py lightgbm --stride 5   # every fifth case of one kind
+
+Kinds: ``lightgbm`` (every parameter that can be set, with wild values, in a fit), ``callables`` (learners, judges,
+propensities, functionals and arrays that raise, return NaN or wrong shapes), ``interrupts`` (Ctrl-C at moments spread
+over a fit and a command), ``writes`` (a disk that is full after so many bytes, and a process that is killed while it
+writes), ``memory`` (an address space that is too small), ``commands`` (closed and full streams). A case is well if it
+ends with an error of this package, with the user's own error, or with a finite result, prints nothing, and leaves no
+file, thread or setting behind. The cases that are not well are listed, and are the exit status.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import signal
+import sys
+import tempfile
+import threading
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import dmlrank as dr
+from dmlrank.cli.main import main as command
+from dmlrank.nuisance.boosting.parameter_names import SETTABLE
+
+FORMULA = "winner ~ x | model_a + model_b"
+OPTIONS: dict[str, Any] = {"context": "question_id", "n_folds": 2, "min_labels": 1, "rng": 0, "n_jobs": 1}
+Case = tuple[str, Callable[[], str]]
+
+
+class OfTheUser(Exception):
+    """An error that a user's function raises."""
+
+
+def battles(n: int = 150) -> pd.DataFrame:
+    """Votes on three models with one feature."""
+    rng = np.random.default_rng(0)
+    pairs = np.array([(0, 1), (1, 2), (2, 0)])[rng.integers(3, size=n)]
+    names = np.array(["ada", "bea", "cat"])
+    labels = rng.choice(["model_a", "model_b", "tie"], size=n)
+    first, second = names[pairs[:, 0]], names[pairs[:, 1]]
+    columns = {"question_id": np.arange(n), "x": rng.normal(size=n), "model_a": first, "model_b": second}
+    return pd.DataFrame({**columns, "winner": labels, "verdict": rng.permutation(labels)})
+
+
+def fit(**options: Any) -> str:
+    """Fit the votes, and say what comes of it."""
+    return outcome(lambda: dr.dml_rank(FORMULA, battles(), **OPTIONS | options))
+
+
+def outcome(work: Callable[[], Any]) -> str:
+    """Return the kind of error that a fit raises, or whether its numbers are finite."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            result = work()
+        except dr.DmlrankError:
+            return "own error"
+        except OfTheUser:
+            return "error of the user"
+        except MemoryError:
+            return "memory error"
+        except Exception as error:
+            return f"FOREIGN {type(error).__name__}: {error}\n{traceback.format_exc()[-600:]}"
+    foreign = [warning for warning in caught if not issubclass(warning.category, dr.DmlrankWarning)]
+    if foreign:
+        return f"FOREIGN WARNING {foreign[0].message}"
+    if isinstance(result, dr.RankResults):
+        numbers = np.concatenate([result.params, np.asarray(result.cov_params()).ravel()])
+        return "result" if np.isfinite(numbers).all() else "NOT FINITE without a word"
+    return "result"
+
+
+def run(work: Callable[[], str], seconds: float = 60) -> str:
+    """Return the outcome of a case in a process of its own; what it prints and a signal that ends it are not well."""
+    with tempfile.TemporaryDirectory() as folder:
+        said, answer = Path(folder) / "said", Path(folder) / "answer"
+        child = os.fork()
+        if not child:
+            with suppress(BaseException):
+                stream = os.open(said, os.O_RDWR | os.O_CREAT)
+                os.dup2(stream, 1)
+                os.dup2(stream, 2)
+                signal.alarm(int(seconds) + 1)
+                answer.write_text(work())
+                sys.stdout.flush()
+            os._exit(0)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        printed = said.read_text(errors="replace").strip() if said.exists() else ""
+        if status < 0:
+            return "HUNG" if -status == signal.SIGALRM else f"DIED of signal {-status} {printed[-200:]}"
+        text = answer.read_text() if answer.exists() else "NO ANSWER"
+    return f"{text.splitlines()[0]}, PRINTED {printed[:200]!r}" if printed and text.islower() else text
+
+
+# --- LightGBM -----------------------------------------------------------------------------------------------------
+
+WILD: tuple[Any, ...] = (
+    0, 1, 2, -1, 3, 0.5, 1e-300, 1e300, 10**9, 2**31 - 1, -(2**31), 2**31, 10**30, np.nan, np.inf, True, None,
+    "", "x", "1", "true", "1e999", "nan", "1,2,3", [], [1, 2], {"a": 1}, (0, 1), b"1", "a\nb=c", object(),
+)  # fmt: skip
+
+
+def lightgbm_cases() -> Iterator[Case]:
+    """Every parameter that can be set, with every wild value, and pairs of parameters with values that are tame."""
+    for learner in ("smooth+lightgbm", "lightgbm"):
+        for name in SETTABLE:
+            for value in WILD:
+                yield (
+                    f"{learner}: {name}={value!r}",
+                    lambda name=name, value=value, learner=learner: fit(tune={name: value}, learner=learner),
+                )
+    rng, names = np.random.default_rng(0), list(SETTABLE)
+    numbers = [0, 1, 2, 3, 0.5, 0.01, 10, 100, 1000, True, "dart", "goss", "rf", "bagging"]
+    for _ in range(400):
+        chosen = rng.choice(names, size=4, replace=False)
+        tune = {str(name): numbers[rng.integers(len(numbers))] for name in chosen}
+        yield f"together: {tune}", lambda tune=tune: fit(tune=tune, learner="lightgbm")
+    for name, value in {
+        "monotone_constraints": [1],
+        "interaction_constraints": "[0,9]",
+        "max_bin_by_feature": [3],
+    }.items():
+        yield f"refused: {name}", lambda name=name, value=value: fit(tune={name: value})
+
+
+# --- functions and arrays of the user -----------------------------------------------------------------------------
+
+
+def _raises(*_: Any, **__: Any) -> Any:
+    raise OfTheUser("of the user")
+
+
+def _misbehaved(right: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
+    """Return functions that return something else than the right array."""
+
+    def changed(change: Callable[[np.ndarray], Any]) -> Callable[..., Any]:
+        return lambda *arguments, **named: change(np.array(right(*arguments, **named), dtype=float))
+
+    return {
+        "raises": _raises,
+        "None": lambda *_, **__: None,
+        "a word": lambda *_, **__: "word",
+        "a number": lambda *_, **__: 0.5,
+        "an empty array": lambda *_, **__: np.empty(0),
+        "NaN": changed(lambda p: p * np.nan),
+        "one NaN": changed(lambda p: np.where(np.arange(p.size).reshape(p.shape) == 0, np.nan, p)),
+        "infinite": changed(lambda p: p + np.inf),
+        "negative": changed(lambda p: p - 2),
+        "above one": changed(lambda p: p + 2),
+        "huge": changed(lambda p: p * 1e300),
+        "complex": changed(lambda p: p + 1j),
+        "objects": changed(lambda p: p.astype(object)),
+        "text": changed(lambda p: p.astype(str)),
+        "a row too few": changed(lambda p: p[:-1]),
+        "a row too many": changed(lambda p: np.concatenate([p, p[:1]])),
+        "a further axis": changed(lambda p: p[..., None]),
+        "transposed": changed(lambda p: p.T),
+        "a column too few": changed(lambda p: p[..., :-1]),
+        "a list": changed(lambda p: p.tolist()),
+        "a frame": changed(lambda p: pd.DataFrame(p.reshape(len(p), -1))),
+        "a ragged list": changed(lambda p: [[1.0], [1.0, 2.0]]),
+        "all zero": changed(lambda p: p * 0),
+    }
+
+
+class _Classifier:
+    """A classifier of scikit-learn's kind whose fit and predictions can be replaced."""
+
+    def __init__(self, predict: Callable[..., Any] | None = None, train: Callable[..., Any] | None = None) -> None:
+        self.predict, self.train = predict, train
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the two functions."""
+        return {"predict": self.predict, "train": self.train}
+
+    def set_params(self, **_: Any) -> _Classifier:
+        """Change nothing."""
+        return self
+
+    def fit(self, x: Any, y: Any, sample_weight: Any = None) -> _Classifier:
+        """Learn the categories."""
+        if self.train is not None:
+            self.train()
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, x: Any) -> Any:
+        """Return equal probabilities, or what the function makes of them."""
+        right = np.full((len(x), len(self.classes_)), 1 / len(self.classes_))
+        return right if self.predict is None else self.predict(right)
+
+
+def callable_cases() -> Iterator[Case]:
+    """Learners, judges, propensities, functionals and arrays that misbehave in every way."""
+    n, k, c = 150, 3, 3
+    shares = np.full((n, k, k, c), 1 / 3)
+
+    def train(predict: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda features, labels, weights, rng: predict
+
+    for how, predict in _misbehaved(lambda features: np.full((len(features), c), 1 / c)).items():
+        yield f"learner predicts {how}", lambda predict=predict: fit(learner=train(predict), propensity="marginal")
+    for how, returned in _misbehaved(lambda *_: np.zeros(2)).items():
+        learner = lambda *arguments, returned=returned: returned()  # noqa: E731
+        yield f"learner returns {how}", lambda learner=learner: fit(learner=learner, propensity="marginal")
+    for how, predict in _misbehaved(lambda p: p).items():
+        yield (
+            f"classifier predicts {how}",
+            lambda predict=predict: fit(learner=_Classifier(predict), propensity="marginal"),
+        )
+    yield "classifier raises in fit", lambda: fit(learner=_Classifier(train=_raises), propensity="marginal")
+    arrays = {
+        "mu": lambda: shares,
+        "propensity": lambda: np.full((n, k, k), 0.1),
+        "judge": lambda: shares,
+        "edge_weights": lambda: 1 - np.eye(k),
+        "category_weights": lambda: np.full((3, 2), 0.5),
+        "weights": lambda: np.ones(n),
+    }
+    for option, right in arrays.items():
+        for how, value in _misbehaved(right).items():
+            yield f"{option} is {how}", lambda option=option, value=value: fit(**{option: _value_of(value)})
+            if option in ("propensity",):
+                yield f"{option} returns {how}", lambda option=option, value=value: fit(**{option: lambda *_: value()})
+    for how, value in _misbehaved(lambda mu: mu[..., 0].sum(axis=2)).items():
+        yield f"functional returns {how}", lambda value=value: fit(functional=value, mu=shares, propensity="marginal")
+    for option in (
+        "progress",
+        "executor",
+        "env",
+        "rng",
+        "context",
+        "cov_kwds",
+        "graph",
+        "votes",
+        "floor",
+        "unlabelled",
+    ):
+        yield f"{option} raises", lambda option=option: fit(**{option: _raises})
+    for number in range(8):
+        yield f"progress raises at call {number}", lambda number=number: fit(progress=_later(number, OfTheUser))
+
+
+def _value_of(value: Callable[[], Any]) -> Any:
+    try:
+        return value()
+    except OfTheUser:
+        return object()
+
+
+def _later(number: int, error: type[BaseException]) -> Callable[..., None]:
+    """Return a function that raises an error at the call with this number."""
+    calls = iter(range(10**9))
+
+    def report(step: int, total: int, what: str) -> None:
+        if next(calls) == number:
+            raise error("of the user")
+
+    return report
+
+
+# --- Ctrl-C -------------------------------------------------------------------------------------------------------
+
+
+def interrupt_cases() -> Iterator[Case]:
+    """Ctrl-C at moments that are spread over a fit, with one and two threads, and over commands."""
+    for n_jobs in (1, 2):
+        began = time.perf_counter()
+        fit(n_jobs=n_jobs)
+        seconds = time.perf_counter() - began
+        for moment in np.linspace(0.002, seconds, 40):
+            yield (
+                f"fit with n_jobs={n_jobs} after {moment:.3f} s",
+                lambda moment=moment, n_jobs=n_jobs: interrupted_fit(moment, n_jobs),
+            )
+    for moment in np.linspace(0.002, 1.5 * seconds, 60):
+        yield f"command after {moment:.3f} s", lambda moment=moment: interrupted_command(moment)
+
+
+def interrupted_fit(moment: float, n_jobs: int) -> str:
+    """Interrupt a fit; nothing may be left behind, and the next fit has to give the same bits."""
+    expected = dr.dml_rank(FORMULA, battles(), **OPTIONS).to_json()
+    filters, threads = list(warnings.filters), threading.active_count()
+    files = set(os.listdir(tempfile.gettempdir()))
+    _interrupt_after(moment)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            dr.dml_rank(FORMULA, battles(), **OPTIONS | {"n_jobs": n_jobs})
+        _interrupt_after(0)
+        ended = "result"
+    except KeyboardInterrupt:
+        ended = "interrupted"
+    if warnings.filters != filters:
+        return "FILTERS CHANGED"
+    if threading.active_count() > threads:
+        return "THREADS LEFT"
+    if {name for name in set(os.listdir(tempfile.gettempdir())) - files if name.startswith("dmlrank")}:
+        return "FILES LEFT"
+    again = dr.dml_rank(FORMULA, battles(), **OPTIONS).to_json()
+    return ended if again == expected else "OTHER BITS AFTERWARDS"
+
+
+def _interrupt_after(seconds: float) -> None:
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+def interrupted_command(moment: float) -> str:
+    """Interrupt a command that writes four files; each is the old one or a whole new one."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        battles().to_csv("b.csv", index=False)
+        outputs = ["r.json", "r.csv", "r.html", "r.tex"]
+        for name in outputs:
+            Path(name).write_text("old")
+        words = ["fit", FORMULA, "b.csv", "--min-labels", "1", "--n-folds", "2", "--n-jobs", "2"]
+        said = os.open("said", os.O_RDWR | os.O_CREAT)
+        before = os.dup(2), os.dup(1)
+        os.dup2(said, 2)
+        os.dup2(said, 1)
+        _interrupt_after(moment)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            status = command([*words, *(word for name in outputs for word in ("--out", name))])
+        _interrupt_after(0)
+        sys.stdout.flush()
+        os.dup2(before[0], 2)
+        os.dup2(before[1], 1)
+        lines = Path("said").read_text().splitlines()
+        left = sorted(set(os.listdir(".")) - {"b.csv", "said", *outputs})
+        old = [Path(name).read_text() == "old" for name in outputs]
+        os.chdir("/")
+    if left:
+        return f"FILES LEFT {left}"
+    if status == 130:
+        told = [line for line in lines if line.startswith("dmlrank: interrupted")]
+        return "interrupted" if len(told) == 1 and "Traceback" not in str(lines) else f"SAID {lines}"
+    return "result" if status == 0 and not any(old) else f"STATUS {status} {lines[-3:]}"
+
+
+# --- writes -------------------------------------------------------------------------------------------------------
+
+
+def write_cases() -> Iterator[Case]:
+    """A disk that is full after so many bytes, and a process that is killed, for everything that writes files."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = dr.dml_rank(FORMULA, battles(), **OPTIONS | {"functional": "bt"})
+        plan = result.design(40)
+        groups = result.by({"low": (battles()["x"] < 0).to_numpy(), "high": (battles()["x"] >= 0).to_numpy()})
+    writers: dict[str, Callable[[Path], object]] = {
+        "result.json": result.to_json,
+        "result.pkl": result.save,
+        "data.pkl": lambda path: result.save(path, with_data=True),
+        "page.html": result.report,
+        "groups.html": groups.report,
+        "check.html": lambda path: dr.check(FORMULA, battles(), context="question_id").report(path),
+        "plan.csv": lambda path: plan.export(path, rng=0),
+        "plan.json": lambda path: plan.export(path, rng=0),
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "b.csv"
+        battles().to_csv(path, index=False)
+        text = path.read_bytes()
+    for name in ("out.csv", "out.json", "out.html", "out.tex", "out.md", "out.txt", "out.svg", "out.png"):
+        option = "--plot" if name.endswith(("svg", "png")) else "--out"
+        words = ["fit", FORMULA, "b.csv", "--min-labels", "1", "--n-folds", "2", "--n-jobs", "1", option]
+
+        def by_command(path: Path, words: list[str] = words) -> None:
+            os.chdir(path.parent)
+            with suppress(FileExistsError):
+                Path("b.csv").symlink_to(_battles_file(text))
+            if command([*words, str(path)]):
+                raise dr.exceptions.FileWriteError("the command failed")
+
+        writers[f"command {name}"] = by_command
+    for name, write in writers.items():
+        for share in (0.0, 0.001, 0.3, 0.6, 0.999):
+            yield (
+                f"{name}: disk full after {share:.1%}",
+                lambda name=name, write=write, share=share: full_disk(name.split()[-1], write, share),
+            )
+    rng = np.random.default_rng(0)
+    for name in ("result.json", "data.pkl", "page.html", "plan.csv"):
+        for number in range(25):
+            moment = float(rng.uniform(0.001, 0.15))
+            yield f"{name}: killed {number}", lambda name=name, m=moment: killed(name, writers[name], m)
+
+
+def _battles_file(text: bytes) -> str:
+    with tempfile.NamedTemporaryFile(suffix=".csv", delete=False) as file:
+        file.write(text)
+    return file.name
+
+
+def full_disk(name: str, write: Callable[[Path], object], share: float) -> str:
+    """Write with a limit on the size of files; the old file has to stay, and nothing else."""
+    with tempfile.TemporaryDirectory() as folder, open(os.devnull, "w") as nothing:
+        sys.stdout = sys.stderr = nothing
+        path = Path(folder) / name
+        write(path)
+        size, before = path.stat().st_size, path.read_bytes()
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (int(size * share), unlimited[1]))
+        try:
+            write(path)
+            ended = "RESULT ON A FULL DISK"
+        except dr.exceptions.FileWriteError:
+            ended = "own error"
+        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+        left = sorted(set(os.listdir(folder)) - {name, "b.csv"})
+        same = path.read_bytes() == before
+        os.chdir("/")
+        sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
+    return f"FILES LEFT {left}" if left else ended if same else "OLD FILE CHANGED"
+
+
+def killed(name: str, write: Callable[[Path], object], moment: float) -> str:
+    """Kill a process that writes a file again and again; the file has to be whole at any time."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        write(path)
+        size = path.stat().st_size
+        child = os.fork()
+        if not child:
+            while True:
+                with suppress(Exception):
+                    write(path)
+        time.sleep(moment)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        # Pickles may differ in a few bytes from run to run, and plans draw anew.
+        whole = abs(path.stat().st_size - size) <= 0.1 * size and path.read_bytes()[-1:] in (b"\n", b"}", b".", b">")
+    return "whole file" if whole else "HALF A FILE"
+
+
+# --- memory -------------------------------------------------------------------------------------------------------
+
+
+def memory_cases() -> Iterator[Case]:
+    """An address space that ends while a fit or a command runs."""
+    for megabytes in (0, 1, 2, 5, 10, 20, 40, 80, 160, 320):
+        yield f"fit in {megabytes} MB", lambda megabytes=megabytes: starved(megabytes, in_command=False)
+        yield f"command in {megabytes} MB", lambda megabytes=megabytes: starved(megabytes, in_command=True)
+
+
+def starved(megabytes: int, *, in_command: bool) -> str:
+    """Fit votes with many features and little memory."""
+    rng = np.random.default_rng(0)
+    rows = pd.concat([battles(20_000), pd.DataFrame(rng.normal(size=(20_000, 30))).add_prefix("z")], axis=1)
+    formula = "winner ~ " + " + ".join(f"z{i}" for i in range(30)) + " | model_a + model_b"
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "b.csv")
+        rows.to_csv(path, index=False)
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        limit = pages * resource.getpagesize() + megabytes * 2**20
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        if not in_command:
+            return outcome(lambda: dr.dml_rank(formula, rows, **OPTIONS | {"tune": None}))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            said = os.open("/dev/null", os.O_RDWR)
+            os.dup2(said, 1)
+            status = command(["fit", formula, path, "--min-labels", "1", "--n-folds", "2", "--tune", "none"])
+    return {0: "result", 1: "own error"}.get(status, f"STATUS {status}")
+
+
+# --- commands -----------------------------------------------------------------------------------------------------
+
+
+def command_cases() -> Iterator[Case]:
+    """Closed and full streams, and outputs that cannot be written, for every command."""
+    commands = {
+        "demo": ["demo", "--contexts", "300"],
+        "check": ["check", FORMULA, "b.csv"],
+        "fit": ["fit", FORMULA, "b.csv", "--min-labels", "1", "--n-folds", "2"],
+        "design": ["design", FORMULA, "b.csv", "--min-labels", "1", "--n-folds", "2", "--budget", "40"],
+        "compare": ["compare", FORMULA, "b.csv", "--min-labels", "1", "--n-folds", "2"],
+        "report": ["report", "r.json", "--out", "r.html"],
+    }
+    for name, words in commands.items():
+        for stream in ("reader gone", "full device", "closed"):
+            yield f"{name}, {stream}", lambda words=words, stream=stream: bad_stream(words, stream)
+        for out in ("none/out.json", ".", "a" * 300 + ".json", "/proc/out.json", "out.unknown"):
+            further = words[:2] if name == "report" else words
+            if name != "demo":
+                yield f"{name} --out {out[:20]}", lambda words=[*further, "--out", out]: refused_at_once(words)
+
+
+def _folder_with_files(folder: str) -> None:
+    os.chdir(folder)
+    battles().to_csv("b.csv", index=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        Path("r.json").write_text(dr.dml_rank(FORMULA, battles(), **OPTIONS).to_json())
+
+
+def bad_stream(words: list[str], stream: str) -> str:
+    """Run a command whose output nobody reads, or cannot be written, or that has none."""
+    with tempfile.TemporaryDirectory() as folder:
+        _folder_with_files(folder)
+        code = (
+            "import sys, warnings; warnings.simplefilter('ignore'); from dmlrank.cli.main import main; sys.exit(main())"
+        )
+        call = f'{sys.executable} -c "{code}" {" ".join(repr(word) for word in words)}'
+        ends = {"reader gone": "| true", "full device": "> /dev/full", "closed": ">&-"}
+        shell = f"({call}; echo $? > status) 2> said" if stream == "reader gone" else f"{call} 2> said"
+        status = os.waitstatus_to_exitcode(os.system(f"bash -c {json.dumps(shell + ' ' + ends[stream])} < /dev/null"))
+        if stream == "reader gone":
+            status = int(Path("status").read_text())
+        lines = Path("said").read_text().splitlines()
+        os.chdir("/")
+    few = len(lines) <= 1 and "Traceback" not in str(lines)
+    expected = {"reader gone": (0, 141), "full device": (0, 1), "closed": (0, 1)}[stream]
+    return f"status {status}" if few and status in expected else f"STATUS {status} SAID {lines[-3:]}"
+
+
+def refused_at_once(words: list[str]) -> str:
+    """Run a command with an output that cannot be written; no fit may begin."""
+    with tempfile.TemporaryDirectory() as folder:
+        _folder_with_files(folder)
+        said = os.open("said", os.O_RDWR | os.O_CREAT)
+        before = os.dup(2)
+        os.dup2(said, 2)
+        began = time.process_time()
+        status = command(words)
+        seconds = time.process_time() - began
+        os.dup2(before, 2)
+        lines = Path("said").read_text().splitlines()
+        os.chdir("/")
+    well = status == 1 and len(lines) == 1 and seconds < 0.5
+    return "refused at once" if well else f"STATUS {status} after {seconds:.1f} s SAID {lines[-2:]}"
+
+
+KINDS: dict[str, Callable[[], Iterator[Case]]] = {
+    "lightgbm": lightgbm_cases,
+    "callables": callable_cases,
+    "interrupts": interrupt_cases,
+    "writes": write_cases,
+    "memory": memory_cases,
+    "commands": command_cases,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the cases, count the outcomes, and list those that are not well."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("kinds", nargs="*", default=list(KINDS), metavar="KIND")
+    parser.add_argument("--stride", type=int, default=1, help="run every so manieth case only")
+    given = parser.parse_args(arguments)
+    n_bad = 0
+    for kind in given.kinds:
+        counts: Counter[str] = Counter()
+        for number, (name, work) in enumerate(KINDS[kind]()):
+            if number % given.stride:
+                continue
+            ended = run(work)
+            is_well = ended.replace("130", "").islower()
+            counts[ended if is_well else "NOT WELL"] += 1
+            if not is_well:
+                print(f"{kind}: {name}: {ended}", flush=True)
+        n_bad += counts["NOT WELL"]
+        print(f"{kind}: {sum(counts.values())} faults: {dict(counts)}", flush=True)
+    return min(n_bad, 100)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
