@@ -267,6 +267,32 @@ def unfitted_copy(learner: T) -> T:
     return copy.deepcopy(learner)
 
 
+def real_array(value: object) -> NDArray[np.float64]:
+    """Return ``value`` as an array of floats; raise where it holds no real numbers.
+
+    ``np.asarray(value, dtype=float)`` would drop the imaginary part of complex numbers with a mere warning.
+
+    Raises
+    ------
+    TypeError
+        If the value holds complex numbers, numbers beyond the range of a float, or no numbers.
+    ValueError
+        If rows have different lengths, or a text is no number.
+
+    Examples
+    --------
+    >>> real_array([1, 2])
+    array([1., 2.])
+    """
+    array = np.asarray(value)
+    if array.dtype.kind == "c":
+        raise TypeError("complex numbers")
+    try:
+        return np.asarray(array, dtype=np.float64)
+    except OverflowError as error:
+        raise TypeError(str(error)) from None
+
+
 def array_of_numbers(value: object, ndim: int) -> NDArray[np.float64] | None:
     """Return ``value`` as an array of real numbers with ``ndim`` dimensions; None where this is not possible.
 

@@ -113,7 +113,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = build_parser().parse_args(arguments)
     try:
         parsed.run(parsed)
-        sys.stdout.flush()
+        # Python has no standard output where the caller has closed it.
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except DmlrankError as error:
         return _failed(str(error))
     except MemoryError as error:

@@ -13,6 +13,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from .._utils.argument_checks import real_array
 from .._utils.warning_collection import warn
 from ..data.alignment import align_pairs_by_name
 from ..data.graph import Graph
@@ -481,7 +482,7 @@ def _edge_weights(edge_weights: object, data: PreferenceData, graph: Graph) -> F
     if not isinstance(edge_weights, str):
         table = align_pairs_by_name(edge_weights, data.items, name="edge_weights")
         try:
-            return np.asarray(table, dtype=float)
+            return real_array(table)
         except (TypeError, ValueError, OverflowError):
             raise OptionTypeError(
                 f"edge_weights is a {type(edge_weights).__name__}; allowed: 'equal', 'counts', or a symmetric array of "

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._utils.argument_checks import check_flag, real_number
+from .._utils.argument_checks import check_flag, real_array, real_number
 from ..data.graph import Graph
 from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray
@@ -307,7 +307,7 @@ class Custom:
         """
         table = self._argument(mu)
         try:
-            values = np.asarray(self.function(table), dtype=np.float64)
+            values = real_array(self.function(table))
         except (TypeError, ValueError, IndexError, KeyError, AttributeError, ZeroDivisionError) as error:
             raise OptionError(
                 f"functional {self.title!r} fails on probabilities of shape {mu.shape}: {type(error).__name__}: {error}"

@@ -665,6 +665,8 @@ def test_a_reader_that_leaves_and_a_full_device(csv, tmp_path):
     gone = subprocess.run(call, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
     os.close(write)
     assert (gone.returncode, gone.stderr) == (141, "")
+    closed = subprocess.run(["bash", "-c", '"$@" >&-', "bash", *call], stderr=subprocess.PIPE, text=True, check=False)
+    assert (closed.returncode, closed.stderr) == (0, "")
     if os.path.exists("/dev/full"):
         with open("/dev/full", "w") as full:
             ended = subprocess.run(call, stdout=full, stderr=subprocess.PIPE, text=True, check=False)

@@ -112,7 +112,7 @@ _POSITIVE_FRACTION = _Interval(low=0.0, high=1.0, excludes_low=True)
 _FRACTION = _Interval(low=0.0, high=1.0)
 _BOOLEAN = _TrueOrFalse()
 _ALLOWED: Mapping[str, _Interval | _Words | _TrueOrFalse] = {
-    "num_iterations": _whole_numbers(1),
+    "num_iterations": _whole_numbers(1, 100_000),
     "learning_rate": _Interval(low=0.0, excludes_low=True),
     "num_leaves": _whole_numbers(2, 131072),
     "max_depth": _whole_numbers(),

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._utils.argument_checks import real_array
 from ...data.columns import Columns
 from ...data.formula.parse import Formula
 from ...data.frames import column_names, require_columns
@@ -18,6 +19,8 @@ from ...exceptions import DataError, DmlrankError, JudgeError, OptionTypeError, 
 
 # Largest accepted error of the sum of a judge's probabilities, which should be one.
 _SUM_TOLERANCE = 1e-4
+# Largest rating of a judge: its square is a float, too.
+_LARGEST_RATING = 1e100
 # Smaller probabilities are replaced by this one before logarithms are taken.
 _SMALLEST = 1e-3
 
@@ -206,7 +209,7 @@ def _from_array(array: object, data: PreferenceData) -> JudgeRatings:
     """Read verdicts in an array, (n, K, K, q), of probabilities in the order of the categories or of other numbers."""
     shape = (data.n_contexts, data.n_items, data.n_items)
     try:
-        table = np.asarray(array, dtype=float)
+        table = real_array(array)
     except (TypeError, ValueError, OverflowError):
         raise OptionTypeError(
             f"judge= has the type {type(array).__name__}, which is not allowed; pass one or more columns of the data, "
@@ -223,8 +226,11 @@ def _from_array(array: object, data: PreferenceData) -> JudgeRatings:
     is_judged = ~np.isnan(table).any(axis=-1) & ~np.eye(data.n_items, dtype=bool)
     context, first, second = np.nonzero(is_judged)
     numbers = table[is_judged]
-    if np.isinf(numbers).any():
-        raise JudgeError("the array has infinite values; use NaN where there is no verdict")
+    if (np.abs(numbers) > _LARGEST_RATING).any():
+        raise JudgeError(
+            f"the array has infinite values, or values beyond {_LARGEST_RATING:g}, whose squares are infinite; use NaN "
+            f"where there is no verdict"
+        )
     fits_categories = numbers.shape[1] == data.n_categories and len(numbers) > 0
     sums_to_one = np.abs(numbers.sum(axis=1) - 1) <= _SUM_TOLERANCE
     if not (fits_categories and (numbers >= 0).all() and sums_to_one.all()):

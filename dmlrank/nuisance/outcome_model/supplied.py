@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._utils.argument_checks import real_array
 from ...data.outcomes import in_other_order
 from ...data.preferences import FloatArray, PreferenceData
 from ...exceptions import NuisanceError, OptionTypeError
@@ -33,7 +34,7 @@ def checked_mu(mu: object, data: PreferenceData) -> FloatArray:
         orders of a pair differ where display order does not matter.
     """
     try:
-        table = np.asarray(mu, dtype=float)
+        table = real_array(mu)
     except (TypeError, ValueError, OverflowError):
         raise OptionTypeError(
             f"mu= has the type {type(mu).__name__}, which is not an array of numbers; pass an array of probabilities, "

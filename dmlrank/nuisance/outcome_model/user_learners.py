@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..._utils.argument_checks import is_classifier, unfitted_copy
+from ..._utils.argument_checks import is_classifier, real_array, unfitted_copy
 from ...data.preferences import FloatArray, IntArray
 from ...exceptions import NuisanceError, OptionError, OptionTypeError, nearest
 from ..training_rows import TrainingRows
@@ -223,7 +223,7 @@ def check_probabilities(probabilities: ArrayLike, n_rows: int, n_columns: int, n
         If the shape is wrong, an entry is not a probability, or a row does not sum to one.
     """
     try:
-        table = np.asarray(probabilities, dtype=float)
+        table = real_array(probabilities)
     except (TypeError, ValueError):
         kind = type(probabilities).__name__
         raise NuisanceError(

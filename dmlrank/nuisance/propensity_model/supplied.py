@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from patsy import EvalEnvironment
 
+from ..._utils.argument_checks import real_array
 from ...data.formula.features import check_features, fit_features, locate_names
 from ...data.formula.parse import names_in, one_sided
 from ...data.graph import Graph
@@ -115,13 +116,13 @@ def propensity_table(data: PreferenceData, propensity: object) -> FloatArray:
     if callable(propensity):
         returned = propensity(data.context_table(), list(data.items))
         try:
-            return np.asarray(returned, dtype=float)
+            return real_array(returned)
         except (TypeError, ValueError, OverflowError):
             raise NuisanceError(
                 f"the propensity function returned a {type(returned).__name__}; allowed: an array of numbers "
                 f"(contexts, models, models) = {(data.n_contexts, data.n_items, data.n_items)}"
             ) from None
-    return np.asarray(propensity, dtype=float)
+    return real_array(propensity)
 
 
 def is_plan(value: object) -> TypeGuard[PropensityPlan]:
@@ -144,7 +145,7 @@ def check_propensity(propensity: object) -> None:
     if isinstance(propensity, str) or is_plan(propensity) or callable(propensity):
         return
     try:
-        table = np.asarray(propensity, dtype=float)
+        table = real_array(propensity)
     except (TypeError, ValueError, OverflowError):
         table = np.empty(0)
     if table.ndim != 3:

@@ -1,0 +1,132 @@
+"""What misbehaves outside the package is named by an error of the package: arrays and functions of the user."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dmlrank as dr
+from dmlrank.exceptions import DmlrankError, StorageError
+
+N_CONTEXTS, N_MODELS, N_CATEGORIES = 60, 3, 3
+FORMULA = "winner ~ x | model_a + model_b"
+OPTIONS = {"context": "question_id", "n_folds": 2, "min_labels": 1, "rng": 0, "n_jobs": 1}
+
+
+@pytest.fixture(scope="module")
+def battles():
+    rng = np.random.default_rng(0)
+    pairs = np.array([(0, 1), (1, 2), (2, 0)])[rng.integers(3, size=N_CONTEXTS)]
+    names = np.array(["ada", "bea", "cat"])
+    return pd.DataFrame(
+        {
+            "question_id": np.arange(N_CONTEXTS),
+            "x": rng.normal(size=N_CONTEXTS),
+            "model_a": names[pairs[:, 0]],
+            "model_b": names[pairs[:, 1]],
+            "winner": rng.choice(["model_a", "model_b", "tie"], size=N_CONTEXTS),
+        }
+    )
+
+
+SHARES = np.full((N_CONTEXTS, N_MODELS, N_MODELS, N_CATEGORIES), 1 / 3)
+PROPENSITY = np.full((N_CONTEXTS, N_MODELS, N_MODELS), 0.1)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"mu": SHARES + 0j},
+        {"judge": SHARES + 0j},
+        {"judge": SHARES * 1e300},
+        {"propensity": PROPENSITY + 0j},
+        {"propensity": lambda *_: PROPENSITY + 0j},
+        {"edge_weights": 1 - np.eye(N_MODELS) + 0j},
+        {"functional": lambda mu: mu[..., 0].sum(axis=2) + 0j, "mu": SHARES, "propensity": "marginal"},
+        {"learner": lambda *_: lambda x: np.full((len(x), 3), 1 / 3) + 0j, "propensity": "marginal"},
+        {"learner": lambda *_: lambda x: [[10**400] * 3] * len(x), "propensity": "marginal"},
+        {"tune": {"num_iterations": 10**9}},
+    ],
+    ids=[
+        "mu",
+        "judge",
+        "huge judge",
+        "propensity",
+        "propensity function",
+        "edges",
+        "functional",
+        "learner",
+        "digits",
+        "rounds",
+    ],
+)
+def test_numbers_that_are_not_real_are_refused_without_a_foreign_warning(battles, options):
+    with pytest.raises(DmlrankError):
+        dr.dml_rank(FORMULA, battles, **OPTIONS | options)
+
+
+def test_the_next_fit_after_ctrl_c_has_the_same_bits(battles, ignore_warnings):
+    expected = dr.dml_rank(FORMULA, battles, **OPTIONS).to_json()
+    for number in (0, 2, 5):
+        calls = iter(range(99))
+
+        def interrupt(step, total, what, calls=calls, number=number):
+            if next(calls) == number:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            dr.dml_rank(FORMULA, battles, **OPTIONS | {"n_jobs": 2, "progress": interrupt})
+    assert dr.dml_rank(FORMULA, battles, **OPTIONS).to_json() == expected
+
+
+# --- stored results with an adjustment for style ------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def stored_style():
+    battles = dr.datasets.simulate_styled(300, rng=3)
+    options = {
+        "functional": "bt",
+        "rng": 0,
+        "n_jobs": 1,
+        "position_bias": False,
+        "n_folds": 2,
+        "adjust": "~ log_length",
+    }
+    return dr.dml_rank("winner ~ 1 | model_a + model_b", battles, **options).to_json()
+
+
+@pytest.mark.parametrize(
+    ("entry", "value", "words"),
+    [
+        ("kind", "other", "style.kind is 'other'"),
+        ("weights", "band", "style.weights is 'band'"),
+        ("columns", [], "with different names"),
+        ("deviations", [1.0, 2.0], r"style.deviations has the shape \(2,\)"),
+        ("deviations", ["NaN"], "style.deviations has numbers that are not finite"),
+        ("deviations", [-1.0], "at least zero"),
+        ("estimate", [0.0], "style.estimate has the shape"),
+        ("covariance", None, "must be given for the kind 'equal'"),
+        ("n_votes_left", 10**6, "style.n_votes_left is larger"),
+        ("within", -1.0, "it must be a positive number"),
+    ],
+)
+def test_style_of_a_stored_result_is_checked(stored_style, entry, value, words):
+    content = json.loads(stored_style)
+    content["estimates"]["style"][entry] = value
+    with pytest.raises(StorageError, match=words):
+        dr.read_json(json.dumps(content))
+
+
+def test_the_covariance_of_style_in_a_stored_result_is_a_covariance(stored_style):
+    content = json.loads(stored_style)
+    matrix = content["estimates"]["style"]["covariance"]["matrix"]
+    matrix[0][1] += 1.0
+    with pytest.raises(StorageError, match=r"style\.covariance\.matrix is no covariance"):
+        dr.read_json(json.dumps(content))
+    del matrix[0]
+    with pytest.raises(StorageError, match=r"style\.covariance\.matrix has the shape"):
+        dr.read_json(json.dumps(content))
