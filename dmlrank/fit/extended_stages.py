@@ -117,8 +117,19 @@ class ExtendedStages:
         """Return the data of all rows, which have been read."""
         return self.joined.data
 
-    def choose_order(self, *arguments: object, **keywords: object) -> OrderChoice:
-        """Return whether display order matters as the fit chose: its models were trained for this choice."""
+    def choose_order(self, data_as_read: PreferenceData, *arguments: Any, **keywords: Any) -> OrderChoice:
+        """Return whether display order matters as the fit chose, because its models were trained for this choice.
+
+        Without features there are no such models, and display order is chosen again.
+
+        Parameters
+        ----------
+        data_as_read : PreferenceData
+        *arguments, **keywords
+            Further arguments of :func:`dmlrank.fit.display_order.choose_order`.
+        """
+        if not data_as_read.x.shape[1]:
+            return choose_order(data_as_read, *arguments, **keywords)
         assert self.steps.order is not None
         return self.steps.order
 

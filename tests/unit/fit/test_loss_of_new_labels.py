@@ -1,0 +1,53 @@
+"""The test that later labels are predicted no worse: its error rate at many looks, and its power."""
+
+import numpy as np
+import pytest
+
+from dmlrank.data.preferences import Cells
+from dmlrank.fit.loss_of_new_labels import LOSS_ERROR_RATE, compare_losses, uniform_p_value
+
+N_ITEMS, N_EARLY, N_LATER = 3, 400, 100
+PAIRS = np.array([(0, 1), (0, 2), (1, 2)])
+WIN = np.array([0.8, 0.65, 0.5])
+
+
+def p_values(rng, shift, looks):
+    """p-values at looks after some of the later labels; ``shift`` moves the true probability of a win."""
+    n = N_EARLY + N_LATER
+    pair, is_later = rng.integers(3, size=n), np.arange(n) >= N_EARLY
+    won = rng.random(n) < WIN[pair] - shift * is_later
+    y = np.stack([won, ~won], axis=1).astype(float)
+    context = np.arange(n)
+    cells = Cells(context, *PAIRS[pair].T, y, np.ones(n, dtype=np.intp), np.zeros(n, dtype=bool))
+    mu = np.stack([WIN[pair], 1 - WIN[pair]], axis=1)
+    for look in looks:
+        seen = np.arange(n) < N_EARLY + look
+        test = compare_losses(
+            cells.only(seen), mu[seen], is_later[seen], context[seen], n_items=N_ITEMS, planned=N_LATER
+        )
+        yield test.p_value
+
+
+def test_the_error_rate_holds_at_all_looks_together():
+    rng = np.random.default_rng(1)
+    rejected = [min(p_values(rng, 0.0, range(30, 101, 10))) <= LOSS_ERROR_RATE for _ in range(300)]
+    # The binomial probability of more than 26 of 300 is below 0.001 where the rate is 0.05.
+    assert sum(rejected) <= 26
+
+
+def test_labels_that_are_predicted_worse_are_found():
+    rng = np.random.default_rng(2)
+    assert np.mean([next(p_values(rng, 0.45, [100])) <= LOSS_ERROR_RATE for _ in range(50)]) > 0.9
+
+
+def test_few_later_labels_are_not_tested():
+    assert np.isnan(next(p_values(np.random.default_rng(3), 0.0, [29])))
+
+
+def test_the_p_value_falls_to_alpha_at_the_limit_of_the_confidence_sequence():
+    alpha, planned = 0.05, 500
+    level = -2 * np.log(alpha)
+    for n in (50, 500, 5000):
+        tau = n * (level + np.log(level) + 1) / planned
+        limit = np.sqrt((1 + 1 / tau) * (np.log(1 + tau) + level))
+        assert uniform_p_value(limit, n, planned, alpha) == pytest.approx(alpha)
