@@ -14,6 +14,7 @@ from .arrays import AnyArray, FloatArray, IntArray
 from .equal_values import value_codes
 from .frames import column_names, take_columns
 from .plain_columns import is_vector_column, name_of, too_large_error
+from .row_selection import rows_of_table
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,12 +163,13 @@ class Columns:
 
     def only(self, rows: NDArray[np.bool_] | IntArray) -> Columns:
         """Return the columns for some of the rows."""
-        return Columns(self.available, self._table.iloc[rows].reset_index(drop=True))
+        return Columns(self.available, rows_of_table(self._table, rows))
 
     def joined(self, further: Columns) -> Columns:
         """Return these columns and further columns of the same rows."""
         new = [name for name in further if name not in self]
-        return Columns(self.available, pd.concat([self._table, further._table[new]], axis=1))
+        columns = {name: self._table[name] for name in self} | {name: further._table[name] for name in new}
+        return Columns(self.available, pd.DataFrame(columns, index=self._table.index, copy=False))
 
     def differing(self, other: Columns) -> list[str]:
         """Return the names of the columns that differ in some row from the column of the same name in ``other``.

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from .._utils.mapped_arrays import take
 from .._utils.warning_collection import warn
 from ..exceptions import DataError
 from .arrays import AnyArray, IntArray
@@ -18,6 +19,7 @@ from .formula.features import FeatureNames
 from .formula.parse import Formula
 from .plain_columns import Variable, is_vector_column
 from .preferences import first_rows
+from .row_selection import rows_of_table
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,8 +93,8 @@ class Rows:
         """Return the rows that are used, by a mask, (rows,)."""
         if is_used.all():
             return self
-        arrays = {name: array[is_used] for name, array in self.arrays.items()}
-        table = self.table[is_used].reset_index(drop=True)
+        arrays = {name: take(array, is_used) for name, array in self.arrays.items()}
+        table = rows_of_table(self.table, is_used)
         roles = {name: column.only(is_used) for name, column in self.roles.items()}
         derived = None if self.derived is None else self.derived.only(is_used)
         index = self.index[is_used]

@@ -13,6 +13,7 @@ from .arrays import AnyArray, FloatArray, IntArray
 from .columns import Columns
 from .formula.features import FeatureMap
 from .outcomes import exchange_wins, exchanged_wins
+from .row_selection import rows_of_table
 from .shared_texts import SharedTexts
 
 
@@ -200,7 +201,7 @@ class PreferenceData:
 
     def context_table(self, names: Sequence[str] | None = None) -> pd.DataFrame:
         """Return columns as a DataFrame with a row per context, (n, columns), for functions that users write."""
-        return self.columns.table(names, self.first_row).reset_index(drop=True)
+        return rows_of_table(self.columns.table(names), self.first_row)
 
     def varying_context(self, values: AnyArray) -> object:
         """Return the identifier of the first context whose rows differ in ``values``, (rows,), or None."""

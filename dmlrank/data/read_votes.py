@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from patsy import EvalEnvironment
 
+from .._utils.mapped_arrays import row_blocks
 from ..exceptions import ColumnError, DataError, MissingDataError, listed, nearest
 from .alignment import align_by_index, row_index
 from .arrays import AnyArray, FloatArray, IntArray
@@ -24,6 +25,7 @@ from .learnt_features import LearntFeatures
 from .outcomes import Categories, ComparedItems, Outcomes, read_labels, read_probabilities
 from .plain_columns import Variable, as_array, is_vector_column, kind_of_time, name_of
 from .preferences import PreferenceData, first_rows, gather_cells
+from .row_selection import rows_of_column
 from .shared_texts import find_shared_texts
 from .style_differences import check_style_columns
 from .unlabelled import append_unlabelled, rows_below
@@ -494,7 +496,7 @@ def _features(
 
 def _feature_columns(rows: Rows, first_row: IntArray) -> dict[str, Variable]:
     """Return the columns and arrays that the features use, with a value per context."""
-    columns: dict[str, Variable] = {name: rows.table[name].iloc[first_row] for name in rows.names.columns}
+    columns: dict[str, Variable] = {name: rows_of_column(rows.table[name], first_row) for name in rows.names.columns}
     # Where every row is a context, the arrays need not be copied.
     every_row_is_context = len(first_row) == len(rows.table)
     return columns | {name: array if every_row_is_context else array[first_row] for name, array in rows.arrays.items()}
@@ -514,7 +516,7 @@ def _check_features_not_empty(x: FloatArray, names: Sequence[str], incomplete: N
     missing : {"raise", "drop", "keep"}
         The option of the fit.
     """
-    is_empty = np.isnan(x).all(axis=0)
+    is_empty = np.logical_and.reduce([np.isnan(x[block]).all(axis=0) for block in row_blocks(x)])
     if is_empty.any():
         raise MissingDataError(
             f"the features {listed(np.array(names)[is_empty])} are NaN in every context; a function of the formula "

@@ -88,7 +88,9 @@ def find_shared_texts(features: str, columns: Mapping[str, Variable]) -> SharedT
             codes[name] = code
     fractions = {name: np.asarray(column) for name, column in columns.items() if _holds_fractions(column)}
     if len(fractions) >= _FEWEST_COLUMNS:
-        is_missing = np.logical_and.reduce([np.isnan(column) for column in fractions.values()])
+        is_missing = np.ones(len(next(iter(fractions.values()))), dtype=bool)
+        for column in fractions.values():
+            is_missing &= np.isnan(column)
         code = _number_missing(np.where(is_missing, -1, joint_codes(list(fractions.values()))))
         if _identifies_texts(code):
             codes[", ".join(fractions)] = code

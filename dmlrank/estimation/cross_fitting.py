@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._utils.log_loss import log_loss
+from .._utils.mapped_arrays import take
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import DataError
 from ..nuisance.outcome_model.cross_fit import MeanMu, MuModel, on_one_thread
@@ -263,7 +264,7 @@ class CrossFittedMu:
             in_fold = np.flatnonzero(self.folds.fold[cells.context] == held_out)
             if not len(in_fold):
                 continue
-            x = self.x[cells.context[in_fold]]
+            x = take(self.x, cells.context[in_fold])
             probabilities[in_fold] = model.at(x, cells.first[in_fold], cells.second[in_fold])
         return probabilities
 
@@ -395,5 +396,5 @@ def distinct_rows(x: FloatArray, rows: IntArray) -> tuple[IntArray, IntArray]:
     inspected = rows[:_ROWS_INSPECTED]
     if max(len(np.unique(x[inspected, f])) for f in range(x.shape[1])) > len(inspected) / 2:
         return rows, np.arange(len(rows))
-    _, first, place = np.unique(x[rows], axis=0, return_index=True, return_inverse=True, equal_nan=True)
+    _, first, place = np.unique(take(x, rows), axis=0, return_index=True, return_inverse=True, equal_nan=True)
     return rows[first], place.reshape(-1)

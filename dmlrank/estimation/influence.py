@@ -13,6 +13,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
+from .._utils.mapped_arrays import column_sums, empty, row_blocks, take, zeros
 from ..data.preferences import FloatArray, IntArray
 
 T = TypeVar("T")
@@ -106,8 +107,8 @@ class CentredValues:
 
     def power_sums(self: HasCentred) -> tuple[FloatArray, FloatArray]:
         """Return the sums over all contexts of the second and of the fourth powers of phi, (d,) each."""
-        square = np.square(self.centred)
-        return square.sum(axis=0), np.square(square).sum(axis=0)
+        phi = self.centred
+        return column_sums(phi, np.square), column_sums(phi, lambda rows: np.square(np.square(rows)))
 
     def sums_by(self: HasCentred, unit: IntArray) -> FloatArray:
         """Return the sums of phi over units of contexts, (u, d); ``unit``, (n,), numbers each context's unit from 0."""
@@ -194,8 +195,11 @@ class Influence(CentredValues):
     @property
     def raw(self) -> FloatArray:
         """F(mu) plus correction of each context, (n, d), not centred; the weighted mean is the estimate."""
-        value = self.value if self.sample_weight is None else self.sample_weight[:, None] * self.value
-        return value + self.correction_by_context
+        total = self.correction_by_context
+        for block in row_blocks(total):
+            value = self.value[block]
+            total[block] += value if self.sample_weight is None else self.sample_weight[block, None] * value
+        return total
 
     @property
     def subsample_inflation(self) -> float:
@@ -219,17 +223,23 @@ class Influence(CentredValues):
     @property
     def correction_by_context(self) -> FloatArray:
         """Correction of each context, (n, d)."""
-        total = np.zeros_like(self.value)
-        np.add.at(total, self.block_context, self.correction)
+        total = zeros(self.value.shape, like=self.correction)
+        for block in row_blocks(self.correction):
+            np.add.at(total, self.block_context[block], self.correction[block])
         return total
 
     @property
     def centred(self) -> FloatArray:
         """Influence values phi_i = w_i (F_i + correction_i - theta), (n, d), with mean zero; weights have mean one."""
-        if self.sample_weight is None:
-            return self.weight[:, None] * (self.value + self.correction_by_context - self.estimate)
-        correction = self.correction_by_context - (self.estimate - self.plugin)
-        return self.value_weight[:, None] * (self.value - self.plugin) + self.weight[:, None] * correction
+        phi, estimate, plugin, value_weight = self.correction_by_context, self.estimate, self.plugin, self.value_weight
+        for block in row_blocks(phi):
+            weight = self.weight[block, None]
+            if self.sample_weight is None:
+                phi[block] = weight * (self.value[block] + phi[block] - estimate)
+            else:
+                value = value_weight[block, None] * (self.value[block] - plugin)
+                phi[block] = value + weight * (phi[block] - (estimate - plugin))
+        return phi
 
     @property
     def centred_correction(self) -> FloatArray:
@@ -239,12 +249,17 @@ class Influence(CentredValues):
         noise, and is subtracted from the blocks in proportion to their labelled cells.
         """
         share = self.block_weight / self.block_weight.sum()
-        weighted = self.weight[self.block_context, None] * self.correction
-        return weighted - share[:, None] * weighted[self.block_weight > 0].sum(axis=0)
+        weighted = empty(self.correction.shape, like=self.correction)
+        for block in row_blocks(weighted):
+            weighted[block] = self.weight[self.block_context[block], None] * self.correction[block]
+        total = column_sums(take(weighted, self.block_weight > 0))
+        for block in row_blocks(weighted):
+            weighted[block] -= share[block, None] * total
+        return weighted
 
     def without_correction(self) -> Influence:
         """Return the influence of the plug-in estimate: F(mu) without the correction."""
-        return replace(self, correction=np.zeros_like(self.correction), variance_correction=None)
+        return replace(self, correction=zeros(self.correction.shape, like=self.correction), variance_correction=None)
 
     def given_prompts(self) -> Influence:
         """Return the influence of the same estimate where the prompts are fixed: the correction without F(mu)."""
@@ -253,8 +268,8 @@ class Influence(CentredValues):
 
 def mean_influence(influences: Sequence[Influence]) -> Influence:
     """Average the influence over repetitions with other folds, context by context and block by block."""
-    value = np.mean([_value_of_all_contexts(influence) for influence in influences], axis=0)
-    correction = np.mean([influence.correction for influence in influences], axis=0)
+    value = _mean_of_arrays([_value_of_all_contexts(influence) for influence in influences])
+    correction = _mean_of_arrays([influence.correction for influence in influences])
     available = [influence.variance_correction for influence in influences if influence.variance_correction is not None]
     variance_correction = np.mean(available, axis=0) if len(available) == len(influences) else None
     return replace(
@@ -266,4 +281,15 @@ def _value_of_all_contexts(influence: Influence) -> FloatArray:
     """Return values of all contexts, (n, d); their mean has the value and variance of the sample's mean of F(mu)."""
     if influence.sample_weight is None:
         return influence.value
-    return influence.plugin + influence.sample_weight[:, None] * (influence.value - influence.plugin)
+    values, plugin = empty(influence.value.shape, like=influence.value), influence.plugin
+    for block in row_blocks(values):
+        values[block] = plugin + influence.sample_weight[block, None] * (influence.value[block] - plugin)
+    return values
+
+
+def _mean_of_arrays(arrays: Sequence[FloatArray]) -> FloatArray:
+    """Return the mean of arrays of one shape."""
+    mean = empty(arrays[0].shape, like=arrays[0])
+    for block in row_blocks(mean):
+        mean[block] = np.mean([array[block] for array in arrays], axis=0)
+    return mean

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._utils.executor import in_workers
+from .._utils.mapped_arrays import row_blocks, zeros
 from .._utils.progress import report
 from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray, PreferenceData
@@ -71,7 +72,7 @@ def evaluate_contexts(
         known = None
     needed = _contexts_needed(task, population.sample) if known is None else ~known.is_known
     parts = NumberedParts(nuisances.mu, contexts_at_a_time(data, chunk), needed)
-    collectors = [_Collector(data.n_contexts, len(blocks.context)) for _ in task.scores]
+    collectors = [_Collector(data.n_contexts, len(blocks.context), like=data.x) for _ in task.scores]
     n_floored = n_entries = n_done = 0
     if known is not None:
         n_floored, n_done = known.n_floored, int(known.is_known.sum())
@@ -464,7 +465,7 @@ class _Task:
             if not self.data.ordered:
                 change = change + score.derivative_at(mu[:, flip], residual[:, flip], second, first, n_items)
             if total is None:
-                total = np.zeros((len(self.blocks.context), change.shape[1]))
+                total = zeros((len(self.blocks.context), change.shape[1]), like=self.data.x)
             _add_to_rows(total, rows.block[part], change)
         return np.zeros((len(self.blocks.context), 0)) if total is None else total
 
@@ -519,10 +520,12 @@ class _Collector:
     Parameters
     ----------
     n_contexts, n_blocks : int
+    like : ndarray
+        Features of the contexts: where they are in a mapped file, the values and corrections are, too.
     """
 
-    def __init__(self, n_contexts: int, n_blocks: int) -> None:
-        self._n_contexts, self._n_blocks = n_contexts, n_blocks
+    def __init__(self, n_contexts: int, n_blocks: int, *, like: FloatArray) -> None:
+        self._n_contexts, self._n_blocks, self._like = n_contexts, n_blocks, like
         self._value: FloatArray | None = None
         self._correction: FloatArray | None = None
         self._variance_correction: FloatArray | None = None
@@ -531,11 +534,11 @@ class _Collector:
         """Store the score of a part of the contexts."""
         n_scores = score_part.value.shape[1]
         if self._value is None:
-            self._value = np.zeros((self._n_contexts, n_scores))
+            self._value = zeros((self._n_contexts, n_scores), like=self._like)
         self._value[contexts] = score_part.value
         if score_part.block is not None:
             if self._correction is None:
-                self._correction = np.zeros((self._n_blocks, n_scores))
+                self._correction = zeros((self._n_blocks, n_scores), like=self._like)
             self._correction[score_part.block] = score_part.correction
 
     def set_values(self, is_known: NDArray[np.bool_], value: FloatArray) -> None:
@@ -554,9 +557,18 @@ class _Collector:
         """Return the influence of the score; the weights are those of :class:`Influence`."""
         assert self._value is not None
         assert self._correction is not None
-        value = self._value if sample_weight is None else np.where(sample_weight[:, None] > 0, self._value, 0.0)
+        if sample_weight is not None:
+            # A part of the contexts may hold others than those of the sample.
+            for block in row_blocks(self._value):
+                self._value[block][~(sample_weight[block] > 0)] = 0.0
         return Influence(
-            value, self._correction, blocks.context, blocks.weight, weight, self._variance_correction, sample_weight
+            self._value,
+            self._correction,
+            blocks.context,
+            blocks.weight,
+            weight,
+            self._variance_correction,
+            sample_weight,
         )
 
 

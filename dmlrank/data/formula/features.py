@@ -15,6 +15,7 @@ import patsy.builtins
 from numpy.typing import NDArray
 from patsy import DesignInfo, EvalEnvironment, EvalFactor, ModelDesc, NAAction, PatsyError, Term
 
+from ..._utils.mapped_arrays import empty, row_blocks
 from ...exceptions import (
     ColumnError,
     DataError,
@@ -30,6 +31,7 @@ from ...exceptions import (
 from ..arrays import FloatArray, IntArray
 from ..frames import require_columns
 from ..plain_columns import Variable, is_vector_column, stack_vectors
+from ..row_selection import is_mapped_column
 from .numeric_terms import NumericTerm, common_type, numeric_terms, write_term
 from .parse import dotted_names, equivalent, names_in, terms_of
 from .transforms import MISSING_ALLOWED, text
@@ -136,12 +138,18 @@ class FeatureMap:
         """
         numeric = [columns[term.variable] for _, term in self.numeric]
         dtype = np.float64 if self.info is not None or not numeric else common_type(numeric)
-        x: NDArray[np.floating] = np.empty((n_rows, len(self.names)), dtype)
+        shape, source = (n_rows, len(self.names)), next(filter(is_mapped_column, columns.values()), None)
+        x: NDArray[np.floating] = np.empty(shape, dtype) if source is None else empty(shape, dtype, like=source)
         for (start, term), column in zip(self.numeric, numeric, strict=True):
             write_term(term, column, x[:, start : start + term.width])
         if self.info is not None:
             values = {name: _patsy_values(columns[name]) for name in _used_variables(self.info.factor_infos, columns)}
-            x[:, self.coded] = _coded_matrix(self.info, values, n_rows, features=self.text, kind=kind)
+            assert self.coded is not None
+            done = 0
+            for part in [self.info] if source is None else _terms_one_by_one(self.info):
+                table = _coded_matrix(part, values, n_rows, features=self.text, kind=kind)
+                x[:, self.coded[done : done + table.shape[1]]] = table
+                done += table.shape[1]
         return cast("FloatArray", x)
 
     def _numbers(self, column: Variable, name: str, width: int) -> Variable:
@@ -363,11 +371,11 @@ def check_features(x: FloatArray, names: Sequence[str], keep_missing: bool) -> N
     MissingDataError
         If a feature is missing although ``keep_missing`` is false.
     """
-    infinite = np.isinf(x).any(axis=0)
+    infinite = np.logical_or.reduce([np.isinf(x[block]).any(axis=0) for block in row_blocks(x)])
     if infinite.any():
         columns = listed(np.array(names)[infinite])
         raise DataError(f"infinite values in the features {columns}; replace or drop these rows")
-    missing: NDArray[np.bool_] = np.asarray(np.isnan(x).any(axis=1))
+    missing: NDArray[np.bool_] = np.concatenate([np.isnan(x[block]).any(axis=1) for block in row_blocks(x)])
     if missing.any() and not keep_missing:
         columns = listed(np.array(names)[np.isnan(x).any(axis=0)])
         raise MissingDataError(
@@ -507,6 +515,13 @@ def _coded_matrix(
             if factor in term.factors and missing.any():
                 x[missing, place] = np.nan
     return x[:, _is_feature(info)]
+
+
+def _terms_one_by_one(info: DesignInfo) -> Iterator[DesignInfo]:
+    """Yield the coding of each term, in the order of the columns, so that one term at a time is computed in memory."""
+    for term in info.term_slices:
+        if term.factors:
+            yield info.subset([term.name()])
 
 
 def _is_feature(info: DesignInfo) -> NDArray[np.bool_]:

@@ -9,6 +9,7 @@ import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._utils.mapped_arrays import take
 from ...data.outcomes import exchange_wins, exchanged_wins
 from ...data.preferences import FloatArray, IntArray
 from ..training_rows import LabelledRows
@@ -33,13 +34,92 @@ def bin_parameters(n_features: int, n_item_columns: int) -> dict[str, Parameter]
     return {"max_bin_by_feature": ",".join(map(str, widths))}
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class BinnedPairs:
+    """Rows [x, first, second] in bins, sorted by context; the bins of a context are kept once for all of its rows.
+
+    Attributes
+    ----------
+    features : lightgbm.Dataset
+        The features of the contexts in bins, one row for each context.
+    items : lightgbm.Dataset
+        The codes of the items in bins, r rows.
+    place : ndarray of int, shape (r,)
+        Row of ``features`` with the features of each row, ascending.
+    order : ndarray of int, shape (r,)
+        Place of each row among the arguments of :meth:`of`.
+    """
+
+    features: lgb.Dataset
+    items: lgb.Dataset
+    place: NDArray[np.int32]
+    order: IntArray
+
+    @classmethod
+    def of(
+        cls, x: FloatArray, context: IntArray, first: IntArray, second: IntArray, parameters: Mapping[str, Parameter]
+    ) -> BinnedPairs:
+        """Bin rows; the bins of features are those of the contexts, each counted once.
+
+        Parameters
+        ----------
+        x : ndarray, shape (n, p)
+            Features of the contexts.
+        context, first, second : ndarray of int, shape (r,)
+            Context and items of each row.
+        parameters : mapping
+            Parameters of LightGBM; those of the bins are added.
+        """
+        # Contexts are numbered in the order of their first appearance, and the rows are sorted by this number.
+        first_row = np.full(len(x), len(context))
+        first_row[context[::-1]] = np.arange(len(context))[::-1]
+        contexts = np.argsort(first_row, kind="stable")[: int((first_row < len(context)).sum())]
+        number = np.empty(len(x), dtype=np.int32)
+        number[contexts] = np.arange(len(contexts), dtype=np.int32)
+        place = number[context]
+        order = np.argsort(place, kind="stable")
+        shared = {**parameters, "feature_pre_filter": False}
+        names = [f"x{f}" for f in range(x.shape[1])]
+        features = lgb.Dataset(
+            take(x, contexts),
+            np.zeros(len(contexts)),
+            params={**shared, **bin_parameters(x.shape[1], 0)},
+            feature_name=names,
+        )
+        items = lgb.Dataset(
+            np.column_stack([first[order], second[order]]).astype(np.float32),
+            np.zeros(len(order)),
+            categorical_feature=[0, 1],
+            params={**shared, **bin_parameters(0, 2)},
+            feature_name=["first", "second"],
+        )
+        return cls(features.construct(), items.construct(), place[order], order)
+
+    def rows(self, rows: IntArray | None = None, n_threads: int | None = None) -> lgb.Dataset:
+        """Return a data set of some rows, or of all rows.
+
+        LightGBM has one number of threads for the whole process, which the object constructed last determines, and a
+        booster warns if its data ask for another number. Therefore a data set asks for as many threads as its booster.
+
+        Parameters
+        ----------
+        rows : ndarray of int, shape (s,), optional
+            Numbers of the rows, ascending; all rows when None.
+        n_threads : int, optional
+            Threads of the booster that is trained on the rows.
+        """
+        place = self.place if rows is None else self.place[rows]
+        gathered = gather_rows(self.features, place, n_threads)
+        _join_columns(gathered, self.items if rows is None else gather_rows(self.items, rows, n_threads))
+        return gathered
+
+
 def bin_rows(
     x: FloatArray, context: IntArray, first: IntArray, second: IntArray, parameters: Mapping[str, Parameter]
 ) -> tuple[lgb.Dataset, IntArray]:
     """Return rows [x, first, second] in bins, and the order of the rows in the data set, which sorts them by context.
 
-    No matrix with the features of all rows is built. The features of every context are binned once, and the bins are
-    copied for its rows. The order holds, for each row of the data set, its place among the arguments.
+    The order holds, for each row of the data set, its place among the arguments.
 
     Parameters
     ----------
@@ -50,25 +130,8 @@ def bin_rows(
     parameters : mapping
         Parameters of LightGBM; those of the bins are added.
     """
-    # Contexts are numbered in the order of their first appearance, and the rows are sorted by this number.
-    _, first_row, place = np.unique(context, return_index=True, return_inverse=True)
-    number = np.argsort(np.argsort(first_row))[place]
-    row_order = np.argsort(number, kind="stable")
-    shared = {**parameters, "feature_pre_filter": False}
-    contexts = context[np.sort(first_row)]
-    names = [f"x{f}" for f in range(x.shape[1])]
-    features = lgb.Dataset(
-        x[contexts], np.zeros(len(contexts)), params={**shared, **bin_parameters(x.shape[1], 0)}, feature_name=names
-    )
-    rows = features.construct().subset(number[row_order].tolist()).construct()
-    items = lgb.Dataset(
-        np.column_stack([first, second])[row_order].astype(float),
-        categorical_feature=[0, 1],
-        params={**shared, **bin_parameters(0, 2)},
-        feature_name=["first", "second"],
-    )
-    _join_columns(rows, items.construct())
-    return rows, row_order
+    binned = BinnedPairs.of(x, context, first, second, parameters)
+    return binned.rows(), binned.order
 
 
 def _join_columns(rows: lgb.Dataset, other: lgb.Dataset) -> None:
@@ -94,22 +157,23 @@ def binning_parameters(n_jobs: int | None) -> dict[str, Parameter]:
     return {"verbosity": -1, "num_threads": n_jobs or 0}
 
 
-def subset_rows(dataset: lgb.Dataset, rows: IntArray, n_threads: int) -> lgb.Dataset:
-    """Return some rows of a data set.
-
-    LightGBM has one number of threads for the whole process, which the object constructed last determines, and a
-    booster warns if its data ask for another number. Therefore the subset asks for as many threads as its booster.
+def gather_rows(dataset: lgb.Dataset, rows: IntArray, n_threads: int | None = None) -> lgb.Dataset:
+    """Return rows of a data set, some of them several times.
 
     Parameters
     ----------
     dataset : lightgbm.Dataset
-        All rows, in bins.
+        The rows in bins.
     rows : ndarray of int, shape (r,)
         Numbers of the rows, ascending.
-    n_threads : int
-        Threads of the booster that is trained on the subset.
+    n_threads : int, optional
+        Number of threads that the result asks for; that of the data set when None.
     """
-    return dataset.subset(rows.tolist(), params={**dataset.params, "num_threads": n_threads}).construct()
+    threads = {} if n_threads is None else {"num_threads": n_threads}
+    gathered = dataset.subset([], params={**dataset.params, **threads})
+    # As an array; a list of whole numbers would take nine times the memory.
+    gathered.used_indices = rows.astype(np.int32)
+    return gathered.construct()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,8 +182,10 @@ class BinnedCells:
 
     Attributes
     ----------
-    dataset : lightgbm.Dataset
-        The rows in bins, with labels.
+    binned : BinnedPairs
+        The rows in bins.
+    label : ndarray of int, shape (r,)
+        Category of each row, in the display order of the row.
     cell : ndarray of int, shape (r,)
         Cell of each row.
     is_swapped : ndarray of bool, shape (r,)
@@ -128,7 +194,8 @@ class BinnedCells:
         Votes of the cell for the row's category.
     """
 
-    dataset: lgb.Dataset
+    binned: BinnedPairs
+    label: IntArray
     cell: IntArray
     is_swapped: NDArray[np.bool_]
     weight: FloatArray
@@ -159,10 +226,18 @@ class BinnedCells:
         cell, swapped = np.tile(voted_cell, 2), np.repeat([False, True], len(voted_cell))
         first = np.where(swapped, cells.second[cell], cells.first[cell])
         second = np.where(swapped, cells.first[cell], cells.second[cell])
-        dataset, row_order = bin_rows(x, context[cell], first, second, parameters)
-        dataset.set_label(np.concatenate([label, flip[label]])[row_order])
+        binned = BinnedPairs.of(x, context[cell], first, second, parameters)
+        order = binned.order
+        labels = np.concatenate([label, flip[label]])
         weight = np.tile(cells.weight[voted_cell] * cells.y[voted_cell, label], 2)
-        return cls(dataset, cell[row_order], swapped[row_order], weight[row_order])
+        return cls(binned, labels[order], cell[order], swapped[order], weight[order])
+
+    @property
+    def dataset(self) -> lgb.Dataset:
+        """All rows in bins, with labels."""
+        dataset = self.binned.rows()
+        dataset.set_label(self.label)
+        return dataset
 
     def subset(self, cells: IntArray, scores: FloatArray, mirrored: bool, n_threads: int) -> lgb.Dataset:
         """Return the rows of some cells with weights and initial scores.
@@ -183,7 +258,8 @@ class BinnedCells:
         is_member[cells] = True
         rows = np.flatnonzero(is_member[self.cell] & (mirrored | ~self.is_swapped))
         initial_scores = exchange_wins(scores[np.searchsorted(cells, self.cell[rows])], self.is_swapped[rows])
-        subset = subset_rows(self.dataset, rows, n_threads)
+        subset = self.binned.rows(rows, n_threads)
+        subset.set_label(self.label[rows])
         subset.set_weight(self.weight[rows] / 2 if mirrored else self.weight[rows])
         subset.set_init_score(initial_scores)
         return subset

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..._utils.parallel import core_count
 from ...data.preferences import FloatArray, IntArray
 from ..training_rows import PairRows, TrainingRows, stack_rows
-from .binning import bin_parameters, bin_rows
+from .binning import bin_parameters, bin_rows, gather_rows
 from .parameters import Parameter, Settings, as_settings, fixed_parameters
 from .tuning import Tune, tuned_settings
 
@@ -95,7 +95,7 @@ class BinnedRows:
 
     def only(self, selected: NDArray[np.bool_]) -> BinnedRows:
         """Return the rows that are selected by a mask, (r,)."""
-        subset = self.dataset.subset(np.flatnonzero(selected).tolist()).construct()
+        subset = gather_rows(self.dataset, np.flatnonzero(selected))
         return BinnedRows(subset, self.label[selected], self.unit[selected], self.n_features)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import softmax
 
 from ..._utils.executor import has_workers, in_workers, jobs_of_a_task
+from ..._utils.mapped_arrays import take
 from ..._utils.progress import report
 from ...data.outcomes import exchanged_wins
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
@@ -205,7 +206,7 @@ def fit_smooth_boosted(
     ----------
     Ahrens, Hansen, Schaffer and Wiemann (2025), Model averaging and double machine learning.
     """
-    basis = SmoothBasis.learn(data.x[np.argsort(data.seed_order)])
+    basis = SmoothBasis.learn(take(data.x, np.argsort(data.seed_order)))
     cells = with_soft_labels(labelled_cells(data, basis, fold), data, fold, soft or ())
     generators = [np.random.default_rng(seed) for seed in seeds]
     compared_cells, trial_folds = selection_cells(cells, len(seeds), generators[0], sample_size=selection_sample)

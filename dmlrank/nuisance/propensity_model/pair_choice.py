@@ -15,11 +15,12 @@ import lightgbm as lgb
 import numpy as np
 
 from ..._utils.executor import has_workers, in_workers, jobs_of_a_task
+from ..._utils.mapped_arrays import take
 from ..._utils.parallel import core_count
 from ..._utils.progress import report
 from ...data.preferences import FloatArray, IntArray, PreferenceData
 from ..all_pairs.predict import PairTrees, predict_all_pairs
-from ..boosting.binning import bin_rows, binning_parameters, subset_rows
+from ..boosting.binning import BinnedPairs, binning_parameters
 from ..boosting.early_stopping import (
     EXHAUSTIVE_THRESHOLDS,
     RANDOM_THRESHOLDS,
@@ -314,7 +315,7 @@ def _fit_fold(shared: tuple[_Training, _Selection], f: int) -> _FittedFold:
 
 def shown_pairs(data: PreferenceData, fold: IntArray) -> FoldCells:
     """Return the labelled pairs, in the display order in which they were shown, as rows of one vote each."""
-    cells = labelled_cells(data, SmoothBasis.learn(data.x[np.argsort(data.seed_order)]), fold)
+    cells = labelled_cells(data, SmoothBasis.learn(take(data.x, np.argsort(data.seed_order))), fold)
     labelled = ordered_cells(data, np.ones(data.n_contexts, dtype=bool))
     first, second = (items[labelled] for items in data.cells.in_display_order)
     ones = np.ones(len(labelled))
@@ -400,7 +401,7 @@ class NoiseContrast:
 
     Attributes
     ----------
-    dataset : lightgbm.Dataset
+    binned : BinnedPairs
         The rows [x, first, second] in bins.
     cell : ndarray of int, shape (r,)
         Number of the labelled cell to which a row belongs: the row has the context of this cell, and either its pair
@@ -415,7 +416,7 @@ class NoiseContrast:
         Number of columns of the rows.
     """
 
-    dataset: lgb.Dataset
+    binned: BinnedPairs
     cell: IntArray
     first: IntArray
     second: IntArray
@@ -438,21 +439,20 @@ class NoiseContrast:
         n_jobs : int or None
             Number of threads; None means all cores.
         """
-        rows, n_items = cells.rows, cells.n_items
+        rows, n_items, width = cells.rows, cells.n_items, cells.x.shape[1] + 2
         share = _overall_shares(cells, prior)
-        drawn = np.repeat(cells.number, DRAWN_PER_SHOWN)
-        pair = rng.choice(n_items**2, size=len(drawn), p=share.reshape(-1))
-        cell = np.concatenate([cells.number, drawn])
-        first = np.concatenate([rows.first, pair // n_items])
-        second = np.concatenate([rows.second, pair % n_items])
-        dataset, row_order = bin_rows(cells.x, cells.context[cell], first, second, binning_parameters(n_jobs))
-        is_shown = (row_order < len(rows)).astype(np.intp)
-        dataset.set_label(is_shown)
+        # There are millions of rows; their codes are kept in half the memory of numpy's default integers.
+        number = cells.number.astype(np.int32)
+        pair = rng.choice(n_items**2, size=DRAWN_PER_SHOWN * len(number), p=share.reshape(-1)).astype(np.int32)
+        cell = np.concatenate([number, np.repeat(number, DRAWN_PER_SHOWN)])
+        first = np.concatenate([rows.first.astype(np.int32), pair // n_items])
+        second = np.concatenate([rows.second.astype(np.int32), pair % n_items])
+        binned = BinnedPairs.of(cells.x, cells.context[cell], first, second, binning_parameters(n_jobs))
+        order = binned.order
+        is_shown = (order < len(rows)).astype(np.int32)
         with np.errstate(divide="ignore"):
             log_drawn = np.log(DRAWN_PER_SHOWN * share)
-        return cls(
-            dataset, cell[row_order], first[row_order], second[row_order], is_shown, log_drawn, cells.x.shape[1] + 2
-        )
+        return cls(binned, cell[order], first[order], second[order], is_shown, log_drawn, width)
 
     def matrix_size(self, cells: FoldCells) -> int:
         """Return the number of entries of the matrix with the rows of these cells."""
@@ -461,7 +461,8 @@ class NoiseContrast:
     def dataset_of(self, fold_effects: FoldEffects[PairChoiceEffects], cells: FoldCells, n_threads: int) -> lgb.Dataset:
         """Return a data set of the rows of these cells; its initial scores are the log-odds that the effects imply."""
         rows, scores = self._scores(fold_effects, cells)
-        dataset = subset_rows(self.dataset, rows, n_threads)
+        dataset = self.binned.rows(rows, n_threads)
+        dataset.set_label(self.is_shown[rows])
         dataset.set_init_score(scores)
         return dataset
 
