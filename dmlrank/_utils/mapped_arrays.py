@@ -24,7 +24,7 @@ from ..exceptions import StorageError
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 # Smaller arrays, in bytes, are kept in memory: a file costs more than it saves.
-_SMALLEST = 2**20
+_SMALLEST = 2**12
 # Bytes that are copied at a time.
 _BLOCK = 2**24
 # Mapped bytes that may be resident in the memory of the process. Beyond this number, the pages are released.

@@ -15,6 +15,8 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import pandas as pd
 
+from ..data.frames import column_names
+from ..data.partitions import has_several_files
 from ..data.plain_columns import arrow_module
 from ..exceptions import DataError, OptionError, nearest
 from ..tables.spreadsheet_text import as_written
@@ -23,7 +25,8 @@ from .column_roles import ColumnRoles, whole_numbers_as_text
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Frame: TypeAlias = "pd.DataFrame | pa.Table"
+# A frame, or the path of parquet files that are read in parts.
+Frame: TypeAlias = "pd.DataFrame | pa.Table | str"
 
 STANDARD_INPUT = "-"
 FORMATS = {
@@ -81,6 +84,9 @@ def read_frames(paths: Mapping[str, str], roles: Mapping[str, ColumnRoles]) -> d
 def read_frame(path: str, roles: ColumnRoles | None = None) -> Frame:
     """Read a frame from a file: pandas for csv and JSON, a pyarrow Table for parquet and Arrow IPC (feather).
 
+    The path of a folder with parquet files, or a pattern of their names, is returned as it is: the fit reads the files
+    in parts.
+
     Parameters
     ----------
     path : str
@@ -109,8 +115,15 @@ def _read(path: str, roles: ColumnRoles) -> tuple[Frame, bool]:
     kind, compression = _endings(path)
     name = "standard input" if path == STANDARD_INPUT else repr(path)
     if path != STANDARD_INPUT:
+        if has_several_files(path):
+            # Errors of the files are raised here, before the files are read.
+            column_names(path)
+            return path, True
         if Path(path).is_dir():
-            raise DataError(f"{path!r} is a folder; give a file that ends with {', '.join(FORMATS)}")
+            raise DataError(
+                f"{path!r} is a folder without parquet files; give a folder with files *.parquet, or a file that ends "
+                f"with {', '.join(FORMATS)}"
+            )
         if kind not in FORMATS:
             raise DataError(
                 f"{path!r} has an unknown ending; readable files end with {', '.join(FORMATS)}{nearest(kind, FORMATS)}"
@@ -233,6 +246,11 @@ def _line(line: str, number: int) -> object:
 
 def _with_text_names(frame: Frame, names: Sequence[str]) -> Frame:
     """Return a frame in which names that are whole numbers are text, as they are in csv."""
+    if isinstance(frame, str):
+        raise DataError(
+            f"{frame!r} is read in parts and its cells have types, and another file is csv, whose cells have none; "
+            f"write the csv file as parquet, so that names agree"
+        )
     if isinstance(frame, pd.DataFrame):
         return frame.assign(**{name: whole_numbers_as_text(frame[name]) for name in names if name in frame.columns})
     pa = arrow_module("an Arrow table")

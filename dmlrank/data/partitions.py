@@ -31,7 +31,7 @@ _READ_AT_A_TIME = 2**26
 # Vectors that are read at a time.
 _VECTORS_AT_A_TIME = 2**12
 # Columns with fewer bytes stay in memory.
-_SMALLEST = 2**14
+_SMALLEST = 2**12
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +147,17 @@ def is_partitioned(data: object) -> bool:
     return isinstance(data, str | os.PathLike) or _is_dask(data)
 
 
+def has_several_files(location: str) -> bool:
+    """Return whether a location is a directory with parquet files, or a pattern of their names.
+
+    Examples
+    --------
+    >>> has_several_files("votes.parquet")
+    False
+    """
+    return len(_matching(location)) > 0 and not os.path.isfile(location)
+
+
 def partitioned_names(data: Any) -> tuple[list[str], int | None]:
     """Return the names of the columns of partitioned data, and the number of rows where it is known.
 
@@ -207,24 +218,33 @@ def _write_partitions(data: Any, names: list[str], folder: Path) -> None:
 
 def _paths(location: str) -> list[str]:
     """Return the parquet files at a location, sorted by name."""
+    paths = _matching(location)
     if os.path.isdir(location):
-        pattern = os.path.join(glob.escape(location), "**", "*.parquet")
-        paths, where = glob.glob(pattern, recursive=True), f"the directory {location!r} holds no files *.parquet"
-    elif glob.has_magic(location) and not os.path.exists(location):
-        paths, where = glob.glob(location, recursive=True), f"no file has a name like {location!r}"
+        where = f"the directory {location!r} holds no files *.parquet"
+    elif glob.has_magic(location):
+        where = f"no file has a name like {location!r}"
     else:
         if not location.endswith((".parquet", ".pq")):
             raise FrameTypeError(
                 f"data is the path {location!r}; of files, only parquet files (*.parquet) are read: read the file "
                 f"yourself, such as with pandas.read_csv, and pass the frame"
             )
-        paths, where = [location] if os.path.exists(location) else [], f"there is no file {location!r}"
+        where = f"there is no file {location!r}"
     if not paths:
         raise DataError(
             f"{where}; data may be a directory of parquet files, a pattern such as 'votes/*.parquet', or one parquet "
             f"file: check the path"
         )
-    return sorted(paths)
+    return paths
+
+
+def _matching(location: str) -> list[str]:
+    """Return the parquet files of a directory or of a pattern, or a single file, sorted by name."""
+    if os.path.isdir(location):
+        return sorted(glob.glob(os.path.join(glob.escape(location), "**", "*.parquet"), recursive=True))
+    if os.path.exists(location):
+        return [location]
+    return sorted(path for path in glob.glob(location, recursive=True) if path.endswith((".parquet", ".pq")))
 
 
 def _open(path: str) -> Any:

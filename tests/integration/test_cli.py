@@ -563,8 +563,9 @@ def test_files_that_are_not_what_their_names_say(name, content, words, tmp_path,
     (tmp_path / name).write_bytes(content)
     assert main(["fit", FORMULA, str(tmp_path / name)]) == 1
     assert words in capsys.readouterr().err
-    assert main(["fit", FORMULA, str(tmp_path)]) == 1
-    assert "is a folder; give a file" in capsys.readouterr().err
+    (tmp_path / "empty").mkdir()
+    assert main(["fit", FORMULA, str(tmp_path / "empty")]) == 1
+    assert "is a folder without parquet files; give a folder with" in capsys.readouterr().err
 
 
 # --- files that are written, and how a command ends ---------------------------------------------------------------
