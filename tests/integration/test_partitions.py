@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import gc
 import json
-import os
-import subprocess
-import sys
-import textwrap
 
 import numpy as np
 import pandas as pd
 import pytest
+from patsy import EvalEnvironment
 
 import dmlrank as dr
-from dmlrank._utils.mapped_arrays import is_mapped, mapped
+from dmlrank._utils.mapped_arrays import is_mapped
 from dmlrank.cli.main import main
 from dmlrank.data.frames import column_names, take_columns
-from dmlrank.exceptions import ColumnError, DataError, FrameTypeError, MissingDataError, StorageError
+from dmlrank.data.read_votes import read_preferences
+from dmlrank.exceptions import ColumnError, DataError, FrameTypeError, MissingDataError
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -87,3 +84,151 @@ OPTIONS = {
 def test_files_give_the_bits_of_the_same_rows_in_memory(options, folder, table):
     kwargs = {"context": "question_id", "n_folds": 2, "rng": 0, "n_jobs": 1} | options
     assert_same_bits(*(dr.dml_rank(FORMULA, data, **kwargs) for data in (table, str(folder))))
+
+
+def test_features_are_in_files_and_have_the_bits_of_the_same_rows_in_memory(folder, table):
+    formula = "winner ~ u + v:C(category) + np.log(length + 1) + cr(u, df=3) + text(prompt, 3) | model_a + model_b"
+    pytest.importorskip("sklearn")
+    environment = EvalEnvironment([{"np": np, **_transforms()}])
+    in_memory, in_files = (
+        read_preferences(formula, data, environment, context=("question_id",)) for data in (table, folder)
+    )
+    assert is_mapped(in_files.x)
+    assert not is_mapped(in_memory.x)
+    assert in_files.x.tobytes() == in_memory.x.tobytes()
+    assert list(in_files.context_ids) == list(in_memory.context_ids)
+    assert in_files.columns.differing(in_memory.columns) == []
+
+
+def _transforms():
+    from dmlrank.data.formula.transforms import MISSING_ALLOWED, text
+
+    return {"text": text, **MISSING_ALLOWED}
+
+
+def test_an_update_groups_and_a_check_read_files_as_they_read_frames(folder, table, votes):
+    options = {"context": "question_id", "n_folds": 2, "rng": 0, "n_jobs": 1, "propensity": "marginal"}
+    results = [dr.dml_rank("winner ~ u + C(category) | model_a + model_b", data, **options) for data in (table, folder)]
+    assert_same_bits(*(res.update(functional="bt") for res in results))
+    by_category = [res.by("category") for res in results]
+    assert by_category[0].tidy().equals(by_category[1].tidy())
+    assert_same_bits(*(res.update(cov_type="cluster", cov_kwds={"groups": "group"}) for res in results))
+    checks = [dr.check("winner ~ u | model_a + model_b", data, context="question_id") for data in (table, folder)]
+    assert str(checks[0]) == str(checks[1])
+    assert results[0].conf_int().equals(results[1].conf_int())
+
+
+def test_dropped_and_missing_rows(folder, votes, tmp_path):
+    holes = votes.assign(u=votes["u"].where(votes["question_id"] % 10 != 3))
+    holes.iloc[:500].to_parquet(tmp_path / "a.parquet", index=False)
+    holes.iloc[500:].to_parquet(tmp_path / "b.parquet", index=False)
+    options = {"context": "question_id", "n_folds": 2, "rng": 0, "n_jobs": 1, "propensity": "marginal"}
+    formula = "winner ~ u + center(u) + v | model_a + model_b"
+    with pytest.raises(MissingDataError, match="'u' in"):
+        dr.dml_rank(formula, tmp_path, **options)
+    for missing in ("drop", "keep"):
+        assert_same_bits(*(dr.dml_rank(formula, data, missing=missing, **options) for data in (holes, str(tmp_path))))
+
+
+@pytest.mark.parametrize("pattern", ["{}", "{}/*.parquet", "{}/[0-3].parquet"])
+def test_columns_have_the_values_and_types_of_the_same_frame(pattern, folder, table):
+    data = pattern.format(folder)
+    assert column_names(data) == table.column_names
+    names = ["winner", "length", "u", "propensity", "question_id", "category"]
+    taken, expected = take_columns(data, names), take_columns(table, names)
+    pd.testing.assert_frame_equal(taken, expected)
+    assert is_mapped(taken["u"].to_numpy())
+
+
+def test_every_type_of_column_is_read_as_from_one_table(tmp_path):
+    n = 1200
+    table = pa.table(
+        {
+            "whole": pa.array([None if i % 5 == 0 else i for i in range(n)]),
+            "large": pa.array([None if i == 7 else 2**60 + i for i in range(n)]),
+            "yes": pa.array([i % 2 == 0 for i in range(n)]),
+            "maybe": pa.array([None if i == 3 else i % 2 == 0 for i in range(n)]),
+            "single": pa.array(np.linspace(0, 1, n).astype(np.float32)),
+            "kind": pa.array([f"k{i % 3}" for i in range(n)]).dictionary_encode(),
+            "vector": pa.array([[float(i), 1.0] for i in range(n)], pa.list_(pa.float32())),
+            "fixed": pa.array([None if i == 9 else [i, 2] for i in range(n)], pa.list_(pa.int64(), 2)),
+            "empty": pa.array([None] * n, pa.float64()),
+        }
+    )
+    pq.write_table(table.slice(0, 500), tmp_path / "a.parquet")
+    pq.write_table(table.slice(500), tmp_path / "b.parquet")
+    taken, expected = take_columns(tmp_path, table.column_names), take_columns(table, table.column_names)
+    for name in table.column_names:
+        if name in ("vector", "fixed"):
+            assert [None if c is None else c.tolist() for c in taken[name]] == [
+                None if c is None else c.tolist() for c in expected[name]
+            ]
+        else:
+            pd.testing.assert_series_equal(taken[name], expected[name])
+    assert taken["vector"].iloc[0].dtype == np.float32
+    assert is_mapped(taken["vector"].iloc[5])
+
+
+def test_columns_that_the_formula_does_not_need_are_not_read(folder, monkeypatch):
+    read = []
+    original = pq.ParquetFile.read
+
+    def recorded(self, columns=None, **options):
+        read.extend(columns)
+        return original(self, columns=columns, **options)
+
+    monkeypatch.setattr(pq.ParquetFile, "read", recorded)
+    read_preferences("winner ~ u | model_a + model_b", folder, EvalEnvironment([{}]), context=("question_id",))
+    assert set(read) == {"winner", "model_a", "model_b", "u", "question_id"}
+
+
+def test_wrong_files_are_said(folder, votes, tmp_path):
+    formula = "winner ~ u | model_a + model_b"
+    with pytest.raises(DataError, match="holds no files"):
+        dr.dml_rank(formula, str(tmp_path))
+    with pytest.raises(DataError, match=r"no file has a name like .*\*.parquet"):
+        dr.dml_rank(formula, str(tmp_path / "*.parquet"))
+    with pytest.raises(DataError, match="there is no file"):
+        dr.dml_rank(formula, tmp_path / "votes.parquet")
+    with pytest.raises(FrameTypeError, match="only parquet files"):
+        dr.dml_rank(formula, "votes.csv")
+    with pytest.raises(ColumnError, match="'w', which is neither a column nor known"):
+        dr.dml_rank("winner ~ w | model_a + model_b", folder)
+    first = tmp_path / "a.parquet"
+    votes.iloc[:0].to_parquet(first, index=False)
+    with pytest.raises(DataError, match="no rows"):
+        dr.dml_rank(formula, tmp_path)
+    votes.iloc[:50].to_parquet(first, index=False)
+    votes.drop(columns="u").iloc[50:].to_parquet(tmp_path / "b.parquet", index=False)
+    with pytest.raises(DataError, match=r"b.parquet has no column 'u', which .*a.parquet has"):
+        dr.dml_rank(formula, tmp_path)
+    votes.assign(u=votes["u"].astype(str)).iloc[50:].to_parquet(tmp_path / "b.parquet", index=False)
+    with pytest.raises(DataError, match=r"'u' is double in .*a.parquet and .*string in .*b.parquet"):
+        dr.dml_rank(formula, tmp_path)
+    (tmp_path / "b.parquet").write_bytes(b"no parquet")
+    with pytest.raises(DataError, match=r"b.parquet cannot be read as parquet"):
+        dr.dml_rank(formula, tmp_path)
+    vectors = pa.table({"e": [[1.0, 2.0], [1.0]] * 10})
+    pq.write_table(vectors, tmp_path / "vectors.parquet")
+    with pytest.raises(DataError, match="'e' holds vectors of length 1, 2"):
+        take_columns(tmp_path / "vectors.parquet", ["e"])
+
+
+def test_the_command_line_reads_a_folder(folder, capsys, tmp_path):
+    command = ["winner ~ u | model_a + model_b", str(folder), "--context", "question_id"]
+    fit = ["fit", *command, "--rng", "0", "--propensity", "marginal", "--json", str(tmp_path / "fit.json")]
+    assert main(fit) == 0, capsys.readouterr().err
+    assert json.loads((tmp_path / "fit.json").read_text())
+    assert main(["check", *command]) == 0
+    assert "900" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_dask_frame_is_read_partition_by_partition(known, votes):
+    dd = pytest.importorskip("dask.dataframe")
+    frame = dd.from_pandas(votes, npartitions=3)
+    frame = frame if known else frame.clear_divisions()
+    frame = dd.concat([frame, frame[frame["length"] < 0]])
+    assert column_names(frame) == list(votes.columns)
+    options = {"context": "question_id", "n_folds": 2, "rng": 0, "n_jobs": 1, "propensity": "marginal"}
+    assert_same_bits(*(dr.dml_rank("winner ~ u + v | model_a + model_b", data, **options) for data in (votes, frame)))

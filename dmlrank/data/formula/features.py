@@ -139,7 +139,9 @@ class FeatureMap:
         numeric = [columns[term.variable] for _, term in self.numeric]
         dtype = np.float64 if self.info is not None or not numeric else common_type(numeric)
         shape, source = (n_rows, len(self.names)), next(filter(is_mapped_column, columns.values()), None)
-        x: NDArray[np.floating] = np.empty(shape, dtype) if source is None else empty(shape, dtype, like=source)
+        x: NDArray[np.floating] = (
+            np.empty(shape, dtype) if source is None else empty(shape, dtype, like=np.asarray(source))
+        )
         for (start, term), column in zip(self.numeric, numeric, strict=True):
             write_term(term, column, x[:, start : start + term.width])
         if self.info is not None:

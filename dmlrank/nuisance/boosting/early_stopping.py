@@ -14,6 +14,8 @@ from .parameters import Parameter, fixed_parameters
 MAX_ROUNDS = 500
 # Boosting ends after this number of rounds without a new smallest loss.
 PATIENCE = 10
+# Number of entries of a training matrix from which on LightGBM computes histograms by column.
+_BY_COLUMN_FROM = 100_000_000
 # Boosting ends after this number of rounds if none of them has lowered the loss. After this number of rounds or more,
 # it also ends if the loss is larger than the best configuration's loss after the same number of rounds.
 WARM_UP = 5
@@ -129,7 +131,7 @@ class BoostingPath:
 
 
 def booster_parameters(
-    n_classes: int | None, configuration: Mapping[str, Parameter], seed: int, n_threads: int
+    n_classes: int | None, configuration: Mapping[str, Parameter], seed: int, n_threads: int, *, size: int = 0
 ) -> dict[str, Parameter]:
     """Return the parameters of a booster that starts from given scores and whose log-loss is computed every round.
 
@@ -143,10 +145,15 @@ def booster_parameters(
         Seed of LightGBM.
     n_threads : int
         Threads of LightGBM.
+    size : int
+        Number of entries of the training matrix.
     """
     metric = "binary_logloss" if n_classes is None else "multi_logloss"
     fixed = fixed_parameters(n_classes, seed, n_threads)
-    return {**fixed, "metric": metric, "boost_from_average": False, **configuration}
+    # Histograms by row need a second copy of the bins. Histograms by column have the same bits.
+    by_column = size >= _BY_COLUMN_FROM
+    layout: dict[str, Parameter] = {"force_row_wise": False, "force_col_wise": True} if by_column else {}
+    return {**fixed, **layout, "metric": metric, "boost_from_average": False, **configuration}
 
 
 def boost_together(

@@ -450,8 +450,10 @@ def _train(
     thread_sizes : ThreadSizes
         Sizes of training matrices on which the use of threads depends.
     """
-    n_threads = thread_count(n_jobs, _matrix_size(fitted.training, stage), thread_sizes)
-    parameters = booster_parameters(fitted.training.rows.y.shape[1], stage.parameters, seed, n_threads)
+    size = _matrix_size(fitted.training, stage)
+    n_threads = thread_count(n_jobs, size, thread_sizes)
+    n_categories = fitted.training.rows.y.shape[1]
+    parameters = booster_parameters(n_categories, stage.parameters, seed, n_threads, size=size)
     training_set = _dataset(binned, fitted, fitted.training, stage.mirrored, n_threads)
     return lgb.train(parameters, training_set, num_boost_round=stage.rounds)
 

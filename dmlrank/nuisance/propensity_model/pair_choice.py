@@ -529,9 +529,10 @@ def _train(
     thread_sizes : ThreadSizes
         Sizes of training matrices on which the use of threads depends.
     """
-    n_threads = thread_count(n_jobs, contrast.matrix_size(fold_effects.training), thread_sizes)
+    size = contrast.matrix_size(fold_effects.training)
+    n_threads = thread_count(n_jobs, size, thread_sizes)
     training = contrast.dataset_of(fold_effects, fold_effects.training, n_threads)
-    parameters = booster_parameters(None, settings.parameters, seed, n_threads)
+    parameters = booster_parameters(None, settings.parameters, seed, n_threads, size=size)
     return lgb.train(parameters, training, num_boost_round=settings.rounds)
 
 

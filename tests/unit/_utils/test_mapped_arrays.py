@@ -1,0 +1,146 @@
+"""Arrays in files: the numbers of arrays in memory, files that disappear, and a full disk."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+from dmlrank._utils.mapped_arrays import (
+    column_sums,
+    concatenate,
+    empty,
+    in_memory,
+    is_mapped,
+    mapped,
+    row_blocks,
+    take,
+    with_constant,
+    zeros,
+)
+from dmlrank.exceptions import StorageError
+
+
+@pytest.fixture(scope="module")
+def pair():
+    """An array in memory and the same numbers in a file, in three blocks."""
+    numbers = np.random.default_rng(0).normal(size=(900_000, 6))
+    numbers[::7, 2] = 1e12
+    stored = mapped(numbers.shape)
+    stored[:] = numbers
+    return numbers, stored
+
+
+def test_what_is_made_of_a_mapped_array_is_mapped(pair):
+    numbers, stored = pair
+    assert [is_mapped(array) for array in (stored, stored[5:, ::2], numbers)] == [True, True, False]
+    assert [is_mapped(empty(2000, like=array)) for array in (stored, numbers)] == [True, False]
+    assert not is_mapped(empty(10, like=stored)), "few numbers stay in memory"
+    assert not zeros((2000, 3), like=stored).any()
+    copy = in_memory(stored)
+    assert not is_mapped(copy)
+    np.testing.assert_array_equal(copy, numbers)
+    assert in_memory(numbers) is numbers
+
+
+def test_blocks_divide_the_rows(pair):
+    numbers, stored = pair
+    assert list(row_blocks(numbers)) == [slice(0, len(numbers))]
+    blocks = list(row_blocks(stored, multiple_of=1000))
+    assert len(blocks) > 2
+    assert [b.start for b in blocks] == [0, *(b.stop for b in blocks[:-1])]
+    assert blocks[-1].stop == len(stored)
+    assert all(b.start % 1000 == 0 for b in blocks)
+    assert list(row_blocks(stored, multiple_of=10**9)) == [slice(0, len(stored))]
+
+
+def test_rows_sums_and_joins_have_the_bits_of_numpys(pair):
+    numbers, stored = pair
+    rows = np.random.default_rng(1).integers(len(numbers), size=700_000)
+    mask = numbers[:, 0] > 0
+    for chosen in (rows, mask):
+        np.testing.assert_array_equal(take(stored, chosen), numbers[chosen])
+    assert is_mapped(take(stored, rows))
+    assert column_sums(stored).tobytes() == numbers.sum(axis=0).tobytes()
+    assert column_sums(stored, np.square).tobytes() == np.square(numbers).sum(axis=0).tobytes()
+    assert column_sums(stored[:, :1]).tobytes() == numbers[:, :1].sum(axis=0).tobytes()
+    np.testing.assert_array_equal(with_constant(stored), np.hstack([np.ones((len(numbers), 1)), numbers]))
+    joined = concatenate([numbers[:10], stored])
+    assert is_mapped(joined)
+    np.testing.assert_array_equal(joined, np.concatenate([numbers[:10], numbers]))
+
+
+def test_no_file_is_left_in_the_folder(monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    array = mapped((1000, 1000))
+    array[:] = 1
+    assert list(tmp_path.iterdir()) == []
+    assert array.sum() == 1e6
+
+
+def test_the_space_is_given_back_when_the_array_is_no_longer_used():
+    if not sys.platform.startswith("linux"):
+        pytest.skip("open files are listed in /proc")
+    array = mapped(10_000_000)
+
+    def n_maps():
+        with open("/proc/self/maps") as maps:
+            return sum("dmlrank-" in line or "(deleted)" in line for line in maps)
+
+    before = n_maps()
+    del array
+    assert n_maps() == before - 1
+
+
+def test_a_full_disk_is_said():
+    """A limit on the size of files stands for a disk without space."""
+    if not hasattr(os, "posix_fallocate"):
+        pytest.skip("this system cannot limit the size of files")
+    code = """
+    import resource
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, 10**6))
+    from dmlrank._utils.mapped_arrays import mapped
+    from dmlrank.exceptions import StorageError
+    try:
+        mapped(10**6)
+    except StorageError as error:
+        print(error)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert "a temporary file of 0.008 GB cannot be written to" in done.stdout
+    assert "TMPDIR" in done.stdout
+
+
+def test_an_unknown_folder_is_said(monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "no folder"))
+    with pytest.raises(StorageError, match=r"cannot be written to .*no folder"):
+        mapped(10_000)
+
+
+def test_resident_pages_are_released():
+    """A process that writes and reads 0.6 GB of mapped arrays keeps less than half of it in its memory."""
+    if not sys.platform.startswith("linux"):
+        pytest.skip("pages are released by the system")
+    code = """
+    import resource, time
+    import numpy as np
+    from dmlrank._utils.mapped_arrays import mapped, row_blocks
+    start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    array = mapped((75_000, 1000))
+    for block in row_blocks(array):
+        array[block] = 1.0
+        time.sleep(0.02)
+    total = sum(float(array[block].sum()) for block in row_blocks(array))
+    assert total == 75e6, total
+    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - start) / 1024)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert float(done.stdout) < 450
