@@ -8,7 +8,7 @@ from typing import Any
 from .._utils.argument_checks import check_whole
 from ..data.derived_pairs import DerivedPairs
 from ..data.formula.parse import parse_formula
-from ..data.frames import column_names
+from ..data.frames import column_names, take_columns
 from ..data.plain_columns import name_of
 from ..exceptions import OptionError
 from ..report.shown_models import choose_models
@@ -63,7 +63,9 @@ def check_models_of_table(arguments: argparse.Namespace, formula: str, frame: Fr
         return
     parts = parse_formula(formula)
     if {parts.first, parts.second} <= set(column_names(frame)):
-        cells = [cell for name in (parts.first, parts.second) for cell in frame[name].unique().tolist()]
+        sides = (parts.first, parts.second)
+        columns: Any = take_columns(frame, sides) if isinstance(frame, str) else frame
+        cells = [cell for name in sides for cell in columns[name].unique().tolist()]
         names = sorted({name_of(cell) for cell in cells if cell is not None and cell == cell})
         choose_models(names, range(len(names)), arguments.models)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import lightgbm as lgb
 import numpy as np
@@ -46,20 +47,19 @@ class BinnedPairs:
         The codes of the items in bins, r rows.
     place : ndarray of int, shape (r,)
         Row of ``features`` with the features of each row, ascending.
-    order : ndarray of int, shape (r,)
-        Place of each row among the arguments of :meth:`of`.
     """
 
     features: lgb.Dataset
     items: lgb.Dataset
     place: NDArray[np.int32]
-    order: IntArray
 
     @classmethod
     def of(
         cls, x: FloatArray, context: IntArray, first: IntArray, second: IntArray, parameters: Mapping[str, Parameter]
-    ) -> BinnedPairs:
-        """Bin rows; the bins of features are those of the contexts, each counted once.
+    ) -> tuple[BinnedPairs, IntArray]:
+        """Bin rows, and return the place of each binned row among the arguments, (r,).
+
+        The bins of features are those of the contexts, each counted once.
 
         Parameters
         ----------
@@ -93,7 +93,7 @@ class BinnedPairs:
             params={**shared, **bin_parameters(0, 2)},
             feature_name=["first", "second"],
         )
-        return cls(features.construct(), items.construct(), place[order], order)
+        return cls(features.construct(), items.construct(), place[order]), order
 
     def rows(self, rows: IntArray | None = None, n_threads: int | None = None) -> lgb.Dataset:
         """Return a data set of some rows, or of all rows.
@@ -130,8 +130,8 @@ def bin_rows(
     parameters : mapping
         Parameters of LightGBM; those of the bins are added.
     """
-    binned = BinnedPairs.of(x, context, first, second, parameters)
-    return binned.rows(), binned.order
+    binned, order = BinnedPairs.of(x, context, first, second, parameters)
+    return binned.rows(), order
 
 
 def _join_columns(rows: lgb.Dataset, other: lgb.Dataset) -> None:
@@ -157,7 +157,7 @@ def binning_parameters(n_jobs: int | None) -> dict[str, Parameter]:
     return {"verbosity": -1, "num_threads": n_jobs or 0}
 
 
-def gather_rows(dataset: lgb.Dataset, rows: IntArray, n_threads: int | None = None) -> lgb.Dataset:
+def gather_rows(dataset: lgb.Dataset, rows: NDArray[np.integer[Any]], n_threads: int | None = None) -> lgb.Dataset:
     """Return rows of a data set, some of them several times.
 
     Parameters
@@ -195,8 +195,8 @@ class BinnedCells:
     """
 
     binned: BinnedPairs
-    label: IntArray
-    cell: IntArray
+    label: NDArray[np.int32]
+    cell: NDArray[np.int32]
     is_swapped: NDArray[np.bool_]
     weight: FloatArray
 
@@ -226,11 +226,10 @@ class BinnedCells:
         cell, swapped = np.tile(voted_cell, 2), np.repeat([False, True], len(voted_cell))
         first = np.where(swapped, cells.second[cell], cells.first[cell])
         second = np.where(swapped, cells.first[cell], cells.second[cell])
-        binned = BinnedPairs.of(x, context[cell], first, second, parameters)
-        order = binned.order
-        labels = np.concatenate([label, flip[label]])
+        binned, order = BinnedPairs.of(x, context[cell], first, second, parameters)
+        labels = np.concatenate([label, flip[label]]).astype(np.int32)
         weight = np.tile(cells.weight[voted_cell] * cells.y[voted_cell, label], 2)
-        return cls(binned, labels[order], cell[order], swapped[order], weight[order])
+        return cls(binned, labels[order], cell[order].astype(np.int32), swapped[order], weight[order])
 
     @property
     def dataset(self) -> lgb.Dataset:

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import lightgbm as lgb
 import numpy as np
+from numpy.typing import NDArray
 
 from ..._utils.executor import has_workers, in_workers, jobs_of_a_task
 from ..._utils.mapped_arrays import take
@@ -42,6 +43,8 @@ _PRIORS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 _RIDGES = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0)
 # Number of pairs that are drawn at random for each pair shown; the trees learn to distinguish the two.
 DRAWN_PER_SHOWN = 5
+# Largest number of pairs shown from which trees learn: six rows of a training matrix for each of them.
+_MOST_CONTRASTED = 500_000
 # Effects and booster of a fold; no booster where trees do not lower the loss.
 _FittedFold: TypeAlias = tuple[FoldEffects[PairChoiceEffects], lgb.Booster | None]
 # Largest number of entries of the tables of all pairs that are computed at a time.
@@ -158,6 +161,7 @@ def fit_pair_shares(
     *,
     selection_sample: int = SELECTION_SAMPLE,
     thread_sizes: ThreadSizes = THREAD_SIZES,
+    most_contrasted: int = _MOST_CONTRASTED,
 ) -> tuple[PairShares, ...]:
     """Fit one model per fold on the labelled contexts outside the fold, each of which shows one pair.
 
@@ -182,6 +186,9 @@ def fit_pair_shares(
         with the first fold held out.
     thread_sizes : ThreadSizes, optional
         Sizes of training matrices on which the use of threads depends.
+    most_contrasted : int, optional
+        With more labelled cells than this number, the trees learn from a random sample of this size, so that their
+        memory does not grow further. The effects learn from all cells.
 
     Returns
     -------
@@ -194,7 +201,9 @@ def fit_pair_shares(
     cells = shown_pairs(data, fold)
     sample, trials = selection_cells(cells, len(rngs), rngs[0], sample_size=selection_sample)
     lgb_seeds = [int(rng.integers(2**31 - 1)) for rng in rngs]
-    training = _Training(cells, sample, trials, lgb_seeds, rngs[0], jobs_of_a_task(n_jobs), thread_sizes)
+    training = _Training(
+        cells, sample, trials, lgb_seeds, rngs[0], jobs_of_a_task(n_jobs), thread_sizes, most_contrasted
+    )
     (selection,) = in_workers(_select_settings, training, [0], name="settings of the propensity", n_jobs=1)
     if has_workers():
         report(1, 1, "propensity, settings")
@@ -236,6 +245,8 @@ class _Training:
         Number of threads; None means all cores.
     thread_sizes : ThreadSizes
         Sizes of training matrices on which the use of threads depends.
+    most_contrasted : int
+        Largest number of pairs shown from which the trees learn.
     _contrasts : dict
         Rows of :meth:`contrast` by prior, and the generator after they were drawn.
     """
@@ -247,6 +258,7 @@ class _Training:
     rng: np.random.Generator
     n_jobs: int | None
     thread_sizes: ThreadSizes
+    most_contrasted: int
     _contrasts: dict[float, tuple[NoiseContrast, np.random.Generator]] = field(
         default_factory=dict, init=False, repr=False
     )
@@ -255,8 +267,22 @@ class _Training:
         """Return the pairs shown and drawn in bins, computed once in a process, and the generator after the draws."""
         if prior not in self._contrasts:
             rng = deepcopy(self.rng)
-            self._contrasts[prior] = NoiseContrast.of(self.cells, prior, rng, self.n_jobs), rng
+            cells, share = self._contrasted(rng), _overall_shares(self.cells, prior)
+            self._contrasts[prior] = NoiseContrast.of(cells, prior, rng, self.n_jobs, share=share), rng
         return self._contrasts[prior]
+
+    def _contrasted(self, rng: np.random.Generator) -> FoldCells:
+        """Return the pairs shown from which the trees learn: all of them, or a random sample where they are many."""
+        n = len(self.cells.rows)
+        if n <= self.most_contrasted:
+            return self.cells
+        # The cells on which the settings are selected are among them.
+        is_chosen = np.zeros(n, dtype=bool)
+        is_chosen[self.sample.number] = True
+        others = np.flatnonzero(~is_chosen)
+        n_others = max(0, self.most_contrasted - len(self.sample.rows))
+        is_chosen[rng.choice(others, n_others, replace=False)] = True
+        return self.cells.only(np.flatnonzero(is_chosen))
 
     def __getstate__(self) -> dict[str, object]:
         # LightGBM's data sets cannot be pickled; another process computes the bins itself.
@@ -417,15 +443,23 @@ class NoiseContrast:
     """
 
     binned: BinnedPairs
-    cell: IntArray
-    first: IntArray
-    second: IntArray
-    is_shown: IntArray
+    cell: NDArray[np.int32]
+    first: NDArray[np.int32]
+    second: NDArray[np.int32]
+    is_shown: NDArray[np.int8]
     log_drawn: FloatArray
     width: int
 
     @classmethod
-    def of(cls, cells: FoldCells, prior: float, rng: np.random.Generator, n_jobs: int | None) -> NoiseContrast:
+    def of(
+        cls,
+        cells: FoldCells,
+        prior: float,
+        rng: np.random.Generator,
+        n_jobs: int | None,
+        *,
+        share: FloatArray | None = None,
+    ) -> NoiseContrast:
         """Draw pairs for all cells and bin the rows.
 
         Parameters
@@ -438,21 +472,23 @@ class NoiseContrast:
             Draws the pairs.
         n_jobs : int or None
             Number of threads; None means all cores.
+        share : ndarray, shape (K, K), optional
+            Overall shares of the pairs, with which pairs are drawn; those of the cells when None.
         """
         rows, n_items, width = cells.rows, cells.n_items, cells.x.shape[1] + 2
-        share = _overall_shares(cells, prior)
+        share = _overall_shares(cells, prior) if share is None else share
         # There are millions of rows; their codes are kept in half the memory of numpy's default integers.
-        number = cells.number.astype(np.int32)
-        pair = rng.choice(n_items**2, size=DRAWN_PER_SHOWN * len(number), p=share.reshape(-1)).astype(np.int32)
-        cell = np.concatenate([number, np.repeat(number, DRAWN_PER_SHOWN)])
+        pair = rng.choice(n_items**2, size=DRAWN_PER_SHOWN * len(rows), p=share.reshape(-1)).astype(np.int32)
+        place = np.arange(len(rows), dtype=np.int32)
+        place = np.concatenate([place, np.repeat(place, DRAWN_PER_SHOWN)])
         first = np.concatenate([rows.first.astype(np.int32), pair // n_items])
         second = np.concatenate([rows.second.astype(np.int32), pair % n_items])
-        binned = BinnedPairs.of(cells.x, cells.context[cell], first, second, binning_parameters(n_jobs))
-        order = binned.order
-        is_shown = (order < len(rows)).astype(np.int32)
+        binned, order = BinnedPairs.of(cells.x, cells.context[place], first, second, binning_parameters(n_jobs))
+        is_shown = (order < len(rows)).astype(np.int8)
+        cell = cells.number[place[order]].astype(np.int32)
         with np.errstate(divide="ignore"):
             log_drawn = np.log(DRAWN_PER_SHOWN * share)
-        return cls(binned, cell[order], first[order], second[order], is_shown, log_drawn, width)
+        return cls(binned, cell, first[order], second[order], is_shown, log_drawn, width)
 
     def matrix_size(self, cells: FoldCells) -> int:
         """Return the number of entries of the matrix with the rows of these cells."""
@@ -499,7 +535,7 @@ class NoiseContrast:
         place = np.full(self.cell.max(initial=-1) + 1, -1)
         place[cells.number] = np.arange(len(cells.number))
         rows = np.flatnonzero(place[self.cell] >= 0)
-        first, second = self.first[rows], self.second[rows]
+        first, second = (items[rows].astype(np.intp) for items in (self.first, self.second))
         log_share = fold_effects.effects.log_at(cells.rows.columns, first, second, place[self.cell[rows]])
         return rows, log_share - self.log_drawn[first, second]
 
