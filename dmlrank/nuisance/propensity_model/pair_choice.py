@@ -532,7 +532,8 @@ class NoiseContrast:
 
     def _scores(self, fold_effects: FoldEffects[PairChoiceEffects], cells: FoldCells) -> tuple[IntArray, FloatArray]:
         """Return the rows of these cells, and for each row the log-odds that its pair was shown and not drawn."""
-        place = np.full(self.cell.max(initial=-1) + 1, -1)
+        # The cells may be more than those whose pairs are contrasted.
+        place = np.full(max(self.cell.max(initial=-1), cells.number.max(initial=-1)) + 1, -1)
         place[cells.number] = np.arange(len(cells.number))
         rows = np.flatnonzero(place[self.cell] >= 0)
         first, second = (items[rows].astype(np.intp) for items in (self.first, self.second))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from threading import Thread
 
 import numpy as np
@@ -175,6 +176,19 @@ def test_hyperparameters_selected_on_a_sample_are_used_for_all_folds(draw):
     assert len({model.trees.booster.num_trees() for model in models}) == 1
     assert np.abs(models[0].effects.first - models[1].effects.first).max() > 1e-3
     assert divergence(truth, tables(data, models)) < 1.6 * divergence(truth, on_all_cells)
+
+
+def test_trees_may_learn_from_a_sample_of_the_pairs_shown(draw):
+    """The pairs on which the settings are selected are in the sample, the last pair shown is not."""
+    data, truth = draw(9, 1500, jump=2.0)
+    fold = random_folds(data)
+    models = fit_pair_shares(data, fold, generators(), 1, selection_sample=400, most_contrasted=900)
+    assert all(model.trees is not None for model in models)
+    without_trees = [replace(model, trees=None) for model in models]
+    assert divergence(truth, tables(data, models)) < 0.9 * divergence(truth, tables(data, without_trees))
+    as_many_as_there_are = fit_pair_shares(data, fold, generators(), 1, selection_sample=400, most_contrasted=1500)
+    all_of_them = fit_pair_shares(data, fold, generators(), 1, selection_sample=400)
+    np.testing.assert_array_equal(tables(data, as_many_as_there_are), tables(data, all_of_them))
 
 
 def test_where_a_sample_selects_no_effects_no_fold_has_any(draw):
