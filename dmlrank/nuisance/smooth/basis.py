@@ -293,6 +293,10 @@ def _fit_spline(feature: FloatArray) -> _Spline | None:
 
 def _spline_moments(feature: FloatArray, knots: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the means, (b,), and the covariance, (b, b), of the B-splines at the values of a feature, (n,)."""
+    if not is_mapped(feature):
+        design = _b_splines(feature, knots)
+        mean = design.mean(axis=0)
+        return mean, transposed_product(design - mean, design - mean) / len(design)
     n, width = len(feature), len(knots) - _DEGREE - 1
     step = _SPLINE_ROWS * rows_of_a_product(np.empty((width, width)))
     total, moment = np.zeros(width), np.zeros((width, width))
