@@ -89,12 +89,13 @@ def dml_rank(
         of preferences for the item shown first (numbers in [0, 1]), or one column of probabilities per category: ``"p_a
         + p_b + p_tie ~ features | model_a + model_b"``.
     data : frame
-        One row per vote: a pandas or polars DataFrame, a pyarrow Table or a DuckDB relation. Only the columns that the
-        fit uses are read. A row with a missing winner is a prompt without a label, which belongs to the sample of
-        prompts. The frame is neither changed nor copied. :meth:`RankResults.update` reads the frame again where a
-        change needs other columns or rows, so do not change the frame as long as you update the result. Joins and
-        aggregations of DuckDB have no order of rows: give them an ``.order()``, unless ``context=`` identifies the
-        prompts.
+        One row per vote: a pandas or polars DataFrame, a pyarrow Table or a DuckDB relation. Data that are larger than
+        memory are the path of a directory of parquet files (or a pattern of their names, or one parquet file), or a
+        Dask DataFrame. Only the columns that the fit uses are read. A row with a missing winner is a prompt without a
+        label, which belongs to the sample of prompts. The frame is neither changed nor copied.
+        :meth:`RankResults.update` reads the frame again where a change needs other columns or rows, so do not change
+        the frame as long as you update the result. Joins and aggregations of DuckDB have no order of rows: give them an
+        ``.order()``, unless ``context=`` identifies the prompts.
     functional : {"borda", "bt", "rank_centrality", "dominance", "softmin"}, Functional or callable
         "borda" is the mean win share. "bt" projects log-odds on differences of scores, which are Bradley-Terry scores
         where that model holds; the model is not assumed. "rank_centrality" is the stationary distribution of a random
@@ -357,8 +358,8 @@ def check(
     formula : str
         Outcome, features and the columns of the two models, as for :func:`dml_rank`.
     data : frame
-        A frame with one row per vote, or pairs from :func:`pairs_from_scores` or :func:`pairs_from_rankings`. Rows that
-        a fit refuses are left out and counted.
+        A frame with one row per vote, as for :func:`dml_rank`, or pairs from :func:`pairs_from_scores` or
+        :func:`pairs_from_rankings`. Rows that a fit refuses are left out and counted.
     context : str or sequence of str, optional
         Columns that identify a prompt; every row is a prompt of its own when None.
     categories : mapping, optional

@@ -324,7 +324,7 @@ def _fit_fold(shared: tuple[_Training, _Selection], f: int) -> tuple[FoldEffects
     start = tuned.fits[0].flat
     fitted = MAIN_EFFECTS_MODEL.fit(training.cells, f, tuned.ridge, screened=tuned.screened, start=start)
     if not stage.rounds:
-        return fitted, None
+        return fitted.without_cells(), None
     booster = _train(
         training.binned,
         fitted,
@@ -333,7 +333,7 @@ def _fit_fold(shared: tuple[_Training, _Selection], f: int) -> tuple[FoldEffects
         n_jobs=training.n_jobs,
         thread_sizes=training.thread_sizes,
     )
-    return fitted, booster
+    return fitted.without_cells(), booster
 
 
 def _select_stage(

@@ -327,7 +327,7 @@ def _fit_fold(shared: tuple[_Training, _Selection], f: int) -> _FittedFold:
     training, selection = shared
     fold_effects = _fit_effects(training.cells, f, selection.prior, selection.smooth, training.n_jobs)
     if not selection.trees.rounds:
-        return fold_effects, None
+        return fold_effects.without_cells(), None
     booster = _train(
         training.contrast(selection.prior)[0],
         fold_effects,
@@ -336,7 +336,7 @@ def _fit_fold(shared: tuple[_Training, _Selection], f: int) -> _FittedFold:
         n_jobs=training.n_jobs,
         thread_sizes=training.thread_sizes,
     )
-    return fold_effects, booster
+    return fold_effects.without_cells(), booster
 
 
 def shown_pairs(data: PreferenceData, fold: IntArray) -> FoldCells:

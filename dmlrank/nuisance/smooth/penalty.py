@@ -77,6 +77,14 @@ class FoldEffects(Generic[E]):
         """Basis of the smooth columns."""
         return self.training.basis
 
+    def without_cells(self) -> FoldEffects[E]:
+        """Return the fitted effects alone: the cells are as large as the data, and a fitted model needs none."""
+        none = np.empty(0, dtype=np.intp)
+        training, held_out = (
+            replace(cells.only(none), x=cells.x[:0], soft=()) for cells in (self.training, self.held_out)
+        )
+        return replace(self, training=training, held_out=held_out)
+
     @property
     def loss(self) -> float:
         """Log-loss of the effects on the held-out cells."""
