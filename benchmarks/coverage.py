@@ -6,9 +6,11 @@ models at once. The oracle's intervals come from the plain mean of its influence
 variance: the correction for a shrunken mu, which a fit adds to it, has nothing to correct there. The learner "given"
 has the true nuisances, too, and the intervals of the fit.
 
-The table is resumable: replications that it holds are not run again.
+The table is resumable: replications that it holds are not run again. Replications are tasks of processes of this
+machine, or of the workers of a Dask cluster (``--scheduler``), which need this folder on their PYTHONPATH.
 
     python benchmarks/coverage.py run --scenarios ties-0-1000 ties-5-1000 --seeds 300
+    python benchmarks/coverage.py run --scheduler tcp://127.0.0.1:8786
     python benchmarks/coverage.py tables --markdown
     python benchmarks/coverage.py check
 """
@@ -17,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import multiprocessing
 import os
 import pathlib
 import sys
@@ -24,6 +27,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache
+from typing import Any
 
 # The processes share the cores; threads within each would only wait for one another.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -34,6 +38,7 @@ from scenarios import FUNCTIONALS, Scenario, scenarios
 from scipy.stats import beta
 
 import dmlrank as dr
+from dmlrank._utils.executor import executing, in_workers
 from dmlrank.exceptions import DmlrankError, DmlrankWarning
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "coverage.csv"
@@ -86,6 +91,26 @@ def replicate(task: tuple[str, int, str]) -> list[dict[str, object]]:
     return rows
 
 
+def replication(_: None, task: tuple[str, int, str]) -> list[dict[str, object]]:
+    """A replication as a task of workers, which share nothing."""
+    return replicate(task)
+
+
+def replications(
+    tasks: Sequence[tuple[str, int, str]], processes: int, scheduler: str | None
+) -> Iterator[list[dict[str, object]]]:
+    """Yield the rows of replications in their order, computed by processes or by the workers of a Dask cluster."""
+    if scheduler is None:
+        spawn = multiprocessing.get_context("spawn")
+        workers: Any = ProcessPoolExecutor(processes, mp_context=spawn)
+    else:
+        from distributed import Client
+
+        workers = Client(scheduler)
+    with workers, executing(workers):
+        yield from in_workers(replication, None, tasks, name="replications", n_jobs=1)
+
+
 def _limits(fit: dr.RankResults) -> pd.DataFrame:
     """Simultaneous 95 % limits from the covariance, which the plug-in has, too, though it claims no intervals."""
     half_width = fit.estimates.critical * np.sqrt(np.diag(fit.cov_params()))
@@ -134,7 +159,15 @@ def _figures(fit: dr.RankResults, truth: pd.Series, limits: pd.DataFrame) -> dic
     }
 
 
-def run(names: Sequence[str], learners: Sequence[str], seeds: int | None, processes: int, path: pathlib.Path) -> None:
+def run(
+    names: Sequence[str],
+    learners: Sequence[str],
+    seeds: int | None,
+    *,
+    processes: int,
+    scheduler: str | None,
+    path: pathlib.Path,
+) -> None:
     """Add the replications that are missing to the table."""
     known = scenarios()
     done = _done(path)
@@ -146,11 +179,11 @@ def run(names: Sequence[str], learners: Sequence[str], seeds: int | None, proces
         if (name, seed, learner) not in done
     ]
     path.parent.mkdir(exist_ok=True)
-    with ProcessPoolExecutor(processes) as pool, path.open("a", newline="") as file:
+    with path.open("a", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         if not done and file.tell() == 0:
             writer.writeheader()
-        for count, rows in enumerate(pool.map(replicate, tasks), start=1):
+        for count, rows in enumerate(replications(tasks, processes, scheduler), start=1):
             writer.writerows(rows)
             file.flush()
             if count % 50 == 0:
@@ -231,11 +264,10 @@ def markdown(figures: pd.DataFrame) -> Iterator[str]:
         )
 
 
-def check(processes: int) -> bool:
+def check(processes: int, scheduler: str | None) -> bool:
     """A small study that fails where coverage leaves its band or the plug-in's intervals are as good."""
     tasks = [(_SMALL, 10_000 + seed, "auto") for seed in range(_SMALL_SEEDS)]
-    with ProcessPoolExecutor(processes) as pool:
-        table = pd.DataFrame([row for rows in pool.map(replicate, tasks) for row in rows])
+    table = pd.DataFrame([row for rows in replications(tasks, processes, scheduler) for row in rows])
     table["covers"] = table["covers"].astype(int)
     good = True
     for functional, group in table.groupby("functional"):
@@ -265,14 +297,22 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, help="replications (default: the scenario's)")
     parser.add_argument("--markdown", action="store_true", help="one table, as in docs/validity.md")
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--scheduler", help="address of a Dask scheduler whose workers replace the processes")
     parser.add_argument("--results", type=pathlib.Path, default=RESULTS)
     given = parser.parse_args()
     if given.action == "check":
-        good = check(given.processes)
+        good = check(given.processes, given.scheduler)
         print("within its band" if good else "OUT OF ITS BAND")
         return 0 if good else 1
     if given.action == "run":
-        run(given.scenarios, given.learners, given.seeds, given.processes, given.results)
+        run(
+            given.scenarios,
+            given.learners,
+            given.seeds,
+            processes=given.processes,
+            scheduler=given.scheduler,
+            path=given.results,
+        )
     lines = markdown(summarise(pd.read_csv(given.results))) if given.markdown else _printed(given.results)
     print(*lines, sep="\n")
     return 0

@@ -17,7 +17,7 @@ import multiprocessing
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -49,7 +49,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "order does not matter": {"position_bias": False, "functional": "bt"},
     "mean preferences": {"average": "preferences", "functional": "bt"},
     "judge": {"judge": "verdict", "functional": "bt"},
-    "judge among the features": {"judge": "verdict", "judge_as": "features"},
+    "judge, no order": {"judge": "verdict", "functional": "bt", "position_bias": False},
     "clusters": {"cov_type": "cluster", "cov_kwds": {"groups": "topic"}},
     "three repetitions": {"n_rep": 3},
     "random search": {"tune": "random"},
@@ -71,6 +71,17 @@ STAGES = {
     "scores of groups": "mean preferences",
     "prompts of a plan": "plan, rank centrality",
 }
+KINDS = (
+    "n_jobs=2",
+    "threads",
+    "processes",
+    "loky",
+    "Dask, 1",
+    "Dask, 2",
+    "Dask, 3",
+    "Dask, restarted",
+    "Dask, by hand",
+)
 # From so many labelled pairs on, folds are tasks of their own.
 MANY_LABELS = 42_000
 
@@ -93,7 +104,7 @@ def numbers(name: str, battles: pd.DataFrame, *, n_jobs: int | None = None, exec
     executor : object, optional
         Workers of all computations.
     """
-    options = {"context": "question_id", "rng": 0} | SETTINGS.get(name, {})
+    options = {"context": "question_id", "rng": 0, "min_labels": 1, "n_folds": 3} | SETTINGS.get(name, {})
     fitted = battles[: -len(battles) // 10] if name == "extended" else battles
     result = dr.dml_rank(FORMULA, fitted, **options, n_jobs=n_jobs, executor=executor)
     if name == "extended":
@@ -109,29 +120,34 @@ def numbers(name: str, battles: pd.DataFrame, *, n_jobs: int | None = None, exec
 
 
 @contextmanager
-def executors() -> Iterator[dict[str, Any]]:
-    """Start all kinds of workers."""
+def restarted_cluster() -> Iterator[Any]:
+    """Start a cluster of three workers, and start its workers again."""
+    with local_cluster(3) as client:
+        client.restart(timeout=120)
+        yield client
+
+
+@contextmanager
+def place(kind: str) -> Iterator[dict[str, Any]]:
+    """Start workers of one kind, and yield the arguments of :func:`numbers` that use them."""
     import loky
 
+    if kind == "n_jobs=2":
+        yield {"n_jobs": 2}
+        return
     spawn = multiprocessing.get_context("spawn")
-    with (
-        ThreadPoolExecutor(2) as threads,
-        ProcessPoolExecutor(2, mp_context=spawn) as processes,
-        loky.ProcessPoolExecutor(2) as loky_processes,
-        local_cluster(1) as one,
-        local_cluster(2) as two,
-        local_cluster(3) as three,
-        workers_by_hand(2) as by_hand,
-    ):
-        yield {
-            "threads": threads,
-            "processes": processes,
-            "loky": loky_processes,
-            "Dask, 1": one,
-            "Dask, 2": two,
-            "Dask, 3": three,
-            "Dask, by hand": by_hand,
-        }
+    start: dict[str, Callable[[], Any]] = {
+        "threads": lambda: ThreadPoolExecutor(2),
+        "processes": lambda: ProcessPoolExecutor(2, mp_context=spawn),
+        "loky": lambda: loky.ProcessPoolExecutor(2),
+        "Dask, 1": lambda: local_cluster(1),
+        "Dask, 2": lambda: local_cluster(2),
+        "Dask, 3": lambda: local_cluster(3),
+        "Dask, restarted": restarted_cluster,
+        "Dask, by hand": lambda: workers_by_hand(2),
+    }
+    with start[kind]() as executor:
+        yield {"executor": executor}
 
 
 def are_equal(expected: list[np.ndarray], found: list[np.ndarray]) -> bool:
@@ -139,25 +155,19 @@ def are_equal(expected: list[np.ndarray], found: list[np.ndarray]) -> bool:
     return all(np.array_equal(one, other, equal_nan=True) for one, other in zip(expected, found, strict=True))
 
 
-def compare_bits(n: int, names: list[str]) -> bool:
-    """Print a row for each setting; return whether all bits are equal."""
+def compare_bits(n: int, names: list[str], kinds: list[str]) -> bool:
+    """Print a row for each kind of workers and setting, then a table; return whether all bits are equal."""
     battles = judged(dr.datasets.simulate_arena(n=n, rng=0))
-    all_equal = True
-    with executors() as workers:
-        for number, name in enumerate(names):
-            expected = numbers(name, battles, n_jobs=1)
-            row: dict[str, Any] = {"fit": f"{name:24}"}
-            places: dict[str, dict[str, Any]] = {"n_jobs=2": {"n_jobs": 2}}
-            places |= {kind: {"executor": executor} for kind, executor in workers.items()}
-            places["restarted"] = {"executor": workers["Dask, 3"]}
-            for kind, where in places.items():
-                if kind == "restarted":
-                    workers["Dask, 3"].restart()
-                equal = are_equal(expected, numbers(name, battles, **where))
-                row[kind] = "same" if equal else "DIFFERENT"
-                all_equal &= equal
-            print(pd.DataFrame([row]).to_string(index=False, header=number == 0), flush=True)
-    return all_equal
+    expected = {name: numbers(name, battles, n_jobs=1) for name in names}
+    table = pd.DataFrame("", index=names, columns=kinds)
+    for kind in kinds:
+        with place(kind) as where:
+            for name in names:
+                is_equal = are_equal(expected[name], numbers(name, battles, **where))
+                table.loc[name, kind] = "same" if is_equal else "DIFFERENT"
+                print(f"{kind:16} {name:26} {table.loc[name, kind]}", flush=True)
+    print(table.to_string())
+    return bool((table == "same").all(axis=None))
 
 
 def compare_with_lost_workers(n: int, stages: list[str]) -> bool:
@@ -216,6 +226,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("what", choices=("bits", "lost", "time"))
     parser.add_argument("--fits", nargs="+", choices=SETTINGS, default=list(SETTINGS))
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS), help="kinds of workers (bits)")
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=list(STAGES))
     parser.add_argument("--contexts", type=int, help="number of prompts (bits, lost: 1500; time: 135000)")
     parser.add_argument("--items", type=int, default=53)
@@ -223,7 +234,7 @@ def main() -> int:
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", DmlrankWarning)
     if arguments.what == "bits":
-        return 0 if compare_bits(arguments.contexts or 1500, arguments.fits) else 1
+        return 0 if compare_bits(arguments.contexts or 1500, arguments.fits, arguments.kinds) else 1
     if arguments.what == "lost":
         return 0 if compare_with_lost_workers(arguments.contexts or 1500, arguments.stages) else 1
     compare_times(Setting(arguments.contexts or 135_000, arguments.items, 12), arguments.repeats)

@@ -42,7 +42,7 @@ _TASKS_PER_WORKER = 2
 # How often tasks are handed over again after workers were lost with the data that they held.
 _ATTEMPTS = 3
 # Seconds to wait for a new worker where a Dask cluster has none.
-_PATIENCE = 30.0
+_PATIENCE = 120.0
 
 
 class WorkersLostError(Exception):
@@ -204,14 +204,30 @@ class DaskWorkers:
         return max(1, sum(self.client.nthreads().values()))
 
     def share(self, value: object) -> Any:
-        """Send a value to all workers."""
-        try:
-            return self.client.scatter(InMemory(value, versions()), broadcast=True, hash=False)
-        except (TypeError, AttributeError, pickle.PicklingError) as error:
-            raise ExecutorError(
-                f"the data of the workers' tasks cannot be sent to Dask's workers: {error}; learners, functionals and "
-                f"judges must be defined at the top level of a module that the workers can import"
-            ) from error
+        """Send a value to all workers.
+
+        Raises
+        ------
+        ExecutorError
+            If the value cannot be pickled, or no worker receives it.
+        """
+        for attempt in range(_ATTEMPTS + 1):
+            self._wait_for_a_worker()
+            try:
+                return self.client.scatter(InMemory(value, versions()), broadcast=True, hash=False)
+            except (TypeError, AttributeError, pickle.PicklingError) as error:
+                raise ExecutorError(
+                    f"the data of the workers' tasks cannot be sent to Dask's workers: {error}; learners, functionals "
+                    f"and judges must be defined at the top level of a module that the workers can import"
+                ) from error
+            except (TimeoutError, OSError, KeyError) as error:
+                # Dask finds no worker, or loses one that is receiving the value.
+                if attempt == _ATTEMPTS:
+                    raise ExecutorError(
+                        f"Dask cannot send the data of the workers' tasks to its workers ({error!r}); nothing of the "
+                        f"fit is kept. Use workers with more memory, or fewer of them"
+                    ) from error
+        raise AssertionError("the loop returns or raises")
 
     def submit(self, work: Task, shared: Any, task: object, key: tuple[str, int]) -> Any:
         """Hand a task over, under a name that Dask's dashboard shows.

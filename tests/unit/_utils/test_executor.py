@@ -202,6 +202,30 @@ def test_two_functions_at_the_same_time_keep_the_order_of_their_warnings():
     assert [str(message) for message in collected] == ["first", "second"]
 
 
+class LosingClient:
+    """A stand-in for a Dask client that loses its workers while it sends a value."""
+
+    def __init__(self, n_failures):
+        self.n_failures, self.n_calls = n_failures, 0
+
+    def nthreads(self):
+        return {"tcp://127.0.0.1:1": 1}
+
+    def scatter(self, value, **options):
+        self.n_calls += 1
+        if self.n_calls <= self.n_failures:
+            raise TimeoutError("No valid workers found")
+        return value
+
+
+def test_a_value_is_sent_again_where_workers_are_lost():
+    client = LosingClient(2)
+    assert DaskWorkers(client).share(5).value == 5
+    assert client.n_calls == 3
+    with pytest.raises(ExecutorError, match=r"cannot send.*No valid workers found"):
+        DaskWorkers(LosingClient(100)).share(5)
+
+
 def test_a_dask_cluster_carries_out_tasks_also_after_a_worker_has_ended(tmp_path):
     distributed = optional("distributed")
     options = {"dashboard_address": ":0", "worker_dashboard_address": ":0", "silence_logs": 50}
