@@ -131,7 +131,7 @@ def _other_number(value: float) -> float:
     """Return a wrong number in the place of a right one."""
     if isinstance(value, bool):
         return not value
-    return value + 1 if isinstance(value, int) else value * 2
+    return value + 1 if isinstance(value, int) or not value else value * 2
 
 
 def mutated(source: str, number: int) -> str:
@@ -233,6 +233,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--sample", type=int, default=40, help="mutants of each room (default 40)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", help="PATH or PATH:LINE: mutants of this module or line alone")
+    parser.add_argument("--change", default="", help="mutants with this change alone, such as 'Div -> Mult'")
     parser.add_argument("--seconds", type=int, default=90, help="seconds of the processor for a mutant (default 90)")
     parser.add_argument("--out", type=Path, help="append a line of csv for each mutant")
     given = parser.parse_args(arguments)
@@ -245,6 +246,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.only:
             path, _, line = given.only.partition(":")
             mutants = [one for one in mutants if one.path == path and line in ("", str(one.line))]
+        mutants = [one for one in mutants if given.change in one.change]
         chosen = rng.permutation(len(mutants))[: given.sample]
         outcomes = []
         for place in chosen:

@@ -6,7 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from contextvars import copy_context
 from typing import TypeVar
 
@@ -146,6 +146,26 @@ def core_count(n_jobs: int | None) -> int:
     (3, True)
     """
     return n_jobs or os.cpu_count() or 1
+
+
+@contextmanager
+def lightgbm_memory_errors() -> Iterator[None]:
+    """Raise ``MemoryError`` where LightGBM has not enough memory within the ``with`` block, as numpy does.
+
+    Examples
+    --------
+    >>> with lightgbm_memory_errors():
+    ...     raise lgb.basic.LightGBMError("std::bad_alloc")
+    Traceback (most recent call last):
+    ...
+    MemoryError: LightGBM needs more memory than there is
+    """
+    try:
+        yield
+    except lgb.basic.LightGBMError as error:
+        if "bad_alloc" not in str(error):
+            raise
+        raise MemoryError("LightGBM needs more memory than there is") from error
 
 
 def prepare_thread() -> None:

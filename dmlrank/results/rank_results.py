@@ -16,6 +16,7 @@ from .._utils.argument_checks import check_flag
 from .._utils.atomic_write import write_file
 from .._utils.blas import one_thread
 from .._utils.executor import executing
+from .._utils.parallel import lightgbm_memory_errors
 from .._utils.progress import Report, reporting
 from .._utils.warning_collection import collected_warnings, warn
 from ..data.graph import Graph
@@ -1734,7 +1735,7 @@ def fit(options: Options, source: Source, previous: FitSteps | None = None) -> R
 
 def results_of(compute_steps: Callable[[], FitSteps]) -> RankResults:
     """Compute the steps of a fit; issue its warnings once, at the user's line, and keep them in the diagnostics."""
-    with one_thread():
+    with one_thread(), lightgbm_memory_errors():
         with collected_warnings() as fit_warnings:
             steps = compute_steps()
         results = RankResults(collect(steps, tuple(fit_warnings)), steps)
