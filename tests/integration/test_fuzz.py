@@ -1,158 +1,21 @@
-"""Random frames and formulas: a ranking with finite scores, or an error that says something, and nothing else."""
+"""Random frames and formulas: a ranking with finite scores, or an error that says something, and nothing else.
+
+More of them, and other inputs, are tried by tests/properties/test_fuzzing.py and benchmarks/fuzz.py.
+"""
 
 from __future__ import annotations
 
-import warnings
-
-import numpy as np
-import pandas as pd
 import pytest
 
-import dmlrank as dr
+from ..support import from_benchmarks
 
-from ..support import optional
-
-pl = optional("polars")
-pa = optional("pyarrow")
-
-NAMES = ["gpt-4", "claude v1", "a", "B", "tie", "model_a", "1", "2.0", "ü", "nan", "", "left", "x" * 50, "Q('x')", "0"]
-LABELS = {
-    "sides": ["model_a", "model_b"],
-    "ties": ["A", "B", "tie"],
-    "buttons": ["model_a", "model_b", "tie", "tie (bothbad)"],
-    "five": ["first", "second", "both_good", "both_bad", "Draw"],
-    "numbers": [1, 0],
-    "booleans": [True, False],
-    "floats": [1.0, 0.0, 0.5],
-    "odd": ["model_a", "?", ""],
-    "preferences": [0.25, 0.7, 1.0, 0.0],
-    "percentages": [37.5, 80, 0.5],
-    "one": ["model_a"],
-}
-FEATURES = ["1", "0", "x", "x + g", "C(g)", "center(x)", "np.abs(x) + g:x", "e", "Q('odd name')", "0 + g", "t", "b * x"]
-OPTIONS = {
-    "missing": ["raise", "drop", "keep"],
-    "votes": ["mean", "first"],
-    "functional": ["borda", "bt", "rank_centrality"],
-    "context": [None, "q", ["q", "g"], "x"],
-    "propensity": ["marginal", "estimate", "p"],
-    "graph": ["observed", "complete"],
-    "component": ["all", "largest"],
-    "edge_weights": ["equal", "counts"],
-    "category_weights": ["half", "paper"],
-    "categories": [None, {0.5: "tie", "?": "tie", "": "both_bad"}],
-    "tune": [{"n_estimators": 2, "num_leaves": 3, "min_data_in_leaf": 3}],
-    "min_labels": [1, 1, 2],
-    "n_folds": [2, 3],
-}
+targets, watch = from_benchmarks("fuzzing.targets"), from_benchmarks("fuzzing.watch")
 
 
-def choice(rng, options):
-    return options[int(rng.integers(len(options)))]
-
-
-def random_names(rng):
-    n_items = int(rng.integers(1, 6))
-    if rng.random() < 0.2:
-        return [int(code) for code in rng.permutation(10)[:n_items]]
-    return [NAMES[k] for k in rng.permutation(len(NAMES))[:n_items]]
-
-
-def random_dtype(rng, column):
-    dtype = choice(rng, [object, "category", "category", "string", "Int64", "Float64", float, "float32"])
-    try:
-        with np.errstate(all="ignore"):
-            return column.astype(dtype)
-    except (TypeError, ValueError):
-        return column
-
-
-def random_frame(rng):
-    n, names = int(rng.integers(1, 120)), random_names(rng)
-    first = rng.integers(len(names), size=n)
-    second = (first + rng.integers(1, max(2, len(names)), size=n)) % len(names)
-    shown, against = ([names[k] for k in codes] for codes in (first, second))
-    by_name = [choice(rng, [a, b]) for a, b in zip(shown, against, strict=True)]
-    labels = choice(rng, [*LABELS.values(), None])
-    winner = by_name if labels is None else [choice(rng, labels) for _ in range(n)]
-    prompt = rng.integers(max(1, n // 2), size=n)
-    per_prompt = np.random.default_rng(int(rng.integers(100))).normal(size=(n, 2))[prompt]
-    data = {
-        "winner": winner,
-        "first": shown,
-        "second": against,
-        "q": prompt,
-        "x": per_prompt[:, 0] * choice(rng, [1.0, 1e300, 0.0]),
-        "g": np.array(["u", "v", "w"])[prompt % 3],
-        "e": list(per_prompt),
-        "odd name": prompt,
-        "t": [f"prompt number {k}" for k in prompt],
-        "b": prompt % 2 == 0,
-        "p_tie": (prompt % 3) / 4,
-        "p_a": (prompt % 5) / 8,
-        "p_b": 1 - (prompt % 3) / 4 - (prompt % 5) / 8,
-        "p": rng.choice([0.1, 0.5, 1.0, 1.0, -1.0], size=n, p=[0.3, 0.3, 0.2, 0.19, 0.01]),
-    }
-    frame = pd.DataFrame({name: pd.Series(cells, dtype=object) for name, cells in data.items()}).infer_objects()
-    for name in frame.columns:
-        if rng.random() < 0.2:
-            frame[name] = random_dtype(rng, frame[name])
-        if rng.random() < 0.06:
-            frame[name] = frame[name].mask(rng.random(n) < choice(rng, [0.02, 0.3, 1.0]))
-    frame.index = pd.Index(choice(rng, [range(n), rng.integers(5, size=n), [f"row {i}" for i in range(n)]]))
-    return frame.convert_dtypes() if rng.random() < 0.1 else frame
-
-
-def random_call(rng):
-    outcome = choice(rng, ["winner", "winner", "winner", "winner", "p_a + p_b + p_tie", "p_b + p_a", "p_a"])
-    formula = f"{outcome} ~ {choice(rng, FEATURES)} | first + second"
-    changed = [name for name in OPTIONS if rng.random() < 0.4 or name in ("tune", "min_labels", "n_folds")]
-    return formula, {"propensity": "marginal", "rng": 0, "n_jobs": 1} | {n: choice(rng, OPTIONS[n]) for n in changed}
-
-
-def random_prompts(rng):
-    """Mostly columns of features alone, as ``unlabelled=`` wants them."""
-    frame = random_frame(rng)
-    frame["q"] = frame["q"].astype(object) + 1000 if rng.random() < 0.7 and frame["q"].dtype.kind == "i" else frame["q"]
-    return frame if rng.random() < 0.1 else frame.drop(columns=["winner", "first", "second", "p_a", "p_b", "p_tie"])
-
-
-def another_kind(rng, frame):
-    """The frame, sometimes in polars or Arrow memory, where these can hold it."""
-    kind = choice(rng, [None, None, None, pl.from_pandas, pa.Table.from_pandas])
-    try:
-        return frame if kind is None else kind(frame)
-    except (TypeError, ValueError, OverflowError, pa.ArrowException, pl.exceptions.PolarsError):
-        return frame
-
-
-def outcome_of(seed):
-    """``"ranked"``, or the name of the error; anything else than one of dmlrank's errors is let through."""
-    rng = np.random.default_rng(seed)
-    frame, (formula, options) = random_frame(rng), random_call(rng)
-    before = frame.copy(deep=True)
-    data = another_kind(rng, frame)
-    prompts = random_prompts(rng) if rng.random() < 0.25 else None
-    n_rows = len(frame) + (0 if prompts is None else len(prompts))
-    if prompts is not None:
-        options["unlabelled"] = another_kind(rng, prompts)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dr.DmlrankWarning)
-        try:
-            result = dr.dml_rank(formula, data, **options)
-        except dr.DmlrankError as error:
-            message = str(error)
-            return type(error).__name__ if len(message) > 20 else pytest.fail(f"{error!r} says nothing")
-    pd.testing.assert_frame_equal(frame, before)
-    assert np.isfinite(result.params).all()
-    # A result that is made of pairs without a label has no standard errors.
-    assert np.isfinite(result.bse).all() == result.estimates.has_intervals
-    assert result.nobs <= n_rows
-    return "ranked"
-
-
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", range(4))
 def test_random_frames_are_ranked_or_refused(block):
-    outcomes = {outcome_of(seed) for seed in range(40 * block, 40 * block + 40)}
-    assert "ranked" in outcomes
-    assert len(outcomes) > 3
+    watcher = watch.Watch()
+    for seed in range(30 * block, 30 * block + 30):
+        targets.run_case("frames.odd_frames", seed, watcher)
+    assert watcher.outcomes["answered"]
+    assert len(watcher.outcomes) > 3

@@ -1,0 +1,144 @@
+"""Frames with odd cells, types, names and indexes, in memory of several libraries; and prompts without votes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import dmlrank as dr
+
+from .answers import check_result
+from .draws import Generator, choice
+from .watch import Watch
+
+NAMES = ["gpt-4", "claude v1", "a", "B", "tie", "model_a", "1", "2.0", "ü", "nan", "", "left", "x" * 50, "Q('x')", "0"]
+LABELS = {
+    "sides": ["model_a", "model_b"],
+    "ties": ["A", "B", "tie"],
+    "buttons": ["model_a", "model_b", "tie", "tie (bothbad)"],
+    "five": ["first", "second", "both_good", "both_bad", "Draw"],
+    "numbers": [1, 0],
+    "booleans": [True, False],
+    "floats": [1.0, 0.0, 0.5],
+    "odd": ["model_a", "?", ""],
+    "preferences": [0.25, 0.7, 1.0, 0.0],
+    "percentages": [37.5, 80, 0.5],
+    "one": ["model_a"],
+}
+FEATURES = ["1", "0", "x", "x + g", "C(g)", "center(x)", "np.abs(x) + g:x", "e", "Q('odd name')", "0 + g", "t", "b * x"]
+OPTIONS = {
+    "missing": ["raise", "drop", "keep"],
+    "votes": ["mean", "first"],
+    "functional": ["borda", "bt", "rank_centrality"],
+    "context": [None, "q", ["q", "g"], "x"],
+    "propensity": ["marginal", "estimate", "p"],
+    "graph": ["observed", "complete"],
+    "component": ["all", "largest"],
+    "edge_weights": ["equal", "counts"],
+    "category_weights": ["half", "paper"],
+    "categories": [None, {0.5: "tie", "?": "tie", "": "both_bad"}],
+    "tune": [{"n_estimators": 2, "num_leaves": 3, "min_data_in_leaf": 3}],
+    "min_labels": [1, 1, 2],
+    "n_folds": [2, 3],
+}
+
+
+def random_names(rng: Generator) -> list[Any]:
+    n_items = int(rng.integers(1, 6))
+    if rng.random() < 0.2:
+        return [int(code) for code in rng.permutation(10)[:n_items]]
+    return [NAMES[k] for k in rng.permutation(len(NAMES))[:n_items]]
+
+
+def random_dtype(rng: Generator, column: pd.Series) -> pd.Series:
+    dtype = choice(rng, [object, "category", "category", "string", "Int64", "Float64", float, "float32"])
+    try:
+        with np.errstate(all="ignore"):
+            return column.astype(dtype)
+    except (TypeError, ValueError):
+        return column
+
+
+def random_frame(rng: Generator) -> pd.DataFrame:
+    n, names = int(rng.integers(1, 120)), random_names(rng)
+    first = rng.integers(len(names), size=n)
+    second = (first + rng.integers(1, max(2, len(names)), size=n)) % len(names)
+    shown, against = ([names[k] for k in codes] for codes in (first, second))
+    by_name = [choice(rng, [a, b]) for a, b in zip(shown, against, strict=True)]
+    labels = choice(rng, [*LABELS.values(), None])
+    winner = by_name if labels is None else [choice(rng, labels) for _ in range(n)]
+    prompt = rng.integers(max(1, n // 2), size=n)
+    per_prompt = np.random.default_rng(int(rng.integers(100))).normal(size=(n, 2))[prompt]
+    data = {
+        "winner": winner,
+        "first": shown,
+        "second": against,
+        "q": prompt,
+        "x": per_prompt[:, 0] * choice(rng, [1.0, 1e300, 0.0]),
+        "g": np.array(["u", "v", "w"])[prompt % 3],
+        "e": list(per_prompt),
+        "odd name": prompt,
+        "t": [f"prompt number {k}" for k in prompt],
+        "b": prompt % 2 == 0,
+        "p_tie": (prompt % 3) / 4,
+        "p_a": (prompt % 5) / 8,
+        "p_b": 1 - (prompt % 3) / 4 - (prompt % 5) / 8,
+        "p": rng.choice([0.1, 0.5, 1.0, 1.0, -1.0], size=n, p=[0.3, 0.3, 0.2, 0.19, 0.01]),
+    }
+    frame = pd.DataFrame({name: pd.Series(cells, dtype=object) for name, cells in data.items()}).infer_objects()
+    for name in frame.columns:
+        if rng.random() < 0.2:
+            frame[name] = random_dtype(rng, frame[name])
+        if rng.random() < 0.06:
+            frame[name] = frame[name].mask(rng.random(n) < choice(rng, [0.02, 0.3, 1.0]))
+    frame.index = pd.Index(choice(rng, [range(n), rng.integers(5, size=n), [f"row {i}" for i in range(n)]]))
+    return frame.convert_dtypes() if rng.random() < 0.1 else frame
+
+
+def random_call(rng: Generator) -> tuple[str, dict[str, Any]]:
+    outcome = choice(rng, ["winner", "winner", "winner", "winner", "p_a + p_b + p_tie", "p_b + p_a", "p_a"])
+    formula = f"{outcome} ~ {choice(rng, FEATURES)} | first + second"
+    changed = [name for name in OPTIONS if rng.random() < 0.4 or name in ("tune", "min_labels", "n_folds")]
+    return formula, {"propensity": "marginal", "rng": 0, "n_jobs": 1} | {n: choice(rng, OPTIONS[n]) for n in changed}
+
+
+def random_prompts(rng: Generator) -> pd.DataFrame:
+    """Mostly columns of features alone, as ``unlabelled=`` wants them."""
+    frame = random_frame(rng)
+    frame["q"] = frame["q"].astype(object) + 1000 if rng.random() < 0.7 and frame["q"].dtype.kind == "i" else frame["q"]
+    return frame if rng.random() < 0.1 else frame.drop(columns=["winner", "first", "second", "p_a", "p_b", "p_tie"])
+
+
+def another_kind(rng: Generator, frame: pd.DataFrame) -> Any:
+    """The frame, sometimes in polars or Arrow memory, where these are installed and can hold it."""
+    kind = choice(rng, [None, None, None, "polars", "pyarrow"])
+    if kind is None:
+        return frame
+    try:
+        if kind == "polars":
+            import polars
+
+            return polars.from_pandas(frame)
+        import pyarrow
+
+        return pyarrow.Table.from_pandas(frame)
+    except Exception:  # not installed, or a column that this memory cannot hold
+        return frame
+
+
+def odd_frames(rng: Generator, watch: Watch, folder: str) -> None:
+    """Fit odd frames with odd options; the frame stays as it was, and the counts are those of its rows."""
+    frame, (formula, options) = random_frame(rng), random_call(rng)
+    before = frame.copy(deep=True)
+    data = another_kind(rng, frame)
+    prompts = random_prompts(rng) if rng.random() < 0.25 else None
+    n_rows = len(frame) + (0 if prompts is None else len(prompts))
+    if prompts is not None:
+        options["unlabelled"] = another_kind(rng, prompts)
+    results = watch.ask("dml_rank", dr.dml_rank, formula, data, **options)
+    pd.testing.assert_frame_equal(frame, before)
+    if results is not None:
+        check_result(watch, results)
+        watch.require(results.nobs <= n_rows, "nobs", f"{results.nobs} of {n_rows} rows")
