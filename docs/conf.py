@@ -79,7 +79,8 @@ autosummary_generate = True
 autodoc_typehints = "none"  # docstrings describe types
 autodoc_member_order = "bysource"
 add_module_names = False
-numpydoc_show_class_members = False
+toc_object_entries_show_parents = "hide"
+numpydoc_show_class_members = True
 numpydoc_class_members_toctree = False
 numpydoc_xref_param_type = False
 
@@ -102,10 +103,11 @@ html_baseurl = os.environ.get("READTHEDOCS_CANONICAL_URL", "")
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_math_renderer = "mathml"
-html_sidebars = {"index": [], "gallery": []}
+html_sidebars = {"index": [], "get_started": [], "gallery": []}
 html_theme_options = {
     "header_links_before_dropdown": 7,
     "navbar_align": "left",
+    "navbar_persistent": ["search-button"],
     "navigation_with_keys": False,
     "show_toc_level": 2,
     "show_version_warning_banner": False,

@@ -653,7 +653,7 @@ class RankResults:
         Shown battles without a vote are rows with two models and a missing winner. Given the label that a voter would
         give, the odds of voting are assumed to be within 1/gamma and gamma of the odds given the prompt and the pair;
         gamma = 1 is the assumption of the fit. Probabilities of showing a pair and of voting are cross-fitted, and the
-        intervals of the bounds contain their error. [sensitivity.md](../docs/sensitivity.md) has the formulas.
+        intervals of the bounds contain their error. ``docs/sensitivity.md`` has the formulas.
 
         Parameters
         ----------

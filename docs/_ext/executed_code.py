@@ -30,6 +30,7 @@ from matplotlib import pyplot as plt
 logger = getLogger(__name__)
 # Pictures are written for screens with two pixels per point.
 _DPI = 150
+_POINTS_PER_INCH = 78
 # Seconds of processor time that the code of a page may take.
 _LONGEST = 60
 
@@ -78,7 +79,8 @@ class ExecutedCode(SphinxTransform):
         folder.mkdir(exist_ok=True)
         name = f"{page.replace('/', '-')}-{number}-{place}.png"
         (folder / name).write_bytes(picture)
-        return nodes.image(uri=f"/_drawn/{name}", alt=alternative)
+        inches = int.from_bytes(picture[16:20], "big") / _DPI  # the width stands in the header of a PNG file
+        return nodes.image(uri=f"/_drawn/{name}", alt=alternative, width=f"{inches * _POINTS_PER_INCH:.0f}px")
 
 
 def run_block(code: str, name: str, namespace: dict[str, object]) -> tuple[list[tuple[str, Any]], str]:
