@@ -5,6 +5,8 @@ Docutils, on which Sphinx is built, translates LaTeX to MathML; Sphinx has rende
 
 from __future__ import annotations
 
+import re
+
 from docutils import nodes
 from docutils.utils.math import latex2mathml
 from sphinx.application import Sphinx
@@ -12,11 +14,13 @@ from sphinx.util.logging import getLogger
 from sphinx.writers.html5 import HTML5Translator
 
 logger = getLogger(__name__)
+# A letter with an accent and a subscript. Docutils sets the subscript below the letter; after an empty group it is beside it.
+ACCENTED = re.compile(r"(\\(?:hat|tilde|bar)\s*(?:\\[a-zA-Z]+|\w|\{[^}]*\}))_")
 
 
 def mathml(node: nodes.Element, block: bool) -> str:
     """Return the MathML of a formula; a formula that cannot be translated is a warning, which stops a strict build."""
-    source = node.astext()
+    source = ACCENTED.sub(r"\1{}_", node.astext())
     if block and "\\\\" in source and "\\begin" not in source:
         source = f"\\begin{{aligned}}{source}\\end{{aligned}}"
     try:
