@@ -14,7 +14,7 @@ from sphinx.util.logging import getLogger
 from sphinx.writers.html5 import HTML5Translator
 
 logger = getLogger(__name__)
-# A letter with an accent and a subscript. Docutils sets the subscript below the letter; after an empty group it is beside it.
+# A letter with an accent and a subscript, which docutils sets below the letter; after an empty group it is beside it.
 ACCENTED = re.compile(r"(\\(?:hat|tilde|bar)\s*(?:\\[a-zA-Z]+|\w|\{[^}]*\}))_")
 
 
