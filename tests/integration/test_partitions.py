@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -69,10 +70,10 @@ OPTIONS = {
         "cov_kwds": {"groups": "group"},
         "weights": "weight",
     },
-    "sample, marginal propensities": {"functional": "bt", "subsample": 500, "propensity": "marginal"},
-    "rank centrality, repetitions, LightGBM": {
+    "rank centrality, sample, repetitions, LightGBM": {
         "functional": "rank_centrality",
         "n_rep": 2,
+        "subsample": 400,
         "learner": "lightgbm",
         "propensity": "marginal",
     },
@@ -84,6 +85,14 @@ OPTIONS = {
 def test_files_give_the_bits_of_the_same_rows_in_memory(options, folder, table):
     kwargs = {"context": "question_id", "n_folds": 2, "rng": 0, "n_jobs": 1} | options
     assert_same_bits(*(dr.dml_rank(FORMULA, data, **kwargs) for data in (table, str(folder))))
+
+
+def test_workers_give_the_same_bits(folder):
+    options = {"context": "question_id", "n_folds": 2, "rng": 0, "n_jobs": 1, "propensity": "marginal"}
+    formula = "winner ~ u + v | model_a + model_b"
+    with ThreadPoolExecutor(2) as workers:
+        results = [dr.dml_rank(formula, folder, executor=executor, **options) for executor in (None, workers)]
+    assert_same_bits(*results)
 
 
 def test_features_are_in_files_and_have_the_bits_of_the_same_rows_in_memory(folder, table):
