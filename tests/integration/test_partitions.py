@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import pathlib
+import re
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -241,3 +243,17 @@ def test_a_dask_frame_is_read_partition_by_partition(known, votes):
     assert column_names(frame) == list(votes.columns)
     options = {"context": "question_id", "n_folds": 2, "rng": 0, "n_jobs": 1, "propensity": "marginal"}
     assert_same_bits(*(dr.dml_rank("winner ~ u + v | model_a + model_b", data, **options) for data in (votes, frame)))
+
+
+def test_the_code_of_the_page_runs():
+    """Without features, because the fits are then fast; the page defines battles and formula in its first block."""
+    page = (pathlib.Path(__file__).parents[2] / "docs" / "scale.md").read_text(encoding="utf-8")
+    cells = re.findall(r"^```python\n(.*?)^```$", page, flags=re.M | re.S)
+    (cell,) = (cell for cell in cells if "from_files" in cell)
+    namespace = {
+        "dr": dr,
+        "battles": dr.datasets.simulate_arena(n=2000, rng=0),
+        "formula": "winner ~ 1 | model_a + model_b",
+    }
+    exec(compile(cell, "scale.md", "exec"), namespace)
+    assert namespace["from_files"].params.equals(namespace["in_memory"].params)
