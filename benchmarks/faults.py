@@ -456,7 +456,7 @@ def memory_cases() -> Iterator[Case]:
 def starved(megabytes: int, *, in_command: bool) -> str:
     """Fit votes with many features and little memory."""
     rng = np.random.default_rng(0)
-    rows = pd.concat([battles(20_000), pd.DataFrame(rng.normal(size=(20_000, 30))).add_prefix("z")], axis=1)
+    rows = pd.concat([battles(6000), pd.DataFrame(rng.normal(size=(6000, 30))).add_prefix("z")], axis=1)
     formula = "winner ~ " + " + ".join(f"z{i}" for i in range(30)) + " | model_a + model_b"
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "b.csv")
@@ -468,9 +468,11 @@ def starved(megabytes: int, *, in_command: bool) -> str:
             return outcome(lambda: dr.dml_rank(formula, rows, **OPTIONS | {"tune": None}))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            said = os.open("/dev/null", os.O_RDWR)
-            os.dup2(said, 1)
+            before, nothing = os.dup(2), os.open(os.devnull, os.O_RDWR)
+            os.dup2(nothing, 1)
+            os.dup2(nothing, 2)
             status = command(["fit", formula, path, "--min-labels", "1", "--n-folds", "2", "--tune", "none"])
+            os.dup2(before, 2)
     return {0: "result", 1: "own error"}.get(status, f"STATUS {status}")
 
 

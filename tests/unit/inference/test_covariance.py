@@ -17,7 +17,15 @@ from dmlrank.estimation.one_step_result import Estimands
 from dmlrank.exceptions import DataError, DmlrankWarning
 from dmlrank.functionals import Borda, CategoryWeights, RankCentrality
 from dmlrank.functionals.base import Gauge
-from dmlrank.inference.covariance import Covariance, free_basis, one_way, robust, two_way, two_way_contexts
+from dmlrank.inference.covariance import (
+    Covariance,
+    find_constant_combination,
+    free_basis,
+    one_way,
+    robust,
+    two_way,
+    two_way_contexts,
+)
 
 NO_GAUGE = np.empty((0, 3))
 
@@ -330,3 +338,18 @@ def test_the_smaller_of_two_exceeds_neither_and_reaches_one_in_every_shared_dire
     made = np.linalg.eigvals(np.linalg.solve(within_gauge.reduced, smaller.reduced)).real
     np.testing.assert_allclose(np.sort(made), np.sort(np.minimum(total, 1)), rtol=1e-8)
     np.testing.assert_allclose(within_gauge.at_most(within_gauge.matrix * 3).matrix, within_gauge.matrix, atol=1e-12)
+
+
+@pytest.mark.parametrize("sizes", [[1.0, 1.0, 1.0], [1.0, 1e-4, 1e5]], ids=["alike", "of different sizes"])
+def test_a_combination_that_does_not_vary_is_found_whatever_the_sizes_of_the_scores(sizes):
+    """The correlation matrix of three scores has rank two: 3 a - 2 b + c does not vary, in units of the scores."""
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 2))
+    scale = np.array(sizes)
+    root = scale[:, None] * np.stack([a, b, 2 * b - 3 * a])
+    found = find_constant_combination(Covariance(root @ root.T, np.eye(3)))
+    expected = np.array([3.0, -2.0, 1.0]) / scale
+    np.testing.assert_allclose(found / found[0], expected / expected[0], rtol=1e-5)
+    assert np.abs(found).max() == 1
+    noise = np.diag(np.square(0.01 * scale))
+    assert find_constant_combination(Covariance(root @ root.T + noise, np.eye(3))) is None

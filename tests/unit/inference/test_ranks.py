@@ -13,6 +13,7 @@ from dmlrank.inference.compact_letters import letter_groups
 from dmlrank.inference.covariance import Covariance, free_basis
 from dmlrank.inference.multiple_testing import holm
 from dmlrank.inference.ranks import (
+    Separation,
     critical_value_of_differences,
     power_of,
     rank_bounds,
@@ -218,3 +219,27 @@ def test_many_models_are_separated_in_blocks_with_fewer_draws():
     up = t > 0
     np.testing.assert_allclose(joint.p_above[pairs.first[up], pairs.second[up]], p[up])
     assert peak < rows.nbytes
+
+
+def test_a_p_value_of_exactly_alpha_separates():
+    p_above = np.array([[1.0, 0.05, 0.05 + 1e-12], [1.0, 1.0, 0.01], [1.0, 1.0, 1.0]])
+    separation = Separation(p_above, np.minimum(p_above, p_above.T), 2.0, 0.05)
+    np.testing.assert_array_equal(separation.above, [[False, True, False], [False, False, True], [False] * 3])
+    assert separation.n_separated == 2
+    np.testing.assert_array_equal(separation.separated, separation.above | separation.above.T)
+
+
+def test_each_model_is_separated_up_to_a_p_value_of_exactly_alpha():
+    """For two models, the families are one two-sided pair of tests with the p-value of a plain test."""
+    estimate, covariance = np.array([0.2, -0.2]), Covariance(0.01 * np.array([[1.0, -1.0], [-1.0, 1.0]]), np.eye(2))
+    draws = normal_draws(covariance, seed=0)
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        is_above = separate_each(estimate, covariance, draws, middle)[0, 1, 0]
+        low, high = (low, middle) if is_above else (middle, high)
+    # ``high`` is the p-value itself: the smallest float at which the models are separated.
+    p = separate(estimate, covariance, draws, 0.05).p_above[0, 1]
+    assert high == pytest.approx(p, abs=1e-12)
+    assert separate_each(estimate, covariance, draws, p)[0, 1, 0]
+    assert not separate_each(estimate, covariance, draws, np.nextafter(p, 0))[0, 1, 0]
