@@ -14,6 +14,7 @@ import csv
 import sys
 import warnings
 from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
@@ -29,9 +30,14 @@ DEALINGS = {"equal": sys.maxsize, "binomial": 0}
 COLUMNS = ("n", "seed", "functional", "dealing", "model", "error", "std_error", "covered")
 
 
+@lru_cache
+def true_scores(functional: str) -> pd.Series:
+    """Return the true scores of the simulator, which take a second to compute."""
+    return dr.datasets.Ties().truth(functional)
+
+
 def rows_of_run(n: int, seed: int) -> Iterator[tuple[object, ...]]:
     """Yield a row for each functional, dealing and model: error of the score, its standard error and its coverage."""
-    simulator = dr.datasets.Ties()
     battles = dr.datasets.simulate_ties(n=n, rng=seed)
     for dealing, units_per_fold in DEALINGS.items():
         folds.UNITS_PER_FOLD = units_per_fold
@@ -40,7 +46,7 @@ def rows_of_run(n: int, seed: int) -> Iterator[tuple[object, ...]]:
             fit = dr.dml_rank(FORMULA, battles, functional="bt", context="question_id", rng=seed, n_jobs=1)
             for result in (fit, fit.update(functional="borda")):
                 name = "bt" if result is fit else "borda"
-                truth = simulator.truth(name)[result.models]
+                truth = true_scores(name)[result.models]
                 inside = result.conf_int(method="none").assign(truth=truth).eval("lower <= truth <= upper")
                 errors = (result.params - truth).to_numpy()
                 columns = zip(result.models, errors, result.bse, inside.astype(int), strict=True)

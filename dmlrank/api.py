@@ -21,6 +21,7 @@ from .fit.estimators import options_of_fit
 from .fit.state import Source
 from .functionals import CategoryWeights, Functional
 from .inspection.check import Check
+from .inspection.periods import check_time_options
 from .inspection.run_check import inspect_data
 from .nuisance.boosting.tuning import Tune
 from .options import Average, CovType, EstimatorName, Missing, Prompts, Votes, read_option
@@ -345,9 +346,11 @@ def check(
     graph: str | Graph | ArrayLike = "observed",
     edge_weights: str | ArrayLike = "equal",
     votes: Votes = "mean",
+    time: str | None = None,
+    period: str = "auto",
     env: int | Mapping[str, object] | EvalEnvironment | None = None,
 ) -> Check:
-    """Check data before a fit: labels, names, graph, repeats, balance, clusters, missing values, size.
+    """Check data before a fit: labels, names, graph, repeats, balance, clusters, missing values, size, drift.
 
     Nothing is trained on the data. Problems that would stop a fit, such as a graph that does not connect the models, a
     model compared with itself or an unknown label, are reported with advice and not raised. A formula or column that
@@ -381,6 +384,14 @@ def check(
         Weights of the pairs, as for :func:`dml_rank`.
     votes : {"mean", "first"}
         How repeated votes on a prompt and pair are counted.
+    time : str, optional
+        Column with the time of each row: timestamps, dates, seconds since 1970, or texts in ISO 8601. The check then
+        reports when models were available, which pairs were never available at the same time, votes by period, and
+        tests whether prompts and votes change over time (:class:`dmlrank.inspection.time_check.TimeCheck`). Times
+        without a zone are taken as UTC.
+    period : {"auto", "hour", "day", "week", "month", "quarter", "year"}
+        Periods of ``time``. "auto" takes weeks, days or hours for less than 4 weeks or 4 days, months for more than 2
+        years, and years for more than 10 years.
     env : int, mapping or patsy EvalEnvironment, optional
         Namespace in which functions and arrays of the formula are looked up; by default that of the caller.
 
@@ -389,7 +400,8 @@ def check(
     Check
         Printing it shows a page. The frames ``labels``, ``models``, ``pairs``, ``settings``, ``clusters`` and
         ``missing`` hold the numbers; ``problems`` holds the problems that were found, each with advice. ``settings``
-        compares the choices of ``position_bias``, ``min_labels`` and ``edge_weights``.
+        compares the choices of ``position_bias``, ``min_labels`` and ``edge_weights``. ``time`` holds the frames about
+        time.
 
     Raises
     ------
@@ -407,6 +419,7 @@ def check(
     # This has to be the first statement: here the local variables are exactly the arguments.
     call = for_derived_pairs(locals())
     environment = caller_environment(env, depth=1)
+    check_time_options(time, period)
     with one_thread():
         return inspect_data(
             formula,
@@ -422,6 +435,8 @@ def check(
             graph=read_option("graph", call["graph"]),
             edge_weights=read_option("edge_weights", call["edge_weights"]),
             votes=read_option("votes", call["votes"]),
+            time=time,
+            period=period,
         )
 
 

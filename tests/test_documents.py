@@ -17,6 +17,7 @@ DOCUMENTS = [
     ROOT / "README.md",
     ROOT / "docs" / "data.md",
     ROOT / "docs" / "pictures.md",
+    ROOT / "docs" / "time.md",
     ROOT / "docs" / "get_started.md",
     ROOT / "docs" / "tutorials" / "what_to_label.md",
     ROOT / "docs" / "how_to" / "style.md",

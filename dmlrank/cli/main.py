@@ -16,6 +16,7 @@ from .._version import __version__
 from ..api import check, dml_rank, read_json
 from ..exceptions import DmlrankError, FileWriteError, OptionError
 from ..inference.simultaneous import METHODS
+from ..inspection.periods import PERIODS
 from ..planning.contrasts import Against, Top
 from ..results.comparison import Comparison, named_results
 from ..results.rank_results import RankResults
@@ -193,6 +194,9 @@ def _add_check(commands: _Commands) -> None:
     check_parser = commands.add_parser("check", **_help("check", help_text))
     add_options(check_parser, CHECKED)
     add_score_options(check_parser)
+    time = "column of times (timestamps, dates, seconds since 1970): availability of models, votes by period, drift"
+    check_parser.add_argument("--time", metavar="COLUMN", help=time)
+    check_parser.add_argument("--period", choices=PERIODS, default="auto", help="periods of --time (default auto)")
     add_outputs(check_parser, ("the check", CHECK), report="the check as a page, one HTML file (needs Jinja2)")
     check_parser.set_defaults(run=_check)
 
@@ -201,7 +205,8 @@ def _check(arguments: argparse.Namespace) -> None:
     """Check a file and print the report."""
     check_outputs({"report": arguments.report, "out": arguments.out}, [arguments.file], out=CHECK)
     frames = frames_of(arguments, arguments.formula, arguments.file)
-    check_report = check(arguments.formula, frames["file"], env={}, **api_options(arguments, CHECKED))
+    options = api_options(arguments, CHECKED) | {"time": arguments.time, "period": arguments.period}
+    check_report = check(arguments.formula, frames["file"], env={}, **options)
     formats: dict[str, Callable[[str], object]] = {
         ".txt": partial(_write_page, text=lambda: f"{check_report}\n"),
         ".html": check_report.report,

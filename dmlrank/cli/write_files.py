@@ -15,6 +15,7 @@ import pandas as pd
 from .._utils.atomic_write import check_writable, replacement_file, write_errors, write_file
 from ..exceptions import DmlrankError, FileWriteError, MissingExtraError, OptionError, nearest
 from ..inspection.check import Check, facts
+from ..inspection.time_check import TimeCheck
 from ..report.page.render_page import check_page_extra
 from ..results.comparison import Comparison
 from ..tables.spreadsheet_text import safe_csv
@@ -151,7 +152,27 @@ def content_of_check(found: Check) -> dict[str, object]:
         "pairs": found.pairs,
         "labels": found.labels,
         "settings": found.settings,
+        **({} if found.time is None else {"time": _content_of_time(found.time)}),
     }
+
+
+def _content_of_time(time: TimeCheck) -> dict[str, object]:
+    """Return the tables about time for JSON; times are texts in ISO 8601."""
+    tables = {
+        "periods": time.periods.reset_index(),
+        "models": time.models.reset_index(),
+        "pairs": time.pairs,
+        "prompts": time.prompts,
+        "votes": time.votes,
+    }
+    span = {"column": time.column, "period": time.period, "first": str(time.first), "last": str(time.last)}
+    return span | {name: _plain(_with_text_times(table)) for name, table in tables.items()}
+
+
+def _with_text_times(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table whose columns of times are texts, missing where there is no time."""
+    times = table.select_dtypes("datetime")
+    return table.assign(**{name: column.astype(str).where(column.notna(), None) for name, column in times.items()})
 
 
 def content_of_comparison(comparison: Comparison) -> dict[str, object]:

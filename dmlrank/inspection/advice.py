@@ -14,6 +14,7 @@ from ..fit.estimand import explain_disconnected
 from ..report.sentences import as_sentence, counted
 from .check import Check
 from .settings import recommended_row
+from .time_text import time_problems
 
 # Votes that a label needs so that a learner can predict when voters choose this label.
 _FEW_VOTES = 10
@@ -63,6 +64,8 @@ def find_problems(
     yield from _repeated_votes(check)
     if check.has_display_order:
         yield from _order_effects(check)
+    if check.time is not None:
+        yield from time_problems(check.time)
     for name, row in check.clusters.iterrows():
         if row["clusters"] < _FEW_CLUSTERS:
             yield (

@@ -19,6 +19,8 @@ from ..tables.summary_table import Summary
 from .cost import Cost
 from .counts import FirstPositionWins, OrderTest, Repeats
 from .page_tables import page_tables
+from .time_check import TimeCheck
+from .time_text import time_facts, time_tables
 
 _TITLE = "Check before a fit"
 _NO_PROBLEMS = "No problems were found."
@@ -100,6 +102,9 @@ class Check:
     outcome_kind : {"labels", "grades", "preferences", "probabilities", "scores", "ranks"}
         What the outcome holds, or what the pairs are derived from. Pairs derived from scores or ranks have no display
         order; ``order`` and ``position`` then describe the alphabetical order of the models and mean nothing.
+    time : TimeCheck or None
+        Availability of models, votes by period and drift, with ``time=``: frames ``periods``, ``models``, ``pairs``,
+        ``prompts`` and ``votes``.
 
     Examples
     --------
@@ -141,6 +146,7 @@ class Check:
     cost: Cost
     problems: tuple[str, ...]
     outcome_kind: str = "labels"
+    time: TimeCheck | None = None
 
     @property
     def has_display_order(self) -> bool:
@@ -210,6 +216,7 @@ class Check:
         """
         heading = _TITLE if title is None else title
         tables = [replace(self.summary("Models"), notes=()), *page_tables(self.pairs, self.labels, self.settings)]
+        tables += [] if self.time is None else time_tables(self.time)
         return write_page(path, render_page(heading, [], tables, problems=self.problems))
 
     def __str__(self) -> str:
@@ -262,6 +269,8 @@ def facts(check: Check) -> list[tuple[str, str]]:
     for name, row in check.clusters.iterrows():
         sizes = f"{row['smallest']:,} to {row['largest']:,} {row['of']}, median {row['median']:g}"
         lines.append(("Clusters:", f"{row['clusters']:,} {name} ({sizes})"))
+    if check.time is not None:
+        lines += time_facts(check.time)
     missing = check.missing[check.missing > 0]
     lines.append(
         (

@@ -14,7 +14,7 @@ from .._utils.warning_collection import collected_warnings
 from ..data.contexts import repeated_values
 from ..data.derived_pairs import DERIVED_KINDS
 from ..data.formula.parse import names_in, parse_formula
-from ..data.frames import column_names
+from ..data.frames import column_names, require_columns
 from ..data.graph import Graph
 from ..data.outcomes import Categories, require_mirrored_worths
 from ..data.plain_columns import name_of
@@ -34,6 +34,7 @@ from .cost import Cost
 from .counts import balance_p_values, cluster_sizes, count_repeats, order_test, position_effect, win_shares
 from .settings import settings_table
 from .similar_names import similar_names
+from .time_check import inspect_time
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,6 +79,8 @@ def inspect_data(
     graph: object,
     edge_weights: object,
     votes: str,
+    time: str | None,
+    period: str,
 ) -> Check:
     """Read data as a fit would, count what the page of a check shows, and report problems.
 
@@ -103,6 +106,10 @@ def inspect_data(
     edge_weights : str or ndarray, shape (K, K)
     votes : {"mean", "first"}
         As for :func:`dmlrank.check`.
+    time : str or None
+        Column of times.
+    period : str
+        Kind of periods, or "auto".
     """
     reading = _read_for_check(
         formula,
@@ -113,6 +120,7 @@ def inspect_data(
         missing=missing,
         groups=groups,
         votes=votes,
+        time=time,
     )
     preferences = reading.preferences
     order = _order_choice(preferences, position_bias, graph=graph, min_labels=min_labels)
@@ -154,6 +162,9 @@ def inspect_data(
         cost=Cost.of(preferences, n_folds),
         problems=(),
         outcome_kind=preferences.outcome_kind,
+        time=None
+        if time is None
+        else inspect_time(preferences, time, period, clusters=reading.clusters, by_order=order.matters),
     )
     problems = find_problems(check, preferences, graph, missing=missing, n_folds=n_folds, notices=reading.notices)
     of_worths = () if order.matters else _problem_of_worths(categories)
@@ -179,17 +190,20 @@ def _read_for_check(
     missing: str,
     groups: Sequence[str],
     votes: str,
+    time: str | None,
 ) -> _Reading:
     """Read data as a fit would, without the rows that a fit refuses.
 
     Parameters
     ----------
-    formula, data, environment, context, categories, missing, groups, votes
+    formula, data, environment, context, categories, missing, groups, votes, time
         As for :func:`inspect_data`.
     """
     columns = cluster_columns(groups, column_names(data))
     features = names_in(parse_formula(formula).features).values
-    rows = take_rows(formula, data, environment, context=context, groups=columns, optional=features)
+    further = () if time is None else (time,)
+    require_columns(further, column_names(data), "time=")
+    rows = take_rows(formula, data, environment, context=context, groups=columns, optional=(*features, *further))
     missing_counts = count_missing(rows)
     readable, unreadable = readable_rows(rows, categories)
     with collected_warnings() as notices:
