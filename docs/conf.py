@@ -61,6 +61,7 @@ executed_pages = [
     "daily",
     "data",
     "tables",
+    "time",
     "tutorials/*",
     "how_to/*",
     "coming_from/*",

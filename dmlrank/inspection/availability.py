@@ -26,7 +26,17 @@ class Availability(NamedTuple):
 
     @classmethod
     def of_votes(cls, model_a: IntArray, model_b: IntArray, times: Times, n_models: int) -> Availability:
-        """Return the availability of the models, from the two models and the time of each vote, (v,)."""
+        """Return the availability of the models.
+
+        Parameters
+        ----------
+        model_a, model_b : ndarray of int, shape (v,)
+            The two models of each vote.
+        times : ndarray of datetime64, shape (v,)
+            Time of each vote.
+        n_models : int
+            K.
+        """
         models, twice = np.concatenate([model_a, model_b]), np.concatenate([times, times]).astype(np.int64)
         bounds = np.iinfo(np.int64)
         first, last = np.full(n_models, bounds.max), np.full(n_models, bounds.min)
