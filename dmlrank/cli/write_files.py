@@ -172,7 +172,7 @@ def _content_of_time(time: TimeCheck) -> dict[str, object]:
 def _with_text_times(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table whose columns of times are texts, missing where there is no time."""
     times = table.select_dtypes("datetime")
-    return table.assign(**{name: column.astype(str).where(column.notna(), None) for name, column in times.items()})
+    return table.assign(**{str(name): column.astype(str).where(column.notna(), None) for name, column in times.items()})
 
 
 def content_of_comparison(comparison: Comparison) -> dict[str, object]:
