@@ -43,6 +43,8 @@ COLUMNS = ("seed", "functional", "method", "covers", "distance", "difference", "
 FUNCTIONALS = ("borda", "bt")
 FORMULA = "winner ~ C(category) + length | model_a + model_b"
 NEW = "claude-v1"
+# A model that has too few labels for the graph is ranked as soon as it has enough.
+SETTINGS = {"position_bias": False, "component": "largest"}
 _ROWS = 1500
 # Seeds of the parts that need fewer replications than coverage.
 _SEEDS = {"auto": 60, "folds": 20, "new model": 60}
@@ -56,7 +58,7 @@ def truth(functional: str) -> pd.Series:
 
 def options(seed: int) -> dict[str, object]:
     """Options of all fits of a replication."""
-    return {"context": "question_id", "rng": seed, "n_jobs": 1, "functional": "bt", "min_labels": 3}
+    return {"context": "question_id", "rng": seed, "n_jobs": 1, "functional": "bt", "min_labels": 3, **SETTINGS}
 
 
 def tenths(frame: pd.DataFrame, first: int, last: int) -> pd.DataFrame:
@@ -133,16 +135,15 @@ def run(seeds: int, path: pathlib.Path) -> None:
     for seed in sorted(range(seeds), key=lambda seed: (seed >= 20, -seed)):
         if seed in done:
             continue
-        rows = list(replicate(seed))
-        is_first = not path.exists()
-        with open(path, "a", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, COLUMNS)
-            if is_first:
-                writer.writeheader()
-            writer.writerows(
-                {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in row.items()}
-                for row in rows
-            )
+        for row in replicate(seed):
+            is_first = not path.exists()
+            with open(path, "a", newline="", encoding="utf-8") as file:
+                writer = csv.DictWriter(file, COLUMNS)
+                if is_first:
+                    writer.writeheader()
+                writer.writerow(
+                    {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in row.items()}
+                )
 
 
 def tables(path: pathlib.Path) -> pd.DataFrame:
@@ -202,7 +203,7 @@ def measure_time(n_rows: int, path: pathlib.Path) -> None:
     print(table.to_string(index=False))
 
 
-def year(n_first: int = 2000, by_day: int = 20, days: int = 365) -> None:
+def year(n_first: int = 1000, by_day: int = 5, days: int = 365) -> None:
     """A year of daily extensions: memory of the process, refits, and the distance from one fit at the end."""
     frame = dr.datasets.simulate_arena(n=n_first + by_day * days, rng=5)
     with warnings.catch_warnings():

@@ -83,8 +83,16 @@ def join_rows(frame: object, new_rows: object, needed: Sequence[str], identifier
         # A column holds values of one kind, which the first ones show.
         first = old[name].iloc[:_CELLS_SHOWING_KIND]
         check_same_kind(old[name] if first.isna().all() else first, new[name], _ARGUMENT)
+        new[name] = _as_whole_numbers(old[name], new[name])
     _check_repeated(old, new, identifiers)
     return JoinedRows(PlainFrame(rows_below(old, new)), len(old), len(new), _remarks(old_names, new_names))
+
+
+def _as_whole_numbers(old: pd.Series, new: pd.Series) -> pd.Series:
+    """Return new floats as whole numbers where the old column holds these, so that identifiers stay the same."""
+    if old.dtype.kind != "i" or new.dtype.kind != "f" or not (new == np.floor(new)).all():
+        return new
+    return new.astype(old.dtype)
 
 
 def _remarks(old_names: Sequence[str], new_names: Sequence[str]) -> tuple[str, ...]:

@@ -191,6 +191,13 @@ def test_extensions_in_two_steps_are_one_extension(battles, fitted, extended):
     assert (by_steps.extension.number, by_steps.extension.rows_since_training) == (2, 100)
 
 
+def test_scores_are_near_those_of_one_fit_of_all_rows(battles, extended):
+    """A seeded small version of ``benchmarks/extend.py``, which has coverage and models that enter, too."""
+    full = dr.dml_rank(FORMULA, battles[:800], **OPTIONS)
+    assert np.abs((extended.params - full.params) / full.bse).mean() < 0.2
+    np.testing.assert_allclose(extended.bse, full.bse, rtol=0.1)
+
+
 def test_no_reference_leads_to_an_earlier_result(battles, fitted):
     result = fitted
     references = []
@@ -361,6 +368,13 @@ def test_arrays_of_the_old_prompts_are_refused(battles, options, message):
     fit = dr.dml_rank(PLAIN, battles[:N_OLD], **OPTIONS, **options)
     with pytest.raises(errors.OptionError, match=message):
         fit.extend(battles[N_OLD:800])
+
+
+def test_identifiers_that_are_floats_in_the_new_rows_stay_whole_numbers(battles, quickly_fitted):
+    rows = battles[N_OLD:720].assign(question_id=battles.question_id[N_OLD:720].astype(float))
+    longer = quickly_fitted.extend(rows, refit="never")
+    assert longer.steps.data.context_ids[-1] == 719
+    assert isinstance(longer.steps.data.context_ids[-1], int)
 
 
 def test_a_word_that_is_no_choice_of_refit_is_refused(battles, fitted):
