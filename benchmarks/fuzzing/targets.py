@@ -30,8 +30,8 @@ TARGETS: dict[str, Target] = {
     for name in names
 }
 
-# Longest time of a case in seconds. A fit of these sizes takes less than one.
-LIMIT = 60.0
+# Longest time of a case in seconds of the processor. A fit of these sizes takes less than one.
+LIMIT = 30.0
 
 
 def run_case(name: str, seed: int, watch: Watch, limit: float = LIMIT) -> None:

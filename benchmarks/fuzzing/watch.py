@@ -117,14 +117,19 @@ def time_limit(seconds: float) -> Iterator[None]:
         raise _TimeIsUp
 
     before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    # Seconds of the processor, because another program may keep it busy; and a wait that never ends takes none.
+    before_profile = signal.signal(signal.SIGPROF, ring)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.setitimer(signal.ITIMER_REAL, 20 * seconds)
     try:
         yield
     except _TimeIsUp as late:
         place = traceback.extract_tb(late.__traceback__)[-1]
         raise Finding("hang", f"{place.filename}:{place.lineno}", f"still busy after {seconds:g} s") from late
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGPROF, before_profile)
         signal.signal(signal.SIGALRM, before)
 
 

@@ -27,6 +27,8 @@ _SYMBOLS = "=+*/(),;\n" + _MINUS
 _NUMBER = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 # The largest coefficient or value. Squares of larger numbers overflow.
 _LARGEST = 1e100
+# The most binary digits of an exact product. A float has an exponent of 1,024 at most, and long products take minutes.
+_MOST_BITS = 20_000
 _WORDS = "model names, numbers, + - * / = and parentheses, joined by ',' or ';' or new lines"
 _FORMS = (
     "an expression such as 'a - b', a pair of models such as ('a', 'b'), {model: coefficient}, numbers (K,) or (J, K), "
@@ -318,6 +320,8 @@ class _Parser:
                 self._fail(start, "this divides by zero; allowed are other numbers")
             form, number = (result, factor[None]) if factor.keys() == {None} else (factor, result[None])
             result = _plus({}, form, 1 / number if sign == "/" else number)
+            if any(_n_bits(value) > _MOST_BITS for value in result.values()):
+                self._fail(start, "this product has too many digits; write its value as one number")
         return result
 
     def _signed(self) -> LinearForm:
@@ -339,6 +343,11 @@ class _Parser:
         if not self.take(")"):
             self._fail(start, "'(' is not closed: a ')' or an operator is missing")
         return _plus({}, inside, sign)
+
+
+def _n_bits(value: Fraction) -> int:
+    """Return the number of binary digits of the longer part of a fraction."""
+    return max(value.numerator.bit_length(), value.denominator.bit_length())
 
 
 def _plus(form: LinearForm, other: LinearForm, factor: Fraction | int) -> LinearForm:

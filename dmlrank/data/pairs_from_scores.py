@@ -180,7 +180,7 @@ def _take(frame: object, names: Sequence[str]) -> pd.DataFrame:
     available = column_names(frame)
     for name in names:
         if not isinstance(name, str):
-            raise OptionTypeError(f"{name!r} is not the name of a column; the name of a column is a str")
+            raise OptionTypeError(f"{shown(name)} is not the name of a column; the name of a column is a str")
     require_columns(names, available, "the arguments")
     if len(set(names)) < len(names):
         raise OptionError(f"the arguments name a column twice: {listed(names)}; give each argument another column")

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from .._utils.atomic_write import write_file
-from ..exceptions import OptionError, listed, nearest
+from ..exceptions import OptionError, OptionTypeError, listed, nearest
 from ..plotting.sensitivity_charts import BoundCurve, bound_chart, strength_contour
 from ..report.table import Summary
 from .sensitivity_numbers import SensitivityNumbers
@@ -206,6 +206,12 @@ class SensitivityResults:
         place = self._place(hypothesis)
         marks = []
         if benchmark is not None:
+            wanted = {"features", "c_d2", "c_y2"}
+            if not isinstance(benchmark, pd.DataFrame) or not wanted <= set(benchmark.columns):
+                raise OptionTypeError(
+                    f"benchmark is a {type(benchmark).__name__} without the columns features, c_d2 and c_y2; pass "
+                    f"what the method benchmark() returned"
+                )
             rows = benchmark.drop_duplicates("features")
             moment, label = (rows[name].to_numpy(dtype=float) for name in ("c_d2", "c_y2"))
             marks = list(zip(rows["features"].astype(str), moment / (1 + moment), label, strict=True))

@@ -68,6 +68,7 @@ def test_functionals_take_category_weights_and_graphs_alone(functional, setting,
         lambda: dr.BalancedStyle("~ x", 0.2, np.zeros((2, 0))),
         lambda: dr.pairs_from_scores(SCORES, prompt="task", model="model", score="score", lower_is_better=np.zeros(0)),
         lambda: dr.pairs_from_scores(SCORES, prompt="task", model="model", score="score", margin=HUGE),
+        lambda: dr.pairs_from_scores(SCORES, prompt="task", model="model", score=HUGE),
     ],
 )
 def test_values_of_another_type_are_refused(make):
@@ -97,6 +98,8 @@ def test_values_of_another_type_are_refused(make):
         lambda r: r.save(None),
         lambda r: r.by("category", "category"),
         lambda r: r.ellipsoid(contrasts=np.eye(8)[0] * 1e308),
+        lambda r: r.t_test("'gpt-4'" + "*1e300" * 3000),
+        lambda r: r.sensitivity().contour(benchmark=HUGE),
     ],
 )
 def test_methods_refuse_values_of_another_type(arena_result, ask):

@@ -49,7 +49,8 @@ def test_three_hundred_thousand_clusters():
     results = dr.dml_rank(FORMULA, votes, rng=0, cov_type="cluster", cov_kwds={"groups": "session"}, n_jobs=2)
     assert results.estimates.covariance.n_clusters == (300_000,)
     robust = results.update(cov_type="robust")
-    np.testing.assert_array_equal(results.params, robust.params)
+    # Folds of sessions are other folds than those of prompts.
+    np.testing.assert_allclose(results.params, robust.params, rtol=0, atol=1e-4)
     # Votes of a session are independent here, so that clusters change standard errors by little.
     np.testing.assert_allclose(results.bse, robust.bse, rtol=0.05)
 
