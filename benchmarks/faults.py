@@ -85,8 +85,12 @@ def outcome(work: Callable[[], Any]) -> str:
     return "result"
 
 
-def run(work: Callable[[], str], seconds: float = 60) -> str:
-    """Return the outcome of a case in a process of its own; what it prints and a signal that ends it are not well."""
+def run(work: Callable[[], str], seconds: int = 60) -> str:
+    """Return the outcome of a case in a process of its own; what it prints and a signal that ends it are not well.
+
+    The process may take so many seconds of the processor, and ten times as many in all on a busy machine. This process
+    itself must not have trained boosters, because LightGBM's threads do not survive a fork.
+    """
     with tempfile.TemporaryDirectory() as folder:
         said, answer = Path(folder) / "said", Path(folder) / "answer"
         child = os.fork()
@@ -95,16 +99,30 @@ def run(work: Callable[[], str], seconds: float = 60) -> str:
                 stream = os.open(said, os.O_RDWR | os.O_CREAT)
                 os.dup2(stream, 1)
                 os.dup2(stream, 2)
-                signal.alarm(int(seconds) + 1)
+                resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
                 answer.write_text(work())
                 sys.stdout.flush()
             os._exit(0)
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        status = _wait(child, 10 * seconds)
         printed = said.read_text(errors="replace").strip() if said.exists() else ""
         if status < 0:
-            return "HUNG" if -status == signal.SIGALRM else f"DIED of signal {-status} {printed[-200:]}"
+            return (
+                "HUNG" if -status in (signal.SIGKILL, signal.SIGXCPU) else f"DIED of signal {-status} {printed[-200:]}"
+            )
         text = answer.read_text() if answer.exists() else "NO ANSWER"
     return f"{text.splitlines()[0]}, PRINTED {printed[:200]!r}" if printed and text.islower() else text
+
+
+def _wait(child: int, seconds: float) -> int:
+    """Return the exit status of a process, which is killed after so many seconds."""
+    ends = time.monotonic() + seconds
+    while True:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() > ends:
+            os.kill(child, signal.SIGKILL)
+        time.sleep(0.005)
 
 
 # --- LightGBM -----------------------------------------------------------------------------------------------------
@@ -277,9 +295,7 @@ def _later(number: int, error: type[BaseException]) -> Callable[..., None]:
 def interrupt_cases() -> Iterator[Case]:
     """Ctrl-C at moments that are spread over a fit, with one and two threads, and over commands."""
     for n_jobs in (1, 2):
-        began = time.perf_counter()
-        fit(n_jobs=n_jobs)
-        seconds = time.perf_counter() - began
+        seconds = float(run(lambda n_jobs=n_jobs: _seconds_of_fit(n_jobs)))
         for moment in np.linspace(0.002, seconds, 40):
             yield (
                 f"fit with n_jobs={n_jobs} after {moment:.3f} s",
@@ -287,6 +303,12 @@ def interrupt_cases() -> Iterator[Case]:
             )
     for moment in np.linspace(0.002, 1.5 * seconds, 60):
         yield f"command after {moment:.3f} s", lambda moment=moment: interrupted_command(moment)
+
+
+def _seconds_of_fit(n_jobs: int) -> str:
+    began = time.perf_counter()
+    fit(n_jobs=n_jobs)
+    return str(time.perf_counter() - began)
 
 
 def interrupted_fit(moment: float, n_jobs: int) -> str:
@@ -463,9 +485,12 @@ def starved(megabytes: int, *, in_command: bool) -> str:
         rows.to_csv(path, index=False)
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         limit = pages * resource.getpagesize() + megabytes * 2**20
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        unlimited = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, unlimited[1]))
         if not in_command:
-            return outcome(lambda: dr.dml_rank(formula, rows, **OPTIONS | {"tune": None}))
+            ended = outcome(lambda: dr.dml_rank(formula, rows, **OPTIONS | {"tune": None}))
+            resource.setrlimit(resource.RLIMIT_AS, unlimited)
+            return ended
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             before, nothing = os.dup(2), os.open(os.devnull, os.O_RDWR)
@@ -473,6 +498,7 @@ def starved(megabytes: int, *, in_command: bool) -> str:
             os.dup2(nothing, 2)
             status = command(["fit", formula, path, "--min-labels", "1", "--n-folds", "2", "--tune", "none"])
             os.dup2(before, 2)
+        resource.setrlimit(resource.RLIMIT_AS, unlimited)
     return {0: "result", 1: "own error"}.get(status, f"STATUS {status}")
 
 

@@ -19,6 +19,7 @@ from dmlrank.functionals import Borda, CategoryWeights, RankCentrality
 from dmlrank.functionals.base import Gauge
 from dmlrank.inference.covariance import (
     Covariance,
+    covariance_of_mean,
     find_constant_combination,
     free_basis,
     one_way,
@@ -353,3 +354,9 @@ def test_a_combination_that_does_not_vary_is_found_whatever_the_sizes_of_the_sco
     assert np.abs(found).max() == 1
     noise = np.diag(np.square(0.01 * scale))
     assert find_constant_combination(Covariance(root @ root.T + noise, np.eye(3))) is None
+
+
+def test_the_covariance_of_the_mean_of_repetitions():
+    estimates = np.random.default_rng(0).normal(size=(5, 3))
+    np.testing.assert_allclose(covariance_of_mean(estimates), np.cov(estimates.T) / 5, atol=1e-15)
+    np.testing.assert_array_equal(covariance_of_mean(estimates[:1]), np.zeros((3, 3)))

@@ -39,6 +39,7 @@ def test_variance_added_for_uniform_pairs_counts_in_chi_squared_and_in_the_stand
     assert without.statistic == pytest.approx(GAP @ GAP / 1e-4)
     assert tested.statistic == pytest.approx(GAP @ GAP / 0.2501)
     assert tested.pvalue == pytest.approx(chi2.sf(tested.statistic, 2))
+    assert tested.n_draws == 0
     np.testing.assert_allclose(tested.std_errors**2, without.std_errors**2 + np.diag(UNIFORM_COVARIANCE))
     np.testing.assert_allclose(tested.z, GAP / tested.std_errors)
 
