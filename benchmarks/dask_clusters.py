@@ -12,9 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import dask
 import distributed
 from distributed.diagnostics.plugin import SchedulerPlugin
 
+# On a busy machine a worker process takes longer to start than Dask waits by default.
+_PATIENT = {"distributed.comm.timeouts.connect": "120s", "distributed.comm.timeouts.tcp": "120s"}
 _OPTIONS = {"dashboard_address": ":0", "worker_dashboard_address": ":0", "silence_logs": 50}
 
 
@@ -22,6 +25,7 @@ _OPTIONS = {"dashboard_address": ":0", "worker_dashboard_address": ":0", "silenc
 def local_cluster(n: int) -> Iterator[Any]:
     """Start a cluster of n worker processes with one thread each, and yield its client."""
     with (
+        dask.config.set(_PATIENT),
         distributed.LocalCluster(n_workers=n, threads_per_worker=1, **_OPTIONS) as cluster,
         distributed.Client(cluster) as client,
     ):
@@ -79,8 +83,9 @@ class EndWorker(SchedulerPlugin):  # type: ignore[misc]
         self._seen += 1
         if self._seen > self.after:
             address = self.scheduler.tasks[key].processing_on.address
-            self.ended = self.processes[address]
-            os.kill(self.ended, signal.SIGKILL)
+            self.ended = self.processes.get(address, 0)
+            if self.ended:
+                os.kill(self.ended, signal.SIGKILL)
 
     async def start(self, scheduler: Any) -> None:
         """Keep the scheduler."""
@@ -90,7 +95,9 @@ class EndWorker(SchedulerPlugin):  # type: ignore[misc]
 @contextmanager
 def ending_a_worker(client: Any, stage: str, after: int = 0) -> Iterator[EndWorker]:
     """End one worker process of a local cluster in a stage of a fit within the ``with`` block."""
-    plugin = EndWorker(stage, client.run(os.getpid), after)
+    # A worker that was ended before may still be among the scheduler's workers.
+    processes = client.run(os.getpid, on_error="ignore")
+    plugin = EndWorker(stage, {address: pid for address, pid in processes.items() if isinstance(pid, int)}, after)
     scheduler = client.cluster.scheduler
     plugin.scheduler = scheduler
     scheduler.add_plugin(plugin, name="end a worker")

@@ -105,6 +105,8 @@ def numbers(name: str, battles: pd.DataFrame, *, n_jobs: int | None = None, exec
         Workers of all computations.
     """
     options = {"context": "question_id", "rng": 0, "min_labels": 1, "n_folds": 3} | SETTINGS.get(name, {})
+    if name == "restricted":
+        battles = battles[battles["winner"].isin(["model_a", "model_b"])]
     fitted = battles[: -len(battles) // 10] if name == "extended" else battles
     result = dr.dml_rank(FORMULA, fitted, **options, n_jobs=n_jobs, executor=executor)
     if name == "extended":
@@ -158,11 +160,13 @@ def are_equal(expected: list[np.ndarray], found: list[np.ndarray]) -> bool:
 def compare_bits(n: int, names: list[str], kinds: list[str]) -> bool:
     """Print a row for each kind of workers and setting, then a table; return whether all bits are equal."""
     battles = judged(dr.datasets.simulate_arena(n=n, rng=0))
-    expected = {name: numbers(name, battles, n_jobs=1) for name in names}
+    expected: dict[str, list[np.ndarray]] = {}
     table = pd.DataFrame("", index=names, columns=kinds)
     for kind in kinds:
         with place(kind) as where:
             for name in names:
+                if name not in expected:
+                    expected[name] = numbers(name, battles, n_jobs=1)
                 is_equal = are_equal(expected[name], numbers(name, battles, **where))
                 table.loc[name, kind] = "same" if is_equal else "DIFFERENT"
                 print(f"{kind:16} {name:26} {table.loc[name, kind]}", flush=True)
@@ -175,25 +179,23 @@ def compare_with_lost_workers(n: int, stages: list[str]) -> bool:
     all_equal = True
     battles = {False: judged(dr.datasets.simulate_arena(n=n, rng=0))}
     expected: dict[str, list[np.ndarray]] = {}
-    with local_cluster(2) as client:
-        for number, stage in enumerate(stages):
-            name = STAGES[stage]
-            is_large = name == "many labels"
-            if is_large and is_large not in battles:
-                battles[is_large] = judged(dr.datasets.simulate_arena(n=MANY_LABELS, rng=0))
-            if name not in expected:
-                expected[name] = numbers(name, battles[is_large], n_jobs=1)
-            client.wait_for_workers(2, timeout=60)
-            with ending_a_worker(client, stage) as ended:
-                equal = are_equal(expected[name], numbers(name, battles[is_large], executor=client))
-            row = {
-                "stage": f"{stage:30}",
-                "fit": f"{name:24}",
-                "worker ended": bool(ended.ended),
-                "bits": "same" if equal else "DIFFERENT",
-            }
-            all_equal &= equal and bool(ended.ended)
-            print(pd.DataFrame([row]).to_string(index=False, header=number == 0), flush=True)
+    for number, stage in enumerate(stages):
+        name = STAGES[stage]
+        is_large = name == "many labels"
+        if is_large and is_large not in battles:
+            battles[is_large] = judged(dr.datasets.simulate_arena(n=MANY_LABELS, rng=0))
+        if name not in expected:
+            expected[name] = numbers(name, battles[is_large], n_jobs=1)
+        with local_cluster(2) as client, ending_a_worker(client, stage) as ending:
+            is_equal = are_equal(expected[name], numbers(name, battles[is_large], executor=client))
+        row = {
+            "stage": f"{stage:30}",
+            "fit": f"{name:24}",
+            "worker ended": bool(ending.ended),
+            "bits": "same" if is_equal else "DIFFERENT",
+        }
+        all_equal &= is_equal and bool(ending.ended)
+        print(pd.DataFrame([row]).to_string(index=False, header=number == 0), flush=True)
     return all_equal
 
 

@@ -74,3 +74,33 @@ def test_warnings_of_a_fit_do_not_depend_on_the_workers(battles, rank):
 def test_an_object_that_is_no_executor_is_refused(battles):
     with pytest.raises(OptionTypeError, match=r"executor='dask' is not allowed; allowed are"):
         dr.dml_rank(FORMULA, battles, executor="dask")
+
+
+@pytest.mark.filterwarnings("ignore::dmlrank.DmlrankWarning")
+def test_groups_extensions_and_plans_on_workers_change_no_bit(battles, processes):
+    options = {"context": "question_id", "n_folds": 2, "rng": 0, "min_labels": 1, "n_jobs": 1, "functional": "bt"}
+    earlier, later = battles[:360], battles[360:]
+    means = dr.dml_rank(FORMULA, earlier, **options, average="preferences")
+    with ThreadPoolExecutor(2) as threads:
+        for executor in (threads, processes):
+            reports = []
+            groups = means.by("category", executor=executor, progress=lambda *report, to=reports: to.append(report))
+            np.testing.assert_array_equal(groups.cov_params(), means.by("category").cov_params())
+            assert {stage for _, _, stage in reports} == {"mean preferences, contexts", "scores of groups, contexts"}
+        extended = means.extend(later, refit="never", executor=threads)
+        np.testing.assert_array_equal(extended.cov_params(), means.extend(later, refit="never").cov_params())
+
+
+@pytest.mark.parametrize("estimator", ["debiased", "bt_restricted"])
+def test_plans_on_workers_change_no_bit(processes, estimator):
+    simulator = dr.datasets.Ties(n_items=4)
+    mu = simulator.mu(simulator.features(150, rng=0))
+    options = {"budget": 200, "estimator": estimator, "functional": "rank_centrality"}
+    if estimator == "bt_restricted":
+        options["functional"], mu = "bt", mu[..., :2] / np.maximum(mu[..., :2].sum(axis=-1, keepdims=True), 1e-300)
+    expected = dr.design(mu, **options, n_jobs=1)
+    with ThreadPoolExecutor(2) as threads:
+        for where in ({"n_jobs": 2}, {"executor": threads}, {"executor": processes}):
+            plan = dr.design(mu, **options, **where)
+            np.testing.assert_array_equal(plan.propensity, expected.propensity)
+            np.testing.assert_array_equal(plan.cov_params(), expected.cov_params())

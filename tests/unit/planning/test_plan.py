@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import json
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 from scipy.stats import norm
 
 import dmlrank as dr
+from dmlrank._utils.executor import executing
 from dmlrank.exceptions import GraphError, HypothesisError, NuisanceError, OptionError, OptionTypeError
 from dmlrank.planning.allocation import Constraints, allocate, kkt_residual
 from dmlrank.planning.criteria import SearchOptions
@@ -158,6 +160,24 @@ def test_threads_and_chunks_do_not_matter(mu, costly, one_pair):
     assert len(list(pass_over(chunks, rows_of_a_chunk))) == 9
     other = solve(replace(plan.specification, problem=chunks), 50, options=SearchOptions(rows=11))
     np.testing.assert_allclose(other.propensity, plan.solution.propensity, rtol=1e-7)
+
+
+def test_passes_have_the_same_bits_on_all_threads_and_workers(mu):
+    plan = dr.design(mu, "rank_centrality", budget=50, n_jobs=1)
+    problem = replace(plan.specification.problem, chunk_size=4 * 4 * 3 * 7)
+    metric = np.diag(np.arange(1.0, 5.0))
+
+    def results(problem):
+        mean, covariance, _ = problem.scan()
+        labelling = problem.labelling_covariance(plan.solution.propensities)
+        return [mean, covariance, labelling, problem.label_information(metric), problem.label_rates(metric).base]
+
+    expected = results(problem)
+    with ThreadPoolExecutor(3) as threads, executing(threads):
+        on_workers = results(problem)
+    for other in (results(replace(problem, n_jobs=3)), on_workers):
+        for one, same in zip(expected, other, strict=True):
+            np.testing.assert_array_equal(one, same)
 
 
 def test_a_sample_and_its_checks_do_not_depend_on_how_many_contexts_are_looked_at_together(mu):
