@@ -31,9 +31,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import dmlrank as dr
-from dmlrank.fit.estimand import bind_functional
-from dmlrank.functionals import Functional
-from dmlrank.functionals.category_weights import CategoryWeights
 from dmlrank.inference.confidence_sequence import ConfidenceSequence
 from dmlrank.inference.covariance import Covariance, free_basis
 from dmlrank.inference.ranks import critical_value_of_differences, separate_at_all_looks
@@ -45,6 +42,8 @@ FUNCTIONALS = ("borda", "bt", "rank_centrality")
 K, C, STRATA, FOLDS, LARGEST, STEP, START, PLANNED, ALPHA = 6, 3, 8, 5, 20_000, 250, 500, 5_000, 0.05
 FIRST, SECOND = (np.array(side) for side in zip(*combinations(range(K), 2), strict=True))
 PAIRS = len(FIRST)
+# What an outcome is worth for the first model.
+WORTH = np.array([1.0, 0.0, 0.5])
 # Strength of the shares in all strata, as a number of votes, in the learnt tables of a stratum.
 _SHRINKAGE = 15.0
 
@@ -77,70 +76,89 @@ def population(seed: int = 0, *, balanced: bool = False) -> Population:
     return Population(p, 0.95 * weight / weight.sum(axis=1, keepdims=True))
 
 
-def tables(p: Array) -> Array:
-    """Return mu, (..., K, K, C), from the probabilities of each pair in one order, (..., PAIRS, C)."""
-    mu = np.zeros((*p.shape[:-2], K, K, C))
-    mu[..., FIRST, SECOND, :] = p
-    mu[..., SECOND, FIRST, :] = p[..., [1, 0, 2]]
-    return mu
-
-
-def bound(name: str) -> Functional:
-    """Return a functional of the package for six models whose display order does not matter."""
-    return bind_functional(name, CategoryWeights.half(C), dr.Graph.all_pairs(K), edge_weights=None, ordered=False)
-
-
-def terms(functional: Functional, p: Array, shown: Array) -> Array:
-    """Return F(mu) + DF(mu) (e_c - p) / pi for every table, pair and category, and F(mu) alone for no label.
+def scores_and_slopes(name: str, win: Array) -> tuple[Array, Array]:
+    """Return scores and their derivatives by the win shares of the pairs, in closed form.
 
     Parameters
     ----------
-    functional : Functional
-    p : ndarray, shape (g, PAIRS, C)
-    shown : ndarray, shape (g, PAIRS)
+    name : {"borda", "bt", "rank_centrality"}
+    win : ndarray, shape (..., PAIRS)
+        Share that the first model of each pair wins; a tie counts one half.
 
     Returns
     -------
-    ndarray, shape (g, PAIRS * C + 1, K)
-        The last entry of the second axis belongs to prompts without a label.
+    score : ndarray, shape (..., K)
+    slope : ndarray, shape (..., PAIRS, K)
     """
-    n_tables = len(p)
-    mu = np.repeat(tables(p), PAIRS * C, axis=0)
-    delta = np.zeros((n_tables, PAIRS, C, K, K, C))
-    for pair, (j, k) in enumerate(zip(FIRST, SECOND, strict=True)):
-        residual = (np.eye(C)[None] - p[:, pair, None, :]) / shown[:, pair, None, None]
-        delta[:, pair, :, j, k, :] = residual
-        delta[:, pair, :, k, j, :] = residual[..., [1, 0, 2]]
-    value, slope = functional.value_and_derivative(mu, delta.reshape(-1, K, K, C))
-    with_label = (value + slope).reshape(n_tables, PAIRS * C, K)
-    return np.concatenate([with_label, value.reshape(n_tables, PAIRS * C, K)[:, :1]], axis=1)
+    incidence = np.eye(K)[FIRST] - np.eye(K)[SECOND]
+    if name == "borda":
+        score = 0.5 + (win - 0.5) @ incidence / (K - 1)
+        return score, np.broadcast_to(incidence / (K - 1), (*win.shape, K))
+    if name == "bt":
+        slope = incidence / (K * win * (1 - win))[..., None]
+        return np.log(win / (1 - win)) @ incidence / K, slope
+    # A walk goes from the loser to the winner of a pair, with shares of wins that are divided by their sum.
+    rate = np.zeros((*win.shape[:-1], K, K))
+    rate[..., FIRST, SECOND], rate[..., SECOND, FIRST] = 1 - win, win
+    total = rate.sum(axis=-1)
+    move = rate / total[..., None]
+    stay = np.eye(K) - move
+    score = np.linalg.solve(np.swapaxes(stay, -1, -2) + 1.0, np.ones((*win.shape[:-1], K, 1)))[..., 0]
+    # Scores s with s = s P and sum one change by s dP (1 - P + 1 s)^-1.
+    inverse = np.linalg.inv(stay + score[..., None, :])
+    gain = score / total
+    from_second = gain[..., SECOND, None] * (np.eye(K)[FIRST] - move[..., SECOND, :])
+    from_first = gain[..., FIRST, None] * (np.eye(K)[SECOND] - move[..., FIRST, :])
+    return score, (from_second - from_first) @ inverse
+
+
+def terms(name: str, p: Array, shown: Array) -> Array:
+    """Return F(mu) + DF(mu) (e_c - p) / pi for every pair and category, and F(mu) alone for no label.
+
+    Parameters
+    ----------
+    name : str
+        The functional F.
+    p : ndarray, shape (..., PAIRS, C)
+    shown : ndarray, shape (..., PAIRS)
+
+    Returns
+    -------
+    ndarray, shape (..., PAIRS * C + 1, K)
+        The last entry of the axis before the last belongs to prompts without a label.
+    """
+    win = p @ WORTH
+    score, slope = scores_and_slopes(name, win)
+    residual = (WORTH - win[..., None]) / shown[..., None]
+    labelled = score[..., None, None, :] + residual[..., None] * slope[..., None, :]
+    labelled = labelled.reshape(*win.shape[:-1], PAIRS * C, K)
+    return np.concatenate([labelled, score[..., None, :]], axis=-2)
 
 
 def learnt(counts: NDArray[np.int64]) -> tuple[Array, Array]:
-    """Return out-of-fold shares of categories and pairs from counts, (FOLDS, STRATA, PAIRS * C + 1).
+    """Return out-of-fold shares of categories and pairs from counts, (..., FOLDS, STRATA, PAIRS * C + 1).
 
     Returns
     -------
-    p : ndarray, shape (FOLDS, STRATA, PAIRS, C)
-    shown : ndarray, shape (FOLDS, STRATA, PAIRS)
+    p : ndarray, shape (..., FOLDS, STRATA, PAIRS, C)
+    shown : ndarray, shape (..., FOLDS, STRATA, PAIRS)
     """
-    others = (counts.sum(axis=0, keepdims=True) - counts).astype(float)
-    labels = others[..., :-1].reshape(FOLDS, STRATA, PAIRS, C)
-    pooled = labels.sum(axis=1, keepdims=True) + 1.0
-    p = labels + _SHRINKAGE * pooled / pooled.sum(axis=3, keepdims=True)
-    prompts = others.sum(axis=2)
-    shares = labels.sum(axis=3)
-    overall = shares.sum(axis=1, keepdims=True) / prompts.sum(axis=1)[:, None, None]
-    shown = (shares + 5 * PAIRS * overall) / (prompts[..., None] + 5 * PAIRS)
-    return p / p.sum(axis=3, keepdims=True), shown
+    others = (counts.sum(axis=-3, keepdims=True) - counts).astype(float)
+    labels = others[..., :-1].reshape(*others.shape[:-1], PAIRS, C)
+    pooled = labels.sum(axis=-3, keepdims=True) + 1.0
+    p = labels + _SHRINKAGE * pooled / pooled.sum(axis=-1, keepdims=True)
+    prompts, shares = others.sum(axis=-1)[..., None], labels.sum(axis=-1)
+    overall = shares.sum(axis=-2, keepdims=True) / prompts.sum(axis=-2, keepdims=True)
+    shown = (shares + 5 * PAIRS * overall) / (prompts + 5 * PAIRS)
+    return p / p.sum(axis=-1, keepdims=True), shown
 
 
 def moments(phi: Array, counts: NDArray[np.int64]) -> tuple[Array, Array]:
-    """Return mean and covariance of the mean, (K,) and (K, K), of values phi, (cells, K), with their counts."""
-    n = counts.sum()
-    mean = counts @ phi / n
-    centred = phi - mean
-    return mean, (centred * counts[:, None]).T @ centred / n / (n - 1)
+    """Return mean, (..., K), and covariance of the mean, (..., K, K), of values, (..., cells, K), with their counts."""
+    n = counts.sum(axis=-1)[..., None]
+    mean = np.einsum("...c,...ck->...k", counts, phi) / n
+    scaled = (phi - mean[..., None, :]) * np.sqrt(counts)[..., None]
+    return mean, np.swapaxes(scaled, -1, -2) @ scaled / (n * (n - 1))[..., None]
 
 
 @dataclass(frozen=True)
@@ -151,24 +169,22 @@ class Truth:
     basis: Array
     of_scores: float
     of_pairs: float
-    draws: NormalDraws
 
 
-def truth_of(functional: Functional, people: Population) -> Truth:
+def truth_of(name: str, people: Population) -> Truth:
     """Return the true scores, with the critical values that belong to the true covariance of known first stages."""
     probability = np.concatenate(
         [(people.shown[..., None] * people.p).reshape(STRATA, -1), 1 - people.shown.sum(axis=1, keepdims=True)], axis=1
     )
-    phi = terms(functional, people.p, people.shown).reshape(-1, K)
+    phi = terms(name, people.p, people.shown).reshape(-1, K)
     weight = probability.ravel() / STRATA
     score = weight @ phi
-    gauge = functional.gauge(K).basis
-    basis = free_basis(gauge, K)
+    # Scores of borda and rank centrality have a fixed sum, and bt scores sum to zero.
+    basis = free_basis(np.ones((1, K)) / np.sqrt(K), K)
     covariance = Covariance((phi - score).T @ ((phi - score) * weight[:, None]), basis)
     draws = NormalDraws(normal_draws(covariance, 0).factor, 0, 20_000)
-    return Truth(
-        score, basis, critical_value(covariance, ALPHA), critical_value_of_differences(covariance, draws, ALPHA), draws
-    )
+    of_pairs = critical_value_of_differences(covariance, draws, ALPHA)
+    return Truth(score, basis, critical_value(covariance, ALPHA), of_pairs)
 
 
 def looks() -> NDArray[np.int64]:
@@ -189,54 +205,66 @@ def draw(people: Population, rng: np.random.Generator) -> NDArray[np.int64]:
     return np.cumsum(parts, axis=0).reshape(-1, FOLDS, STRATA, n_cells)
 
 
-def false_claims(mean: Array, matrix: Array, n: int, truth: Truth) -> dict[str, bool]:
-    """Return which fixed and sequential claims of a look are false."""
-    errors = np.sqrt(np.diag(matrix))
-    gap, true_gap = mean[FIRST] - mean[SECOND], truth.score[FIRST] - truth.score[SECOND]
-    gap_errors = np.sqrt(np.diag(matrix)[FIRST] + np.diag(matrix)[SECOND] - 2 * matrix[FIRST, SECOND])
-    z_scores, z_pairs = np.abs(mean - truth.score) / errors, np.abs(gap - true_gap) / gap_errors
-    of_scores, of_pairs, of_last_step = sequential_values(n)
+@cache
+def sequential_values() -> tuple[Array, Array, Array]:
+    """Return critical values of scores and pairs at each look, and the smallest of Holm's steps, (looks,) each."""
+    every = [ConfidenceSequence(PLANNED, START, ALPHA, n, "prompts") for n in looks().tolist()]
+    last_step = [look.boundary(PAIRS).one_sided_critical(ALPHA) for look in every]
+    return (
+        np.array([look.critical(K) for look in every]),
+        np.array([look.critical(PAIRS) for look in every]),
+        np.array(last_step),
+    )
+
+
+def false_claims(mean: Array, matrix: Array, truth: Truth) -> pd.DataFrame:
+    """Return a row per look: which fixed and sequential claims are false, from means and covariances of all looks."""
+    variance = np.diagonal(matrix, axis1=1, axis2=2)
+    gap, true_gap = mean[:, FIRST] - mean[:, SECOND], truth.score[FIRST] - truth.score[SECOND]
+    gap_error = np.sqrt(variance[:, FIRST] + variance[:, SECOND] - 2 * matrix[:, FIRST, SECOND])
+    z_scores, z_pairs = np.abs(mean - truth.score) / np.sqrt(variance), np.abs(gap - true_gap) / gap_error
+    of_scores, of_pairs, of_last_step = (values[:, None] for values in sequential_values())
     # Pairs that are equal, or whose estimated order is wrong: separating one of these is an error.
     is_wrong = (np.sign(gap) != np.sign(true_gap)) | (np.abs(true_gap) < 1e-9)
-    largest_wrong = float(np.max(np.abs(gap) / gap_errors, where=is_wrong, initial=0.0))
-    claims = {
-        "intervals fixed": bool((z_scores > truth.of_scores).any()),
-        "intervals sequential": bool((z_scores > of_scores).any()),
-        "pairs fixed": bool((z_pairs > truth.of_pairs).any()),
-        "pairs sequential": bool((z_pairs > of_pairs).any()),
-        # Step-down tests of one look are slow, and their first step is counted here.
-        "order fixed": largest_wrong > truth.of_pairs,
-        "order sequential": False,
-    }
-    if largest_wrong >= of_last_step:
-        look = ConfidenceSequence(PLANNED, START, ALPHA, n, "prompts")
-        above = separate_at_all_looks(mean, Covariance(matrix, truth.basis), look).above
-        claims["order sequential"] = bool((above & (truth.score[:, None] - truth.score[None, :] <= 1e-9)).any())
-    return claims
+    z_wrong = np.where(is_wrong, np.abs(gap) / gap_error, 0.0)
+    # Step-down tests of one look are slow, and their first step is counted as "order fixed".
+    frame = pd.DataFrame(
+        {
+            "n": looks(),
+            "intervals fixed": (z_scores > truth.of_scores).any(axis=1),
+            "intervals sequential": (z_scores > of_scores).any(axis=1),
+            "pairs fixed": (z_pairs > truth.of_pairs).any(axis=1),
+            "pairs sequential": (z_pairs > of_pairs).any(axis=1),
+            "order fixed": (z_wrong > truth.of_pairs).any(axis=1),
+            "order sequential": False,
+        }
+    )
+    not_above = truth.score[:, None] - truth.score[None, :] <= 1e-9
+    for place in np.flatnonzero((z_wrong >= of_last_step).any(axis=1)).tolist():
+        look = ConfidenceSequence(PLANNED, START, ALPHA, int(looks()[place]), "prompts")
+        above = separate_at_all_looks(mean[place], Covariance(matrix[place], truth.basis), look).above
+        frame.loc[place, "order sequential"] = bool((above & not_above).any())
+    return frame
 
 
-@cache
-def sequential_values(n: int) -> tuple[float, float, float]:
-    """Return the critical values of scores and pairs at a look, and the smallest one of Holm's steps."""
-    look = ConfidenceSequence(PLANNED, START, ALPHA, n, "prompts")
-    return look.critical(K), look.critical(PAIRS), look.boundary(PAIRS).one_sided_critical(ALPHA)
+def run(name: str, people: Population, truth: Truth, counts: NDArray[np.int64], *, known: bool) -> pd.DataFrame:
+    """Return a row per look with the false claims of one run.
 
-
-def run(
-    functional: Functional, people: Population, truth: Truth, counts: NDArray[np.int64], known: bool
-) -> pd.DataFrame:
-    """Return a row per look with the false claims of one run."""
-    phi = terms(functional, people.p, people.shown)
-    rows = []
-    for n, count in zip(looks().tolist(), counts, strict=True):
-        if known:
-            mean, matrix = moments(phi.reshape(-1, K), count.sum(axis=0).ravel())
-        else:
-            p, shown = learnt(count)
-            tables_of_fold = terms(functional, p.reshape(-1, PAIRS, C), shown.reshape(-1, PAIRS))
-            mean, matrix = moments(tables_of_fold.reshape(-1, K), count.ravel())
-        rows.append({"n": n, **false_claims(mean, matrix, n, truth)})
-    return pd.DataFrame(rows)
+    Parameters
+    ----------
+    name : str
+        The functional.
+    people : Population
+    truth : Truth
+    counts : ndarray of int, shape (looks, FOLDS, STRATA, PAIRS * C + 1)
+    known : bool
+        Whether first stages are the true ones.
+    """
+    if known:
+        phi = terms(name, people.p, people.shown).reshape(-1, K)
+        return false_claims(*moments(phi, counts.sum(axis=1).reshape(len(counts), -1)), truth)
+    phi = terms(name, *learnt(counts)).reshape(len(counts), -1, K)
+    return false_claims(*moments(phi, counts.reshape(len(counts), -1)), truth)
 
 
 def summarise(claims: pd.DataFrame, functional: str, stages: str) -> list[dict[str, object]]:
@@ -277,7 +305,7 @@ def study(
 ) -> pd.DataFrame:
     """Return shares of runs with false claims; they are written every 20 runs where ``out`` names a file."""
     people = population(seed)
-    truths = {name: truth_of(bound(name), people) for name in functionals}
+    truths = {name: truth_of(name, people) for name in functionals}
     if out:
         table = pd.DataFrame([row for name in functionals for row in widths(truths[name], name)])
         table.to_csv(out.replace(".csv", "_widths.csv"), index=False, float_format="%.3f")
@@ -286,7 +314,7 @@ def study(
         counts = draw(people, np.random.default_rng([seed, number]))
         for stages in ("known", "learnt"):
             for name in functionals:
-                claims = run(bound(name), people, truths[name], counts, stages == "known")
+                claims = run(name, people, truths[name], counts, known=stages == "known")
                 parts.setdefault((stages, name), []).append(claims.assign(run=number))
         if number == n_runs - 1 or (out and number % 20 == 19):
             rows = [row for (stages, name), runs in parts.items() for row in summarise(pd.concat(runs), name, stages)]
@@ -320,7 +348,7 @@ def package_study(n_runs: int, seed: int = 0, out: str | None = None) -> pd.Data
     people = population(seed, balanced=True)
     sizes = np.unique(np.geomspace(START, LARGEST, 10).round(-1).astype(int)).tolist()
     rows = []
-    true_scores = {name: bound(name).value(tables(people.p.mean(axis=0))[None])[0] for name in FUNCTIONALS}
+    true_scores = {name: scores_and_slopes(name, people.p.mean(axis=0) @ WORTH)[0] for name in FUNCTIONALS}
     for number in range(n_runs):
         battles = battles_of(people, LARGEST, np.random.default_rng([seed, 1, number]))
         for n in sizes:
@@ -381,7 +409,7 @@ def main() -> None:
     print(study(options.runs, seed=options.seed, out=options.out).round(3).to_string(index=False))
     people = population(options.seed)
     for name in FUNCTIONALS:
-        print(pd.DataFrame(widths(truth_of(bound(name), people), name)).round(2).to_string(index=False))
+        print(pd.DataFrame(widths(truth_of(name, people), name)).round(2).to_string(index=False))
 
 
 if __name__ == "__main__":

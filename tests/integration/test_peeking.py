@@ -1,0 +1,86 @@
+"""Small versions of the studies of looks at growing data and of stopping; their closed forms against the package."""
+
+import sys
+
+import numpy as np
+import pytest
+
+import dmlrank as dr
+
+from ..conftest import BENCHMARKS
+
+
+@pytest.fixture(scope="module")
+def peeking(load_benchmark):
+    return load_benchmark("peeking")
+
+
+@pytest.fixture(scope="module")
+def stopping(load_benchmark):
+    sys.path.insert(0, str(BENCHMARKS))
+    try:
+        return load_benchmark("stopping")
+    finally:
+        sys.path.remove(str(BENCHMARKS))
+
+
+@pytest.mark.parametrize("functional", ["borda", "bt", "rank_centrality"])
+def test_influence_of_the_study_is_the_packages(peeking, functional):
+    people, n = peeking.population(), 1200
+    battles = peeking.battles_of(people, n, np.random.default_rng(5))
+    stratum, pairs = battles["stratum"].to_numpy(), (peeking.FIRST, peeking.SECOND)
+    mu, propensity = np.zeros((n, 6, 6, 3)), np.zeros((n, 6, 6))
+    mu[:, *pairs], mu[:, *pairs[::-1]] = people.p[stratum], people.p[stratum][..., [1, 0, 2]]
+    propensity[:, *pairs] = propensity[:, *pairs[::-1]] = people.shown[stratum]
+    res = dr.dml_rank(
+        "winner ~ C(stratum) | model_a + model_b",
+        battles,
+        functional=functional,
+        context="prompt",
+        position_bias=False,
+        mu=mu,
+        propensity=propensity,
+        min_labels=1,
+        floor=1e-4,
+        rng=0,
+    )
+    names = [f"m{j}" for j in range(6)]
+    cell = np.full(n, peeking.PAIRS * 3)
+    labelled = battles["winner"].notna().to_numpy()
+    place = {(names[j], names[k]): number for number, (j, k) in enumerate(zip(*pairs, strict=True))}
+    votes = battles[labelled]
+    outcome = votes["winner"].map({"model_a": 0, "model_b": 1, "tie": 2}).to_numpy()
+    cell[labelled] = (
+        3 * np.array([place[pair] for pair in zip(votes["model_a"], votes["model_b"], strict=True)]) + outcome
+    )
+    counts = np.zeros((peeking.STRATA, peeking.PAIRS * 3 + 1), dtype=int)
+    np.add.at(counts, (stratum, cell), 1)
+    phi = peeking.terms(functional, people.p, people.shown).reshape(-1, 6)
+    mean, covariance = peeking.moments(phi, counts.ravel())
+    np.testing.assert_allclose(mean, res.params[names], rtol=1e-9)
+    # The package adds the positive part of a variance correction for bt and rank centrality.
+    ratio = np.sqrt(np.diag(covariance)) / res.bse[names]
+    assert ((ratio > 0.95) & (ratio < 1.001)).all()
+    if functional == "borda":
+        np.testing.assert_allclose(ratio, 1, atol=1e-3)
+
+
+def test_fixed_intervals_are_wrong_at_some_look_and_sequential_ones_are_not(peeking):
+    table = peeking.study(12, ("borda", "bt"), seed=3).set_index(["statement", "critical values"])
+    any_look = table["any look"].groupby(level=[0, 1]).mean()
+    assert any_look["pairs", "fixed"] > 0.15
+    assert any_look["pairs", "sequential"] < 0.1
+    assert (table["last look"] <= table["any look"]).all()
+    widths = peeking.widths(peeking.truth_of("bt", peeking.population()), "bt")
+    assert all(1 < row["pairs"] < row["one contrast"] < 2 for row in widths)
+
+
+def test_a_plan_with_sequential_tests_stops_early(stopping):
+    table = stopping.study(3, (2.0,), seed=1).set_index("arm")
+    assert (table["right"] == 1).sum() >= 3
+    assert table.loc["plan, sequential", "labels"] < table.loc["fixed", "labels"]
+    shown = stopping.planned_pairs(stopping.world(0.2).p)
+    assert shown.sum() == pytest.approx(stopping.RATE)
+    # Pairs without model 0 and model 1 say nothing about their difference.
+    is_useful = (stopping.FIRST < 2) | (stopping.SECOND < 2)
+    assert shown[is_useful].min() > 2 * shown[~is_useful].max()
