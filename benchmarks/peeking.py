@@ -1,6 +1,6 @@
 """Boards that are looked at every 250 prompts: how often fixed and sequential statements are wrong at some look.
 
-Each prompt belongs to one of eight strata and shows at most one of the 15 pairs of six models. Models 1 and 2 are
+Each prompt belongs to one of four strata and shows at most one of the 15 pairs of six models. Models 1 and 2 are
 equally good, and so are models 3 and 4. Probabilities of wins, losses and ties and of the pairs that are shown depend
 on the stratum. There are looks every 250 prompts from 500 to 20,000.
 
@@ -24,7 +24,7 @@ import sys
 import warnings
 from dataclasses import dataclass
 from functools import cache
-from itertools import combinations, pairwise
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -39,7 +39,7 @@ from dmlrank.inference.simultaneous import critical_value
 
 Array = NDArray[np.float64]
 FUNCTIONALS = ("borda", "bt", "rank_centrality")
-K, C, STRATA, FOLDS, LARGEST, STEP, START, PLANNED, ALPHA = 6, 3, 8, 5, 20_000, 250, 500, 5_000, 0.05
+K, C, STRATA, FOLDS, LARGEST, STEP, START, PLANNED, ALPHA = 6, 3, 4, 5, 20_000, 250, 500, 5_000, 0.05
 FIRST, SECOND = (np.array(side) for side in zip(*combinations(range(K), 2), strict=True))
 PAIRS = len(FIRST)
 # What an outcome is worth for the first model.
@@ -156,9 +156,10 @@ def learnt(counts: NDArray[np.int64]) -> tuple[Array, Array]:
 def moments(phi: Array, counts: NDArray[np.int64]) -> tuple[Array, Array]:
     """Return mean, (..., K), and covariance of the mean, (..., K, K), of values, (..., cells, K), with their counts."""
     n = counts.sum(axis=-1)[..., None]
-    mean = np.einsum("...c,...ck->...k", counts, phi) / n
-    scaled = (phi - mean[..., None, :]) * np.sqrt(counts)[..., None]
-    return mean, np.swapaxes(scaled, -1, -2) @ scaled / (n * (n - 1))[..., None]
+    weighted = np.swapaxes(phi * counts[..., None], -1, -2)
+    mean = weighted.sum(axis=-1) / n
+    second = weighted @ phi / n[..., None]
+    return mean, (second - mean[..., :, None] * mean[..., None, :]) / (n - 1)[..., None]
 
 
 @dataclass(frozen=True)
@@ -194,15 +195,11 @@ def looks() -> NDArray[np.int64]:
 
 def draw(people: Population, rng: np.random.Generator) -> NDArray[np.int64]:
     """Return the counts of one run at every look, (looks, FOLDS, STRATA, PAIRS * C + 1)."""
-    n_cells = PAIRS * C + 1
-    stratum = rng.integers(STRATA, size=LARGEST)
-    shown = np.concatenate([(people.shown[..., None] * people.p).reshape(STRATA, -1), np.zeros((STRATA, 1))], axis=1)
-    shown[:, -1] = 1 - shown.sum(axis=1)
-    cell = (rng.random((LARGEST, 1)) > shown.cumsum(axis=1)[stratum]).sum(axis=1).clip(max=n_cells - 1)
-    place = (np.arange(LARGEST) % FOLDS * STRATA + stratum) * n_cells + cell
-    edges = np.concatenate([[0], looks()])
-    parts = [np.bincount(place[a:b], minlength=FOLDS * STRATA * n_cells) for a, b in pairwise(edges)]
-    return np.cumsum(parts, axis=0).reshape(-1, FOLDS, STRATA, n_cells)
+    labelled = (people.shown[..., None] * people.p).reshape(STRATA, -1)
+    weight = np.concatenate([labelled, 1 - labelled.sum(axis=1, keepdims=True)], axis=1).ravel() / STRATA
+    added = np.diff(looks(), prepend=0) // FOLDS
+    parts = rng.multinomial(added[:, None], weight / weight.sum(), size=(len(added), FOLDS))
+    return np.cumsum(parts, axis=0).reshape(-1, FOLDS, STRATA, PAIRS * C + 1)
 
 
 @cache

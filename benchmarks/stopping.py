@@ -1,8 +1,8 @@
 """Labels needed to decide between two models: plans with sequential tests, random pairs, and a fixed number.
 
-Six models, of which model 0 and model 1 are to be compared by Bradley-Terry scores. Rounds have 250 prompts; 95 % of
-the prompts get a label on one pair. There are tests after every round from 500 prompts on, until model 0 and model 1
-are separated, or four times the fixed number of labels is spent.
+Six models, of which model 0 and model 1 are to be compared by Bradley-Terry scores. Rounds have 250 prompts, and 500
+prompts from 3,000 on; 95 % of the prompts get a label on one pair. There are tests after every round from 500 prompts
+on, until model 0 and model 1 are separated, or four times the fixed number of labels is spent.
 
 - fixed: random pairs; one test at the number of labels that has power 0.8 for the assumed gap.
 - random, sequential: random pairs; stop when the confidence sequence of the difference excludes zero.
@@ -66,7 +66,7 @@ def variance(place: World, shown: Array) -> float:
 def fixed_prompts(assumed: World, power: float = 0.8) -> int:
     """Return the number of prompts with random pairs at which one test at 5 % has this power for the assumed gap."""
     needed = (norm.isf(ALPHA / 2) + norm.isf(1 - power)) ** 2 * variance(assumed, _UNIFORM) / assumed.gap**2
-    return int(np.ceil(needed / ROUND) * ROUND)
+    return int(np.ceil(needed / (2 * ROUND)) * 2 * ROUND)
 
 
 def planned_pairs(p: Array) -> Array:
@@ -111,10 +111,10 @@ def difference(counts: NDArray[np.int64], shown: Array) -> tuple[float, float]:
     return mean, float(np.sqrt((counts * (every - mean) ** 2).sum() / n / (n - 1)))
 
 
-def draw_round(place: World, shown: Array, rng: np.random.Generator) -> NDArray[np.int64]:
+def draw_round(place: World, shown: Array, n_prompts: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Return the counts of a round by fold, (FOLDS, PAIRS * C + 1)."""
     weight = np.append((shown[:, None] * place.p).ravel(), max(0.0, 1 - shown.sum()))
-    return rng.multinomial(ROUND // FOLDS, weight / weight.sum(), size=FOLDS)
+    return rng.multinomial(n_prompts // FOLDS, weight / weight.sum(), size=FOLDS)
 
 
 def label(place: World, n_fixed: int, arm: str, rng: np.random.Generator) -> dict[str, object]:
@@ -123,12 +123,13 @@ def label(place: World, n_fixed: int, arm: str, rng: np.random.Generator) -> dic
     counts, shown = [np.zeros((FOLDS, PAIRS * C + 1), dtype=np.int64)], [_UNIFORM]
     last = n_fixed if arm == "fixed" else 4 * n_fixed
     answer, last_plan = 0, START / 2
-    for n in range(ROUND, last + 1, ROUND):
+    sizes = [*range(ROUND, 3000, ROUND), *range(3000, last + 1, 2 * ROUND)]
+    for before, n in zip([0, *sizes], sizes, strict=False):
         if arm == "plan, sequential" and n > START and n >= 1.25 * last_plan:
             shown.append(planned_pairs(shares(np.sum(counts, axis=(0, 1))[:-1].reshape(PAIRS, C))))
             counts.append(np.zeros_like(counts[0]))
             last_plan = n
-        counts[-1] += draw_round(place, shown[-1], rng)
+        counts[-1] += draw_round(place, shown[-1], n - before, rng)
         if n < (last if arm == "fixed" else START):
             continue
         estimate, error = difference(np.stack(counts, axis=1), np.array(shown))
