@@ -31,6 +31,8 @@ _BLOCK = 2**24
 _MOST_RESIDENT = 2**28
 # Seconds between two looks at the resident bytes.
 _INTERVAL = 0.02
+# Looks without any mapped array after which the thread that looks ends.
+_INTERVALS_BEFORE_END = 50
 # The maps of all living arrays.
 _maps: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
 _lock = threading.Lock()
@@ -79,7 +81,8 @@ def mapped(shape: Sequence[int] | int, dtype: DTypeLike = float) -> NDArray[Any]
             f"of data that are larger than memory keeps its arrays there. Make space, or choose another folder with "
             f"the environment variable TMPDIR"
         ) from error
-    _maps.add(memory)
+    with _lock:
+        _maps.add(memory)
     _start_releasing()
     return np.ndarray(shape, kind, buffer=memory)
 
@@ -233,16 +236,29 @@ def _start_releasing() -> None:
 
 
 def _release_pages() -> None:
-    """Release the pages of all mapped arrays where too many are resident, until no mapped array is left.
+    """Release the pages of all mapped arrays whenever too many have become resident; end after a while without arrays.
 
     Released pages stay in the file and in the system's cache. They would be released anyway where memory is short; but
     until then the operating system counts them as memory of the process.
     """
-    page = mmap.PAGESIZE
-    while len(_maps):
-        with open("/proc/self/statm", "rb", buffering=0) as file:
-            shared = int(file.read().split()[2]) * page
-        if shared > _MOST_RESIDENT:
+    global _releasing
+    # Pages that are resident after a release belong to libraries and to the user's own files.
+    n_without_arrays, of_others = 0, 0
+    while True:
+        time.sleep(_INTERVAL)
+        if _resident_bytes() - of_others > _MOST_RESIDENT:
             for memory in list(_maps):
                 memory.madvise(mmap.MADV_DONTNEED)
-        time.sleep(_INTERVAL)
+            of_others = _resident_bytes()
+        n_without_arrays = 0 if len(_maps) else n_without_arrays + 1
+        if n_without_arrays > _INTERVALS_BEFORE_END:
+            with _lock:
+                if not len(_maps):
+                    _releasing = None
+                    return
+
+
+def _resident_bytes() -> int:
+    """Return the size of the pages of mapped files that are resident in the memory of this process."""
+    with open("/proc/self/statm", "rb", buffering=0) as file:
+        return int(file.read().split()[2]) * mmap.PAGESIZE

@@ -198,7 +198,8 @@ def _write_partitions(data: Any, names: list[str], folder: Path) -> None:
     pa = arrow_module("a Dask DataFrame")
     import pyarrow.parquet as pq
 
-    chosen = data[names]
+    # Without a column, a file would have no rows.
+    chosen = data[names or list(data.columns[:1])]
     for number in range(data.npartitions):
         frame = chosen.partitions[number].compute(scheduler="synchronous").reset_index(drop=True)
         try:
