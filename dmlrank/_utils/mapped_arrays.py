@@ -6,6 +6,8 @@ ended from outside. An array that is made from a mapped array with the functions
 
 from __future__ import annotations
 
+import ctypes
+import itertools
 import mmap
 import os
 import sys
@@ -28,11 +30,13 @@ _SMALLEST = 2**12
 # Bytes that are copied at a time.
 _BLOCK = 2**24
 # Mapped bytes that may be resident in the memory of the process. Beyond this number, the pages are released.
-_MOST_RESIDENT = 2**28
+_MOST_RESIDENT = 2**27
 # Seconds between two looks at the resident bytes.
 _INTERVAL = 0.02
 # Looks without any mapped array after which the thread that looks ends.
 _INTERVALS_BEFORE_END = 50
+# Looks between two requests to the C library to give unused memory back to the system.
+_INTERVALS_BETWEEN_TRIMS = 25
 # The maps of all living arrays.
 _maps: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
 _lock = threading.Lock()
@@ -244,8 +248,12 @@ def _release_pages() -> None:
     global _releasing
     # Pages that are resident after a release belong to libraries and to the user's own files.
     n_without_arrays, of_others = 0, 0
-    while True:
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    for number in itertools.count():
         time.sleep(_INTERVAL)
+        if trim is not None and number % _INTERVALS_BETWEEN_TRIMS == 0:
+            # glibc keeps the memory of arrays that are no longer used, up to 32 MB for each, for later arrays.
+            trim(0)
         if _resident_bytes() - of_others > _MOST_RESIDENT:
             for memory in list(_maps):
                 memory.madvise(mmap.MADV_DONTNEED)
