@@ -56,7 +56,7 @@ def read_times(cells: AnyArray, name: str) -> Times:
     if pd.api.types.is_bool_dtype(column):
         raise DataError(f"time={name!r} holds True and False; it must hold {_ALLOWED}")
     if pd.api.types.is_numeric_dtype(column):
-        return _from_seconds(column.to_numpy(dtype=float), name)
+        return _from_seconds(np.asarray(column, dtype=np.float64), name)
     return _from_times_or_texts(column, name)
 
 

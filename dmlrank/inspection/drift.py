@@ -206,7 +206,7 @@ def bounded_features(x: NDArray[np.floating], names: Sequence[str], most: int = 
     mean = np.where(is_missing, 0.0, values).sum(axis=0) / n_present
     filled = np.where(is_missing, mean, values)
     filled = np.concatenate([filled, is_missing[:, with_missing]], axis=1)
-    all_names = [*names, *(f"{names[j]} (missing)" for j in with_missing)]
+    all_names = [*names, *(f"{names[j]} (missing)" for j in with_missing.tolist())]
     deviation = filled - filled.mean(axis=0)
     scale = np.sqrt((deviation**2).mean(axis=0))
     varies = scale > 1e-12 * np.maximum(np.abs(filled).max(axis=0, initial=0.0), 1e-300)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -56,7 +57,7 @@ def _drift_fact(time: TimeCheck, tests: pd.DataFrame, noun: str, nothing: str) -
     if not len(tests):
         return f"not tested, because {nothing} has enough values in two {time.period}s or more"
     n_drifting = int((tests["p_adjusted"] < DRIFT_ALPHA).sum())
-    smallest = tests.loc[tests["p_adjusted"].idxmin()]
+    smallest = tests.iloc[int(np.argmin(tests["p_adjusted"].to_numpy()))]
     p_value = p_value_clause(smallest["p_adjusted"])
     return (
         f"{counted(len(tests), 'test')} (each {noun} in each {time.period} against the other {time.period}s), "
@@ -80,9 +81,9 @@ def time_problems(time: TimeCheck) -> Iterator[str]:
     drifting = time.prompts[time.prompts["p_adjusted"] < DRIFT_ALPHA]
     if len(drifting):
         shown = "; ".join(
-            f"{row.feature} {row.difference:+.2f} standard deviations in the {time.period} {row.period} "
-            f"(adjusted p {p_value_clause(row.p_adjusted)})"
-            for row in _largest(drifting).itertuples(index=False)
+            f"{row['feature']} {row['difference']:+.2f} standard deviations in the {time.period} {row['period']} "
+            f"(adjusted p {p_value_clause(row['p_adjusted'])})"
+            for row in _largest(drifting)
         )
         yield (
             f"The prompts change over time. Against the other {time.period}s: {shown}{_others(drifting)}. Scores are "
@@ -93,9 +94,9 @@ def time_problems(time: TimeCheck) -> Iterator[str]:
     drifting = time.votes[time.votes["p_adjusted"] < DRIFT_ALPHA]
     if len(drifting):
         shown = "; ".join(
-            f"{row.model} {row.difference:+.3f} in the {time.period} {row.period} "
-            f"(adjusted p {p_value_clause(row.p_adjusted)})"
-            for row in _largest(drifting).itertuples(index=False)
+            f"{row['model']} {row['difference']:+.3f} in the {time.period} {row['period']} "
+            f"(adjusted p {p_value_clause(row['p_adjusted'])})"
+            for row in _largest(drifting)
         )
         yield (
             f"Votes change over time. Shares of wins against the same opponents, compared with the other "
@@ -126,8 +127,10 @@ def _rarely_together(time: TimeCheck) -> Iterator[str]:
     rare = time.pairs[(time.pairs["votes"] > 0) & (time.pairs["share_prompts"] < _SMALL_SHARE)]
     if len(rare):
         shown = "; ".join(
-            f"{row.first} - {row.second} for {percentage(row.share_prompts)}"
-            for row in rare.sort_values("share_prompts", kind="stable").head(_MOST_NAMED).itertuples(index=False)
+            f"{first} - {second} for {percentage(share)}"
+            for first, second, share in rare.sort_values("share_prompts", kind="stable")
+            .head(_MOST_NAMED)[["first", "second", "share_prompts"]]
+            .to_numpy(dtype=object)
         )
         n_voted = int((time.pairs["votes"] > 0).sum())
         verb = "was" if len(rare) == 1 else "were"
@@ -140,9 +143,10 @@ def _rarely_together(time: TimeCheck) -> Iterator[str]:
         )
 
 
-def _largest(drifting: pd.DataFrame) -> pd.DataFrame:
-    """Return the few tests that a sentence names, those with the largest z."""
-    return drifting.loc[drifting["z"].abs().sort_values(ascending=False, kind="stable").index].head(_MOST_NAMED)
+def _largest(drifting: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the few tests that a sentence names, those with the largest z, each as a mapping of its columns."""
+    by_size = np.argsort(-np.abs(drifting["z"].to_numpy()), kind="stable")
+    return [dict(drifting.iloc[place]) for place in by_size[:_MOST_NAMED].tolist()]
 
 
 def _others(all_cases: pd.DataFrame) -> str:
@@ -162,9 +166,10 @@ def time_tables(time: TimeCheck) -> list[Summary]:
         (str(name), *(f"{count:,}" for count in row[:3]), *map(_p_value, row[3:]))
         for name, row in zip(time.periods.index, time.periods.to_numpy(dtype=object), strict=True)
     )
+    by_arrival = time.models.sort_values("first", kind="stable")
     models = tuple(
-        (str(row.Index), _day(row.first), _day(row.last), f"{row.periods:,}", f"{row.share_prompts:.3f}")
-        for row in time.models.sort_values("first", kind="stable").itertuples()
+        (str(name), _day(first), _day(last), f"{n_periods:,}", f"{share:.3f}")
+        for name, first, last, n_periods, share in by_arrival.reset_index().to_numpy(dtype=object)
     )
     heads = ("first vote", "last vote", f"{time.period}s with votes", "share of prompts in between")
     return [
