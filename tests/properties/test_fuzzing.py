@@ -11,7 +11,7 @@ import pytest
 from ..support import from_benchmarks
 
 targets, watch = from_benchmarks("fuzzing.targets"), from_benchmarks("fuzzing.watch")
-CASES = int(os.environ.get("DMLRANK_CASES", "8"))
+CASES = int(os.environ.get("DMLRANK_CASES", "5"))
 
 
 @pytest.mark.parametrize("name", targets.TARGETS)
