@@ -111,8 +111,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     SystemExit
         With 2 where the words cannot be parsed, and with 0 after ``--help`` and ``--version``.
     """
-    parsed = build_parser().parse_args(arguments)
     try:
+        parsed = build_parser().parse_args(arguments)
         parsed.run(parsed)
         # Python has no standard output where the caller has closed it.
         if sys.stdout is not None:

@@ -625,14 +625,16 @@ def test_a_disk_that_fills_during_the_fit_leaves_the_summary_and_the_other_files
     assert sorted(path.name for path in tmp_path.iterdir()) == ["battles.csv", "out.png"]
 
 
-def test_ctrl_c_ends_with_130(csv, capsys, monkeypatch):
+@pytest.mark.parametrize("stage", ["build_parser", "frames_of", "dml_rank", "write_outputs"])
+def test_ctrl_c_ends_with_130(stage, csv, capsys, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dmlrank.cli.main.dml_rank", interrupted)
-    assert main(["fit", FORMULA, csv]) == 130
+    monkeypatch.setattr(f"dmlrank.cli.main.{stage}", interrupted)
+    assert main(["fit", FORMULA, csv, "--functional", "borda", "--n-folds", "2", "--tune", "none"]) == 130
     shown = capsys.readouterr()
     assert "interrupted" in shown.err
+    assert len(shown.err.splitlines()) == 1
     assert not shown.out
 
 
