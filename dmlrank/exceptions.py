@@ -137,7 +137,9 @@ def nearest(name: object, names: Iterable[object], cutoff: float = 0.5) -> str:
     ''
     """
     by_folded = {str(candidate).casefold(): candidate for candidate in names}
-    matches = difflib.get_close_matches(str(name).casefold(), by_folded, n=1, cutoff=cutoff)
+    matches = difflib.get_close_matches(
+        (name if isinstance(name, str) else shown(name)).casefold(), by_folded, n=1, cutoff=cutoff
+    )
     return f"; did you mean {by_folded[matches[0]]!r}?" if matches else ""
 
 

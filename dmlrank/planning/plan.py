@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from .._utils.argument_checks import check_alpha, check_path, real_number, resolve_seed
+from .._utils.argument_checks import check_alpha, check_flag, check_path, real_number, resolve_seed
 from .._utils.atomic_write import write_file
 from ..data.hypotheses import HypothesisLike, read_hypothesis
 from ..data.preferences import FloatArray
@@ -183,6 +183,7 @@ class Plan:
         DataFrame, shape (K, K)
             Covariance matrix with the names of the scores.
         """
+        check_flag("uniform", uniform)
         sigma = self.solution.uniform_sigma if uniform else self.solution.sigma
         return pd.DataFrame(sigma / self.specification.problem.n_contexts, index=self.names, columns=self.names)
 

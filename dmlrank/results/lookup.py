@@ -13,6 +13,7 @@ from ..exceptions import (
     check_choice,
     listed,
     nearest,
+    shown,
 )
 from ..fit.estimates import Estimates
 from ..fit.state import FitSteps
@@ -34,8 +35,10 @@ def model_index(models: Sequence[str], model: str) -> int:
     UnknownModelError
         If the model was not ranked.
     """
-    if model not in models:
-        raise UnknownModelError(f"no model {model!r} was ranked{nearest(model, models)} (models: {listed(models, 25)})")
+    if not isinstance(model, str) or model not in models:
+        raise UnknownModelError(
+            f"no model {shown(model)} was ranked{nearest(model, models)} (models: {listed(models, 25)})"
+        )
     return models.index(model)
 
 
@@ -50,15 +53,18 @@ def estimate_index(estimates: Estimates, name: str) -> int:
     if estimates.of_models:
         return model_index(estimates.models, name)
     outputs = estimates.names
-    if name not in outputs:
+    if not isinstance(name, str) or name not in outputs:
         raise UnknownModelError(
-            f"{name!r} is not an output of this functional{nearest(name, outputs)} (outputs: {listed(outputs, 25)})"
+            f"{shown(name)} is not an output of this functional{nearest(name, outputs)} "
+            f"(outputs: {listed(outputs, 25)})"
         )
     return outputs.index(name)
 
 
 def names_or_all(names: Sequence[str] | None, all_names: Sequence[str]) -> list[str]:
     """Return the names that a user gives, one or several, or all names where the user gives None."""
+    if names is not None and not isinstance(names, Iterable):
+        raise OptionTypeError(f"models={shown(names)} is a {type(names).__name__}; give a list of names, or None")
     return list(all_names) if names is None else [names] if isinstance(names, str) else list(names)
 
 

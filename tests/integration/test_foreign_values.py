@@ -15,6 +15,7 @@ from dmlrank.exceptions import (
     OptionError,
     OptionTypeError,
     StorageError,
+    UnknownModelError,
 )
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, Custom, Dominance, RankCentrality, SoftMin, named
 
@@ -63,6 +64,7 @@ def test_functionals_take_category_weights_and_graphs_alone(functional, setting,
         lambda: dr.design(MU, budget=1).for_power("model_0", "model_1", difference=pd.DataFrame()),
         lambda: dr.datasets.simulate_bt(10, gamma=HUGE, rng=0),
         lambda: dr.load(None),
+        lambda: dr.design(MU, budget=1).cov_params(uniform=np.ones(2)),
         lambda: dr.design(MU, budget=1).decide(np.array(0.5)),
         lambda: dr.BalancedStyle("~ x", HUGE),
         lambda: dr.BalancedStyle("~ x", 0.2, np.zeros((2, 0))),
@@ -97,6 +99,7 @@ def test_values_of_another_type_are_refused(make):
         lambda r: r.update(rng=-HUGE),
         lambda r: r.save(None),
         lambda r: r.by("category", "category"),
+        lambda r: r.t_test_pairwise(models=3),
         lambda r: r.ellipsoid(contrasts=np.eye(8)[0] * 1e308),
         lambda r: r.t_test("'gpt-4'" + "*1e300" * 3000),
         lambda r: r.sensitivity().contour(benchmark=HUGE),
@@ -159,3 +162,9 @@ def test_style_differences_whose_squares_overflow_are_refused():
     battles = dr.datasets.simulate_arena(n=200, rng=0).assign(style=1e308)
     with pytest.raises(DataError, match="another unit"):
         dr.dml_rank("winner ~ 1 | model_a + model_b", battles, adjust="~ style", rng=0, min_labels=1)
+
+
+@pytest.mark.parametrize("model", [np.zeros((2, 0)), HUGE, None, ["gpt-4"]], ids=["array", "number", "None", "list"])
+def test_names_of_models_are_texts(arena_result, model):
+    with pytest.raises(UnknownModelError, match="was ranked"):
+        arena_result.win_probability(model, "gpt-4")
