@@ -4,6 +4,7 @@ Both fits of a run have the same votes of the paper's tie simulator (three model
 folds of equal sizes are a random permutation, as for few units; the other folds have binomial sizes, as for many units.
 
     python benchmarks/folds.py run FILE.csv --runs 600
+    python benchmarks/folds.py run FILE.csv --runs 600 --features 1
     python benchmarks/folds.py show FILE.csv
 """
 
@@ -14,6 +15,7 @@ import csv
 import sys
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 
 import numpy as np
@@ -24,10 +26,20 @@ from dmlrank.estimation import folds
 from dmlrank.exceptions import DmlrankWarning
 
 SIZES = (200, 1000)
-FORMULA = "winner ~ x0 + x1 | model_a + model_b"
 # The number of units per fold from which the hash alone decides, by the name of the dealing.
 DEALINGS = {"equal": sys.maxsize, "binomial": 0}
 COLUMNS = ("n", "seed", "functional", "dealing", "model", "error", "std_error", "covered")
+
+
+@contextmanager
+def dealing_from(units_per_fold: int) -> Iterator[None]:
+    """Let the hash alone decide from this number of units per fold on."""
+    usual = folds.UNITS_PER_FOLD
+    folds.UNITS_PER_FOLD = units_per_fold
+    try:
+        yield
+    finally:
+        folds.UNITS_PER_FOLD = usual
 
 
 @lru_cache
@@ -36,21 +48,34 @@ def true_scores(functional: str) -> pd.Series:
     return dr.datasets.Ties().truth(functional)
 
 
-def rows_of_run(n: int, seed: int) -> Iterator[tuple[object, ...]]:
-    """Yield a row for each functional, dealing and model: error of the score, its standard error and its coverage."""
+def rows_of_run(n: int, seed: int, features: str = "x0 + x1") -> list[tuple[object, ...]]:
+    """Return a row for each functional, dealing and model: error of the score, its standard error and its coverage.
+
+    Without features, borda alone is examined, because the target of bt depends on the features.
+
+    Parameters
+    ----------
+    n, seed : int
+        Number of prompts, and seed of the votes and of the key.
+    features : str
+        Features of the formula.
+    """
+    formula = f"winner ~ {features} | model_a + model_b"
+    functionals = ("borda",) if features == "1" else ("bt", "borda")
     battles = dr.datasets.simulate_ties(n=n, rng=seed)
+    rows: list[tuple[object, ...]] = []
     for dealing, units_per_fold in DEALINGS.items():
-        folds.UNITS_PER_FOLD = units_per_fold
-        with warnings.catch_warnings():
+        with dealing_from(units_per_fold), warnings.catch_warnings():
             warnings.simplefilter("ignore", DmlrankWarning)
-            fit = dr.dml_rank(FORMULA, battles, functional="bt", context="question_id", rng=seed, n_jobs=1)
-            for result in (fit, fit.update(functional="borda")):
-                name = "bt" if result is fit else "borda"
+            fit = dr.dml_rank(formula, battles, functional=functionals[0], context="question_id", rng=seed, n_jobs=1)
+            for name in functionals:
+                result = fit.update(functional=name)
                 truth = true_scores(name)[result.models]
                 inside = result.conf_int(method="none").assign(truth=truth).eval("lower <= truth <= upper")
                 errors = (result.params - truth).to_numpy()
                 columns = zip(result.models, errors, result.bse, inside.astype(int), strict=True)
-                yield from ((n, seed, name, dealing, *cells) for cells in columns)
+                rows += [(n, seed, name, dealing, *cells) for cells in columns]
+    return rows
 
 
 def table_of(rows: pd.DataFrame) -> pd.DataFrame:
@@ -89,6 +114,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("action", choices=["run", "show"])
     parser.add_argument("file")
     parser.add_argument("--runs", type=int, default=600)
+    parser.add_argument("--features", default="x0 + x1", help="features of the formula; 1 for none")
     chosen = parser.parse_args(arguments)
     if chosen.action == "run":
         with open(chosen.file, "w", newline="", encoding="utf-8") as file:
@@ -96,7 +122,7 @@ def main(arguments: list[str] | None = None) -> None:
             writer.writerow(COLUMNS)
             for seed in range(chosen.runs):
                 for n in SIZES:
-                    writer.writerows(rows_of_run(n, seed))
+                    writer.writerows(rows_of_run(n, seed, chosen.features))
                 file.flush()
     print(table_of(pd.read_csv(chosen.file)).round(4).to_string(index=False))
 
