@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .._utils.number_text import p_value_clause
 from .._utils.warning_collection import collected_warnings, warn
 from ..data.further_rows import JoinedRows
 from ..data.learnt_features import LearntFeatures
@@ -282,5 +283,5 @@ def _why_not_trained(extended: FitSteps, test: LossTest, votes_at_training: int)
     worse = "" if test.rejects else "not "
     return (
         f"{growth}, and the labels since then are {worse}predicted significantly worse than the earlier ones "
-        f"(z = {test.z:.2f}, p = {test.p_value:.2g})"
+        f"(z = {test.z:.2f}, p {p_value_clause(test.p_value)})"
     )
