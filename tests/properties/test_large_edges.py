@@ -33,6 +33,7 @@ def votes_of(n, n_models, seed=0):
     })  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_thousand_models():
     votes = votes_of(8000, 1000)
     results = dr.dml_rank(FORMULA, votes, functional="bt", rng=0, min_labels=1, n_jobs=2, propensity="marginal")
