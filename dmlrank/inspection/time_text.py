@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .._utils.number_text import p_value_clause
+from .._utils.number_text import p_value_clause, p_value_text
 from ..report.sentences import counted, percentage
 from ..tables.summary_table import Summary
 from .time_check import DRIFT_ALPHA, TimeCheck
@@ -180,7 +180,7 @@ def time_tables(time: TimeCheck) -> list[Summary]:
 
 def _p_value(p: float) -> str:
     """Return a p-value as text; empty where nothing was tested."""
-    return "" if np.isnan(p) else "<0.001" if p < 0.001 else f"{p:.3f}"
+    return "" if np.isnan(p) else p_value_text(p)
 
 
 def _day(time: pd.Timestamp) -> str:
