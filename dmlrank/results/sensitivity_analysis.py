@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from numbers import Real
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -134,12 +135,12 @@ def read_gammas(gamma: object) -> tuple[float, ...]:
     >>> read_gammas([2, 1, 1.5, 2])
     (1.0, 1.5, 2.0)
     """
-    values = [gamma] if isinstance(gamma, Real) else gamma
-    is_list = isinstance(values, Sequence) or (isinstance(values, np.ndarray) and values.ndim == 1)
-    if isinstance(values, str) or not is_list:
+    values: object = [gamma] if isinstance(gamma, Real) else gamma
+    is_list = isinstance(values, list | tuple | range) or (isinstance(values, np.ndarray) and values.ndim == 1)
+    if not is_list:
         raise OptionTypeError(f"gamma is a {type(gamma).__name__}; allowed: numbers of at least 1, such as (1, 1.5, 2)")
     numbers = set()
-    for value in values:
+    for value in cast(Sequence[object], values):
         number = real_number(value)
         if number is None:
             raise OptionTypeError(f"gamma holds {shown(value)}; allowed: numbers of at least 1, such as (1, 1.5, 2)")
