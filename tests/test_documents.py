@@ -18,10 +18,7 @@ DOCUMENTS = [
     ROOT / "docs" / "data.md",
     ROOT / "docs" / "pictures.md",
     ROOT / "docs" / "time.md",
-    ROOT / "docs" / "get_started.md",
-    ROOT / "docs" / "tutorials" / "what_to_label.md",
-    ROOT / "docs" / "how_to" / "style.md",
-    ROOT / "docs" / "how_to" / "silence.md",
+    *sorted((ROOT / "vignettes").glob("*.md")),
 ]
 
 

@@ -18,6 +18,7 @@ from dmlrank.results.pictures import PICTURES
 
 DOCS = pathlib.Path(__file__).parents[1] / "docs"
 PAGES = {path.relative_to(DOCS).with_suffix("").as_posix(): path for path in DOCS.rglob("*.md")}
+STANDS_FOR = re.compile(r"<!-- the text of this page: (\S+) -->")
 # Objects of a fit that code may look at and that are no results: numbers without methods, and the steps of the fit.
 NOT_RESULTS = {"Estimates", "FitSteps", "GroupFacts", "Cost", "OrderTest", "FirstPositionWins", "Repeats"}
 
@@ -26,6 +27,13 @@ def reference_entries():
     """Names that the reference lists, without ``~``."""
     text = "".join(path.read_text(encoding="utf-8") for path in (DOCS / "reference").glob("*.md"))
     return set(re.findall(r"^   ~?(dmlrank[\w.]+)$", text, flags=re.M))
+
+
+def text_of(path):
+    """The text of a page; that of the file outside docs/ for which it stands, such as a vignette."""
+    text = path.read_text(encoding="utf-8")
+    file = STANDS_FOR.match(text)
+    return (DOCS.parent / file[1]).read_text(encoding="utf-8") if file else text
 
 
 def look_up(name):
@@ -88,7 +96,7 @@ def test_every_class_that_a_public_method_returns_is_in_the_reference():
 def test_every_page_with_code_is_run_by_the_build_or_says_why_not():
     run, not_run = setting("executed_pages"), setting("executed_pages_not_run")
     for name, path in PAGES.items():
-        if re.search(r"^```python$", path.read_text(encoding="utf-8"), flags=re.M):
+        if re.search(r"^```python$", text_of(path), flags=re.M):
             matched = any(fnmatch.fnmatch(name, pattern) for pattern in run)
             assert matched != (name in not_run), f"{name}: name it in executed_pages or executed_pages_not_run"
     assert set(not_run) <= set(PAGES)
@@ -98,11 +106,16 @@ def test_every_page_that_is_run_says_who_it_is_for_and_where_to_go_next():
     run = setting("executed_pages")
     pages = {name: path for name, path in PAGES.items() if any(fnmatch.fnmatch(name, pattern) for pattern in run)}
     for name, path in pages.items():
-        text = path.read_text(encoding="utf-8")
+        text = text_of(path)
         if name.rpartition("/")[2] != "index":
             reader = r"^This (page|guide|tutorial) (is|has [^.]*,) for (readers|R users|maintainers)"
             assert re.search(reader, text, flags=re.M), f"{name}: say who the page is for"
             assert re.search(r"^## Where to (read on|go next)$", text, flags=re.M), f"{name}: say where to go next"
+
+
+def test_every_vignette_is_a_page():
+    shown = {file[1] for path in PAGES.values() if (file := STANDS_FOR.match(path.read_text(encoding="utf-8")))}
+    assert {f"vignettes/{path.name}" for path in (DOCS.parent / "vignettes").glob("*.md")} <= shown
 
 
 def test_every_page_is_in_one_menu():
