@@ -125,6 +125,7 @@ def test_the_given_classifier_is_neither_fitted_nor_changed(battles, rank):
 
 # The propensities of these frames are any numbers, which is not what is tested.
 @pytest.mark.filterwarnings("ignore:the given propensities do not fit")
+@pytest.mark.filterwarnings("ignore:the fitted probabilities are too extreme")  # of the learner with C=10
 def test_what_happens_to_the_given_classifier_later_does_not_reach_the_fit(battles, rank):
     learner = LogisticRegression(C=1e-4)
     result = rank(battles, FORMULA, learner=learner, propensity="shown", n_folds=2)
