@@ -71,5 +71,5 @@ def _round(state: _State) -> _State:
 
 
 def _rotated(words: Words, bits: int) -> Words:
-    """Return the words with their bits moved to the left, those that fall off on the left put in on the right."""
+    """Return the words with their bits rotated to the left: bits that leave on the left come in on the right."""
     return (words << np.uint64(bits)) | (words >> np.uint64(64 - bits))

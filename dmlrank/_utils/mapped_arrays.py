@@ -25,17 +25,17 @@ from ..exceptions import StorageError
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
-# Smaller arrays, in bytes, are kept in memory: a file costs more than it saves.
+# Arrays with fewer bytes than this stay in memory: the memory saved would not be worth the time to create a file.
 _SMALLEST = 2**12
 # Bytes that are copied at a time.
 _BLOCK = 2**24
 # Mapped bytes that may be resident in the memory of the process. Beyond this number, the pages are released.
 _MOST_RESIDENT = 2**27
-# Seconds between two looks at the resident bytes.
+# Seconds between two measurements of the resident bytes.
 _INTERVAL = 0.02
-# Looks without any mapped array after which the thread that looks ends.
+# Measurements in a row without any mapped array, after which the thread that measures ends.
 _INTERVALS_BEFORE_END = 50
-# Looks between two requests to the C library to give unused memory back to the system.
+# Measurements between two requests to the C library to give unused memory back to the system.
 _INTERVALS_BETWEEN_TRIMS = 25
 # The maps of all living arrays.
 _maps: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
@@ -44,7 +44,7 @@ _releasing: threading.Thread | None = None
 
 
 def is_mapped(array: object) -> bool:
-    """Return whether an array of :func:`mapped`, or a view of one.
+    """Return whether an object is an array that :func:`mapped` returned, or a view of such an array.
 
     Examples
     --------
@@ -133,14 +133,14 @@ def take(array: NDArray[Scalar], rows: NDArray[np.integer[Any]] | NDArray[np.boo
         return array[rows]
     if rows.dtype == bool:
         rows = np.flatnonzero(rows)
-    taken = empty((len(rows), *array.shape[1:]), array.dtype, like=array)
-    for block in row_blocks(taken):
-        taken[block] = array[rows[block]]
-    return taken
+    selected = empty((len(rows), *array.shape[1:]), array.dtype, like=array)
+    for block in row_blocks(selected):
+        selected[block] = array[rows[block]]
+    return selected
 
 
 def in_memory(array: NDArray[Scalar]) -> NDArray[Scalar]:
-    """Return a copy of a mapped array in memory, for a block that is computed with; other arrays as they are."""
+    """Return a copy in memory of a mapped array, such as a block of rows; return other arrays unchanged."""
     return np.array(array) if is_mapped(array) else array
 
 
@@ -187,7 +187,7 @@ def column_sums(
     [10.0, 20.0]
     """
     if not is_mapped(matrix) or matrix.shape[1] < 2:
-        # Of a single column, numpy adds up pairs of numbers.
+        # numpy sums a single column in another order, pairwise, and sums by block would have other bits.
         return np.asarray((matrix if function is None else function(matrix)).sum(axis=0))
     total: NDArray[Any] | None = None
     for block in row_blocks(matrix):
@@ -197,7 +197,7 @@ def column_sums(
 
 
 def row_blocks(array: NDArray[Any], multiple_of: int = 1) -> Iterator[slice]:
-    """Yield slices that divide the rows of an array into blocks that are copied at a time.
+    """Yield slices that divide the rows of an array into blocks, each of which is copied at once.
 
     The rows of an array in memory form one block.
 
@@ -247,17 +247,17 @@ def _release_pages() -> None:
     """
     global _releasing
     # Pages that are resident after a release belong to libraries and to the user's own files.
-    n_without_arrays, of_others = 0, 0
+    n_without_arrays, other_bytes = 0, 0
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     for number in itertools.count():
         time.sleep(_INTERVAL)
         if trim is not None and number % _INTERVALS_BETWEEN_TRIMS == 0:
             # glibc keeps the memory of arrays that are no longer used, up to 32 MB for each, for later arrays.
             trim(0)
-        if _resident_bytes() - of_others > _MOST_RESIDENT:
+        if _resident_bytes() - other_bytes > _MOST_RESIDENT:
             for memory in list(_maps):
                 memory.madvise(mmap.MADV_DONTNEED)
-            of_others = _resident_bytes()
+            other_bytes = _resident_bytes()
         n_without_arrays = 0 if len(_maps) else n_without_arrays + 1
         if n_without_arrays > _INTERVALS_BEFORE_END:
             with _lock:

@@ -1,4 +1,4 @@
-"""Options of looks at growing data on the command line: ``--sequential PLANNED`` and ``--start N``."""
+"""Command-line options for looks at growing data: ``--sequential PLANNED`` and ``--start N``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Further rows below the rows of a frame that was read before: checks, repeated votes, and which contexts are old."""
+"""Joins further rows to the frame of a fit: checks of their columns and kinds of values, and of repeated rows."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _CELLS_SHOWING_KIND = 1000
 
 
 class JoinedRows(NamedTuple):
-    """The rows of a fit with further rows below.
+    """The rows of a fit, followed by further rows.
 
     Attributes
     ----------
     table : PlainFrame
-        All columns of the frame of the fit.
+        All rows, with the columns of the frame of the fit.
     n_old, n_new : int
         Number of rows of the fit, and of further rows.
     remarks : tuple of str
@@ -40,7 +40,7 @@ class JoinedRows(NamedTuple):
 
 
 def join_rows(frame: object, new_rows: object, needed: Sequence[str], identifiers: Sequence[str]) -> JoinedRows:
-    """Return the frame of a fit with further rows below.
+    """Return the frame of a fit with further rows appended.
 
     Columns that only the frame of the fit has are missing in the further rows. Columns that only the further rows have
     are left out.
@@ -62,7 +62,7 @@ def join_rows(frame: object, new_rows: object, needed: Sequence[str], identifier
         If ``new_rows`` is not a frame.
     ColumnError, DataError
         If ``new_rows`` has no rows, lacks a column that the fit uses, holds other kinds of values than the frame of the
-        fit, or repeats rows of it.
+        fit, or repeats rows of the fit.
     """
     if isinstance(new_rows, DerivedPairs):
         raise FrameTypeError(f"{_ARGUMENT} is data from scores or rankings, and the fit was made from a frame of votes")
@@ -80,16 +80,16 @@ def join_rows(frame: object, new_rows: object, needed: Sequence[str], identifier
     old = take_columns(frame, old_names)
     new = take_columns(new_rows, [name for name in old_names if name in new_names])
     for name in new.columns:
-        # A column holds values of one kind, which the first ones show.
-        first = old[name].iloc[:_CELLS_SHOWING_KIND]
-        check_same_kind(old[name] if first.isna().all() else first, new[name], _ARGUMENT)
+        # The first cells show what kind of values a column holds, unless all of them are missing.
+        first_cells = old[name].iloc[:_CELLS_SHOWING_KIND]
+        check_same_kind(old[name] if first_cells.isna().all() else first_cells, new[name], _ARGUMENT)
         new[name] = _as_whole_numbers(old[name], new[name])
     _check_repeated(old, new, identifiers)
     return JoinedRows(PlainFrame(rows_below(old, new)), len(old), len(new), _remarks(old_names, new_names))
 
 
 def _as_whole_numbers(old: pd.Series, new: pd.Series) -> pd.Series:
-    """Return new floats as whole numbers where the old column holds these, so that identifiers stay the same."""
+    """Return new floats as whole numbers where the old column holds whole numbers, so that identifiers agree."""
     if old.dtype.kind != "i" or new.dtype.kind != "f" or not (new == np.floor(new)).all():
         return new
     return new.astype(old.dtype)

@@ -19,7 +19,7 @@ IdentityNumbers = NDArray[np.uint64]
 # The text of a whole number of 64 bits, without a plus sign or leading zeros. A file may hold ".0" behind the
 # digits, because missing values have made the column one of floats.
 _WHOLE_NUMBER = re.compile(r"(0|-?[1-9][0-9]{0,17})(?:\.0)?").fullmatch
-# Numbers of a larger size than this one are hashed by their text.
+# Whole numbers with a larger absolute value than this one are replaced by the hash of their text.
 _LARGEST = 10**18 - 1
 
 
@@ -27,9 +27,9 @@ def identity_numbers(identifiers: AnyArray) -> IdentityNumbers:
     """Return a number for each identifier that depends on this identifier alone, (n,).
 
     The number is made of the identifier's canonical text (:func:`identity_text`). If the text is a whole number of at
-    most 18 digits, with or without ".0" at its end, it is this number, modulo 2^64. Otherwise it is the BLAKE2b hash of
-    8 bytes of the text in UTF-8, with the lowest byte first. Therefore the number 3, the float 3.0 and the texts "3"
-    and "3.0" have the same number, and "03" has another one.
+    most 18 digits, with or without ".0" at its end, the identifier's number is this whole number, modulo 2^64.
+    Otherwise the identifier's number is the BLAKE2b hash of 8 bytes of the text in UTF-8, with the lowest byte first.
+    Therefore the number 3, the float 3.0 and the texts "3" and "3.0" have the same number, and "03" has another one.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Features of contexts with transforms that were fitted earlier: old contexts keep theirs, new ones are computed."""
+"""Features from the transforms of a fit: its contexts keep their features, those of new contexts are computed."""
 
 from __future__ import annotations
 

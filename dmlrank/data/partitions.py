@@ -59,25 +59,25 @@ class ParquetFiles:
         Raises
         ------
         DataError
-            If there is no file, a file cannot be read, or two files have other columns or other types.
+            If there is no file, a file cannot be read, or files differ in the names or types of their columns.
         MissingExtraError
             If pyarrow is not installed.
         """
         arrow_module("a parquet file")
         paths, first = _paths(os.fspath(location)), None
         types: dict[str, pa.DataType] = {}
-        kept, n_rows = [], 0
+        paths_with_rows, n_rows = [], 0
         for path in paths:
             of_file, n_of_file = _types_and_rows(path)
             if first is None:
                 first, types = path, of_file
             _check_same_types(first, types, path, of_file)
-            # A column without any value has no type of its own in a file; another file has its type.
+            # A column without any value has the type null in a file. Its type is then the one that another file states.
             types = {name: of_file[name] if _is_null(kind) else kind for name, kind in types.items()}
             if n_of_file:
-                kept.append(path)
+                paths_with_rows.append(path)
                 n_rows += n_of_file
-        return cls(tuple(kept), types, n_rows)
+        return cls(tuple(paths_with_rows), types, n_rows)
 
     def columns(self, names: Sequence[str]) -> dict[str, pd.Series]:
         """Return columns with plain types; numbers and vectors are in mapped files."""

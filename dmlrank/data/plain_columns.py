@@ -174,7 +174,7 @@ def vector_layout(column: pd.Series) -> tuple[int, np.dtype[np.floating]]:
 
 
 def stack_vectors(column: pd.Series, out: NDArray[np.floating] | None = None) -> NDArray[np.floating]:
-    """Return a column of equally long vectors as a matrix, (rows, length): ``out`` if given, else a new array."""
+    """Return a column of equally long vectors as a matrix, (rows, length), which is ``out`` where ``out`` is passed."""
     length, dtype = vector_layout(column)
     matrix = np.empty((len(column), length), dtype) if out is None else out
     start = 0

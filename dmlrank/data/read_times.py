@@ -13,12 +13,12 @@ from .arrays import AnyArray
 
 Times = NDArray[np.datetime64]
 
-# Seconds since 1970 that are read: those of the years 1971 to 2199.
+# Smallest and largest number that is read as seconds since 1970: the years 1971 to 2199.
 _FIRST_SECOND, _LAST_SECOND = 366 * 86_400, 7_226_582_400
 _ALLOWED = (
     "timestamps, dates, seconds since 1970, or texts such as '2024-05-01' and '2024-05-01 14:30:00+02:00' (ISO 8601)"
 )
-# What other numbers since 1970 may be, and what they have to be divided by.
+# Units that larger numbers may have, with the divisor that turns each unit into seconds.
 _SMALLER_UNITS = (("milliseconds", 1e3), ("microseconds", 1e6), ("nanoseconds", 1e9))
 
 

@@ -1,4 +1,4 @@
-"""The steps of a fit that an extension replaces: folds, mu, propensities and scores keep what was learnt before.
+"""The steps of a fit that an extension replaces: folds, mu, propensities and scores use what the fit has learnt.
 
 An extension runs all steps of a fit (:mod:`dmlrank.fit.pipeline`) on the old and the new rows. The functions of
 :class:`ExtendedStages` take the places of the steps that would train, and of the evaluation of the scores.
@@ -63,9 +63,9 @@ class NewItems(NamedTuple):
     item : ndarray of int, shape (K_old,)
         Number of each item of the fit among all items.
     n_votes : int
-        Votes from which their effects are, or were last, fitted; 0 without such items.
+        Votes from which the effects of these items are fitted, now or last; 0 without such items.
     are_fitted : bool
-        Whether their effects are fitted in this extension.
+        Whether the effects of these items are fitted in this extension.
     """
 
     item: IntArray
@@ -84,7 +84,7 @@ class ExtendedStages:
     joined : JoinedData
         All rows.
     _repetition : dict
-        Numbers of the repetitions by the identity of their mu.
+        Number of the repetition to which each mu belongs, by ``id(mu)``.
     _units : list of ndarray of int, shape (n,)
         Groupings of contexts that depend on each other: contexts that share a text, then clusters.
     _new_items : list of NewItems
@@ -114,13 +114,13 @@ class ExtendedStages:
     # --- data and folds -----------------------------------------------------------------------------------------------
 
     def read_source(self, *arguments: object, **keywords: object) -> PreferenceData:
-        """Return the data of all rows, which have been read."""
+        """Return the data of all rows, which were read before the steps began."""
         return self.joined.data
 
     def choose_order(self, data_as_read: PreferenceData, *arguments: Any, **keywords: Any) -> OrderChoice:
-        """Return whether display order matters as the fit chose, because its models were trained for this choice.
+        """Return the choice of the fit whether display order matters, because its models were trained for this choice.
 
-        Without features there are no such models, and display order is chosen again.
+        Without features there are no trained models, and the choice is made again.
 
         Parameters
         ----------
@@ -138,7 +138,7 @@ class ExtendedStages:
         return self.steps.folds.n_folds
 
     def make_folds(self, units: FoldUnits, *, n_folds: int, seed: RepetitionSeed) -> Folds:
-        """Keep the folds of old contexts; a new context of an old unit joins its fold, and new units are dealt.
+        """Return folds: old contexts keep theirs, new contexts of an old unit get the unit's fold, new units are dealt.
 
         Parameters
         ----------
@@ -150,10 +150,10 @@ class ExtendedStages:
         return extend_folds(self.steps.repetitions[seed.repetition].folds, self.joined.place, units, seed.fold_key)
 
     def _model_of_contexts(self, old: IntArray, n_models: int) -> IntArray:
-        """Return which model predicts each context, (n,): the one of its fold, or the mean of all, ``n_models``.
+        """Return the number of the model that predicts each context, (n,); ``n_models`` is the mean of all models.
 
         Old contexts keep their model. New contexts of a unit that was in the training get the model of the unit's fold.
-        The models of all folds have not seen any other new context.
+        Any other new context was in the training of no model, and the mean of all models predicts it.
 
         Parameters
         ----------
@@ -163,8 +163,8 @@ class ExtendedStages:
         """
         model = np.full(self.joined.data.n_contexts, n_models)
         for unit in self._units:
-            of_unit = spread_over_units(unit, self.joined.place, np.where(old < n_models, old, -1))
-            model = np.where(of_unit >= 0, of_unit, model)
+            model_of_unit = spread_over_units(unit, self.joined.place, np.where(old < n_models, old, -1))
+            model = np.where(model_of_unit >= 0, model_of_unit, model)
         model[self.joined.place] = old
         return model
 
@@ -191,11 +191,11 @@ class ExtendedStages:
         return self._new_items[0]
 
     def _find_new_items(self, data: PreferenceData) -> NewItems:
-        """Return what :meth:`new_items` does."""
+        """Compute the result of :meth:`new_items`, which is then stored."""
         old = self.steps.data.items
-        left = [name for name in old if name not in data.items]
-        if left:
-            raise NeedsTraining(f"the models {listed(left)} are no longer ranked")
+        absent = [name for name in old if name not in data.items]
+        if absent:
+            raise NeedsTraining(f"the models {listed(absent)} are no longer ranked")
         item = np.array([data.items.index(name) for name in old])
         if (np.diff(item) < 0).any():
             raise NeedsTraining("the models have another order than in the fit")
@@ -204,9 +204,9 @@ class ExtendedStages:
         is_new = np.array([name not in old or name in since_training for name in data.items])
         cells = data.cells
         n_votes = int(cells.n_votes[is_new[cells.first] | is_new[cells.second]].sum())
-        last = 0 if before is None else before.record.votes_of_new_models
-        are_fitted = len(data.items) > len(old) or (n_votes > 0 and n_votes >= GROWTH * last)
-        return NewItems(item, n_votes if are_fitted else last, are_fitted)
+        n_votes_of_last_fit = 0 if before is None else before.record.votes_of_new_models
+        are_fitted = len(data.items) > len(old) or (n_votes > 0 and n_votes >= GROWTH * n_votes_of_last_fit)
+        return NewItems(item, n_votes if are_fitted else n_votes_of_last_fit, are_fitted)
 
     # --- mu -----------------------------------------------------------------------------------------------------------
 
@@ -254,7 +254,8 @@ class ExtendedStages:
                 for f, model in enumerate(models)
                 if isinstance(model, SmoothBoostedMu)
             )
-            # The effects of a fold were fitted to labels outside the fold, also to those of new contexts.
+            # The effects of a fold were fitted to all labels outside the fold, old and new. The mean of all models has
+            # therefore seen every context, and each context is predicted by the model of its fold.
             return CrossFittedMu(fitted, folds, data.x)
         model = self._model_of_contexts(mu.folds.fold, len(models))
         extended = CrossFittedMu((*models, MeanMu(models)), Folds(model, folds.unit, len(models) + 1), data.x)
@@ -272,7 +273,7 @@ class ExtendedStages:
         seed: RepetitionSeed,
         n_jobs: int | None,
     ) -> JudgedMu:
-        """Return mu from the models of the fit, and P(label | x, verdict), whose few numbers are estimated again.
+        """Return mu from the models of the fit, and P(label | x, verdict), whose few parameters are estimated again.
 
         Parameters
         ----------
@@ -310,7 +311,7 @@ class ExtendedStages:
     ) -> tuple[Propensity, FloatArray | None]:
         """Return propensities from the models of the fit, floored and scaled by all labels.
 
-        Propensities that are no estimates of models are computed as in a fit.
+        Propensities that no model estimates, such as supplied ones, are computed as in a fit.
 
         Parameters
         ----------
@@ -347,7 +348,7 @@ class ExtendedStages:
         pairs : CrossFittedPairPropensity
             The models of the fit.
         old_estimates : ndarray, shape (m_old,)
-            What they predict at the labelled cells of the fit.
+            Propensities that these models predict at the labelled cells of the fit.
         data : PreferenceData
         folds : Folds
         n_jobs : int or None
@@ -424,10 +425,10 @@ class ExtendedStages:
             by_name[name][place] = value
         return KnownValues(by_name, ~self.joined.is_new, old.one_step_result.n_floored)
 
-    # --- which is which -----------------------------------------------------------------------------------------------
+    # --- repetitions and cells of the fit -----------------------------------------------------------------------------
 
     def _repetition_of(self, mu: MuSource) -> Repetition:
-        """Return the repetition of the fit whose models a mu has."""
+        """Return the repetition of the fit from whose models a mu was computed."""
         return self.steps.repetitions[self._repetition[id(mu)]]
 
     def _places_of_cells(self, data: PreferenceData) -> IntArray:
@@ -474,12 +475,15 @@ def places_of_cells(old: Cells, cells: Cells, context: IntArray, item: IntArray,
     old_code = (context[old.context] * n_items + item[old.first]) * n_items + item[old.second]
     code = (cells.context * n_items + cells.first) * n_items + cells.second
     order = np.argsort(old_code, kind="stable")
-    found = np.searchsorted(old_code[order], code)
-    candidate = order[np.minimum(found, len(order) - 1)]
+    position = np.searchsorted(old_code[order], code)
+    candidate = order[np.minimum(position, len(order) - 1)]
     return np.where(old_code[candidate] == code, candidate, -1)
 
 
 def _is_same_functional(old: Setup, new: Setup) -> bool:
-    """Return whether a functional of the same options is bound to the same pairs with the same weights."""
+    """Return whether the functional of two setups has the same pairs and weights, given the same options.
+
+    Weights that are counts of votes change with every vote.
+    """
     same_pairs: NDArray[np.bool_] = old.graph.edges == new.graph.edges
     return old.edge_weights == new.edge_weights != "counts" and bool(same_pairs.all())

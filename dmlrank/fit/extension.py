@@ -47,7 +47,7 @@ def extend_fit(steps: FitSteps, new_rows: object, refit: str) -> FitSteps:
     OptionError
         If the fit cannot be extended, or with ``refit="never"`` if this needs training.
     ColumnError, DataError, FrameTypeError
-        If the new rows contradict the fit.
+        If the new rows are no frame, or their columns or values do not agree with the rows of the fit.
     """
     check_choice(refit, REFITS, "refit")
     refuse_fixed_inputs(steps)
@@ -115,7 +115,7 @@ def _scored(steps: FitSteps, rows: JoinedRows, source: Source, refit: str) -> Fi
     Raises
     ------
     NeedsTraining
-        If these first stages cannot be used, or with ``refit="auto"`` should not be used.
+        If these first stages cannot be used, or if ``refit="auto"`` calls for training.
     """
     reason = why_options_need_training(steps.options)
     if reason:
@@ -137,8 +137,9 @@ class _Change(NamedTuple):
     is_new : ndarray of bool, shape (n,)
         Contexts that the fit did not have.
     has_further_votes : ndarray of bool, shape (n,)
-        Contexts of the fit that got votes.
+        Contexts of the fit that got further votes.
     models_new : tuple of str
+        Models that the fit did not rank.
     """
 
     is_new: NDArray[np.bool_]
@@ -169,7 +170,7 @@ def _record_of_scoring(
     Parameters
     ----------
     steps, extended : FitSteps
-        Before and after the extension.
+        The fit before and after the extension.
     place : ndarray of int, shape (n_old,)
         Number of each old context among all contexts.
     rows : JoinedRows
@@ -181,9 +182,9 @@ def _record_of_scoring(
     is_later = change.is_new | change.has_further_votes
     if before is not None:
         is_later[place] |= before.is_later
-    mu, n_of_no_fold = extended.first.mu_without_judge, 0
+    mu, n_predicted_by_mean = extended.first.mu_without_judge, 0
     if isinstance(mu, CrossFittedMu):
-        n_of_no_fold = int((mu.folds.fold >= len(mu.trained)).sum())
+        n_predicted_by_mean = int((mu.folds.fold >= len(mu.trained)).sum())
     test = _loss_test(extended, is_later, earlier.votes_at_training)
     record = Extension(
         rows_added=rows.n_new,
@@ -196,8 +197,8 @@ def _record_of_scoring(
         number=earlier.number + 1,
         rows_since_training=earlier.rows_since_training + rows.n_new,
         votes_at_training=earlier.votes_at_training,
-        contexts_of_no_fold=n_of_no_fold,
-        contexts_of_a_fold=extended.data.n_contexts - n_of_no_fold,
+        contexts_of_no_fold=n_predicted_by_mean,
+        contexts_of_a_fold=extended.data.n_contexts - n_predicted_by_mean,
         models_since_training=earlier.models_since_training + change.models_new,
         votes_of_new_models=votes_of_new_models,
         loss_z=test.z,
@@ -212,7 +213,7 @@ def _first_record(steps: FitSteps) -> Extension:
 
 
 def _loss_test(extended: FitSteps, is_later: NDArray[np.bool_], votes_at_training: int) -> LossTest:
-    """Test whether later labels are predicted worse than earlier ones; no test where nothing is trained.
+    """Test whether later labels are predicted worse than earlier ones; without features no model is trained or tested.
 
     Parameters
     ----------
@@ -241,7 +242,7 @@ def _require_good_stages(steps: FitSteps, extended: FitSteps, record: Extension)
     Parameters
     ----------
     steps, extended : FitSteps
-        Before and after the extension.
+        The fit before and after the extension.
     record : Extension
     """
     data = extended.data

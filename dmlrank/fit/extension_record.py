@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-# The first stages are trained again when there are this many times the votes of the last training. Until then they have
-# seen at least 80 % of the votes, as many as the model of a fold sees with five folds. Effects of models that entered
-# later are fitted again when these models have this many times the votes of the last such fit.
+# The first stages are trained again when there are this many times the votes of the last training. Until then the first
+# stages were trained on at least 80 % of the votes, the share that trains the model of a fold where there are five
+# folds. Effects of models that entered later are fitted again when these models have this many times the votes from
+# which their effects were last fitted.
 GROWTH = 1.25
 
 
@@ -17,8 +18,8 @@ GROWTH = 1.25
 class Extension:
     """How rows were added to a fit by :meth:`dmlrank.RankResults.extend`.
 
-    The first block of attributes is about the last call of ``extend``, the second one about all rows since the first
-    stages were trained.
+    The attributes up to ``remarks`` are about the last call of ``extend``. The attributes from ``number`` on are about
+    all rows since the first stages were trained.
 
     Attributes
     ----------
@@ -27,7 +28,7 @@ class Extension:
     contexts_new : int
         Contexts that the fit did not have.
     contexts_with_new_votes : int
-        Contexts of the fit that got votes.
+        Contexts of the fit that got further votes.
     models_new : tuple of str
         Models that were not ranked before.
     refitted : bool
@@ -47,7 +48,7 @@ class Extension:
     contexts_of_a_fold : int
         Contexts that are out of sample for the model of their fold alone.
     models_since_training : tuple of str
-        Models with effects of their own that were added to trained first stages.
+        Models that entered after the training, whose effects were added to the trained first stages.
     votes_of_new_models : int
         Votes on these models from which their effects were last fitted.
     loss_z : float

@@ -16,8 +16,8 @@ def fold_units(data: PreferenceData, clusters: Clusters | None, *, n_folds: int,
 
     The identifier of a unit is the cell of ``context=``, a tuple of cells where ``context=`` names several columns, or
     the cell of the first column of clusters. Without ``context=``, the identifier is the position of the row in the
-    caller's frame, so that further rows have to be appended. Joined units have the smallest number of their
-    identifiers.
+    caller's frame, so that further rows have to be appended. Units that are joined all get the smallest of their
+    numbers.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ def fold_units(data: PreferenceData, clusters: Clusters | None, *, n_folds: int,
     n_folds : int
         Number of folds.
     are_used : bool
-        Whether anything is learnt by fold. Where nothing is, identifiers are not hashed, and the position among the
+        Whether anything is learnt by fold. If not, identifiers are not hashed, and the position among the
         sorted identifiers stands for them.
     """
     unit = data.seed_order if clusters is None else clusters.of_context

@@ -17,7 +17,7 @@ from ..data.preferences import Cells, FloatArray, IntArray
 # Error rate of the test: the probability that first stages which fit as well as ever are trained again because of the
 # losses, at any time before the next training.
 LOSS_ERROR_RATE = 0.05
-# Smaller probabilities are raised to this one in the losses.
+# Predicted probabilities below this one are replaced by it, so that no loss is infinite.
 _SMALLEST_PROBABILITY = 1e-15
 # Fewest units with later labels, and fewest earlier labels of a pair, with which the test is made.
 _FEWEST_UNITS = 30
@@ -56,7 +56,8 @@ def compare_losses(
     .. math:: p = \min(1, \sqrt{1 + \tau} \exp(-z^2 \tau / (2 (1 + \tau)))) \quad (z > 0).
 
     By the inequality of Ville, the probability that p falls to a or below at any time is at most a, asymptotically.
-    :math:`\tau^* = -2 \log a + \log(-2 \log a) + 1` makes the test most powerful near t* = ``planned`` units.
+    :math:`\tau^* = -2 \log a + \log(-2 \log a) + 1` makes the test most powerful near t* = ``planned`` units,
+    with a the error rate ``LOSS_ERROR_RATE``.
 
     Parameters
     ----------
@@ -79,23 +80,23 @@ def compare_losses(
     """
     loss = -(cells.y * np.log(np.maximum(mu, _SMALLEST_PROBABILITY))).sum(axis=1)
     pair = cells.first * n_items + cells.second
-    early, size = ~is_later, n_items**2
-    count = np.bincount(pair[early], minlength=size)
+    early, n_pairs = ~is_later, n_items**2
+    count = np.bincount(pair[early], minlength=n_pairs)
     has_mean = count >= _FEWEST_LABELS
-    number = np.maximum(count, 1)
-    mean = np.bincount(pair[early], loss[early], size) / number
-    variance = np.bincount(pair[early], np.square(loss[early] - mean[pair[early]]), size) / np.maximum(count - 1, 1)
+    divisor = np.maximum(count, 1)
+    mean = np.bincount(pair[early], loss[early], n_pairs) / divisor
+    variance = np.bincount(pair[early], np.square(loss[early] - mean[pair[early]]), n_pairs) / np.maximum(count - 1, 1)
     compared = np.flatnonzero(is_later & has_mean[pair])
     excess = loss[compared] - mean[pair[compared]]
     units, place = np.unique(unit[compared], return_inverse=True)
     if len(units) < _FEWEST_UNITS:
         return LossTest()
     by_unit = np.bincount(place, excess)
-    n_later = np.bincount(pair[compared], minlength=size)
-    total = float(np.square(by_unit - by_unit.mean()).sum() + (np.square(n_later) * variance / number).sum())
-    if not total > 0:
+    n_later = np.bincount(pair[compared], minlength=n_pairs)
+    variance_of_sum = float(np.square(by_unit - by_unit.mean()).sum() + (np.square(n_later) * variance / divisor).sum())
+    if not variance_of_sum > 0:
         return LossTest()
-    z = float(by_unit.sum() / np.sqrt(total))
+    z = float(by_unit.sum() / np.sqrt(variance_of_sum))
     return LossTest(z, uniform_p_value(z, len(units), planned, LOSS_ERROR_RATE))
 
 
@@ -110,7 +111,7 @@ def uniform_p_value(z: float, n_units: int, planned: float, alpha: float) -> flo
     planned : float
         Number of units near which the test is most powerful.
     alpha : float
-        Error rate for which it is most powerful there.
+        Error rate of the test, for which its power is optimised.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""New rows of an extension: joined to the rows of a fit, read with its features, and matched with its contexts."""
+"""New rows of an extension: joined to the rows of a fit, read with the fit's features, matched with its contexts."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def refuse_fixed_inputs(steps: FitSteps) -> None:
             f"extend() has no values of {arrays[0]!r} for the new rows: the formula takes {arrays[0]!r} from an array "
             f"with one entry for each row of the fit; put it into a column, fit, and extend"
         )
-    given = {
+    fixed_inputs = {
         "mu": (options.mu is not None, "fit with learner= instead of mu="),
         "weights": (
             options.weights is not None and not isinstance(options.weights, str),
@@ -88,8 +88,8 @@ def refuse_fixed_inputs(steps: FitSteps) -> None:
         "propensity": (_is_array(options.propensity), "put the propensities in a column, or pass a function"),
         "judge": (are_of_fixed_prompts(options.judge), "put the verdicts in columns"),
     }
-    for name, (is_given, advice) in given.items():
-        if is_given:
+    for name, (is_fixed, advice) in fixed_inputs.items():
+        if is_fixed:
             raise OptionError(
                 f"extend() has no {name}= for the new prompts: {name}= was given for the prompts of the fit alone; "
                 f"{advice}, fit, and extend; or fit all rows with a {name}= for all prompts"
@@ -97,12 +97,12 @@ def refuse_fixed_inputs(steps: FitSteps) -> None:
 
 
 def _is_array(propensity: object) -> bool:
-    """Return whether propensities are an array or a plan, which hold the prompts of the fit alone."""
+    """Return whether propensities are an array or a plan, which have values for the prompts of the fit alone."""
     return is_plan(propensity) or not (isinstance(propensity, str) or callable(propensity))
 
 
 def join_to_fit(steps: FitSteps, new_rows: object) -> tuple[JoinedRows, Source]:
-    """Return the rows of a fit with new rows below, and the source of a fit of all rows.
+    """Return the rows of a fit followed by new rows, and the source of a fit of all rows.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def read_joined(steps: FitSteps, rows: JoinedRows, source: Source) -> JoinedData
     try:
         data = read_source(source, reading, extra_columns=columns, learnt=learnt)
     except DataError as error:
-        # The same rows, read with features of their own, tell whether the features of the fit are the reason.
+        # If the rows themselves are the reason, the same error is raised where transforms are fitted to all rows.
         with collected_warnings():
             read_source(source, reading, extra_columns=columns)
         raise NeedsTraining(f"the features of the fit do not fit the new rows ({error})") from None

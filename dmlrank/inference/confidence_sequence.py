@@ -12,8 +12,9 @@ at all looks at once, and the interval of sqrt((1 + 1/tau)(log(1 + tau) - 2 log 
 sequence.
 
 One-sided tests take lambda from the half-normal distribution, N(0, rho^2) given lambda > 0. The martingale is then
-2 Phi(y) M_t with y = z_t sqrt(tau / (1 + tau)), which increases in z_t, so that it is a supermartingale for all values
-of the null hypothesis. The two-sided martingale is the mean of the two one-sided ones.
+2 Phi(y) M_t with y = z_t sqrt(tau / (1 + tau)). This martingale increases in z_t. It is therefore a supermartingale
+for every theta that the one-sided null hypothesis allows. The two-sided martingale is the mean of the two one-sided
+martingales.
 
 Joint tests of d contrasts take lambda from N(0, rho^2 V^-1), where V is the covariance matrix of one unit's influence.
 With the Wald statistic Q_t this gives (1 + tau)^{-d/2} exp{ Q_t tau / (2 (1 + tau)) }.
@@ -189,8 +190,9 @@ class ConfidenceSequence:
         Notes
         -----
         A direction is shown if Holm's method over all 2 J one-sided tests rejects it, or if the two-sided interval of
-        level alpha / J excludes zero. At any look, the two together are wrong with probability at most alpha. Proof:
-        let T be the m true hypotheses, and E the mean of their one-sided martingales, a martingale that starts at one.
+        level alpha / J excludes zero. The probability that these two rules together ever show a wrong direction is at
+        most alpha. Proof: let T be the m true hypotheses, and E the mean of their one-sided martingales. E is a
+        martingale that starts at one.
 
         - If Holm's method rejects a member of T, take the first member that it rejects. At least m hypotheses are left
           then, and the martingale of this member is at least m / alpha.
@@ -239,7 +241,7 @@ class ConfidenceSequence:
 
     @property
     def promise(self) -> str:
-        """What is held, and what had to be fixed before the first look, as sentences for a summary."""
+        """What holds at all looks, and what had to be fixed before the first look, as sentences for a summary."""
         return (
             f"Sequential: intervals, tests and rank sets hold {self.clause} at once, so that votes may be "
             f"collected until a result is clear. Intervals are tightest at the planned "

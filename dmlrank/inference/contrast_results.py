@@ -1,4 +1,4 @@
-"""Tables of z tests and Wald tests in the form of statsmodels: with remarks, for one side, and for all looks."""
+"""Tables of z tests and Wald tests in the form of statsmodels: with remarks, one-sided, or valid at all looks."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ class SequentialTests(ContrastResults):
         Parameters
         ----------
         alpha : float, optional
-            The alpha of the view, which cannot be changed.
+            Only the alpha of the sequential view is allowed, which is also the default.
         """
         level = self._level(alpha)
         half_width = self.alternative.sequential_critical(level, self.sequence.boundary()) * self.sd
@@ -244,6 +244,7 @@ class SequentialTests(ContrastResults):
         return super().summary_frame(xname=xname, alpha=self._level(alpha))
 
     def _level(self, alpha: float | None) -> float:
+        """Return the alpha of the sequential view; raise where a caller asks for another one."""
         if alpha is not None and alpha != self.sequence.alpha:
             raise OptionError(self.sequence.why_not_alpha(alpha))
         return self.sequence.alpha

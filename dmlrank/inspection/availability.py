@@ -18,7 +18,7 @@ class Availability(NamedTuple):
     Attributes
     ----------
     first, last : ndarray of datetime64, shape (K,)
-        The first and the last vote of each model; not a time for a model without votes.
+        Times of the first and the last vote of each model; NaT ("not a time") for a model without votes.
     """
 
     first: Times
@@ -37,17 +37,17 @@ class Availability(NamedTuple):
         n_models : int
             K.
         """
-        models, twice = np.concatenate([model_a, model_b]), np.concatenate([times, times]).astype(np.int64)
+        models, times_of_models = np.concatenate([model_a, model_b]), np.concatenate([times, times]).astype(np.int64)
         bounds = np.iinfo(np.int64)
         first, last = np.full(n_models, bounds.max), np.full(n_models, bounds.min)
-        np.minimum.at(first, models, twice)
-        np.maximum.at(last, models, twice)
+        np.minimum.at(first, models, times_of_models)
+        np.maximum.at(last, models, times_of_models)
         # A model without votes has no times: the smallest integer stands for "not a time".
         first[first > last] = bounds.min
         return cls(first.view("datetime64[ns]"), last.view("datetime64[ns]"))
 
     def shares(self, context_times: Times) -> NDArray[np.float64]:
-        """Return for each pair of models the share of prompts at whose time both were available, (K, K).
+        """Return for each pair of models the share of prompts at whose time both models were available, (K, K).
 
         The diagonal has the shares of the single models.
 

@@ -1,10 +1,10 @@
 """Tests that means do not change between periods, from arrays: one test for each period and column.
 
 Let e be the residuals of a column, centred within strata; for votes, a stratum is a pair of models. For a period t, the
-sum of e over the period is compared with its variance if times were exchanged at random within strata. This is the
-Mantel-Haenszel test of mean scores. With one stratum it is the score test that compares the mean of the period with the
-mean of all other periods. Rows of one prompt or cluster may depend on each other; their terms are therefore summed
-before they are squared, where this makes the variance larger.
+sum of e over the period is compared with the variance of this sum if times were exchanged at random within strata.
+This is the Mantel-Haenszel test of mean scores. With one stratum it is the score test that compares the mean of the
+period with the mean of all other periods. Rows of one prompt or cluster may depend on each other; their terms are
+therefore summed before they are squared, where this makes the variance larger.
 
 Sources: Mantel (1963), Chi-square tests with one degree of freedom; extensions of the Mantel-Haenszel procedure, JASA.
 Landis, Heyman and Koch (1978), Average partial association in three-way contingency tables, International Statistical
@@ -26,12 +26,13 @@ from scipy.stats import t as student_t
 from ..data.preferences import FloatArray, IntArray
 from ..inference.multiple_testing import holm
 
-# Rows of a column that a period needs, in strata that have rows in other periods, too; and clusters of such rows.
+# Fewest rows of a column, and fewest clusters, with which a period is tested. A row counts if its stratum also has rows
+# in other periods.
 FEWEST_ROWS = 20
 # Effective number of rows of a column, (sum e^2)^2 / sum e^4, that is expected in a period: below this number, for
 # instance where an event is rare, the sum over a period is not close to normal.
 _FEWEST_EFFECTIVE = 10.0
-# A feature with at least so many rows for each of its changes in the order of time follows the time.
+# A feature follows the time if, in the order of time, it has at least this many rows for each change of its value.
 _FEWEST_ROWS_BY_CHANGE = 5
 
 
@@ -142,17 +143,17 @@ def _tests_of_column(column: Column, n_periods: int) -> tuple[FloatArray, FloatA
     is_enough = (np.minimum(n_rows, n_clusters) >= FEWEST_ROWS) & (variance > 0)
     is_enough &= effective * n_rows >= _FEWEST_EFFECTIVE * len(residual)
     total = np.bincount(column.period, residual, n_periods)
-    nothing = np.full(n_periods, np.nan)
-    difference = np.divide(total, (n_cells * (1 - share)).sum(axis=0), out=nothing.copy(), where=is_enough)
-    z = np.divide(total, np.sqrt(variance), out=nothing, where=is_enough)
+    untested = np.full(n_periods, np.nan)
+    difference = np.divide(total, (n_cells * (1 - share)).sum(axis=0), out=untested.copy(), where=is_enough)
+    z = np.divide(total, np.sqrt(variance), out=untested, where=is_enough)
     return n_rows, difference, z, 2 * student_t.sf(np.abs(z), np.maximum(n_clusters - 1, 1))
 
 
 def follows_time(values: NDArray[np.floating]) -> bool:
     """Return whether a feature, in the order of time, (n,), follows the time itself: a day number, or a month.
 
-    Such a feature never decreases or never increases, or it has few changes for its number of rows that do not have the
-    most frequent value. A constant does not follow the time.
+    Such a feature never decreases or never increases, or its value changes rarely compared with the number of rows that
+    do not have the most frequent value. A constant does not follow the time.
 
     Examples
     --------
@@ -171,7 +172,7 @@ def follows_time(values: NDArray[np.floating]) -> bool:
 
 
 def bounded_features(x: NDArray[np.floating], names: Sequence[str], most: int = 50) -> tuple[FloatArray, list[str]]:
-    """Return features, standardised, with an indicator for missing values; many features as random projections.
+    """Return standardised features with indicators of missing values; random projections where there are many.
 
     Features that do not vary are left out. Missing values are replaced by the mean. More than ``most`` features are
     projected at random on ``most`` directions, the same ones each time.
@@ -211,8 +212,8 @@ def bounded_features(x: NDArray[np.floating], names: Sequence[str], most: int = 
     scale = np.sqrt((deviation**2).mean(axis=0))
     varies = scale > 1e-12 * np.maximum(np.abs(filled).max(axis=0, initial=0.0), 1e-300)
     columns = deviation[:, varies] / scale[varies]
-    kept = [name for name, does_vary in zip(all_names, varies, strict=True) if does_vary]
-    if len(kept) <= most:
-        return columns, kept
-    directions = np.random.default_rng(0).normal(size=(len(kept), most)) / np.sqrt(len(kept))
-    return columns @ directions, [f"projection {number + 1} of {len(kept)} features" for number in range(most)]
+    varying_names = [name for name, does_vary in zip(all_names, varies, strict=True) if does_vary]
+    if len(varying_names) <= most:
+        return columns, varying_names
+    directions = np.random.default_rng(0).normal(size=(len(varying_names), most)) / np.sqrt(len(varying_names))
+    return columns @ directions, [f"projection {number + 1} of {len(varying_names)} features" for number in range(most)]

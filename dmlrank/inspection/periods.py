@@ -17,7 +17,7 @@ _FREQUENCIES = {"hour": "h", "day": "D", "week": "W-SUN", "month": "M", "quarter
 PERIODS = ("auto", *_FREQUENCIES)
 # Largest number of periods.
 _MOST_PERIODS = 500
-# "auto" takes the first kind whose number of days is at least this part of the time that the data span.
+# "auto" takes the first kind whose limit, in days, is not below the time that the data span; years beyond all limits.
 _SPANS = ((4, "hour"), (28, "day"), (2 * 366, "week"), (10 * 366, "month"))
 
 
@@ -27,6 +27,7 @@ def check_time_options(time: object, period: object) -> None:
     Raises
     ------
     OptionTypeError, OptionError
+        If an option is not text, the kind of period is unknown, or ``period`` is passed without ``time``.
 
     Examples
     --------
@@ -54,7 +55,7 @@ class Periods:
     names : tuple of str
         Names of the periods: the day on which a week begins, ``2024-05`` for a month.
     first : int
-        Number of the first period since 1970.
+        Number of the first period, as pandas numbers the periods of this kind from 1970 on.
     """
 
     kind: str

@@ -95,9 +95,9 @@ def inspect_time(
     periods = divide_time(row_times, kind)
     vote_times, context_times = row_times[data.vote_row], _first_times(row_times, data)
     vote_period, context_period = periods.number_of(vote_times), periods.number_of(context_times)
-    is_of_time = np.array([follows_time(column[np.argsort(context_times)]) for column in data.x.T], dtype=bool)
+    is_time_feature = np.array([follows_time(values[np.argsort(context_times)]) for values in data.x.T], dtype=bool)
     prompts, feature_names = _drift_of_prompts(
-        data, context_period, len(periods), features=np.flatnonzero(~is_of_time), clusters=clusters
+        data, context_period, len(periods), features=np.flatnonzero(~is_time_feature), clusters=clusters
     )
     votes = _drift_of_votes(data, vote_period, len(periods), clusters=clusters, by_order=by_order)
     models = _models_of_votes(data)
@@ -106,7 +106,7 @@ def inspect_time(
     return TimeCheck(
         column=column,
         period=periods.kind,
-        time_features=tuple(np.array(data.feature_map.names, dtype=object)[is_of_time]),
+        time_features=tuple(np.array(data.feature_map.names, dtype=object)[is_time_feature]),
         first=pd.Timestamp(row_times.min()),
         last=pd.Timestamp(row_times.max()),
         periods=_period_table(periods, context_period, vote_period, models=models, tests=(prompts, votes)),
@@ -118,7 +118,7 @@ def inspect_time(
 
 
 def _first_times(row_times: Times, data: PreferenceData) -> Times:
-    """Return the time of the first row of each context, (n,), in the order of time."""
+    """Return the earliest time among the rows of each context, (n,)."""
     first = np.full(data.n_contexts, np.iinfo(np.int64).max)
     np.minimum.at(first, data.row_context, row_times.astype(np.int64))
     return first.view("datetime64[ns]")
@@ -146,9 +146,9 @@ def _drift_of_prompts(
     """
     values, names = bounded_features(data.x[:, features], [data.feature_map.names[j] for j in features])
     groupings = () if clusters is None else (clusters.of_context, clusters.second_of_context)
-    given = tuple(grouping for grouping in groupings if grouping is not None)
+    clusterings = tuple(grouping for grouping in groupings if grouping is not None)
     one_stratum = np.zeros(data.n_contexts, dtype=np.intp)
-    return drift_tests((Column(value, period, one_stratum, given) for value in values.T), n_periods), names
+    return drift_tests((Column(value, period, one_stratum, clusterings) for value in values.T), n_periods), names
 
 
 def _drift_of_votes(
@@ -184,13 +184,13 @@ def _wins_by_model(
         Whether the two display orders of a pair are two strata.
     """
     first, second = _models_of_votes(data)
-    won: FloatArray = data.vote_y @ np.array(CategoryWeights.half(data.n_categories).first)
+    win_share: FloatArray = data.vote_y @ np.array(CategoryWeights.half(data.n_categories).first)
     opponents = np.stack([second, first]) + np.array([[0], [data.n_items if by_order else 0]])
     for model in range(data.n_items):
         as_first, as_second = np.flatnonzero(first == model), np.flatnonzero(second == model)
         votes = np.concatenate([as_first, as_second])
         yield Column(
-            value=np.concatenate([won[as_first], 1 - won[as_second]]),
+            value=np.concatenate([win_share[as_first], 1 - win_share[as_second]]),
             period=period[votes],
             stratum=np.concatenate([opponents[0, as_first], opponents[1, as_second]]),
             clusters=tuple(grouping[votes] for grouping in groupings),

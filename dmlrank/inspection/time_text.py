@@ -52,7 +52,7 @@ def _drift_fact(time: TimeCheck, tests: pd.DataFrame, noun: str, nothing: str) -
     tests : DataFrame
         Drift of prompts or of votes.
     noun, nothing : str
-        What is tested by period; and that nothing is.
+        Words for what is tested in each period, and for none of it: "feature" and "no feature", for instance.
     """
     if not len(tests):
         return f"not tested, because {nothing} has enough values in two {time.period}s or more"

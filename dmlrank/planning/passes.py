@@ -28,7 +28,7 @@ class Tables(Protocol):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(n, K, K, C)."""
+        """The shape, (n, K, K, C)."""
         ...
 
     def __len__(self) -> int: ...
@@ -77,7 +77,7 @@ def pass_over(
 ) -> Iterator[tuple[slice, T]]:
     """Yield the ranges of rows of all chunks, in order, with the results of a function.
 
-    Chunks depend on the size of the problem alone, so that results do not depend on who computes them.
+    Chunks depend on the size of the problem alone, so that results do not depend on the number of threads or workers.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def pass_over(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Tasks(Sequence[Any]):
-    """The tasks of a pass. The arguments of a task are made when the task is handed over.
+    """The tasks of a pass. The arguments of a task are computed when the task is handed to a worker.
 
     Attributes
     ----------
@@ -131,7 +131,7 @@ class _Tasks(Sequence[Any]):
 
 
 def _work_on(problem: ProblemInChunks, task: tuple[ChunkWork[T], slice, tuple[object, ...]]) -> T:
-    """Carry out a task."""
+    """Return the result of a task of :class:`_Tasks`."""
     work, part, arguments = task
     return work(problem, part, _clipped(problem, part), *arguments)
 

@@ -41,7 +41,7 @@ class Decision:
         A row per question: ``question estimate std_error p_value conf_low conf_high decided answer``. ``answer`` is the
         order of the two models that the labels show, such as ``"b > a"``; empty where the question is open.
     note : str
-        What is held at all looks, for the summary.
+        Sentences about what holds at all looks, for the summary.
     is_natural : bool
         Whether the scores have the functional's own unit.
 
@@ -104,7 +104,7 @@ class Decision:
 
 
 def read_until(until: UntilLike, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Return the pairs of models whose order is asked; none for None.
+    """Return the pairs of models whose order is asked for; an empty tuple where ``until`` is None.
 
     Parameters
     ----------

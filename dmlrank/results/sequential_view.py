@@ -16,7 +16,7 @@ _SLOPES = "slopes on style and rank changes have intervals for one look only"
 
 
 def sequential_view(estimates: Estimates, *, planned: int, start: int) -> Estimates:
-    """Return the estimates with what was fixed before the first look, see :meth:`RankResults.sequential`.
+    """Return the estimates with a :class:`ConfidenceSequence`; see :meth:`RankResults.sequential`.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def independent_units(estimates: Estimates) -> tuple[int, str]:
 
 
 def _require_growing_sample(estimates: Estimates) -> None:
-    """Raise where the estimates of several looks are no means of a growing sample of independent units."""
+    """Raise where estimates at several looks are not averages over one growing sample of independent units."""
     description, old = estimates.description, estimates.sequence
     if old is not None:
         raise OptionError(
@@ -103,7 +103,7 @@ def _require_growing_sample(estimates: Estimates) -> None:
         )
     if len(description.clusters) > 1:
         raise OptionError(
-            f"sequential() with clusters of {listed(description.clusters)}: looks have no theory for crossed clusters; "
-            f"use one column of clusters"
+            f"sequential() with clusters of {listed(description.clusters)}: intervals that hold at all looks have no "
+            f"theory for crossed clusters; use one column of clusters"
         )
     require_raw_scores(estimates, "sequential()", _SLOPES)

@@ -113,20 +113,21 @@ def _check_numbers(e: Estimates) -> None:
 
 
 def _check_sequence(e: Estimates) -> None:
-    """Raise where what was fixed before the first look is no sequence that the result can belong to."""
+    """Raise where the numbers of a sequential view contradict each other or the result."""
     sequence = e.sequence
     if sequence is None:
         return
     if not 2 <= sequence.start <= min(sequence.planned, sequence.n_units) or sequence.alpha != e.alpha:
         raise StorageError(
             f"sequence has start {sequence.start}, planned {sequence.planned}, n_units {sequence.n_units} and alpha "
-            f"{sequence.alpha}; start must be at least 2 and at most the other two, and alpha that of the result"
+            f"{sequence.alpha}; start must be at least 2 and at most planned and n_units, and alpha must be that of "
+            f"the result"
         )
 
 
 @one_thread()
 def _check_covariance(covariance: Covariance, estimate: FloatArray, entry: str) -> None:
-    """Raise where a matrix is no covariance of the estimates, (d,), or its basis is none of directions."""
+    """Raise where a matrix is no covariance of the estimates, (d,), or its basis has no orthonormal columns."""
     basis = covariance.basis
     if not ((np.abs(basis) <= 1 + 1e-6).all() and np.allclose(basis.T @ basis, np.eye(basis.shape[1]), atol=1e-6)):
         raise StorageError(f"{entry}.basis does not have orthonormal columns")

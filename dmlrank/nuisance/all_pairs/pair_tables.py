@@ -22,11 +22,12 @@ from .parse_trees import Trees
 
 # Largest number of entries of all tables of a booster, 64 MB.
 _MOST_ENTRIES = 8_000_000
-# Share of contexts that a split, not on the root's branch, sends to the left on the branch on which it lies.
+# Share of contexts assumed to get the table of a split that is not on the root's branch: those that take the split's
+# branch and are sent to the left.
 _SHARE_LEFT = 0.3
 # Multiplications that a matrix product computes in the time in which a table is added to scores, by entry.
 _MULTIPLICATIONS_PER_ADDITION = 3
-# Number of contexts from which on preparing tables takes less time than they save.
+# Fewest contexts for which tables are prepared. For fewer contexts, the preparation takes more time than tables save.
 _FEWEST_CONTEXTS = 2_000
 # Number of contexts whose tables are summed at a time.
 _CONTEXTS_AT_ONCE = 64
@@ -140,8 +141,10 @@ class PairTables:
         columns = np.ascontiguousarray(x.T)
         ranks = [comparison.ranks(columns[comparison.column]) for comparison in self.branches.comparisons]
         bits = contexts_by_branch(self.trees, self.branches, x)
-        taken = [np.unpackbits(bits[output.branches], axis=1, count=len(x)).T.astype(bool) for output in self.outputs]
-        sums = [output.sums(ranks, of_output) for output, of_output in zip(self.outputs, taken, strict=True)]
+        takes_branch = [
+            np.unpackbits(bits[output.branches], axis=1, count=len(x)).T.astype(bool) for output in self.outputs
+        ]
+        sums = [output.sums(ranks, takes) for output, takes in zip(self.outputs, takes_branch, strict=True)]
         n_pairs = self.outputs[0].tables.shape[1]
         for start in range(0, len(x), _CONTEXTS_AT_ONCE):
             rows = slice(start, min(start + _CONTEXTS_AT_ONCE, len(x)))
@@ -261,7 +264,7 @@ def _output_tables(trees: Trees, branches: Branches, by_branch: FloatArray) -> _
         splits = np.flatnonzero(is_used & is_common & (threshold >= 0) & (threshold < n_thresholds))
         if not len(splits):
             continue
-        # A context with rank r goes left at the thresholds r, r + 1, ...: its table is the sum of theirs.
+        # A context with rank r goes left at thresholds r, r + 1, ...: its table is the sum of their tables.
         distinct, place = np.unique(threshold[splits], return_inverse=True)
         tables = np.zeros((len(distinct) + 1, left.shape[1]))
         np.add.at(tables, place, left[splits])
@@ -272,8 +275,8 @@ def _output_tables(trees: Trees, branches: Branches, by_branch: FloatArray) -> _
     if parts:
         parts[0] += by_branch[0]
     further = np.flatnonzero(is_used & ~is_common)
-    taken = 1 + 2 * further
+    chosen_branches = 1 + 2 * further
     if not parts:
         # Every context takes branch 0.
-        taken = np.concatenate([[0], taken])
-    return _OutputTables(np.concatenate([*parts, by_branch[taken]]), tuple(by_rank), taken)
+        chosen_branches = np.concatenate([[0], chosen_branches])
+    return _OutputTables(np.concatenate([*parts, by_branch[chosen_branches]]), tuple(by_rank), chosen_branches)

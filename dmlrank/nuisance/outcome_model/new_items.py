@@ -73,7 +73,7 @@ def _fit(
     rows : LabelledRows
         Labels of new items.
     effects : MainEffects
-        The search begins here.
+        Effects at which the search begins.
     is_new : ndarray of bool, shape (K,)
     ordered : bool
         Whether display order matters.
@@ -82,14 +82,14 @@ def _fit(
     """
     n_items = len(is_new)
     likelihood = MainEffectsLikelihood.of(rows, n_items, ordered)
-    is_of_new = MainEffects(
+    belongs_to_new = MainEffects(
         np.broadcast_to(is_new[:, None], effects.strength.shape).astype(float),
         0.0,
         (is_new[:, None] | is_new).astype(float),
         np.zeros(len(effects.distance_effect)),
         np.broadcast_to(np.append(False, is_new)[:, None], effects.tie.shape).astype(float),
     )
-    fixed_others = replace(likelihood, is_free=likelihood.is_free & (is_of_new.flat > 0))
-    search = fixed_others.search(ridge, effects.flat)
+    with_fixed_effects = replace(likelihood, is_free=likelihood.is_free & (belongs_to_new.flat > 0))
+    search = with_fixed_effects.search(ridge, effects.flat)
     search.advance()
     return likelihood.effects(search.flat)

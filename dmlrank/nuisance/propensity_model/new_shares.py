@@ -68,7 +68,7 @@ def _fit(rows: LabelledRows, effects: PairChoiceEffects, item: IntArray, ridge: 
     rows : LabelledRows
         Pairs shown.
     effects : PairChoiceEffects
-        The search begins here.
+        Effects at which the search begins.
     item : ndarray of int, shape (K_old,)
         Items whose effects are fixed.
     ridge : float
