@@ -179,9 +179,9 @@ def check_categories(old: PreferenceData, data: PreferenceData) -> None:
 def why_options_need_training(options: Options) -> str:
     """Return why a fit with these options cannot be extended without training; an empty text where it can."""
     if options.adjust is not None:
-        return "adjust= has first stages of style, which have to be learnt from all votes together"
+        return "adjust= needs first stages for style, which have to be learnt from all votes together"
     if options.judge is not None and options.judge_as == "features":
-        return "judge_as='features' makes verdicts features of mu, whose models predict no prompt that came later"
+        return "judge_as='features' makes verdicts features of mu, whose models then cannot predict new prompts"
     if options.propensity_formula is not None:
         return "propensity_formula= has features of its own, which are learnt from all prompts together"
     return ""

@@ -288,7 +288,7 @@ def _test_table(tests: DriftTests, periods: Periods, names: list[str], words: tu
     names : list of str
         Names of the d columns.
     words : tuple of two str
-        Names of the table's columns for the names and for the number of rows.
+        Names of two columns of the table: of the column with ``names``, and of the column with the numbers of rows.
     """
     period, column = np.nonzero(np.isfinite(tests.p_value))
     cells = {

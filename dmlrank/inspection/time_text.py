@@ -67,7 +67,7 @@ def _drift_fact(time: TimeCheck, tests: pd.DataFrame, noun: str, nothing: str) -
 
 
 def _untested(time: TimeCheck) -> str:
-    """Return which features follow the time and are not tested; nothing where there are none."""
+    """Return a clause about the features that are not tested because they follow the time; empty without any."""
     if not time.time_features:
         return ""
     names = ", ".join(time.time_features[:_MOST_NAMED]) + (", ..." if len(time.time_features) > _MOST_NAMED else "")

@@ -21,7 +21,7 @@ UntilLike: TypeAlias = "str | tuple[str, str] | Sequence[str | tuple[str, str]] 
 
 
 class HasEstimates(Protocol):
-    """A result of a fit, as far as a decision needs one."""
+    """The part of a fit's result that a decision uses."""
 
     @property
     def estimates(self) -> Estimates:

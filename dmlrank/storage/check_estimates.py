@@ -94,11 +94,11 @@ def _check_basis(covariance: Covariance, n_names: int, entry: str) -> None:
 def _check_numbers(e: Estimates) -> None:
     """Raise where a number is outside its range, or a table is no graph or no covariance."""
     scale, anchor = e.scale, e.scale.anchor
-    single = {"neutral": e.neutral, "scale.shift": scale.shift, "scale.mean": scale.mean}
-    single |= {"scale.anchor": None if anchor is None else anchor[1]}
-    wrong = [name for name, value in single.items() if value is not None and not math.isfinite(value)]
+    finite_numbers = {"neutral": e.neutral, "scale.shift": scale.shift, "scale.mean": scale.mean}
+    finite_numbers |= {"scale.anchor": None if anchor is None else anchor[1]}
+    wrong = [name for name, value in finite_numbers.items() if value is not None and not math.isfinite(value)]
     if wrong:
-        raise StorageError(f"{wrong[0]} is {single[wrong[0]]}; it must be a finite number")
+        raise StorageError(f"{wrong[0]} is {finite_numbers[wrong[0]]}; it must be a finite number")
     _check_sequence(e)
     positive = {"critical": e.critical, "scale.factor": scale.factor}
     wrong = [name for name, value in positive.items() if not (math.isfinite(value) and value > 0)]

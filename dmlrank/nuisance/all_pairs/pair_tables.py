@@ -1,9 +1,14 @@
-"""Scores of all item pairs of a context as sums of tables of pairs: a few tables for each context.
+"""Scores of all item pairs of a context as sums of a few tables, each with an entry for every pair.
 
-Most trees have few splits on the context, see :mod:`.context_splits`. The scores of a context are then the sum of one
-table for every feature, which depends on the interval between thresholds in which the feature lies, and of one table
-for every further split that sends the context to the left. Where contexts are many, summing tables takes much less time
-than summing the rectangles of :mod:`.rectangles`.
+Trees split on context features and on the two items. Their splits on context features form branches, see
+:mod:`.context_splits`, and most trees have few such splits. The scores of a context are then the sum of tables of two
+kinds:
+
+- For every feature that numeric splits on the root's branch compare, one table, chosen by the interval between
+  thresholds in which the feature lies.
+- For every further split, a table that is added if the context takes the split's branch and goes left there.
+
+Where contexts are many, summing tables takes much less time than summing the rectangles of :mod:`.rectangles`.
 """
 
 from __future__ import annotations
