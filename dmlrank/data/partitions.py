@@ -190,6 +190,7 @@ def take_partitioned(data: Any, names: Sequence[str]) -> tuple[dict[str, pd.Seri
 
 
 def _is_dask(data: object) -> bool:
+    """Return whether the data are a Dask DataFrame, without importing Dask."""
     return type(data).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(data, "npartitions")
 
 
@@ -221,19 +222,19 @@ def _paths(location: str) -> list[str]:
     """Return the parquet files at a location, sorted by name."""
     paths = _matching(location)
     if os.path.isdir(location):
-        where = f"the directory {location!r} holds no files *.parquet"
+        reason = f"the directory {location!r} holds no files *.parquet"
     elif glob.has_magic(location):
-        where = f"no file has a name like {location!r}"
+        reason = f"no file has a name like {location!r}"
     else:
         if not location.endswith((".parquet", ".pq")):
             raise FrameTypeError(
                 f"data is the path {location!r}; of files, only parquet files (*.parquet) are read: read the file "
                 f"yourself, such as with pandas.read_csv, and pass the frame"
             )
-        where = f"there is no file {location!r}"
+        reason = f"there is no file {location!r}"
     if not paths:
         raise DataError(
-            f"{where}; data may be a directory of parquet files, a pattern such as 'votes/*.parquet', or one parquet "
+            f"{reason}; data may be a directory of parquet files, a pattern such as 'votes/*.parquet', or one parquet "
             f"file: check the path"
         )
     return paths

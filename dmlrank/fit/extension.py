@@ -123,10 +123,10 @@ def _scored(steps: FitSteps, rows: JoinedRows, source: Source, refit: str) -> Fi
     joined = read_joined(steps, rows, source)
     stages = ExtendedStages(steps, joined)
     extended = run_with_cache(steps.options, source, Cache(replacements=stages.replacements()))
-    record = _record_of_scoring(steps, extended, joined.place, rows, stages.votes_of_new_items)
+    extended_fit = _record_of_scoring(steps, extended, joined.place, rows, stages.votes_of_new_items)
     if refit == "auto":
-        _require_good_stages(steps, extended, record.record)
-    return replace(extended, extension=record)
+        _require_good_stages(steps, extended, extended_fit.record)
+    return replace(extended, extension=extended_fit)
 
 
 class _Change(NamedTuple):
@@ -218,8 +218,11 @@ def _loss_test(extended: FitSteps, is_later: NDArray[np.bool_], votes_at_trainin
     Parameters
     ----------
     extended : FitSteps
+        The fit after the extension.
     is_later : ndarray of bool, shape (n,)
+        Whether a context has votes that came after the training.
     votes_at_training : int
+        Number of votes of the last training.
     """
     data = extended.data
     if not data.x.shape[1]:
@@ -273,8 +276,10 @@ def _why_not_trained(extended: FitSteps, test: LossTest, votes_at_training: int)
     Parameters
     ----------
     extended : FitSteps
+        The fit after the extension.
     test : LossTest
     votes_at_training : int
+        Number of votes of the last training.
     """
     if not extended.data.x.shape[1]:
         return "without features nothing is trained, and the frequencies of the pairs are those of all votes"
