@@ -490,7 +490,8 @@ class Plan:
         -----
         Later plans depend on earlier labels. The tests stay valid because every prompt is new, and its propensity is
         fixed before its labels are drawn: given the past, the influence value of a prompt has mean zero for any
-        propensity. [daily.md](../docs/daily.md) has the argument and its conditions.
+        propensity. The argument and its conditions are on the page "A board that is looked at every day" of the
+        documentation.
 
         Examples
         --------

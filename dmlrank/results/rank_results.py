@@ -1661,7 +1661,8 @@ class RankResults:
         with a = alpha / m for m scores or pairs. rho is fixed by ``planned``. Adjusted p-values are Bonferroni's
         (``"max-t"``, ``"bonferroni"``) or Holm's (``"step-down"``, ``"holm"``, rank sets). The guarantee is asymptotic:
         it holds in the limit of large ``start``, if estimates are means of influence values of independent contexts, up
-        to an error smaller than the standard error at every look. [daily.md](../docs/daily.md) has the conditions.
+        to an error smaller than the standard error at every look. The conditions are on the page "A board that is
+        looked at every day" of the documentation.
 
         References
         ----------

@@ -104,6 +104,7 @@ def _require_growing_sample(estimates: Estimates) -> None:
     if len(description.clusters) > 1:
         raise OptionError(
             f"sequential() with clusters of {listed(description.clusters)}: intervals that hold at all looks have no "
-            f"theory for crossed clusters; use one column of clusters"
+            f"theory for crossed clusters; use the intervals of one look, or keep one vote of each prompt and one "
+            f"column of clusters"
         )
     require_raw_scores(estimates, "sequential()", _SLOPES)
