@@ -187,6 +187,11 @@ def _broken(error: BaseException) -> ExecutorError:
     )
 
 
+def _has_arrived(value: object) -> bool:
+    """Return True; Dask carries out this task on a worker as soon as the worker has the value."""
+    return value is not None
+
+
 class DaskWorkers:
     """The workers of a Dask cluster; each worker receives a shared value once."""
 
@@ -214,13 +219,13 @@ class DaskWorkers:
         for attempt in range(_ATTEMPTS + 1):
             self._wait_for_a_worker()
             try:
-                return self.client.scatter(InMemory(value, versions()), broadcast=True, hash=False)
+                return self._send_to_all(InMemory(value, versions()))
             except (TypeError, AttributeError, pickle.PicklingError) as error:
                 raise ExecutorError(
                     f"the data of the workers' tasks cannot be sent to Dask's workers: {error}; learners, functionals "
                     f"and judges must be defined at the top level of a module that the workers can import"
                 ) from error
-            except (TimeoutError, OSError, KeyError) as error:
+            except (TimeoutError, OSError, KeyError, WorkersLostError) as error:
                 # Dask finds no worker, or loses one that is receiving the value.
                 if attempt == _ATTEMPTS:
                     raise ExecutorError(
@@ -228,6 +233,29 @@ class DaskWorkers:
                         f"fit is kept. Use workers with more memory, or fewer of them"
                     ) from error
         raise AssertionError("the loop returns or raises")
+
+    def _send_to_all(self, value: object) -> Any:
+        """Send a value to one worker, from which all others fetch it.
+
+        Dask's own ``scatter(broadcast=True)`` waits for ever if a worker ends while the value is passed on, and then
+        makes all later calls wait, too. Tasks that need the value are started again on other workers instead.
+
+        Raises
+        ------
+        WorkersLostError
+            If the worker with the value was lost before others had it.
+        """
+        shared = self.client.scatter(value, hash=False)
+        name = f"dmlrank data of tasks {uuid.uuid4().hex}"
+        arrivals = [
+            self.client.submit(
+                _has_arrived, shared, workers=[address], allow_other_workers=True, key=(name, number), pure=False
+            )
+            for number, address in enumerate(self.client.nthreads())
+        ]
+        for arrival in arrivals:
+            self.result(arrival)
+        return shared
 
     def submit(self, work: Task, shared: Any, task: object, key: tuple[str, int]) -> Any:
         """Hand a task over, under a name that Dask's dashboard shows.
