@@ -12,8 +12,6 @@ import pytest
 
 from dmlrank.cli.main import main
 
-from .support import optional
-
 ROOT = pathlib.Path(__file__).parents[1]
 DOCUMENTS = [
     ROOT / "README.md",
@@ -29,7 +27,7 @@ def test_the_code_of_a_document_runs(document):
     cells = re.findall(r"^```python\n(.*?)^```$", document.read_text(encoding="utf-8"), flags=re.M | re.S)
     assert cells
     if any("parquet" in cell for cell in cells):
-        optional("pyarrow")
+        pytest.importorskip("pyarrow")
     namespace: dict[str, object] = {}
     for number, cell in enumerate(cells, start=1):
         exec(compile(cell, f"{document.name}, cell {number}", "exec"), namespace)
