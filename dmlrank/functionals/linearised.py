@@ -270,7 +270,7 @@ def curvature_bias(
     if not len(first):
         return np.zeros(n_scores)
     if isinstance(functional, PairLocalScore):
-        return _local_curvature(functional, table, share[:, None] * direction, share, (first, second), ordered)
+        return _local_curvature(functional, table, share[:, None] * direction, share, (first, second), ordered=ordered)
     if 2 * len(first) * table.size > _MOST_ENTRIES:
         return np.full(n_scores, np.nan)
     at_table, total = functional.value(table[None])[0], np.zeros(n_scores)
@@ -319,6 +319,7 @@ def _local_curvature(
     change: FloatArray,
     share: FloatArray,
     pairs: tuple[IntArray, IntArray],
+    *,
     ordered: bool,
 ) -> FloatArray:
     """Return :func:`curvature_bias`, (d,), of a functional whose derivative at a pair depends on this pair alone.
