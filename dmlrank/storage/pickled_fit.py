@@ -27,6 +27,7 @@ from .._utils.atomic_write import write_file
 from .._utils.warning_collection import collected_warnings
 from ..data.derived_pairs import DerivedPairs
 from ..data.formula.features import FeatureMap, caller_environment
+from ..data.formula.functions import resolve_functions
 from ..data.formula.parse import names_in, parse_formula
 from ..data.frames import column_names, take_columns
 from ..data.read_votes import check_same_rows
@@ -195,7 +196,7 @@ def _formula_names(source: Source) -> dict[str, object]:
     columns = set(column_names(source.data))
     # Names such as text() are defined wherever a formula is read.
     predefined = caller_environment({}, depth=0).namespace
-    namespace = source.environment.namespace
+    namespace = resolve_functions(parse_formula(source.formula).features, source.environment).namespace
     used = [name for name in (*values, *calls) if not (name in values and name in columns) and name in namespace]
     return {
         name: namespace[name]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,7 +10,6 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 import patsy
-import patsy.builtins
 from numpy.typing import NDArray
 from patsy import DesignInfo, EvalEnvironment, EvalFactor, ModelDesc, NAAction, PatsyError, Term
 
@@ -32,9 +30,9 @@ from ..arrays import FloatArray, IntArray
 from ..frames import require_columns
 from ..plain_columns import Variable, is_vector_column, stack_vectors
 from ..row_selection import is_mapped_column
+from .functions import FURTHER_NAMES, check_column_names, hiding_functions, is_known, resolve_functions
 from .numeric_terms import NumericTerm, common_type, numeric_terms, write_term
-from .parse import dotted_names, equivalent, names_in, terms_of
-from .transforms import MISSING_ALLOWED, text
+from .parse import dotted_names, names_in, terms_of
 
 # A column of texts is refused as a category if it has more different values than this, and more than half as many as
 # there are contexts.
@@ -215,7 +213,7 @@ def caller_environment(env: int | Mapping[str, Any] | EvalEnvironment | None, de
             f"env is a {type(env).__name__}; allowed: a mapping of names, the number of callers above, or a patsy "
             f"EvalEnvironment"
         )
-    return namespace.with_outer_namespace({"np": np, "text": text, **MISSING_ALLOWED})
+    return namespace.with_outer_namespace(dict(FURTHER_NAMES))
 
 
 def locate_names(
@@ -243,7 +241,7 @@ def locate_names(
     FormulaError
         If a feature is the outcome or an item column, or a function is not known.
     """
-    values, calls, single_features = names_in(features)
+    values, _, single_features = names_in(features)
     for name in dotted_names(features):
         if name in available:
             raise FormulaError(
@@ -261,26 +259,13 @@ def locate_names(
             columns.append(name)
         elif _has_entry_per_row(environment.namespace.get(name), n_rows, is_feature=name in single_features):
             arrays.append(name)
-        elif name in single_features or not _is_known(name, environment):
+        elif name in single_features or not is_known(name, environment):
             raise ColumnError(
                 f"the features {features!r} use {name!r}, which is neither a column nor "
                 f"{_expected_value(name, environment, n_rows)}{nearest(name, available)} (columns: {listed(available)})"
             )
-    for name in calls:
-        if not _is_known(name, environment):
-            raise FormulaError(
-                f"the features {features!r} call {name!r}, which is not known where the formula is written"
-                f"{_advice_for_function(name)}"
-            )
+    resolve_functions(features, environment)
     return FeatureNames(tuple(columns), tuple(arrays))
-
-
-def _advice_for_function(name: str) -> str:
-    """Return what to write instead of a function that is not known: an equivalent, a close name, or how to pass it."""
-    return (
-        equivalent(name)
-        or f"{nearest(name, [*patsy.builtins.__all__, 'text'], cutoff=0.8)}; pass env={{{name!r}: function}}"
-    )
 
 
 def fit_features(
@@ -316,7 +301,9 @@ def fit_features(
         for name in set(names_in(features).features) & set(data):
             _check_category(name, data[name], n_rows)
         model = ModelDesc([], coded_terms)
-        with _errors_of_formula(features, FormulaError):
+        environment = resolve_functions(features, environment)
+        check_column_names(features, data, environment)
+        with _errors_of_formula(features, FormulaError, advice=hiding_functions(features, environment)):
             info = patsy.incr_dbuilder(model, lambda: iter([data]), environment, NA_action=_KeepRows())
     names, starts, coded = _arrange_columns(terms, numeric, info)
     feature_map = FeatureMap(features, tuple(columns), names, info, starts, coded)
@@ -439,11 +426,6 @@ def _has_entry_per_row(value: object, n_rows: int, *, is_feature: bool) -> bool:
     return isinstance(value, np.ndarray | pd.Series | pd.DataFrame) and len(value) == n_rows
 
 
-def _is_known(name: str, environment: EvalEnvironment) -> bool:
-    """Return whether a name stands for something where the formula is written, in patsy or in Python."""
-    return name in environment.namespace or name in patsy.builtins.__all__ or hasattr(builtins, name)
-
-
 def _expected_value(name: str, environment: EvalEnvironment, n_rows: int) -> str:
     """Return what the name of a feature that is no column should stand for, as a phrase for the error."""
     value = environment.namespace.get(name)
@@ -464,8 +446,8 @@ def _check_category(name: str, column: Variable, n_rows: int) -> None:
 
 
 @contextmanager
-def _errors_of_formula(features: str, kind: type[DmlrankError]) -> Iterator[None]:
-    """Raise errors of patsy, and of functions in the formula, as errors of this kind.
+def _errors_of_formula(features: str, kind: type[DmlrankError], advice: str = "") -> Iterator[None]:
+    """Raise errors of patsy, and of functions in the formula, as errors of this kind, with the advice at their end.
 
     numpy does not warn of numbers such as the logarithm of zero: features that are infinite or NaN are refused later.
     """
@@ -477,13 +459,13 @@ def _errors_of_formula(features: str, kind: type[DmlrankError]) -> Iterator[None
     except PatsyError as error:
         if isinstance(error.__cause__, DmlrankError):
             raise error.__cause__ from None
-        raise kind(f"the features {features!r} cannot be computed: {error.message}") from None
+        raise kind(f"the features {features!r} cannot be computed: {error.message}{advice}") from None
     except (MemoryError, Warning):
         raise
     except Exception as error:
         # Functions of the caller may raise any error.
         why = str(error) if isinstance(error, TypeError | ValueError) else f"{type(error).__name__}: {error}"
-        raise kind(f"the features {features!r} cannot be computed: {why}") from None
+        raise kind(f"the features {features!r} cannot be computed: {why}{advice}") from None
 
 
 def _coded_matrix(

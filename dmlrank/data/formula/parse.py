@@ -87,7 +87,7 @@ class FormulaNames(NamedTuple):
     values : tuple of str
         Columns and arrays whose values are used.
     calls : tuple of str
-        Functions that are called.
+        Functions that are called; a name may be here and among the values, as ``C`` in ``C(topic) + C``.
     features : tuple of str
         Columns and arrays that are a feature by themselves, such as ``x`` in ``x + log(y)``.
     """
@@ -256,7 +256,7 @@ def names_in(features: str) -> FormulaNames:
         name = tree.id if isinstance(tree, ast.Name) else _quoted_name(tree)
         if name is not None:
             single[name] = None
-    return FormulaNames(tuple(values), tuple(name for name in calls if name not in values), tuple(single))
+    return FormulaNames(tuple(values), tuple(calls), tuple(single))
 
 
 @lru_cache(_CACHE_SIZE)

@@ -94,7 +94,7 @@ def test_anything_else_is_refused_with_what_was_read(text, fragments):
         ("1", (), (), ()),
         ("x + y:x", ("x", "y"), (), ("x", "y")),
         ("C(g) + np.log(x)", ("g", "np", "x"), ("C",), ()),
-        ("text(text, 3)", ("text",), (), ()),
+        ("text(text, 3)", ("text",), ("text",), ()),
         ("Q('a b') + f(Q('c'))", ("a b", "c"), ("Q", "f"), ("a b",)),
         ("f(lambda v: v + w)(x)", ("w", "x"), ("f",), ()),
         ("I(sum([v for v in x]))", ("x",), ("I", "sum"), ()),

@@ -1,0 +1,82 @@
+"""Names that a formula calls: variables of the caller, and columns, with the name of a function."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import dmlrank as dr
+from dmlrank.exceptions import FormulaError
+
+QUICK = {"propensity": "marginal", "min_labels": 1, "tune": {"n_estimators": 2}, "rng": 0, "n_jobs": 1}
+
+
+@pytest.mark.parametrize(
+    ("features", "hidden"),
+    [
+        ("C(topic)", "C"),
+        ("C(topic, Treatment('math'))", "Treatment"),
+        ("I(length**2)", "I"),
+        ("Q('length') + center(length)", "Q"),
+        ("center(length)", "center"),
+        ("standardize(length)", "standardize"),
+        ("bs(length, df=4)", "bs"),
+        ("text(topic, 1)", "text"),
+        ("np.log(length)", "np"),
+        ("I(abs(length))", "abs"),
+    ],
+)
+@pytest.mark.parametrize("value", [3.0, "a text", np.arange(3.0), None], ids=["number", "text", "array", "none"])
+def test_a_variable_of_the_caller_does_not_hide_a_function(read, votes, features, hidden, value):
+    expected = read(votes, features, context=["question"])
+    data = read(votes, features, env={hidden: value}, context=["question"])
+    np.testing.assert_array_equal(data.x, expected.x)
+    assert data.feature_map.names == expected.feature_map.names
+
+
+def test_a_variable_in_the_notebook_does_not_hide_a_function(many_votes):
+    C = np = 3.0  # noqa: F841 - names that the formula reads
+    res = dr.dml_rank("winner ~ C(topic) + np.exp(length) | a + b", many_votes, context="question", **QUICK)
+    assert res.nobs == 60
+
+
+def test_a_function_of_the_caller_goes_before_that_of_patsy(read, votes):
+    data = read(votes, "center(length)", env={"center": lambda x: x - 1}, context=["question"])
+    np.testing.assert_array_equal(data.x[:, 0], [2, 0, 1, 4, 3])
+
+
+def test_an_array_with_the_name_of_a_function_is_still_a_feature(read, votes):
+    array = votes["length"].to_numpy() * 2
+    data = read(votes, "C(topic) + C", env={"C": array}, context=["question"])
+    np.testing.assert_array_equal(data.x[:, -1], [6, 2, 4, 10, 8])
+
+
+@pytest.mark.parametrize(
+    ("features", "columns", "env", "fragments"),
+    [
+        ("C(C)", {"topic": "C"}, {}, ["C()", "column 'C'", "hides", "rename"]),
+        ("np.log(length) + C(np)", {"topic": "np"}, {}, ["column 'np'", "hides numpy", "rename"]),
+        ("double(length)", {}, {"double": 2.0}, ["'double'", "2.0", "no function", "rename"]),
+        ("bs(length, df=4)", {}, {"bs": lambda x: x}, ["hides that of patsy", "rename your bs"]),
+        ("C(topic) + C(length)", {}, {"C": str.upper}, ["hides that of patsy", "rename your C"]),
+    ],
+)
+def test_a_function_that_is_hidden_is_named(read, votes, features, columns, env, fragments):
+    with pytest.raises(FormulaError) as caught:
+        read(votes.rename(columns=columns), features, env=env, context=["question"])
+    assert all(fragment in str(caught.value) for fragment in fragments)
+
+
+def test_a_column_may_have_the_name_of_its_transform(read, votes):
+    data = read(votes.rename(columns={"length": "center"}), "center(center)", context=["question"])
+    np.testing.assert_allclose(data.x[:, 0], np.array([3, 1, 2, 5, 4]) - 3.0)
+
+
+def test_a_variable_that_is_passed_over_is_not_stored(many_votes, tmp_path):
+    names = {"C": threading.Lock()}  # cannot be pickled
+    res = dr.dml_rank("winner ~ C(topic) | a + b", many_votes, context="question", env=names, **QUICK)
+    res.save(tmp_path / "fit.dmlrank", with_data=True)
+    loaded = dr.load(tmp_path / "fit.dmlrank")
+    np.testing.assert_array_equal(loaded.update(functional="borda").params, res.update(functional="borda").params)
