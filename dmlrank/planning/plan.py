@@ -541,7 +541,7 @@ class Plan:
         models: Sequence[str] | None = None,
         top: int | None = None,
     ) -> Summary:
-        """Return the table for a report: cost, predicted errors beside the uniform plan's, expected labels by model.
+        """Return the table for a report: cost, predicted errors beside the uniform plan's, labels by model and pair.
 
         Parameters
         ----------
@@ -553,7 +553,8 @@ class Plan:
         models : str or sequence of str, optional
             The models that the table shows, in this order; all when None.
         top : int, optional
-            Number of models that the table shows, those with the highest scores. Cost, labels and widths refer to the
+            Number of models that the table shows, those with the highest scores. Of pairs, the table shows the ten
+            with the most expected labels in which one of these models is compared. Cost, labels and widths refer to the
             plan for all models in any case; a note says so.
 
         Returns

@@ -1,17 +1,17 @@
-"""The summary of a plan: cost, predicted standard errors beside the uniform plan's, expected labels by model.
+"""The summary of a plan: cost, predicted standard errors beside the uniform plan's, expected labels by model and pair.
 
 The module is not in report/, because report/ is below planning/ and cannot import a plan's specification and solution.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import numpy as np
 import pandas as pd
 
 from .._utils.number_text import decimals, fewest_decimals, fixed_text
-from ..data.preferences import FloatArray
+from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError, listed
 from ..report.shown_models import choose_models
 from ..tables.summary_table import Summary
@@ -21,6 +21,8 @@ from .specification import PlanSolution, PlanSpecification
 
 # Largest number of contrasts in a summary.
 _MAX_CONTRASTS = 20
+# Largest number of pairs in a summary.
+_MAX_PAIRS = 10
 
 
 def expected_labels(specification: PlanSpecification, solution: PlanSolution) -> FloatArray:
@@ -73,12 +75,17 @@ def plan_summary(
         digits = decimals(contrasts["std_error"].to_numpy(), fewest=fewest_decimals(natural))
         rows += _rows(contrasts.head(_MAX_CONTRASTS), {}, digits)
     notes = _notes(specification, solution, level)
+    in_table = {all_models[place] for place in shown.places} if of_models else set(all_models)
+    by_score = ranking if of_models else np.arange(len(all_models))
+    pair_rows, pair_note = _rows_of_pairs(specification, solution, labels, by_score, in_table)
+    rows += pair_rows
     if contrasts is not None:
         part = f" (the first {_MAX_CONTRASTS} of {len(contrasts)})" if len(contrasts) > _MAX_CONTRASTS else ""
         notes = (
             *notes,
             f"The rows below the models are the contrasts that the plan is for{part}; their intervals hold jointly.",
         )
+    notes = (*notes, pair_note)
     header = _header(specification, solution)
     table = Summary("Labelling Plan", header, tuple((head, 1) for head in heads), rows, notes)
     return table.with_notes(shown.note("Cost, labels and widths"))
@@ -91,6 +98,44 @@ def _rows(frame: pd.DataFrame, labels: dict[str, str], digits: int) -> tuple[tup
         (str(name), *(fixed_text(number, digits) for number in row), f"{ratio:.3f}", labels.get(str(name), ""))
         for name, row, ratio in zip(frame.index, numbers, frame["ratio"], strict=True)
     )
+
+
+def _rows_of_pairs(
+    specification: PlanSpecification, solution: PlanSolution, labels: FloatArray, by_score: IntArray, in_table: Set[str]
+) -> tuple[tuple[tuple[str, ...], ...], str]:
+    """Return the rows of the pairs with the most expected labels, and a note on them and on all other pairs.
+
+    Parameters
+    ----------
+    specification : PlanSpecification
+    solution : PlanSolution
+    labels : ndarray, shape (K, K)
+        Expected labels, as :func:`expected_labels` returns them.
+    by_score : ndarray of int, shape (K,)
+        The models in the order in which a pair names them.
+    in_table : set of str
+        The models in the table; a row has at least one of them.
+    """
+    problem, models = specification.problem, specification.names.models
+    first, second = (by_score[place] for place in np.triu_indices(len(models), 1))
+    total = labels[first, second] + (labels[second, first] if problem.pairs.ordered else 0)
+    order = np.argsort(-total, kind="stable")
+    candidates = [p for p in order if total[p] > 0 and {models[first[p]], models[second[p]]} & in_table]
+    chosen = candidates[:_MAX_PAIRS]
+    rows = tuple(
+        (f"{models[first[p]]} vs. {models[second[p]]}", "", "", "", "", "", f"{total[p]:,.1f}") for p in chosen
+    )
+    others = np.delete(total, chosen)
+    uniform = specification.uniform(solution.budget) * problem.n_contexts * (1 + problem.pairs.ordered)
+    all_in_table = len(in_table) == len(models)
+    which = "the pairs with the most expected labels" if others.size else "all pairs"
+    which += "" if all_in_table else " in which a model of the table is compared"
+    orders = ", both display orders together" if problem.pairs.ordered else ""
+    note = f"The rows with 'vs.' are {which}{orders}; the uniform plan has {uniform:,.1f} labels of each pair."
+    if others.size:
+        note += f" All other pairs of the plan ({len(others)}) have {others.sum():,.1f} labels together"
+        note += f", at most {others.max():,.1f} each." if len(others) > 1 else "."
+    return rows, note
 
 
 def _header(specification: PlanSpecification, solution: PlanSolution) -> tuple[tuple[str, str, str, str], ...]:
@@ -144,7 +189,7 @@ def _notes(specification: PlanSpecification, solution: PlanSolution, level: str)
         f"Standard errors are predicted from the plan's probabilities, for an estimate {source}. uniform: standard "
         f"error of the uniform plan, which labels all pairs with the same probability at the same cost; ratio: std err "
         f"divided by uniform. {level} width: full width of simultaneous intervals (max-t). labels: expected number of "
-        f"labels in which the model is compared.",
+        f"labels in which the model, or the pair, is compared.",
         f"The smallest propensity that the plan may have is {solution.smallest_propensity:.3g}. The plan meets the "
         f"conditions of an optimum with a relative error of {solution.kkt_residual:.1e}.",
     ]

@@ -624,12 +624,50 @@ def test_the_summary_holds_the_numbers(mu):
     for words in ("Labelling Plan", "3 contrasts", "90 (binding)", "12 ordered", "Expected labels:", "gpt-4"):
         assert words in text
     rows = {row[0]: row for row in shown.rows}
-    assert set(rows) == {"gpt-4", "a", "b", "c", *plan.predicted().index}
+    assert {name for name in rows if "vs." not in name} == {"gpt-4", "a", "b", "c", *plan.predicted().index}
     labels = plan.propensity.sum(axis=0)
     assert float(rows["gpt-4"][-1]) == pytest.approx(labels[0].sum() + labels[:, 0].sum(), abs=0.06)
     assert float(rows["gpt-4"][2]) == pytest.approx(plan.std_errors["gpt-4"], abs=6e-4)
     assert "<table" in shown.as_html()
     assert repr(plan) == "<Plan: A-optimal, 60 contexts, 4 models, cost 90>"
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_the_summary_has_the_labels_of_the_pairs_with_most_of_them(flat, ordered):
+    plan = dr.design(flat, "bt", budget=90, contrasts=dr.Top(2), models=list("abcd"), position_bias=ordered)
+    labels = plan.propensity.sum(axis=0)
+    pairs = {
+        f"{j} vs. {k}": labels[x, y] + ordered * labels[y, x]
+        for x, j in enumerate("abcd")
+        for y, k in enumerate("abcd")
+    }
+    shown = [row for row in plan.summary().rows if "vs." in row[0]]
+    assert len(shown) == 6
+    assert [float(row[-1]) for row in shown] == sorted((float(row[-1]) for row in shown), reverse=True)
+    for name, *_, number in shown:
+        first, second = name.split(" vs. ")
+        assert float(number) == pytest.approx(pairs[name], abs=0.06)
+        assert (
+            plan.predicted()["score"].get(f"{first} - {second}", 1) > 0
+        )  # the model with the higher score comes first
+    text = " ".join(plan.summary().as_text().split())
+    assert "'vs.' are all pairs" in text
+    assert ("both display orders together" in text) == ordered
+
+
+def test_the_summary_folds_many_pairs(mu):
+    ties = dr.datasets.Ties(coefficients=5, n_items=7)
+    plan = dr.design(ties.mu(ties.features(20, rng=0)), "borda", budget=60, models=list("abcdefg"))
+    labels = plan.propensity.sum(axis=0)
+    total = np.sort((labels + labels.T)[np.triu_indices(7, 1)])
+    shown = [float(row[-1]) for row in plan.summary().rows if "vs." in row[0]]
+    np.testing.assert_allclose(shown, total[::-1][:10], atol=0.06)
+    text = " ".join(plan.summary().as_text().split())
+    assert f"All other pairs of the plan (11) have {total[:11].sum():,.1f} labels together, at most" in text
+    assert f"the uniform plan has {60 / 21:,.1f} labels of each pair" in text
+    of_one = [row[0] for row in plan.summary(models="c").rows if "vs." in row[0]]
+    assert len(of_one) == 6
+    assert all("c" in name.split(" vs. ") for name in of_one)
 
 
 @pytest.mark.parametrize("ordered", [False, True])
