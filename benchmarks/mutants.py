@@ -1,12 +1,18 @@
 """Small mistakes, sown into the code one at a time, that the tests have to find.
 
-A mutant is a module with one operator, comparison, constant or condition changed. The tests of its room run until one
-of them fails, which kills the mutant. A mutant that survives shows code that no test depends on, or a change that
-changes nothing. The sample of mutants is drawn with a seed. The libraries are loaded once; every mutant runs in a
-process of its own, which is limited in seconds of the processor.
+A mutant is a module with one operator, comparison, constant or condition changed. Tests run until one of them fails,
+which kills the mutant. A mutant that survives shows code that no test depends on, or a change that changes nothing. The
+sample of mutants is drawn with a seed. The libraries are loaded once; every mutant runs in a process of its own, which
+is limited in seconds of the processor. A process that needs far more than the limit hangs, and counts as killed.
 
-    python benchmarks/mutants.py --rooms inference functionals --sample 60 --out mutants.csv
-    python benchmarks/mutants.py --only dmlrank/inference/ranks.py:103 --sample 20
+    python -m benchmarks.mutants --rooms inference functionals --sample 60 --out mutants.csv
+    python -m benchmarks.mutants --only dmlrank/inference/ranks.py:103 --sample 20
+
+Without further words the unit tests of the mutant's room run. Where a file of coverage.py says which test runs which
+line, a mutant meets the tests that run its line, those that run the fewest lines first. This takes seconds a mutant:
+
+    python -m pytest -n 1 --cov=dmlrank --cov-branch --cov-context=test --cov-report=
+    python -m benchmarks.mutants --coverage .coverage --sample 20 --out mutants.csv
 """
 
 from __future__ import annotations
@@ -14,6 +20,7 @@ from __future__ import annotations
 import argparse
 import ast
 import copy
+import csv
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -21,6 +28,7 @@ import os
 import resource
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +41,8 @@ ROOMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "functionals": ("dmlrank/functionals/*.py", ("tests/unit/functionals",)),
     "estimation": ("dmlrank/estimation/*.py", ("tests/unit/estimation",)),
     "inference": ("dmlrank/inference/*.py", ("tests/unit/inference", "tests/integration/test_ranking.py")),
+    "fit": ("dmlrank/fit/*.py", ("tests/unit/fit", "tests/integration")),
+    "planning": ("dmlrank/planning/*.py", ("tests/unit/planning",)),
     "planning/allocation": ("dmlrank/planning/allocation.py", ("tests/unit/planning",)),
     "data/outcomes": (
         "dmlrank/data/outcomes.py",
@@ -189,30 +199,78 @@ class _MutantFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(compile(self.source, str(self.path), "exec"), module.__dict__)
 
 
+class _Selection:
+    """A plugin of pytest: runs the given tests in their order, and starts no further one after the limit.
+
+    Attributes
+    ----------
+    order : dict of str to int
+        The tests by their identifiers; empty for all.
+    seconds : float
+        Seconds of the processor after which no test is started.
+    n_failed : int
+        Failed tests.
+    """
+
+    def __init__(self, order: dict[str, int], seconds: float) -> None:
+        self.order, self.seconds, self.n_failed = order, seconds, 0
+
+    def pytest_collection_modifyitems(self, items):  # type: ignore[no-untyped-def]
+        """Leave out tests that were not asked for."""
+        if self.order:
+            items[:] = sorted((item for item in items if item.nodeid in self.order), key=lambda i: self.order[i.nodeid])
+
+    def pytest_runtest_logreport(self, report):  # type: ignore[no-untyped-def]
+        """Count failures."""
+        self.n_failed += report.failed
+
+    def pytest_runtest_setup(self, item):  # type: ignore[no-untyped-def]
+        """End the run after the limit."""
+        if time.process_time() > self.seconds:
+            item.session.shouldstop = "the seconds of a mutant are over"
+
+
 def run(mutant: Mutant | None, tests: Sequence[str], seconds: int) -> str:
-    """Return what becomes of a mutant: "killed", "survived", or "undecided" at the limit; None changes nothing."""
+    """Return what becomes of a mutant: "killed", or "survived" where no test fails within the limit.
+
+    Parameters
+    ----------
+    mutant : Mutant or None
+        None changes nothing.
+    tests : sequence of str
+        Files of tests, or identifiers of tests (with ``::``), in the order in which they run.
+    seconds : int
+        Seconds of the processor after which no test is started. A test that is not over after four times as many
+        seconds hangs, which kills the mutant.
+    """
+    if not tests:
+        return "survived"
     child = os.fork()
     if not child:
         code = 3
         try:
-            resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
+            resource.setrlimit(resource.RLIMIT_CPU, (4 * seconds, 4 * seconds + 5))
             null = os.open(os.devnull, os.O_RDWR)
             for stream in (0, 1, 2):
                 os.dup2(null, stream)
-            code = _run_tests(mutant, tests)
+            code = _run_tests(mutant, tests, seconds)
         finally:
             os._exit(code)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return "survived" if status == 0 else "undecided" if status < 0 else "killed"
+    return "survived" if status == 0 else "killed"
 
 
-def _run_tests(mutant: Mutant | None, tests: Sequence[str]) -> int:
+def _run_tests(mutant: Mutant | None, tests: Sequence[str], seconds: float) -> int:
     import pytest
 
     if mutant is not None:
         sys.meta_path.insert(0, _MutantFinder(mutant))
+    order = {test: place for place, test in enumerate(tests) if "::" in test}
+    selection = _Selection(order, time.process_time() + seconds)
     words = ["-x", "-q", "-n", "0", "-p", "no:cacheprovider", "-p", "no:randomly"]
-    return int(pytest.main([*words, *tests]))
+    code = int(pytest.main([*words, *dict.fromkeys(test.partition("::")[0] for test in tests)], plugins=[selection]))
+    was_stopped = code in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.NO_TESTS_COLLECTED)
+    return int(selection.n_failed > 0) if was_stopped else code
 
 
 def tests_of(mutant: Mutant, tests: Sequence[str]) -> list[str]:
@@ -226,6 +284,54 @@ def tests_of(mutant: Mutant, tests: Sequence[str]) -> list[str]:
     return sorted(files, key=lambda file: not Path(file).stem.startswith(name))
 
 
+class LinesOfTests:
+    """Which test runs which line, from a file of coverage.py.
+
+    Parameters
+    ----------
+    path : Path
+        The file, written with ``--cov-context=test``.
+    """
+
+    def __init__(self, path: Path) -> None:
+        from coverage import CoverageData
+
+        self._data = CoverageData(str(path))
+        self._data.read()
+        self._paths = {"dmlrank/" + name.rpartition("/dmlrank/")[2]: name for name in self._data.measured_files()}
+        self._sizes = Counter[str]()
+        for name in self._paths.values():
+            for tests in self._data.contexts_by_lineno(name).values():
+                self._sizes.update(tests)
+
+    def tests_of(self, mutant: Mutant) -> list[str]:
+        """Return the tests that run the mutant's statement, those that run the fewest lines first.
+
+        A statement that runs while its module is imported is met by the tests that run any line of the module.
+        """
+        lines = self._data.contexts_by_lineno(self._paths[mutant.path]) if mutant.path in self._paths else {}
+        tree = ast.parse((TOP / mutant.path).read_text(encoding="utf-8"))
+        wanted = _statement_lines(tree, list(places(tree))[mutant.number][0]) or lines
+        contexts = {context for line in wanted for context in lines.get(line, ()) if context}
+        ordered = sorted(contexts, key=lambda context: (self._sizes[context], context))
+        return list(dict.fromkeys(context.rpartition("|")[0] or context for context in ordered))
+
+
+def _statement_lines(tree: ast.AST, node: ast.AST) -> range | None:
+    """Return the lines of the innermost statement that holds a node, without its block; None outside of functions."""
+    is_in_function, innermost = False, None
+    for statement in ast.walk(tree):
+        if not isinstance(statement, ast.stmt):
+            continue
+        body = getattr(statement, "body", None)
+        if isinstance(statement, ast.FunctionDef):
+            is_in_function |= any(node is inner for part in statement.body for inner in ast.walk(part))
+        if any(node is inner for inner in ast.walk(statement)):
+            last = max(body[0].lineno - 1, statement.lineno) if body else statement.end_lineno
+            innermost = range(statement.lineno, int(last or statement.lineno) + 1)
+    return innermost if is_in_function else None
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a sample of mutants and print those that survive."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -234,11 +340,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", help="PATH or PATH:LINE: mutants of this module or line alone")
     parser.add_argument("--change", default="", help="mutants with this change alone, such as 'Div -> Mult'")
-    parser.add_argument("--seconds", type=int, default=90, help="seconds of the processor for a mutant (default 90)")
+    parser.add_argument("--seconds", type=int, default=40, help="seconds of the processor for a mutant (default 40)")
+    parser.add_argument("--coverage", type=Path, help="a file of coverage.py that says which test runs which line")
     parser.add_argument("--out", type=Path, help="append a line of csv for each mutant")
     given = parser.parse_args(arguments)
     for library in LIBRARIES:
         importlib.import_module(library)
+    lines_of_tests = LinesOfTests(given.coverage) if given.coverage else None
     rng, n_survivors = np.random.default_rng(given.seed), 0
     for room in given.rooms:
         pattern, tests = ROOMS[room]
@@ -251,18 +359,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         outcomes = []
         for place in chosen:
             mutant, began = mutants[place], time.perf_counter()
-            outcomes.append(run(mutant, tests_of(mutant, tests), given.seconds))
-            line = f"{room},{mutant.path},{mutant.line},{mutant.number},{mutant.change},{outcomes[-1]}"
+            met = lines_of_tests.tests_of(mutant) if lines_of_tests else tests_of(mutant, tests)
+            outcomes.append(run(mutant, met, given.seconds))
+            row = (room, mutant.path, mutant.line, mutant.number, mutant.change, outcomes[-1])
             if given.out:
-                with given.out.open("a", encoding="utf-8") as file:
-                    file.write(f"{line},{time.perf_counter() - began:.0f}\n")
+                with given.out.open("a", encoding="utf-8", newline="") as file:
+                    csv.writer(file).writerow([*row, round(time.perf_counter() - began)])
             if outcomes[-1] == "survived":
-                print(line, flush=True)
-        n_survived = outcomes.count("survived")
-        n_survivors += n_survived
+                print(*row, f"{len(met)} tests", sep=",", flush=True)
+        n_survivors += outcomes.count("survived")
         if outcomes:
-            n_killed, n_decided = outcomes.count("killed"), len(outcomes) - outcomes.count("undecided")
-            print(f"{room}: {n_killed} of {n_decided} mutants killed, of {len(mutants)} possible ones", flush=True)
+            n_killed = outcomes.count("killed")
+            print(f"{room}: {n_killed} of {len(outcomes)} mutants killed, of {len(mutants)} possible ones", flush=True)
     return int(n_survivors > 0)
 
 

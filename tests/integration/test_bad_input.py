@@ -70,8 +70,13 @@ def two_islands():
     return pd.concat([frame, lone, swapped], ignore_index=True)
 
 
+# A relation does not keep its connection open in every version of DuckDB.
+CONNECTIONS = []
+
+
 def unordered():
     connection = duckdb.connect()
+    CONNECTIONS.append(connection)
     connection.execute("SET preserve_insertion_order = false")
     return connection.from_df(battles())
 

@@ -39,10 +39,11 @@ def battles():
 @pytest.fixture
 def restless(battles):
     """A query without an order of its own: its rows come otherwise at every reading."""
-    relation = duckdb.connect().from_df(battles).query("t", "SELECT * FROM t ORDER BY random()")
-    first, second = (relation.to_arrow_table()["question_id"].to_pylist() for _ in range(2))
-    assert first != second
-    return relation
+    with duckdb.connect() as connection:
+        relation = connection.from_df(battles).query("t", "SELECT * FROM t ORDER BY random()")
+        first, second = (relation.to_arrow_table()["question_id"].to_pylist() for _ in range(2))
+        assert first != second
+        yield relation
 
 
 def by_context(contexts, models):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import sys
 from decimal import Decimal
@@ -249,9 +250,12 @@ def test_a_relation_that_cannot_be_read():
     connection = duckdb.connect()
     relation = connection.sql("SELECT range AS u FROM range(3)")
     connection.close()
-    for question in (column_names, lambda frame: take_columns(frame, ["u"]), lambda frame: take_columns(frame, [])):
+    for names in (["u"], []):
         with pytest.raises(DataError, match=r"the DuckDB relation cannot be read: .*closed"):
-            question(relation)
+            take_columns(relation, names)
+    # Some versions of DuckDB still know the names of the columns.
+    with contextlib.suppress(DataError):
+        assert column_names(relation) == ["u"]
 
 
 @pytest.mark.parametrize(
@@ -290,7 +294,7 @@ def test_a_frame_is_left_as_it_was():
         (np.zeros((2, 3)), "numpy.ndarray; .*pandas.DataFrame.data. makes one"),
         (None, "NoneType"),
         ("battles.csv", "of files, only parquet files"),
-        (pd.Series([1]), "pandas.Series"),
+        (pd.Series([1]), r"pandas\.\S*Series"),
     ],
 )
 def test_what_is_no_frame_is_refused(data, hint):

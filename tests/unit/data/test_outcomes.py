@@ -190,6 +190,13 @@ def test_numbers_that_are_no_preferences(values, options, fragments):
         assert fragment in str(caught.value)
 
 
+@pytest.mark.parametrize("values", [[50.0, -1.0], [101.0, 0.0], [0.5, -0.2]])
+def test_numbers_that_are_no_percentages_are_not_called_so(values):
+    with pytest.raises(OutcomeError) as caught:
+        outcomes(values)
+    assert "percentages" not in str(caught.value)
+
+
 @pytest.mark.parametrize("labels", [[1, 2, 0], ["1-0", "0-1"], ["pa", "pb"], ["win", "loss"]])
 def test_the_advice_for_unknown_labels_guesses_no_meaning(labels):
     with pytest.raises(OutcomeError) as caught:

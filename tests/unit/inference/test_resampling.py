@@ -46,6 +46,16 @@ def test_normal_draws_have_the_covariance_of_the_t_statistics():
     np.testing.assert_allclose(draws.mean(axis=1), 0, atol=0.015)
 
 
+def test_many_pairs_have_fewer_draws():
+    strengths = np.linspace(-1, 1, 210)
+    covariance = Covariance(np.outer(strengths, strengths), strengths[:, None] / np.linalg.norm(strengths))
+    first, second = np.triu_indices(210, 1)
+    blocks = normal_draws(covariance, 0).blocks(differences(covariance, first, second))
+    n_draws = sum(rows(np.arange(1)).shape[1] for rows in blocks)
+    # Four thousand million statistics at most, of each pair in two directions.
+    assert n_draws == 4_000_000_000 // (2 * len(first)) // 1000 * 1000 == 91_000
+
+
 @pytest.mark.parametrize("kind", MULTIPLIERS)
 def test_multipliers_have_mean_zero_and_variance_one(kind):
     drawn = draw_multipliers(np.random.default_rng(0), kind, (300, 1000))
