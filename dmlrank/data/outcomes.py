@@ -23,8 +23,8 @@ Categories: TypeAlias = Mapping[Any, Meaning]
 
 # Rounding may change a probability by this much.
 _ROUNDING = 1e-6
-# Prefixes before the name of a category in the name of a column of probabilities.
-_PREFIXES = ("p_", "pr_", "prob_", "probability_", "winner_")
+# Prefixes before the name of a category in the name of a column of probabilities; docs/data.md lists them.
+PREFIXES = ("p_", "pr_", "prob_", "probability_", "winner_")
 # The meaning of a label that cannot be read.
 _UNKNOWN = "unknown"
 # Number that stands for a grade where meanings have numbers; -1 stands for the name of a model.
@@ -32,8 +32,8 @@ _GRADE = -2
 
 MEANINGS = ("first", "second", "both_good", "both_bad", "tie")
 
-# Spellings in public preference data, in lower case with one underscore between words.
-_SPELLINGS = {
+# Spellings in public preference data, in lower case with one underscore between words; docs/data.md lists them.
+SPELLINGS = {
     "first": "model_a a left first model_1 response_a assistant_a answer_a option_a",
     "second": "model_b b right second model_2 response_b assistant_b answer_b option_b",
     "tie": "tie tied draw equal same tie_inconsistent",
@@ -41,7 +41,7 @@ _SPELLINGS = {
     "both_bad": "both_bad bothbad tie_bothbad tie_both_bad neither",
 }
 _MEANING_OF_WORD: dict[Hashable, str] = {
-    word: meaning for meaning, words in _SPELLINGS.items() for word in words.split()
+    word: meaning for meaning, words in SPELLINGS.items() for word in words.split()
 }
 _MEANING_OF_NUMBER: dict[Hashable, str] = {1: "first", 0: "second"}
 
@@ -493,7 +493,7 @@ def _column_meanings(names: Sequence[str], user_meanings: Mapping[Any, str]) -> 
 def _category_of_column(name: str) -> str | None:
     """Return the category that a column's name stands for, with or without a prefix such as ``p_``, or None."""
     folded = _folded_words(name)
-    spellings = [folded, *(folded.removeprefix(prefix) for prefix in _PREFIXES)]
+    spellings = [folded, *(folded.removeprefix(prefix) for prefix in PREFIXES)]
     return next((_MEANING_OF_WORD[word] for word in spellings if word in _MEANING_OF_WORD), None)
 
 

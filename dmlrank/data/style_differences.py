@@ -45,7 +45,8 @@ def check_style_columns(names: Sequence[str], available: Sequence[str]) -> None:
         if name not in available:
             raise ColumnError(
                 f"adjust=: no column {name!r}{nearest(name, available)}; columns: {listed(available)}. style_columns() "
-                f"makes style columns from the answers"
+                f"makes style columns from the answers: add them before the first fit, because update() reads the same "
+                f"frame"
             )
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pathlib
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from dmlrank.data.columns import CodedColumn
-from dmlrank.data.outcomes import MEANINGS, ComparedItems, read_labels, read_probabilities
+from dmlrank.data.outcomes import MEANINGS, PREFIXES, ComparedItems, read_labels, read_probabilities
+from dmlrank.data.outcomes import SPELLINGS as KNOWN_SPELLINGS
 from dmlrank.exceptions import MissingDataError, OptionError, OutcomeError
 
 SPELLINGS = {
@@ -294,3 +298,20 @@ def test_rows_are_numbered_as_in_the_callers_frame(read, soft):
 def test_probabilities_are_no_features(read, soft):
     with pytest.raises(ValueError, match="'p_tie' is the outcome or an item column"):
         read(soft, "p_tie", outcome="p_a + p_b + p_tie")
+
+
+# --- the page on data ------------------------------------------------------------------------------------------------
+
+
+def test_the_page_on_data_lists_all_recognised_labels():
+    page = (pathlib.Path(__file__).parents[3] / "docs" / "data.md").read_text(encoding="utf-8")
+    section = page.partition("## Recognised labels")[2].partition("\n## ")[0]
+    listed = {
+        meaning: re.findall("`([^`]+)`", words)
+        for meaning, words in re.findall(r"^\| `(\w+)` \| (.*) \|$", section, re.M)
+    }
+    assert listed == {meaning: words.split() for meaning, words in KNOWN_SPELLINGS.items()}
+    assert re.findall("`([a-z]+_)`", section) == list(PREFIXES)
+    assert {meaning: [read_as([word])[0] for word in words] for meaning, words in listed.items()} == {
+        meaning: [meaning] * len(words) for meaning, words in listed.items()
+    }
