@@ -1,4 +1,4 @@
-"""Check a built site: internal links and anchors lead somewhere, and no page loads a file from another host.
+"""Check a built site: internal links lead somewhere and name pages, and no page loads a file from another host.
 
 python docs/check_site.py docs/_build/html
 """
@@ -25,6 +25,8 @@ class Page(HTMLParser):
         Values of ``id`` and ``name``.
     links, loaded : list of str
         Addresses to which the page links, and of files that it loads.
+    texts : list of str
+        The text of each link.
     """
 
     def __init__(self, text: str) -> None:
@@ -32,6 +34,8 @@ class Page(HTMLParser):
         self.anchors: set[str] = set()
         self.links: list[str] = []
         self.loaded: list[str] = []
+        self.texts: list[str] = []
+        self._is_in_link = False
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -40,17 +44,31 @@ class Page(HTMLParser):
         self.anchors |= {values[name] for name in ("id", "name") if name in values}
         if tag == "a" and "href" in values:
             self.links.append(values["href"])
+            self.texts.append("")
+            self._is_in_link = True
         if tag in LOADED and LOADED[tag] in values and values.get("rel") not in NOT_LOADED:
             self.loaded.append(values[LOADED[tag]])
 
+    def handle_endtag(self, tag: str) -> None:
+        """End the text of a link."""
+        self._is_in_link = self._is_in_link and tag != "a"
+
+    def handle_data(self, data: str) -> None:
+        """Collect the text of a link."""
+        if self._is_in_link:
+            self.texts[-1] += data
+
 
 def problems(root: pathlib.Path) -> list[str]:
-    """Return a sentence for every link that leads nowhere, and for every file that is loaded from another host."""
+    """Return a sentence for every link that leads nowhere or names a file, and for every file of another host."""
     files = [path for path in sorted(root.rglob("*.html")) if "_static" not in path.parts]
     pages = {path: Page(path.read_text(encoding="utf-8")) for path in files}
     found = []
     for path, page in pages.items():
         name = path.relative_to(root)
+        for address, text in zip(page.links, page.texts, strict=True):
+            if text.strip().endswith(".md"):
+                found.append(f"{name} links to {address} as {text.strip()!r}; write the title of the page")
         for address in page.links + page.loaded:
             parts = urlsplit(address)
             if parts.scheme or parts.netloc:
