@@ -15,10 +15,10 @@ from .._utils.mapped_arrays import row_blocks
 from ..exceptions import ColumnError, DataError, MissingDataError, listed, nearest
 from .alignment import align_by_index, row_index
 from .arrays import AnyArray, FloatArray, IntArray
-from .columns import Columns, check_identity, check_unicode, code_columns
+from .columns import CodedColumn, Columns, check_identity, check_unicode, code_columns
 from .contexts import Rows, check_constant_features, find_contexts, identifiers, warn_of_repeats
 from .derived_pairs import DerivedPairs
-from .formula.features import FeatureMap, check_features, fit_features, locate_names
+from .formula.features import FeatureMap, FeatureNames, check_features, fit_features, locate_names
 from .formula.parse import names_in, parse_formula
 from .frames import column_names, require_columns, take_columns
 from .learnt_features import LearntFeatures
@@ -134,10 +134,7 @@ def take_rows(
     roles = () if derived else (*formula.outcomes, formula.first, formula.second)
     require_columns(roles, available, f"formula {formula_text!r}")
     require_columns(context, available, "context=")
-    require_columns(groups, available, "cov_kwds groups and weights")
-    _check_propensity_column(propensity, available)
-    check_style_columns(style, available)
-    extras = tuple(dict.fromkeys([*groups, *([propensity] if propensity else []), *style]))
+    extras = _columns_of_votes(available, groups, propensity, style)
     existing = tuple(available) if optional is None else tuple(name for name in optional if name in available)
     # All columns are read at once, because a relation may return its rows in another order the next time.
     features = [name for name in names_in(formula.features).values if name in available]
@@ -145,12 +142,7 @@ def take_rows(
     table = take_columns(data, list(dict.fromkeys([*required, *existing])))
     n_rows = len(table)
     names = locate_names(formula.features, available, environment, n_rows, roles)
-    # Coding raises an error for cells such as lists. Columns of numbers need no such check, and vectors are checked
-    # when they are stacked.
-    coded = code_columns(
-        table, [name for name in required if name not in names.columns or _may_hold_other_objects(table[name])]
-    )
-    _check_no_times(table[list(names.columns)])
+    coded_roles = _coded_roles(table, roles, required, names)
     rows = Rows(
         formula=formula,
         names=names,
@@ -161,7 +153,7 @@ def take_rows(
         propensity=propensity,
         style=tuple(style),
         table=table,
-        roles={name: coded[name] if name in coded else code_columns(table, [name])[name] for name in roles},
+        roles=coded_roles,
         arrays=_caller_arrays(names.arrays, data, environment, n_rows),
         index=np.arange(n_rows),
         n_rows=n_rows,
@@ -169,6 +161,54 @@ def take_rows(
         derived=derived,
     )
     return rows if unlabelled is None else append_unlabelled(rows, unlabelled, tuple(groups))
+
+
+def _columns_of_votes(
+    available: Sequence[str], groups: Sequence[str], propensity: str | None, style: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the columns of clusters, weights, propensities and style; raise where one does not exist.
+
+    Parameters
+    ----------
+    available : sequence of str
+        Columns of the frame.
+    groups, propensity, style
+        As in :func:`read_preferences`.
+    """
+    require_columns(groups, available, "cov_kwds groups and weights")
+    _check_propensity_column(propensity, available)
+    check_style_columns(style, available)
+    return tuple(dict.fromkeys([*groups, *([propensity] if propensity else []), *style]))
+
+
+def _coded_roles(
+    table: pd.DataFrame, roles: Sequence[str], required: Sequence[str], names: FeatureNames
+) -> dict[str, CodedColumn]:
+    """Return the columns of the outcome and of the items, coded; check that other columns hold values that can be read.
+
+    Parameters
+    ----------
+    table : DataFrame
+        The columns that were taken.
+    roles : sequence of str
+        Columns of the outcome and of the items.
+    required : sequence of str
+        Columns that the fit needs.
+    names : FeatureNames
+        Columns that the features use.
+
+    Raises
+    ------
+    DataError
+        If a cell holds something else than a name, a label or a number, such as a list, or a feature holds times.
+    """
+    coded = code_columns(table, roles)
+    # Columns of numbers need no check, and vectors are checked when they are stacked.
+    for name in required:
+        if name not in roles and (name not in names.columns or _may_hold_other_objects(table[name])):
+            code_columns(table, [name])
+    _check_no_times(table[list(names.columns)])
+    return coded
 
 
 def preferences_of(
@@ -201,10 +241,7 @@ def preferences_of(
     if warn_of_repeats(rows) and shared is not None:
         shared = replace(shared, was_warned_of=True)
     if votes == "first":
-        is_later = _later_votes(rows, row_context)
-        rows, row_context = replace(rows.only(~is_later), n_later_votes=int(is_later.sum())), row_context[~is_later]
-        # The first row of a context is never a later vote. It stays in the data, so that its features x stay valid.
-        first_row = first_rows(row_context)
+        rows, row_context, first_row = _without_later_votes(rows, row_context)
     items, vote_row, first, second, outcomes = (
         _derived_votes(rows) if rows.derived else _votes_of_rows(rows, categories)
     )
@@ -525,6 +562,17 @@ def _check_features_not_empty(x: FloatArray, names: Sequence[str], incomplete: N
         )
     if missing == "drop" and incomplete.all():
         raise MissingDataError(f"no context is left: in each of the {len(x)} contexts some feature is NaN")
+
+
+def _without_later_votes(rows: Rows, row_context: IntArray) -> tuple[Rows, IntArray, IntArray]:
+    """Return the rows without later votes, the context of each row, (rows,), and the first row of each context, (n,).
+
+    A later vote is a vote on a context and ordered pair that has an earlier one. The first row of a context is never a
+    later vote. It stays in the data, so that the features x of the context stay valid.
+    """
+    is_later = _later_votes(rows, row_context)
+    row_context = row_context[~is_later]
+    return replace(rows.only(~is_later), n_later_votes=int(is_later.sum())), row_context, first_rows(row_context)
 
 
 def _later_votes(rows: Rows, row_context: IntArray) -> NDArray[np.bool_]:

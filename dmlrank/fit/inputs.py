@@ -195,13 +195,7 @@ def prepare_inputs(cache: Cache, data_as_read: PreferenceData, source: Source, o
     source : Source
     options : Options
     """
-    balanced, votes_that_count = None, data_as_read
-    if isinstance(options.adjust, BalancedStyle):
-        votes_that_count = cache.call(keep_balanced_votes, data_as_read, options.adjust)
-    data, order = _ranked_data(cache, votes_that_count, options)
-    if isinstance(options.adjust, BalancedStyle):
-        every = cache.slot("all votes").call(in_chosen_order, data_as_read, order)
-        balanced = cache.call(match_balanced_votes, data, every, options.adjust)
+    data, order, balanced = _votes_that_count(cache, data_as_read, options)
     setup, extrapolation = _estimand(cache, data, order, options)
     clusters = cache.call(read_clusters, data, options.groups, options.context)
     cache.call(warn_of_dependence, data, clusters, options.context)
@@ -215,11 +209,7 @@ def prepare_inputs(cache: Cache, data_as_read: PreferenceData, source: Source, o
         context=options.context,
         categories=options.categories,
     )
-    style = None
-    if isinstance(options.adjust, EqualStyle):
-        # Functionals and category weights without a link are refused before anything is fitted.
-        LinkedScore.of(setup.functional, data.n_items, data.ordered)
-        style = cache.call(read_style_differences, data, options.style_columns)
+    style = _style_differences(cache, data, setup, options)
     blocks, annotator = cache.call(influence_blocks, data, clusters, verdicts)
     if isinstance(options.adjust, BalancedStyle):
         check_balanced_clusters(options.adjust, annotator)
@@ -244,6 +234,38 @@ def prepare_inputs(cache: Cache, data_as_read: PreferenceData, source: Source, o
         style,
         balanced,
     )
+
+
+def _votes_that_count(
+    cache: Cache, data_as_read: PreferenceData, options: Options
+) -> tuple[PreferenceData, OrderChoice, BalancedVotes | None]:
+    """Return the votes on the ranked items that count, their display order, and their match among all votes.
+
+    All votes on the ranked items count, except for battles of equal style. Without these, nothing is matched.
+    """
+    if not isinstance(options.adjust, BalancedStyle):
+        return *_ranked_data(cache, data_as_read, options), None
+    data, order = _ranked_data(cache, cache.call(keep_balanced_votes, data_as_read, options.adjust), options)
+    every = cache.slot("all votes").call(in_chosen_order, data_as_read, order)
+    return data, order, cache.call(match_balanced_votes, data, every, options.adjust)
+
+
+def _style_differences(cache: Cache, data: PreferenceData, setup: Setup, options: Options) -> StyleDifferences | None:
+    """Return the style differences of the votes; None where scores are not adjusted to equal style.
+
+    Parameters
+    ----------
+    cache : Cache
+    data : PreferenceData
+        Votes on the ranked items.
+    setup : Setup
+    options : Options
+    """
+    if not isinstance(options.adjust, EqualStyle):
+        return None
+    # Functionals and category weights without a link are refused before anything is fitted.
+    LinkedScore.of(setup.functional, data.n_items, data.ordered)
+    return cache.call(read_style_differences, data, options.style_columns)
 
 
 def _ranked_data(cache: Cache, data_as_read: PreferenceData, options: Options) -> tuple[PreferenceData, OrderChoice]:

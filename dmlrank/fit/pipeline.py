@@ -202,21 +202,43 @@ def _estimate_scores(
         warn_of_uniform_pairs, data, setup, uniform, uniform_covariance=uniform_covariance, covariance=covariance
     )
     cache.call(check_rank, setup, covariance, data.items)
-    style = None
-    if inputs.style is not None:
-        style = cache.call(
-            joint_style_fit,
-            inputs.style,
-            tuple(r.style_terms for r in repetitions if r.style_terms is not None),
-            tuple(r.one_step_result.target for r in repetitions),
-            tuple(r.style_influence for r in repetitions if r.style_influence is not None),
-            setup=setup,
-            clusters=inputs.clusters,
-            annotator=inputs.annotator,
-            prompts=options.prompts,
-            uniform_covariance=uniform_covariance,
-        )
+    style = _fit_at_equal_style(cache, inputs, repetitions, uniform_covariance=uniform_covariance, options=options)
     return ScoreEstimate(influence, covariance, uniform, style)
+
+
+def _fit_at_equal_style(
+    cache: Cache,
+    inputs: Inputs,
+    repetitions: tuple[Repetition, ...],
+    *,
+    uniform_covariance: FloatArray | None,
+    options: Options,
+) -> StyleFit | None:
+    """Return joint estimates before and after the adjustment to equal style; None without this adjustment.
+
+    Parameters
+    ----------
+    cache : Cache
+    inputs : Inputs
+    repetitions : tuple of Repetition
+    uniform_covariance : ndarray, shape (d, d), or None
+        As :func:`scores_uniform_covariance` returns it.
+    options : Options
+    """
+    if inputs.style is None:
+        return None
+    return cache.call(
+        joint_style_fit,
+        inputs.style,
+        tuple(r.style_terms for r in repetitions if r.style_terms is not None),
+        tuple(r.one_step_result.target for r in repetitions),
+        tuple(r.style_influence for r in repetitions if r.style_influence is not None),
+        setup=inputs.setup,
+        clusters=inputs.clusters,
+        annotator=inputs.annotator,
+        prompts=options.prompts,
+        uniform_covariance=uniform_covariance,
+    )
 
 
 def _examine_intervals(

@@ -98,29 +98,12 @@ def make_repetition(cache: Cache, number: int, inputs: Inputs, *, source: Source
     """
     data, setup, cache = inputs.data, inputs.setup, cache.slot(f"repetition {number}")
     seed = RepetitionSeed(options.seed, number)
-    estimator = estimator_named(options.estimator)
     folds = cache.call(make_folds, inputs.fold_units, n_folds=inputs.n_folds, seed=seed)
-    propensity, judge_propensity, models = fit_first_stages(
-        cache, inputs, folds, seed=seed, source=source, options=options
-    )
+    stages = fit_first_stages(cache, inputs, folds, seed=seed, source=source, options=options)
+    propensity, models = stages.propensity, stages.models
     floor = cache.call(choose_floor, data, setup, models.mu, floor=options.floor)
     sample = cache.call(draw_sample, data, options.subsample, seed)
-    mean = None
-    if uses_mean_preferences(options.average, setup):
-        mean = cache.call(
-            target_of_mean_preferences,
-            data,
-            setup,
-            models.mu,
-            propensity=propensity,
-            blocks=inputs.blocks,
-            floor=options.floor,
-            context_weight=inputs.context_weight,
-            sample=sample,
-            judge_correction=models.judge_correction,
-            estimator=options.estimator,
-            n_jobs=options.n_jobs,
-        )
+    mean = mean_target_of(cache, inputs, stages, sample=sample, options=options)
     one_step_result = cache.call(
         one_step_estimates,
         data,
@@ -132,7 +115,7 @@ def make_repetition(cache: Cache, number: int, inputs: Inputs, *, source: Source
         context_weight=inputs.context_weight,
         sample=sample,
         judge_correction=models.judge_correction,
-        is_restricted=estimator.assumes_bradley_terry,
+        is_restricted=estimator_named(options.estimator).assumes_bradley_terry,
         mean=mean,
         n_jobs=options.n_jobs,
     )
@@ -146,10 +129,43 @@ def make_repetition(cache: Cache, number: int, inputs: Inputs, *, source: Source
         sample=sample,
         mu_without_judge=models.mu_without_judge,
         judge_correction=models.judge_correction,
-        judge_propensity=judge_propensity,
+        judge_propensity=stages.judge_propensity,
         mean=mean,
         style_terms=style_terms,
         style_influence=None if style_terms is None else cache.call(influence_at_equal_style, style_terms),
+    )
+
+
+def mean_target_of(
+    cache: Cache, inputs: Inputs, stages: FirstStages, *, sample: IntArray | None, options: Options
+) -> MeanTarget | None:
+    """Return the functional, linearised at the mean preferences; None where the scores of contexts are averaged.
+
+    Parameters
+    ----------
+    cache : Cache
+        The slot of the repetition.
+    inputs : Inputs
+    stages : FirstStages
+    sample : ndarray of int, shape (s,), or None
+        Contexts over which preferences are averaged; None for all.
+    options : Options
+    """
+    if not uses_mean_preferences(options.average, inputs.setup):
+        return None
+    return cache.call(
+        target_of_mean_preferences,
+        inputs.data,
+        inputs.setup,
+        stages.models.mu,
+        propensity=stages.propensity,
+        blocks=inputs.blocks,
+        floor=options.floor,
+        context_weight=inputs.context_weight,
+        sample=sample,
+        judge_correction=stages.models.judge_correction,
+        estimator=options.estimator,
+        n_jobs=options.n_jobs,
     )
 
 
