@@ -12,6 +12,7 @@ import fnmatch
 import io
 import pathlib
 import tempfile
+import textwrap
 import time
 import traceback
 import warnings
@@ -31,6 +32,8 @@ logger = getLogger(__name__)
 # Pictures are written for screens with two pixels per point.
 _DPI = 150
 _POINTS_PER_INCH = 78
+# Characters that a line of a page holds on a screen of 1280 points.
+_WIDTH = 94
 # Seconds of processor time that the code of a page may take.
 _LONGEST = 60
 
@@ -71,7 +74,8 @@ class ExecutedCode(SphinxTransform):
     def _node(self, output: tuple[str, Any], page: str, number: int, place: int) -> nodes.Node:
         kind, content = output
         if kind == "text":
-            return nodes.literal_block(content, content, language="none", classes=["printed"])
+            text = break_sentences(content)
+            return nodes.literal_block(text, text, language="none", classes=["printed"])
         if kind == "html":
             return nodes.raw("", f'<div class="table-output">{content}</div>', format="html")
         picture, alternative = content
@@ -81,6 +85,22 @@ class ExecutedCode(SphinxTransform):
         (folder / name).write_bytes(picture)
         inches = int.from_bytes(picture[16:20], "big") / _DPI  # the width stands in the header of a PNG file
         return nodes.image(uri=f"/_drawn/{name}", alt=alternative, width=f"{inches * _POINTS_PER_INCH:.0f}px")
+
+
+def break_sentences(text: str) -> str:
+    """Return printed text with lines that fit a page, except lines of tables, whose columns are aligned by blanks.
+
+    Examples
+    --------
+    >>> print(break_sentences("The budget is slack. " * 5))
+    The budget is slack. The budget is slack. The budget is slack. The budget is slack. The budget
+      is slack.
+    """
+    lines = (
+        textwrap.fill(line, _WIDTH, subsequent_indent="  ") if len(line) > _WIDTH and "  " not in line.strip() else line
+        for line in text.splitlines()
+    )
+    return "\n".join(lines)
 
 
 def run_block(code: str, name: str, namespace: dict[str, object]) -> tuple[list[tuple[str, Any]], str]:
