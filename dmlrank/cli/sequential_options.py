@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ..exceptions import OptionError
+from ..inference.confidence_sequence import DEFAULT_START
 from ..results.rank_results import RankResults
 
 # Options of ``fit`` whose results hold for one look only.
@@ -18,7 +19,7 @@ def add_sequential_options(command: argparse.ArgumentParser) -> None:
         "prompts, or of clusters with --groups, at which you expect to decide; choose it before the first look"
     )
     command.add_argument("--sequential", type=int, metavar="PLANNED", help=planned)
-    start = "prompts, or clusters, at the first look, with --sequential (default 500)"
+    start = f"prompts, or clusters, at the first look, with --sequential (default {DEFAULT_START})"
     command.add_argument("--start", type=int, metavar="N", help=start)
 
 
@@ -45,4 +46,5 @@ def as_sequential(results: RankResults, arguments: argparse.Namespace) -> RankRe
     """Return the sequential view that the options ask for, or the results themselves."""
     if arguments.sequential is None:
         return results
-    return results.sequential(arguments.sequential, 500 if arguments.start is None else arguments.start)
+    start = DEFAULT_START if arguments.start is None else arguments.start
+    return results.sequential(arguments.sequential, start)

@@ -90,7 +90,9 @@ class ComparedItems:
 
     def present(self) -> set[str]:
         """Return the names of the items that occur in a vote."""
-        return {self.names[place] for place in np.union1d(self.first, self.second)}
+        n_names = len(self.names)
+        count = np.bincount(self.first, minlength=n_names) + np.bincount(self.second, minlength=n_names)
+        return {self.names[place] for place in np.flatnonzero(count)}
 
 
 def exchanged_wins(n_categories: int) -> IntArray:

@@ -553,6 +553,8 @@ def _check_features_not_empty(x: FloatArray, names: Sequence[str], incomplete: N
     missing : {"raise", "drop", "keep"}
         The option of the fit.
     """
+    if not incomplete.any():
+        return
     is_empty = np.logical_and.reduce([np.isnan(x[block]).all(axis=0) for block in row_blocks(x)])
     if is_empty.any():
         raise MissingDataError(

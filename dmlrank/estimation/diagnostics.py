@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -98,23 +98,39 @@ def calibration_slope(mu: FloatArray, cells: Cells, count: IntArray | None = Non
     count : ndarray of int, shape (m,), optional
         Number of labelled cells that were merged into each cell; one when None.
     """
-    scale = log_spread(mu, count)
-    if not scale > 1e-6:
+    log_mu = _centred_log(mu)
+    return _slope_of(log_mu, _spread_of(log_mu, count), cells, count)
+
+
+def _slope_of(log_mu: FloatArray, spread: float, cells: Cells, count: IntArray | None) -> float:
+    """Return the slope of :func:`calibration_slope`.
+
+    Parameters
+    ----------
+    log_mu : ndarray, shape (C, m)
+        As :func:`_centred_log` returns it.
+    spread : float
+        As :func:`log_spread` returns it.
+    cells : Cells
+    count : ndarray of int, shape (m,), or None
+    """
+    if not spread > 1e-6:
         return float("nan")
-    # Arrays (C, m) in place of (m, C), because a sum over a short last axis takes several times as long.
-    log_mu, y = np.ascontiguousarray(_centred_log(mu).T), np.ascontiguousarray(cells.y.T)
-    votes, n = cells.n_votes.astype(float), len(mu) if count is None else int(count.sum())
+    votes, n = cells.n_votes.astype(float), len(cells) if count is None else int(count.sum())
+    labels = votes * cells.y.T
+    votes_of_labels = labels.sum(axis=0)
 
     def objective(theta: FloatArray) -> tuple[float, FloatArray]:
-        scores = (1 + theta[0] / scale) * log_mu + theta[1:, None]
+        scores = (1 + theta[0] / spread) * log_mu + theta[1:, None]
         scores -= scores.max(axis=0)
-        log_total = np.log(np.exp(scores).sum(axis=0))
-        scores -= log_total
-        loss = -float(np.vdot(votes * y, scores))
-        slope = votes * (np.exp(scores) - y)
-        return loss / n, np.array([np.vdot(slope, log_mu) / scale, *slope.sum(axis=1)]) / n
+        fitted = np.exp(scores)
+        total = fitted.sum(axis=0)
+        loss = float(np.vdot(votes_of_labels, np.log(total)) - np.vdot(labels, scores))
+        fitted *= votes / total
+        fitted -= labels
+        return loss / n, np.array([np.vdot(fitted, log_mu) / spread, *fitted.sum(axis=1)]) / n
 
-    return float(1 + minimise(objective, np.zeros(1 + mu.shape[1]), tolerance=1e-10)[0] / scale)
+    return float(1 + minimise(objective, np.zeros(1 + len(log_mu)), tolerance=1e-10)[0] / spread)
 
 
 def log_spread(mu: FloatArray, count: IntArray | None = None) -> float:
@@ -133,24 +149,33 @@ def log_spread(mu: FloatArray, count: IntArray | None = None) -> float:
     >>> round(log_spread(np.array([[0.5, 0.5], [0.9, 0.1]])), 3)
     0.549
     """
-    log_mu = _centred_log(mu)
-    mean = np.average(log_mu, axis=0, weights=count)
-    return float(np.sqrt(np.average(np.square(log_mu - mean), axis=0, weights=count).mean()))
+    return _spread_of(_centred_log(mu), count)
+
+
+def _spread_of(log_mu: FloatArray, count: IntArray | None) -> float:
+    """Return the result of :func:`log_spread` from centred log mu, (C, m)."""
+    mean = np.average(log_mu, axis=1, weights=count)
+    return float(np.sqrt(np.average(np.square(log_mu - mean[:, None]), axis=1, weights=count).mean()))
 
 
 def _centred_log(mu: FloatArray) -> FloatArray:
-    """Return the log of mu less its mean over the categories, (m, C)."""
-    log_mu = np.log(np.maximum(mu, _TINY))
-    return np.asarray(log_mu - log_mu.mean(axis=1, keepdims=True))
+    """Return the log of mu, (m, C), less its mean over the categories, as an array (C, m).
+
+    Sums over a short last axis, that of the categories, would take several times as long.
+    """
+    log_mu = np.log(np.maximum(np.ascontiguousarray(mu.T), _TINY))
+    log_mu -= log_mu.mean(axis=0)
+    return log_mu
 
 
 def estimate_second_order_bias(functional: Score, models: Sequence[MuModel], x: FloatArray, floor: float) -> FloatArray:
-    """Estimate the bias of the one-step estimator that comes from the error of mu where F is curved, (d,).
+    """Estimate the bias of the one-step estimator that comes from the error of mu where F is curved, (b, d).
 
-    The bias is -1/2 E D2F(mu)[error, error], where error is the error of mu. The sampling variance of mu is estimated
-    by the grouped jackknife, because the model of each fold is the fit without this fold. An error that the models of
-    all folds share does not show in their differences. The second derivative is the second difference F(mean mu +
-    deviation) + F(mean mu - deviation) - 2 F(mean mu), with the deviation of each fold's mu from the mean over folds.
+    The bias is the mean over contexts of -1/2 D2F(mu)[error, error], where error is the error of mu. The sampling
+    variance of mu is estimated by the grouped jackknife, because the model of each fold is the fit without this fold.
+    An error that the models of all folds share does not show in their differences. The second derivative is the second
+    difference F(mean mu + deviation) + F(mean mu - deviation) - 2 F(mean mu), with the deviation of each fold's mu from
+    the mean over folds.
 
     Parameters
     ----------
@@ -161,24 +186,56 @@ def estimate_second_order_bias(functional: Score, models: Sequence[MuModel], x: 
         Features of the contexts over which the bias is averaged.
     floor : float
         Smallest probability of mu.
+
+    Returns
+    -------
+    ndarray, shape (b, d)
+        The term of each context.
     """
     tables = [clip_and_renormalise(model.predict(x), floor) for model in models]
     mean_mu = sum(tables[1:], tables[0]) / len(tables)
     at_mean = functional.value(mean_mu)
-    opposites = (
-        clip_and_renormalise(np.maximum(2 * mean_mu - table, 0.0), max(floor, _SMALLEST_FLOOR)) for table in tables
-    )
-    second_differences = [
-        (functional.value(table) + functional.value(opposite) - 2 * at_mean).mean(axis=0)
-        for table, opposite in zip(tables, opposites, strict=True)
-    ]
-    return np.asarray(-0.5 * (len(tables) - 1) / len(tables) * np.sum(second_differences, axis=0))
+    second_differences = np.zeros_like(at_mean)
+    for table in tables:
+        opposite = clip_and_renormalise(np.maximum(2 * mean_mu - table, 0.0), max(floor, _SMALLEST_FLOOR))
+        second_differences += functional.value(table) + functional.value(opposite) - 2 * at_mean
+    return np.asarray(-0.5 * (len(tables) - 1) / len(tables) * second_differences)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RemainingBias:
+    """The second-order bias of d scores, with its terms by context.
+
+    Attributes
+    ----------
+    total : ndarray, shape (d,)
+        The bias: zero for linear functionals, NaN for supplied probabilities, the mean of the terms otherwise.
+    contexts : ndarray of int, shape (b,)
+        The contexts at which the models of the folds were compared.
+    by_context : ndarray, shape (b, d)
+        The term of each of these contexts.
+    """
+
+    total: FloatArray
+    contexts: IntArray = field(default_factory=lambda: np.empty(0, np.intp))
+    by_context: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
+
+    def renumbered(self, place: IntArray) -> RemainingBias:
+        """Return the bias with other numbers of the contexts; ``place``, (n_old,), holds the new numbers."""
+        return replace(self, contexts=place[self.contexts])
 
 
 def remaining_bias(
-    functional: Score, mu: MuSource, seed_order: IntArray, *, n_scores: int, floor: float, n_items: int
-) -> FloatArray:
-    """Return the estimated second-order bias, (d,): zero for linear functionals, NaN for supplied probabilities.
+    functional: Score,
+    mu: MuSource,
+    seed_order: IntArray,
+    *,
+    n_scores: int,
+    floor: float,
+    n_items: int,
+    known: RemainingBias | None = None,
+) -> RemainingBias:
+    """Return the estimated second-order bias.
 
     Parameters
     ----------
@@ -192,16 +249,27 @@ def remaining_bias(
         Smallest probability of mu; used only where the functional needs a floor (``functional.interior``).
     n_items : int
         Number of models, K.
+    known : RemainingBias, optional
+        Terms of some contexts that were computed earlier, with the same functional, models and floor.
     """
     if is_linear(functional):
-        return np.zeros(n_scores)
+        return RemainingBias(np.zeros(n_scores))
     if not isinstance(mu, CrossFittedMu):
-        return np.full(n_scores, np.nan)
+        return RemainingBias(np.full(n_scores, np.nan))
     contexts = compared_contexts(seed_order, n_items)
     if not mu.x.shape[1]:
         # Without features mu is the same in all contexts.
         contexts = contexts[:1]
-    return estimate_second_order_bias(functional, mu.trained, mu.x[contexts], floor if functional.interior else 0.0)
+    terms, is_new = np.empty((len(contexts), n_scores)), np.ones(len(contexts), dtype=bool)
+    if known is not None:
+        _, among_contexts, among_known = np.intersect1d(
+            contexts, known.contexts, assume_unique=True, return_indices=True
+        )
+        terms[among_contexts], is_new[among_contexts] = known.by_context[among_known], False
+    if is_new.any():
+        smallest = floor if functional.interior else 0.0
+        terms[is_new] = estimate_second_order_bias(functional, mu.trained, mu.x[contexts[is_new]], smallest)
+    return RemainingBias(terms.mean(axis=0), contexts, terms)
 
 
 def measure_validity(influence: InfluenceFunction, bias: FloatArray, labels: HeldOutLabels) -> Validity:
@@ -212,13 +280,14 @@ def measure_validity(influence: InfluenceFunction, bias: FloatArray, labels: Hel
     influence : InfluenceFunction
         Of the d scores.
     bias : ndarray, shape (d,)
-        See :func:`remaining_bias`.
+        See :class:`RemainingBias`.
     labels : HeldOutLabels
         The labels beside out-of-fold mu.
     """
-    mu, count = labels.mu, labels.count
-    slope = calibration_slope(mu, labels.cells, count)
-    return Validity(effective_contexts(influence), bias, slope, log_spread(mu, count))
+    log_mu = _centred_log(labels.mu)
+    spread = _spread_of(log_mu, labels.count)
+    slope = _slope_of(log_mu, spread, labels.cells, labels.count)
+    return Validity(effective_contexts(influence), bias, slope, spread)
 
 
 def compared_contexts(seed_order: IntArray, n_items: int) -> IntArray:

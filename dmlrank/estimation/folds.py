@@ -161,7 +161,11 @@ def extend_folds(folds: Folds, place: IntArray, units: FoldUnits, key: bytes) ->
     >>> extend_folds(earlier, np.arange(4), units, fold_key(1, 0)).fold.tolist()
     [1, 1, 2, 0, 2]
     """
-    fold = fold_by_hash(units.identity, key, folds.n_folds)
+    # Earlier contexts are not hashed, because they keep their fold.
+    fold = np.zeros(len(units.identity), dtype=np.intp)
+    is_further = np.ones(len(fold), dtype=bool)
+    is_further[place] = False
+    fold[is_further] = fold_by_hash(units.identity[is_further], key, folds.n_folds)
     for unit in units.groupings:
         of_known_unit = spread_over_units(unit, place, folds.fold)
         fold = np.where(of_known_unit >= 0, of_known_unit, fold)

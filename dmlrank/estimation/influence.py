@@ -133,6 +133,22 @@ def unit_sums(rows: FloatArray, unit: IntArray) -> FloatArray:
     return total
 
 
+def add_to_rows(total: FloatArray, rows: IntArray, amounts: FloatArray) -> None:
+    """Add amounts, (r, d), to rows of a table in place; a row may occur several times.
+
+    ``np.add.at`` is slow and used for unsorted rows only. Strictly increasing rows occur once each, so that plain
+    indexing is correct. In sorted rows, equal rows are neighbours and are added up first.
+    """
+    steps = np.diff(rows)
+    if (steps > 0).all():
+        total[rows] += amounts
+    elif (steps >= 0).all():
+        starts = np.concatenate([[0], 1 + np.flatnonzero(steps)])
+        total[rows[starts]] += np.add.reduceat(amounts, starts, axis=0)
+    else:
+        np.add.at(total, rows, amounts)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Influence(CentredValues):
     """Influence values of every context: phi_i = F(mu(x_i)) + the sum of the corrections in context i.
@@ -225,7 +241,7 @@ class Influence(CentredValues):
         """Correction of each context, (n, d)."""
         total = zeros(self.value.shape, like=self.correction)
         for block in row_blocks(self.correction):
-            np.add.at(total, self.block_context[block], self.correction[block])
+            add_to_rows(total, self.block_context[block], self.correction[block])
         return total
 
     @property

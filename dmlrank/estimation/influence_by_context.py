@@ -16,7 +16,7 @@ from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals.base import PairLocalScore
 from ..functionals.protocols import LabelRows, LabelScore, OrderedPairs, Score
 from .cross_fitting import ContextPart, HeldOutLabels, NumberedParts
-from .influence import Influence
+from .influence import Influence, add_to_rows
 from .influence_blocks import InfluenceBlocks
 from .nuisance_estimates import NuisanceEstimates, TargetPopulation
 from .one_step_result import Estimands, KnownValues, OneStepResult, name_influences
@@ -466,7 +466,7 @@ class _Task:
                 change = change + score.derivative_at(mu[:, flip], residual[:, flip], second, first, n_items)
             if total is None:
                 total = zeros((len(self.blocks.context), change.shape[1]), like=self.data.x)
-            _add_to_rows(total, rows.block[part], change)
+            add_to_rows(total, rows.block[part], change)
         return np.zeros((len(self.blocks.context), 0)) if total is None else total
 
     def local_variance_correction(self, score: LocalCorrectionCovariance, clipped: bool) -> FloatArray:
@@ -496,22 +496,6 @@ def _is_corrected_with_value(score: Score | LabelScore, data: PreferenceData) ->
     return not isinstance(score, LocalCorrectionCovariance) and has_cheap_correction_covariance(
         score, data.n_contexts, data.n_items
     )
-
-
-def _add_to_rows(total: FloatArray, rows: IntArray, amounts: FloatArray) -> None:
-    """Add amounts, (r, d), to rows of a table in place; a row may occur several times.
-
-    ``np.add.at`` is slow and used for unsorted rows only. Strictly increasing rows occur once each, so that plain
-    indexing is correct. In sorted rows, equal rows are neighbours and are added up first.
-    """
-    steps = np.diff(rows)
-    if (steps > 0).all():
-        total[rows] += amounts
-    elif (steps >= 0).all():
-        starts = np.concatenate([[0], 1 + np.flatnonzero(steps)])
-        total[rows[starts]] += np.add.reduceat(amounts, starts, axis=0)
-    else:
-        np.add.at(total, rows, amounts)
 
 
 class _Collector:

@@ -46,9 +46,10 @@ class Cache:
     ----------
     previous : mapping of str to CachedStep, optional
         The results of an earlier fit.
-    replacements : mapping of callable to callable, optional
-        For some functions, other functions that are called in their place with the same arguments. The result is stored
-        under the name of the replaced function, so that a later fit uses it as the result of that function.
+    steps : mapping of callable to callable, optional
+        For every function that may be called, the function that is called in its place with the same arguments, which
+        may be the same one. The result is stored under the name of the former, so that a later fit uses it as the
+        result of that function.
 
     Attributes
     ----------
@@ -66,10 +67,10 @@ class Cache:
     def __init__(
         self,
         previous: dict[str, CachedStep] | None = None,
-        replacements: Mapping[Callable[..., Any], Callable[..., Any]] | None = None,
+        steps: Mapping[Callable[..., Any], Callable[..., Any]] | None = None,
     ) -> None:
         self._previous = previous or {}
-        self._replacements = replacements or {}
+        self._steps = steps
         self._slot = ""
         self.results: dict[str, CachedStep] = {}
 
@@ -88,7 +89,7 @@ class Cache:
         name : str
             Name of the slot, such as the number of a repetition.
         """
-        slot = Cache(self._previous, self._replacements)
+        slot = Cache(self._previous, self._steps)
         slot.results, slot._slot = self.results, name
         return slot
 
@@ -112,6 +113,8 @@ class Cache:
         TypeError
             If the function is a lambda or defined within another function: its result may depend on more than its
             arguments.
+        LookupError
+            If the cache has ``steps``, and the function is not among them.
         """
         if "<" in function.__qualname__:
             raise TypeError(
@@ -127,13 +130,24 @@ class Cache:
             step = earlier
         else:
             with collected_warnings() as call_warnings:
-                result = self._replacements.get(function, function)(*arguments, **keywords)
+                result = self._called_for(function)(*arguments, **keywords)
             step = CachedStep(compared_arguments, result, tuple(call_warnings))
         self.results[key] = step
         for message in step.warnings:
             warn(message, stacklevel=2)
         returned: T = step.result
         return returned
+
+    def _called_for(self, function: Callable[P, T]) -> Callable[P, T]:
+        """Return the function that is called in the place of a function."""
+        if self._steps is None:
+            return function
+        if function not in self._steps:
+            raise LookupError(
+                f"{function.__module__}.{function.__qualname__} is no known step of an extension; say in "
+                f"fit/extended_stages.py whether an extension replaces this step or computes it again"
+            )
+        return self._steps[function]
 
 
 def _all_same(old: tuple[object, ...], new: tuple[object, ...]) -> bool:

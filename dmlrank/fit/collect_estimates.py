@@ -68,7 +68,7 @@ def collect(steps: FitSteps, fit_warnings: tuple[DmlrankWarning, ...]) -> Estima
         extrapolation=steps.extrapolation.reason,
         votes=count_votes(data, steps.setup.graph),
         style=style_estimates(steps),
-        extension=None if steps.extension is None else steps.extension.record,
+        extension=steps.extension,
     )
 
 

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
+from ..data.read_clusters import read_clusters
 from ..estimation.cross_fitting import CrossFittedMu, MuSource
+from ..estimation.diagnostics import RemainingBias
 from ..estimation.folds import FoldUnits, extend_folds, spread_over_units
-from ..estimation.judge import JudgedMu
+from ..estimation.judge import JudgedMu, judge_correction
 from ..estimation.one_step_result import EstimandName, KnownValues, OneStepResult
 from ..exceptions import listed
 from ..nuisance.judge.two_stage import human_given_verdict
@@ -36,11 +39,14 @@ from ..nuisance.propensity_model.estimate import (
     needs_no_model,
     propensity_from_models,
 )
+from ..nuisance.propensity_model.mean_weight import check_mean_weights
 from ..nuisance.propensity_model.new_shares import fit_new_shares
 from ..nuisance.training_rows import Folds
-from .display_order import OrderChoice, choose_order
-from .estimand import Setup
+from .average import warn_of_large_bias, warn_of_means_outside
+from .display_order import OrderChoice, choose_order, in_chosen_order
+from .estimand import Setup, comparison_graph, restrict_items, set_up
 from .extension_record import GROWTH
+from .extrapolation import find_extrapolation
 from .first_stages import (
     OutcomeLearner,
     PropensityModel,
@@ -48,11 +54,67 @@ from .first_stages import (
     cross_fit_mu,
     cross_fit_mu_and_judge,
     label_and_judge_propensities,
+    propensities_of_cells,
 )
-from .inputs import number_of_folds, read_source
+from .fold_units import fold_units
+from .inputs import (
+    influence_blocks,
+    number_of_folds,
+    read_source,
+    supplied_mu,
+    verdicts_on_pairs,
+    warn_of_dependence,
+    weights_by_context,
+)
+from .label_errors import one_step_uniform_pairs, warn_of_uniform_pairs
 from .new_rows import JoinedData, NeedsTraining, check_categories
-from .repetition import choose_floor, make_folds, one_step_estimates
+from .pipeline import (
+    assess_validity,
+    average_influence,
+    check_rank,
+    scores_covariance,
+    scores_uniform_covariance,
+    second_order_bias,
+    warn_of_scores_outside,
+)
+from .position_test import warn_of_uneven_orders
+from .repetition import choose_floor, draw_sample, make_folds, one_step_estimates, target_of_mean_preferences
 from .state import FitSteps, Repetition
+from .votes_used import warn_of_votes_left_out
+
+Step: TypeAlias = Callable[..., Any]
+
+# Steps of a fit that an extension carries out as a fit does, from all rows: they train nothing.
+COMPUTED_AGAIN: tuple[Step, ...] = (
+    in_chosen_order,
+    restrict_items,
+    comparison_graph,
+    set_up,
+    find_extrapolation,
+    warn_of_votes_left_out,
+    read_clusters,
+    warn_of_dependence,
+    weights_by_context,
+    verdicts_on_pairs,
+    influence_blocks,
+    supplied_mu,
+    fold_units,
+    draw_sample,
+    target_of_mean_preferences,
+    judge_correction,
+    average_influence,
+    one_step_uniform_pairs,
+    scores_uniform_covariance,
+    scores_covariance,
+    warn_of_scores_outside,
+    warn_of_uniform_pairs,
+    check_rank,
+    warn_of_means_outside,
+    warn_of_large_bias,
+    assess_validity,
+    check_mean_weights,
+    warn_of_uneven_orders,
+)
 
 
 class NewItems(NamedTuple):
@@ -97,9 +159,9 @@ class ExtendedStages:
     _units: list[IntArray] = field(default_factory=list, init=False, repr=False)
     _new_items: list[NewItems] = field(default_factory=list, init=False, repr=False)
 
-    def replacements(self) -> dict[Callable[..., Any], Callable[..., Any]]:
-        """Return the functions that are called in place of steps of a fit."""
-        return {
+    def steps_of_extension(self) -> dict[Step, Step]:
+        """Return, for each step of a fit, the function that an extension calls: another one, or the same."""
+        return {step: step for step in COMPUTED_AGAIN} | {
             read_source: self.read_source,
             choose_order: self.choose_order,
             number_of_folds: self.number_of_folds,
@@ -109,6 +171,7 @@ class ExtendedStages:
             label_and_judge_propensities: self.label_and_judge_propensities,
             choose_floor: self.choose_floor,
             one_step_estimates: self.one_step_estimates,
+            second_order_bias: self.second_order_bias,
         }
 
     # --- data and folds -----------------------------------------------------------------------------------------------
@@ -200,11 +263,11 @@ class ExtendedStages:
         if (np.diff(item) < 0).any():
             raise NeedsTraining("the models have another order than in the fit")
         before = self.steps.extension
-        since_training = () if before is None else before.record.models_since_training
+        since_training = () if before is None else before.models_since_training
         is_new = np.array([name not in old or name in since_training for name in data.items])
         cells = data.cells
         n_votes = int(cells.n_votes[is_new[cells.first] | is_new[cells.second]].sum())
-        n_votes_of_last_fit = 0 if before is None else before.record.votes_of_new_models
+        n_votes_of_last_fit = 0 if before is None else before.votes_of_new_models
         are_fitted = len(data.items) > len(old) or (n_votes > 0 and n_votes >= GROWTH * n_votes_of_last_fit)
         return NewItems(item, n_votes if are_fitted else n_votes_of_last_fit, are_fitted)
 
@@ -269,9 +332,8 @@ class ExtendedStages:
         verdicts: Verdicts,
         *,
         mu_without_judge: MuSource,
-        learner: OutcomeLearner,
         seed: RepetitionSeed,
-        n_jobs: int | None,
+        **keywords: Any,
     ) -> JudgedMu:
         """Return mu from the models of the fit, and P(label | x, verdict), whose few parameters are estimated again.
 
@@ -281,13 +343,13 @@ class ExtendedStages:
         folds : Folds
         verdicts : Verdicts
         mu_without_judge : MuSource
-        learner : OutcomeLearner
         seed : RepetitionSeed
-        n_jobs : int or None
+        **keywords
+            Further arguments of :func:`dmlrank.fit.first_stages.cross_fit_mu_and_judge`.
         """
         if not data.x.shape[1]:
             judged = cross_fit_mu_and_judge(
-                data, folds, verdicts, mu_without_judge=mu_without_judge, learner=learner, seed=seed, n_jobs=n_jobs
+                data, folds, verdicts, mu_without_judge=mu_without_judge, seed=seed, **keywords
             )
         else:
             repetition, mu = self.steps.repetitions[seed.repetition], mu_without_judge
@@ -324,13 +386,36 @@ class ExtendedStages:
         """
         if verdicts is not None and not verdicts.covers_all_pairs and model.word != "marginal":
             raise NeedsTraining("the propensities of the judge's verdicts are estimated from all prompts together")
+        of_fit = self.steps.repetitions[seed.repetition].propensity
+        return label_and_judge_propensities(
+            data,
+            folds,
+            model,
+            verdicts=verdicts,
+            seed=seed,
+            n_jobs=n_jobs,
+            propensities=partial(self._propensities, of_fit),
+        )
+
+    def _propensities(
+        self, of_fit: Propensity, data: PreferenceData, folds: Folds, model: PropensityModel, **keywords: Any
+    ) -> Propensity:
+        """Return the propensities of labels, from the models of the fit where models estimate them.
+
+        Parameters
+        ----------
+        of_fit : Propensity
+        data : PreferenceData
+        folds : Folds
+        model : PropensityModel
+        **keywords
+            Further arguments of :func:`dmlrank.fit.first_stages.propensities_of_cells`.
+        """
         if model.word != "estimate" or needs_no_model(data):
-            return label_and_judge_propensities(data, folds, model, verdicts=verdicts, seed=seed, n_jobs=n_jobs)
-        propensity = self.steps.repetitions[seed.repetition].propensity
-        if not isinstance(propensity.pairs, CrossFittedPairPropensity) or propensity.estimates is None:
+            return propensities_of_cells(data, folds, model, **keywords)
+        if not isinstance(of_fit.pairs, CrossFittedPairPropensity) or of_fit.estimates is None:
             raise NeedsTraining("the fit has no models of the propensities that could predict new prompts")
-        extended = self._extended_propensity(propensity.pairs, propensity.estimates, data, folds, n_jobs=n_jobs)
-        return extended, None if verdicts is None else np.ones(len(verdicts.cells))
+        return self._extended_propensity(of_fit.pairs, of_fit.estimates, data, folds, n_jobs=keywords["n_jobs"])
 
     def _extended_propensity(
         self,
@@ -400,22 +485,49 @@ class ExtendedStages:
         """
         known = None
         if data.x.shape[1] and keywords["mean"] is None and not keywords["is_restricted"]:
-            known = self._known_values(self._repetition_of(mu), data, setup, floor)
+            known = self._known_values(data, setup, mu, floor)
         return one_step_estimates(data, setup, mu, floor=floor, known=known, **keywords)
 
-    def _known_values(self, old: Repetition, data: PreferenceData, setup: Setup, floor: float) -> KnownValues | None:
-        """Return F(mu) of the old contexts; None where the functional is another one.
+    def second_order_bias(self, data: PreferenceData, setup: Setup, mu: MuSource, *, floor: float) -> RemainingBias:
+        """Estimate the bias that remains; the terms of old contexts are kept where mu and the functional are the same.
 
         Parameters
         ----------
-        old : Repetition
+        data : PreferenceData
+        setup : Setup
+        mu : MuSource
+        floor : float
+        """
+        known = None
+        if data.x.shape[1] and self.steps.bias is not None and self._has_same_scores(data, setup, floor, mu):
+            known = self.steps.bias.renumbered(self.joined.place)
+        return second_order_bias(data, setup, mu, floor=floor, known=known)
+
+    def _has_same_scores(self, data: PreferenceData, setup: Setup, floor: float, mu: MuSource) -> bool:
+        """Return whether F(mu) of an old context is the one of the fit: the models, the functional and the floor are.
+
+        Parameters
+        ----------
         data : PreferenceData
         setup : Setup
         floor : float
+        mu : MuSource
         """
-        if floor != old.floor or old.sample is not None or old.mean is not None:
-            return None
-        if self.new_items(data).are_fitted or not _is_same_functional(self.steps.setup, setup):
+        are_new = self.new_items(data).are_fitted
+        return floor == self._repetition_of(mu).floor and not are_new and _is_same_functional(self.steps.setup, setup)
+
+    def _known_values(self, data: PreferenceData, setup: Setup, mu: MuSource, floor: float) -> KnownValues | None:
+        """Return F(mu) of the old contexts; None where the fit has not computed them, or F is another functional.
+
+        Parameters
+        ----------
+        data : PreferenceData
+        setup : Setup
+        mu : MuSource
+        floor : float
+        """
+        old = self._repetition_of(mu)
+        if old.sample is not None or old.mean is not None or not self._has_same_scores(data, setup, floor, mu):
             return None
         place, by_name = self.joined.place, dict[EstimandName, FloatArray]()
         names: tuple[EstimandName, ...] = ("target", "win_share", "position_effect")

@@ -24,7 +24,7 @@ from ..exceptions import OptionError, check_choice
 from ..nuisance.propensity_model.estimate import has_one_pair_per_context
 from .cache import Cache
 from .extended_stages import ExtendedStages
-from .extension_record import GROWTH, ExtendedFit, Extension
+from .extension_record import GROWTH, Extension
 from .loss_of_new_labels import LOSS_ERROR_RATE, LossTest, compare_losses
 from .new_rows import NeedsTraining, join_to_fit, read_joined, refuse_fixed_inputs, why_options_need_training
 from .pipeline import run, run_with_cache
@@ -88,7 +88,7 @@ def _trained(steps: FitSteps, rows: JoinedRows, source: Source, reason: str) -> 
     trained = run(steps.options, source)
     place = LearntFeatures.of(steps.data, steps.options.context, rows).places(trained.data)
     change = _Change.between(steps, trained, place)
-    record = Extension(
+    extension = Extension(
         rows_added=rows.n_new,
         contexts_new=int(change.is_new.sum()),
         contexts_with_new_votes=int(change.has_further_votes.sum()),
@@ -97,9 +97,10 @@ def _trained(steps: FitSteps, rows: JoinedRows, source: Source, reason: str) -> 
         reason=reason,
         remarks=rows.remarks,
         votes_at_training=trained.data.n_votes,
+        units_at_training=_count_units(trained),
         contexts_of_a_fold=trained.data.n_contexts,
     )
-    return replace(trained, extension=ExtendedFit(record, np.zeros(trained.data.n_contexts, dtype=bool)))
+    return replace(trained, extension=extension, is_later=np.zeros(trained.data.n_contexts, dtype=bool))
 
 
 def _scored(steps: FitSteps, rows: JoinedRows, source: Source, refit: str) -> FitSteps:
@@ -122,11 +123,16 @@ def _scored(steps: FitSteps, rows: JoinedRows, source: Source, refit: str) -> Fi
         raise NeedsTraining(reason)
     joined = read_joined(steps, rows, source)
     stages = ExtendedStages(steps, joined)
-    extended = run_with_cache(steps.options, source, Cache(replacements=stages.replacements()))
-    extended_fit = _record_of_scoring(steps, extended, joined.place, rows, stages.votes_of_new_items)
+    extended = run_with_cache(steps.options, source, Cache(steps=stages.steps_of_extension()))
+    change = _Change.between(steps, extended, joined.place)
+    is_later = change.is_new | change.has_further_votes
+    if steps.is_later is not None:
+        is_later[joined.place] |= steps.is_later
+    extended = replace(extended, is_later=is_later)
+    extension = _scoring_extension(steps, extended, change, rows, stages.votes_of_new_items)
     if refit == "auto":
-        _require_good_stages(steps, extended, extended_fit.record)
-    return replace(extended, extension=extended_fit)
+        _require_good_stages(steps, extended, extension)
+    return replace(extended, extension=extension)
 
 
 class _Change(NamedTuple):
@@ -162,31 +168,26 @@ def _votes_by_context(data: PreferenceData) -> FloatArray:
     return np.bincount(data.cells.context, data.cells.n_votes, data.n_contexts).astype(float)
 
 
-def _record_of_scoring(
-    steps: FitSteps, extended: FitSteps, place: IntArray, rows: JoinedRows, votes_of_new_models: int
-) -> ExtendedFit:
-    """Return the record of an extension without training.
+def _scoring_extension(
+    steps: FitSteps, extended: FitSteps, change: _Change, rows: JoinedRows, votes_of_new_models: int
+) -> Extension:
+    """Describe an extension without training.
 
     Parameters
     ----------
     steps, extended : FitSteps
         The fit before and after the extension.
-    place : ndarray of int, shape (n_old,)
-        Number of each old context among all contexts.
+    change : _Change
     rows : JoinedRows
     votes_of_new_models : int
         Votes from which the effects of models that entered since the training were last fitted.
     """
-    change, before = _Change.between(steps, extended, place), steps.extension
-    earlier = _first_record(steps) if before is None else before.record
-    is_later = change.is_new | change.has_further_votes
-    if before is not None:
-        is_later[place] |= before.is_later
+    earlier = _extension_of_training(steps) if steps.extension is None else steps.extension
     mu, n_predicted_by_mean = extended.first.mu_without_judge, 0
     if isinstance(mu, CrossFittedMu):
         n_predicted_by_mean = int((mu.folds.fold >= len(mu.trained)).sum())
-    test = _loss_test(extended, is_later, earlier.votes_at_training)
-    record = Extension(
+    test = _loss_test(extended, earlier.units_at_training)
+    return Extension(
         rows_added=rows.n_new,
         contexts_new=int(change.is_new.sum()),
         contexts_with_new_votes=int(change.has_further_votes.sum()),
@@ -197,6 +198,7 @@ def _record_of_scoring(
         number=earlier.number + 1,
         rows_since_training=earlier.rows_since_training + rows.n_new,
         votes_at_training=earlier.votes_at_training,
+        units_at_training=earlier.units_at_training,
         contexts_of_no_fold=n_predicted_by_mean,
         contexts_of_a_fold=extended.data.n_contexts - n_predicted_by_mean,
         models_since_training=earlier.models_since_training + change.models_new,
@@ -204,57 +206,65 @@ def _record_of_scoring(
         loss_z=test.z,
         loss_p=test.p_value,
     )
-    return ExtendedFit(record, is_later)
 
 
-def _first_record(steps: FitSteps) -> Extension:
-    """Return the record of a fit without extensions, from which the record of the first extension goes on."""
-    return Extension(0, 0, 0, (), True, "", votes_at_training=steps.data.n_votes)
+def _extension_of_training(steps: FitSteps) -> Extension:
+    """Describe a fit without extensions, from which the first extension goes on."""
+    n_votes = steps.data.n_votes
+    return Extension(0, 0, 0, (), True, "", votes_at_training=n_votes, units_at_training=_count_units(steps))
 
 
-def _loss_test(extended: FitSteps, is_later: NDArray[np.bool_], votes_at_training: int) -> LossTest:
+def _unit_of_context(steps: FitSteps) -> IntArray:
+    """Return the independent unit of each context, (n,): itself, or its cluster."""
+    return np.arange(steps.data.n_contexts) if steps.clusters is None else steps.clusters.of_context
+
+
+def _count_units(steps: FitSteps) -> int:
+    """Return the number of independent units with votes."""
+    return len(np.unique(_unit_of_context(steps)[steps.data.cells.context]))
+
+
+def _loss_test(extended: FitSteps, units_at_training: int) -> LossTest:
     """Test whether later labels are predicted worse than earlier ones; without features no model is trained or tested.
 
     Parameters
     ----------
     extended : FitSteps
         The fit after the extension.
-    is_later : ndarray of bool, shape (n,)
-        Whether a context has votes that came after the training.
-    votes_at_training : int
-        Number of votes of the last training.
+    units_at_training : int
+        Number of contexts, or clusters, with votes of the last training.
     """
     data = extended.data
     if not data.x.shape[1]:
         return LossTest()
-    unit = np.arange(data.n_contexts) if extended.clusters is None else extended.clusters.of_context
     context = data.cells.context
+    assert extended.is_later is not None
     return compare_losses(
         data.cells,
         extended.first.mu_without_judge.at(data.cells),
-        is_later[context],
-        unit[context],
+        extended.is_later[context],
+        _unit_of_context(extended)[context],
         n_items=data.n_items,
-        planned=(GROWTH - 1) * votes_at_training,
+        planned=(GROWTH - 1) * units_at_training,
     )
 
 
-def _require_good_stages(steps: FitSteps, extended: FitSteps, record: Extension) -> None:
+def _require_good_stages(steps: FitSteps, extended: FitSteps, extension: Extension) -> None:
     """Raise :class:`NeedsTraining` where first stages that were trained on all rows would be better.
 
     Parameters
     ----------
     steps, extended : FitSteps
         The fit before and after the extension.
-    record : Extension
+    extension : Extension
     """
     data = extended.data
     if not data.x.shape[1]:
         return
-    factor = data.n_votes / record.votes_at_training
+    factor = data.n_votes / extension.votes_at_training
     if factor >= GROWTH:
         raise NeedsTraining(
-            f"there are {factor:.2f} times the {record.votes_at_training:,} votes of the last training, and from "
+            f"there are {factor:.2f} times the {extension.votes_at_training:,} votes of the last training, and from "
             f"{GROWTH:g} times on the first stages are trained again"
         )
     estimated = isinstance(extended.options.propensity, str) and extended.options.propensity == "estimate"
@@ -263,10 +273,10 @@ def _require_good_stages(steps: FitSteps, extended: FitSteps, record: Extension)
             "some prompts now have labels on several pairs, and the model of the propensities was trained for prompts "
             "with one labelled pair"
         )
-    if record.loss_p <= LOSS_ERROR_RATE:
+    if extension.loss_p <= LOSS_ERROR_RATE:
         raise NeedsTraining(
             f"the labels since the last training are predicted worse than the earlier ones: their held-out log-loss is "
-            f"{record.loss_z:.1f} standard errors larger (p = {record.loss_p:.2g})"
+            f"{extension.loss_z:.1f} standard errors larger (p = {extension.loss_p:.2g})"
         )
 
 

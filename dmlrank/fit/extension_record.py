@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 # The first stages are trained again when there are this many times the votes of the last training. Until then the first
 # stages were trained on at least 80 % of the votes, the share that trains the model of a fold where there are five
 # folds. Effects of models that entered later are fitted again when these models have this many times the votes from
@@ -43,6 +40,8 @@ class Extension:
         Rows that came after the training.
     votes_at_training : int
         Votes on ranked models on which the first stages were trained.
+    units_at_training : int
+        Contexts, or clusters, with these votes.
     contexts_of_no_fold : int
         Contexts that are out of sample for the models of all folds, so that the mean of these models predicts them.
     contexts_of_a_fold : int
@@ -68,24 +67,10 @@ class Extension:
     number: int = 0
     rows_since_training: int = 0
     votes_at_training: int = 0
+    units_at_training: int = 0
     contexts_of_no_fold: int = 0
     contexts_of_a_fold: int = 0
     models_since_training: tuple[str, ...] = ()
     votes_of_new_models: int = 0
     loss_z: float = float("nan")
     loss_p: float = float("nan")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ExtendedFit:
-    """The record of an extension, with the contexts that came after the training.
-
-    Attributes
-    ----------
-    record : Extension
-    is_later : ndarray of bool, shape (n,)
-        Whether a context has votes that came after the training.
-    """
-
-    record: Extension
-    is_later: NDArray[np.bool_]

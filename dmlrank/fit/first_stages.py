@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import IntEnum
 from typing import NamedTuple
@@ -264,6 +264,7 @@ def label_and_judge_propensities(
     verdicts: Verdicts | None,
     seed: RepetitionSeed,
     n_jobs: int | None,
+    propensities: Callable[..., Propensity] | None = None,
 ) -> tuple[Propensity, FloatArray | None]:
     """Return the propensities of labels, and those of verdicts at the judged cells, (r,) (None without a judge).
 
@@ -278,27 +279,31 @@ def label_and_judge_propensities(
     verdicts : Verdicts or None
     seed : RepetitionSeed
     n_jobs : int or None
+    propensities : callable, optional
+        Takes the arguments of :func:`propensities_of_cells` and returns the same kind of result; this function by
+        default.
     """
+    at_cells = propensities_of_cells if propensities is None else propensities
+    label_seed = seed.child(Draw.PROPENSITY)
     if verdicts is None:
-        return _propensities(data, folds, model, seed=seed.child(Draw.PROPENSITY), n_jobs=n_jobs), None
+        return at_cells(data, folds, model, seed=label_seed, n_jobs=n_jobs), None
     # Verdicts on all pairs of all contexts have the propensity 1.
     if verdicts.covers_all_pairs:
-        of_labels = _propensities(data, folds, model, seed=seed.child(Draw.PROPENSITY), n_jobs=n_jobs)
-        return of_labels, np.ones(len(verdicts.cells))
+        return at_cells(data, folds, model, seed=label_seed, n_jobs=n_jobs), np.ones(len(verdicts.cells))
     judged = replace(data, cells=verdicts.cells)
     if model.word == "marginal":
         return marginal_propensity(data), marginal_propensity(judged).cells
     estimated = model._replace(propensity="estimate", column=None)
     judge_seed = seed.child(Draw.JUDGE_PROPENSITY)
-    of_verdicts = _propensities(judged, folds, estimated, seed=judge_seed, n_jobs=n_jobs).cells
+    of_verdicts = at_cells(judged, folds, estimated, seed=judge_seed, n_jobs=n_jobs).cells
     only_judged_labelled = (verdicts.label >= 0).all() and len(np.unique(verdicts.label)) == len(data.cells)
     if model.word == "estimate" and only_judged_labelled:
         share = labelled_share(data, verdicts, folds)
         return floored_and_scaled(of_verdicts[verdicts.label] * share, data), of_verdicts
-    return _propensities(data, folds, model, seed=seed.child(Draw.PROPENSITY), n_jobs=n_jobs), of_verdicts
+    return at_cells(data, folds, model, seed=label_seed, n_jobs=n_jobs), of_verdicts
 
 
-def _propensities(
+def propensities_of_cells(
     data: PreferenceData, folds: Folds, model: PropensityModel, *, seed: np.random.SeedSequence, n_jobs: int | None
 ) -> Propensity:
     """Return the propensities of the data's cells.

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data.preferences import Cells, FloatArray, IntArray
+from ..inference.confidence_sequence import Boundary, best_tau
 
 # Error rate of the test: the probability that first stages which fit as well as ever are trained again because of the
 # losses, at any time before the next training.
@@ -47,17 +48,13 @@ class LossTest(NamedTuple):
 def compare_losses(
     cells: Cells, mu: FloatArray, is_later: NDArray[np.bool_], unit: IntArray, *, n_items: int, planned: float
 ) -> LossTest:
-    r"""Test whether the labels of later cells have a larger log-loss than those of earlier cells of the same pairs.
+    """Test whether the labels of later cells have a larger log-loss than those of earlier cells of the same pairs.
 
     Let D be the sum over later cells of the loss minus the mean loss of the earlier cells of the pair. Units of cells
     (contexts or clusters) are independent. The variance of D is the sum of the squared sums by unit, plus the variance
-    of the means of the earlier losses. With t units, :math:`z = D / se(D)` and :math:`\tau = t \tau^* / t^*`,
-
-    .. math:: p = \min(1, \sqrt{1 + \tau} \exp(-z^2 \tau / (2 (1 + \tau)))) \quad (z > 0).
-
-    By the inequality of Ville, the probability that p falls to a or below at any time is at most a, asymptotically.
-    :math:`\tau^* = -2 \log a + \log(-2 \log a) + 1` makes the test most powerful near t* = ``planned`` units,
-    with a the error rate ``LOSS_ERROR_RATE``.
+    of the means of the earlier losses. The p-value is the one-sided p-value of :class:`.Boundary` for z = D / se(D) and
+    t units, so that by the inequality of Ville the probability that it falls to a or below at any time is at most a,
+    asymptotically. The test is most powerful near t = ``planned`` units for a = ``LOSS_ERROR_RATE``.
 
     Parameters
     ----------
@@ -71,12 +68,7 @@ def compare_losses(
     n_items : int
         K.
     planned : float
-        The number of units t* near which the test is most powerful.
-
-    References
-    ----------
-    Waudby-Smith, Arbour, Sinha, Kennedy, Ramdas (2024), Time-uniform central limit theory and asymptotic confidence
-    sequences, Annals of Statistics.
+        The number of units with later labels near which the test is most powerful; fixed from the training on.
     """
     loss = -(cells.y * np.log(np.maximum(mu, _SMALLEST_PROBABILITY))).sum(axis=1)
     pair = cells.first * n_items + cells.second
@@ -97,29 +89,5 @@ def compare_losses(
     if not variance_of_sum > 0:
         return LossTest()
     z = float(by_unit.sum() / np.sqrt(variance_of_sum))
-    return LossTest(z, uniform_p_value(z, len(units), planned, LOSS_ERROR_RATE))
-
-
-def uniform_p_value(z: float, n_units: int, planned: float, alpha: float) -> float:
-    """Return a one-sided p-value of a z statistic that may be looked at after any number of units.
-
-    Parameters
-    ----------
-    z : float
-    n_units : int
-        Number of independent units behind the statistic.
-    planned : float
-        Number of units near which the test is most powerful.
-    alpha : float
-        Error rate of the test, for which its power is optimised.
-
-    Examples
-    --------
-    >>> round(uniform_p_value(3.5, 1000, 1000, 0.05), 3), uniform_p_value(-3.0, 1000, 1000, 0.05)
-    (0.013, 1.0)
-    """
-    if z <= 0:
-        return 1.0
-    level = -2 * np.log(alpha)
-    tau = n_units * (level + np.log(level) + 1) / planned
-    return float(min(1.0, np.sqrt(1 + tau) * np.exp(-(z**2) * tau / (2 * (1 + tau)))))
+    boundary = Boundary(best_tau(LOSS_ERROR_RATE) * len(units) / planned)
+    return LossTest(z, float(boundary.one_sided_p_values(np.array([z]))[0]))

@@ -12,7 +12,13 @@ from .._utils.warning_collection import warn
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters
 from ..estimation.cross_fitting import HeldOutLabels, MuSource
-from ..estimation.diagnostics import Validity, measure_validity, remaining_bias, warn_about_intervals
+from ..estimation.diagnostics import (
+    RemainingBias,
+    Validity,
+    measure_validity,
+    remaining_bias,
+    warn_about_intervals,
+)
 from ..estimation.influence import InfluenceFunction
 from ..estimation.uniform_pairs import UniformPairs
 from ..exceptions import IntervalWarning, listed
@@ -103,9 +109,9 @@ def run_with_cache(options: Options, source: Source, cache: Cache, previous: Fit
 
 
 def keep_extension(steps: FitSteps, previous: FitSteps) -> FitSteps:
-    """Return the steps with the record of an extension, where their mu is the one of an extended fit."""
+    """Return the steps with the extension of an earlier fit, where their mu is the one of this fit."""
     is_same_mu = previous.repetitions and steps.first.mu_without_judge is previous.first.mu_without_judge
-    return replace(steps, extension=previous.extension) if is_same_mu else steps
+    return replace(steps, extension=previous.extension, is_later=previous.is_later) if is_same_mu else steps
 
 
 def _run_with_first_stages(data_as_read: PreferenceData, options: Options, *, source: Source, cache: Cache) -> FitSteps:
@@ -124,7 +130,8 @@ def _run_with_first_stages(data_as_read: PreferenceData, options: Options, *, so
         make_repetition(cache, number, inputs, source=source, options=options) for number in range(options.n_rep)
     )
     scores = _estimate_scores(cache, inputs, repetitions, options)
-    validity = _examine_intervals(cache, inputs, scores, first=repetitions[0], options=options)
+    bias = _second_order_bias(cache, inputs, scores, first=repetitions[0])
+    validity = _examine_intervals(cache, inputs, scores, first=repetitions[0], bias=bias, options=options)
     # Without clusters, every context is a unit of its own: seed_order numbers the contexts.
     unit = inputs.clusters.of_context if inputs.clusters else inputs.data.seed_order
     propensity_factor = cache.call(check_mean_weights, inputs.data, repetitions[0].propensity, unit)
@@ -147,6 +154,7 @@ def _run_with_first_stages(data_as_read: PreferenceData, options: Options, *, so
         cache=cache.results,
         repetitions=repetitions,
         validity=validity,
+        bias=bias,
         order=inputs.order,
         propensity_factor=propensity_factor,
         verdicts=inputs.verdicts,
@@ -241,8 +249,27 @@ def _fit_at_equal_style(
     )
 
 
+def _second_order_bias(cache: Cache, inputs: Inputs, scores: ScoreEstimate, *, first: Repetition) -> RemainingBias:
+    """Return the second-order bias of the scores; NaN where it is part of the estimate, with its own warnings.
+
+    Parameters
+    ----------
+    cache : Cache
+    inputs : Inputs
+    scores : ScoreEstimate
+    first : Repetition
+        The first repetition.
+    """
+    if first.mean is None:
+        return cache.call(second_order_bias, inputs.data, inputs.setup, first.mu, floor=first.floor)
+    cache.call(warn_of_means_outside, first.mean.floored)
+    names = output_names(inputs.setup.functional, inputs.data.items)
+    cache.call(warn_of_large_bias, first.mean, scores.covariance.std_errors, names)
+    return RemainingBias(np.full_like(first.mean.bias, np.nan))
+
+
 def _examine_intervals(
-    cache: Cache, inputs: Inputs, scores: ScoreEstimate, *, first: Repetition, options: Options
+    cache: Cache, inputs: Inputs, scores: ScoreEstimate, *, first: Repetition, bias: RemainingBias, options: Options
 ) -> Validity:
     """Look for signs that the intervals may not hold, and warn of them.
 
@@ -253,22 +280,16 @@ def _examine_intervals(
     scores : ScoreEstimate
     first : Repetition
         The first repetition.
+    bias : RemainingBias
     options : Options
     """
-    if first.mean is None:
-        bias = cache.call(second_order_bias, inputs.data, inputs.setup, first.mu, floor=first.floor)
-    else:
-        bias = np.full_like(first.mean.bias, np.nan)
-        cache.call(warn_of_means_outside, first.mean.floored)
-        names = output_names(inputs.setup.functional, inputs.data.items)
-        cache.call(warn_of_large_bias, first.mean, scores.covariance.std_errors, names)
     return cache.call(
         assess_validity,
         inputs.data,
         inputs.setup,
         scores.influence,
         covariance=scores.covariance,
-        bias=bias,
+        bias=bias.total,
         labels=first.one_step_result.labels,
         estimator=options.estimator,
         is_extrapolated=inputs.extrapolation.n_pairs > 0,
@@ -346,8 +367,10 @@ def scores_covariance(
     )
 
 
-def second_order_bias(data: PreferenceData, setup: Setup, mu: MuSource, *, floor: float) -> FloatArray:
-    """Estimate the bias, (d,), that remains because the functional is not linear in mu.
+def second_order_bias(
+    data: PreferenceData, setup: Setup, mu: MuSource, *, floor: float, known: RemainingBias | None = None
+) -> RemainingBias:
+    """Estimate the bias that remains because the functional is not linear in mu.
 
     The estimate comes from the differences between the fitted mu of different folds.
 
@@ -358,10 +381,17 @@ def second_order_bias(data: PreferenceData, setup: Setup, mu: MuSource, *, floor
     mu : MuSource
     floor : float
         Smallest probability of a category in mu.
+    known : RemainingBias, optional
+        Terms of some contexts that were computed earlier, with the same functional, models and floor.
     """
-    n_scores = len(output_names(setup.functional, data.items))
     return remaining_bias(
-        setup.functional, mu, np.argsort(data.seed_order), n_scores=n_scores, floor=floor, n_items=data.n_items
+        setup.functional,
+        mu,
+        np.argsort(data.seed_order),
+        n_scores=len(output_names(setup.functional, data.items)),
+        floor=floor,
+        n_items=data.n_items,
+        known=known,
     )
 
 
@@ -388,7 +418,7 @@ def assess_validity(
         Influence values of the scores, averaged over repetitions.
     covariance : Covariance
     bias : ndarray, shape (d,)
-        As :func:`second_order_bias` returns it.
+        The total of :func:`second_order_bias`.
     labels : HeldOutLabels
         Labels with their out-of-fold probabilities.
     estimator : str

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Self
 
+import numpy as np
+from numpy.typing import NDArray
 from patsy import EvalEnvironment
 
 from ..data.preferences import FloatArray, IntArray, PreferenceData
@@ -12,7 +14,7 @@ from ..data.read_clusters import Clusters
 from ..estimation.bt_contextual import ContextualBradleyTerryFit
 from ..estimation.bt_mle import BradleyTerryFit
 from ..estimation.cross_fitting import MuSource
-from ..estimation.diagnostics import Validity
+from ..estimation.diagnostics import RemainingBias, Validity
 from ..estimation.equal_style import EqualStyleTerms, StyleInfluence
 from ..estimation.influence import InfluenceFunction
 from ..estimation.influence_blocks import InfluenceBlocks
@@ -31,7 +33,7 @@ from .cache import CachedStep
 from .display_order import OrderChoice
 from .estimand import Setup
 from .estimators import Estimator, estimator_named
-from .extension_record import ExtendedFit
+from .extension_record import Extension
 from .extrapolation import Extrapolation
 from .style_estimates import StyleFit
 
@@ -161,8 +163,12 @@ class FitSteps:
         Joint estimates of scores before and after the adjustment for style, and of the slopes.
     balanced : BalancedVotes or None
         The votes that count beside all votes, for battles of equal style.
-    extension : ExtendedFit or None
+    extension : Extension or None
         How rows were added to a fit; None where all rows were fitted together.
+    is_later : ndarray of bool, shape (n,), or None
+        Whether a context has votes that came after the training; None where all rows were fitted together.
+    bias : RemainingBias or None
+        The second-order bias of the scores, with its terms by context; None for maximum likelihood.
     """
 
     options: Options
@@ -188,7 +194,9 @@ class FitSteps:
     uniform: UniformPairs | None = None
     style: StyleFit | None = None
     balanced: BalancedVotes | None = None
-    extension: ExtendedFit | None = None
+    extension: Extension | None = None
+    is_later: NDArray[np.bool_] | None = None
+    bias: RemainingBias | None = None
 
     @property
     def estimator(self) -> Estimator:

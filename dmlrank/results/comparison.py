@@ -30,7 +30,7 @@ from ..report.fit_summary import functional_unit
 from ..report.shown_models import ShownModels, choose_models, chosen_names
 from ..tables.summary_table import Summary
 from .changes import Changes, changes_between
-from .critical_values import level_or_default
+from .critical_values import alpha_or_default
 from .cross_covariance import NamedResult, joint_results
 from .joint_estimates import JointEstimates
 from .lookup import require_models, require_single_look
@@ -245,7 +245,7 @@ class Comparison:
         ((8, 11), False)
         """
         check_choice(method, INTERVAL_METHODS, "method")
-        return self._changes().of_models(level_or_default(alpha, self.joint.alpha), method)
+        return self._changes().of_models(alpha_or_default(alpha, self.joint.alpha), method)
 
     def pair_changes(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
         """Return how much the difference between every two models changes from the first result, with tests.
@@ -269,7 +269,7 @@ class Comparison:
         OptionError
             As for :meth:`changes`.
         """
-        return self._changes().of_pairs(level_or_default(alpha, self.joint.alpha), method)
+        return self._changes().of_pairs(alpha_or_default(alpha, self.joint.alpha), method)
 
     def test_unchanged(self) -> WaldTestResults:
         """Test by one Wald test that no model's score differs between the results.
@@ -495,11 +495,11 @@ class Comparison:
 
     def _changes_table(self, alpha: float | None) -> Summary:
         """Return the table of changes of scores from the first result."""
-        level, changes = level_or_default(alpha, self.joint.alpha), self._changes()
+        alpha, changes = alpha_or_default(alpha, self.joint.alpha), self._changes()
         return changes_summary(
-            changes.of_models(level, "max-t"),
+            changes.of_models(alpha, "max-t"),
             self.names[0],
-            alpha=level,
+            alpha=alpha,
             unit=functional_unit(self.results[0].estimates),
             is_natural=self.results[0].estimates.scale.natural,
             level_note=changes.level_note,
@@ -507,10 +507,10 @@ class Comparison:
 
     def _intervals(self, alpha: float | None) -> Intervals:
         """Return the intervals of all scores: simultaneous over all results where there is a joint covariance."""
-        level = level_or_default(alpha, self.results[0].estimates.alpha)
-        confidence = f"{100 * (1 - level):g} %"
+        alpha = alpha_or_default(alpha, self.results[0].estimates.alpha)
+        confidence = f"{100 * (1 - alpha):g} %"
         if isinstance(self.joint_or_reason, JointEstimates):
-            limits = self.joint_or_reason.conf_int(level)
+            limits = self.joint_or_reason.conf_int(alpha)
             of_result: dict[str, pd.DataFrame] = {
                 name: pd.DataFrame(limits.loc[name]).clip(*result.estimates.limits)
                 for name, result in zip(self.names, self.results, strict=True)
@@ -518,7 +518,7 @@ class Comparison:
             note = f"The {confidence} intervals hold for all scores of all results at once."
         else:
             of_result = {
-                name: result.conf_int(level) if result.estimates.has_intervals else pd.DataFrame()
+                name: result.conf_int(alpha) if result.estimates.has_intervals else pd.DataFrame()
                 for name, result in zip(self.names, self.results, strict=True)
             }
             note = f"The {confidence} intervals hold for all scores of one result at once, not across results."

@@ -27,7 +27,7 @@ from ..report.fit_summary import rows_to_show
 from .lookup import require_intervals, require_steps
 
 
-def level_or_default(alpha: float | None, default: float) -> float:
+def alpha_or_default(alpha: float | None, default: float) -> float:
     """Return the user's alpha, or the default where the user gives None.
 
     Raises
@@ -46,10 +46,10 @@ def alpha_of(estimates: Estimates, alpha: float | None) -> float:
     OptionError, OptionTypeError
         If alpha is not a number between 0 and 1, or another one than a sequential view was made for.
     """
-    level, sequence = level_or_default(alpha, estimates.alpha), estimates.sequence
-    if sequence is not None and level != sequence.alpha:
-        raise OptionError(sequence.why_not_alpha(level))
-    return level
+    alpha, sequence = alpha_or_default(alpha, estimates.alpha), estimates.sequence
+    if sequence is not None and alpha != sequence.alpha:
+        raise OptionError(sequence.why_not_alpha(alpha))
+    return alpha
 
 
 def require_no_bootstrap(estimates: Estimates, bootstrap: str | None) -> None:

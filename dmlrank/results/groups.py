@@ -32,7 +32,7 @@ from ..report.fit_summary import rows_to_show
 from ..report.groups_summary import group_summary
 from ..tables.summary_table import Summary
 from .context_variables import ContextGroups
-from .critical_values import level_or_default
+from .critical_values import alpha_or_default
 from .group_pictures import GROUP_PICTURES, DrawnGroupScores, draw_groups
 from .joint_estimates import JointEstimates
 from .lookup import check_picture, model_index, names_or_all
@@ -435,11 +435,11 @@ class GroupResults(Generic[Result]):
         check_picture(picture, GROUP_PICTURES)
         if alpha is not None and picture in ("heat_map", "bump"):
             raise OptionError(f"plot({picture!r}) has no intervals and does not use alpha=; leave alpha= out")
-        level = level_or_default(alpha, self.joint.alpha)
+        alpha = alpha_or_default(alpha, self.joint.alpha)
         places = rows_to_show(self.estimates, models, top).places
         shares = np.array([fact.share for fact in self.facts])
         scores = DrawnGroupScores(self.estimates, self.joint, tuple(self.groups), shares, self.variable)
-        return draw_groups(scores, picture, places, alpha=level, ax=ax)
+        return draw_groups(scores, picture, places, alpha=alpha, ax=ax)
 
     def report(
         self, path: str | os.PathLike[str] | None = None, *, title: str | None = None, alpha: float | None = None

@@ -18,7 +18,7 @@ from ..inference.resampling import NormalDraws, normal_draws
 from ..inference.simultaneous import critical_value
 from ..inference.wald import NamedEstimates, WaldTestResults, ZTestResults, t_test, wald_test
 from ..inference.z_tests import two_sided_p_values
-from .critical_values import level_or_default
+from .critical_values import alpha_or_default
 from .lookup import joined_names
 
 
@@ -132,7 +132,7 @@ class JointEstimates:
         DataFrame
             Columns ``lower`` and ``upper``, a row per block and model.
         """
-        critical = critical_value(self.covariance, level_or_default(alpha, self.alpha), method)
+        critical = critical_value(self.covariance, alpha_or_default(alpha, self.alpha), method)
         half_width = critical * self.covariance.std_errors
         limits = {"lower": self.estimate - half_width, "upper": self.estimate + half_width}
         return pd.DataFrame(limits, index=self.index)

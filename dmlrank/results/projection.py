@@ -22,7 +22,7 @@ from ..report.fit_summary import rows_to_show
 from ..report.projection_summary import projection_summary
 from ..tables.summary_table import Summary
 from .context_variables import ContextDesign
-from .critical_values import level_or_default, score_label
+from .critical_values import alpha_or_default, score_label
 from .joint_estimates import JointEstimates
 from .lookup import model_index, names_or_all
 
@@ -233,7 +233,7 @@ class Projection:
         >>> res.project("~ length").bands("length", grid=[0, 100], models=["gpt-4"]).columns.tolist()
         ['length', 'model', 'estimate', 'std_error', 'lower', 'upper']
         """
-        level = level_or_default(alpha, self.joint.alpha)
+        alpha = alpha_or_default(alpha, self.joint.alpha)
         values = self._grid(variable, grid)
         chosen = names_or_all(models, self.models)
         v = self.design.at(self._points(variable, values, at or {}))
@@ -243,7 +243,7 @@ class Projection:
         variance = np.einsum("jd,de,je->j", contrasts, covariance.matrix, contrasts, optimize=True)
         std_error = np.sqrt(np.maximum(variance, 0.0))
         estimate = contrasts @ self.joint.estimate
-        half_width = critical_value_of_contrasts(covariance, contrasts, level) * std_error
+        half_width = critical_value_of_contrasts(covariance, contrasts, alpha) * std_error
         return pd.DataFrame(
             {
                 variable: np.tile(np.asarray(values), len(chosen)),
@@ -334,12 +334,12 @@ class Projection:
         """
         n_best = _MODELS_IN_PICTURE if models is None and top is None else top
         chosen = [self.models[j] for j in rows_to_show(self.estimates, models, n_best).places]
-        level = level_or_default(alpha, self.joint.alpha)
-        frame = self.bands(variable, grid, at=at, models=chosen, alpha=level)
+        alpha = alpha_or_default(alpha, self.joint.alpha)
+        frame = self.bands(variable, grid, at=at, models=chosen, alpha=alpha)
         drawn = list(dict.fromkeys(frame["model"]))
         values = frame[variable][frame["model"] == drawn[0]].tolist()
         numbers = (frame[name].to_numpy().reshape(len(drawn), -1) for name in ("estimate", "lower", "upper"))
-        held = f"{level_words(level, 'bands')}, {models_words(len(drawn), len(self.models))}"
+        held = f"{level_words(alpha, 'bands')}, {models_words(len(drawn), len(self.models))}"
         title = f"Projection on {literal(self.design.formula)}\n{held}"
         return band_plot(Bands(drawn, variable, values, *numbers), score_label(self.estimates), title, ax)
 

@@ -29,6 +29,7 @@ from ..fit.extension import extend_fit
 from ..fit.extension_record import Extension
 from ..fit.pipeline import run
 from ..fit.state import FitSteps, Source
+from ..inference.confidence_sequence import DEFAULT_START
 from ..inference.ellipsoid import Ellipsoid
 from ..inference.wald import WaldTestResults, ZTestResults, wald_test
 from ..inference.win_probability import WinProbability
@@ -1617,7 +1618,7 @@ class RankResults:
             other = other.rescale(scale.request, mean=scale.mean, anchor=scale.anchor)
         return other if sequence is None else other.sequential(sequence.planned, sequence.start)
 
-    def sequential(self, planned: int, start: int = 500) -> RankResults:
+    def sequential(self, planned: int, start: int = DEFAULT_START) -> RankResults:
         """Return a view of the result whose intervals, tests and rank sets hold at all looks at growing data at once.
 
         Without such a view, a board that is looked at every day states something false sooner or later. With

@@ -8,7 +8,7 @@ from dataclasses import replace
 from .._utils.argument_checks import check_whole
 from ..exceptions import OptionError, listed
 from ..fit.estimates import Estimates
-from ..inference.confidence_sequence import ConfidenceSequence
+from ..inference.confidence_sequence import DEFAULT_START, ConfidenceSequence
 from .critical_values import interval_critical_value
 from .lookup import require_intervals, require_raw_scores
 
@@ -42,8 +42,9 @@ def sequential_view(estimates: Estimates, *, planned: int, start: int) -> Estima
     n_units, unit = independent_units(estimates)
     if planned < start:
         raise OptionError(
-            f"planned={planned:,} is below start={start:,}, and no interval is shown before the first look; give the "
-            f"number of {unit} at which you expect to decide, at least {start:,}"
+            f"planned={planned:,} is below start={start:,} ({DEFAULT_START:,} by default), and no interval is shown "
+            f"before the first look; give planned= the number of {unit} at which you expect to decide, at least "
+            f"{start:,}, or fix a smaller start= before the first look"
         )
     if n_units < start:
         raise OptionError(

@@ -24,7 +24,7 @@ from ..inference.z_tests import two_sided_p_values, z_statistics
 from ..plotting.leaderboards import Leaderboard, leaderboards_plot
 from ..report.style_summary import build_style_summary
 from ..tables.summary_table import Summary
-from .critical_values import level_or_default
+from .critical_values import alpha_or_default
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -121,8 +121,8 @@ class StyleResults:
         DataFrame
             Columns ``lower`` and ``upper``.
         """
-        level = level_or_default(alpha, self.estimates.alpha)
-        bounds = self.t_test(np.eye(len(self.columns))).conf_int(level)
+        alpha = alpha_or_default(alpha, self.estimates.alpha)
+        bounds = self.t_test(np.eye(len(self.columns))).conf_int(alpha)
         return pd.DataFrame(bounds, index=self.columns, columns=["lower", "upper"])
 
     def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> ZTestResults:
@@ -198,13 +198,13 @@ class StyleResults:
         Rank sets of the raw scores and of the scores at equal style hold with probability 1 - alpha / 2 each, so that
         all differences of ranks lie between the differences of their ends with probability 1 - alpha.
         """
-        style, level = self._equal("rank_changes()"), level_or_default(alpha, self.estimates.alpha)
+        style, alpha = self._equal("rank_changes()"), alpha_or_default(alpha, self.estimates.alpha)
         basis, n_models = self.estimates.covariance.basis, len(self.estimates.models)
         bounds = []
         for board in ("raw", "equal"):
             covariance = Covariance(style.score_covariance(board), basis, self.estimates.covariance.n_clusters)
             draws = normal_draws(covariance, self.estimates.description.seed)
-            bounds.append(rank_bounds(separate(style.scores(board), covariance, draws, level / 2).above))
+            bounds.append(rank_bounds(separate(style.scores(board), covariance, draws, alpha / 2).above))
         (raw_best, raw_worst), (equal_best, equal_worst) = bounds
         raw, equal = (ranks_of(style.scores(board)) for board in ("raw", "equal"))
         joint = Covariance(
@@ -213,7 +213,7 @@ class StyleResults:
         contrasts = np.hstack([-np.eye(n_models), np.eye(n_models)])
         shift = style.scores("equal") - style.scores("raw")
         errors = np.sqrt(np.maximum(np.einsum("jd,de,je->j", contrasts, joint.matrix, contrasts), 0.0))
-        critical = critical_value_of_contrasts(joint, contrasts, level)
+        critical = critical_value_of_contrasts(joint, contrasts, alpha)
         return pd.DataFrame(
             {
                 "rank_raw": raw,
@@ -271,10 +271,10 @@ class StyleResults:
         Summary
             A table that prints as text and converts to HTML, LaTeX, Markdown and CSV.
         """
-        level = level_or_default(alpha, self.estimates.alpha)
+        alpha = alpha_or_default(alpha, self.estimates.alpha)
         if self.kind == "balanced":
-            return build_style_summary(self.estimates, None, None, level)
-        return build_style_summary(self.estimates, self.table, self.rank_changes(level), level)
+            return build_style_summary(self.estimates, None, None, alpha)
+        return build_style_summary(self.estimates, self.table, self.rank_changes(alpha), alpha)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the three leaderboards side by side, with a line per model.

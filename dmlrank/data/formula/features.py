@@ -360,6 +360,8 @@ def check_features(x: FloatArray, names: Sequence[str], keep_missing: bool) -> N
     MissingDataError
         If a feature is missing although ``keep_missing`` is false.
     """
+    if all(np.isfinite(x[block]).all() for block in row_blocks(x)):
+        return np.zeros(len(x), dtype=bool)
     infinite = np.logical_or.reduce([np.isinf(x[block]).any(axis=0) for block in row_blocks(x)])
     if infinite.any():
         columns = listed(np.array(names)[infinite])

@@ -135,7 +135,7 @@ def constant(p):
 
 def test_the_second_order_term_of_a_square_is_minus_the_jackknifes_variance():
     fits = np.array([0.4, 0.45, 0.5, 0.52, 0.6])
-    made = estimate_second_order_bias(Square(), [constant(p) for p in fits], np.zeros((3, 1)), 0.0)
+    made = estimate_second_order_bias(Square(), [constant(p) for p in fits], np.zeros((3, 1)), 0.0).mean(axis=0)
     assert made == pytest.approx(-4 / 5 * np.square(fits - fits.mean()).sum())
 
 
@@ -167,7 +167,7 @@ def test_the_second_order_term_averages_over_contexts_and_is_small_where_models_
     near = [Near(0.1) for _ in range(4)]
     whole = estimate_second_order_bias(score, near, x, 0.0)
     parts = [estimate_second_order_bias(score, near, x[i : i + 1], 0.0) for i in range(6)]
-    np.testing.assert_allclose(whole, np.mean(parts, axis=0), atol=1e-12)
+    np.testing.assert_allclose(whole, np.concatenate(parts), atol=1e-12)
     same = [near[0]] * 4
     np.testing.assert_allclose(estimate_second_order_bias(score, same, x, 0.0), 0, atol=1e-12)
     assert np.abs(whole).max() > 1e-6
@@ -185,12 +185,12 @@ def test_the_second_order_term_is_known_of_fitted_models_and_zero_of_linear_func
     given = SuppliedMu(fitted.average(np.zeros((4, 1))))
 
     def of(score, source):
-        return remaining_bias(score, source, np.arange(4), n_scores=2, floor=0.01, n_items=2)
+        return remaining_bias(score, source, np.arange(4), n_scores=2, floor=0.01, n_items=2).total
 
     assert np.isnan(of(BradleyTerry(weights), given)).all()
     np.testing.assert_array_equal(of(Borda(weights), given), 0)
     np.testing.assert_array_equal(of(Borda(weights), fitted), 0)
-    expected = estimate_second_order_bias(BradleyTerry(weights), fitted.models, np.zeros((4, 1)), 0.01)
+    expected = estimate_second_order_bias(BradleyTerry(weights), fitted.models, np.zeros((4, 1)), 0.01).mean(axis=0)
     np.testing.assert_array_equal(of(BradleyTerry(weights), fitted), expected)
     assert np.abs(expected).max() > 0
 
@@ -200,8 +200,8 @@ def test_without_features_the_second_order_term_needs_one_context(draw_mu):
     folds = Folds(np.zeros(9, dtype=int), np.arange(9), 1)
     fitted = CrossFittedMu(tuple(ConstantMu(table) for table in tables), folds, np.empty((9, 0)))
     score = BradleyTerry(CategoryWeights.half(2))
-    made = remaining_bias(score, fitted, np.arange(9), n_scores=2, floor=0.01, n_items=2)
-    expected = estimate_second_order_bias(score, fitted.models, np.empty((9, 0)), 0.01)
+    made = remaining_bias(score, fitted, np.arange(9), n_scores=2, floor=0.01, n_items=2).total
+    expected = estimate_second_order_bias(score, fitted.models, np.empty((9, 0)), 0.01).mean(axis=0)
     np.testing.assert_allclose(made, expected, rtol=1e-12)
     assert np.abs(expected).max() > 0
 
@@ -320,3 +320,34 @@ def test_the_plug_in_is_not_warned_of_for_its_intervals_are_known_not_to_hold():
         plugin = extreme.update(estimator="plugin")
     assert doubts(plugin) == []
     assert np.isfinite(plugin.diagnostics.calibration)
+
+
+def test_terms_of_the_second_order_bias_that_are_known_are_not_computed_again():
+    class Shifted:
+        """A model whose probabilities follow the feature, and which notes at how many contexts it is evaluated."""
+
+        def __init__(self, shift):
+            self.shift, self.n_contexts = shift, 0
+
+        def predict(self, x):
+            self.n_contexts += len(x)
+            p = 0.4 + self.shift + 0.02 * x[:, 0]
+            mu = np.zeros((len(x), 2, 2, 2))
+            mu[:, 0, 1], mu[:, 1, 0] = np.stack([p, 1 - p], axis=1), np.stack([1 - p, p], axis=1)
+            return mu
+
+    x, score = np.arange(6.0)[:, None], BradleyTerry(CategoryWeights.half(2))
+    options = {"n_scores": 2, "floor": 0.01, "n_items": 2}
+    models = (Shifted(0.0), Shifted(0.1))
+    old = CrossFittedMu(models, Folds(np.arange(4) % 2, np.arange(4), 2), x[:4])
+    known = remaining_bias(score, old, np.array([2, 0, 3, 1]), **options)
+    # Two further contexts come before the others.
+    larger = CrossFittedMu(models, Folds(np.arange(6) % 2, np.arange(6), 2), np.concatenate([x[4:], x[:4]]))
+    order = np.array([4, 0, 2, 1, 5, 3])
+    before = [model.n_contexts for model in models]
+    bias = remaining_bias(score, larger, order, **options, known=known.renumbered(np.arange(2, 6)))
+    assert [model.n_contexts for model in models] == [count + 2 for count in before]
+    again = remaining_bias(score, larger, order, **options)
+    np.testing.assert_allclose(bias.by_context, again.by_context, rtol=1e-12)
+    np.testing.assert_allclose(bias.total, again.total, rtol=1e-12)
+    assert np.abs(again.total).max() > 0

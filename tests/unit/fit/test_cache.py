@@ -142,3 +142,20 @@ def test_the_children_of_a_seed_are_those_of_a_spawned_sequence(repetition):
     seed = first_stages.RepetitionSeed(7, repetition)
     for draw in first_stages.Draw:
         assert (seed.child(draw).generate_state(4) == spawned[draw].generate_state(4)).all()
+
+
+def replaced(value):
+    return value
+
+
+def test_steps_name_what_is_called_in_the_place_of_a_function():
+    cache = Cache(steps={replaced: lambda value: -value, called: called})
+    assert cache.call(replaced, 3) == -3
+    # A later fit finds the result under the name of the function that was replaced.
+    assert Cache(cache.results).call(replaced, 3) == -3
+
+
+def test_a_function_that_is_not_among_the_steps_is_refused():
+    cache = Cache(steps={called: called})
+    with pytest.raises(LookupError, match=r"test_cache.replaced is no known step of an extension; say in fit/extended"):
+        cache.slot("repetition 0").call(replaced, 3)

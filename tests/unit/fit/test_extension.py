@@ -1,6 +1,8 @@
 """Extension of a fit: brute force from its models, what is kept, when the first stages are trained, what is refused."""
 
+import ast
 import gc
+import inspect
 import weakref
 
 import numpy as np
@@ -11,6 +13,10 @@ import dmlrank as dr
 from dmlrank import exceptions as errors
 from dmlrank.estimation.one_step import one_step
 from dmlrank.estimation.one_step_result import Estimands
+from dmlrank.fit import inputs, pipeline, repetition
+from dmlrank.fit.extended_stages import COMPUTED_AGAIN, ExtendedStages
+from dmlrank.fit.new_rows import join_to_fit, read_joined
+from dmlrank.inference.confidence_sequence import Boundary, best_tau
 
 FORMULA = "winner ~ C(category) + length | model_a + model_b"
 PLAIN = "winner ~ 1 | model_a + model_b"
@@ -177,6 +183,14 @@ def test_values_that_are_kept_are_those_that_a_new_evaluation_gives(battles, fit
     assert (longer.steps.mu.folds.fold[N_OLD:] == 5).all()
 
 
+def test_the_remaining_bias_is_that_of_a_new_evaluation(battles, fitted, extended):
+    # Contexts that were compared in the fit keep their terms.
+    fresh = fitted.update(functional="borda").extend(battles[N_OLD:800], refit="never").update(functional="bt")
+    np.testing.assert_allclose(extended.steps.bias.by_context, fresh.steps.bias.by_context, atol=1e-13)
+    np.testing.assert_array_equal(extended.steps.bias.contexts, fresh.steps.bias.contexts)
+    assert np.abs(extended.steps.bias.total).max() > 0
+
+
 def test_an_update_of_an_extension_trains_only_what_its_options_change(extended):
     other = extended.update(functional="borda")
     assert other.steps.mu is extended.steps.mu
@@ -243,6 +257,43 @@ def test_contexts_without_identifiers_and_prompts_without_votes_keep_their_place
     assert longer.extension.contexts_new == 50
 
 
+# --- steps of the pipeline --------------------------------------------------------------------------------------------
+
+
+# Steps for options with which an extension trains all first stages, so that it never comes to these steps.
+STEPS_OF_TRAINED_OPTIONS = {
+    "keep_balanced_votes",
+    "match_balanced_votes",
+    "balanced_propensity",
+    "weighted_training_data",
+    "read_style_differences",
+    "equal_style_terms",
+    "influence_at_equal_style",
+    "joint_style_fit",
+    "cross_fit_mu_with_verdicts",
+}
+
+
+def steps_of_a_fit():
+    """Names of the functions that a fit with first stages calls through its cache, from the source of the pipeline."""
+    names = set()
+    for module in (inputs, repetition, pipeline):
+        for node in ast.walk(ast.parse(inspect.getsource(module))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "call":
+                assert isinstance(node.args[0], ast.Name), ast.dump(node)
+                names.add(node.args[0].id)
+    return names
+
+
+def test_an_extension_replaces_or_computes_again_every_step_of_a_fit(battles, fitted):
+    rows, source = join_to_fit(fitted.steps, battles[N_OLD:720])
+    stages = ExtendedStages(fitted.steps, read_joined(fitted.steps, rows, source))
+    known = {step.__name__ for step in stages.steps_of_extension()}
+    assert steps_of_a_fit() == known | STEPS_OF_TRAINED_OPTIONS
+    assert not known & STEPS_OF_TRAINED_OPTIONS
+    assert {step for step, called in stages.steps_of_extension().items() if step is called} == set(COMPUTED_AGAIN)
+
+
 # --- models that enter ------------------------------------------------------------------------------------------------
 
 
@@ -299,6 +350,26 @@ def test_first_stages_are_trained_when_later_labels_are_predicted_worse(battles,
     assert not record.refitted
     assert record.loss_p < 0.01
     assert "are predicted significantly worse" in record.reason
+
+
+@pytest.mark.parametrize("cluster", [None, "user"])
+def test_the_loss_test_is_planned_in_prompts_or_clusters_and_not_in_votes(battles, cluster):
+    twice = pd.concat([battles, further_votes(battles[:N_OLD]), further_votes(battles[:N_OLD])])
+    options = {**OPTIONS, "learner": shares, "propensity": "marginal", "position_bias": False}
+    if cluster:
+        options |= {"cov_type": "cluster", "cov_kwds": {"groups": cluster}}
+        twice["user"] = twice.question_id // 4
+    old = twice[twice.question_id < N_OLD]
+    fit = dr.dml_rank(FORMULA, old, **options)
+    extension = fit.extend(twice[(twice.question_id >= N_OLD) & (twice.question_id < 860)], refit="never").extension
+    labelled = old.dropna(subset=["winner"])
+    n_units = labelled[cluster or "question_id"].nunique()
+    assert extension.units_at_training == n_units < extension.votes_at_training == len(labelled)
+    # The number of later units that the p-value of z belongs to.
+    later = battles[N_OLD:860].dropna(subset=["winner"])
+    t = (later.question_id // 4 if cluster else later.question_id).nunique()
+    boundary = Boundary(best_tau(0.05) * t / (0.25 * n_units))
+    assert extension.loss_p == pytest.approx(float(boundary.one_sided_p_values(np.array([extension.loss_z]))[0]))
 
 
 def test_refit_always_is_a_fit_of_all_rows_without_a_trace_of_the_earlier_one(battles, quickly_fitted):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dmlrank.data.preferences import Cells
-from dmlrank.fit.loss_of_new_labels import LOSS_ERROR_RATE, compare_losses, uniform_p_value
+from dmlrank.fit.loss_of_new_labels import LOSS_ERROR_RATE, compare_losses
 
 N_ITEMS, N_EARLY, N_LATER = 3, 400, 100
 PAIRS = np.array([(0, 1), (0, 2), (1, 2)])
@@ -44,10 +44,23 @@ def test_few_later_labels_are_not_tested():
     assert np.isnan(next(p_values(np.random.default_rng(3), 0.0, [29])))
 
 
-def test_the_p_value_falls_to_alpha_at_the_limit_of_the_confidence_sequence():
-    alpha, planned = 0.05, 500
-    level = -2 * np.log(alpha)
-    for n in (50, 500, 5000):
-        tau = n * (level + np.log(level) + 1) / planned
-        limit = np.sqrt((1 + 1 / tau) * (np.log(1 + tau) + level))
-        assert uniform_p_value(limit, n, planned, alpha) == pytest.approx(alpha)
+def test_the_p_value_is_one_over_the_one_sided_martingale_by_quadrature():
+    rng = np.random.default_rng(4)
+    n = N_EARLY + N_LATER
+    pair, is_later = rng.integers(3, size=n), np.arange(n) >= N_EARLY
+    won = rng.random(n) < WIN[pair] - 0.2 * is_later
+    y = np.stack([won, ~won], axis=1).astype(float)
+    # Two later votes on each prompt, so that there are half as many units as labels.
+    context = np.where(is_later, np.arange(n) // 2, np.arange(n))
+    cells = Cells(context, *PAIRS[pair].T, y, np.ones(n, dtype=np.intp), np.zeros(n, dtype=bool))
+    mu = np.stack([WIN[pair], 1 - WIN[pair]], axis=1)
+    planned, t = 80, N_LATER / 2
+    test = compare_losses(cells, mu, is_later, context, n_items=N_ITEMS, planned=planned)
+    # tau at ``planned`` units is where the two-sided boundary of level 0.05 is lowest.
+    grid = np.linspace(1, 30, 2_900_001)
+    rho = np.sqrt(grid[np.argmin((1 + 1 / grid) * (np.log1p(grid) - 2 * np.log(LOSS_ERROR_RATE)))] / planned)
+    slope = np.linspace(0, 10 * rho, 200_001)
+    half_normal = 2 * np.exp(-((slope / rho) ** 2) / 2) / (rho * np.sqrt(2 * np.pi))
+    martingale = np.trapezoid(half_normal * np.exp(slope * test.z * np.sqrt(t) - slope**2 * t / 2), slope)
+    assert 1 < martingale < 1e4
+    assert test.p_value == pytest.approx(1 / martingale, rel=1e-5)

@@ -198,7 +198,7 @@ def test_too_few_prompts_and_other_results_are_refused(res):
     error = dr.exceptions.OptionError
     with pytest.raises(error, match=r"2,000 prompts, and the first look is at 3,000"):
         res.sequential(planned=8000, start=3000)
-    with pytest.raises(error, match="below start"):
+    with pytest.raises(error, match=r"planned=100 is below start=500 .* or fix a smaller start= before the first look"):
         res.sequential(planned=100)
     with pytest.raises(error, match="planned"):
         res.sequential(planned=1e4)
