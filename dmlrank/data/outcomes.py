@@ -92,7 +92,7 @@ class ComparedItems:
         """Return the names of the items that occur in a vote."""
         n_names = len(self.names)
         count = np.bincount(self.first, minlength=n_names) + np.bincount(self.second, minlength=n_names)
-        return {self.names[place] for place in np.flatnonzero(count)}
+        return {self.names[place] for place in np.flatnonzero(count).tolist()}
 
 
 def exchanged_wins(n_categories: int) -> IntArray:

@@ -271,7 +271,7 @@ def _string_objects(column: pd.Series) -> NDArray[np.object_]:
     Where values occur more than once, equal strings become one object, which makes later comparisons fast.
     """
     if column.iloc[:_COMPARED_CELLS].nunique() > _COMPARED_CELLS / 2:
-        return column.to_numpy(dtype=object, na_value=None)
+        return np.asarray(column.array.to_numpy(dtype=object, na_value=None))
     codes, levels = pd.factorize(column)
     return np.array([*levels, None], dtype=object)[codes]
 

@@ -26,6 +26,13 @@ from .multiple_testing import (
 from .resampling import Contrasts, TStatisticDraws, differences
 
 METHODS = ("max-t", "step-down", "holm", "fdr_bh", "bonferroni", "none")
+# Methods that need nothing but the p-values.
+_BY_P_VALUES: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "holm": holm,
+    "fdr_bh": benjamini_hochberg,
+    "bonferroni": bonferroni,
+    "none": np.asarray,
+}
 _Adjust: TypeAlias = Callable[[Contrasts, FloatArray], tuple[FloatArray, FloatArray, float]]
 
 
@@ -135,8 +142,7 @@ def compare_at_all_looks(
         n_tests = 1 if method == "none" else len(z)
         boundary = sequence.boundary(n_tests)
         p = alternative.sequential_p_values(z, boundary)
-        adjusted = p if method == "none" else (holm if method == "holm" else bonferroni)(p)
-        return p, adjusted, alternative.sequential_critical(sequence.alpha / n_tests, boundary)
+        return p, _BY_P_VALUES[method](p), alternative.sequential_critical(sequence.alpha / n_tests, boundary)
 
     return _test_differences(estimate, differences(covariance, first, second), alternative, adjust)
 
@@ -195,10 +201,9 @@ def _adjust_p_values(
     alpha : float
     """
     tail, n_tests = alternative.tail(alpha), len(p)
-    if method in ("none", "fdr_bh"):
-        return benjamini_hochberg(p) if method == "fdr_bh" else p, float(norm.isf(tail))
-    if method in ("bonferroni", "holm"):
-        return (holm if method == "holm" else bonferroni)(p), float(norm.isf(tail / n_tests))
+    if method in _BY_P_VALUES:
+        n_adjusted = 1 if method in ("none", "fdr_bh") else n_tests
+        return _BY_P_VALUES[method](p), float(norm.isf(tail / n_adjusted))
     absolute = alternative.side in ("two-sided", "equivalence")
     t = alternative.evidence(z)
     if method == "step-down":

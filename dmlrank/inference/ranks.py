@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +16,7 @@ from ..data.preferences import FloatArray, IntArray
 from .confidence_sequence import ConfidenceSequence
 from .covariance import Covariance
 from .multiple_testing import max_t_critical_value, max_t_draws, max_t_p_values, step_down
-from .resampling import TStatisticDraws, differences
+from .resampling import Contrasts, TStatisticDraws, differences
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,6 +57,25 @@ class Separation:
         return int(self.above.sum())
 
 
+class _PairResults(NamedTuple):
+    """Tests of both directions of J differences as one family.
+
+    Attributes
+    ----------
+    p_positive, p_negative : ndarray, shape (J,)
+        Adjusted p-values of "the difference is not positive" and of "the difference is not negative".
+    p_single : ndarray, shape (J,)
+        Single-step adjusted p-values of "the difference is zero".
+    critical : float
+        Single-step critical value.
+    """
+
+    p_positive: FloatArray
+    p_negative: FloatArray
+    p_single: FloatArray
+    critical: float
+
+
 @one_thread()
 def separate(estimate: FloatArray, covariance: Covariance, draws: TStatisticDraws, alpha: float) -> Separation:
     """Test theta_j <= theta_k for all ordered pairs together by step-down.
@@ -73,23 +94,17 @@ def separate(estimate: FloatArray, covariance: Covariance, draws: TStatisticDraw
     alpha : float
         Family-wise error rate.
     """
-    n_scores = len(estimate)
-    p_above, p_single = np.ones((n_scores, n_scores)), np.ones((n_scores, n_scores))
-    first, second = np.triu_indices(n_scores, 1)
-    contrasts = differences(covariance, first, second)
-    contrasts = contrasts.take(contrasts.usable)
-    if not len(contrasts.first):
-        return Separation(p_above, p_single, float("nan"), alpha)
-    both_directions = contrasts.both_ways()
-    t = (estimate[both_directions.first] - estimate[both_directions.second]) / both_directions.std_error
-    result = step_down(draws, both_directions, t, p=norm.sf(t), is_tested=t > 0)[0]
-    p_above[both_directions.first, both_directions.second] = result.p_adjusted
-    abs_t = np.abs(t[: len(contrasts.first)])
-    adjusted = max_t_p_values(abs_t, 2 * norm.sf(abs_t), result.max_t, draws.normal)
-    p_single[both_directions.first, both_directions.second] = np.tile(adjusted, 2)
-    # The largest t statistic of both directions is the largest absolute t statistic of the pairs.
-    critical = max_t_critical_value(result.max_t, alpha, alpha / 2, len(contrasts.first), draws.normal)
-    return Separation(p_above, p_single, critical, alpha)
+
+    def test(contrasts: Contrasts, z: FloatArray) -> _PairResults:
+        z_of_both = np.concatenate([z, -z])
+        both_directions = contrasts.both_ways()
+        result = step_down(draws, both_directions, z_of_both, p=norm.sf(z_of_both), is_tested=z_of_both > 0)[0]
+        single = max_t_p_values(np.abs(z), 2 * norm.sf(np.abs(z)), result.max_t, draws.normal)
+        # The largest z statistic of both directions is the largest absolute z statistic of the pairs.
+        critical = max_t_critical_value(result.max_t, alpha, alpha / 2, len(z), draws.normal)
+        return _PairResults(result.p_adjusted[: len(z)], result.p_adjusted[len(z) :], single, critical)
+
+    return _separate_by(test, estimate, covariance, alpha)
 
 
 def separate_at_all_looks(estimate: FloatArray, covariance: Covariance, sequence: ConfidenceSequence) -> Separation:
@@ -107,17 +122,57 @@ def separate_at_all_looks(estimate: FloatArray, covariance: Covariance, sequence
     sequence : ConfidenceSequence
         What was fixed before the first look.
     """
-    n_scores, alpha = len(estimate), sequence.alpha
+
+    def test(_: Contrasts, z: FloatArray) -> _PairResults:
+        return _PairResults(*sequence.step_down(z), sequence.adjusted_p_values(z), sequence.critical(len(z)))
+
+    return _separate_by(test, estimate, covariance, sequence.alpha)
+
+
+def _separate_by(
+    test: Callable[[Contrasts, FloatArray], _PairResults], estimate: FloatArray, covariance: Covariance, alpha: float
+) -> Separation:
+    """Test all pairs of models that differ by an estimate with variance.
+
+    Parameters
+    ----------
+    test : callable
+        Takes the differences and their z statistics.
+    estimate : ndarray, shape (K,)
+        The scores.
+    covariance : Covariance
+        Of the scores.
+    alpha : float
+        Family-wise error rate.
+    """
+    n_scores = len(estimate)
     p_above, p_single = np.ones((n_scores, n_scores)), np.ones((n_scores, n_scores))
-    contrasts = differences(covariance, *np.triu_indices(n_scores, 1))
-    contrasts = contrasts.take(contrasts.usable)
-    first, second = contrasts.first, contrasts.second
-    if not len(first):
+    contrasts, z = _differences_that_vary(estimate, covariance, *np.triu_indices(n_scores, 1))
+    if not len(z):
         return Separation(p_above, p_single, float("nan"), alpha)
-    z = (estimate[first] - estimate[second]) / contrasts.std_error
-    p_above[first, second], p_above[second, first] = sequence.step_down(z)
-    p_single[first, second] = p_single[second, first] = sequence.adjusted_p_values(z)
-    return Separation(p_above, p_single, sequence.critical(len(first)), alpha)
+    first, second, results = contrasts.first, contrasts.second, test(contrasts, z)
+    p_above[first, second], p_above[second, first] = results.p_positive, results.p_negative
+    p_single[first, second] = p_single[second, first] = results.p_single
+    return Separation(p_above, p_single, results.critical, alpha)
+
+
+def _differences_that_vary(
+    estimate: FloatArray, covariance: Covariance, first: IntArray, second: IntArray
+) -> tuple[Contrasts, FloatArray]:
+    """Return the differences with a positive variance among J differences, and their z statistics.
+
+    Parameters
+    ----------
+    estimate : ndarray, shape (K,)
+        The scores.
+    covariance : Covariance
+        Of the scores.
+    first, second : ndarray of int, shape (J,)
+        Scores whose difference, first - second, is taken.
+    """
+    contrasts = differences(covariance, first, second)
+    contrasts = contrasts.take(contrasts.usable)
+    return contrasts, (estimate[contrasts.first] - estimate[contrasts.second]) / contrasts.std_error
 
 
 def separate_each_at_all_looks(
@@ -142,11 +197,8 @@ def separate_each_at_all_looks(
     n_scores = len(estimate)
     is_separated = np.zeros((n_scores, n_scores, 2), dtype=bool)
     for j in range(n_scores):
-        contrasts = differences(covariance, np.full(n_scores, j), np.arange(n_scores))
-        contrasts = contrasts.take(contrasts.usable)
-        others = contrasts.second
-        z = (estimate[j] - estimate[others]) / contrasts.std_error
-        is_separated[j, others] = np.stack(sequence.step_down(z), axis=1) <= sequence.alpha
+        contrasts, z = _differences_that_vary(estimate, covariance, np.full(n_scores, j), np.arange(n_scores))
+        is_separated[j, contrasts.second] = np.stack(sequence.step_down(z), axis=1) <= sequence.alpha
     return is_separated
 
 
@@ -176,15 +228,13 @@ def separate_each(
         Whether model j is above model k, and whether it is below model k.
     """
     n_scores = len(estimate)
-    first, second = np.triu_indices(n_scores, 1)
-    contrasts = differences(covariance, first, second)
-    both_directions = contrasts.take(contrasts.usable).both_ways()
+    contrasts, t = _differences_that_vary(estimate, covariance, *np.triu_indices(n_scores, 1))
+    both_directions, t = contrasts.both_ways(), np.concatenate([t, -t])
     is_separated = np.zeros((n_scores, n_scores, 2), dtype=bool)
     families = [np.flatnonzero((both_directions.first == j) | (both_directions.second == j)) for j in range(n_scores)]
     models = [j for j in range(n_scores) if len(families[j])]
     if not models:
         return is_separated
-    t = (estimate[both_directions.first] - estimate[both_directions.second]) / both_directions.std_error
     families_of_models = [families[j] for j in models]
     results = step_down(draws, both_directions, t, families=families_of_models, p=norm.sf(t), is_tested=t > 0)
     for j, result in zip(models, results, strict=True):
