@@ -68,7 +68,9 @@ def problems(root: pathlib.Path) -> list[str]:
         name = path.relative_to(root)
         for address, text in zip(page.links, page.texts, strict=True):
             if text.strip().endswith(".md"):
-                found.append(f"{name} links to {address} as {text.strip()!r}; write the title of the page")
+                found.append(
+                    f"{name} links to {address} as {text.strip()!r}; write the title of the page"
+                )
         for address in page.links + page.loaded:
             parts = urlsplit(address)
             if parts.scheme or parts.netloc:
@@ -78,7 +80,11 @@ def problems(root: pathlib.Path) -> list[str]:
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
             if not target.exists():
                 found.append(f"{name} links to {address}, which does not exist")
-            elif parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].anchors:
+            elif (
+                parts.fragment
+                and target in pages
+                and unquote(parts.fragment) not in pages[target].anchors
+            ):
                 found.append(f"{name} links to {address}, which has no such anchor")
     return found
 
@@ -86,5 +92,8 @@ def problems(root: pathlib.Path) -> list[str]:
 if __name__ == "__main__":
     site = pathlib.Path(sys.argv[1]).resolve()
     sentences = problems(site)
-    print("\n".join(sentences) or "links inside the site lead somewhere, and no file is loaded from another host")
+    print(
+        "\n".join(sentences)
+        or "links inside the site lead somewhere, and no file is loaded from another host"
+    )
     sys.exit(bool(sentences))

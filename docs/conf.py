@@ -41,7 +41,10 @@ extensions = [
     "root_pages",
 ]
 exclude_patterns = ["_build", "_templates", "_ext", "figures"]
-source_suffix = {".md": "markdown", ".rst": "restructuredtext"}  # pages of the reference are generated as .rst
+source_suffix = {
+    ".md": "markdown",
+    ".rst": "restructuredtext",
+}  # pages of the reference are generated as .rst
 templates_path = ["_templates"]
 nitpicky = True
 
