@@ -42,10 +42,10 @@ class Custom:
     ----------
     function : callable
         Takes ``mu``, (n, K, K, C): category probabilities with j first and k second in ``[:, j, k]``, zero where
-        j = k, items in the order of the results, categories in canonical order. Returns (n, d), or (n,) for one
-        number. The result of a context has to depend on that context alone and has to be differentiable in mu: a
-        function with a jump, such as a share above a threshold, or with a kink, such as a minimum over models, is
-        refused.
+        j = k, items and categories in the order of :attr:`RankResults.models` and :attr:`RankResults.categories`.
+        Returns (n, d), or (n,) for one number. The result of a context has to depend on that context alone and has to
+        be differentiable in mu: a function with a jump, such as a share above a threshold, or with a kink, such as a
+        minimum over models, is refused.
     outputs : str or sequence of str, optional
         Names of the d numbers. Without names and with d = K, the numbers are the scores of the models. Otherwise a
         result has the names in place of models, and no ranks.

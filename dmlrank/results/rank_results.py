@@ -144,6 +144,11 @@ class RankResults:
         return list(self.estimates.names)
 
     @property
+    def categories(self) -> list[str]:
+        """Meanings of the C outcome categories, in the order of the last axis of mu, which a user's functional gets."""
+        return list(self.estimates.description.categories)
+
+    @property
     def params(self) -> pd.Series:
         """Scores by model."""
         return self._series(self.estimates.estimate, "params")

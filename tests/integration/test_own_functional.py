@@ -214,3 +214,21 @@ def test_plans_for_a_function_are_those_of_the_built_in_one(rank, battles, known
     expected = rank(battles.frame, functional="bt", **known)
     plans = [res.design(budget=200) for res in (own, expected)]
     np.testing.assert_allclose(plans[0].propensity, plans[1].propensity, rtol=1e-5, atol=1e-8)
+
+
+def test_the_categories_name_the_last_axis_of_mu():
+    rng = np.random.default_rng(3)
+    models = np.array(["a", "b", "c"])
+    first = rng.integers(3, size=900)
+    frame = pd.DataFrame({"first": models[first], "second": models[(first + rng.integers(1, 3, size=900)) % 3]})
+    frame["vote"] = rng.choice(["draw", "bad", "L", "R"], p=[0.45, 0.3, 0.05, 0.2], size=900)
+    meanings = {"draw": "tie", "bad": "both_bad", "L": "first", "R": "second"}
+    options = {"categories": meanings, "position_bias": True, "rng": 0, "n_jobs": 1}
+    res = dr.dml_rank("vote ~ 1 | first + second", frame, **options)
+    assert res.categories == ["first", "second", "both_bad", "tie"]
+    assert dr.read_json(res.to_json()).categories == res.categories
+    options = {"outputs": res.categories, "interior": False, "linear": True, "fixed": [np.ones(4)]}
+    shares = Custom(lambda mu: mu.sum(axis=(1, 2)) / 6, **options)
+    label_shares = frame["vote"].map(meanings).value_counts(normalize=True)
+    estimated = res.update(functional=shares).params
+    np.testing.assert_allclose(estimated, label_shares[res.categories], atol=0.03)

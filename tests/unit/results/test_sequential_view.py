@@ -15,7 +15,8 @@ AT_ALL_LOOKS = {
     "rescale",
 }  # fmt: skip
 WITHOUT_STATEMENTS = {
-    "models", "names", "params", "bse", "tvalues", "plugin", "influence", "nobs", "ncomparisons", "nvotes",
+    "models", "names", "categories", "params", "bse", "tvalues", "plugin", "influence", "nobs", "ncomparisons",
+    "nvotes",
     "functional", "estimator", "cov_type", "graph", "diagnostics", "cov_params", "predict", "augment", "style", "judge",
     "estimates", "steps", "extension",
 }  # fmt: skip
