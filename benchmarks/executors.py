@@ -1,9 +1,10 @@
 """The same fits on the package's threads and on the user's workers: equal bits, and the time that workers save.
 
-``bits`` computes fifteen fits, groups and plans with one thread, two threads, an executor of threads, spawned
-processes, loky's processes, Dask clusters of one, two and three workers, one of which is started again, and Dask
-workers started by hand, and compares the bits of all numbers. ``lost`` ends a worker process in each stage of a fit and
-compares the bits. ``time`` fits a large arena with one and with two spawned processes, in turn.
+``bits`` computes sixteen fits, groups, extensions and plans, one of them from parquet files, with one thread, two
+threads, an executor of threads, spawned processes, loky's processes, Dask clusters of one, two and three workers, with
+restarted workers, and with Dask workers started by hand, and compares the bits of all numbers. ``lost`` ends a worker
+process in each stage of a fit and compares the bits. ``time`` fits a large arena with one and with two spawned
+processes, in turn.
 
     python benchmarks/executors.py bits
     python benchmarks/executors.py lost
@@ -15,11 +16,13 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -57,7 +60,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "extended": {},
     "plan": {"functional": "bt"},
     "plan, rank centrality": {"functional": "rank_centrality"},
+    "parquet": {"functional": "bt"},
 }
+# Files into which the votes of the setting "parquet" are divided.
+N_FILES = 3
 # Plans from so many labels need a pass for each step, because the directions of labels depend on the prompt.
 BUDGET = 500
 # Stages in which a worker is ended, and the setting whose fit has them.
@@ -105,8 +111,39 @@ def numbers(name: str, battles: pd.DataFrame, *, n_jobs: int | None = None, exec
         Workers of all computations.
     """
     options = {"context": "question_id", "rng": 0, "min_labels": 1, "n_folds": 3} | SETTINGS.get(name, {})
+    if name == "parquet":
+        with tempfile.TemporaryDirectory() as folder:
+            write_files(battles, Path(folder))
+            return numbers_of(name, folder, options, n_jobs=n_jobs, executor=executor)
     if name == "restricted":
         battles = battles[battles["winner"].isin(["model_a", "model_b"])]
+    return numbers_of(name, battles, options, n_jobs=n_jobs, executor=executor)
+
+
+def write_files(battles: pd.DataFrame, folder: Path) -> None:
+    """Write votes to parquet files of a folder, in their order."""
+    for number, rows in enumerate(np.array_split(np.arange(len(battles)), N_FILES)):
+        battles.iloc[rows].to_parquet(folder / f"{number}.parquet", index=False)
+
+
+def numbers_of(
+    name: str, battles: Any, options: dict[str, Any], *, n_jobs: int | None, executor: Any
+) -> list[np.ndarray]:
+    """Return the numbers of :func:`numbers` for votes in a frame or in parquet files.
+
+    Parameters
+    ----------
+    name : str
+        Name of the setting.
+    battles : DataFrame or str
+        The votes, or the folder of their files.
+    options : dict
+        Options of the fit.
+    n_jobs : int or None
+        Number of threads.
+    executor : object or None
+        Workers of all computations.
+    """
     fitted = battles[: -len(battles) // 10] if name == "extended" else battles
     result = dr.dml_rank(FORMULA, fitted, **options, n_jobs=n_jobs, executor=executor)
     if name == "extended":
@@ -157,8 +194,18 @@ def are_equal(expected: list[np.ndarray], found: list[np.ndarray]) -> bool:
     return all(np.array_equal(one, other, equal_nan=True) for one, other in zip(expected, found, strict=True))
 
 
-def compare_bits(n: int, names: list[str], kinds: list[str]) -> bool:
-    """Print a row for each kind of workers and setting, then a table; return whether all bits are equal."""
+def compare_bits(n: int, names: list[str], kinds: list[str], output: str | None) -> bool:
+    """Print a row for each kind of workers and setting, then a table; return whether all bits are equal.
+
+    Parameters
+    ----------
+    n : int
+        Number of prompts.
+    names, kinds : list of str
+        Settings, and kinds of workers.
+    output : str or None
+        csv file that the table is written to.
+    """
     battles = judged(dr.datasets.simulate_arena(n=n, rng=0))
     expected: dict[str, list[np.ndarray]] = {}
     table = pd.DataFrame("", index=names, columns=kinds)
@@ -166,10 +213,13 @@ def compare_bits(n: int, names: list[str], kinds: list[str]) -> bool:
         with place(kind) as where:
             for name in names:
                 if name not in expected:
-                    expected[name] = numbers(name, battles, n_jobs=1)
+                    # A fit of parquet files is compared with the fit of the same votes in memory.
+                    expected[name] = numbers("bt" if name == "parquet" else name, battles, n_jobs=1)
                 is_equal = are_equal(expected[name], numbers(name, battles, **where))
                 table.loc[name, kind] = "same" if is_equal else "DIFFERENT"
                 print(f"{kind:16} {name:26} {table.loc[name, kind]}", flush=True)
+        if output:
+            table.to_csv(output, index_label="fit")
     print(table.to_string())
     return bool((table == "same").all(axis=None))
 
@@ -231,12 +281,13 @@ def main() -> int:
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS), help="kinds of workers (bits)")
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=list(STAGES))
     parser.add_argument("--contexts", type=int, help="number of prompts (bits, lost: 1500; time: 135000)")
+    parser.add_argument("--output", help="csv file of the table (bits)")
     parser.add_argument("--items", type=int, default=53)
     parser.add_argument("--repeats", type=int, default=1)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", DmlrankWarning)
     if arguments.what == "bits":
-        return 0 if compare_bits(arguments.contexts or 1500, arguments.fits, arguments.kinds) else 1
+        return 0 if compare_bits(arguments.contexts or 1500, arguments.fits, arguments.kinds, arguments.output) else 1
     if arguments.what == "lost":
         return 0 if compare_with_lost_workers(arguments.contexts or 1500, arguments.stages) else 1
     compare_times(Setting(arguments.contexts or 135_000, arguments.items, 12), arguments.repeats)
