@@ -31,6 +31,8 @@ _SMALLEST = 2**12
 _BLOCK = 2**24
 # Mapped bytes that may be resident in the memory of the process. Beyond this number, the pages are released.
 _MOST_RESIDENT = 2**27
+# Bytes of a mapped file that one page fault can make resident: the operating system maps the pages around, too.
+_BYTES_OF_A_FAULT = 2**16
 # Seconds between two measurements of the resident bytes.
 _INTERVAL = 0.02
 # Measurements in a row without any mapped array, after which the thread that measures ends.
@@ -41,6 +43,10 @@ _INTERVALS_BETWEEN_TRIMS = 25
 _maps: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
 _lock = threading.Lock()
 _releasing: threading.Thread | None = None
+# Whether the system says how many bytes of mapped files are resident. Other systems release pages if memory is short.
+_CAN_RELEASE = sys.platform.startswith("linux")
+# Resident bytes of files that are not arrays of this module, as they were after the last release.
+_other_bytes = 0
 
 
 def is_mapped(array: object) -> bool:
@@ -134,9 +140,42 @@ def take(array: NDArray[Scalar], rows: NDArray[np.integer[Any]] | NDArray[np.boo
     if rows.dtype == bool:
         rows = np.flatnonzero(rows)
     selected = empty((len(rows), *array.shape[1:]), array.dtype, like=array)
+    row_bytes = max(array.nbytes // max(len(array), 1), 1)
+    # Rows that are far from each other make more bytes resident than they have.
+    step = max(_MOST_RESIDENT // 2 // (row_bytes + _BYTES_OF_A_FAULT), 1)
     for block in row_blocks(selected):
-        selected[block] = array[rows[block]]
+        chosen = rows[block]
+        span = (int(chosen.max(initial=0)) - int(chosen.min(initial=len(array))) + 1) * row_bytes
+        if span <= _MOST_RESIDENT // 2:
+            selected[block] = array[chosen]
+            continue
+        for start in range(0, len(chosen), step):
+            selected[block][start : start + step] = array[chosen[start : start + step]]
+            release_pages()
     return selected
+
+
+def stored(array: NDArray[Scalar], *, like: NDArray[Any]) -> NDArray[Scalar]:
+    """Return an array with the same numbers: in a file if ``like`` is mapped and the array is large, or the array.
+
+    Parameters
+    ----------
+    array : ndarray
+    like : ndarray
+        An array that the array belongs to.
+
+    Examples
+    --------
+    >>> is_mapped(stored(np.arange(1000), like=mapped(3))), is_mapped(stored(np.arange(1000), like=np.zeros(3)))
+    (True, False)
+    """
+    if is_mapped(array):
+        return array
+    copy = empty(array.shape, array.dtype, like=like)
+    if not is_mapped(copy):
+        return array
+    copy[...] = array
+    return copy
 
 
 def in_memory(array: NDArray[Scalar]) -> NDArray[Scalar]:
@@ -215,6 +254,20 @@ def row_blocks(array: NDArray[Any], multiple_of: int = 1) -> Iterator[slice]:
     step = max(1, step // multiple_of) * multiple_of
     for start in range(0, n, step):
         yield slice(start, min(start + step, n))
+        release_pages()
+
+
+def release_pages() -> None:
+    """Release the pages of all mapped arrays if more bytes than allowed are resident.
+
+    Released pages stay in the file and in the system's cache. They would be released anyway where memory is short; but
+    until then the operating system counts them as memory of the process.
+    """
+    global _other_bytes
+    if _CAN_RELEASE and _resident_bytes() - _other_bytes > _MOST_RESIDENT:
+        for memory in list(_maps):
+            memory.madvise(mmap.MADV_DONTNEED)
+        _other_bytes = _resident_bytes()
 
 
 def _reserve(file: int, size: int) -> None:
@@ -230,34 +283,25 @@ def _reserve(file: int, size: int) -> None:
 def _start_releasing() -> None:
     """Start the thread that releases pages, where the system says how many are resident."""
     global _releasing
-    if not sys.platform.startswith("linux"):
-        # Other systems release pages of mapped files where memory is short.
+    if not _CAN_RELEASE:
         return
     with _lock:
         if _releasing is None or not _releasing.is_alive():
-            _releasing = threading.Thread(target=_release_pages, name="dmlrank-pages", daemon=True)
+            _releasing = threading.Thread(target=_release_regularly, name="dmlrank-pages", daemon=True)
             _releasing.start()
 
 
-def _release_pages() -> None:
-    """Release the pages of all mapped arrays whenever too many have become resident; end after a while without arrays.
-
-    Released pages stay in the file and in the system's cache. They would be released anyway where memory is short; but
-    until then the operating system counts them as memory of the process.
-    """
+def _release_regularly() -> None:
+    """Release pages whenever too many have become resident; end after a while without arrays."""
     global _releasing
-    # Pages that are resident after a release belong to libraries and to the user's own files.
-    n_without_arrays, other_bytes = 0, 0
+    n_without_arrays = 0
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     for number in itertools.count():
         time.sleep(_INTERVAL)
         if trim is not None and number % _INTERVALS_BETWEEN_TRIMS == 0:
             # glibc keeps the memory of arrays that are no longer used, up to 32 MB for each, for later arrays.
             trim(0)
-        if _resident_bytes() - other_bytes > _MOST_RESIDENT:
-            for memory in list(_maps):
-                memory.madvise(mmap.MADV_DONTNEED)
-            other_bytes = _resident_bytes()
+        release_pages()
         n_without_arrays = 0 if len(_maps) else n_without_arrays + 1
         if n_without_arrays > _INTERVALS_BEFORE_END:
             with _lock:

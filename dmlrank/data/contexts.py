@@ -62,6 +62,8 @@ class Rows:
     derived : DerivedPairs or None
         The comparisons, where the user's data are benchmark scores or rankings in place of votes. Then each row holds
         the numbers of all items on one prompt, and no column holds an outcome or an item.
+    are_partitioned : bool
+        Whether the rows come from parquet files or a Dask DataFrame, so that arrays are kept in files.
     """
 
     formula: Formula
@@ -80,6 +82,7 @@ class Rows:
     n_data_rows: int
     n_later_votes: int = 0
     derived: DerivedPairs | None = None
+    are_partitioned: bool = False
 
     @property
     def labelled(self) -> NDArray[np.bool_]:

@@ -19,6 +19,8 @@ IdentityNumbers = NDArray[np.uint64]
 # The text of a whole number of 64 bits, without a plus sign or leading zeros. A file may hold ".0" behind the
 # digits, because missing values have made the column one of floats.
 _WHOLE_NUMBER = re.compile(r"(0|-?[1-9][0-9]{0,17})(?:\.0)?").fullmatch
+# Texts that are hashed at a time.
+_TEXTS_AT_A_TIME = 2**16
 # Whole numbers with a larger absolute value than this one are replaced by the hash of their text.
 _LARGEST = 10**18 - 1
 
@@ -160,7 +162,11 @@ def _as_objects(cells: Sequence[object]) -> NDArray[np.object_]:
 
 def _numbers_of_texts(texts: Sequence[str]) -> IdentityNumbers:
     """Return the number of each text; see :func:`identity_numbers`."""
-    return np.frombuffer(b"".join([_bytes_of_text(text) for text in texts]), dtype="<u8").astype(np.uint64)
+    numbers = np.empty(len(texts), dtype=np.uint64)
+    for start in range(0, len(texts), _TEXTS_AT_A_TIME):
+        part = texts[start : start + _TEXTS_AT_A_TIME]
+        numbers[start : start + len(part)] = np.frombuffer(b"".join(map(_bytes_of_text, part)), dtype="<u8")
+    return numbers
 
 
 def _bytes_of_text(text: str) -> bytes:

@@ -9,12 +9,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from .._utils.mapped_arrays import mapped, stored, take
 from .arrays import AnyArray, FloatArray, IntArray
 from .columns import Columns
 from .formula.features import FeatureMap
 from .outcomes import exchange_wins, exchanged_wins
 from .row_selection import rows_of_table
 from .shared_texts import SharedTexts
+
+# Arrays of numbers of :class:`PreferenceData` that are kept in files where the data are larger than memory.
+_STORED = ("seed_order", "vote_cell", "vote_y", "vote_row", "row_context", "row_index", "first_row")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +52,11 @@ class Cells:
 
     def only(self, chosen: NDArray[np.bool_] | IntArray) -> Cells:
         """Return some of the cells."""
-        return Cells(*(getattr(self, name)[chosen] for name in self.__slots__))
+        return Cells(*(take(getattr(self, name), chosen) for name in self.__slots__))
+
+    def stored(self, *, like: AnyArray) -> Cells:
+        """Return the cells in mapped files if ``like`` is a mapped array; see :func:`mapped_arrays.stored`."""
+        return Cells(*(stored(getattr(self, name), like=like) for name in self.__slots__))
 
     def joined(self, further: Cells) -> Cells:
         """Return these cells and further cells, sorted by context, first item and second item."""
@@ -144,6 +152,12 @@ class PreferenceData:
     n_added: int = 0
     shared_texts: SharedTexts | None = None
 
+    def in_files(self) -> PreferenceData:
+        """Return the data with all arrays of numbers in mapped files, for data that are larger than memory."""
+        like = mapped(1)
+        arrays = {name: stored(getattr(self, name), like=like) for name in _STORED}
+        return replace(self, cells=self.cells.stored(like=like), **arrays)
+
     def without_names(self) -> PreferenceData:
         """Return the arrays that models and scores are computed from, without what only reading and naming need.
 
@@ -232,8 +246,8 @@ class PreferenceData:
             return replace(self, ordered=False)
         first, second = np.minimum(cells.first, cells.second), np.maximum(cells.first, cells.second)
         y = exchange_wins(cells.y, is_reversed)
-        vote_y = exchange_wins(self.vote_y, is_reversed[self.vote_cell])
-        merged = Cells(cells.context, first, second, y, cells.n_votes, is_reversed)
+        merged = Cells(cells.context, first, second, y, cells.n_votes, is_reversed).stored(like=cells.context)
+        vote_y = stored(exchange_wins(self.vote_y, is_reversed[self.vote_cell]), like=self.vote_y)
         return replace(self, cells=merged, vote_y=vote_y, ordered=False)
 
     def restrict(self, items: IntArray) -> PreferenceData:

@@ -23,6 +23,7 @@ from .formula.parse import names_in, parse_formula
 from .frames import column_names, require_columns, take_columns
 from .learnt_features import LearntFeatures
 from .outcomes import Categories, ComparedItems, Outcomes, read_labels, read_probabilities
+from .partitions import is_partitioned
 from .plain_columns import Variable, as_array, is_vector_column, kind_of_time, name_of
 from .preferences import PreferenceData, first_rows, gather_cells
 from .row_selection import rows_of_column
@@ -159,6 +160,7 @@ def take_rows(
         n_rows=n_rows,
         n_data_rows=n_rows,
         derived=derived,
+        are_partitioned=is_partitioned(data),
     )
     return rows if unlabelled is None else append_unlabelled(rows, unlabelled, tuple(groups))
 
@@ -246,7 +248,7 @@ def preferences_of(
         _derived_votes(rows) if rows.derived else _votes_of_rows(rows, categories)
     )
     cells, vote_cell = gather_cells(row_context[vote_row], first, second, outcomes.y)
-    return PreferenceData(
+    data = PreferenceData(
         items=items,
         categories=outcomes.categories,
         labels=outcomes.labels,
@@ -269,6 +271,7 @@ def preferences_of(
         n_added=int((rows.index[first_row] >= rows.n_data_rows).sum()),
         shared_texts=shared,
     )
+    return data.in_files() if rows.are_partitioned else data
 
 
 class LabelledVotes(NamedTuple):

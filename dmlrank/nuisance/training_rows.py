@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from .._utils.mapped_arrays import concatenate, empty, take
+from .._utils.mapped_arrays import concatenate, empty, stored, take
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from .smooth.basis import SmoothBasis
 
@@ -114,7 +114,7 @@ class FoldCells:
 
     def only(self, cells: IntArray) -> FoldCells:
         """Return the cells at these places, in their order."""
-        context, fold, number = (getattr(self, name)[cells] for name in _ARRAYS_BY_CELL)
+        context, fold, number = (take(getattr(self, name), cells) for name in _ARRAYS_BY_CELL)
         return replace(self, rows=self.rows.only(cells), context=context, fold=fold, number=number)
 
     def training_cells(self, f: int) -> FoldCells:
@@ -127,9 +127,7 @@ class FoldCells:
     def joined(self, other: FoldCells) -> FoldCells:
         """Return these cells with the other cells below them."""
         rows = self.rows.joined(other.rows)
-        context, fold, number = (
-            np.concatenate([getattr(self, name), getattr(other, name)]) for name in _ARRAYS_BY_CELL
-        )
+        context, fold, number = (concatenate([getattr(self, name), getattr(other, name)]) for name in _ARRAYS_BY_CELL)
         return replace(self, rows=rows, context=context, fold=fold, number=number, soft=())
 
 
@@ -146,12 +144,12 @@ def labelled_cells(data: PreferenceData, basis: SmoothBasis, fold: IntArray) -> 
         Fold of each context.
     """
     cells, cell = data.cells, ordered_cells(data, np.ones(data.n_contexts, dtype=bool))
-    context = cells.context[cell]
-    weight = cells.n_votes[cell].astype(float)
+    context, first, second, y = (take(array, cell) for array in (cells.context, cells.first, cells.second, cells.y))
+    weight = stored(cells.n_votes[cell].astype(float), like=context)
     columns = take(basis.of(data.x), context)
-    rows = LabelledRows(columns, cells.first[cell], cells.second[cell], cells.y[cell], weight)
-    number = np.arange(len(context))
-    return FoldCells(rows, basis, data.x, context, fold[context], number, data.n_items, data.ordered)
+    rows = LabelledRows(columns, first, second, y, weight)
+    fold_of_cell, number = (stored(array, like=context) for array in (fold[context], np.arange(len(context))))
+    return FoldCells(rows, basis, data.x, context, fold_of_cell, number, data.n_items, data.ordered)
 
 
 def with_soft_labels(

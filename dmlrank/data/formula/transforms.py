@@ -56,6 +56,11 @@ class Text:
     MissingExtraError
         If scikit-learn is not installed.
 
+    Notes
+    -----
+    All texts, and the words that each of them contains, are in memory, also if the data are parquet files. If they are
+    too large for the memory, compute numbers from the texts once, a file at a time, and store these as columns.
+
     References
     ----------
     Deerwester et al. (1990), Indexing by latent semantic analysis; the text features of Frauen et al., arXiv

@@ -10,7 +10,7 @@ import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._utils.mapped_arrays import take
+from ..._utils.mapped_arrays import stored, take
 from ...data.outcomes import exchange_wins, exchanged_wins
 from ...data.preferences import FloatArray, IntArray
 from ..training_rows import LabelledRows
@@ -93,7 +93,7 @@ class BinnedPairs:
             params={**shared, **bin_parameters(0, 2)},
             feature_name=["first", "second"],
         )
-        return cls(features.construct(), items.construct(), place[order]), order
+        return cls(features.construct(), items.construct(), stored(place[order], like=x)), order
 
     def rows(self, rows: IntArray | None = None, n_threads: int | None = None) -> lgb.Dataset:
         """Return a data set of some rows, or of all rows.
@@ -221,15 +221,17 @@ class BinnedCells:
         parameters : mapping
             Parameters of LightGBM; those of the bins are added.
         """
-        voted_cell, label = np.nonzero(cells.y)
-        flip = exchanged_wins(cells.y.shape[1])
+        # There are millions of rows; their codes are kept in half the memory of numpy's default integers.
+        voted_cell, label = (numbers.astype(np.int32) for numbers in np.nonzero(cells.y))
+        flip = exchanged_wins(cells.y.shape[1]).astype(np.int32)
         cell, swapped = np.tile(voted_cell, 2), np.repeat([False, True], len(voted_cell))
-        first = np.where(swapped, cells.second[cell], cells.first[cell])
-        second = np.where(swapped, cells.first[cell], cells.second[cell])
-        binned, order = BinnedPairs.of(x, context[cell], first, second, parameters)
-        labels = np.concatenate([label, flip[label]]).astype(np.int32)
+        one, other = (items.astype(np.int32)[voted_cell] for items in (cells.first, cells.second))
+        first, second = np.concatenate([one, other]), np.concatenate([other, one])
+        binned, order = BinnedPairs.of(x, context.astype(np.int32)[cell], first, second, parameters)
+        labels = np.concatenate([label, flip[label]])
         weight = np.tile(cells.weight[voted_cell] * cells.y[voted_cell, label], 2)
-        return cls(binned, labels[order], cell[order].astype(np.int32), swapped[order], weight[order])
+        by_row = (stored(array[order], like=x) for array in (labels, cell, swapped, weight))
+        return cls(binned, *by_row)
 
     @property
     def dataset(self) -> lgb.Dataset:

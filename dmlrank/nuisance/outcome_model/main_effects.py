@@ -407,7 +407,10 @@ class MainEffectsLikelihood:
         total = share.sum(axis=1)
         log_total = top + np.log(total)
         loss = rows.weight @ (log_total - (rows.y * scores).sum(axis=1))
-        slope = rows.weight[:, None] * (share / total[:, None] - rows.y)
+        # In place: arrays with a row for every vote are the largest in memory here.
+        slope = np.divide(share, total[:, None], out=share)
+        slope -= rows.y
+        slope *= rows.weight[:, None]
         advantage = scores[:, 0] - scores[:, 1]
         root = np.sqrt(1 + advantage**2)
         by_advantage = (slope[:, 0] - slope[:, 1]) / 2 + (slope[:, 2:] @ effects.distance_effect) * advantage / root

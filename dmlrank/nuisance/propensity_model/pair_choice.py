@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._utils.executor import has_workers, in_workers, jobs_of_a_task
-from ..._utils.mapped_arrays import take
+from ..._utils.mapped_arrays import stored, take
 from ..._utils.parallel import core_count
 from ..._utils.progress import report
 from ...data.preferences import FloatArray, IntArray, PreferenceData
@@ -343,8 +343,8 @@ def shown_pairs(data: PreferenceData, fold: IntArray) -> FoldCells:
     """Return the labelled pairs, in the display order in which they were shown, as rows of one vote each."""
     cells = labelled_cells(data, SmoothBasis.learn(take(data.x, np.argsort(data.seed_order))), fold)
     labelled = ordered_cells(data, np.ones(data.n_contexts, dtype=bool))
-    first, second = (items[labelled] for items in data.cells.in_display_order)
-    ones = np.ones(len(labelled))
+    first, second = (stored(items[labelled], like=cells.context) for items in data.cells.in_display_order)
+    ones = stored(np.ones(len(labelled)), like=cells.context)
     return replace(cells, rows=replace(cells.rows, first=first, second=second, y=ones[:, None], weight=ones))
 
 

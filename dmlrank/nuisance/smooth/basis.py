@@ -172,7 +172,7 @@ class SmoothBasis:
         (100, 8)
         """
         used = np.arange(x.shape[1]) if features is None else features
-        values = x if features is None else x[:, features]
+        values = x if features is None else _columns_of(x, features)
         n_present = column_sums(values, np.isfinite)
         centre = column_sums(values, lambda rows: np.where(np.isfinite(rows), rows, 0.0)) / np.maximum(n_present, 1)
         imputed, scale = _impute(values, centre)
@@ -242,6 +242,17 @@ class SmoothBasis:
             feature = x[:, f]
             tables.append(columns.of(np.where(np.isfinite(feature), feature, self.centre[f])))
         return tables
+
+
+def _columns_of(x: FloatArray, features: IntArray) -> FloatArray:
+    """Return columns of a matrix; a single column of a mapped matrix is mapped, too."""
+    if len(features) != 1:
+        return x[:, features]
+    # Numbers of a single column are summed in the same order, wherever the column is.
+    column = empty((len(x), 1), x.dtype, like=x)
+    for block in row_blocks(x):
+        column[block] = x[block][:, features]
+    return column
 
 
 def _impute(values: FloatArray, centre: FloatArray) -> tuple[FloatArray, FloatArray]:
