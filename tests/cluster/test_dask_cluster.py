@@ -39,6 +39,11 @@ def test_a_cluster_changes_no_bit(battles, client, name):
     assert are_equal(numbers(name, battles, n_jobs=1), numbers(name, battles, executor=client))
 
 
+def test_a_fit_of_parquet_files_on_a_cluster_has_the_bits_of_the_fit_in_memory(battles, client):
+    pytest.importorskip("pyarrow")
+    assert are_equal(numbers("bt", battles, n_jobs=1), numbers("parquet", battles, executor=client))
+
+
 @pytest.mark.parametrize(
     ("stage", "name"),
     [

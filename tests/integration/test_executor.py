@@ -61,6 +61,18 @@ def test_workers_change_no_bit(battles, processes, options):
             np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.filterwarnings("ignore::dmlrank.DmlrankWarning")
+def test_processes_change_no_bit_of_a_fit_of_parquet_files(battles, processes, tmp_path):
+    pytest.importorskip("pyarrow")
+    for number, rows in enumerate(np.array_split(np.arange(len(battles)), 3)):
+        battles.iloc[rows].to_parquet(tmp_path / f"{number}.parquet", index=False)
+    options = {"context": "question_id", "n_folds": 2, "rng": 0, "min_labels": 1, "propensity": "marginal"}
+    in_memory = dr.dml_rank(FORMULA, battles, **options, n_jobs=1)
+    from_files = dr.dml_rank(FORMULA, tmp_path, **options, executor=processes)
+    for one, other in zip(numbers(in_memory), numbers(from_files), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_warnings_of_a_fit_do_not_depend_on_the_workers(battles, rank):
     def messages(**where):
         with pytest.warns(DmlrankWarning) as caught:

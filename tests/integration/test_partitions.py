@@ -111,6 +111,22 @@ def test_features_are_in_files_and_have_the_bits_of_the_same_rows_in_memory(fold
     assert in_files.columns.differing(in_memory.columns) == []
 
 
+@pytest.mark.parametrize("position_bias", [True, False])
+def test_arrays_of_votes_and_contexts_are_in_files(folder, position_bias):
+    formula = "winner ~ u | model_a + model_b"
+    data = read_preferences(formula, folder, EvalEnvironment([{}]), context=("question_id",))
+    data = data if position_bias else data.unordered()
+    arrays = {name: getattr(part, name) for part in (data, data.cells) for name in part.__slots__}
+    # Arrays of fewer than 4096 bytes stay in memory, and identifiers are objects.
+    large = {
+        name: array
+        for name, array in arrays.items()
+        if isinstance(array, np.ndarray) and array.dtype != object and array.nbytes >= 4096
+    }
+    assert len(large) > 10
+    assert [name for name, array in large.items() if not is_mapped(array)] == []
+
+
 def _transforms():
     from dmlrank.data.formula.transforms import MISSING_ALLOWED, text
 
