@@ -17,9 +17,6 @@ from .outcomes import exchange_wins, exchanged_wins
 from .row_selection import rows_of_table
 from .shared_texts import SharedTexts
 
-# Arrays of numbers of :class:`PreferenceData` that are kept in files where the data are larger than memory.
-_STORED = ("seed_order", "vote_cell", "vote_y", "vote_row", "row_context", "row_index", "first_row")
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:
@@ -155,8 +152,17 @@ class PreferenceData:
     def in_files(self) -> PreferenceData:
         """Return the data with all arrays of numbers in mapped files, for data that are larger than memory."""
         like = mapped(1)
-        arrays = {name: stored(getattr(self, name), like=like) for name in _STORED}
-        return replace(self, cells=self.cells.stored(like=like), **arrays)
+        return replace(
+            self,
+            seed_order=stored(self.seed_order, like=like),
+            cells=self.cells.stored(like=like),
+            vote_cell=stored(self.vote_cell, like=like),
+            vote_y=stored(self.vote_y, like=like),
+            vote_row=stored(self.vote_row, like=like),
+            row_context=stored(self.row_context, like=like),
+            row_index=stored(self.row_index, like=like),
+            first_row=stored(self.first_row, like=like),
+        )
 
     def without_names(self) -> PreferenceData:
         """Return the arrays that models and scores are computed from, without what only reading and naming need.

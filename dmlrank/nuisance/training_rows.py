@@ -144,11 +144,12 @@ def labelled_cells(data: PreferenceData, basis: SmoothBasis, fold: IntArray) -> 
         Fold of each context.
     """
     cells, cell = data.cells, ordered_cells(data, np.ones(data.n_contexts, dtype=bool))
-    context, first, second, y = (take(array, cell) for array in (cells.context, cells.first, cells.second, cells.y))
+    context = take(cells.context, cell)
     weight = stored(cells.n_votes[cell].astype(float), like=context)
     columns = take(basis.of(data.x), context)
-    rows = LabelledRows(columns, first, second, y, weight)
-    fold_of_cell, number = (stored(array, like=context) for array in (fold[context], np.arange(len(context))))
+    rows = LabelledRows(columns, take(cells.first, cell), take(cells.second, cell), take(cells.y, cell), weight)
+    number = stored(np.arange(len(context)), like=context)
+    fold_of_cell = stored(fold[context], like=context)
     return FoldCells(rows, basis, data.x, context, fold_of_cell, number, data.n_items, data.ordered)
 
 

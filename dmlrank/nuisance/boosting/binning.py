@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import lightgbm as lgb
 import numpy as np
@@ -19,6 +19,8 @@ from .parameters import Parameter
 # Bins of a feature. More bins did not lower the held-out log-loss, and finding splits among them took up to half of the
 # training time.
 BINS = 63
+# Codes of contexts and items, of any integer type.
+_Codes: TypeAlias = NDArray[np.integer[Any]]
 # Items are categorical values; LightGBM would merge all items beyond the number of bins.
 _ITEM_BINS = 255
 
@@ -55,7 +57,7 @@ class BinnedPairs:
 
     @classmethod
     def of(
-        cls, x: FloatArray, context: IntArray, first: IntArray, second: IntArray, parameters: Mapping[str, Parameter]
+        cls, x: FloatArray, context: _Codes, first: _Codes, second: _Codes, parameters: Mapping[str, Parameter]
     ) -> tuple[BinnedPairs, IntArray]:
         """Bin rows, and return the place of each binned row among the arguments, (r,).
 
