@@ -113,6 +113,14 @@ def test_every_page_that_is_run_says_who_it_is_for_and_where_to_go_next():
             assert re.search(r"^## Where to (read on|go next)$", text, flags=re.M), f"{name}: say where to go next"
 
 
+def test_code_of_pages_fits_the_width_of_a_page():
+    """A page shows 94 characters on a screen of 1280 points (docs/ruff.toml, docs/_static/site.css)."""
+    for name, path in PAGES.items():
+        for block in re.findall(r"^```python\n(.*?)^```$", text_of(path), flags=re.M | re.S):
+            longest = max(block.splitlines(), key=len)
+            assert len(longest) <= 94, f"{name}: break the line {longest.strip()!r}"
+
+
 def test_every_vignette_is_a_page():
     shown = {file[1] for path in PAGES.values() if (file := STANDS_FOR.match(path.read_text(encoding="utf-8")))}
     assert {f"vignettes/{path.name}" for path in (DOCS.parent / "vignettes").glob("*.md")} <= shown
