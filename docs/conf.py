@@ -41,10 +41,8 @@ extensions = [
     "root_pages",
 ]
 exclude_patterns = ["_build", "_templates", "_ext", "figures"]
-source_suffix = {
-    ".md": "markdown",
-    ".rst": "restructuredtext",
-}  # pages of the reference are generated as .rst
+# Pages of the reference are generated as .rst.
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 templates_path = ["_templates"]
 nitpicky = True
 
