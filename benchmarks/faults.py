@@ -486,19 +486,24 @@ def starved(megabytes: int, *, in_command: bool) -> str:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         limit = pages * resource.getpagesize() + megabytes * 2**20
         unlimited = resource.getrlimit(resource.RLIMIT_AS)
+        # One thread: where the memory does not suffice for a new thread, Python's own Thread.start waits for ever.
+        words = ["--min-labels", "1", "--n-folds", "2", "--tune", "none", "--n-jobs", "1"]
+        streams, nothing = (os.dup(1), os.dup(2)), os.open(os.devnull, os.O_RDWR)
         resource.setrlimit(resource.RLIMIT_AS, (limit, unlimited[1]))
-        if not in_command:
-            ended = outcome(lambda: dr.dml_rank(formula, rows, **OPTIONS | {"tune": None}))
+        try:
+            if not in_command:
+                return outcome(lambda: dr.dml_rank(formula, rows, **OPTIONS | {"tune": None}))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                os.dup2(nothing, 1)
+                os.dup2(nothing, 2)
+                status = command(["fit", formula, path, *words])
+        except MemoryError:
+            return "memory error"
+        finally:
             resource.setrlimit(resource.RLIMIT_AS, unlimited)
-            return ended
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            before, nothing = os.dup(2), os.open(os.devnull, os.O_RDWR)
-            os.dup2(nothing, 1)
-            os.dup2(nothing, 2)
-            status = command(["fit", formula, path, "--min-labels", "1", "--n-folds", "2", "--tune", "none"])
-            os.dup2(before, 2)
-        resource.setrlimit(resource.RLIMIT_AS, unlimited)
+            os.dup2(streams[0], 1)
+            os.dup2(streams[1], 2)
     return {0: "result", 1: "own error"}.get(status, f"STATUS {status}")
 
 

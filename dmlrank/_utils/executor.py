@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from ..exceptions import DmlrankWarning, ExecutorError, OptionTypeError
+from ..exceptions import DmlrankWarning, ExecutorError, OptionTypeError, shown
 from .blas import one_thread
 from .parallel import core_count, in_order, silence_lightgbm
 from .shared_values import InFile, InMemory, Shared
@@ -332,7 +332,7 @@ def workers_of(executor: object) -> ExecutorWorkers | DaskWorkers:
     if callable(getattr(executor, "submit", None)) and not isinstance(executor, type):
         return ExecutorWorkers(executor)
     raise OptionTypeError(
-        f"executor={executor!r} is not allowed; allowed are an executor with the interface of "
+        f"executor={shown(executor)} is not allowed; allowed are an executor with the interface of "
         f"concurrent.futures.Executor (of threads or processes), a dask.distributed.Client, and None for the package's "
         f"own threads"
     )

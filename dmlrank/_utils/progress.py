@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TextIO
 
-from ..exceptions import OptionTypeError
+from ..exceptions import OptionTypeError, shown
 
 # Called with the number of steps done, the number of steps in all, and the name of the stage.
 Report = Callable[[int, int, str], None]
@@ -31,7 +31,7 @@ def reporting(progress: bool | Report) -> Iterator[None]:
     """
     if not isinstance(progress, bool) and not callable(progress):
         raise OptionTypeError(
-            f"progress={progress!r} is not allowed; allowed are True, False and a function of (step, total, what)"
+            f"progress={shown(progress)} is not allowed; allowed are True, False and a function of (step, total, what)"
         )
     bar = Bar(sys.stderr) if progress is True else None
     token = _current.set(bar if bar is not None else progress if callable(progress) else None)

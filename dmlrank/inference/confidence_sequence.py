@@ -39,6 +39,7 @@ from scipy.optimize import brentq
 from scipy.special import lambertw, log_ndtr
 
 from ..data.preferences import FloatArray
+from ..exceptions import shown
 from .multiple_testing import holm
 
 # Number of units at the first look by default: fewer units are few for the normal approximation of every later look.
@@ -227,8 +228,8 @@ class ConfidenceSequence:
     def why_not_alpha(self, alpha: object) -> str:
         """Return the message of the error where a caller asks for another alpha than the one of the view."""
         return (
-            f"alpha={alpha!r}: this sequential view was made for alpha={self.alpha:g}, which cannot be changed after a "
-            f"look; before the first look, choose another alpha for the fit and call sequential() then"
+            f"alpha={shown(alpha)}: this sequential view was made for alpha={self.alpha:g}, which cannot be changed "
+            f"after a look; before the first look, choose another alpha for the fit and call sequential() then"
         )
 
     @property

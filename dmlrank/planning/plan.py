@@ -762,4 +762,4 @@ class Plan:
 
 def _check_power(power: float, alpha: float) -> None:
     if not alpha < check_positive(power, "power") < 1:
-        raise OptionError(f"power={power!r}; it must be a number between alpha={alpha:g} and 1")
+        raise OptionError(f"power={shown(power)}; it must be a number between alpha={alpha:g} and 1")

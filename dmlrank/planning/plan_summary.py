@@ -56,7 +56,7 @@ def plan_summary(
     scores = precision(np.eye(len(names)), names)
     if top is not None and not of_models:
         raise OptionError(
-            f"top={top!r} shows the models with the highest scores, and the outputs of this functional "
+            "top= shows the models with the highest scores, and the outputs of this functional "
             f"({listed(names, 5)}) are not scores of models; use models= with names of outputs"
         )
     ranking = np.argsort(-scores["score"].to_numpy(), kind="stable") if of_models else np.arange(len(names))

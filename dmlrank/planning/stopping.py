@@ -11,7 +11,7 @@ import pandas as pd
 
 from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_text
 from ..data.hypotheses import LinearHypothesis
-from ..exceptions import OptionError, OptionTypeError, UnknownModelError, listed, nearest
+from ..exceptions import OptionError, OptionTypeError, UnknownModelError, listed, nearest, shown
 from ..fit.estimates import Estimates
 from ..inference.wald import NamedEstimates, t_test
 from ..report.fit_notes import sequential_note
@@ -129,7 +129,7 @@ def read_until(until: UntilLike, names: Sequence[str]) -> tuple[tuple[str, str],
     questions: list[object] = [until] if isinstance(until, str) or is_pair else _as_list(until)
     pairs = tuple(_read_question(question, names) for question in questions)
     if not pairs or len({frozenset(pair) for pair in pairs}) < len(pairs):
-        raise OptionError(f"until={until!r} is not allowed; ask at least one question, and each question once")
+        raise OptionError(f"until={shown(until)} is not allowed; ask at least one question, and each question once")
     return pairs
 
 

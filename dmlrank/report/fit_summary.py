@@ -47,7 +47,7 @@ def rows_to_show(results: Estimates, models: object = None, top: object = None) 
     if not results.of_models:
         if top is not None:
             raise OptionError(
-                f"top={top!r} shows the models with the highest scores, and the outputs of this functional "
+                "top= shows the models with the highest scores, and the outputs of this functional "
                 f"({listed(results.names, 5)}) are not scores of models; use models= with names of outputs"
             )
         return choose_models(results.names, range(len(results.names)), models, noun="output")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .._utils.argument_checks import check_whole
-from ..exceptions import OptionError, OptionTypeError, UnknownModelError, listed, nearest
+from ..exceptions import OptionError, OptionTypeError, UnknownModelError, listed, nearest, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,9 @@ def _names(models: object) -> list[str]:
     try:
         names = list(models)  # type: ignore[call-overload]
     except TypeError:
-        raise OptionTypeError(f"models={models!r} is no list of names; give one, such as models=['a', 'b']") from None
+        raise OptionTypeError(
+            f"models={shown(models)} is no list of names; give one, such as models=['a', 'b']"
+        ) from None
     if not names:
         raise OptionError("models=[] names no model; name at least one, or leave models= out to show all models")
     wrong = next((name for name in names if not isinstance(name, str)), None)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .._utils.argument_checks import check_alpha
 from ..data.preferences import IntArray
-from ..exceptions import OptionError, check_choice
+from ..exceptions import OptionError, check_choice, shown
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import multiplier_bootstrap
 from ..fit.state import FitSteps
@@ -61,8 +61,8 @@ def require_no_bootstrap(estimates: Estimates, bootstrap: str | None) -> None:
     """
     if bootstrap is not None and estimates.sequence is not None:
         raise OptionError(
-            f"bootstrap={bootstrap!r} of a sequential view: the bootstrap draws the estimates of one look, not of all "
-            f"looks; leave bootstrap= out"
+            f"bootstrap={shown(bootstrap)} of a sequential view: the bootstrap draws the estimates of one look, not of "
+            f"all looks; leave bootstrap= out"
         )
 
 
@@ -133,8 +133,8 @@ def _bootstrap_critical_value(
     """
     if method != "max-t":
         raise OptionError(
-            f"bootstrap={bootstrap!r} is not possible with method={method!r}; use method='max-t', or leave bootstrap= "
-            f"out"
+            f"bootstrap={shown(bootstrap)} is not possible with method={method!r}; use method='max-t', or leave "
+            f"bootstrap= out"
         )
     covariance, places = estimates.covariance, np.arange(len(estimates.names))
     contrasts = differences(covariance, places, np.full(len(places), len(places)))

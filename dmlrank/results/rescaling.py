@@ -112,7 +112,9 @@ def _anchor(anchor: object) -> tuple[str, float]:
     """Return the model of an anchor and its new score."""
     pairs = list(anchor.items()) if isinstance(anchor, Mapping) else [anchor]
     if len(pairs) != 1 or not isinstance(pairs[0], tuple) or len(pairs[0]) != 2 or not isinstance(pairs[0][0], str):
-        raise OptionTypeError(f"anchor={anchor!r} is not one model with its value; give a pair such as ('gpt-4', 1200)")
+        raise OptionTypeError(
+            f"anchor={shown(anchor)} is not one model with its value; give a pair such as ('gpt-4', 1200)"
+        )
     model, value = pairs[0]
     return model, _finite(f"the value of {model!r}", value)
 

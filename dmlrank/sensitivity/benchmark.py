@@ -12,7 +12,7 @@ from patsy import Term
 from .._utils.warning_collection import collected_warnings
 from ..data.formula.parse import names_in, parse_formula, terms_of
 from ..estimation.omitted_variables import relative_second_moment, residual_variance
-from ..exceptions import OptionError, OptionTypeError, listed, nearest
+from ..exceptions import OptionError, OptionTypeError, listed, nearest, shown
 from ..fit.pipeline import run
 from ..fit.state import FitSteps
 from .sensitivity_numbers import SensitivityNumbers
@@ -48,8 +48,8 @@ def _groups_of_features(features: object) -> list[tuple[str, ...]]:
         isinstance(group, list | tuple) and group and all(isinstance(name, str) for name in group) for group in named
     ):
         raise OptionTypeError(
-            f"features={features!r} is not allowed; give a feature of the formula, a list of features that are left "
-            f"out one at a time, or a list of lists of features that are left out together"
+            f"features={shown(features)} is not allowed; give a feature of the formula, a list of features that are "
+            f"left out one at a time, or a list of lists of features that are left out together"
         )
     return [tuple(group) for group in named]
 

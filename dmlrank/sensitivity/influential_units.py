@@ -21,7 +21,7 @@ from ..estimation.influence import Influence, mean_influence
 from ..estimation.influence_blocks import blocks_by_group
 from ..estimation.one_step import one_step
 from ..estimation.one_step_result import Estimands
-from ..exceptions import ColumnError, DataError, OptionError, nearest
+from ..exceptions import ColumnError, DataError, OptionError, nearest, shown
 from ..fit.state import FitSteps
 
 
@@ -110,7 +110,7 @@ def _column_of(steps: FitSteps, unit: str) -> str:
     columns = steps.data.columns
     if unit not in columns.available:
         raise ColumnError(
-            f"unit={unit!r} is neither 'context', 'vote' or 'cluster' nor a column"
+            f"unit={shown(unit)} is neither 'context', 'vote' or 'cluster' nor a column"
             f"{nearest(unit, ['context', 'vote', 'cluster', *columns.available])}"
         )
     return unit

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from .._utils.argument_checks import check_text
+from .._utils.argument_checks import check_text, check_whole
 from .html_form import html_table
 from .latex_form import LINE_WIDTH, latex_table
 from .plain_forms import csv_table, markdown_table, text_table
@@ -88,7 +88,8 @@ class Summary:
             start += span
 
     def is_text(self, place: int) -> bool:
-        """Whether a column is aligned left, because it holds names or other text."""
+        """Whether a column is aligned left, because it holds names or other text; ``place`` counts from zero."""
+        check_whole("place", place, 0)
         return place <= self.name_place or place in self.text_columns
 
     def as_text(self, width: int | None = None) -> str:

@@ -103,6 +103,13 @@ def test_values_of_another_type_are_refused(make):
         lambda r: r.ellipsoid(contrasts=np.eye(8)[0] * 1e308),
         lambda r: r.t_test("'gpt-4'" + "*1e300" * 3000),
         lambda r: r.sensitivity().contour(benchmark=HUGE),
+        lambda r: r.summary().is_text(b"bytes"),
+        lambda r: r.update(progress=HUGE),
+        lambda r: r.update(executor=HUGE),
+        lambda r: r.summary(models=HUGE),
+        lambda r: r.rescale("elo", anchor=HUGE),
+        lambda r: r.sensitivity().benchmark([HUGE]),
+        lambda r: r.conf_int(bootstrap=HUGE, method="none"),
     ],
 )
 def test_methods_refuse_values_of_another_type(arena_result, ask):

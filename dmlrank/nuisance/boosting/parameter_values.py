@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...exceptions import OptionError, listed
+from ...exceptions import OptionError, listed, shown
 from .parameter_names import parameter_of
 
 _LARGEST_INTEGER = 2**31 - 1
@@ -192,7 +192,7 @@ def check_values(parameters: Mapping[str, object], option: str) -> None:
     for name, value in parameters.items():
         allowed = _ALLOWED[parameter_of(name)]
         if not allowed.contains(value):
-            raise OptionError(f"{option}: {name}={value!r} is not allowed; pass {allowed} as {name}")
+            raise OptionError(f"{option}: {name}={shown(value)} is not allowed; pass {allowed} as {name}")
     _check_sampling({parameter_of(name): value for name, value in parameters.items()}, option)
 
 

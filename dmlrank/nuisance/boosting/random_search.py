@@ -13,7 +13,7 @@ import numpy as np
 
 from ..._utils.progress import report
 from ...data.preferences import IntArray
-from ...exceptions import OptionError, OptionTypeError, check_choice, listed
+from ...exceptions import OptionError, OptionTypeError, check_choice, listed, shown
 from .parameter_names import BAGGING_FREQUENCY_NAMES, BAGGING_NAMES, BIN_NAMES, ROUND_NAMES, check_names
 from .parameters import Parameter, Settings, as_settings, check_parameters, lightgbm_names
 
@@ -94,7 +94,7 @@ class RandomSearch:
             value = getattr(self, name)
             if not _is_whole_number(value, least):
                 raise OptionError(
-                    f"RandomSearch: {name}={value!r} is not allowed; pass a whole number of at least {least}"
+                    f"RandomSearch: {name}={shown(value)} is not allowed; pass a whole number of at least {least}"
                 )
         if isinstance(self.grid, str):
             check_choice(self.grid, GRIDS, "RandomSearch: grid")
@@ -266,7 +266,8 @@ def _check_rounds(grid: Mapping[str, Sequence[object]]) -> None:
     for count in grid[names[0]] if names else ():
         if not _is_whole_number(count, 1):
             raise OptionError(
-                f"RandomSearch: grid has {names[0]}={count!r}, which is not allowed; pass whole numbers of at least 1"
+                f"RandomSearch: grid has {names[0]}={shown(count)}, which is not allowed; pass whole numbers of at "
+                f"least 1"
             )
 
 
