@@ -11,7 +11,7 @@ is limited in seconds of the processor. A process that needs far more than the l
 Without further words the unit tests of the mutant's room run. Where a file of coverage.py says which test runs which
 line, a mutant meets the tests that run its line, those that run the fewest lines first. This takes seconds a mutant:
 
-    python -m pytest -n 1 --cov=dmlrank --cov-branch --cov-context=test --cov-report=
+    python -m pytest -n 0 --dist no --cov=dmlrank --cov-context=test --cov-report=
     python -m benchmarks.mutants --coverage .coverage --sample 20 --out mutants.csv
 """
 

@@ -16,6 +16,9 @@ from .frames import column_names, take_columns
 from .plain_columns import is_vector_column, name_of, too_large_error
 from .row_selection import rows_of_table
 
+# Before version 3, pandas compares texts up to the character NUL.
+_COMPARES_UP_TO_NUL = len(pd.unique(np.array(["a\0b", "a"], dtype=object))) == 1
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CodedColumn:
@@ -35,6 +38,7 @@ class CodedColumn:
     @classmethod
     def of(cls, column: pd.Series) -> CodedColumn:
         """Return a column, coded as integers; raise ``TypeError`` where a cell, such as a list, has no hash."""
+        _check_whole_names_are_compared(column)
         codes, levels = pd.factorize(column)
         return cls(codes, np.asarray(levels, dtype=object))
 
@@ -128,6 +132,7 @@ class Columns:
 
         Unlike :meth:`value_codes`, these codes do not depend on the order of the rows.
         """
+        _check_whole_names_are_compared(self._table[name])
         return pd.factorize(identity_texts(self._table[name]), sort=True)[0]
 
     def texts(self, name: str) -> NDArray[np.object_]:
@@ -205,6 +210,17 @@ def identity_texts(column: pd.Series) -> pd.Series:
     names = np.array([*map(name_of, coded.levels), "nan"], dtype=object)
     check_unicode([column.name], names)
     return pd.Series(names[coded.codes], index=column.index, name=column.name)
+
+
+def _check_whole_names_are_compared(column: pd.Series) -> None:
+    """Raise where a name has the character NUL and pandas compares names only up to there, as it does before 3.0."""
+    if not _COMPARES_UP_TO_NUL or column.dtype != object:
+        return
+    if any("\0" in cell for cell in column if isinstance(cell, str)):
+        raise DataError(
+            f"column {column.name!r} holds a name with the character NUL, and pandas {pd.__version__} takes names for "
+            f"the same that differ after this character only; remove the character, or install pandas 3"
+        )
 
 
 def not_unicode_error(column: object, name: str) -> DataError:

@@ -310,7 +310,7 @@ def _tags(batch: pa.RecordBatch) -> dict[str, pd.Series]:
             collect(batch.column(name), name)
     if set(_CRITERIA) <= set(tags):
         met = pd.concat([tags[name] for name in _CRITERIA], axis=1)
-        is_hard = met.fillna(False).sum(axis=1) >= _HARD
+        is_hard = met.eq(True).sum(axis=1) >= _HARD
         tags["hard_prompt"] = is_hard.where(met.notna().all(axis=1), None) if met.isna().to_numpy().any() else is_hard
     return tags
 

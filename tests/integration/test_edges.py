@@ -183,6 +183,10 @@ def test_prompts_of_a_million_characters(rank):
 @pytest.mark.parametrize("kind", ODD_NAMES)
 def test_names_of_all_kinds_are_names(rank, kind, tmp_path):
     names = list(ODD_NAMES[kind])
+    if kind == "NUL" and int(pd.__version__.partition(".")[0]) < 3:
+        with pytest.raises(dr.exceptions.DataError, match="with the character NUL, and pandas"):
+            rank(battles(names=names))
+        return
     plain, results = rank(battles()), rank(battles(names=names))
     assert results.models == sorted(names)
     called = [f"m{names.index(name)}" for name in results.models]

@@ -317,7 +317,7 @@ def test_samples_are_written_for_annotation_tools(mu, tmp_path):
     plan = dr.design(mu, budget=90, models=names, contexts=[f"q{i}" for i in range(60)])
     rows = plan.export(tmp_path / "tasks.csv", rng=3)
     pd.testing.assert_frame_equal(rows, plan.sample(3))
-    read = pd.read_csv(tmp_path / "tasks.csv")
+    read = pd.read_csv(tmp_path / "tasks.csv", float_precision="round_trip")
     np.testing.assert_array_equal(read["propensity"], rows["propensity"])
     assert read["model_a"].dropna().tolist() == rows["model_a"].dropna().tolist()
     plan.export(tmp_path / "tasks.json", rng=3)

@@ -241,7 +241,7 @@ def test_weights_of_one_need_no_keyword_and_halves_are_doubled(rows):
 def test_classifiers_that_search_and_calibrate(rows):
     x = rows.features[:10, :-2]
     search = GridSearchCV(LogisticRegression(), {"C": [0.01, 1.0]}, cv=3, scoring="neg_log_loss")
-    for learner in (search, CalibratedClassifierCV(LinearSVC(), cv=3)):
+    for learner in (search, CalibratedClassifierCV(LinearSVC(dual="auto"), cv=3)):
         mu = fit(learner, rows).predict(x)
         np.testing.assert_allclose(mu[:, PAIRS].sum(axis=-1), 1)
     assert not hasattr(search, "best_estimator_")
