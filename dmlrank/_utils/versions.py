@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 
+from .._version import __version__
 from ..exceptions import ExecutorError
 
 REQUIRED = ("numpy", "scipy", "pandas", "patsy", "statsmodels", "lightgbm", "narwhals", "threadpoolctl")
@@ -41,7 +42,7 @@ def versions_text(extras: Mapping[str, tuple[str, ...]] = EXTRAS) -> str:
         Names of the optional dependencies, by the extra of the package that installs them.
     """
     lines = [
-        ("dmlrank", installed_version("dmlrank")),
+        ("dmlrank", __version__),
         ("python", f"{sys.version.split()[0]} ({platform.python_implementation()})"),
         ("platform", platform.platform()),
         *((name, installed_version(name)) for name in REQUIRED),
@@ -69,7 +70,7 @@ def installed_version(name: str) -> str:
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the packages on which computed numbers depend, by name."""
     python = ".".join(map(str, sys.version_info[:2]))
-    return {"python": python} | {name: installed_version(name) for name in ("dmlrank", *REQUIRED)}
+    return {"python": python, "dmlrank": __version__} | {name: installed_version(name) for name in REQUIRED}
 
 
 def require_versions(expected: Mapping[str, str]) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
-
 import numpy as np
 
 from .._utils.log_loss import log_loss
 from .._utils.warning_collection import collected_warnings
+from .._version import __version__
 from ..data.preferences import FloatArray, PreferenceData
 from ..exceptions import DmlrankWarning, IntervalWarning
 from ..functionals.base import output_names
@@ -152,7 +151,7 @@ def _description(steps: FitSteps) -> FitDescription:
         cov_type=options.cov_type,
         clusters=steps.clusters.names if steps.clusters else (),
         seed=options.seed,
-        version=version("dmlrank"),
+        version=__version__,
         average=options.average,
     )
 

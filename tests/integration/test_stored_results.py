@@ -33,6 +33,14 @@ def test_results_of_earlier_releases_say_what_they_said(path):
     assert "95" in result.summary().as_text()
 
 
+def test_a_result_says_by_which_version_it_was_made():
+    """The version of the code that runs, whatever version of the package is installed elsewhere."""
+    battles = dr.datasets.simulate_arena(n=300, rng=0)
+    res = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, estimator="bt_mle", context="question_id", rng=0)
+    assert res.glance()["version"].item() == dr.__version__
+    assert dr.read_json(res.to_json()).glance()["version"].item() == dr.__version__
+
+
 def test_entries_that_later_versions_add_have_a_default():
     """A file of an earlier release lacks entries that were added later; one entry less is read as its default."""
     path = STORED / "0.1.0" / "bt.json"

@@ -19,6 +19,7 @@ def test_versions_are_those_installed(capsys):
     dr.show_versions()
     shown = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
     assert shown["numpy"] == np.__version__
+    assert shown["dmlrank"] == dr.__version__
     assert shown["python"].startswith(sys.version.split()[0])
     assert shown["matplotlib"].endswith("(extra: plot)")
 
