@@ -20,12 +20,13 @@ from __future__ import annotations
 
 import argparse
 import csv
+import gc
 import os
 import pathlib
 import resource
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -39,6 +40,7 @@ from dmlrank.exceptions import DmlrankWarning
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "extend.csv"
 TIMES = pathlib.Path(__file__).parent / "results" / "extend_time.csv"
+YEAR = pathlib.Path(__file__).parent / "results" / "extend_year.csv"
 COLUMNS = ("seed", "functional", "method", "covers", "distance", "difference", "width", "mse", "refits", "inside")
 FUNCTIONALS = ("borda", "bt")
 FORMULA = "winner ~ C(category) + length | model_a + model_b"
@@ -174,53 +176,109 @@ def tables(path: pathlib.Path) -> pd.DataFrame:
 
 
 def measure_time(n_rows: int, path: pathlib.Path) -> None:
-    """Time of a fit and of extensions by 1,000 rows, with one thread."""
+    """Time of a fit and of extensions by 1,000 rows, with one thread; the fit is timed before and after them.
+
+    The shares are those of the mean of the two fits, so that a computer that is busy for a while changes both times.
+    """
     frame, rows = dr.datasets.simulate_arena(n=n_rows + 3000, rng=0), []
     for functional in FUNCTIONALS:
-        start = time.process_time(), time.perf_counter()
-        result = dr.dml_rank(FORMULA, frame.iloc[:n_rows], **{**options(0), "functional": functional})
-        fit = time.process_time() - start[0], time.perf_counter() - start[1]
+        settings = {**options(0), "functional": functional}
+        result, before = timed(lambda settings=settings: dr.dml_rank(FORMULA, frame.iloc[:n_rows], **settings))
+        times = []
         for number in range(3):
             later = frame.iloc[n_rows + 1000 * number : n_rows + 1000 * (number + 1)]
-            start = time.process_time(), time.perf_counter()
-            result = result.extend(later)
-            own = time.process_time() - start[0], time.perf_counter() - start[1]
-            rows.append(
-                {
-                    "functional": functional,
-                    "rows": n_rows + 1000 * number,
-                    "extension": number + 1,
-                    "fit_cpu": fit[0],
-                    "extend_cpu": own[0],
-                    "share_cpu": own[0] / fit[0],
-                    "fit_wall": fit[1],
-                    "extend_wall": own[1],
-                    "share_wall": own[1] / fit[1],
-                }
-            )
+            result, own = timed(lambda result=result, later=later: result.extend(later, refit="never"))
+            times.append(own)
+        _, after = timed(lambda settings=settings: dr.dml_rank(FORMULA, frame.iloc[:n_rows], **settings))
+        fit = [(first + second) / 2 for first, second in zip(before, after, strict=True)]
+        rows += [
+            {
+                "functional": functional,
+                "rows": n_rows + 1000 * number,
+                "extension": number + 1,
+                "fit_cpu": fit[0],
+                "extend_cpu": own[0],
+                "share_cpu": own[0] / fit[0],
+                "fit_wall": fit[1],
+                "extend_wall": own[1],
+                "share_wall": own[1] / fit[1],
+            }
+            for number, own in enumerate(times)
+        ]
     table = pd.DataFrame(rows).round(4)
     table.to_csv(path, index=False)
     print(table.to_string(index=False))
 
 
-def year(n_first: int = 1000, by_day: int = 5, days: int = 365) -> None:
-    """A year of daily extensions: memory of the process, refits, and the distance from one fit at the end."""
+def timed(compute: Callable[[], dr.RankResults]) -> tuple[dr.RankResults, tuple[float, float]]:
+    """Return a result with the seconds of processor time and of wall time that it took."""
+    start = time.process_time(), time.perf_counter()
+    result = compute()
+    return result, (time.process_time() - start[0], time.perf_counter() - start[1])
+
+
+def chain(
+    frame: pd.DataFrame, *, n_first: int, by_day: int, days: int, settings: dict[str, object]
+) -> Iterator[tuple[dr.RankResults, dict[str, object]]]:
+    """Extend a fit day by day; yield the result of each day with what the extension took.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        At least ``n_first + by_day * days`` rows.
+    n_first, by_day, days : int
+        Rows of the first fit, rows of a day, and number of days.
+    settings : dict
+        Options of the fit.
+    """
+    result = dr.dml_rank(FORMULA, frame.iloc[:n_first], **settings)
+    for day in range(1, days + 1):
+        start, time_before = n_first + by_day * (day - 1), time.process_time()
+        result = result.extend(frame.iloc[start : start + by_day])
+        seconds = time.process_time() - time_before
+        assert result.extension is not None
+        yield (
+            result,
+            {
+                "day": day,
+                "prompts": result.nobs,
+                "trained": int(result.extension.refitted),
+                "cpu_seconds": round(seconds, 4),
+                "memory_mb": round(resident_memory(), 1),
+            },
+        )
+
+
+def resident_memory() -> float:
+    """Memory of this process, in MB."""
+    gc.collect()
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * resource.getpagesize() / 2**20
+
+
+def distances(result: dr.RankResults, frame: pd.DataFrame, settings: dict[str, object]) -> pd.Series:
+    """Distance of a result from one fit of all rows, by model, in standard errors."""
+    full = dr.dml_rank(FORMULA, frame, **settings)
+    return ((result.params - full.params) / full.bse).abs()
+
+
+def year(path: pathlib.Path, n_first: int = 1000, by_day: int = 2, days: int = 365) -> None:
+    """A year of daily extensions: time and memory of every day, and the distance from one fit at the end."""
     frame = dr.datasets.simulate_arena(n=n_first + by_day * days, rng=5)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), open(path, "w", newline="", encoding="utf-8") as file:
         warnings.simplefilter("ignore", DmlrankWarning)
-        result, refits = dr.dml_rank(FORMULA, frame.iloc[:n_first], **options(5)), []
-        for day in range(days):
-            start = n_first + by_day * day
-            result = result.extend(frame.iloc[start : start + by_day])
-            assert result.extension is not None
-            if result.extension.refitted:
-                refits.append(day + 1)
-            if day % 60 == 0 or day == days - 1:
-                memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-                print(f"day {day + 1:3d}: {result.nobs:,} prompts, largest memory {memory:,.0f} MB", flush=True)
-        full = dr.dml_rank(FORMULA, frame, **options(5))
-    distance = ((result.params - full.params) / full.bse).abs().mean()
-    print(f"trained on days {refits}; mean distance from one fit {distance:.3f} standard errors")
+        writer = csv.DictWriter(file, ("day", "prompts", "trained", "cpu_seconds", "memory_mb"))
+        writer.writeheader()
+        for day in chain(frame, n_first=n_first, by_day=by_day, days=days, settings=options(5)):
+            writer.writerow(day[1])
+            file.flush()
+        distance = distances(day[0], frame, options(5))
+    by_month = pd.read_csv(path).assign(month=lambda days: (days.day - 1) // 30 + 1)
+    trained = by_month[by_month.trained == 1]
+    scored = by_month[by_month.trained == 0].groupby("month")[["prompts", "cpu_seconds", "memory_mb"]].median()
+    print(scored.round(3).to_string())
+    print(f"trained on the days {trained.day.tolist()}, in {trained.cpu_seconds.mean():.2f} s")
+    print(f"distance from one fit at the end: mean {distance.mean():.3f}, largest {distance.max():.3f} standard errors")
 
 
 def main() -> None:
@@ -238,7 +296,7 @@ def main() -> None:
     elif arguments.command == "time":
         measure_time(arguments.rows, TIMES)
     else:
-        year()
+        year(YEAR if arguments.path == RESULTS else arguments.path)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import dmlrank as dr
@@ -83,3 +84,67 @@ def test_a_plan_with_sequential_tests_stops_early(stopping):
     # Pairs without model 0 and model 1 say nothing about their difference.
     is_useful = (stopping.FIRST < 2) | (stopping.SECOND < 2)
     assert shown[is_useful].min() > 2 * shown[~is_useful].max()
+
+
+# --- users as clusters ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def clusters(load_benchmark):
+    sys.path.insert(0, str(BENCHMARKS))
+    try:
+        return load_benchmark("peeking_clusters")
+    finally:
+        sys.path.remove(str(BENCHMARKS))
+
+
+def test_moments_of_the_study_of_users_are_the_packages(clusters, monkeypatch):
+    monkeypatch.setattr(clusters, "looks", lambda: np.array([30, 60]))
+    people = clusters.population(0, balanced=True, spread=2.0)
+    counts, fold = clusters.draw(people, 60, np.random.default_rng(1))
+    sums, products = clusters.totals(counts, fold)
+    phi = np.broadcast_to(clusters.mean_terms("borda", people), (*sums.shape, clusters.K))
+    mean, by_user, by_prompt = clusters.moments(phi, sums, products)
+    user, cell = (np.repeat(index, counts[counts > 0]) for index in np.nonzero(counts))
+    pair, outcome = np.divmod(cell, 3)
+    is_labelled = pair < clusters.PAIRS
+    pair = np.minimum(pair, clusters.PAIRS - 1)
+    combinations = np.array([(j, k) for j in range(6) for k in range(j + 1, 6)])
+    names = np.array([f"m{j}" for j in range(6)], dtype=object)
+    battles = pd.DataFrame(
+        {
+            "user": user,
+            "model_a": np.where(is_labelled, names[combinations[pair, 0]], None),
+            "model_b": np.where(is_labelled, names[combinations[pair, 1]], None),
+            "winner": np.where(is_labelled, np.array(["model_a", "model_b", "tie"], dtype=object)[outcome], None),
+        }
+    )
+    n = len(battles)
+    mu, propensity = np.zeros((n, 6, 6, 3)), np.zeros((n, 6, 6))
+    first, second = combinations.T
+    p = people.p.mean(axis=0)
+    mu[:, first, second], mu[:, second, first] = p, p[:, [1, 0, 2]]
+    propensity[:, first, second] = propensity[:, second, first] = people.shown[0]
+    res = dr.dml_rank(
+        "winner ~ 1 | model_a + model_b",
+        battles,
+        position_bias=False,
+        mu=mu,
+        propensity=propensity,
+        min_labels=1,
+        floor=1e-4,
+        rng=0,
+        cov_type="cluster",
+        cov_kwds={"groups": "user"},
+    )
+    order = [list(names).index(name) for name in res.names]
+    np.testing.assert_allclose(res.params, mean[-1][order], atol=1e-9)
+    own = res.cov_params().to_numpy()
+    np.testing.assert_allclose(own, by_user[-1][np.ix_(order, order)], rtol=1e-6, atol=1e-12)
+    assert (np.diagonal(by_user[-1]) > np.diagonal(by_prompt[-1])).mean() > 0.5
+
+
+def test_sequential_intervals_of_users_rarely_miss_and_fixed_ones_often_do(clusters):
+    table = clusters.study(8).set_index(["critical values", "statement"])["any look"]
+    assert table.loc[("fixed", "pairs")].mean() > 0.2
+    assert table.loc[("sequential", "pairs")].mean() < 0.1
