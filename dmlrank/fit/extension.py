@@ -93,6 +93,7 @@ def _trained(steps: FitSteps, rows: JoinedRows, source: Source, reason: str) -> 
         contexts_new=int(change.is_new.sum()),
         contexts_with_new_votes=int(change.has_further_votes.sum()),
         models_new=change.models_new,
+        clusters_returning=change.clusters_returning,
         refitted=True,
         reason=reason,
         remarks=rows.remarks,
@@ -146,11 +147,14 @@ class _Change(NamedTuple):
         Contexts of the fit that got further votes.
     models_new : tuple of str
         Models that the fit did not rank.
+    clusters_returning : int
+        Clusters of the fit that got further contexts or votes; 0 without clusters.
     """
 
     is_new: NDArray[np.bool_]
     has_further_votes: NDArray[np.bool_]
     models_new: tuple[str, ...]
+    clusters_returning: int
 
     @classmethod
     def between(cls, before: FitSteps, after: FitSteps, place: IntArray) -> _Change:
@@ -160,7 +164,11 @@ class _Change(NamedTuple):
         further = _votes_by_context(after.data)
         further[place] -= _votes_by_context(before.data)
         models_new = tuple(name for name in after.data.items if name not in before.data.items)
-        return cls(is_new, ~is_new & (further > 0), models_new)
+        has_further_votes, n_returning = ~is_new & (further > 0), 0
+        if after.clusters is not None:
+            cluster = after.clusters.of_context
+            n_returning = len(np.intersect1d(cluster[place], cluster[is_new | has_further_votes]))
+        return cls(is_new, has_further_votes, models_new, n_returning)
 
 
 def _votes_by_context(data: PreferenceData) -> FloatArray:
@@ -192,6 +200,7 @@ def _scoring_extension(
         contexts_new=int(change.is_new.sum()),
         contexts_with_new_votes=int(change.has_further_votes.sum()),
         models_new=change.models_new,
+        clusters_returning=change.clusters_returning,
         refitted=False,
         reason=_why_not_trained(extended, test, earlier.votes_at_training),
         remarks=rows.remarks,

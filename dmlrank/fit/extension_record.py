@@ -32,6 +32,8 @@ class Extension:
         Whether the first stages were trained again on all rows.
     reason : str
         Why the first stages were trained again, or why not.
+    clusters_returning : int
+        Clusters of the fit that got further contexts or votes; 0 without clusters.
     remarks : tuple of str
         Further facts about the new rows, such as columns that only some of the rows have.
     number : int
@@ -63,6 +65,7 @@ class Extension:
     models_new: tuple[str, ...]
     refitted: bool
     reason: str
+    clusters_returning: int = 0
     remarks: tuple[str, ...] = ()
     number: int = 0
     rows_since_training: int = 0

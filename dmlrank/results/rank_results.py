@@ -93,7 +93,7 @@ from .ranking import (
 from .rescaling import make_scale, rescaled
 from .restriction_test import RestrictionTest, bradley_terry_test
 from .sensitivity_analysis import analyse_sensitivity
-from .sequential_view import require_same_alpha, sequential_view
+from .sequential_view import require_same_alpha, sequential_view, warn_of_returning_clusters
 from .style_results import StyleResults, style_results
 
 if TYPE_CHECKING:
@@ -1602,6 +1602,11 @@ class RankResults:
         DataNotStoredError
             If the result was loaded without data.
 
+        Warns
+        -----
+        IntervalWarning
+            If this result is a sequential view, and clusters of earlier looks, such as users, have further votes.
+
         Examples
         --------
         >>> import dmlrank as dr
@@ -1613,8 +1618,15 @@ class RankResults:
         (2000, 100, False)
         """
         steps = require_steps(self.estimates, self.steps, "extend")
+
+        def extended_steps() -> FitSteps:
+            extended = extend_fit(steps, new_rows, refit)
+            if self.estimates.sequence is not None:
+                warn_of_returning_clusters(extended)
+            return extended
+
         with executing(executor):
-            return self._in_unit(results_of(lambda: extend_fit(steps, new_rows, refit)))
+            return self._in_unit(results_of(extended_steps))
 
     def _in_unit(self, other: RankResults) -> RankResults:
         """Return another result in the unit of this one, and as a sequential view where this one is a view."""

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from .._utils.argument_checks import check_whole
-from ..exceptions import OptionError, listed
+from .._utils.warning_collection import warn
+from ..exceptions import IntervalWarning, OptionError, listed
 from ..fit.estimates import Estimates
+from ..fit.state import FitSteps
 from ..inference.confidence_sequence import DEFAULT_START, ConfidenceSequence
 from .critical_values import interval_critical_value
 from .lookup import require_intervals, require_raw_scores
@@ -74,6 +76,21 @@ def require_same_alpha(estimates: Estimates, changes: Mapping[str, object]) -> N
     sequence, alpha = estimates.sequence, changes.get("alpha", estimates.alpha)
     if sequence is not None and alpha != sequence.alpha:
         raise OptionError(sequence.why_not_alpha(alpha))
+
+
+def warn_of_returning_clusters(extended: FitSteps) -> None:
+    """Warn where clusters that were there at an earlier look of a sequential view have further contexts or votes."""
+    extension, clusters = extended.extension, extended.clusters
+    if extension is None or clusters is None or not extension.clusters_returning:
+        return
+    warn(
+        f"{extension.clusters_returning:,} clusters of {clusters.names[0]!r} were there at an earlier look and have "
+        f"further votes: sequential intervals hold at all looks only if every cluster enters whole, at one look. Keep "
+        f"the votes of new clusters alone, or fix the number of looks in advance and show the intervals of one look at "
+        f"level 1 - alpha / looks: fit with alpha=, without sequential()",
+        stacklevel=2,
+        kind=IntervalWarning,
+    )
 
 
 def independent_units(estimates: Estimates) -> tuple[int, str]:

@@ -1,12 +1,14 @@
 """Sequential views: their numbers against the written-out formulas, what they say, and what they refuse."""
 
 import json
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import dmlrank as dr
+from dmlrank.exceptions import IntervalWarning
 
 # What every public name of a result is in a sequential view.
 AT_ALL_LOOKS = {
@@ -239,3 +241,24 @@ def test_the_view_of_an_extended_fit_is_a_view(res, view):
     longer = view.extend(battles[2000:])
     assert (longer.estimates.sequence.n_units, longer.estimates.sequence.planned) == (2200, 8000)
     pd.testing.assert_frame_equal(longer.conf_int(), res.extend(battles[2000:]).sequential(8000, start=400).conf_int())
+
+
+def test_an_extended_view_warns_of_clusters_that_return():
+    battles = dr.datasets.simulate_arena(n=2200, rng=0)
+    battles["user"] = np.arange(len(battles)) // 2
+    # Users 0 to 9 vote again.
+    returning = battles[2000:].copy()
+    returning.loc[returning.index[:20], "user"] = np.arange(20) % 10
+    options = {"context": "question_id", "rng": 0, "cov_type": "cluster", "cov_kwds": {"groups": "user"}}
+    fit = dr.dml_rank("winner ~ 1 | model_a + model_b", battles[:2000], **options)
+    view = fit.sequential(planned=2000)
+    with pytest.warns(IntervalWarning, match=r"10 clusters of 'user' were there at an earlier look") as caught:
+        longer = view.extend(returning)
+    assert len(caught) == 1
+    assert longer.extension.clusters_returning == 10
+    assert "10 clusters of 'user'" in " ".join(str(longer.summary()).split())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert view.extend(battles[2000:]).extension.clusters_returning == 0
+        # The intervals of one look are those of clustered data, and need no warning.
+        assert fit.extend(returning).extension.clusters_returning == 10
