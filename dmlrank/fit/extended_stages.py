@@ -1,7 +1,9 @@
 """The steps of a fit that an extension replaces: folds, mu, propensities and scores use what the fit has learnt.
 
 An extension runs all steps of a fit (:mod:`dmlrank.fit.pipeline`) on the old and the new rows. The functions of
-:class:`ExtendedStages` take the places of the steps that would train, and of the evaluation of the scores.
+:class:`ExtendedStages` take the places of the steps that would train, and of the evaluation of the scores. The steps of
+:data:`COMPUTED_AGAIN` are carried out as in a fit. The cache refuses any other step, so that nobody can add a step
+without a decision on what an extension does with it.
 """
 
 from __future__ import annotations

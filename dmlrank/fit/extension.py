@@ -1,9 +1,10 @@
 """Extension of a fit by new rows, at the cost of scoring them; the first stages are trained again where needed.
 
 Kept from the fit: the models of mu and pi, the transforms of the features, the folds of old contexts, the floor of mu,
-whether display order matters, and F(mu) of old contexts where the functional is bound to the same pairs and weights.
-Computed again from all rows: cells, compared pairs, weights of pairs and contexts, floor and scale of the propensities,
-corrections, covariance with its variance correction, uniform pairs, and all diagnostics.
+whether display order matters, and F(mu) of old contexts, with their part of the remaining bias, where the functional is
+bound to the same pairs and weights. Computed again from all rows: cells, compared pairs, weights of pairs and contexts,
+floor and scale of the propensities, corrections, covariance with its variance correction, uniform pairs, and all other
+diagnostics.
 """
 
 from __future__ import annotations
