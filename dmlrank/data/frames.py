@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 class PlainFrame(pd.DataFrame):
     """A frame with plain types and a fresh index, as :func:`take_columns` returns it, which is not converted again.
 
+    Columns of pandas' type of text may be among the columns. They are converted when they are taken.
     Frames that pandas derives from it, by a selection of rows for example, are common frames.
     """
 
@@ -93,7 +94,9 @@ def take_columns(data: object, names: Sequence[str]) -> pd.DataFrame:
         If there are no rows, or a DuckDB relation cannot be read.
     """
     if isinstance(data, PlainFrame):
-        return pd.DataFrame({name: data[name] for name in names}, index=data.index)
+        taken = {name: data[name] for name in names}
+        texts = {name: plain_column(taken[name]) for name in names if isinstance(taken[name].dtype, pd.StringDtype)}
+        return pd.DataFrame(taken | texts, index=data.index)
     if is_partitioned(data):
         return _partitioned_columns(data, names)
     if _is_relation(data):

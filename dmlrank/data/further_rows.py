@@ -77,8 +77,13 @@ def join_rows(frame: object, new_rows: object, needed: Sequence[str], identifier
             f"{_ARGUMENT} lacks the column {lacking[0]!r}, which the fit uses{nearest(lacking[0], new_names)} (columns "
             f"of {_ARGUMENT}: {listed(new_names)}); pass rows with the columns {listed(needed, 20)}"
         )
-    old = take_columns(frame, old_names)
-    new = take_columns(new_rows, [name for name in old_names if name in new_names])
+    shared_names = [name for name in old_names if name in new_names]
+    # Long texts that the fit does not use, such as answers, keep pandas' type of text, which takes no time and memory.
+    kept = {name for name in shared_names if name not in needed and _are_texts(frame, new_rows, name)}
+    old = _with_texts(take_columns(frame, [name for name in old_names if name not in kept]), frame, old_names)
+    new = _with_texts(
+        take_columns(new_rows, [name for name in shared_names if name not in kept]), new_rows, shared_names
+    )
     for name in new.columns:
         # The first cells show what kind of values a column holds, unless all of them are missing.
         first_cells = old[name].iloc[:_CELLS_SHOWING_KIND]
@@ -86,6 +91,29 @@ def join_rows(frame: object, new_rows: object, needed: Sequence[str], identifier
         new[name] = _as_whole_numbers(old[name], new[name])
     _check_repeated(old, new, identifiers)
     return JoinedRows(PlainFrame(rows_below(old, new)), len(old), len(new), _remarks(old_names, new_names))
+
+
+def _are_texts(frame: object, new_rows: object, name: str) -> bool:
+    """Return whether a column has pandas' type of text in both frames."""
+    frames = (frame, new_rows)
+    return all(isinstance(f, pd.DataFrame) and isinstance(f.dtypes.get(name), pd.StringDtype) for f in frames)
+
+
+def _with_texts(table: pd.DataFrame, frame: object, names: Sequence[str]) -> pd.DataFrame:
+    """Return a table with further columns of a pandas frame as they are, in the order of ``names``.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Columns of the frame with plain types.
+    frame : frame
+    names : sequence of str
+        Columns of the result, of which those that are not in ``table`` are taken from ``frame``.
+    """
+    if not isinstance(frame, pd.DataFrame) or len(names) == len(table.columns):
+        return table
+    columns = {name: table[name] if name in table else frame[name].set_axis(table.index) for name in names}
+    return pd.DataFrame(columns, index=table.index)
 
 
 def _as_whole_numbers(old: pd.Series, new: pd.Series) -> pd.Series:

@@ -231,7 +231,7 @@ def _unit_of_context(steps: FitSteps) -> IntArray:
 
 def _count_units(steps: FitSteps) -> int:
     """Return the number of independent units with votes."""
-    return len(np.unique(_unit_of_context(steps)[steps.data.cells.context]))
+    return int(np.count_nonzero(np.bincount(_unit_of_context(steps)[steps.data.cells.context])))
 
 
 def _loss_test(extended: FitSteps, units_at_training: int) -> LossTest:

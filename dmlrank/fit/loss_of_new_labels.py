@@ -7,6 +7,7 @@ like the earlier ones, the two have the same expectation: in both cases the mode
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -70,7 +71,8 @@ def compare_losses(
     planned : float
         The number of units with later labels near which the test is most powerful; fixed from the training on.
     """
-    loss = -(cells.y * np.log(np.maximum(mu, _SMALLEST_PROBABILITY))).sum(axis=1)
+    # The sum is computed category by category, because a sum over a short last axis takes several times as long.
+    loss = -reduce(np.add, (cells.y * np.log(np.maximum(mu, _SMALLEST_PROBABILITY))).T)
     pair = cells.first * n_items + cells.second
     early, n_pairs = ~is_later, n_items**2
     count = np.bincount(pair[early], minlength=n_pairs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -35,6 +36,8 @@ MULTIPLIED = 4_000
 
 # Number of draws in a block: one row of draws and a running maximum fit into the processor's cache.
 _WIDTH = 4096
+# Largest number of columns of which maxima by row are computed column by column.
+_FEW_COLUMNS = 16
 _SEED = 20260121
 # A difference does not vary in the data where its variance is below this share of the variances of the two scores.
 _ROUNDING = 1e-12
@@ -261,7 +264,12 @@ def max_abs_normal_draws(factor: FloatArray) -> FloatArray:
     step = 10_000 if len(factor) <= 500 else 1_000
     n_draws = min(NORMAL_DRAWS, _affordable_draws(_MAX_PRODUCTS, factor.size))
     blocks = (rng.standard_normal((step, factor.shape[1])) @ factor.T for _ in range(n_draws // step))
-    return np.concatenate([np.abs(block).max(axis=1) for block in blocks])
+    return np.concatenate([_row_maxima(np.abs(block)) for block in blocks])
+
+
+def _row_maxima(rows: FloatArray) -> FloatArray:
+    """Return the maximum of each row, (n,); for few columns column by column, which is several times as fast."""
+    return reduce(np.maximum, rows.T) if rows.shape[1] <= _FEW_COLUMNS else np.asarray(rows.max(axis=1))
 
 
 def draw_multipliers(rng: np.random.Generator, kind: str, size: tuple[int, ...]) -> FloatArray:
