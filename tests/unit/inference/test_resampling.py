@@ -148,9 +148,10 @@ def test_few_units_have_the_tails_of_students_t():
     assert np.mean(values) == pytest.approx(student.ppf(0.975, n_units - 1), abs=0.25)
 
 
-def test_what_comes_on_top_of_the_units_is_drawn_too():
+@pytest.mark.parametrize("n_units", [300, 2000])
+def test_what_comes_on_top_of_the_units_is_drawn_too(n_units):
     rng = np.random.default_rng(4)
-    rows = rng.normal(size=(2000, 3)) / 2000
+    rows = rng.normal(size=(n_units, 3)) / n_units
     rows -= rows.mean(axis=0)
     added = np.diag([0.0, 4.0, 1.0]) * (rows.T @ rows)[0, 0]
     covariance = Covariance(rows.T @ rows + added, np.eye(3))

@@ -112,6 +112,8 @@ def test_weights_budgets_and_other_contexts():
     width = plan.for_width(4.0)
     assert width.expected_cost < 40 * 6
     assert width.solution.sigma.trace() != plan.solution.sigma.trace()
+    fresh = dr.design(mu, "bt", estimator="bt_restricted", budget=width.budget, explore=0.2)
+    np.testing.assert_allclose(width.std_errors, fresh.std_errors, rtol=1e-4)
     doubled = dr.design(np.concatenate([mu, mu]), "bt", estimator="bt_restricted", budget=60)
     single = dr.design(mu, "bt", estimator="bt_restricted", budget=30)
     np.testing.assert_allclose(doubled.std_errors, single.std_errors / np.sqrt(2), rtol=1e-4)

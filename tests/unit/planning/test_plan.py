@@ -517,6 +517,7 @@ def test_floors_beyond_one_pair_name_the_largest_possible_one(mu):
         ({"costs": np.where(np.eye(4), 0, np.nan)}, OptionError, "nan for models 0 and 1"),
         ({"contrasts": "model_0 - model_9"}, KeyError, "unknown model 'model_9'"),
         ({"contrasts": np.ones(4)}, HypothesisError, "has a value that the functional fixes"),
+        ({"contrasts": np.vstack([np.eye(4)[0] - np.eye(4)[1], np.ones(4)])}, HypothesisError, "the functional fixes"),
         ({"contrasts": dr.Top(9)}, OptionError, "from 2 to 4"),
         ({"contrasts": dr.Against("x")}, KeyError, "unknown model 'x'"),
         ({"models": ["a", "b"]}, OptionError, "models has 2 names, but mu has 4"),
