@@ -180,6 +180,13 @@ def test_prompts_of_a_million_characters(rank):
     assert np.isfinite(results.params).all()
 
 
+@pytest.mark.parametrize("learner", ["auto", "lightgbm"])
+def test_a_handful_of_votes_with_a_feature(rank, learner):
+    results = rank(battles(n=18), "winner ~ x | model_a + model_b", n_folds=2, learner=learner)
+    assert np.isfinite(results.params).all()
+    assert (results.bse > 0).all()
+
+
 @pytest.mark.parametrize("kind", ODD_NAMES)
 def test_names_of_all_kinds_are_names(rank, kind, tmp_path):
     names = list(ODD_NAMES[kind])

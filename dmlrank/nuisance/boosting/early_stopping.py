@@ -125,9 +125,19 @@ class BoostingPath:
     def keep_best_rounds(self) -> None:
         """Remove the trees of all rounds after the best one from the boosters, and release their data."""
         for booster, n_iterations in zip(self.boosters, self.iterations[self.rounds], strict=True):
-            while booster.current_iteration() > n_iterations:
-                booster.rollback_one_iter()
+            _remove_later_rounds(booster, n_iterations)
             booster.free_dataset()
+
+
+def _remove_later_rounds(booster: lgb.Booster, n_iterations: int) -> None:
+    """Remove the trees of all iterations after the given number of them."""
+    while (current := booster.current_iteration()) > n_iterations:
+        booster.rollback_one_iter()
+        if booster.current_iteration() == current:
+            # LightGBM does not remove the trees of a first iteration without a split, which have one leaf each.
+            for tree in range(booster.num_trees()):
+                booster.set_leaf_output(tree, 0, 0.0)
+            return
 
 
 def booster_parameters(

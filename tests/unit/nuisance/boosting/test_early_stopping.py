@@ -97,6 +97,18 @@ def test_cut_leaves_the_best_rounds(n_classes):
     np.testing.assert_allclose(booster.predict(x), retrained.predict(x), rtol=1e-6)
 
 
+@pytest.mark.parametrize("n_classes", [None, 3])
+def test_a_first_round_without_a_split_is_no_round(n_classes):
+    """LightGBM keeps the trees of such a round, however often they are removed."""
+    booster = trained(np.arange(15) % (n_classes or 2), np.arange(15.0)[:, None], n_classes)
+    path = boost_together([TrialFold(booster, 0.0)], 0.0, 1, None)
+    assert path.rounds == 0
+    assert booster.num_trees() == (n_classes or 1)
+    path.keep_best_rounds()
+    scores = booster.predict(np.arange(5.0)[:, None], raw_score=True)
+    np.testing.assert_array_equal(scores, 0.0)
+
+
 def test_rounds_without_a_split_take_no_tree_of_earlier_rounds_with_them():
     """Labels that a few trees tell apart for good: the other fold goes on for longer."""
     rng = np.random.default_rng(1)
