@@ -475,6 +475,16 @@ def test_votes_on_one_pair_have_one_propensity():
 def test_a_floor_that_the_categories_cannot_keep():
     options = {"functional": "bt", "floor": 0.4, "mu": mu(), "propensity": "marginal", "rng": 0}
     fails(lambda: dr.dml_rank(PLAIN, battles(), **options), OptionError, ["floor=0.4 is too high for 3 categories"])
+    # At the limit all probabilities would be equal.
+    options["floor"] = 0.25
+    quarters = np.full((N, 3, 3, 4), 0.25)
+    labels = {"model_a": "first", "model_b": "second", "tie": "both_good", "bad": "both_bad"}
+    four = changed(winner=np.resize(list(labels), N))
+    fails(
+        lambda: dr.dml_rank(PLAIN, four, **options | {"mu": quarters, "categories": labels}),
+        OptionError,
+        ["floor=0.25 is too high for 4 categories"],
+    )
 
 
 QUICK = {"propensity": "marginal", "tune": {"n_estimators": 2}, "rng": 0, "n_jobs": 1}

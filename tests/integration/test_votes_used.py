@@ -238,3 +238,10 @@ def test_propensities_of_the_unordered_pair_are_named():
 def test_a_column_of_ordered_propensities_without_order_is_named():
     with pytest.warns(dr.DmlrankWarning, match="with position_bias=False, give the expected number of labelled orders"):
         given(propensity="propensity", mu=None, position_bias=False, tune={"n_estimators": 20})
+
+
+def test_the_summary_shows_the_pair_with_the_fewest_votes(rare):
+    results = rank(draw_votes(rare), propensity="marginal", min_labels=1)
+    votes = np.where(np.eye(4, dtype=bool), 1000, rare + rare.T)
+    assert results.estimates.description.smallest_pair == votes.min() == 4
+    assert "Smallest pair:" in str(results.summary())

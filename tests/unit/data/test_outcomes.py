@@ -10,7 +10,14 @@ import pandas as pd
 import pytest
 
 from dmlrank.data.columns import CodedColumn
-from dmlrank.data.outcomes import MEANINGS, PREFIXES, ComparedItems, read_labels, read_probabilities
+from dmlrank.data.outcomes import (
+    MEANINGS,
+    PREFIXES,
+    ComparedItems,
+    outside_preferences,
+    read_labels,
+    read_probabilities,
+)
 from dmlrank.data.outcomes import SPELLINGS as KNOWN_SPELLINGS
 from dmlrank.exceptions import MissingDataError, OptionError, OutcomeError
 
@@ -194,11 +201,18 @@ def test_numbers_that_are_no_preferences(values, options, fragments):
         assert fragment in str(caught.value)
 
 
-@pytest.mark.parametrize("values", [[50.0, -1.0], [101.0, 0.0], [0.5, -0.2]])
+@pytest.mark.parametrize("values", [[0.5, 50.0, -1.0], [0.5, 101.0, 0.0], [0.5, -0.2]])
 def test_numbers_that_are_no_percentages_are_not_called_so(values):
     with pytest.raises(OutcomeError) as caught:
         outcomes(values)
     assert "percentages" not in str(caught.value)
+
+
+def test_preferences_outside_are_beyond_the_limits_by_more_than_rounding():
+    values = pd.Series([0.0, 1.0, 0.5, 1 + 1e-12, -1e-12, 1.001, -0.001])
+    pairs = ComparedItems(np.zeros(7, dtype=int), np.ones(7, dtype=int), ["x", "y"])
+    outside = outside_preferences(CodedColumn.of(values), pairs)
+    assert outside.tolist() == [False, False, False, False, False, True, True]
 
 
 @pytest.mark.parametrize("labels", [[1, 2, 0], ["1-0", "0-1"], ["pa", "pb"], ["win", "loss"]])

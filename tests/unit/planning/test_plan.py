@@ -372,6 +372,13 @@ def test_for_width_finds_the_smallest_budget(mu, one_pair, criterion):
     assert tight.budget < wider.budget
 
 
+def test_a_budget_for_a_label_on_every_context_has_no_price(mu):
+    costs = np.random.default_rng(0).uniform(1, 2, size=(4, 4))
+    plan = dr.design(mu, budget=1e4, one_pair=True, costs=(costs + costs.T) / 2)
+    np.testing.assert_allclose(plan.propensity.sum(axis=(1, 2)), 1, rtol=1e-9)
+    assert plan.solution.multiplier == 0
+
+
 def test_for_power_finds_the_smallest_budget(mu):
     plan = dr.design(mu, "bt", budget=20)
     pair = ("model_0", "model_2")
