@@ -7,6 +7,7 @@ ended from outside. An array that is made from a mapped array with the functions
 from __future__ import annotations
 
 import ctypes
+import errno
 import itertools
 import mmap
 import os
@@ -86,10 +87,15 @@ def mapped(shape: Sequence[int] | int, dtype: DTypeLike = float) -> NDArray[Any]
             _reserve(file.fileno(), size)
             memory = mmap.mmap(file.fileno(), size)
     except OSError as error:
+        remedy = "Make space, or choose another folder with the environment variable TMPDIR"
+        if error.errno == errno.EMFILE:
+            remedy = (
+                "Each numeric column is a file. Keep many features as one column of vectors, or allow more open files "
+                "(ulimit -n)"
+            )
         raise StorageError(
             f"a temporary file of {size / 1e9:.2g} GB cannot be written to {folder}: {error.strerror or error}; a fit "
-            f"of data that are larger than memory keeps its arrays there. Make space, or choose another folder with "
-            f"the environment variable TMPDIR"
+            f"of data that are larger than memory keeps its arrays there. {remedy}"
         ) from error
     with _lock:
         _maps.add(memory)
@@ -264,7 +270,7 @@ def release_pages() -> None:
     until then the operating system counts them as memory of the process.
     """
     global _other_bytes
-    if _CAN_RELEASE and _resident_bytes() - _other_bytes > _MOST_RESIDENT:
+    if len(_maps) and _CAN_RELEASE and _resident_bytes() - _other_bytes > _MOST_RESIDENT:
         for memory in list(_maps):
             memory.madvise(mmap.MADV_DONTNEED)
         _other_bytes = _resident_bytes()

@@ -88,6 +88,7 @@ class ParquetFiles:
         step = max(1, _READ_AT_A_TIME // (8 * max(self.n_rows, 1)))
         for start in range(0, len(others), step):
             columns |= self._plain(others[start : start + step])
+            release_unused_memory()
         return {name: columns[name] for name in names}
 
     def _plain(self, names: list[str]) -> dict[str, pd.Series]:
@@ -104,7 +105,6 @@ class ParquetFiles:
             chunks = [chunk for table in tables for chunk in table[place].chunks]
             column = plain_column(arrow_to_series(pa.chunked_array(chunks, self.types[name])))
             columns[name] = _in_file(column).rename(name)
-        pa.default_memory_pool().release_unused()
         return columns
 
     def _vectors(self, name: str) -> pd.Series:
@@ -187,6 +187,11 @@ def take_partitioned(data: Any, names: Sequence[str]) -> tuple[dict[str, pd.Seri
         _write_partitions(data, list(names), Path(folder))
         files = ParquetFiles.at(folder)
         return files.columns(names), files.n_rows
+
+
+def release_unused_memory() -> None:
+    """Give the memory back to the system that Arrow keeps for further columns: 0.1 GB for a million texts."""
+    arrow_module("a parquet file").default_memory_pool().release_unused()
 
 
 def _is_dask(data: object) -> bool:

@@ -23,7 +23,7 @@ from .formula.parse import names_in, parse_formula
 from .frames import column_names, require_columns, take_columns
 from .learnt_features import LearntFeatures
 from .outcomes import Categories, ComparedItems, Outcomes, read_labels, read_probabilities
-from .partitions import is_partitioned
+from .partitions import is_partitioned, release_unused_memory
 from .plain_columns import Variable, as_array, is_vector_column, kind_of_time, name_of
 from .preferences import PreferenceData, first_rows, gather_cells
 from .row_selection import rows_of_column
@@ -271,7 +271,10 @@ def preferences_of(
         n_added=int((rows.index[first_row] >= rows.n_data_rows).sum()),
         shared_texts=shared,
     )
-    return data.in_files() if rows.are_partitioned else data
+    if not rows.are_partitioned:
+        return data
+    release_unused_memory()
+    return data.in_files()
 
 
 class LabelledVotes(NamedTuple):

@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from .._utils.mapped_arrays import column_sums, empty, row_blocks, take, zeros
+from .._utils.mapped_arrays import column_sums, empty, release_pages, row_blocks, take, zeros
 from ..data.preferences import FloatArray, IntArray
 
 T = TypeVar("T")
@@ -201,12 +201,16 @@ class Influence(CentredValues):
     @property
     def plugin(self) -> FloatArray:
         """Weighted mean of F(mu), (d,)."""
+        # A product reads all values of a mapped array; further arrays are read afterwards.
+        release_pages()
         return self.value_weight @ self.value / self.value_weight.sum()
 
     @property
     def estimate(self) -> FloatArray:
         """The debiased estimate, (d,)."""
-        return self.plugin + self.weight[self.block_context] @ self.correction / len(self.value)
+        plugin = self.plugin
+        release_pages()
+        return plugin + self.weight[self.block_context] @ self.correction / len(self.value)
 
     @property
     def raw(self) -> FloatArray:
@@ -227,10 +231,13 @@ class Influence(CentredValues):
         if self.sample_weight is None:
             return 0.0
         in_sample, n = self.sample_weight > 0, len(self.value)
-        value = self.weight[in_sample, None] * (self.value[in_sample] - self.plugin)
-        correction = self.weight[:, None] * (self.correction_by_context - (self.estimate - self.plugin))
+        plugin, correction = self.plugin, self.correction_by_context
+        mean_correction = self.estimate - plugin
+        for block in row_blocks(correction):
+            correction[block] = self.weight[block, None] * (correction[block] - mean_correction)
+        value = self.weight[in_sample, None] * (self.value[in_sample] - plugin)
         value_variance = (value**2).mean(axis=0)
-        other_terms = (correction**2).mean(axis=0) + 2 * (value * correction[in_sample]).mean(axis=0)
+        other_terms = column_sums(correction, np.square) / n + 2 * (value * correction[in_sample]).mean(axis=0)
         full = value_variance + other_terms
         varies = full > 1e-300
         ratio = (value_variance * n / in_sample.sum() + other_terms)[varies] / full[varies]

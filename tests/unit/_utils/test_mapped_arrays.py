@@ -153,3 +153,21 @@ def test_resident_pages_are_released_and_a_full_disk_is_said():
     assert float(resident) < 450
     assert "a temporary file of 0.008 GB cannot be written to" in message
     assert "TMPDIR" in message
+
+
+def test_too_many_files_are_said():
+    """In a process of its own, which may open few files."""
+    pytest.importorskip("resource", reason="only Unix limits the number of open files")
+    code = """
+        import resource
+        from dmlrank._utils.mapped_arrays import mapped
+        from dmlrank.exceptions import StorageError
+        resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+        try:
+            arrays = [mapped(10) for _ in range(50)]
+        except StorageError as error:
+            print(error)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
+    assert "one column of vectors" in done.stdout
+    assert "ulimit -n" in done.stdout
