@@ -163,7 +163,8 @@ def numbers_of(
 def restarted_cluster() -> Iterator[Any]:
     """Start a cluster of three workers, and start its workers again."""
     with local_cluster(3) as client:
-        client.restart(timeout=120)
+        # On a busy machine three processes take minutes to start.
+        client.restart(timeout=900)
         yield client
 
 
