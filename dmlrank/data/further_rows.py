@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from ..exceptions import ColumnError, DataError, FrameTypeError, listed, nearest
+from .columns import Columns
 from .derived_pairs import DerivedPairs
 from .frames import PlainFrame, column_names, take_columns
 from .plain_columns import is_vector_column
@@ -39,7 +40,14 @@ class JoinedRows(NamedTuple):
     remarks: tuple[str, ...] = ()
 
 
-def join_rows(frame: object, new_rows: object, needed: Sequence[str], identifiers: Sequence[str]) -> JoinedRows:
+def join_rows(
+    frame: object,
+    new_rows: object,
+    needed: Sequence[str],
+    identifiers: Sequence[str],
+    *,
+    already_read: Columns | None = None,
+) -> JoinedRows:
     """Return the frame of a fit with further rows appended.
 
     Columns that only the frame of the fit has are missing in the further rows. Columns that only the further rows have
@@ -55,6 +63,8 @@ def join_rows(frame: object, new_rows: object, needed: Sequence[str], identifier
         Columns that the fit uses, which the further rows must have.
     identifiers : sequence of str
         Columns that identify a context.
+    already_read : Columns, optional
+        Columns of all rows of ``frame`` as they were read before, which are not read again.
 
     Raises
     ------
@@ -80,10 +90,11 @@ def join_rows(frame: object, new_rows: object, needed: Sequence[str], identifier
     shared_names = [name for name in old_names if name in new_names]
     # Long texts that the fit does not use, such as answers, keep pandas' type of text, which takes no time and memory.
     kept = {name for name in shared_names if name not in needed and _are_texts(frame, new_rows, name)}
-    old = _with_texts(take_columns(frame, [name for name in old_names if name not in kept]), frame, old_names)
-    new = _with_texts(
-        take_columns(new_rows, [name for name in shared_names if name not in kept]), new_rows, shared_names
-    )
+    read = pd.DataFrame() if already_read is None else already_read.table()
+    to_take = [name for name in old_names if name not in kept and name not in read]
+    old = _with_texts(_beside(read, take_columns(frame, to_take)), frame, old_names)
+    taken = take_columns(new_rows, [name for name in shared_names if name not in kept])
+    new = _with_texts(taken, new_rows, shared_names)
     for name in new.columns:
         # The first cells show what kind of values a column holds, unless all of them are missing.
         first_cells = old[name].iloc[:_CELLS_SHOWING_KIND]
@@ -93,13 +104,30 @@ def join_rows(frame: object, new_rows: object, needed: Sequence[str], identifier
     return JoinedRows(PlainFrame(rows_below(old, new)), len(old), len(new), _remarks(old_names, new_names))
 
 
+def _beside(read: pd.DataFrame, taken: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns of two tables of the same rows, read before and taken now.
+
+    Raises
+    ------
+    DataError
+        If the frame had another number of rows when it was read.
+    """
+    if len(read.columns) and len(read) != len(taken):
+        raise DataError(
+            f"the frame of the fit has {len(taken):,} rows; when it was read it had {len(read):,}; fit a copy of a frame "
+            f"that changes"
+        )
+    columns = {name: table[name] for table in (read, taken) for name in table.columns}
+    return pd.DataFrame(columns, index=taken.index)
+
+
 def _are_texts(frame: object, new_rows: object, name: str) -> bool:
     """Return whether a column has pandas' type of text in both frames."""
     frames = (frame, new_rows)
     return all(isinstance(f, pd.DataFrame) and isinstance(f.dtypes.get(name), pd.StringDtype) for f in frames)
 
 
-def _with_texts(table: pd.DataFrame, frame: object, names: Sequence[str]) -> pd.DataFrame:
+def _with_texts(table: pd.DataFrame, frame: Any, names: Sequence[str]) -> pd.DataFrame:
     """Return a table with further columns of a pandas frame as they are, in the order of ``names``.
 
     Parameters
@@ -107,11 +135,10 @@ def _with_texts(table: pd.DataFrame, frame: object, names: Sequence[str]) -> pd.
     table : DataFrame
         Columns of the frame with plain types.
     frame : frame
+        A pandas frame where columns are missing in ``table``.
     names : sequence of str
         Columns of the result, of which those that are not in ``table`` are taken from ``frame``.
     """
-    if not isinstance(frame, pd.DataFrame) or len(names) == len(table.columns):
-        return table
     columns = {name: table[name] if name in table else frame[name].set_axis(table.index) for name in names}
     return pd.DataFrame(columns, index=table.index)
 

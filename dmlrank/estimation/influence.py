@@ -141,7 +141,10 @@ def add_to_rows(total: FloatArray, rows: IntArray, amounts: FloatArray) -> None:
     """
     steps = np.diff(rows)
     if (steps > 0).all():
-        total[rows] += amounts
+        if len(rows) == len(total):
+            total += amounts
+        else:
+            total[rows] += amounts
     elif (steps >= 0).all():
         starts = np.concatenate([[0], 1 + np.flatnonzero(steps)])
         total[rows[starts]] += np.add.reduceat(amounts, starts, axis=0)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._utils.warning_collection import collected_warnings
+from ..data.columns import Columns
 from ..data.derived_pairs import DerivedPairs
 from ..data.formula.parse import parse_formula
 from ..data.frames import column_names
@@ -110,8 +111,15 @@ def join_to_fit(steps: FitSteps, new_rows: object) -> tuple[JoinedRows, Source]:
     new_rows : frame
     """
     source, options = steps.source, steps.options
-    rows = join_rows(source.data, new_rows, _columns_needed(steps), options.context)
+    rows = join_rows(source.data, new_rows, _columns_needed(steps), options.context, already_read=_columns_read(steps))
     return rows, Source(source.formula, rows.table, source.environment)
+
+
+def _columns_read(steps: FitSteps) -> Columns | None:
+    """Return the columns that the fit has read from its frame; None where the fit has not kept every row."""
+    data = steps.data
+    keeps_all = steps.options.unlabelled is None and len(data.row_index) == data.n_rows
+    return data.columns if keeps_all and (data.row_index == np.arange(data.n_rows)).all() else None
 
 
 def _columns_needed(steps: FitSteps) -> list[str]:

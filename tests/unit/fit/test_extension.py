@@ -410,6 +410,14 @@ def test_rows_that_contradict_the_fit_are_refused(battles, fitted, change, error
         fitted.extend(change(battles[N_OLD:800]), refit="never")
 
 
+def test_a_frame_that_has_grown_since_the_fit_is_refused(battles):
+    growing = battles[:300].reset_index(drop=True)
+    fit = dr.dml_rank(PLAIN, growing, **OPTIONS)
+    growing.loc[300] = battles.iloc[300]
+    with pytest.raises(errors.DataError, match="the frame of the fit has 301 rows; when it was read it had 300"):
+        fit.extend(battles[301:320])
+
+
 def test_rows_of_the_fit_are_refused(battles, fitted):
     with pytest.raises(errors.DataError, match="50 of 100 rows of new_rows are already among the rows"):
         fitted.extend(battles[N_OLD - 50 : N_OLD + 50])
