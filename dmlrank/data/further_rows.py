@@ -114,8 +114,8 @@ def _beside(read: pd.DataFrame, taken: pd.DataFrame) -> pd.DataFrame:
     """
     if len(read.columns) and len(read) != len(taken):
         raise DataError(
-            f"the frame of the fit has {len(taken):,} rows; when it was read it had {len(read):,}; fit a copy of a frame "
-            f"that changes"
+            f"the frame of the fit has {len(taken):,} rows; when it was read it had {len(read):,}; fit a copy of a "
+            f"frame that changes"
         )
     columns = {name: table[name] for table in (read, taken) for name in table.columns}
     return pd.DataFrame(columns, index=taken.index)
