@@ -161,10 +161,14 @@ def numbers_of(
 
 @contextmanager
 def restarted_cluster() -> Iterator[Any]:
-    """Start a cluster of three workers, and start its workers again."""
+    """Start a cluster of three workers, end all of them, and start three others."""
     with local_cluster(3) as client:
+        client.cluster.scale(0)
+        while client.nthreads():
+            time.sleep(0.2)
+        client.cluster.scale(3)
         # On a busy machine three processes take minutes to start.
-        client.restart(timeout=900)
+        client.wait_for_workers(3, timeout=900)
         yield client
 
 
