@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.interpolate import BSpline
 
+from dmlrank._utils.mapped_arrays import is_mapped, mapped
 from dmlrank.nuisance.smooth.basis import SmoothBasis
 
 
@@ -177,3 +178,16 @@ def test_bases_of_single_features_join_to_the_one_of_all():
     np.testing.assert_array_equal(joined.of(x), chosen_basis.of(x))
     assert joined.missing == chosen_basis.missing == (3,)
     assert [f for f, _ in joined.columns] == [0, 1, 3]
+
+
+def test_the_basis_of_a_single_mapped_feature_has_the_bits_of_the_one_in_memory():
+    rng = np.random.default_rng(21)
+    x = rng.normal(size=(60_000, 40))
+    x[::7, 3] = np.nan
+    in_file = mapped(x.shape)
+    in_file[:] = x
+    for f in (0, 3):
+        in_memory, from_file = (SmoothBasis.learn(array, np.array([f])) for array in (x, in_file))
+        columns = from_file.of(in_file)
+        assert is_mapped(columns)
+        assert columns.tobytes() == in_memory.of(x).tobytes()
