@@ -109,7 +109,9 @@ def run(work: Callable[[], str], seconds: int = 60) -> str:
             return (
                 "HUNG" if -status in (signal.SIGKILL, signal.SIGXCPU) else f"DIED of signal {-status} {printed[-200:]}"
             )
-        text = answer.read_text() if answer.exists() else "NO ANSWER"
+        if status == 1 and "OpenBLAS error: Memory allocation" in printed:
+            return "ended by the linear algebra with a line of its own"
+        text = answer.read_text() if answer.exists() else f"NO ANSWER, STATUS {status}: {printed[-300:]}"
     return f"{text.splitlines()[0]}, PRINTED {printed[:200]!r}" if printed and text.islower() else text
 
 
@@ -488,7 +490,7 @@ def starved(megabytes: int, *, in_command: bool) -> str:
         unlimited = resource.getrlimit(resource.RLIMIT_AS)
         # One thread: where the memory does not suffice for a new thread, Python's own Thread.start waits for ever.
         words = ["--min-labels", "1", "--n-folds", "2", "--tune", "none", "--n-jobs", "1"]
-        streams, nothing = (os.dup(1), os.dup(2)), os.open(os.devnull, os.O_RDWR)
+        stream, nothing = os.dup(1), os.open(os.devnull, os.O_RDWR)
         resource.setrlimit(resource.RLIMIT_AS, (limit, unlimited[1]))
         try:
             if not in_command:
@@ -496,14 +498,13 @@ def starved(megabytes: int, *, in_command: bool) -> str:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 os.dup2(nothing, 1)
-                os.dup2(nothing, 2)
                 status = command(["fit", formula, path, *words])
+                os.ftruncate(2, 0)  # the line of the error
         except MemoryError:
             return "memory error"
         finally:
             resource.setrlimit(resource.RLIMIT_AS, unlimited)
-            os.dup2(streams[0], 1)
-            os.dup2(streams[1], 2)
+            os.dup2(stream, 1)
     return {0: "result", 1: "own error"}.get(status, f"STATUS {status}")
 
 
