@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import integrate
 
 from dmlrank.data.preferences import Cells
 from dmlrank.fit.loss_of_new_labels import LOSS_ERROR_RATE, compare_losses
@@ -61,6 +62,6 @@ def test_the_p_value_is_one_over_the_one_sided_martingale_by_quadrature():
     rho = np.sqrt(grid[np.argmin((1 + 1 / grid) * (np.log1p(grid) - 2 * np.log(LOSS_ERROR_RATE)))] / planned)
     slope = np.linspace(0, 10 * rho, 200_001)
     half_normal = 2 * np.exp(-((slope / rho) ** 2) / 2) / (rho * np.sqrt(2 * np.pi))
-    martingale = np.trapezoid(half_normal * np.exp(slope * test.z * np.sqrt(t) - slope**2 * t / 2), slope)
+    martingale = integrate.trapezoid(half_normal * np.exp(slope * test.z * np.sqrt(t) - slope**2 * t / 2), slope)
     assert 1 < martingale < 1e4
     assert test.p_value == pytest.approx(1 / martingale, rel=1e-5)
