@@ -41,7 +41,8 @@ T = TypeVar("T")
 # Large arrays by their digests (hashes of their contents).
 ArrayByDigest: TypeAlias = dict[str, NDArray[np.generic]]
 
-_FORMAT = 1
+# Raised whenever a class of a saved fit changes, see tests/stored_results/saved_classes.py: other files are refused.
+_FORMAT = 2
 # Bytes from which an array is stored once, however often it occurs.
 _LARGE = 10_000
 _SOURCE, _FEATURES = "source", "features"
@@ -158,7 +159,7 @@ def revive(version: int, reading: bytes, steps: bytes) -> FitSteps:
     if version != _FORMAT:
         raise StorageError(
             f"the file has data in format {version}, but this version of dmlrank reads format {_FORMAT}; load the "
-            f"file with the version that wrote it"
+            f"file with the version that wrote it, or fit the votes again"
         )
     steps_without_arrays, arrays = pickle.loads(zlib.decompress(steps))
     try:

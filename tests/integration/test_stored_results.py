@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import pathlib
 
@@ -47,3 +48,14 @@ def test_entries_that_later_versions_add_have_a_default():
     content = json.loads(path.read_text(encoding="utf-8"))
     assert content["estimates"].pop("sequence", "missing") is None
     assert dr.read_json(json.dumps(content)).params.equals(dr.read_json(path).params)
+
+
+def test_a_change_of_the_classes_of_saved_fits_has_a_number_of_its_own():
+    """Otherwise a board that an earlier version saved would end with an error of Python, or with wrong numbers."""
+    path = STORED / "saved_classes.py"
+    specification = importlib.util.spec_from_file_location("saved_classes", path)
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    assert module.saved_classes() == json.loads(module.PATH.read_text(encoding="utf-8")), (
+        f"raise the number of the format in dmlrank/storage/pickled_fit.py and run python {path.name}"
+    )
