@@ -106,5 +106,6 @@ def test_what_is_no_feature_is_needed(battles, rank):
         (battles.assign(model_a=battles["model_a"].mask(battles.index == 3)), "model_a", {}),
         (battles.assign(shown=np.where(battles.index == 3, np.nan, 0.5)), "shown", {"propensity": "shown"}),
     ):
-        with pytest.raises(dr.exceptions.MissingDataError, match=f"'{name}' in [12] of 300 rows; pass missing='drop'"):
+        advice = "every vote needs the propensity" if name == "shown" else "pass missing='drop'"
+        with pytest.raises(dr.exceptions.MissingDataError, match=f"'{name}' in [12] of 300 rows; {advice}"):
             rank(frame, formula, missing="keep", **QUICK, **options)

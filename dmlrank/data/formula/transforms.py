@@ -99,7 +99,8 @@ class Text:
             raise DataError("text(): every text of the column is missing; leave the column out of the features")
         self._vectorizer = TfidfVectorizer()
         try:
-            frequencies = self._vectorizer.fit_transform(self._texts)
+            # Sorted texts give the same components, to the last bit, for any order of the rows.
+            frequencies = self._vectorizer.fit_transform(sorted(self._texts))
         except ValueError:
             raise DataError(
                 "text(): the texts hold no words of two or more letters; leave the column out of the features"

@@ -34,7 +34,7 @@ def components(texts, k, new):
     decomposition = (
         optional("sklearn.decomposition")
         .TruncatedSVD(n_components=k, random_state=0)
-        .fit(vectorizer.fit_transform(texts))
+        .fit(vectorizer.fit_transform(sorted(texts)))
     )
     return decomposition.transform(vectorizer.transform(new))
 
@@ -54,6 +54,12 @@ def test_chunks_add_up():
         in_chunks.memorize_chunk(texts[at : at + 10], 3)
     in_chunks.memorize_finish()
     np.testing.assert_array_equal(in_chunks.transform(texts, 3), fitted(texts, 3).transform(texts, 3))
+
+
+def test_the_order_of_the_texts_changes_no_bit():
+    texts = prompts(60)
+    turned = texts[::-1]
+    np.testing.assert_array_equal(fitted(turned, 5).transform(texts, 5), fitted(texts, 5).transform(texts, 5))
 
 
 def test_a_missing_text_is_missing_and_no_token():
