@@ -518,7 +518,7 @@ def _missing_message(rows: Rows, masks: dict[str, NDArray[np.bool_]]) -> str:
             f"missing values: {counts}; every vote needs the propensity of its pair, and missing='drop' would leave "
             f"votes without it out. If the propensities of these votes are not known, as those of votes from before a "
             f"plan, fit these votes alone with propensity='estimate', fill {rows.propensity!r} with the column "
-            f"'propensity' of augment(), and fit all votes (docs/how_to/stop.md, old votes and a plan)"
+            f"'propensity' of augment(), and fit all votes (documentation: how to stop, old votes and a plan)"
         )
     is_feature = any(name in rows.names.columns for name in masks)
     keep = " or missing='keep' to hand missing values to the learner" if is_feature else ""

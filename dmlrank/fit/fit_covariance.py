@@ -164,7 +164,7 @@ def multiplier_bootstrap(steps: FitSteps, kind: str, factor: float, seed: int) -
         raise OptionError(
             f"bootstrap={kind!r} is not available with clusters of {' and '.join(clusters.names)}: the bootstrap "
             f"multiplies influence values of independent units, and clusters in two ways have no independent units; "
-            f"use bootstrap=None, or update(cov_kwds={{'groups': {clusters.names[0]!r}}})"
+            f"leave bootstrap= out; if one of the two numbers of clusters is 30 or fewer, intervals are too short"
         )
     if steps.options.prompts == "fixed":
         influence = influence.given_prompts()
