@@ -245,7 +245,7 @@ def misspecification_table() -> Iterator[str]:
     names = ("plugin", "projection", "restricted", "restricted, the paper's")
     yield "| way, draw | gamma | seeds | plug-in | projection | restricted | restricted, the paper's factor |"
     yield "|---|---|---|---|---|---|---|"
-    for (way, draw, gamma), part in rows.groupby(["way", "draw", "gamma"], sort=False):
+    for (way, draw, gamma), part in rows.groupby(["way", "draw", "gamma"]):
         wide = part.pivot_table(index="seed", columns="estimator", values="mse")
         cells = " | ".join(_root(wide[name]) for name in names)
         yield f"| {way}, {draw} | {gamma:g} | {len(wide)} | {cells} |"
