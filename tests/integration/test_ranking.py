@@ -296,7 +296,7 @@ def test_few_clusters_warn_and_the_bootstrap_is_wider():
 def test_two_way_clusters_have_no_bootstrap_and_the_reason_is_said():
     both = clustered(60, cov_kwds={"groups": ["prompt", "judge"]})
     assert "cluster (prompt, judge)" in both.summary().as_text().splitlines()[2]
-    with pytest.raises(OptionError, match="prompt and judge.*no independent units.*30 or fewer"):
+    with pytest.raises(OptionError, match=r"prompt and judge.*no independent units.*30 or fewer"):
         both.ranks(bootstrap="webb")
 
 
