@@ -189,7 +189,8 @@ def _notes(specification: PlanSpecification, solution: PlanSolution, level: str)
         f"Standard errors are predicted from the plan's probabilities, for an estimate {source}. uniform: standard "
         f"error of the uniform plan, which labels all pairs with the same probability at the same cost; ratio: std err "
         f"divided by uniform. {level} width: full width of simultaneous intervals (max-t). labels: expected number of "
-        f"labels in which the model, or the pair, is compared.",
+        f"labels in which the model, or the pair, is compared. New prompts are taken as independent: if annotators or "
+        f"other clusters give several of the new labels, standard errors may be larger than predicted.",
         f"The smallest propensity that the plan may have is {solution.smallest_propensity:.3g}. The plan meets the "
         f"conditions of an optimum with a relative error of {solution.kkt_residual:.1e}.",
     ]
