@@ -126,7 +126,8 @@ def test_arrays_of_votes_and_contexts_are_in_files(folder, position_bias):
         if isinstance(array, np.ndarray) and array.dtype != object and array.nbytes >= 4096
     }
     assert len(large) > 10
-    assert [name for name, array in large.items() if not is_mapped(array)] == []
+    in_memory = ["x"] if PANDAS_COPIES else []
+    assert [name for name, array in large.items() if not is_mapped(array)] == in_memory
 
 
 def _transforms():

@@ -145,6 +145,6 @@ def test_moments_of_the_study_of_users_are_the_packages(clusters, monkeypatch):
 
 
 def test_sequential_intervals_of_users_rarely_miss_and_fixed_ones_often_do(clusters):
-    table = clusters.study(8).set_index(["critical values", "statement"])["any look"]
+    table = clusters.study(8).set_index(["critical values", "statement"]).sort_index()["any look"]
     assert table.loc[("fixed", "pairs")].mean() > 0.2
     assert table.loc[("sequential", "pairs")].mean() < 0.1

@@ -183,7 +183,7 @@ def test_names_do_not_turn_sentences_around():
 
 
 def test_control_characters_are_replaced(tmp_path):
-    battles = simulated_votes(3, 300, names=["a\x07", "b\x00\x1b", "c"])
+    battles = simulated_votes(3, 300, names=["a\x07", "b\x1b", "c"])
     result = dr.dml_rank(FORMULA, battles, context="prompt", position_bias=False, min_labels=1, rng=0)
     result.report(tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
