@@ -158,9 +158,13 @@ class BradleyTerry:
         """
         change = self.pair_term_changes_at(mu, delta, first, second, n_items)
         inverse = _laplacian_inverse(self._edges(n_items))
-        # The differences of two rows are computed once for each pair of items and not for each direction.
-        by_pair = (inverse[:, None] - inverse).reshape(-1, n_items)
-        derivative = np.take(by_pair, first * n_items + second, axis=0)
+        if len(first) < n_items**2:
+            derivative = inverse[first] - inverse[second]
+        else:
+            # The differences of two rows are computed once for each pair of items and not for each direction. The
+            # table of all pairs has K**3 entries, no more than the result.
+            by_pair = (inverse[:, None] - inverse).reshape(-1, n_items)
+            derivative = np.take(by_pair, first * n_items + second, axis=0)
         derivative *= change[:, None]
         return derivative
 

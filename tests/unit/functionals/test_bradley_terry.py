@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -139,3 +140,31 @@ def test_a_functional_travels_to_another_process(draw_mu, draw_edge_weights):
     bt = BradleyTerry(CategoryWeights.half(2), Graph.all_pairs(4), draw_edge_weights(rng, 4))
     mu = draw_mu(rng, 2, 4, 2)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(bt)).value(mu), bt.value(mu))
+
+
+def test_derivatives_at_few_of_many_pairs_need_no_table_of_all_pairs():
+    n_items, rng = 300, np.random.default_rng(0)
+    functional = BradleyTerry(CategoryWeights.half(2))
+    mu = rng.dirichlet([5, 5], size=20)
+    first, second = np.arange(20), np.arange(20, 40)
+    functional.derivative_at(mu, mu - 0.5, first, second, n_items)  # keeps the inverse for the second call
+    tracemalloc.start()
+    try:
+        few = functional.derivative_at(mu, mu - 0.5, first, second, n_items)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert few.shape == (20, n_items)
+    assert peak < 8 * n_items**3 / 10
+
+
+def test_derivatives_at_few_and_at_many_pairs_have_the_same_bits():
+    n_items, rng = 4, np.random.default_rng(0)
+    functional = BradleyTerry(CategoryWeights.half(2))
+    first, second = (place.ravel() for place in np.indices((n_items, n_items)))
+    mu = rng.dirichlet([5, 5], size=n_items**2)
+    many = functional.derivative_at(mu, mu - 0.5, first, second, n_items)
+    few = np.vstack(
+        [functional.derivative_at(mu[[r]], mu[[r]] - 0.5, first[[r]], second[[r]], n_items) for r in range(16)]
+    )
+    np.testing.assert_array_equal(many, few)
