@@ -22,6 +22,7 @@ from ..results.comparison import Comparison, named_results
 from ..results.rank_results import RankResults
 from ..tables.summary_table import Summary
 from .arguments import CommandParser, OneSpelling
+from .bootstrap_option import add_bootstrap_option, bootstrap_options, check_bootstrap_option
 from .fit_arguments import (
     CHECKED,
     PASSED_ON,
@@ -224,6 +225,7 @@ def _add_fit(commands: _Commands) -> None:
     by = "features that define groups of prompts: scores by group, also in the tables, --csv, --plot and --report"
     fit.add_argument("--by", nargs="+", metavar="COLUMN", help=by)
     fit.add_argument("--method", choices=METHODS, default="max-t", help="kind of intervals in --csv (default max-t)")
+    add_bootstrap_option(fit)
     add_table_options(fit, has_slim=True)
     add_outputs(
         fit,
@@ -245,31 +247,32 @@ def _fit(arguments: argparse.Namespace) -> None:
     _check_outputs(arguments, [arguments.file])
     check_table_options(arguments)
     check_sequential_options(arguments)
+    check_bootstrap_option(arguments)
     results = _fitted(arguments.formula, arguments.file, arguments)
     results = as_sequential(results, arguments)
     # Scores by group have the same tables, figures and page.
     shown = results.by(*arguments.by) if arguments.by else results
-    rows = table_options(arguments)
-    summary_of_all = results.summary(slim=arguments.slim, **rows)
+    rows, bootstrap = table_options(arguments), bootstrap_options(arguments)
+    summary_of_all = results.summary(slim=arguments.slim, **rows, **bootstrap)
     summary = shown.summary(**rows) if arguments.by else summary_of_all
     texts = [str(summary_of_all), *(str(part) for part in (results.judge, results.style) if part is not None)]
     texts += [str(summary)] if arguments.by else []
     sensitivity = results.sensitivity() if arguments.sensitivity else None
     texts += [str(sensitivity)] if sensitivity else []
     text = "\n\n".join(texts)
-    table = partial(shown.tidy, method=arguments.method)
+    table = partial(shown.tidy, method=arguments.method, **bootstrap)
     formats = _formats(text, summary, lambda path: write_table(path, table()), results.to_json)
     _show(
         text,
         [
             (arguments.csv, lambda path: write_table(path, table())),
-            (arguments.pairs, lambda path: write_table(path, results.t_test_pairwise().result_frame)),
-            (arguments.ranks, lambda path: write_table(path, results.ranks().result_frame, "model")),
+            (arguments.pairs, lambda path: write_table(path, results.t_test_pairwise(**bootstrap).result_frame)),
+            (arguments.ranks, lambda path: write_table(path, results.ranks(**bootstrap).result_frame, "model")),
             *([(arguments.sensitivity, partial(write_table, table=sensitivity.result_frame))] if sensitivity else []),
             *_pages(arguments, summary),
             (arguments.json, results.to_json),
-            (arguments.plot, lambda path: write_figure(path, shown)),
-            (arguments.report, shown.report),
+            (arguments.plot, partial(write_figure, draw=partial(shown.plot, **bootstrap))),
+            (arguments.report, partial(shown.report, **bootstrap)),
             *by_ending(arguments.out, formats),
         ],
     )
@@ -328,7 +331,7 @@ def _design(arguments: argparse.Namespace) -> None:
         plan.summary(results.estimates.alpha),
         [
             *by_ending(arguments.out, dict.fromkeys(PLAN.endings, lambda path: plan.export(path, arguments.rng))),
-            (arguments.plot, lambda path: write_figure(path, plan)),
+            (arguments.plot, partial(write_figure, draw=plan.plot)),
         ],
     )
 
@@ -403,7 +406,7 @@ def _compare(arguments: argparse.Namespace) -> None:
             (arguments.changes, lambda path: write_table(path, comparison.changes())),
             (arguments.pair_changes, lambda path: write_table(path, comparison.pair_changes())),
             *_pages(arguments, summary),
-            (arguments.plot, lambda path: write_figure(path, comparison)),
+            (arguments.plot, partial(write_figure, draw=comparison.plot)),
             (arguments.report, comparison.report),
         ],
     )

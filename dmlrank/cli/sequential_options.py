@@ -9,7 +9,7 @@ from ..inference.confidence_sequence import DEFAULT_START
 from ..results.rank_results import RankResults
 
 # Options of ``fit`` whose results hold for one look only.
-_AT_ONE_LOOK = ("by", "sensitivity")
+_AT_ONE_LOOK = ("by", "sensitivity", "bootstrap")
 
 
 def add_sequential_options(command: argparse.ArgumentParser) -> None:

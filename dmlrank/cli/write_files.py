@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 import pandas as pd
 
@@ -45,14 +45,6 @@ PLAN = OutKind("a plan", (".csv", ".json"))
 PAGE = OutKind("a page", (".html", ".htm"))
 RESULT = OutKind("a result", (".txt", ".md", ".html", ".tex", ".csv", ".json"))
 CHECK = OutKind("a check", (".txt", ".html", ".json"))
-
-
-class Plottable(Protocol):
-    """Anything with a figure: a result, a comparison, a plan."""
-
-    def plot(self) -> Axes:
-        """Draw the figure."""
-        ...
 
 
 def check_outputs(
@@ -223,10 +215,10 @@ def write_table(path: str, table: pd.DataFrame, index_label: str | None = None) 
     write_file(path, safe_csv(table, index_label))
 
 
-def write_figure(path: str, plottable: Plottable) -> None:
-    """Write the figure of ``plottable.plot()``, in the format that the path's ending names."""
+def write_figure(path: str, draw: Callable[[], Axes]) -> None:
+    """Write the figure that a function draws, in the format that the path's ending names."""
     # Not get_figure(root=True), which matplotlib has since 3.10: these axes are in a figure of their own.
-    figure = cast("Figure", plottable.plot().figure)
+    figure = cast("Figure", draw().figure)
     with replacement_file(path) as temporary_path, write_errors(path):
         figure.savefig(temporary_path)
 

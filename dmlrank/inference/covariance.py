@@ -412,7 +412,7 @@ def _count_clusters(groups: list[NDArray[np.intp]]) -> tuple[int, ...]:
         )
     if min(counts) < _FEW_CLUSTERS:
         hint = (
-            "; bootstrap='webb' in conf_int, t_test_pairwise and ranks allows for few clusters"
+            "; bootstrap='webb' in summary, report, conf_int, t_test_pairwise and ranks allows for few clusters"
             if len(groups) == 1
             else "; use columns with more clusters, if their clusters still keep dependent votes together"
         )

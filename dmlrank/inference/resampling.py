@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Protocol, TypeAlias
 
@@ -207,6 +207,10 @@ class MultiplierBootstrap:
     def normal(self) -> bool:
         """Whether every t statistic is standard normal."""
         return False
+
+    def of_combinations(self, matrix: FloatArray) -> MultiplierBootstrap:
+        """Return the bootstrap of c linear combinations of the scores, for a matrix of shape (c, d)."""
+        return replace(self, units=self.units @ matrix.T, added=matrix @ self.added @ matrix.T)
 
     def blocks(self, contrasts: Contrasts) -> Iterator[DrawContrasts]:
         """Yield blocks of draws of the contrasts' t statistics."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..data.derived_pairs import DERIVED_KINDS
+from ..data.preferences import FloatArray
 from ..exceptions import listed
 from ..fit.estimates import Estimates
 from ..inference.compact_letters import abbreviate_letters
@@ -34,19 +35,30 @@ class SummaryLevel:
         Half-width of the intervals in standard errors (max-t); NaN without intervals.
     separation : Separation or None
         Which models are above which; None where the estimates are not scores of models, or have no intervals.
+    p_adjusted : ndarray, shape (d,)
+        p-values of the scores against the neutral value, adjusted for all scores; NaN without a test.
     letters : tuple of str
         The compact letter display by model; empty where there is no separation.
+    bootstrap : str or None
+        Multipliers of the bootstrap behind critical values, p-values and separation; None for normal draws.
     """
 
     alpha: float
     critical: float
     separation: Separation | None
+    p_adjusted: FloatArray
     letters: tuple[str, ...] = ()
+    bootstrap: str | None = None
 
     @property
     def confidence(self) -> str:
         """The joint level as a percentage."""
         return f"{100 * (1 - self.alpha):g} %"
+
+    @property
+    def bootstrap_words(self) -> str:
+        """The bootstrap behind the critical values, after a comma; empty for normal draws."""
+        return "" if self.bootstrap is None else f", {self.bootstrap} bootstrap"
 
 
 def fit_notes(results: Estimates, level: SummaryLevel) -> tuple[str, ...]:
@@ -297,14 +309,14 @@ def _inference_note(results: Estimates, level: SummaryLevel) -> str:
     coverage = "the interval contains the true value" if n_rows == 1 else f"all {n_rows} intervals contain the true "
     coverage += "" if n_rows == 1 else f"{'scores' if results.of_models else 'values'} at the same time"
     coverage += _looks(results)
-    construction = f"{interval_method(results)}, critical value {level.critical:.2f}"
+    construction = f"{interval_method(results)}{level.bootstrap_words}, critical value {level.critical:.2f}"
     sentences = [
         *_doubt_sentences(results),
         f"With {level.confidence} confidence {coverage} ({construction}).",
     ]
     adjusted = f"adj. P is adjusted for the {n_rows} tests" if n_rows > 1 else "There is one test"
     if results.neutral is None:
-        sentences.append(f"{adjusted} ({interval_method(results)}).")
+        sentences.append(f"{adjusted} ({interval_method(results)}{level.bootstrap_words}).")
     else:
         subject = "it" if n_rows > 1 else "adj. P"
         excludes = f"{subject} is below {level.alpha:g} exactly where the interval excludes {_neutral(results)}"
@@ -504,7 +516,7 @@ def _technical_note(results: Estimates, level: SummaryLevel) -> str:
     if level.separation and level.separation.critical > 0:
         tests = "step-down tests" if results.sequence is None else "Holm's tests at all looks"
         sentences.append(
-            f"Rank sets and letters come from {tests} of all differences (critical value "
+            f"Rank sets and letters come from {tests} of all differences{level.bootstrap_words} (critical value "
             f"{level.separation.critical:.2f})."
         )
     verb = "was" if description.n_dropped == 1 else "were"

@@ -9,8 +9,8 @@ import numpy as np
 from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_text
 from ..exceptions import OptionError, listed
 from ..fit.estimates import Estimates
-from ..inference.compact_letters import abbreviate_letters, letter_groups
-from ..inference.ranks import Separation, rank_bounds, ranks_of
+from ..inference.compact_letters import abbreviate_letters
+from ..inference.ranks import rank_bounds, ranks_of
 from ..inference.z_tests import z_statistics
 from ..tables.summary_table import Summary
 from .fit_notes import SummaryLevel, fit_notes, tie_weight
@@ -60,19 +60,6 @@ def joint_statements(results: Estimates) -> str:
     if not results.has_intervals:
         return "Ranks"
     return _JOINT if results.of_models else _JOINT_WITHOUT_RANKS
-
-
-def summary_level(results: Estimates, alpha: float, critical: float, separation: Separation | None) -> SummaryLevel:
-    """Return what a summary states at its level of confidence, with the letters of groups.
-
-    Parameters
-    ----------
-    results : Estimates
-    alpha, critical, separation
-        As for :class:`SummaryLevel`.
-    """
-    letters = letter_groups(separation.separated, results.estimate) if separation else ()
-    return SummaryLevel(alpha, critical, separation, letters)
 
 
 def build_summary(results: Estimates, level: SummaryLevel, shown: ShownModels | None = None) -> Summary:
@@ -172,7 +159,7 @@ def _clusters(results: Estimates) -> str:
 def _rows(results: Estimates, level: SummaryLevel, places: Sequence[int]) -> tuple[tuple[str, ...], ...]:
     """Return a row of cells for each of these scores."""
     std_errors = results.std_errors
-    z, p = z_statistics(*results.against_neutral()), results.adjusted_p_values()
+    z, p = z_statistics(*results.against_neutral()), level.p_adjusted
     # The covariance exists without intervals, too, and determines how many digits are worth reading.
     digits = decimals(results.covariance.std_errors, fewest=fewest_decimals(results.scale.natural))
     lowest, highest = results.intervals(level.critical)

@@ -65,7 +65,8 @@ def _sentences(results: Estimates, level: SummaryLevel) -> list[str]:
     if not results.has_intervals:
         sentences.append(as_sentence(f"estimates without intervals: {results.why_no_intervals}"))
     else:
-        jointly = f"With {level.confidence} confidence all intervals contain the true values at the same time"
+        confidence = f"With {level.confidence} confidence{level.bootstrap_words}{',' * bool(level.bootstrap)}"
+        jointly = f"{confidence} all intervals contain the true values at the same time"
         looks = "" if results.sequence is None else f", {results.sequence.clause}"
         sentences.append(f"{jointly}{looks}.")
         sentences += sequential_note(results)

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from .._utils.argument_checks import check_alpha
-from ..data.preferences import IntArray
+from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError, check_choice, shown
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import multiplier_bootstrap
 from ..fit.state import FitSteps
 from ..inference.alternatives import Alternative
-from ..inference.multiple_testing import max_t_critical_value, max_t_draws
+from ..inference.compact_letters import letter_groups
+from ..inference.covariance import Covariance
+from ..inference.multiple_testing import max_t_critical_value, max_t_draws, max_t_p_values
 from ..inference.pairwise import PairTests, compare_at_all_looks, compare_differences
 from ..inference.ranks import Separation, separate, separate_at_all_looks, separate_each, separate_each_at_all_looks
-from ..inference.resampling import TStatisticDraws, differences, normal_draws
+from ..inference.resampling import Contrasts, MultiplierBootstrap, TStatisticDraws, differences, normal_draws
 from ..inference.simultaneous import METHODS, critical_value
+from ..inference.z_tests import two_sided_p_values, z_statistics
 from ..plotting.intervals import Intervals
 from ..plotting.style import level_words, models_words
-from ..report.fit_notes import interval_method
+from ..report.fit_notes import SummaryLevel, interval_method
 from ..report.fit_summary import rows_to_show
 from .lookup import require_intervals, require_steps
 
@@ -110,10 +114,30 @@ def interval_critical_value(
     return critical_value(estimates.covariance, alpha, method)
 
 
-def critical_value_or_nan(estimates: Estimates, alpha: float, method: str = "max-t") -> float:
-    """Return the critical value for a table: NaN where the result has no intervals."""
+def critical_value_or_nan(
+    estimates: Estimates,
+    alpha: float,
+    method: str = "max-t",
+    *,
+    bootstrap: str | None = None,
+    steps: FitSteps | None = None,
+) -> float:
+    """Return the critical value for a table or picture: NaN where the result has no intervals.
+
+    Parameters
+    ----------
+    estimates, alpha, method, bootstrap, steps
+        As for :func:`interval_critical_value`.
+
+    Raises
+    ------
+    NoIntervalError
+        If a bootstrap is asked for, and the result has no intervals.
+    """
     check_choice(method, METHODS, "method")
-    return interval_critical_value(estimates, alpha, method) if estimates.has_intervals else float("nan")
+    if not estimates.has_intervals and bootstrap is None:
+        return float("nan")
+    return interval_critical_value(estimates, alpha, method, bootstrap=bootstrap, steps=steps)
 
 
 def _bootstrap_critical_value(
@@ -136,14 +160,84 @@ def _bootstrap_critical_value(
             f"bootstrap={shown(bootstrap)} is not possible with method={method!r}; use method='max-t', or leave "
             f"bootstrap= out"
         )
-    covariance, places = estimates.covariance, np.arange(len(estimates.names))
-    contrasts = differences(covariance, places, np.full(len(places), len(places)))
-    contrasts = contrasts.take(contrasts.usable)
+    contrasts = _single_scores(estimates.covariance)
     if not len(contrasts.first):
-        return critical_value(covariance, alpha, "none")
-    draws = t_statistic_draws(estimates, steps, bootstrap)
-    maxima = max_t_draws(draws, contrasts, absolute=True)
-    return max_t_critical_value(maxima, alpha, alpha / 2, len(contrasts.first), draws.normal)
+        return critical_value(estimates.covariance, alpha, "none")
+    maxima = max_t_draws(_bootstrap_draws(estimates, steps, bootstrap), contrasts, absolute=True)
+    return max_t_critical_value(maxima, alpha, alpha / 2, len(contrasts.first), normal=False)
+
+
+def _single_scores(covariance: Covariance) -> Contrasts:
+    """Return the scores that vary as contrasts, each score alone."""
+    places = np.arange(len(covariance.matrix))
+    contrasts = differences(covariance, places, np.full(len(places), len(places)))
+    return contrasts.take(contrasts.usable)
+
+
+def adjusted_p_values(estimates: Estimates, steps: FitSteps | None, bootstrap: str | None = None) -> FloatArray:
+    """Return two-sided p-values of the scores against the neutral value, (d,), adjusted by max-t.
+
+    Parameters
+    ----------
+    estimates : Estimates
+    steps : FitSteps or None
+        Needed for a bootstrap only.
+    bootstrap : {"gaussian", "rademacher", "webb"}, optional
+
+    Raises
+    ------
+    DataNotStoredError
+        If there are no steps for a bootstrap.
+    """
+    if bootstrap is None:
+        return estimates.adjusted_p_values()
+    z = z_statistics(*estimates.against_neutral())
+    draws, covariance = _bootstrap_draws(estimates, steps, bootstrap), estimates.covariance
+    if estimates.neutral is None:
+        # A score is then tested against the mean score, which is a test of the score minus the mean score against zero.
+        centring = np.eye(len(z)) - 1 / len(z)
+        draws = draws.of_combinations(centring)
+        covariance = replace(covariance, matrix=centring @ covariance.matrix @ centring)
+    contrasts = _single_scores(covariance)
+    contrasts = contrasts.take(~np.isnan(z[contrasts.first]))
+    adjusted = np.full(len(z), np.nan)
+    if len(contrasts.first):
+        t = np.abs(z[contrasts.first])
+        maxima = max_t_draws(draws, contrasts, absolute=True)
+        adjusted[contrasts.first] = max_t_p_values(t, two_sided_p_values(t), maxima, normal=False)
+    return adjusted
+
+
+def summary_level(
+    estimates: Estimates, steps: FitSteps | None, alpha: float, bootstrap: str | None = None
+) -> SummaryLevel:
+    """Return what a table or page of a result states at a level of confidence.
+
+    Parameters
+    ----------
+    estimates : Estimates
+    steps : FitSteps or None
+        Needed for a bootstrap only.
+    alpha : float
+        One minus the joint level.
+    bootstrap : {"gaussian", "rademacher", "webb"}, optional
+
+    Raises
+    ------
+    NoIntervalError
+        If a bootstrap is asked for, and the result has no intervals.
+    OptionError
+        If the result has no bootstrap.
+    DataNotStoredError
+        If there are no steps for a bootstrap.
+    """
+    if bootstrap is None and not estimates.has_intervals:
+        return SummaryLevel(alpha, float("nan"), None, np.full(len(estimates.names), np.nan))
+    critical = interval_critical_value(estimates, alpha, bootstrap=bootstrap, steps=steps)
+    separation = separation_of_models(estimates, steps, alpha, bootstrap) if estimates.of_models else None
+    letters = letter_groups(separation.separated, estimates.estimate) if separation else ()
+    p_adjusted = adjusted_p_values(estimates, steps, bootstrap)
+    return SummaryLevel(alpha, critical, separation, p_adjusted, letters, bootstrap)
 
 
 def t_statistic_draws(estimates: Estimates, steps: FitSteps | None, bootstrap: str | None = None) -> TStatisticDraws:
@@ -164,6 +258,19 @@ def t_statistic_draws(estimates: Estimates, steps: FitSteps | None, bootstrap: s
     """
     if bootstrap is None:
         return normal_draws(estimates.covariance, estimates.description.seed)
+    return _bootstrap_draws(estimates, steps, bootstrap)
+
+
+def _bootstrap_draws(estimates: Estimates, steps: FitSteps | None, bootstrap: str) -> MultiplierBootstrap:
+    """Return draws of the scores' t statistics by the multiplier bootstrap.
+
+    Parameters
+    ----------
+    estimates : Estimates
+    steps : FitSteps or None
+        None raises DataNotStoredError.
+    bootstrap : {"gaussian", "rademacher", "webb"}
+    """
     fit_steps = require_steps(estimates, steps, f"bootstrap={bootstrap!r}")
     return multiplier_bootstrap(fit_steps, bootstrap, estimates.scale.factor, estimates.description.seed)
 
@@ -276,25 +383,36 @@ def interval_frame(estimates: Estimates, critical: float) -> pd.DataFrame:
 
 
 def intervals_to_draw(
-    estimates: Estimates, alpha: float, *, models: Sequence[str] | None = None, top: int | None = None
+    estimates: Estimates,
+    steps: FitSteps | None,
+    alpha: float,
+    *,
+    models: Sequence[str] | None = None,
+    top: int | None = None,
+    bootstrap: str | None = None,
 ) -> Intervals:
     """Return simultaneous intervals for a forest plot, the best model first.
 
     Parameters
     ----------
     estimates : Estimates
+    steps : FitSteps or None
+        Needed for a bootstrap only.
     alpha : float
         One minus the joint level, over all models.
     models : sequence of str, optional
         Models in the picture; all when None.
     top : int, optional
         Number of the best models in the picture.
+    bootstrap : {"gaussian", "rademacher", "webb"}, optional
     """
     e = estimates
     scores = list(rows_to_show(e, models, top).places)
     chosen = [e.names[j] for j in scores]
-    limits = interval_frame(e, critical_value_or_nan(e, alpha)).loc[chosen]
-    level = level_words(alpha, method=interval_method(e)) if e.has_intervals else "estimates without intervals"
+    critical = critical_value_or_nan(e, alpha, bootstrap=bootstrap, steps=steps)
+    limits = interval_frame(e, critical).loc[chosen]
+    method = interval_method(e) if bootstrap is None else f"{interval_method(e)}, {bootstrap} bootstrap"
+    level = level_words(alpha, method=method) if e.has_intervals else "estimates without intervals"
     level += f"\n{e.sequence.clause}" if e.sequence is not None else ""
     low, high = (limits[side].to_numpy() for side in ("lower", "upper"))
     counted_models = models_words(len(chosen), len(e.names), "models" if e.of_models else "outputs")

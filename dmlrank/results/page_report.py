@@ -6,20 +6,19 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..exceptions import OptionError, shown
 from ..fit.estimates import Estimates
+from ..fit.state import FitSteps
 from ..inference.alternatives import Alternative
-from ..inference.compact_letters import letter_groups
 from ..inference.pairwise import PairTests
 from ..inference.simultaneous import critical_value
-from ..report.fit_notes import SummaryLevel
 from ..report.page.board import Board
 from ..report.page.render_page import check_page_extra, page_title, render_page, write_page
 from .critical_values import (
     adjustment_in_use,
     alpha_of,
-    critical_value_or_nan,
     pair_tests,
-    separation_of_models,
+    summary_level,
 )
 from .ranking import pairs_best_first
 
@@ -33,6 +32,8 @@ def make_board(
     alpha: float | None = None,
     is_explained: bool = True,
     remarks: tuple[tuple[str, tuple[str, ...]], ...] = (),
+    bootstrap: str | None = None,
+    steps: FitSteps | None = None,
 ) -> Board:
     """Return a leaderboard of a page, with the tests that its table and plots show.
 
@@ -47,17 +48,23 @@ def make_board(
         Whether method, assumptions and diagnostics stand below the leaderboard.
     remarks : tuple of (str, tuple of str)
         Titles and paragraphs of further sections.
+    bootstrap : {"gaussian", "rademacher", "webb"}, optional
+    steps : FitSteps, optional
+        Needed for a bootstrap only.
     """
-    e, level = estimates, alpha_of(estimates, alpha)
-    ranked = e.of_models and e.has_intervals
-    separation = separation_of_models(e, None, level) if ranked else None
-    letters = letter_groups(separation.separated, e.estimate) if separation else ()
-    summary_level = SummaryLevel(level, critical_value_or_nan(e, level), separation, letters)
-    return Board(name or "Leaderboard", e, summary_level, _tests(e, level) if ranked else None, is_explained, remarks)
+    e, joint = estimates, alpha_of(estimates, alpha)
+    level = summary_level(e, steps, joint, bootstrap)
+    tests = _tests(e, steps, joint, bootstrap) if e.of_models and e.has_intervals else None
+    return Board(name or "Leaderboard", e, level, tests, is_explained, remarks)
 
 
 def make_boards(
-    estimates: Estimates, alpha: float | None = None, *, remarks: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    estimates: Estimates,
+    alpha: float | None = None,
+    *,
+    remarks: tuple[tuple[str, tuple[str, ...]], ...] = (),
+    bootstrap: str | None = None,
+    steps: FitSteps | None = None,
 ) -> list[Board]:
     """Return the leaderboards of a result's page: one, or three with scores at equal style.
 
@@ -70,10 +77,24 @@ def make_boards(
         One minus the joint level; the fit's when None.
     remarks : tuple of (str, tuple of str)
         Titles and paragraphs of further sections of the first leaderboard.
+    bootstrap : {"gaussian", "rademacher", "webb"}, optional
+    steps : FitSteps, optional
+        Needed for a bootstrap only.
+
+    Raises
+    ------
+    OptionError
+        If a bootstrap is asked for scores at equal style, because the other two leaderboards have none.
     """
     style = estimates.style
     if style is None or style.kind != "equal":
-        return [make_board(estimates, alpha=alpha, remarks=remarks)]
+        return [make_board(estimates, alpha=alpha, remarks=remarks, bootstrap=bootstrap, steps=steps)]
+    if bootstrap is not None:
+        raise OptionError(
+            f"report(bootstrap={shown(bootstrap)}) of scores at equal style: the page also has raw scores and scores "
+            f"averaged over style, for which a fit keeps no influence values to multiply; leave bootstrap= out, or "
+            f"publish summary(bootstrap={shown(bootstrap)})"
+        )
     boards = [make_board(estimates, "Equal style", alpha=alpha, remarks=remarks)]
     for which, name in (("raw", "Raw"), ("averaged", "Averaged over style")):
         covariance = replace(estimates.covariance, matrix=style.score_covariance(which))
@@ -89,8 +110,27 @@ def make_boards(
     return boards
 
 
-def _tests(estimates: Estimates, alpha: float) -> PairTests:
-    """Return the two-sided max-t tests of all differences, as ``t_test_pairwise()`` computes them."""
+def _tests(estimates: Estimates, steps: FitSteps | None, alpha: float, bootstrap: str | None) -> PairTests:
+    """Return the two-sided max-t tests of all differences, as ``t_test_pairwise()`` computes them.
+
+    Parameters
+    ----------
+    estimates : Estimates
+    steps : FitSteps or None
+        Needed for a bootstrap only.
+    alpha : float
+        One minus the joint level.
+    bootstrap : {"gaussian", "rademacher", "webb"}, optional
+    """
     first, second = pairs_best_first(estimates)
     method = adjustment_in_use(estimates, "max-t")
-    return pair_tests(estimates, None, first, second, method=method, alternative=Alternative(), alpha=alpha)
+    return pair_tests(
+        estimates,
+        steps,
+        first,
+        second,
+        method=method,
+        alternative=Alternative(),
+        alpha=alpha,
+        bootstrap=bootstrap,
+    )

@@ -77,6 +77,8 @@ class PictureRequest:
         Variable of the prompt along which scores are projected and drawn as bands.
     contrast : hypothesis or None
         Linear combination of scores whose influence values or region are drawn.
+    bootstrap : str or None
+        Multipliers of the bootstrap behind critical values; None for normal draws.
     """
 
     estimates: Estimates
@@ -87,6 +89,7 @@ class PictureRequest:
     by: str | Sequence[str] | None = None
     variable: str | None = None
     contrast: HypothesisLike | None = None
+    bootstrap: str | None = None
 
     @property
     def checked_alpha(self) -> float:
@@ -126,7 +129,7 @@ def draw_picture(name: object, request: PictureRequest, ax: Axes | None) -> Axes
     """
     check_picture(name, PICTURES)
     picture = PICTURES[str(name)]
-    options = ("alpha", "models", "top", "by", "variable", "contrast")
+    options = ("alpha", "models", "top", "by", "variable", "contrast", "bootstrap")
     for option in options:
         if getattr(request, option) is not None and option not in picture.options:
             used = listed([word for word in options if word in picture.options]) or "none"
@@ -184,13 +187,20 @@ def _prepare_sheet(request: PictureRequest) -> tuple[list[Draw], list[str]]:
 
 def _forest(request: PictureRequest) -> Draw:
     """Scores with simultaneous intervals."""
-    intervals = intervals_to_draw(request.estimates, request.checked_alpha, models=request.models, top=request.top)
+    intervals = intervals_to_draw(
+        request.estimates,
+        request.steps,
+        request.checked_alpha,
+        models=request.models,
+        top=request.top,
+        bootstrap=request.bootstrap,
+    )
     return lambda ax: forest_plot(intervals, request.estimates.neutral, ax)
 
 
 def _ranks(request: PictureRequest) -> Draw:
     """Ranks with simultaneous confidence sets."""
-    ranks = rank_sets(request.estimates, request.steps, request.checked_alpha)
+    ranks = rank_sets(request.estimates, request.steps, request.checked_alpha, bootstrap=request.bootstrap)
     chosen_names(ranks.models, request.models, request.top)
     return partial(ranks.plot, models=request.models, top=request.top)
 
@@ -207,7 +217,7 @@ def _matrix(request: PictureRequest) -> Draw:
         side="two-sided",
         delta=0.0,
         alpha=request.alpha,
-        bootstrap=None,
+        bootstrap=request.bootstrap,
     )
     chosen_names(tests.models, request.models, request.top)
     return lambda ax: tests.plot("matrix", ax, models=request.models, top=request.top)
@@ -398,9 +408,9 @@ def _picture(prepare: Callable[[PictureRequest], Draw], *options: str) -> Pictur
 
 
 PICTURES: dict[str, Picture] = {
-    "forest": _picture(_forest, "alpha", "models", "top"),
-    "ranks": _picture(_ranks, "alpha", "models", "top"),
-    "matrix": _picture(_matrix, "alpha", "models", "top"),
+    "forest": _picture(_forest, "alpha", "models", "top", "bootstrap"),
+    "ranks": _picture(_ranks, "alpha", "models", "top", "bootstrap"),
+    "matrix": _picture(_matrix, "alpha", "models", "top", "bootstrap"),
     "ellipse": _picture(_ellipse, "alpha", "models", "contrast"),
     "heat_map": _picture(_heat_map, "models", "top", "by"),
     "bump": _picture(_bump, "models", "top", "by"),

@@ -41,7 +41,7 @@ from ..planning.plan import Plan
 from ..planning.stopping import UntilLike
 from ..planning.validate import PlanOptions
 from ..report.cycles_summary import CycleResults
-from ..report.fit_summary import build_summary, rows_to_show, summary_level
+from ..report.fit_summary import build_summary, rows_to_show
 from ..report.judge_summary import JudgeReport
 from ..report.pairwise_summary import PairwiseResults
 from ..report.slim_summary import slim_summary
@@ -58,7 +58,7 @@ from .critical_values import (
     critical_value_or_nan,
     interval_critical_value,
     interval_frame,
-    separation_of_models,
+    summary_level,
 )
 from .fragility_analysis import analyse_fragility
 from .groups import GroupResults
@@ -1105,6 +1105,7 @@ class RankResults:
         slim: bool = False,
         models: Sequence[str] | None = None,
         top: int | None = None,
+        bootstrap: str | None = None,
     ) -> Summary:
         """Return the table for a report: best model first, with simultaneous intervals, rank sets and groups.
 
@@ -1125,6 +1126,9 @@ class RankResults:
         top : int, optional
             Number of models that the table shows, those with the highest scores. Statements that hold jointly, and
             ranks, refer to all models in any case; a note says so.
+        bootstrap : {"gaussian", "rademacher", "webb"}, optional
+            Multiplier bootstrap of the influence values, see :meth:`t_test_pairwise`, for intervals, adjusted p-values,
+            rank sets and groups. Use ``"webb"`` with 30 clusters or fewer.
 
         Returns
         -------
@@ -1137,6 +1141,10 @@ class RankResults:
             If no model has a name of ``models``.
         OptionError
             If ``models`` and ``top`` are both given, or have values that they cannot have.
+        NoIntervalError
+            With ``bootstrap`` if the result is an estimate without intervals.
+        DataNotStoredError
+            With ``bootstrap`` if the result was loaded without data.
 
         Examples
         --------
@@ -1149,12 +1157,10 @@ class RankResults:
         e, alpha = self.estimates, alpha_of(self.estimates, alpha)
         check_flag("slim", slim)
         shown = rows_to_show(e, models, top)
-        ranked = e.of_models and e.has_intervals
-        separation = separation_of_models(e, self.steps, alpha) if ranked else None
-        level = summary_level(e, alpha, critical_value_or_nan(e, alpha), separation)
+        level = summary_level(e, self.steps, alpha, bootstrap)
         return (slim_summary if slim else build_summary)(e, level, shown).with_title(title)
 
-    def tidy(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
+    def tidy(self, alpha: float | None = None, method: str = "max-t", bootstrap: str | None = None) -> pd.DataFrame:
         """Return one row per model with estimate, standard error, test, interval and votes.
 
         Parameters
@@ -1163,6 +1169,8 @@ class RankResults:
             One minus the level of the intervals; the fit's when None.
         method : {"max-t", "bonferroni", "none"}
             As for :meth:`conf_int`.
+        bootstrap : {"gaussian", "rademacher", "webb"}, optional
+            As for :meth:`conf_int`; p-values, which are not adjusted, do not depend on it.
 
         Returns
         -------
@@ -1179,7 +1187,8 @@ class RankResults:
         ['term', 'estimate', 'std_error', 'statistic']
         """
         level = alpha_of(self.estimates, alpha)
-        return tidy_frame(self.estimates, critical_value_or_nan(self.estimates, level, method))
+        critical = critical_value_or_nan(self.estimates, level, method, bootstrap=bootstrap, steps=self.steps)
+        return tidy_frame(self.estimates, critical)
 
     def glance(self, alpha: float | None = None) -> pd.DataFrame:
         """Return one row about the fit: functional, estimator, counts, first stages, covariance, critical value, seed.
@@ -1257,6 +1266,7 @@ class RankResults:
         by: str | Sequence[str] | None = None,
         variable: str | None = None,
         contrast: HypothesisLike | None = None,
+        bootstrap: str | None = None,
     ) -> Axes:
         """Draw a picture of the results; this needs matplotlib.
 
@@ -1284,6 +1294,9 @@ class RankResults:
             A variable of the formula, as for :meth:`project`.
         contrast : str, tuple, mapping, array or list, optional
             Combinations of scores, as for :meth:`t_test`: one for ``"influence"``, two for ``"ellipse"``.
+        bootstrap : {"gaussian", "rademacher", "webb"}, optional
+            Multiplier bootstrap of the influence values, see :meth:`t_test_pairwise`, for ``"forest"``, ``"ranks"`` and
+            ``"matrix"``.
 
         Returns
         -------
@@ -1310,7 +1323,7 @@ class RankResults:
         >>> res.plot("ranks", top=3).get_title()
         '95 % simultaneous rank sets, 3 of 8 models'
         """
-        request = PictureRequest(self.estimates, self.steps, alpha, models, top, by, variable, contrast)
+        request = PictureRequest(self.estimates, self.steps, alpha, models, top, by, variable, contrast, bootstrap)
         return draw_picture(picture, request, ax)
 
     def plots(
@@ -1320,6 +1333,7 @@ class RankResults:
         models: Sequence[str] | None = None,
         top: int | None = None,
         by: str | Sequence[str] | None = None,
+        bootstrap: str | None = None,
     ) -> Figure:
         """Draw the most important pictures of the results in one figure, which says what is left out and why.
 
@@ -1333,6 +1347,8 @@ class RankResults:
             Number of the best models in the pictures; 20 when neither ``models`` nor ``top`` is given.
         by : str or sequence of str, optional
             Columns of groups of prompts. Their heat map and bump chart are drawn, too.
+        bootstrap : {"gaussian", "rademacher", "webb"}, optional
+            As for :meth:`plot`, for the pictures that use it.
 
         Returns
         -------
@@ -1356,7 +1372,7 @@ class RankResults:
         n_best = SHEET_MODELS if models is None and top is None and self.estimates.of_models else top
         rows_to_show(self.estimates, models, n_best)
         alpha_of(self.estimates, alpha)
-        request = PictureRequest(self.estimates, self.steps, alpha, models, n_best, by)
+        request = PictureRequest(self.estimates, self.steps, alpha, models, n_best, by, bootstrap=bootstrap)
         return draw_sheet(request)
 
     def report(
@@ -1366,6 +1382,7 @@ class RankResults:
         title: str | None = None,
         alpha: float | None = None,
         sensitivity: SensitivityResults | None = None,
+        bootstrap: str | None = None,
     ) -> str:
         """Write the leaderboard as one HTML file for publication; this needs Jinja2.
 
@@ -1383,9 +1400,10 @@ class RankResults:
             Title of the page.
         alpha : float, optional
             One minus the joint level; the fit's when None.
-
         sensitivity : SensitivityResults, optional
             What :meth:`sensitivity` returned; the page gets a section on votes that were not cast.
+        bootstrap : {"gaussian", "rademacher", "webb"}, optional
+            As for :meth:`summary`, and for tests of differences; not for scores at equal style.
 
         Returns
         -------
@@ -1398,6 +1416,8 @@ class RankResults:
             If Jinja2 is not installed.
         FileWriteError
             If the file cannot be written. An earlier file stays as it was.
+        NoIntervalError, OptionError, DataNotStoredError
+            If the result has no bootstrap and ``bootstrap`` asks for one.
 
         Examples
         --------
@@ -1414,7 +1434,7 @@ class RankResults:
                 f"returned, or None"
             )
         remarks = () if sensitivity is None else (sensitivity.page_section(),)
-        boards = make_boards(self.estimates, alpha, remarks=remarks)
+        boards = make_boards(self.estimates, alpha, remarks=remarks, bootstrap=bootstrap, steps=self.steps)
         return write_page(path, render_page(page_title(boards[0]) if title is None else title, boards))
 
     def __repr__(self) -> str:

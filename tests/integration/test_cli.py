@@ -812,7 +812,7 @@ def test_figures_need_nothing_that_matplotlib_3_8_lacks(tmp_path):
         def get_figure(self):
             return self.figure
 
-    write_figure(str(tmp_path / "out.svg"), type("Shown", (), {"plot": lambda _: AxesOfThen()})())
+    write_figure(str(tmp_path / "out.svg"), AxesOfThen)
     assert "<svg" in (tmp_path / "out.svg").read_text()
 
 

@@ -117,7 +117,7 @@ def _promises(board: Board) -> list[str]:
     sentences = [
         *(["The warnings at the top say why intervals, tests and ranks may not hold for these data."] * doubted),
         f"{condition} {level.confidence} confidence all {n_rows} intervals contain the {kind} at the same time{looks} "
-        f"({interval_method(results)}, critical value {level.critical:.2f}).",
+        f"({interval_method(results)}{level.bootstrap_words}, critical value {level.critical:.2f}).",
         *sequential_note(results),
     ]
     if level.separation is not None:
@@ -135,7 +135,7 @@ def _promises(board: Board) -> list[str]:
     if board.tests is not None and np.isfinite(board.tests.critical):
         method = "single-step max-t" if results.sequence is None else "Bonferroni's method"
         sentences.append(
-            f"Differences of two models are tested all at once ({method}, critical value "
+            f"Differences of two models are tested all at once ({method}{level.bootstrap_words}, critical value "
             f"{board.tests.critical:.2f}): intervals and adjusted p-values hold for all pairs together, so that any "
             f"pair may be chosen after looking. Rank sets and groups use the step-down form of the same tests, which "
             f"separates the same pairs or a few more."

@@ -34,6 +34,7 @@ REFUSED = {
     "sequential": lambda view: view.sequential(planned=5000),
 }
 ALSO_REFUSED = {
+    "bootstrap of a summary": lambda view: view.summary(bootstrap="webb"),
     "bootstrap of intervals": lambda view: view.conf_int(bootstrap="gaussian"),
     "bootstrap of ranks": lambda view: view.ranks(bootstrap="webb"),
     "bootstrap of pairs": lambda view: view.t_test_pairwise(bootstrap="gaussian"),

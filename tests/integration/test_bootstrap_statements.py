@@ -1,0 +1,265 @@
+"""Tables, pages and pictures whose critical values come from a multiplier bootstrap, for fits with few clusters."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+
+import dmlrank as dr
+from dmlrank.cli.main import main
+from dmlrank.exceptions import DataNotStoredError, NoIntervalError, OptionError
+from dmlrank.fit.fit_covariance import multiplier_bootstrap
+
+from ..support import needs
+
+pytestmark = pytest.mark.filterwarnings("ignore::dmlrank.exceptions.IntervalWarning")
+
+FORMULA = "winner ~ 1 | model_a + model_b"
+N_CLUSTERS = 10
+
+
+def votes_of_few_users():
+    battles = dr.datasets.simulate_arena(n=1500, rng=0)
+    user = np.random.default_rng(0).integers(0, N_CLUSTERS, len(battles))
+    return battles.assign(user=user).assign(user=lambda frame: frame.groupby("question_id")["user"].transform("first"))
+
+
+def fit_of(votes):
+    return dr.dml_rank(
+        FORMULA,
+        votes,
+        functional="bt",
+        context="question_id",
+        cov_type="cluster",
+        cov_kwds={"groups": "user"},
+        rng=0,
+    )
+
+
+@pytest.fixture(scope="module")
+def few():
+    return fit_of(votes_of_few_users())
+
+
+@pytest.fixture(scope="module")
+def by_functional(few):
+    return {name: few.update(functional=name) for name in ("bt", "borda", "rank_centrality")}
+
+
+def cells(summary):
+    return {row[0]: dict(zip(summary_columns(summary), row[1:], strict=True)) for row in summary.rows}
+
+
+def summary_columns(summary):
+    return [f"{head}{part}" for head, width in summary.columns for part in range(width)]
+
+
+def test_summary_shows_the_intervals_rank_sets_and_groups_of_the_same_bootstrap(few):
+    summary = few.summary(bootstrap="webb")
+    ranks, intervals = few.ranks(bootstrap="webb"), few.conf_int(bootstrap="webb")
+    normal = cells(few.summary())
+    for model, row in cells(summary).items():
+        low, high = row["[95% simult. CI]0"], row["[95% simult. CI]1"]
+        np.testing.assert_allclose([float(low), float(high)], intervals.loc[model], atol=0.0005)
+        best, worst = (int(part) for part in (row["set0"].split("-") * 2)[:2])
+        assert (best, worst) == tuple(ranks.loc[model, ["lower", "upper"]])
+        assert row["grp0"] == ranks.loc[model, "group"]
+        assert row["coef0"] == normal[model]["coef0"]
+    assert cells(summary) != normal
+    assert f"{ranks.n_separated} of 28 pairs are separated" in summary.as_text().replace("\n    ", " ")
+    assert "webb bootstrap" in summary.as_text()
+    assert "bootstrap" not in few.summary().as_text().split("Warning:")[0]
+
+
+@pytest.mark.parametrize("slim", [False, True])
+def test_a_table_names_its_bootstrap(few, slim):
+    assert "webb bootstrap" in " ".join(few.summary(bootstrap="webb", slim=slim).as_text().split())
+
+
+@pytest.mark.parametrize("functional", ["bt", "borda"])
+def test_adjusted_p_values_are_below_alpha_exactly_where_intervals_exclude_the_neutral_value(by_functional, functional):
+    fit = by_functional[functional]
+    for alpha in (0.01, 0.03, 0.05, 0.1, 0.2, 0.3):
+        interval = fit.conf_int(alpha, bootstrap="webb")
+        neutral = fit.estimates.neutral
+        excludes = (interval["lower"] > neutral) | (interval["upper"] < neutral)
+        shown = cells(fit.summary(alpha, bootstrap="webb"))
+        for model, is_excluded in excludes.items():
+            p = shown[model]["adj. P0"]
+            # A p-value that is shown with three digits may be rounded to alpha.
+            assert p == f"{alpha:.3f}" or (p.startswith("<") or float(p) < alpha) == is_excluded, (alpha, model)
+
+
+@pytest.mark.parametrize("functional", ["bt", "borda", "rank_centrality"])
+def test_adjusted_p_values_equal_shares_of_draws_that_are_made_one_by_one(by_functional, functional):
+    fit = by_functional[functional]
+    e = fit.estimates
+    bootstrap = multiplier_bootstrap(fit.steps, "rademacher", 1.0, 0)
+    n_models, rng = len(fit.models), np.random.default_rng(5)
+    centring = np.eye(n_models) - (1 / n_models if e.neutral is None else 0)
+    units = bootstrap.units @ centring.T
+    values, vectors = np.linalg.eigh(centring @ bootstrap.added @ centring.T)
+    root = vectors * np.sqrt(np.maximum(values, 0))
+    difference, error = e.against_neutral()
+    maxima = []
+    for _ in range(4000):
+        sign = rng.choice([-1.0, 1.0], len(units))
+        moved = units * sign[:, None]
+        total = moved.sum(axis=0) + root @ rng.standard_normal(n_models)
+        centred = moved - moved.mean(axis=0)
+        spread = np.sqrt(bootstrap.small_sample * np.square(centred).sum(axis=0) + np.square(root).sum(axis=1))
+        maxima.append(np.abs(total / spread).max())
+    expected = (np.array(maxima)[:, None] >= np.abs(difference / error)).mean(axis=0)
+    expected = np.maximum(expected, 2 * norm.sf(np.abs(difference / error)))
+    shown = cells(fit.summary(bootstrap="rademacher"))
+    p = [0.0 if shown[m]["adj. P0"].startswith("<") else float(shown[m]["adj. P0"]) for m in fit.models]
+    np.testing.assert_allclose(p, expected, atol=0.035)
+
+
+@needs("jinja2")
+def test_a_page_carries_the_tests_of_the_same_bootstrap(few):
+    page = few.report(bootstrap="webb")
+    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)[1])
+    board = data["boards"][0] if "boards" in data else data[0]
+    pairs = few.t_test_pairwise(bootstrap="webb")
+    carried = np.frombuffer(base64.b64decode(board["pairs"]["p"]), "<f4")
+    np.testing.assert_allclose(np.sort(carried), np.sort(pairs.result_frame["p_adjusted"]), rtol=1e-5)
+    assert board["pairs"]["critical"] == pytest.approx(pairs.critical)
+    ranks = few.ranks(bootstrap="webb")
+    assert (board["best"], board["worst"]) == (ranks["lower"].tolist(), ranks["upper"].tolist())
+    n_separated = sum(byte.bit_count() for byte in base64.b64decode(board["pairs"]["separated"]))
+    assert n_separated == ranks.n_separated < few.ranks().n_separated
+    assert "webb bootstrap, critical value" in page
+    assert "webb" not in few.report().replace("bootstrap='webb'", "").replace("bootstrap=&#39;webb&#39;", "")
+
+
+def test_tidy_has_the_intervals_of_the_bootstrap_and_the_same_tests(few):
+    tidy, normal = few.tidy(bootstrap="webb"), few.tidy()
+    np.testing.assert_allclose(tidy[["conf_low", "conf_high"]], few.conf_int(bootstrap="webb"))
+    pd.testing.assert_series_equal(tidy["p_value"], normal["p_value"])
+
+
+@needs("matplotlib")
+@pytest.mark.parametrize("picture", ["forest", "ranks", "matrix"])
+def test_pictures_take_the_bootstrap(few, picture):
+    axes = few.plot(picture, bootstrap="webb")
+    assert axes.get_figure() is not None
+    if picture == "forest":
+        assert "webb bootstrap" in axes.get_title()
+
+
+@needs("matplotlib")
+def test_a_forest_plot_is_as_wide_as_the_intervals_of_the_bootstrap(few):
+    intervals = few.conf_int(bootstrap="webb")
+    low, high = few.plot(bootstrap="webb").get_xlim()
+    assert low < intervals["lower"].min()
+    assert high > intervals["upper"].max()
+    sheet = few.plots(top=3, bootstrap="webb")
+    assert "webb bootstrap" in sheet.axes[0].get_title()
+
+
+@needs("matplotlib")
+def test_pictures_without_critical_values_refuse_a_bootstrap(few):
+    with pytest.raises(OptionError, match=r"plot\('overlap'\) does not use bootstrap="):
+        few.plot("overlap", bootstrap="webb")
+
+
+def test_a_bootstrap_that_is_not_known_or_has_no_data_is_refused(few, tmp_path):
+    with pytest.raises(OptionError, match="bootstrap='wild' is not allowed"):
+        few.summary(bootstrap="wild")
+    few.to_json(tmp_path / "few.json")
+    stored = dr.read_json(tmp_path / "few.json")
+    for ask in (stored.summary, stored.tidy):
+        with pytest.raises(DataNotStoredError, match="bootstrap='webb' needs the data"):
+            ask(bootstrap="webb")
+
+
+@needs("jinja2")
+def test_a_page_of_a_stored_result_has_no_bootstrap(few, tmp_path):
+    few.to_json(tmp_path / "few.json")
+    with pytest.raises(DataNotStoredError, match="bootstrap='webb' needs the data"):
+        dr.read_json(tmp_path / "few.json").report(bootstrap="webb")
+
+
+@needs("jinja2")
+@needs("matplotlib")
+def test_pages_and_pictures_of_results_without_a_bootstrap_say_why(few):
+    plugin, sequential = few.update(estimator="plugin"), few.sequential(100, start=5)
+    for ask in (plugin.report, plugin.plot):
+        with pytest.raises(NoIntervalError, match="estimate without intervals"):
+            ask(bootstrap="webb")
+    for ask in (sequential.report, sequential.plot):
+        with pytest.raises(OptionError, match="of a sequential view"):
+            ask(bootstrap="webb")
+
+
+@needs("jinja2")
+def test_a_page_of_scores_at_equal_style_has_no_bootstrap_and_says_what_to_do():
+    battles = dr.datasets.simulate_arena(n=800, rng=0)
+    rng = np.random.default_rng(1)
+    styled = battles.assign(log_length=rng.normal(size=len(battles)))
+    fit = dr.dml_rank(FORMULA, styled, context="question_id", adjust="~ log_length", rng=0)
+    with pytest.raises(OptionError, match=r"publish summary\(bootstrap='webb'\)"):
+        fit.report(bootstrap="webb")
+    assert "webb bootstrap" in fit.summary(bootstrap="webb").as_text()
+
+
+class TestCommandLine:
+    """The option ``--bootstrap`` of ``fit``."""
+
+    @pytest.fixture
+    def file(self, tmp_path):
+        path = tmp_path / "votes.csv"
+        votes_of_few_users().to_csv(path, index=False)
+        return str(path)
+
+    def arguments(self, file):
+        return [
+            "fit",
+            FORMULA,
+            file,
+            "--context",
+            "question_id",
+            "--functional",
+            "bt",
+            "--cov-type",
+            "cluster",
+            "--groups",
+            "user",
+            "--rng",
+            "0",
+        ]
+
+    @needs("jinja2")
+    def test_all_outputs_take_it(self, file, tmp_path, capsys):
+        # The command line reads identifiers as text, and folds depend on identifiers.
+        few = fit_of(pd.read_csv(file, dtype={"question_id": str, "user": str}))
+        paths = {name: str(tmp_path / f"{name}.csv") for name in ("csv", "pairs", "ranks")}
+        page = tmp_path / "board.html"
+        written = [word for name, path in paths.items() for word in (f"--{name}", path)]
+        assert main([*self.arguments(file), "--bootstrap", "webb", *written, "--report", str(page)]) == 0
+        assert "webb bootstrap" in capsys.readouterr().out
+        tidy = pd.read_csv(paths["csv"])
+        np.testing.assert_allclose(tidy["conf_low"], few.conf_int(bootstrap="webb")["lower"], rtol=1e-6)
+        pairs = few.t_test_pairwise(bootstrap="webb").result_frame
+        np.testing.assert_allclose(pd.read_csv(paths["pairs"])["p_adjusted"], pairs["p_adjusted"], rtol=1e-6)
+        assert pd.read_csv(paths["ranks"])["upper"].tolist() == few.ranks(bootstrap="webb")["upper"].tolist()
+        assert "webb bootstrap" in page.read_text()
+
+    @pytest.mark.parametrize(
+        ("further", "message"),
+        [
+            (["--by", "category"], "--bootstrap was given with --by"),
+            (["--method", "none"], "--bootstrap was given with --method none"),
+            (["--sequential", "5000"], "--sequential with --bootstrap"),
+        ],
+    )
+    def test_what_has_no_bootstrap_is_refused_before_the_fit(self, file, further, message, capsys):
+        assert main([*self.arguments(file), "--bootstrap", "webb", *further]) != 0
+        assert message in capsys.readouterr().err
