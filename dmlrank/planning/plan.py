@@ -586,8 +586,8 @@ class Plan:
         ----------
         picture : {"heat_map", "pairs"}
             ``"heat_map"``: a square with a cell per pair. ``"pairs"``: bars of the pairs, the pair with most labels
-            first, with the mean propensity on the upper axis. Where display order matters, a bar has one part for each
-            order; otherwise the two orders are one pair.
+            first, with the expected labels per prompt on the upper axis. Where display order matters, a bar has one
+            part for each order; otherwise the two orders are one pair.
         ax : Axes, optional
             Axes to draw into; a new figure when None.
         models : sequence of str, optional

@@ -76,7 +76,7 @@ def pair_chart(
     mean : float
         Expected labels of a pair under the uniform plan, drawn as a dashed line.
     n_contexts : int
-        Number of contexts, for the axis of propensities above.
+        Number of contexts, for the axis of labels per context above.
     title : str
     ax : matplotlib Axes, optional
         Where to draw; a new figure otherwise, with several columns where there are many pairs.
@@ -87,6 +87,8 @@ def pair_chart(
         The first column.
     """
     columns = row_columns(ax, len(names), f"a chart of {len(names):,} pairs", width=10.0)
+    from matplotlib.ticker import MaxNLocator
+
     for axes, part in zip(columns.axes, columns.slices, strict=True):
         rows = labels[part]
         place, start = np.arange(len(rows))[::-1], np.zeros(len(rows))
@@ -100,7 +102,9 @@ def pair_chart(
         upper = axes.secondary_xaxis(
             "top", functions=(partial(np.multiply, 1 / n_contexts), partial(np.multiply, n_contexts))
         )
-        upper.set_xlabel("mean propensity of the pair", fontsize=TEXT_SIZE)
+        upper.set_xlabel("expected labels per prompt", fontsize=TEXT_SIZE)
+        # Small numbers have many digits.
+        upper.xaxis.set_major_locator(MaxNLocator(5))
     outside_legend(columns.axes[-1])
     columns.write_title(title)
     return columns.axes[0]

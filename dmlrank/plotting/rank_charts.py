@@ -107,6 +107,8 @@ def rank_set_chart(ranks: RankIntervals, title: str, ax: Axes | None = None) -> 
         margin = max(0.7, 0.015 * (last - first))
         axes.set_xlim(first - margin, last + margin)
         axes.locator_params(axis="x", integer=True)
+        # With many models the margin reaches beyond rank 1 to a tick at 0, which is no rank.
+        axes.xaxis.set_major_formatter(lambda rank, _: f"{rank:g}" if rank >= 1 else "")
         if letters_fit:
             size = min(TEXT_SIZE, columns.pitch / 1.22)
             for row, text in zip(place, rows.letters, strict=True):

@@ -7,6 +7,7 @@ style, too, and the classes of a colour map (:func:`signed_colours`) differ in l
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,8 +29,8 @@ Colour: TypeAlias = str | tuple[float, ...]
 DARK, LIGHT = "#1f4e79", "#7fa6c9"
 # Lines, grids and cells that say "nothing found"; the reference line is darker than the grid.
 GRID, REFERENCE, NOT_SIGNIFICANT, WEAK_TEXT = "0.9", "0.45", "0.93", "0.35"
-# Width of a figure in inches that has room for a title.
-NARROWEST = 7.0
+# Width in inches of a figure of a square that has room for a title, and the smallest side of the square.
+NARROWEST, SMALLEST_SIDE = 6.2, 3.0
 # Sizes of text in typographic points.
 TITLE_SIZE, TEXT_SIZE, SMALLEST_TEXT = 10.0, 9.0, 5.0
 
@@ -408,8 +409,29 @@ def _longest(names: Sequence[str]) -> int:
 def write_title(axes: Axes, title: str) -> None:
     """Write a title above the axes, broken into lines that the axes have room for."""
     letters = max(24, int(axes_points(axes)[0] / (_LETTER_WIDTH * TITLE_SIZE)))
-    lines = [part for line in title.split("\n") for part in textwrap.wrap(line, letters, break_long_words=False)]
+    lines = [part for line in title.split("\n") for part in title_lines(line, letters)]
     axes.set_title("\n".join(lines), fontsize=TITLE_SIZE)
+
+
+def title_lines(text: str, letters: int) -> list[str]:
+    """Return the text in lines of at most so many letters.
+
+    Lines end at commas and semicolons, unless a part between them is too long for a line.
+
+    Examples
+    --------
+    >>> title_lines("95 % simultaneous intervals, 3 models, 4 groups", 40)
+    ['95 % simultaneous intervals, 3 models,', '4 groups']
+    >>> title_lines("95 % simultaneous intervals, 3 models", 20)
+    ['95 % simultaneous', 'intervals, 3 models']
+    """
+    # Lines are not broken at spaces that do not allow a break.
+    parts = re.sub("(?<![,;]) ", "\u00a0", text)
+    for wrapped in (parts, text):
+        lines = textwrap.wrap(wrapped, letters, break_long_words=False, break_on_hyphens=False)
+        if max(map(len, lines), default=0) <= letters:
+            break
+    return [line.replace("\u00a0", " ") for line in lines]
 
 
 def write_reason(part: SubFigure, reason: str) -> None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from .style import (
     NARROWEST,
     NOT_SIGNIFICANT,
+    SMALLEST_SIDE,
     TEXT_SIZE,
     WEAK_TEXT,
     hide_frame,
@@ -63,7 +64,7 @@ def win_matrix(
     if n_models > _MOST_MODELS:
         raise too_many(f"a win matrix of {n_models} models", _MOST_MODELS)
     cell = float(np.clip(2.6 / n_models**0.65, _SMALLEST_CELL, _LARGEST_CELL))
-    side = max(2.2, cell * n_models)
+    side = max(SMALLEST_SIDE, cell * n_models)
     pitch = 72 * side / n_models
     beside = names_inches(models, pitch)
     axes = new_axes(ax, height=side + beside + 1.0, width=max(side + beside + 1.6, NARROWEST))

@@ -307,6 +307,24 @@ def test_no_page_is_wider_than_the_window(open_page, arena_result, hostile, grou
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+def test_names_of_the_forest_plot_stand_in_their_rows_and_end_with_dots_where_there_is_no_room(open_page, width):
+    long = "borealis-2-instruct-2024-08-05"
+    battles = simulated_votes(4, 400, names=["a", "b", "c", long])
+    fit = dr.dml_rank(FORMULA, battles, context="prompt", position_bias=False, rng=0)
+    page = open_page(fit, width=width)
+    forest, names, plot = (page.locator(place).bounding_box() for place in (".forest", ".names", ".forest .plot"))
+    assert names["width"] > (0.35 if width == 390 else 0.25) * forest["width"]
+    assert names["x"] + names["width"] < plot["x"]
+    name = page.locator(".names div", has_text=long)
+    assert name.evaluate("e => getComputedStyle(e).textOverflow") == "ellipsis"
+    assert name.evaluate("e => e.scrollWidth > e.clientWidth") == (width == 390)
+    marks = [mark.bounding_box() for mark in page.locator(".marks circle").all()]
+    rows = [row.bounding_box() for row in page.locator(".names div").all()]
+    for mark, row in zip(marks, rows, strict=True):
+        assert mark["y"] + mark["height"] / 2 == pytest.approx(row["y"] + row["height"] / 2, abs=1.0)
+
+
 def test_printing_unfolds_everything(open_page, arena_result):
     page = open_page(arena_result)
     page.emulate_media(media="print")

@@ -1,4 +1,4 @@
-"""The forest plot of a page: scores with intervals as SVG that adapts to the width of the page."""
+"""The forest plot of a page: names beside intervals that are drawn as SVG and adapt to the width of the page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from .page_text import label_text
 # Heights in pixels: of a row, and above and below the rows.
 ROW_HEIGHT, ROWS_TOP = 22, 28
 _BOTTOM = 46
-_LABEL_LENGTH = 30
+# A name that its column has no room for ends with dots; longer names are cut here, for the size of the page.
+_LABEL_LENGTH = 60
 _TICKS = 6
 # Share of the range of the numbers that is added on either side of the axis.
 _MARGIN = 0.03
@@ -31,10 +32,11 @@ def forest_svg(
     label: str,
     description: str,
 ) -> str:
-    """Draw intervals as SVG, one row per name.
+    """Draw intervals as SVG beside their names, one row per name.
 
     Positions along the axis are percentages, so that the plot is as wide as its box while texts keep their size.
-    Colours and fonts come from the page's style sheet.
+    Colours, fonts and widths come from the page's style sheet, which knows the heights of this module. The names are
+    HTML and not SVG, because browsers shorten only HTML with dots and set only its width by the style sheet.
 
     Parameters
     ----------
@@ -58,11 +60,11 @@ def forest_svg(
     Examples
     --------
     >>> ends = np.array([0.1, -0.3]), np.array([0.5, 0.1])
-    >>> svg = forest_svg(
+    >>> plot = forest_svg(
     ...     ["a", "b<"], np.array([0.3, -0.1]), *ends, neutral=0.0, digits=1, label="score", description="Two scores"
     ... )
-    >>> svg[:4], "b&lt;" in svg, "−0.1 (−0.3 to 0.1)" in svg
-    ('<svg', True, True)
+    >>> "<svg" in plot, "b&lt;" in plot, "−0.1 (−0.3 to 0.1)" in plot
+    (True, True, True)
     """
     values = np.concatenate([low, high, [] if neutral is None else [neutral]])
     ticks, decimals = axis_ticks(float(values.min()), float(values.max()))
@@ -73,10 +75,7 @@ def forest_svg(
         return f"{100 * (value - start) / (end - start):.2f}%"
 
     bottom = ROWS_TOP + ROW_HEIGHT * len(names)
-    labels = "".join(
-        f'<text x="0" y="{ROWS_TOP + ROW_HEIGHT * place + 15}">{label_text(name, _LABEL_LENGTH)}</text>'
-        for place, name in enumerate(names)
-    )
+    labels = "".join(f"<div>{label_text(name, _LABEL_LENGTH)}</div>" for name in names)
     grid = "".join(f'<line x1="{position(x)}" x2="{position(x)}" y1="{ROWS_TOP}" y2="{bottom}"/>' for x in ticks)
     numbers = "".join(
         f'<text x="{position(x)}" y="{y}">{number_text(x, decimals)}</text>'
@@ -95,14 +94,15 @@ def forest_svg(
             range(ROWS_TOP + ROW_HEIGHT // 2, bottom, ROW_HEIGHT), estimate, low, high, strict=True
         )
     )
+    height = bottom + _BOTTOM
     return (
-        f'<svg class="forest" role="img" aria-label="{html.escape(description)}" width="100%" '
-        f'height="{bottom + _BOTTOM}">'
-        f'<rect y="{ROWS_TOP}" width="100%" height="{bottom - ROWS_TOP}" fill="url(#stripes)"/>'
-        f'<svg class="names" width="26%">{labels}</svg>'
-        f'<svg class="plot" x="29%" width="68%" overflow="visible"><g class="grid">{grid}</g>'
+        f'<div class="forest" role="img" aria-label="{html.escape(description)}">'
+        f'<svg class="rows" width="100%" height="{height}">'
+        f'<rect y="{ROWS_TOP}" width="100%" height="{bottom - ROWS_TOP}" fill="url(#stripes)"/></svg>'
+        f'<div class="names">{labels}</div>'
+        f'<svg class="plot" height="{height}"><g class="grid">{grid}</g>'
         f'<g class="axis">{numbers}<text x="50%" y="{bottom + 36}">{html.escape(label)}</text></g>'
-        f'{reference}<g class="marks">{marks}</g></svg></svg>'
+        f'{reference}<g class="marks">{marks}</g></svg></div>'
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dmlrank.exceptions import OptionError
+from dmlrank.plotting.bar_charts import pair_chart
 from dmlrank.plotting.heat_maps import group_heat_map
 from dmlrank.plotting.intervals import Intervals, forest_plot, grouped_forest_plot
 from dmlrank.plotting.rank_charts import RankIntervals, bump_chart, rank_set_chart
@@ -101,6 +102,39 @@ def check_names_do_not_overlap(axes):
 )
 def test_names_do_not_overlap_where_models_are_many(draw, number):
     check_names_do_not_overlap(draw(number))
+
+
+def test_the_upper_axis_of_pairs_has_room_for_numbers_with_many_digits():
+    pairs = [f"{name} − {name}" for name in names(20)]
+    axes = pair_chart(
+        pairs,
+        np.full((20, 2), 7.4),
+        parts=("first model shown first", "first model shown second"),
+        mean=5.0,
+        n_contexts=8_000,
+        title="A plan",
+    )
+    check_names_do_not_overlap(axes)
+    (upper,) = axes.child_axes
+    renderer = axes.figure.canvas.get_renderer()
+    assert len(upper.get_xticklabels()) >= 3
+    assert overlaps(upper.get_xticklabels(), renderer) == []
+
+
+def test_no_tick_of_a_chart_of_ranks_stands_below_rank_one():
+    axes = rank_sets(200)
+    axes.figure.draw_without_rendering()
+    written = [text.get_text() for part in axes.figure.axes for text in part.get_xticklabels()]
+    assert "100" in written
+    assert "0" not in written
+
+
+@pytest.mark.parametrize("number", [2, 3, 5])
+def test_the_square_of_few_models_fills_its_picture(number):
+    axes = matrix(number)
+    axes.figure.draw_without_rendering()
+    width = axes.get_window_extent().width
+    assert width > 0.5 * axes.figure.bbox.width
 
 
 @pytest.mark.parametrize("draw", [forest, rank_sets, matrix, bump])

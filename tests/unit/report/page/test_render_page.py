@@ -94,7 +94,8 @@ def test_the_page_is_well_formed_and_has_the_parts(page):
     assert [a.get("scope") for a in elements.all("th")].count("row") == 8
     assert len(elements.all("caption")) == len(elements.all("table")) == 1
     classes = {a.get("class") for a in elements.all("svg")}
-    assert {"forest", "matrix"} <= classes
+    assert {"plot", "matrix"} <= classes
+    assert sum(a.get("class") == "forest" and a["role"] == "img" for a in elements.all("div")) == 1
     assert {a["class"] for a in elements.all("form")} == {"picker"}
 
 
@@ -268,7 +269,7 @@ def test_own_functionals_have_no_order(arena_result, ignore_warnings):
 
     page = arena_result.update(functional=gaps).report()
     assert "Outputs in their order" in page
-    assert {a.get("class") for a in Elements(page).all("svg")} == {"defs", "forest", "names", "plot"}
+    assert {a.get("class") for a in Elements(page).all("svg")} == {"defs", "rows", "plot"}
     assert "Win matrix" not in page
 
 
