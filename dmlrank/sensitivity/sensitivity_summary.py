@@ -89,8 +89,15 @@ def sensitivity_summary(results: SensitivityNumbers) -> Summary:
         ("Gamma:", ", ".join(f"{g:g}" for g in results.gammas), "Shown without a vote:", unvoted),
         ("Bounds:", "sharp" if results.is_sharp else "first order", "Level:", f"{level} simultaneous"),
     )
+    ends = [f"{head} {end}" for head, _ in columns[1:3] for end in ("lower", "upper")]
     return Summary(
-        "Sensitivity to Who Votes and to Omitted Variables", header, columns, tuple(rows), _notes(results), "contrast"
+        "Sensitivity to Who Votes and to Omitted Variables",
+        header,
+        columns,
+        tuple(rows),
+        _notes(results),
+        "contrast",
+        column_heads=("estimate", *ends, "tipping gamma", "tipping gamma of CI", "RV", "RVa"),
     )
 
 

@@ -36,6 +36,9 @@ class Summary:
         Further columns that hold text and are aligned left.
     heads_together : int
         Number of neighbouring heads whose columns stay together where a table is divided.
+    column_heads : tuple of str
+        A head of its own for every column after the first one, for Markdown and CSV, which have no heads over several
+        columns. Empty: a head over two columns becomes "... lower" and "... upper", the heads of an interval.
 
     Examples
     --------
@@ -55,6 +58,7 @@ class Summary:
     name_place: int = 0
     text_columns: tuple[int, ...] = ()
     heads_together: int = 1
+    column_heads: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.as_text()

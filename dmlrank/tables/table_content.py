@@ -40,6 +40,11 @@ class TableContent(Protocol):
         ...
 
     @property
+    def column_heads(self) -> tuple[str, ...]:
+        """Heads of the single columns after the first one, where no head may stand over several; may be empty."""
+        ...
+
+    @property
     def heads_together(self) -> int:
         """Number of neighbouring heads whose columns stay together."""
         ...
@@ -71,7 +76,13 @@ def leading_and_blocks(table: TableContent) -> tuple[Heads, list[Heads]]:
 
 
 def flat_heads(table: TableContent) -> list[str]:
-    """Return one head per column; a head over two columns becomes the heads "... lower" and "... upper"."""
+    """Return one head per column.
+
+    These are the ``column_heads`` of the table. Without them, a head over two columns is that of an interval and
+    becomes the heads "... lower" and "... upper".
+    """
+    if table.column_heads:
+        return [next(table.heads())[0], *table.column_heads]
     return [
         text
         for head, places in table.heads()

@@ -158,3 +158,12 @@ def test_every_form_is_the_same_each_time():
     first, second = table(), table()
     for form in ("as_text", "as_html", "as_latex", "as_markdown", "as_csv"):
         assert getattr(first, form)() == getattr(second, form)()
+
+
+def test_heads_of_single_columns_replace_the_ends_of_intervals_in_markdown_and_csv():
+    heads = ("score", "from", "to", "P")
+    named = table(column_heads=heads)
+    assert named.as_csv().splitlines()[0] == "model,score,from,to,P"
+    assert "|  | score | from | to | P |" in named.as_markdown()
+    assert named.as_text() == table().as_text()
+    assert named.as_html() == table().as_html()
