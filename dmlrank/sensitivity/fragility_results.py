@@ -12,7 +12,6 @@ import pandas as pd
 
 from .._utils.atomic_write import write_file
 from ..data.preferences import FloatArray
-from ..report.sentences import counted
 from ..report.table import Summary
 from .fragility import MAX_REFITS
 
@@ -102,17 +101,17 @@ class FragilityResults:
 
     def _notes(self) -> tuple[str, ...]:
         """Return the notes: what was dropped, and how the numbers are found."""
-        unit = {"vote": "label", "context": "prompt"}.get(self.unit, f"value of {self.unit!r}")
+        units = {"vote": "labels", "context": "prompts"}.get(self.unit, f"values of {self.unit!r}")
         turned = (
             "the difference changes its sign"
             if self.target == "sign"
             else "the simultaneous interval contains the hypothetical value"
         )
         return (
-            f"dropped: the number of {counted(2, unit).split(' ', 1)[1]} that have to be left out until {turned}. The "
-            f"most influential ones are left out first. Influence values predict the number; refits of the whole model "
-            f"with the same options and seed confirm or correct it (at most {MAX_REFITS} refits for each result). A "
-            f"smaller set may exist that this search does not find.",
+            f"dropped: the number of {units} that have to be left out until {turned}. The most influential ones are "
+            f"left out first. Influence values predict the number; refits of the whole model with the same options and "
+            f"seed confirm or correct it (at most {MAX_REFITS} refits for each result). A smaller set may exist that "
+            f"this search does not find.",
             "A small share does not mean that a result is wrong. It means that few units decide the result. Standard "
             "errors measure something else: how much estimates vary between samples of the same population.",
             *self.notes,
