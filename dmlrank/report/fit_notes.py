@@ -15,7 +15,7 @@ from ..inference.compact_letters import abbreviate_letters
 from ..inference.ranks import Separation
 from .first_place import first_place_note
 from .sentences import as_sentence, counted, percentage, value_text
-from .style_summary import style_note
+from .style_summary import style_note, win_shares_without_adjustment
 
 _NON_LINEAR = ("bt", "rank_centrality", "dominance", "softmin")
 NO_FEATURES = ("1", "0", "0 + 1", "1 + 0", "-1")
@@ -290,7 +290,9 @@ def _win_sentence(results: Estimates) -> str:
     opponents = f"the other {len(results.models) - 1} models" if results.graph.complete else compared
     ties = tie_weight(description.tie_weights)
     counting = f"; a tie counts {ties}" if description.tie_weights else ""
-    return f'"win" is the share of comparisons won against {opponents}{counting}.'
+    return (
+        f'"win" is the share of comparisons won against {opponents}{win_shares_without_adjustment(results)}{counting}.'
+    )
 
 
 # --- intervals, ranks and their conditions ----------------------------------------------------------------------------

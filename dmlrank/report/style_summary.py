@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
@@ -17,6 +19,11 @@ ASSOCIATION = (
     "This is an association, not an effect: style lies between the model and the vote, and better answers may be "
     "longer."
 )
+# One head for every column of the table of the three leaderboards, where no head stands over two columns.
+_COLUMN_HEADS = (
+    *(f"{board}{number}" for board in ("raw", "averaged", "equal") for number in ("", " std err")),
+    *("rank raw", "rank equal", "change", "change CI", "shift P"),
+)
 
 
 def style_unit(results: Estimates) -> str:
@@ -27,13 +34,26 @@ def style_unit(results: Estimates) -> str:
 
 
 def style_note(results: Estimates) -> list[str]:
+    """Say in the summary of a fit what the adjustment for style does; empty without one."""
+    see = " See .style for scores before and after the adjustment."
+    is_equal = results.style is not None and results.style.kind == "equal"
+    return [text + see * is_equal for text in style_sentences(results)]
+
+
+def style_sentences(results: Estimates) -> list[str]:
     """Say what the adjustment for style does; empty without one."""
     style = results.style
     if style is None:
         return []
     if style.kind == "balanced":
         return [balanced_sentences(style)]
-    return [f"{slope_sentences(results, style)} {ASSOCIATION} See .style for scores before and after the adjustment."]
+    return [f"{slope_sentences(results, style)} {ASSOCIATION}"]
+
+
+def win_shares_without_adjustment(results: Estimates) -> str:
+    """Return the addition to the meaning of win shares: scores at equal style are not about the same votes."""
+    is_equal = results.style is not None and results.style.kind == "equal"
+    return ", without the adjustment for style" if is_equal else ""
 
 
 def slope_sentences(results: Estimates, style: StyleEstimates) -> str:
@@ -100,7 +120,8 @@ def build_style_summary(
             (results.names[j], f"{results.estimate[j]:.{digits}f}", f"({results.std_errors[j]:.{digits}f})")
             for j in order
         )
-        return Summary(title, header, (("balanced", 2),), balanced, (balanced_sentences(style),))
+        names = ("balanced", "balanced std err")
+        return Summary(title, header, (("balanced", 2),), balanced, (balanced_sentences(style),), column_heads=names)
     digits = decimals(table["equal_se"].to_numpy(), fewest=2)
     heads = (("raw", 2), ("averaged", 2), ("equal", 2), ("rank", 2), ("change", 2), ("shift P", 1))
     moved = changes.loc[table.index]
@@ -114,7 +135,17 @@ def build_style_summary(
     columns.append([f"[{low:+.0f}, {high:+.0f}]" for low, high in ends])
     columns.append([p_value_text(p) for p in moved["p_adjusted"]])
     rows = tuple((str(name), *cells) for name, *cells in zip(table.index, *columns, strict=True))
-    return Summary(title, header, heads, rows, _style_notes(results, style, alpha))
+    return Summary(title, header, heads, rows, _style_notes(results, style, alpha), column_heads=_COLUMN_HEADS)
+
+
+def side_by_side_on_page(summary: Summary) -> Summary:
+    """Return the table of the three leaderboards for a page: a score and its standard error share a cell."""
+    rows = tuple(
+        (name, *(f"{cells[place]} {cells[place + 1]}" for place in (0, 2, 4)), *cells[6:])
+        for name, *cells in summary.rows
+    )
+    heads = ("raw", "averaged", "equal", *_COLUMN_HEADS[6:])
+    return replace(summary, columns=tuple((head, 1) for head in heads), rows=rows, column_heads=())
 
 
 def functional_name(results: Estimates) -> str:

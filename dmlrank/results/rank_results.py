@@ -94,7 +94,7 @@ from .rescaling import make_scale, rescaled
 from .restriction_test import RestrictionTest, bradley_terry_test
 from .sensitivity_analysis import analyse_sensitivity
 from .sequential_view import require_same_alpha, sequential_view, warn_of_returning_clusters
-from .style_results import StyleResults, style_results
+from .style_results import StyleResults, page_tables, style_results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -1389,8 +1389,9 @@ class RankResults:
         The page has a sortable table, the forest plot, the win matrix, a form that says whether two models are
         separated, the sentence on first place, warnings, method, assumptions and diagnostics with the numbers of this
         fit, and downloads as CSV and JSON. It loads nothing from the network. Tests of differences are those of
-        :meth:`t_test_pairwise`. With scores at equal style, raw scores and scores averaged over style have tabs of
-        their own. For an estimate without intervals the page shows only the table and says why there are no intervals.
+        :meth:`t_test_pairwise`. With scores at equal style, the page begins with the three leaderboards side by side
+        and the slopes; raw scores and scores averaged over style have tabs of their own. For an estimate without
+        intervals the page shows only the table and says why there are no intervals.
 
         Parameters
         ----------
@@ -1435,7 +1436,8 @@ class RankResults:
             )
         remarks = () if sensitivity is None else (sensitivity.page_section(),)
         boards = make_boards(self.estimates, alpha, remarks=remarks, bootstrap=bootstrap, steps=self.steps)
-        return write_page(path, render_page(page_title(boards[0]) if title is None else title, boards))
+        heading = page_title(boards[0]) if title is None else title
+        return write_page(path, render_page(heading, boards, page_tables(self.style, alpha)))
 
     def __repr__(self) -> str:
         e = self.estimates

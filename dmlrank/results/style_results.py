@@ -22,7 +22,7 @@ from ..inference.simultaneous import critical_value_of_contrasts, simultaneous_p
 from ..inference.wald import NamedEstimates, WaldTestResults, ZTestResults, t_test, wald_test
 from ..inference.z_tests import two_sided_p_values, z_statistics
 from ..plotting.leaderboards import Leaderboard, leaderboards_plot
-from ..report.style_summary import build_style_summary
+from ..report.style_summary import build_style_summary, side_by_side_on_page
 from ..tables.summary_table import Summary
 from .critical_values import alpha_or_default
 
@@ -343,3 +343,8 @@ class StyleResults:
 def style_results(estimates: Estimates) -> StyleResults | None:
     """Return the slopes and scores before and after an adjustment for style; None without an adjustment."""
     return None if estimates.style is None else StyleResults(estimates)
+
+
+def page_tables(style: StyleResults | None, alpha: float | None) -> list[Summary]:
+    """Return the tables with which the page of a fit begins: at equal style the three leaderboards side by side."""
+    return [] if style is None or style.kind == "balanced" else [side_by_side_on_page(style.summary(alpha))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 import pathlib
 
@@ -104,6 +105,38 @@ def test_the_parametric_route_is_biased_where_style_depends_on_the_prompt():
     # Over 146 seeds the mean is -0.19, with a standard deviation of 0.07.
     assert slope["bias"].mean() < -0.08
     assert slope["covers"].mean() < 1
+
+
+def test_every_column_has_a_head_of_its_own_in_csv(fitted):
+    frame = pd.read_csv(io.StringIO(fitted.style.summary().as_csv()), index_col="model")
+    table = fitted.style.table
+    for board in ("raw", "averaged", "equal"):
+        np.testing.assert_allclose(frame[board], table[board], atol=0.006)
+        errors = frame[f"{board} std err"].str.strip("()").astype(float)
+        np.testing.assert_allclose(errors, table[f"{board}_se"], atol=0.006)
+    assert frame["rank raw"].tolist() == table["rank_raw"].tolist()
+    assert frame["rank equal"].tolist() == table["rank_equal"].tolist()
+    assert list(frame)[-3:] == ["change", "change CI", "shift P"]
+    balanced = fitted.update(adjust=BAND).style.summary()
+    assert balanced.as_csv().splitlines()[0] == "model,balanced,balanced std err"
+    assert "| balanced | balanced std err |" in balanced.as_markdown()
+
+
+@needs("jinja2")
+def test_a_page_begins_with_the_leaderboards_side_by_side(fitted):
+    page = fitted.report()
+    start, end = page.index('id="overview"'), page.index('id="b0"')
+    overview = page[start:end]
+    for head in ("raw", "averaged", "equal", "rank raw", "rank equal", "change", "change CI", "shift P"):
+        assert f"<bdi>{head}</bdi>" in overview
+    first = fitted.style.table.iloc[0]
+    assert f"{first['equal']:.2f}"[:-1] in overview
+    assert "log_length" in overview
+    assert "std. err." in overview
+    assert "See .style" not in page
+    assert "without the adjustment for style" in page
+    assert 'id="overview"' not in fitted.update(adjust=BAND).report()
+    assert 'id="overview"' not in fitted.update(adjust=None).report()
 
 
 @needs("jinja2")
@@ -229,6 +262,8 @@ def test_results_are_stored_rescaled_and_shown(fitted):
     text = str(fitted.summary())
     assert "at equal style" in text
     assert "association, not an effect" in " ".join(text.split())
+    # The win shares are those of all votes, whatever their style.
+    assert "without the adjustment for style; a tie counts" in " ".join(text.split())
     table = str(fitted.style)
     assert "model_1" in table
     assert "+1" in table

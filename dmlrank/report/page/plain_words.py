@@ -24,7 +24,7 @@ from ..fit_notes import (
     untested_note,
 )
 from ..sentences import as_sentence, counted
-from ..style_summary import style_note
+from ..style_summary import style_sentences, win_shares_without_adjustment
 from .board import Board
 from .page_text import prose
 
@@ -66,7 +66,7 @@ def explanations(board: Board) -> tuple[Section, ...]:
     results = board.results
     sections = [
         Section("What the scores are", tuple(_score_sentences(results))),
-        Section("Style", tuple(style_note(results))),
+        Section("Style", tuple(style_sentences(results))),
         Section(_PROMISES if results.has_intervals else "Why there are no intervals", tuple(_promises(board))),
         Section("Method", tuple(_method(results))),
         Section("What is assumed", tuple(_assumptions(results))),
@@ -97,7 +97,8 @@ def _score_sentences(results: Estimates) -> list[str]:
     return [
         " ".join(sentence for sentence in meaning if sentence),
         *dependence_sentences(results),
-        f"The win share is the share of comparisons won against {opponents}{tie}.",
+        f"The win share is the share of comparisons won against {opponents}{win_shares_without_adjustment(results)}"
+        f"{tie}.",
     ]
 
 
