@@ -7,6 +7,7 @@ import pytest
 
 from dmlrank.estimation.cross_fitting import SuppliedMu
 from dmlrank.estimation.influence_blocks import blocks_by_context
+from dmlrank.estimation.influence_in_groups import mean_preference_influence
 from dmlrank.estimation.mean_preferences import mean_preferences
 from dmlrank.estimation.nuisance_estimates import NuisanceEstimates, TargetPopulation
 from dmlrank.estimation.one_step import one_step
@@ -86,17 +87,15 @@ def test_influence_in_overlapping_groups_is_a_gradient(name, make_data):
     weight = base * worth[population.prompt]
     members = groups[:, population.prompt]
     means = mean_preferences(data, nuisances, blocks, TargetPopulation(weight), members=members)
-    phi = []
-    for table, inside in zip(means.one_step, members, strict=True):
-        score = Linearised.at(functional, table)
-        result = one_step(Estimands(score), data, nuisances, blocks).target
-        centred = result.value + result.correction_by_context - score.scores
-        share = (weight * inside).sum()
-        phi.append((worth[population.prompt] * inside / share)[:, None] * centred)
+    scores = [Linearised.at(functional, table) for table in means.one_step]
+    influence = mean_preference_influence(scores, data, nuisances, blocks, TargetPopulation(weight), members=members)
+    np.testing.assert_allclose(influence.estimate, theta(base), atol=1e-9)
+    # Every atom is a context, whose influence values have the weight of the atom among all atoms as a factor.
+    phi = influence.by_context().centred / (len(base) * base)[:, None]
     for _ in range(DIRECTIONS):
         direction = random_direction(rng, base)
         derivative = slope(lambda h, direction=direction: theta(base * (1 + h * direction)))
-        check_gradient(np.hstack(phi), direction, derivative, base)
+        check_gradient(phi, direction, derivative, base)
 
 
 @pytest.mark.parametrize("name", KINDS)

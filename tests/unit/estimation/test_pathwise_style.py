@@ -128,8 +128,11 @@ def even_fit(table):
     return AdditiveFit(fit.item, np.zeros((1, table.shape[-1])), fit.extra, fit.pair, model)
 
 
-def terms_of(population, link, make_data, ordered, worth=None):
-    """The estimator's terms with true first stages; every prompt is a fold, whose regressions are tables."""
+def terms_of(population, link, make_data, ordered, worth=None, wrong=()):
+    """The estimator's terms with true first stages; every prompt is a fold, whose regressions are tables.
+
+    The first stages with the names in ``wrong``, "means" (lbar and e) or "moments" (c and V), are wrong by constants.
+    """
     votes = np.array(population.votes())
     context, first, second, style, category = votes.T
     if not ordered:
@@ -139,6 +142,10 @@ def terms_of(population, link, make_data, ordered, worth=None):
     original = votes[:, :3]
     share_of_cell = np.array([1 / (original == row).all(axis=1).sum() for row in original])
     _, pi, m, lbar, e, c, v = population.nuisances(link, population.probability, ordered)
+    if "means" in wrong:
+        lbar, e = lbar + 0.3, e - 0.2
+    if "moments" in wrong:
+        c, v = c + 0.1, v + 0.4 * np.eye(STYLES.shape[1])
     prompt = population.prompt[context]
     styles = STYLES if ordered else np.concatenate([STYLES, -STYLES])
     rows = StyleRows(
@@ -245,6 +252,23 @@ def test_weighted_equal_style_is_a_gradient(make_data):
         score = random_direction(rng, base)
         derivative = slope(lambda h, s=score: theta(base * (1 + h * s)))
         np.testing.assert_allclose((base * score) @ phi, derivative, rtol=0, atol=TOLERANCE * np.abs(derivative).max())
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("name", ["borda", "bt", "bt-weighted"])
+def test_with_true_propensities_wrong_means_and_moments_cause_no_bias(name, ordered, make_data):
+    population = StyledPopulation(np.random.default_rng(7), True)
+    link = LinkedScore.of(KINDS[name](), N_ITEMS, ordered)
+    truth = population.estimates(link, population.probability, ordered)
+    right = terms_of(population, link, make_data, ordered).means()
+    terms = terms_of(population, link, make_data, ordered, wrong=("moments",))
+    for found in (terms.means(), terms.influence()):
+        slopes = getattr(found.slopes, "estimate", found.slopes)
+        equal = getattr(found.equal, "estimate", found.equal)
+        np.testing.assert_allclose(np.concatenate([equal, slopes]), np.delete(truth, slice(3, 6)), atol=1e-12)
+    wrong = terms_of(population, link, make_data, ordered, wrong=("means",)).means()
+    np.testing.assert_allclose(wrong.averaged, truth[3:6], atol=1e-12)
+    np.testing.assert_allclose(wrong.style, right.style, atol=1e-12)
 
 
 def test_influence_by_part_is_the_influence_of_each_part(make_data):
