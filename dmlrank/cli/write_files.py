@@ -19,6 +19,7 @@ from ..inspection.time_check import TimeCheck
 from ..report.page.render_page import check_page_extra
 from ..results.comparison import Comparison
 from ..tables.spreadsheet_text import safe_csv
+from .read_files import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -96,6 +97,8 @@ def _check_output(option: str, path: str, sources: Sequence[str], out: OutKind) 
     out : OutKind
         What ``--out`` writes.
     """
+    if path == STANDARD_INPUT:
+        raise OptionError(f"--{option} '-' is not the name of a file; only the summary goes to standard output")
     ending = Path(path).suffix.lower()
     if option == "plot":
         _check_figure(path)

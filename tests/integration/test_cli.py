@@ -599,6 +599,8 @@ def test_files_that_cannot_be_written_are_found_before_the_fit(csv, tmp_path, ca
     [
         (["--csv", "FILE"], "is a file that is read; it would be overwritten"),
         (["--csv", "out.x", "--html", "./out.x"], "name the same file"),
+        (["--csv", "-"], "--csv '-' is not the name of a file"),
+        (["--out", "-"], "--out '-' is not the name of a file"),
         pytest.param(
             ["--plot", "out.pgn"], "the ending names the format, one of .eps", marks=needs("matplotlib"), id="no figure"
         ),
