@@ -259,10 +259,11 @@ def _warn_of_graph(data: PreferenceData, functional: Functional, graph: Graph, m
             kind=IntervalWarning,
         )
     if functional.name == "borda" and not graph.complete:
+        n_pairs = data.n_items * (data.n_items - 1) // 2
         warn(
-            f"borda is computed on an incomplete graph ({graph.n_edges} of {data.n_items * (data.n_items - 1) // 2} "
-            f"pairs): models faced different opponents, and a score depends on how strong these are; functional='bt' "
-            f"takes the opponents into account",
+            f"borda is computed on an incomplete graph ({graph.n_edges:,} of {n_pairs:,} pairs): models faced "
+            f"different opponents, and a score depends on how strong these are; functional='bt' takes the opponents "
+            f"into account",
             stacklevel=2,
         )
 

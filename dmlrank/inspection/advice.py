@@ -171,8 +171,9 @@ def _pair_problems(check: Check) -> Iterator[str]:
         )
     if not check.graph.complete and len(check.components) == 1:
         yield (
-            f"Only {check.graph.n_edges} of {len(check.pairs)} pairs are compared. A score of functional='borda' then "
-            f"depends on how strong the opponents of the model are. functional='bt' takes the opponents into account."
+            f"Only {check.graph.n_edges:,} of {len(check.pairs):,} pairs are compared. A score of functional='borda' "
+            f"then depends on how strong the opponents of the model are. functional='bt' takes the opponents into "
+            f"account."
         )
     n_one_order = check.order.one_order
     if n_one_order and check.position_bias:

@@ -215,7 +215,8 @@ class Check:
             If the file cannot be written. An earlier file stays as it was.
         """
         heading = _TITLE if title is None else title
-        tables = [replace(self.summary("Models"), notes=()), *page_tables(self.pairs, self.labels, self.settings)]
+        pairs = self.pairs if self.has_display_order else self.pairs.drop(columns="share_first")
+        tables = [replace(self.summary("Models"), notes=()), *page_tables(pairs, self.labels, self.settings)]
         tables += [] if self.time is None else time_tables(self.time)
         return write_page(path, render_page(heading, [], tables, problems=self.problems))
 
@@ -231,9 +232,11 @@ class Check:
 
 def _summary(check: Check, shown: ShownModels) -> Summary:
     """Return the table of models below the facts, with the problems as notes."""
-    columns = tuple((str(name).replace("_", " "), 1) for name in check.models.columns)
-    cells = [[_cell(x) for x in row] for row in check.models.to_numpy(object)]
-    names = [str(name) for name in check.models.index]
+    # The order of a derived pair is that of the names, which says nothing.
+    models = check.models if check.has_display_order else check.models.drop(columns="share_first")
+    columns = tuple((str(name).replace("_", " "), 1) for name in models.columns)
+    cells = [[_cell(x) for x in row] for row in models.to_numpy(object)]
+    names = [str(name) for name in models.index]
     rows = tuple((names[j], *cells[j]) for j in shown.places)
     notes = check.problems or (_NO_PROBLEMS,)
     return Summary(_TITLE, tuple(facts(check)), columns, rows, notes)
@@ -314,12 +317,12 @@ def _pairs(check: Check) -> str:
     is_labelled = check.pairs["contexts"] > 0
     n_left_out = int((is_labelled & ~check.pairs["compared"]).sum())
     order = " in each order" if check.position_bias else ""
-    left_out = f"; {n_left_out} with too few labels (min_labels={check.min_labels}{order})" if n_left_out else ""
-    never_shown = f"; {int((~is_labelled).sum())} without a label" if not is_labelled.all() else ""
+    left_out = f"; {n_left_out:,} with too few labels (min_labels={check.min_labels}{order})" if n_left_out else ""
+    never_shown = f"; {int((~is_labelled).sum()):,} without a label" if not is_labelled.all() else ""
     smallest = check.pairs.loc[check.pairs["compared"], "contexts"].min()
     smallest_pair = f"; the smallest has {smallest:,} labelled prompts" if np.isfinite(smallest) else ""
     weights = "" if check.edge_weights == "equal" else f"; edge weights: {check.edge_weights}"
-    return f"{check.graph.n_edges} of {len(check.pairs)}{left_out}{never_shown}{smallest_pair}{weights}"
+    return f"{check.graph.n_edges:,} of {len(check.pairs):,}{left_out}{never_shown}{smallest_pair}{weights}"
 
 
 def _settings(check: Check) -> str:

@@ -10,7 +10,14 @@ from ..tables.summary_table import Summary
 # Number of pairs that the page of a check shows.
 _PAIRS_SHOWN = 50
 _MEANINGS = {"first": "first one wins", "second": "second one wins"}
-_PAIR_COLUMNS = ["first", "second", "contexts", "votes", "share_first", "win_share", "compared"]
+# Columns of the table of pairs with their heads.
+_PAIR_COLUMNS = {
+    "contexts": "prompts",
+    "votes": "votes",
+    "share_first": "first one shown first",
+    "win_share": "first one wins",
+    "compared": "compared",
+}
 _SETTINGS_COLUMNS = ["position_bias", "min_labels", "edge_weights", "pairs", "votes", "share", "least_share"]
 
 
@@ -20,7 +27,7 @@ def page_tables(pairs: pd.DataFrame, labels: pd.DataFrame, settings: pd.DataFram
     Parameters
     ----------
     pairs, labels, settings : DataFrame
-        As in :class:`dmlrank.inspection.check.Check`.
+        As in :class:`dmlrank.inspection.check.Check`; pairs without ``share_first`` where they have no display order.
     """
     return [_pairs_table(pairs), _labels_table(labels), _settings_table(settings)]
 
@@ -31,12 +38,20 @@ def _pairs_table(pairs: pd.DataFrame) -> Summary:
     note = "Pairs with the fewest labelled prompts stand first."
     if len(pairs) > len(shown):
         note += f" These are {len(shown)} of {len(pairs):,} pairs; the frame .pairs has all of them."
+    columns = [name for name in _PAIR_COLUMNS if name in shown.columns]
     rows = tuple(
-        (f"{first} – {second}", f"{prompts:,}", f"{votes:,}", _share(in_front), _share(wins), "yes" if used else "no")
-        for first, second, prompts, votes, in_front, wins, used in shown[_PAIR_COLUMNS].to_numpy(dtype=object)
+        (f"{first} – {second}", *map(_cell, cells))
+        for first, second, *cells in shown[["first", "second", *columns]].to_numpy(dtype=object)
     )
-    columns = ("prompts", "votes", "first one shown first", "first one wins", "compared")
-    return Summary("Pairs", (), _heads(*columns), rows, (note,), "pair", text_columns=(5,))
+    heads = _heads(*(_PAIR_COLUMNS[name] for name in columns))
+    return Summary("Pairs", (), heads, rows, (note,), "pair", text_columns=(len(columns),))
+
+
+def _cell(value: bool | int | float) -> str:
+    """Return whether a pair is compared, a count, or a share as text."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return _share(value) if isinstance(value, float) else f"{value:,}"
 
 
 def _labels_table(labels: pd.DataFrame) -> Summary:

@@ -106,7 +106,8 @@ def _header(names: Sequence[str], results: Sequence[Estimates]) -> tuple[tuple[s
     for name, e in zip(names, results, strict=True):
         cov = f"cluster ({', '.join(e.description.clusters)})" if e.description.clusters else "robust"
         size = f"{e.description.n_contexts:,} prompts, {e.description.n_votes:,} votes, {len(e.models)} models, {cov}"
-        lines.append((f"{name}:", functional_unit(e) + (f", {e.part}" if e.part else ""), f"{e.estimator}:", size))
+        method = f"{functional_unit(e)}, {e.estimator}" + (f", {e.part}" if e.part else "")
+        lines.append((f"{name}:", method, "Data:", size))
     return tuple(lines)
 
 

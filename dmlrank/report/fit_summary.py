@@ -112,7 +112,7 @@ def header_lines(results: Estimates) -> tuple[tuple[str, str, str, str], ...]:
         ("Clusters:", _clusters(results)),
         ("No. Prompts:", f"{description.n_contexts:,}{identifiers}"),
         ("No. Votes:", _votes(results)),
-        ("Models, pairs compared:", f"{n_models}, {results.graph.n_edges} of {n_models * (n_models - 1) // 2}"),
+        ("Models, pairs compared:", f"{n_models}, {results.graph.n_edges:,} of {n_models * (n_models - 1) // 2:,}"),
         ("Smallest pair:", counted(description.smallest_pair, "vote")),
         ("Propensity (min):", f"{description.propensity}{propensity}"),
     ]

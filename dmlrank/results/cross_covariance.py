@@ -27,7 +27,7 @@ _SAY_INDEPENDENT = (
     "results whose context= columns identify the prompts, or fit all votes at once with a column of groups and use by()"
 )
 _INDEPENDENT = (
-    "The samples of prompts are independent: {}. The covariance of a difference between results is therefore the sum "
+    "The samples of prompts are independent{}. The covariance of a difference between results is therefore the sum "
     "of their covariances."
 )
 
@@ -113,7 +113,7 @@ def joint_results(members: Sequence[NamedResult], independent: bool | None) -> J
             f"the results, so that nothing says how the results depend on each other; give equal prompts the same "
             f"values in the columns of context="
         )
-    return JointResults(_independent_estimates(members), _INDEPENDENT.format("no prompt is in two of them"))
+    return JointResults(_independent_estimates(members), _INDEPENDENT.format(": no prompt is in two of them"))
 
 
 def _declared_independent(members: Sequence[NamedResult]) -> JointResults:
@@ -133,14 +133,14 @@ def _declared_independent(members: Sequence[NamedResult]) -> JointResults:
     steps = [member.steps for member in members if member.steps is not None]
     identified = len(steps) == len(members) and all(fit.options.context for fit in steps)
     shared = share_contexts(steps, [member.name for member in members]) if identified else ""
-    known = "as the caller of compare says"
+    known = ", as the caller of compare says"
     if isinstance(shared, SharedContexts):
         n_shared = max(shared.n_shared(a, b) for a, b in combinations(range(len(members)), 2))
         known = (
-            f"as the caller of compare says, although {counted(n_shared, 'identifier')} of prompts "
+            f", as the caller of compare says, although {counted(n_shared, 'identifier')} of prompts "
             f"{'is' if n_shared == 1 else 'are'} in two of them"
             if n_shared
-            else "no prompt is in two of them"
+            else ": no prompt is in two of them"
         )
     return JointResults(_independent_estimates(members), _INDEPENDENT.format(known))
 

@@ -325,6 +325,20 @@ def test_names_of_the_forest_plot_stand_in_their_rows_and_end_with_dots_where_th
         assert mark["y"] + mark["height"] / 2 == pytest.approx(row["y"] + row["height"] / 2, abs=1.0)
 
 
+def test_a_table_of_groups_uses_the_room_of_a_wide_window(open_page):
+    battles = simulated_votes(4, 1500, names=[f"a-model-with-a-long-name-2025-0{j}" for j in range(4)])
+    battles = battles.assign(topic=np.tile(["code", "math", "poetry", "law", "news"], 300))
+    fit = dr.dml_rank("winner ~ C(topic) | model_a + model_b", battles, context="prompt", min_labels=1, rng=0)
+    page = open_page(fit.by("topic"), width=1280)
+    box, text = page.locator("#overview .box"), page.locator("#overview > p").first
+    assert box.evaluate("e => e.scrollWidth <= e.clientWidth")
+    assert box.bounding_box()["width"] > page.locator("#overview").bounding_box()["width"]
+    assert box.bounding_box()["x"] >= 0
+    assert text.bounding_box()["x"] == pytest.approx(page.locator("#overview").bounding_box()["x"])
+    page.emulate_media(media="print")
+    assert box.bounding_box()["width"] <= page.locator("#overview").bounding_box()["width"]
+
+
 def test_printing_unfolds_everything(open_page, arena_result):
     page = open_page(arena_result)
     page.emulate_media(media="print")

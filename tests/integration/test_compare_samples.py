@@ -186,7 +186,7 @@ def test_stored_results_are_independent_where_the_caller_says_so(fitted):
     with pytest.raises(OptionError, match=r"stored without its data.*say so: compare\(..., independent=True\); for"):
         side.changes()
     side = dr.compare(**stored, independent=True)
-    assert "independent: as the caller of compare says" in side.samples
+    assert "independent, as the caller of compare says" in side.samples
     pd.testing.assert_frame_equal(side.changes(), dr.compare(**fitted).changes())
     mixed = dr.compare(a=fitted["a"], b=stored["b"], independent=True)
     pd.testing.assert_frame_equal(mixed.changes(), side.changes())

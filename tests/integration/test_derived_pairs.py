@@ -215,6 +215,11 @@ def test_check_counts_what_the_written_out_comparisons_have():
     assert not check.settings["position_bias"].any()
     assert "Display order:      none, because the comparisons are derived from scores" in str(check)
     assert not any("order" in problem for problem in check.problems)
+    assert "share first" in str(twin)
+    assert "share first" not in str(check)
+    pytest.importorskip("jinja2")
+    assert "first one shown first" in twin.report()
+    assert "first one shown first" not in check.report()
     with pytest.raises(OptionError, match="no display order"):
         dr.check(FORMULA, pairs, position_bias=True)
 
