@@ -165,7 +165,16 @@ def doubt_note(results: Estimates) -> list[str]:
     ]
 
 
-def _doubt_sentences(results: Estimates) -> list[str]:
+def bootstrap_sentence(level: SummaryLevel) -> list[str]:
+    """Say beside warnings which bootstrap the statements come from; nothing for normal draws."""
+    if level.bootstrap is None:
+        return []
+    return [
+        f"Critical values and adjusted p-values come from the {level.bootstrap} bootstrap, which allows for few clusters."
+    ]
+
+
+def _doubt_sentences(results: Estimates, level: SummaryLevel) -> list[str]:
     """Say which of the warnings in the notes below are reasons why intervals, tests and ranks may not hold."""
     diagnostics = results.diagnostics
     if not diagnostics.doubts:
@@ -175,7 +184,8 @@ def _doubt_sentences(results: Estimates) -> list[str]:
     places = f"warning{'s' * (len(numbers) > 1)} {enumeration}" if len(diagnostics.warnings) > 1 else "the warning"
     return [
         f"Intervals, tests and ranks may not hold for these data (see {places} below). This note describes what they "
-        f"mean if they hold."
+        f"mean if they hold.",
+        *bootstrap_sentence(level),
     ]
 
 
@@ -313,7 +323,7 @@ def _inference_note(results: Estimates, level: SummaryLevel) -> str:
     coverage += _looks(results)
     construction = f"{interval_method(results)}{level.bootstrap_words}, critical value {level.critical:.2f}"
     sentences = [
-        *_doubt_sentences(results),
+        *_doubt_sentences(results, level),
         f"With {level.confidence} confidence {coverage} ({construction}).",
     ]
     adjusted = f"adj. P is adjusted for the {n_rows} tests" if n_rows > 1 else "There is one test"

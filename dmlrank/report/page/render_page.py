@@ -15,6 +15,7 @@ from ..._version import __version__
 from ...exceptions import MissingExtraError
 from ...tables.summary_table import Summary
 from ..first_place import first_place_note
+from ..fit_notes import bootstrap_sentence
 from ..fit_summary import functional_unit, header_lines
 from ..sentences import as_sentence
 from .board import Board, table_columns, table_rows
@@ -155,7 +156,7 @@ def _view(board: Board) -> Mapping[str, object]:
         "has_intervals": results.has_intervals,
         "of_models": results.of_models,
         "doubted": bool(results.diagnostics.doubts) and results.has_intervals,
-        "warnings": [prose(text) for text in warnings],
+        "warnings": [prose(text) for text in (*warnings, *(bootstrap_sentence(level) if warnings else []))],
         "first_place": [prose(text) for text in first_place],
         "columns": table_columns(board),
         "rows": table_rows(board),
