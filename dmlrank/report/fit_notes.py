@@ -169,9 +169,8 @@ def bootstrap_sentence(level: SummaryLevel) -> list[str]:
     """Say beside warnings which bootstrap the statements come from; nothing for normal draws."""
     if level.bootstrap is None:
         return []
-    return [
-        f"Critical values and adjusted p-values come from the {level.bootstrap} bootstrap, which allows for few clusters."
-    ]
+    numbers = "Critical values and adjusted p-values"
+    return [f"{numbers} come from the {level.bootstrap} bootstrap, which allows for few clusters."]
 
 
 def _doubt_sentences(results: Estimates, level: SummaryLevel) -> list[str]:
