@@ -39,6 +39,9 @@ _LONGEST_LETTERS = 8
 _STILL = "0.68"
 # Points.
 _THICKEST_BAR = 14.0
+# Height of a name of a bump chart, as a multiple of the size of its text, and the line from a rank to its name.
+_NAME_HEIGHT = 1.22
+_LEADER = {"arrowstyle": "-", "linewidth": 0.5, "shrinkA": 1.0, "shrinkB": 3.0}
 # Inches from one result of a bump chart to the next.
 _RESULT_WIDTH = 1.4
 
@@ -137,7 +140,8 @@ def bump_chart(
 ) -> Axes:
     """Draw a line per model through its ranks in the results, with names at the ends.
 
-    The lines of the models that move most are coloured and thick.
+    The lines of the models that move most are coloured and thick. Where some models are left out, the ranks of the
+    others may lie close together; their names then stand apart, with thin lines to the ranks.
 
     Parameters
     ----------
@@ -164,8 +168,10 @@ def bump_chart(
     place, lowest = np.arange(n_results), float(np.nanmax(ranks))
     axes.set_xlim(-0.25, n_results - 0.75)
     axes.set_ylim(lowest + 0.6, float(np.nanmin(ranks)) - 0.6)
-    pitch = 72 * row if ax is None else axes_points(axes)[1] / (lowest - float(np.nanmin(ranks)) + 1.2)
-    size = float(np.clip(pitch / 1.22, 1.0, TEXT_SIZE))
+    height = 72 * row * n_models if ax is None else axes_points(axes)[1]
+    n_ranks = lowest - float(np.nanmin(ranks)) + 1.2
+    pitch = height / n_ranks
+    size = float(np.clip(height / (min(n_models, n_ranks) * _NAME_HEIGHT), 1.0, TEXT_SIZE))
     colours, drawn_names = _colours_of_movers(ranks), map(literal, short_names(models))
     names_at: dict[tuple[int, float, int], list[tuple[str, Colour]]] = defaultdict(list)
     for number, (name, line) in enumerate(zip(drawn_names, ranks, strict=True)):
@@ -178,20 +184,26 @@ def bump_chart(
         ends = [(ranked[0], -1), (ranked[-1], 1)] if len(ranked) else []
         for end, side in ends[: len(ranked)]:
             names_at[int(end), float(line[end]), side].append((name, colour if moves else "0.3"))
-    for (end, rank, side), labels in names_at.items():
-        # Models of equal rank share one label.
-        names, colour = ", ".join(name for name, _ in labels), labels[0][1]
-        text, align = (f"{names}  {rank:g}", "right") if side < 0 else (f"{rank:g}  {names}", "left")
-        axes.annotate(
-            text,
-            (end, rank),
-            (8 * side, 0),
-            textcoords="offset points",
-            ha=align,
-            va="center",
-            color=colour,
-            fontsize=size,
-        )
+    for end, side in {(end, side) for end, _, side in names_at}:
+        at_end = sorted(rank for other, rank, other_side in names_at if (other, other_side) == (end, side))
+        apart = spread(at_end, size * _NAME_HEIGHT / pitch, axes.get_ylim()[0])
+        is_spread = not np.allclose(apart, at_end)
+        for rank, place_of_name in zip(at_end, apart, strict=True):
+            # Models of equal rank share one label.
+            labels = names_at[end, rank, side]
+            names, colour = ", ".join(name for name, _ in labels), labels[0][1]
+            text, align = (f"{names}  {rank:g}", "right") if side < 0 else (f"{rank:g}  {names}", "left")
+            axes.annotate(
+                text,
+                (end, rank),
+                ((22 if is_spread else 8) * side, -pitch * (place_of_name - rank)),
+                textcoords="offset points",
+                ha=align,
+                va="center",
+                color=colour,
+                fontsize=size,
+                arrowprops=_LEADER | {"color": colour, "relpos": (side < 0, 0.5)} if is_spread else None,
+            )
     write_names(axes, results, place, axis="x", pitch=72 * _RESULT_WIDTH if ax is None else float("nan"))
     axes.xaxis.tick_top()
     # The ranks stand beside the names.
@@ -199,6 +211,34 @@ def bump_chart(
     hide_frame(axes)
     write_title(axes, title)
     return axes
+
+
+def spread(places: Sequence[float], distance: float, last: float) -> list[float]:
+    """Move sorted places apart, towards the end, so that neighbours have at least this distance.
+
+    Parameters
+    ----------
+    places : sequence of float
+        In ascending order.
+    distance : float
+    last : float
+        No place is moved beyond this one, as far as there is room.
+
+    Examples
+    --------
+    >>> spread([1, 2, 3, 9], 2.0, 10.0)
+    [1.0, 3.0, 5.0, 9.0]
+    >>> spread([1, 8, 9], 2.0, 10.0)
+    [1.0, 8.0, 10.0]
+    """
+    apart: list[float] = []
+    for place in places:
+        apart.append(max(float(place), apart[-1] + distance) if apart else float(place))
+    limit = last
+    for number in range(len(apart) - 1, -1, -1):
+        apart[number] = min(apart[number], limit)
+        limit = apart[number] - distance
+    return apart
 
 
 def _colours_of_movers(ranks: NDArray[np.float64]) -> dict[int, Colour]:

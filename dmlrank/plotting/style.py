@@ -416,7 +416,7 @@ def write_title(axes: Axes, title: str) -> None:
 def title_lines(text: str, letters: int) -> list[str]:
     """Return the text in lines of at most so many letters.
 
-    Lines end at commas and semicolons, unless a part between them is too long for a line.
+    Lines end at commas, colons and semicolons, unless a part between them is too long for a line.
 
     Examples
     --------
@@ -426,7 +426,7 @@ def title_lines(text: str, letters: int) -> list[str]:
     ['95 % simultaneous', 'intervals, 3 models']
     """
     # Lines are not broken at spaces that do not allow a break.
-    parts = re.sub("(?<![,;]) ", "\u00a0", text)
+    parts = re.sub("(?<![,:;]) ", "\u00a0", text)
     for wrapped in (parts, text):
         lines = textwrap.wrap(wrapped, letters, break_long_words=False, break_on_hyphens=False)
         if max(map(len, lines), default=0) <= letters:

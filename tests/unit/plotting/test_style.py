@@ -23,6 +23,7 @@ from dmlrank.plotting.style import (
 from dmlrank.plotting.win_matrix import win_matrix
 
 plt = pytest.importorskip("matplotlib.pyplot")
+Text = pytest.importorskip("matplotlib.text").Text
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +72,8 @@ def bump(number, ax=None):
 
 def overlaps(texts, renderer):
     """Pairs of texts whose boxes share more than a sliver."""
-    boxes = [text.get_window_extent(renderer) for text in texts if text.get_visible() and text.get_text()]
+    # The box of the text alone, without a line that points to its place.
+    boxes = [Text.get_window_extent(text, renderer) for text in texts if text.get_visible() and text.get_text()]
     return [
         (a, b)
         for a, b in combinations(boxes, 2)
@@ -127,6 +129,20 @@ def test_no_tick_of_a_chart_of_ranks_stands_below_rank_one():
     written = [text.get_text() for part in axes.figure.axes for text in part.get_xticklabels()]
     assert "100" in written
     assert "0" not in written
+
+
+@pytest.mark.parametrize("is_in_axes_of_the_caller", [False, True])
+def test_names_of_a_bump_chart_of_the_best_of_many_models_stand_apart_and_can_be_read(is_in_axes_of_the_caller):
+    axes = plt.subplots(figsize=(7, 5.2), layout="constrained")[1] if is_in_axes_of_the_caller else None
+    ranks = np.stack([np.arange(1, 21), np.r_[np.arange(20, 1, -1), 190]], axis=1).astype(float)
+    axes = bump_chart(names(20), ["coding", "maths"], ranks, axes)
+    check_names_do_not_overlap(axes)
+    written = [text for text in axes.texts if text.get_text()]
+    assert len(written) == 40
+    assert min(text.get_fontsize() for text in written) >= 7
+    # A name that was moved has a line to its rank.
+    assert all(text.xy[1] == float(text.get_text().split()[0]) for text in written if text.get_ha() == "left")
+    assert all(text.arrow_patch is not None for text in written)
 
 
 @pytest.mark.parametrize("number", [2, 3, 5])
