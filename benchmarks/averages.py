@@ -4,7 +4,7 @@ Every replication draws a data set of a scenario of the coverage study and fits 
 score of mean preferences, F(E mu(X)), each against its own true value. The fit without features, ``~ 1``, has the same
 target as mean preferences, but known propensities alone adjust it for who was compared on which prompts.
 
-The table is resumable: replications that it holds are not run again.
+The table is resumable: rows that it holds are not made again.
 
     python benchmarks/averages.py run --scenarios ties-0-1000 binary --seeds 100
     python benchmarks/averages.py tables
@@ -18,6 +18,7 @@ import csv
 import os
 import pathlib
 import warnings
+from collections import Counter
 from functools import lru_cache
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -36,6 +37,15 @@ RESULTS = pathlib.Path(__file__).parent / "results" / "averages.csv"
 NAMES = ("ties-0-1000", "ties-5-1000", "ties-9-1000", "binary", "no minimum mass", "98 noise features")
 FUNCTIONALS = {"bt": BradleyTerry, "rank_centrality": RankCentrality, "dominance": Dominance}
 COLUMNS = ("scenario", "seed", "functional", "target", "fit", "covers", "mse", "bias", "half_width", "second_order")
+# What a row of the table is about.
+_KEYS = ("scenario", "seed", "functional", "fit")
+# Formula, what is averaged, and the target of each fit.
+_FITS = (
+    ("features", "scores", "scores"),
+    ("features", "preferences", "preferences"),
+    ("~ 1", "scores", "preferences"),
+    ("~ 1", "preferences", "preferences"),
+)
 _CHUNK, _TRUTH_CONTEXTS = 20_000, 400_000
 
 
@@ -75,12 +85,7 @@ def replicate(name: str, seed: int, truth_contexts: int = _TRUTH_CONTEXTS) -> li
         fits = {"features": dr.dml_rank(scenario.formula, draw.frame, **options)}
         fits["~ 1"] = dr.dml_rank(without, draw.frame, **options)
         for functional in FUNCTIONALS:
-            for formula, average, target in (
-                ("features", "scores", "scores"),
-                ("features", "preferences", "preferences"),
-                ("~ 1", "scores", "preferences"),
-                ("~ 1", "preferences", "preferences"),
-            ):
+            for formula, average, target in _FITS:
                 fit = fits[formula].update(functional=functional, average=average)
                 truth = truths(name, truth_contexts)[functional, target]
                 row = {"scenario": name, "seed": seed, "functional": functional, "target": target}
@@ -100,9 +105,11 @@ def _figures(fit: dr.RankResults, truth: pd.Series) -> dict[str, object]:
 
 
 def run(names: list[str], seeds: int, path: pathlib.Path) -> None:
-    """Add the replications that are missing to the table, one seed of every scenario after the other."""
-    is_new = not path.exists()
-    done = set() if is_new else set(pd.read_csv(path)[["scenario", "seed"]].itertuples(index=False, name=None))
+    """Add the rows that are missing to the table, one seed of every scenario after the other."""
+    is_new, done = not path.exists(), set[tuple[object, ...]]()
+    if not is_new:
+        done = set(pd.read_csv(path)[list(_KEYS)].itertuples(index=False, name=None))
+    n_rows = Counter(key[:2] for key in done)
     path.parent.mkdir(exist_ok=True)
     with path.open("a", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
@@ -110,9 +117,11 @@ def run(names: list[str], seeds: int, path: pathlib.Path) -> None:
             writer.writeheader()
         for seed in range(seeds):
             for name in names:
-                if (name, seed) not in done:
-                    writer.writerows(replicate(name, seed))
-                    file.flush()
+                if n_rows[name, seed] == len(FUNCTIONALS) * len(_FITS):
+                    continue
+                rows = replicate(name, seed)
+                writer.writerows(row for row in rows if tuple(row[key] for key in _KEYS) not in done)
+                file.flush()
 
 
 def summarise(table: pd.DataFrame) -> pd.DataFrame:

@@ -331,6 +331,34 @@ def test_the_study_of_averages_compares_each_fit_with_its_own_target(load_benchm
     assert (table["mse"] < (2 * table["half_width"]) ** 2).all()
 
 
+def test_the_study_of_averages_adds_the_rows_that_its_table_lacks(load_benchmark, monkeypatch, tmp_path):
+    for name in ("scenarios", "coverage"):
+        monkeypatch.setitem(sys.modules, name, load_benchmark(name))
+    study, made = load_benchmark("averages"), []
+
+    def replicate(name, seed):
+        made.append((name, seed))
+        rest = dict.fromkeys(study.COLUMNS, 0)
+        keys = [(functional, fit) for functional in study.FUNCTIONALS for fit in study._FITS]
+        return [
+            {**rest, "scenario": name, "seed": seed, "functional": f, "target": fit[2], "fit": f"{fit[0]}, {fit[1]}"}
+            for f, fit in keys
+        ]
+
+    monkeypatch.setattr(study, "replicate", replicate)
+    path = tmp_path / "averages.csv"
+    study.run(["a", "b"], 2, path)
+    whole = pd.read_csv(path)
+    assert len(whole) == 2 * 2 * 12
+    lacks = (whole["scenario"] == "b") & (whole["seed"] == 1) & whole["fit"].str.endswith(", preferences")
+    whole[~lacks].to_csv(path, index=False)
+    made.clear()
+    study.run(["a", "b"], 2, path)
+    assert made == [("b", 1)]
+    again = pd.read_csv(path).sort_values(list(study._KEYS), ignore_index=True)
+    pd.testing.assert_frame_equal(again, whole.sort_values(list(study._KEYS), ignore_index=True))
+
+
 @pytest.mark.parametrize("functional", ["bt", "rank_centrality"])
 def test_a_floor_of_zero_divides_by_no_zero(rank, functional):
     """numpy's warnings are errors here; models and themselves have probabilities of zero."""
