@@ -130,7 +130,7 @@ class RankSets:
         texts = [frame.index.map(str), *(frame[name].map(str) for name in ("rank", "lower", "upper", "group"))]
         rows = tuple(zip(*texts, strict=True))
         columns = (("rank", 1), (f"[{level} {held} set]", 2), ("grp", 1))
-        return Summary("Ranks", header, columns, rows, self._notes(level)).with_title(title)
+        return Summary("Ranks", header, columns, rows, self._notes()).with_title(title)
 
     def plot(self, ax: Axes | None = None, *, models: Sequence[str] | None = None, top: int | None = None) -> Axes:
         """Draw every model's rank as a point on a bar that is its confidence set; this needs matplotlib.
@@ -166,11 +166,11 @@ class RankSets:
         title += f"\n{self.looks}" if self.looks else ""
         return rank_set_chart(RankIntervals(chosen, rank, lower, upper, frame["group"].tolist()), title, ax)
 
-    def _notes(self, level: str) -> tuple[str, ...]:
+    def _notes(self) -> tuple[str, ...]:
         """Return the notes on the meaning of the sets and letters."""
         how = "jointly for all models" if self.simultaneous else "for each model alone, not jointly"
         how += f", {self.looks}" if self.looks else ""
-        n_models = counted(len(self), "model")
+        n_models, level = counted(len(self), "model"), f"{100 * (1 - self.alpha):g} %"
         notes = (
             f"The set of a model contains its true rank among {n_models} with probability {level}, {how}. The best "
             f"rank of a set is one plus the number of models shown to be above the model.",

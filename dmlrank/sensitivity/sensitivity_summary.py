@@ -87,7 +87,12 @@ def sensitivity_summary(results: SensitivityNumbers) -> Summary:
     header = (
         ("Functional:", results.functional, "Contrasts:", f"{len(rows):,}"),
         ("Gamma:", ", ".join(f"{g:g}" for g in results.gammas), "Shown without a vote:", unvoted),
-        ("Bounds:", "sharp" if results.is_sharp else "first order", "Level:", f"{level} simultaneous"),
+        (
+            "Bounds:",
+            "sharp" if results.is_sharp else "first order",
+            "Level:",
+            f"{100 * (1 - results.alpha):g} % simultaneous",
+        ),
     )
     ends = [f"{head} {end}" for head, _ in columns[1:3] for end in ("lower", "upper")]
     return Summary(

@@ -88,6 +88,12 @@ def test_ranks_come_best_first_and_hold_the_rank(result):
     assert (wide["upper"] - wide["lower"]).sum() > (narrow["upper"] - narrow["lower"]).sum()
 
 
+def test_sentences_and_heads_write_the_level_in_their_ways(result):
+    text = " ".join(str(result.ranks(alpha=0.1)).split())
+    assert "with probability 90 %, jointly" in text
+    assert "[90% simult. set]" in text
+
+
 def test_the_best_set_follows_the_rank_sets(result):
     ranks = result.ranks()
     assert result.best_set() == ranks.index[ranks["lower"] == 1].tolist()
