@@ -204,11 +204,19 @@ class RowColumns:
         return float(np.clip(0.3 * self.pitch, 2.5, 6.0))
 
     def write_title(self, title: str) -> None:
-        """Write the title of the picture above all columns."""
+        """Write the title of the picture above all columns, and the label of their axes once below them.
+
+        In a narrow column, a long label would reach into the next one.
+        """
         if len(self.axes) == 1:
             write_title(self.axes[0], title)
-        else:
-            self.axes[0].figure.suptitle(title, fontsize=TITLE_SIZE + 2)
+            return
+        figure, label = self.axes[0].figure, self.axes[0].get_xlabel()
+        figure.suptitle(title, fontsize=TITLE_SIZE + 2)
+        if label:
+            figure.supxlabel(label, fontsize=TEXT_SIZE)
+            for axes in self.axes:
+                axes.set_xlabel("")
 
 
 def row_columns(

@@ -123,6 +123,17 @@ def test_the_upper_axis_of_pairs_has_room_for_numbers_with_many_digits():
     assert overlaps(upper.get_xticklabels(), renderer) == []
 
 
+def test_columns_side_by_side_share_one_label():
+    place = np.arange(200.0)
+    label = "score minus score of ember-1-instruct-2024-08-05: borda (mean win share)"
+    axes = forest_plot(Intervals(names(200), -place, -place - 2, -place + 1, label, "title"), 0.0)
+    figure = axes.figure
+    assert len(figure.axes) > 2
+    assert figure.get_supxlabel() == label
+    assert {part.get_xlabel() for part in figure.axes} == {""}
+    assert forest(20).get_xlabel() == "score: bt"
+
+
 def test_no_tick_of_a_chart_of_ranks_stands_below_rank_one():
     axes = rank_sets(200)
     axes.figure.draw_without_rendering()
