@@ -307,6 +307,7 @@ def warn_about_intervals(
     *,
     remedies: Sequence[str] = (),
     mu_hardly_matters: bool = False,
+    pairs_are_derived: bool = False,
 ) -> None:
     """Warn where the intervals may not hold because labels are too few or too extreme for the functional.
 
@@ -325,20 +326,25 @@ def warn_about_intervals(
         Clauses for the warning: options with which the functional depends less on pairs with few labels.
     mu_hardly_matters : bool
         Whether the estimate is nearly the same for every mu, so that the calibration of mu does not matter.
+    pairs_are_derived : bool
+        Whether comparisons follow from scores or rankings, so that no option leaves out pairs with few labels.
     """
     remedy_text = "".join(f"; {remedy}" for remedy in remedies)
     fewest = int(np.argmin(validity.effective_contexts))
     if validity.effective_contexts[fewest] < _FEWEST_EFFECTIVE:
-        advice = (
-            f"functional='borda' depends least on such labels, and a larger floor= bounds their influence{remedy_text}"
-            if interior
-            else "leave pairs with few labels out (min_labels=) or let them count less (edge_weights='counts')"
-        )
+        outweighing = "Labels with rare outcomes or small propensities outweigh all others"
+        if interior:
+            advice = "functional='borda' depends least on such labels, and a larger floor= bounds their influence"
+            advice += remedy_text
+        elif pairs_are_derived:
+            outweighing = "The few prompts on which this model does unlike elsewhere outweigh all others"
+            advice = "add prompts"
+        else:
+            advice = "leave pairs with few labels out (min_labels=) or let them count less (edge_weights='counts')"
         warn(
             f"few prompts determine the standard error of {models[fewest]!r}: their effective number is "
             f"{validity.effective_contexts[fewest]:.0f} of {n_contexts:,} prompts, and a reliable interval needs at "
-            f"least {_FEWEST_EFFECTIVE:.0f}. Labels with rare outcomes or small propensities outweigh all others, and "
-            f"the interval may be far too short; {advice}",
+            f"least {_FEWEST_EFFECTIVE:.0f}. {outweighing}, and the interval may be far too short; {advice}",
             stacklevel=2,
             kind=IntervalWarning,
         )

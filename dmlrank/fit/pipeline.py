@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._utils.warning_collection import warn
+from ..data.derived_pairs import DERIVED_KINDS
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters
 from ..estimation.cross_fitting import HeldOutLabels, MuSource
@@ -442,6 +443,7 @@ def assess_validity(
             data.n_contexts,
             not is_linear(setup.functional),
             remedies=_remedies(setup, data),
+            pairs_are_derived=data.outcome_kind in DERIVED_KINDS,
             mu_hardly_matters=mu_hardly_matters,
         )
     return validity

@@ -12,6 +12,7 @@ import dmlrank as dr
 from dmlrank.exceptions import (
     ColumnError,
     DataError,
+    IntervalWarning,
     MissingDataError,
     OptionError,
     OptionTypeError,
@@ -245,3 +246,17 @@ def test_no_warning_about_probabilities_that_cancel():
     other = dr.dml_rank(FORMULA, pairs, rng=0, mu=np.full((60, 6, 6, 2), 0.5) * ~np.eye(6, dtype=bool)[:, :, None])
     np.testing.assert_allclose(res.params, other.params, atol=1e-12)
     np.testing.assert_allclose(res.bse, other.bse, rtol=1e-12)
+
+
+def test_few_effective_prompts_of_a_score_table_call_for_prompts_and_for_no_option_about_labels():
+    # The last model loses everywhere but on one prompt, where it wins everywhere.
+    scores = np.tile([4.0, 3.0, 2.0, 1.0], (30, 1))
+    scores[:, :3] += np.random.default_rng(0).normal(size=(30, 3))
+    scores[:, 3], scores[0, 3] = -10.0, 10.0
+    table = pd.DataFrame(scores, columns=list("abcd")).melt(ignore_index=False, var_name="model", value_name="score")
+    pairs = dr.pairs_from_scores(table.reset_index(names="task"), prompt="task", model="model", score="score")
+    with pytest.warns(IntervalWarning, match="add prompts") as record:
+        dr.dml_rank("winner ~ 1 | model_a + model_b", pairs, rng=0)
+    few = [str(warning.message) for warning in record if "few prompts determine" in str(warning.message)]
+    assert few
+    assert all(text.endswith("add prompts") and "min_labels" not in text for text in few)
