@@ -267,7 +267,7 @@ def dependence_sentences(results: Estimates) -> list[str]:
         return [
             *assumption,
             "The scores describe preferences averaged over all prompts. A formula with features would define other "
-            "scores, unless average='preferences' is used.",
+            "scores, unless the preferences are averaged before scores are computed (average='preferences').",
         ]
     return [
         *assumption,
