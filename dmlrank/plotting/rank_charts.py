@@ -184,7 +184,7 @@ def bump_chart(
         ends = [(ranked[0], -1), (ranked[-1], 1)] if len(ranked) else []
         for end, side in ends[: len(ranked)]:
             names_at[int(end), float(line[end]), side].append((name, colour if moves else "0.3"))
-    for end, side in {(end, side) for end, _, side in names_at}:
+    for end, side in dict.fromkeys((end, side) for end, _, side in names_at):
         at_end = sorted(rank for other, rank, other_side in names_at if (other, other_side) == (end, side))
         apart = spread(at_end, size * _NAME_HEIGHT / pitch, axes.get_ylim()[0])
         is_spread = not np.allclose(apart, at_end)

@@ -337,5 +337,6 @@ def test_the_bump_chart_has_a_line_per_model_and_gaps(fitted):
     assert [label.get_text() for label in axes.get_xticklabels()] == ["bt", "borda"]
     axes = bump_chart(["a", "b", "$c$"], ["x", "y"], np.array([[1, 2], [2, 1], [np.nan, 3]]))
     texts = [text.get_text() for text in axes.texts]
-    assert texts == ["a  1", "2  a", "b  2", "1  b", r"\$c\$  3"]
+    # The names at one end stand together, from the first rank to the last.
+    assert texts == ["a  1", "b  2", "1  b", "2  a", r"\$c\$  3"]
     assert axes.get_ylim()[0] > axes.get_ylim()[1]
