@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -184,6 +184,31 @@ def bump_chart(
         ends = [(ranked[0], -1), (ranked[-1], 1)] if len(ranked) else []
         for end, side in ends[: len(ranked)]:
             names_at[int(end), float(line[end]), side].append((name, colour if moves else "0.3"))
+    _write_names_at_ends(axes, names_at, size=size, pitch=pitch)
+    write_names(axes, results, place, axis="x", pitch=72 * _RESULT_WIDTH if ax is None else float("nan"))
+    axes.xaxis.tick_top()
+    # The ranks stand beside the names.
+    axes.set_yticks([])
+    hide_frame(axes)
+    write_title(axes, title)
+    return axes
+
+
+def _write_names_at_ends(
+    axes: Axes, names_at: Mapping[tuple[int, float, int], Sequence[tuple[str, Colour]]], *, size: float, pitch: float
+) -> None:
+    """Write the names of a bump chart beside the ends of their lines, apart from each other.
+
+    Parameters
+    ----------
+    axes : matplotlib Axes
+    names_at : mapping
+        Names with colours, by result, rank and side: -1 to the left of the line, 1 to the right.
+    size : float
+        Of the text in points.
+    pitch : float
+        Points from one rank to the next.
+    """
     for end, side in dict.fromkeys((end, side) for end, _, side in names_at):
         at_end = sorted(rank for other, rank, other_side in names_at if (other, other_side) == (end, side))
         apart = spread(at_end, size * _NAME_HEIGHT / pitch, axes.get_ylim()[0])
@@ -204,13 +229,6 @@ def bump_chart(
                 fontsize=size,
                 arrowprops=_LEADER | {"color": colour, "relpos": (side < 0, 0.5)} if is_spread else None,
             )
-    write_names(axes, results, place, axis="x", pitch=72 * _RESULT_WIDTH if ax is None else float("nan"))
-    axes.xaxis.tick_top()
-    # The ranks stand beside the names.
-    axes.set_yticks([])
-    hide_frame(axes)
-    write_title(axes, title)
-    return axes
 
 
 def spread(places: Sequence[float], distance: float, last: float) -> list[float]:

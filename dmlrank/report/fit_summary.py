@@ -13,7 +13,8 @@ from ..inference.compact_letters import abbreviate_letters
 from ..inference.ranks import rank_bounds, ranks_of
 from ..inference.z_tests import z_statistics
 from ..tables.summary_table import Summary
-from .fit_notes import SummaryLevel, fit_notes, tie_weight
+from .fit_notes import SummaryLevel, fit_notes
+from .score_meaning import tie_weight
 from .sentences import counted
 from .shown_models import ShownModels, choose_models
 from .style_summary import style_unit

@@ -6,8 +6,9 @@ from .._utils.number_text import decimals, fewest_decimals, fixed_text
 from ..fit.estimates import Estimates
 from ..inference.ranks import rank_bounds, ranks_of
 from ..tables.summary_table import Summary
-from .fit_notes import SummaryLevel, doubt_note, score_definition, sequential_note, unit_sentences
+from .fit_notes import SummaryLevel, doubt_note, sequential_note
 from .fit_summary import functional_unit, joint_statements, rank_set_text, votes_of
+from .score_meaning import score_definition, unit_sentences
 from .sentences import as_sentence
 from .shown_models import ShownModels
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from ...fit.estimates import Estimates
 from ..fit_notes import (
-    NO_FEATURES,
-    dependence_sentences,
     first_stage_sentences,
     interval_method,
     judge_note,
@@ -17,12 +15,10 @@ from ..fit_notes import (
     likelihood_sentences,
     outcome_note,
     part_note,
-    score_definition,
     sequential_note,
-    tie_weight,
-    unit_sentences,
     untested_note,
 )
+from ..score_meaning import NO_FEATURES, dependence_sentences, score_definition, tie_weight, unit_sentences
 from ..sentences import as_sentence, counted
 from ..style_summary import style_sentences, win_shares_without_adjustment
 from .board import Board
