@@ -410,14 +410,14 @@ def _count_clusters(groups: list[NDArray[np.intp]]) -> tuple[int, ...]:
             "the column of the clusters has one value, and clustered standard errors need at least two clusters; give "
             "another column as groups, or leave cov_type out"
         )
-    if min(counts) < _FEW_CLUSTERS:
+    if min(counts) <= _FEW_CLUSTERS:
         hint = (
             "; bootstrap='webb' in summary, report, conf_int, t_test_pairwise and ranks allows for few clusters"
             if len(groups) == 1
             else "; use columns with more clusters, if their clusters still keep dependent votes together"
         )
         warn(
-            f"there are only {min(counts)} clusters, and with fewer than {_FEW_CLUSTERS} clusters standard errors are "
+            f"there are only {min(counts)} clusters, and with {_FEW_CLUSTERS} clusters or fewer standard errors are "
             f"too small on average{hint}",
             stacklevel=6,
             kind=IntervalWarning,

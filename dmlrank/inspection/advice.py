@@ -67,9 +67,9 @@ def find_problems(
     if check.time is not None:
         yield from time_problems(check.time)
     for name, row in check.clusters.iterrows():
-        if row["clusters"] < _FEW_CLUSTERS:
+        if row["clusters"] <= _FEW_CLUSTERS:
             yield (
-                f"There are only {row['clusters']} clusters in {name!r}. With fewer than {_FEW_CLUSTERS} clusters "
+                f"There are only {row['clusters']} clusters in {name!r}. With {_FEW_CLUSTERS} clusters or fewer "
                 f"standard errors are too small on average. Use a finer grouping if it keeps dependent votes together."
             )
 

@@ -232,7 +232,10 @@ def _write_names_at_ends(
 
 
 def spread(places: Sequence[float], distance: float, last: float) -> list[float]:
-    """Move sorted places apart, towards the end, so that neighbours have at least this distance.
+    """Move sorted places apart so that neighbours have at least this distance.
+
+    They move towards the end first, and then back until none lies beyond ``last``. Where there is too little room, the
+    first places lie before the start.
 
     Parameters
     ----------
@@ -240,7 +243,7 @@ def spread(places: Sequence[float], distance: float, last: float) -> list[float]
         In ascending order.
     distance : float
     last : float
-        No place is moved beyond this one, as far as there is room.
+        No place lies beyond this one.
 
     Examples
     --------

@@ -141,8 +141,9 @@ def bootstrap_sentence(level: SummaryLevel) -> list[str]:
     """Say beside warnings which bootstrap the statements come from; nothing for normal draws."""
     if level.bootstrap is None:
         return []
-    numbers = "Critical values and adjusted p-values"
-    return [f"{numbers} come from the {level.bootstrap} bootstrap, which allows for few clusters."]
+    # With few clusters the intervals by normal multipliers are too short, too (docs/ranks.md).
+    allows = "" if level.bootstrap == "gaussian" else ", which allows for few clusters"
+    return [f"Critical values and adjusted p-values come from the {level.bootstrap} bootstrap{allows}."]
 
 
 def _doubt_sentences(results: Estimates, level: SummaryLevel) -> list[str]:

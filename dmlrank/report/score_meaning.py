@@ -68,7 +68,11 @@ def unit_sentences(results: Estimates) -> list[str]:
 
 
 def dependence_sentences(results: Estimates) -> list[str]:
-    """Say that scores depend on the features (non-linear functionals), or on which pairs are compared (likelihood)."""
+    """Say what the scores depend on, for the package's non-linear functionals and for maximum likelihood.
+
+    The scores of non-linear functionals depend on the features unless preferences are averaged first; those of maximum
+    likelihood depend on which pairs were compared. Where the estimator assumes Bradley-Terry, this is said, too.
+    """
     if not results.estimated_by.has_first_stages:
         return _likelihood_model(results)
     assumption = (

@@ -175,7 +175,9 @@ def _single_scores(covariance: Covariance) -> Contrasts:
 
 
 def adjusted_p_values(estimates: Estimates, steps: FitSteps | None, bootstrap: str | None = None) -> FloatArray:
-    """Return two-sided p-values of the scores against the neutral value, (d,), adjusted by max-t.
+    """Return two-sided p-values of the scores against the neutral value, or the mean score where there is none, (d,).
+
+    They are adjusted for all scores by max-t, and in a sequential view by Bonferroni's method.
 
     Parameters
     ----------
@@ -186,6 +188,8 @@ def adjusted_p_values(estimates: Estimates, steps: FitSteps | None, bootstrap: s
 
     Raises
     ------
+    OptionError
+        If the result has no bootstrap.
     DataNotStoredError
         If there are no steps for a bootstrap.
     """
@@ -211,7 +215,9 @@ def adjusted_p_values(estimates: Estimates, steps: FitSteps | None, bootstrap: s
 def summary_level(
     estimates: Estimates, steps: FitSteps | None, alpha: float, bootstrap: str | None = None
 ) -> SummaryLevel:
-    """Return what a table or page of a result states at a level of confidence.
+    """Return critical value, tests of ranks, letters and adjusted p-values for a table or page of a result.
+
+    Without intervals there is no separation and there are no letters, and the numbers are NaN.
 
     Parameters
     ----------

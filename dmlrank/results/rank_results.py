@@ -1109,8 +1109,9 @@ class RankResults:
     ) -> Summary:
         """Return the table for a report: best model first, with simultaneous intervals, rank sets and groups.
 
-        p-values are adjusted for all models (single-step max-t), so that a p-value is below alpha exactly where the
-        interval excludes the value that is tested; :attr:`pvalues` are not adjusted. For an estimate without intervals
+        p-values are adjusted for all models (single-step max-t; Bonferroni in a sequential view), and :attr:`pvalues`
+        are not. Where scores are tested against a number, a p-value is below alpha exactly where the interval excludes
+        this number; where they are tested against the mean score, this need not hold. For an estimate without intervals
         the table shows the scores in their order, and a note says why there are no tests.
 
         Parameters
@@ -1140,7 +1141,8 @@ class RankResults:
         UnknownModelError
             If no model has a name of ``models``.
         OptionError
-            If ``models`` and ``top`` are both given, or have values that they cannot have.
+            If ``models`` and ``top`` are both given, an option has a value that it cannot have, or the result has no
+            bootstrap (clusters in two columns, sequential views).
         NoIntervalError
             With ``bootstrap`` if the result is an estimate without intervals.
         DataNotStoredError
@@ -1178,6 +1180,15 @@ class RankResults:
             Columns ``term estimate std_error statistic p_value conf_low conf_high votes votes_left_out``. ``votes``
             counts votes on compared pairs. The columns of votes are missing where the estimates are not scores of
             models.
+
+        Raises
+        ------
+        OptionError
+            If alpha or the method cannot be used, or the result or the method has no bootstrap.
+        NoIntervalError
+            With ``bootstrap`` if the result is an estimate without intervals.
+        DataNotStoredError
+            With ``bootstrap`` if the result was loaded without data.
 
         Examples
         --------
@@ -1310,7 +1321,7 @@ class RankResults:
         NoIntervalError
             If the picture needs intervals, and the result is an estimate without intervals.
         DataNotStoredError
-            If the picture needs the data, and the result was loaded without data.
+            If the picture or its bootstrap needs the data, and the result was loaded without data.
         UnknownModelError
             If a model was not ranked.
         MissingExtraError
@@ -1404,7 +1415,8 @@ class RankResults:
         sensitivity : SensitivityResults, optional
             What :meth:`sensitivity` returned; the page gets a section on votes that were not cast.
         bootstrap : {"gaussian", "rademacher", "webb"}, optional
-            As for :meth:`summary`, and for tests of differences; not for scores at equal style.
+            As for :meth:`summary`, and for tests of differences. Scores at equal style have none here, because the page
+            also shows raw and averaged scores; use ``summary(bootstrap=...)`` for them.
 
         Returns
         -------
