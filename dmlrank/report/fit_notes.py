@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..data.derived_pairs import DERIVED_KINDS
-from ..data.preferences import FloatArray
 from ..exceptions import listed
 from ..fit.estimates import Estimates
 from ..inference.compact_letters import abbreviate_letters
@@ -32,18 +31,15 @@ class SummaryLevel:
         Half-width of the intervals in standard errors (max-t); NaN without intervals.
     separation : Separation or None
         Which models are above which; None where the estimates are not scores of models, or have no intervals.
-    p_adjusted : ndarray, shape (d,)
-        p-values of the scores against the neutral value, adjusted for all scores; NaN without a test.
     letters : tuple of str
         The compact letter display by model; empty where there is no separation.
     bootstrap : str or None
-        Multipliers of the bootstrap behind critical values, p-values and separation; None for normal draws.
+        Multipliers of the bootstrap behind critical value and separation; None for normal draws.
     """
 
     alpha: float
     critical: float
     separation: Separation | None
-    p_adjusted: FloatArray
     letters: tuple[str, ...] = ()
     bootstrap: str | None = None
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_text
+from ..data.preferences import FloatArray
 from ..exceptions import OptionError, listed
 from ..fit.estimates import Estimates
 from ..inference.compact_letters import abbreviate_letters
@@ -63,7 +64,9 @@ def joint_statements(results: Estimates) -> str:
     return _JOINT if results.of_models else _JOINT_WITHOUT_RANKS
 
 
-def build_summary(results: Estimates, level: SummaryLevel, shown: ShownModels | None = None) -> Summary:
+def build_summary(
+    results: Estimates, level: SummaryLevel, p_adjusted: FloatArray, shown: ShownModels | None = None
+) -> Summary:
     """Build the summary of a fit.
 
     Parameters
@@ -71,6 +74,8 @@ def build_summary(results: Estimates, level: SummaryLevel, shown: ShownModels | 
     results : Estimates
     level : SummaryLevel
         The level of confidence with critical value, separation and letters.
+    p_adjusted : ndarray, shape (d,)
+        p-values of the scores against the neutral value, adjusted for all scores; NaN without a test.
     shown : ShownModels, optional
         The models in the table; all when None.
 
@@ -87,7 +92,7 @@ def build_summary(results: Estimates, level: SummaryLevel, shown: ShownModels | 
     heads += ("votes",) if results.of_models and results.votes else ()
     columns = tuple((head, 1 + head.startswith("[")) for head in heads)
     title = f"{_TITLE}: {results.part}" if results.part else _TITLE
-    rows, notes = _rows(results, level, shown.places), fit_notes(results, level)
+    rows, notes = _rows(results, level, p_adjusted, shown.places), fit_notes(results, level)
     table = Summary(title, header_lines(results), columns, rows, notes)
     return table.with_notes(shown.note(joint_statements(results)))
 
@@ -157,10 +162,20 @@ def _clusters(results: Estimates) -> str:
     return ", ".join(f"{count:,} {name}" for count, name in pairs) or "none"
 
 
-def _rows(results: Estimates, level: SummaryLevel, places: Sequence[int]) -> tuple[tuple[str, ...], ...]:
-    """Return a row of cells for each of these scores."""
+def _rows(results: Estimates, level: SummaryLevel, p: FloatArray, places: Sequence[int]) -> tuple[tuple[str, ...], ...]:
+    """Return a row of cells for each of these scores.
+
+    Parameters
+    ----------
+    results : Estimates
+    level : SummaryLevel
+    p : ndarray, shape (d,)
+        Adjusted p-values of all scores.
+    places : sequence of int
+        Scores that the table shows.
+    """
     std_errors = results.std_errors
-    z, p = z_statistics(*results.against_neutral()), level.p_adjusted
+    z = z_statistics(*results.against_neutral())
     # The covariance exists without intervals, too, and determines how many digits are worth reading.
     digits = decimals(results.covariance.std_errors, fewest=fewest_decimals(results.scale.natural))
     lowest, highest = results.intervals(level.critical)

@@ -215,9 +215,9 @@ def adjusted_p_values(estimates: Estimates, steps: FitSteps | None, bootstrap: s
 def summary_level(
     estimates: Estimates, steps: FitSteps | None, alpha: float, bootstrap: str | None = None
 ) -> SummaryLevel:
-    """Return critical value, tests of ranks, letters and adjusted p-values for a table or page of a result.
+    """Return critical value, tests of ranks and letters for a table or page of a result.
 
-    Without intervals there is no separation and there are no letters, and the numbers are NaN.
+    Without intervals there is no separation and there are no letters, and the critical value is NaN.
 
     Parameters
     ----------
@@ -238,12 +238,11 @@ def summary_level(
         If there are no steps for a bootstrap.
     """
     if bootstrap is None and not estimates.has_intervals:
-        return SummaryLevel(alpha, float("nan"), None, np.full(len(estimates.names), np.nan))
+        return SummaryLevel(alpha, float("nan"), None)
     critical = interval_critical_value(estimates, alpha, bootstrap=bootstrap, steps=steps)
     separation = separation_of_models(estimates, steps, alpha, bootstrap) if estimates.of_models else None
     letters = letter_groups(separation.separated, estimates.estimate) if separation else ()
-    p_adjusted = adjusted_p_values(estimates, steps, bootstrap)
-    return SummaryLevel(alpha, critical, separation, p_adjusted, letters, bootstrap)
+    return SummaryLevel(alpha, critical, separation, letters, bootstrap)
 
 
 def t_statistic_draws(estimates: Estimates, steps: FitSteps | None, bootstrap: str | None = None) -> TStatisticDraws:

@@ -54,6 +54,7 @@ from ..tables.summary_table import Summary
 from .certified_cycles import certified_cycles
 from .context_scores import fitted_scores, influence_values, predicted_scores
 from .critical_values import (
+    adjusted_p_values,
     alpha_of,
     critical_value_or_nan,
     interval_critical_value,
@@ -1160,7 +1161,10 @@ class RankResults:
         check_flag("slim", slim)
         shown = rows_to_show(e, models, top)
         level = summary_level(e, self.steps, alpha, bootstrap)
-        return (slim_summary if slim else build_summary)(e, level, shown).with_title(title)
+        if slim:
+            return slim_summary(e, level, shown).with_title(title)
+        p_adjusted = adjusted_p_values(e, self.steps, bootstrap)
+        return build_summary(e, level, p_adjusted, shown).with_title(title)
 
     def tidy(self, alpha: float | None = None, method: str = "max-t", bootstrap: str | None = None) -> pd.DataFrame:
         """Return one row per model with estimate, standard error, test, interval and votes.
