@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -46,17 +47,10 @@ def judge_of(mu: NDArray[np.float64], noise: float, rng: np.random.Generator) ->
 def run(task: tuple[Any, ...], *, small: bool = False) -> list[dict[str, object]]:
     """Return the rows of a fit."""
     seed, way, how, noise = task
-    battles = SIMULATOR.sample(_SMALL if small else CONTEXTS, rng=np.random.default_rng([seed, 2]))
-    options = options_of(way, "collection", small=small) | _judge_options(battles, seed, how, noise)
-    fit = dr.dml_rank(
-        formula_of(SIMULATOR),
-        battles,
-        context="question_id",
-        propensity="propensity",
-        rng=seed,
-        n_jobs=1,
-        **options,
-    )
+    battles = _battles(seed, small)
+    fit = _fit_without_judge(seed, way, "lightgbm" if how == NO_JUDGE_LIGHTGBM else None, small)
+    if how in (FEATURES, TWO_STAGE):
+        fit = fit.update(**_judge_options(battles, seed, how, noise))
     rows = []
     for functional in FUNCTIONALS:
         truth = truth_of(SIMULATOR, functional, 20_000 if small else 1_000_000)
@@ -66,10 +60,32 @@ def run(task: tuple[Any, ...], *, small: bool = False) -> list[dict[str, object]
     return rows
 
 
+def _battles(seed: int, small: bool) -> pd.DataFrame:
+    return SIMULATOR.sample(_SMALL if small else CONTEXTS, rng=np.random.default_rng([seed, 2]))
+
+
+@lru_cache(maxsize=2)
+def _fit_without_judge(seed: int, way: str, learner: str | None, small: bool) -> dr.RankResults:
+    """Return the fit without a judge, which a process computes once for all judges of a seed.
+
+    A fit with a judge contains a fit of mu without one. Its update has this mu, and otherwise the numbers of a new fit.
+    """
+    options = options_of(way, "collection", small=small)
+    if learner is not None:
+        options["learner"] = learner
+    return dr.dml_rank(
+        formula_of(SIMULATOR),
+        _battles(seed, small),
+        context="question_id",
+        propensity="propensity",
+        rng=seed,
+        n_jobs=1,
+        **options,
+    )
+
+
 def _judge_options(battles: pd.DataFrame, seed: int, how: str, noise: float) -> dict[str, object]:
     """Return the options about the judge; the noise of a seed does not depend on how the judge is used."""
-    if how in (NO_JUDGE, NO_JUDGE_LIGHTGBM):
-        return {} if how == NO_JUDGE else {"learner": "lightgbm"}
     rng = np.random.default_rng([seed, 3, NOISE.index(noise)])
     judge = judge_of(SIMULATOR.mu(contexts_of(SIMULATOR, battles)), noise, rng)
     return {"judge": judged_features(judge) if how == FEATURES else judge, "judge_as": how}
