@@ -136,7 +136,7 @@ def gain_table() -> Iterator[str]:
 def choices_table() -> Iterator[str]:
     """Yield error and coverage under other choices of what the paper leaves open, at 1,000 contexts."""
     rows = rows_of(debiasing.OPEN_CHOICES)
-    rows = rows.assign(variant=rows["variant"].fillna("as above").astype(str))
+    rows = rows.assign(variant=rows["variant"].fillna("two features, given propensities").astype(str))
     rows = rows[rows["floor"].astype(str).isin(("0.005", "auto"))]
     yield "| way, draw | choice | functional | runs | debiased | plug-in | debiased / plug-in |"
     yield "|---|---|---|---|---|---|---|"
