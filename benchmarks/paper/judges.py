@@ -47,10 +47,9 @@ def judge_of(mu: NDArray[np.float64], noise: float, rng: np.random.Generator) ->
 def run(task: tuple[Any, ...], *, small: bool = False) -> list[dict[str, object]]:
     """Return the rows of a fit."""
     seed, way, how, noise = task
-    battles = _battles(seed, small)
     fit = _fit_without_judge(seed, way, "lightgbm" if how == NO_JUDGE_LIGHTGBM else None, small)
     if how in (FEATURES, TWO_STAGE):
-        fit = fit.update(**_judge_options(battles, seed, how, noise))
+        fit = fit.update(**_judge_options(_battles(seed, small), seed, how, noise))
     rows = []
     for functional in FUNCTIONALS:
         truth = truth_of(SIMULATOR, functional, 20_000 if small else 1_000_000)
@@ -60,7 +59,9 @@ def run(task: tuple[Any, ...], *, small: bool = False) -> list[dict[str, object]
     return rows
 
 
+@lru_cache(maxsize=1)
 def _battles(seed: int, small: bool) -> pd.DataFrame:
+    """Return the sample of a seed, which all fits of the seed share."""
     return SIMULATOR.sample(_SMALL if small else CONTEXTS, rng=np.random.default_rng([seed, 2]))
 
 
@@ -68,7 +69,8 @@ def _battles(seed: int, small: bool) -> pd.DataFrame:
 def _fit_without_judge(seed: int, way: str, learner: str | None, small: bool) -> dr.RankResults:
     """Return the fit without a judge, which a process computes once for all judges of a seed.
 
-    A fit with a judge contains a fit of mu without one. Its update has this mu, and otherwise the numbers of a new fit.
+    A fit with a judge needs a fit of mu without one, too. Updating this fit with a judge reuses that mu, and gives the
+    numbers of a new fit with the judge.
     """
     options = options_of(way, "collection", small=small)
     if learner is not None:

@@ -58,6 +58,26 @@ def test_debiased_intervals_cover_and_those_of_the_plug_in_do_not(paper):
     assert covers["plugin", "plain"] <= 1
 
 
+@pytest.mark.parametrize(("way", "how"), [("described", "features"), ("default", "features"), ("default", "two-stage")])
+def test_a_fit_that_is_updated_with_a_judge_equals_one_that_began_with_it(paper, way, how):
+    judges, ways = paper.judges, paper.ways
+    battles = judges._battles(3, True)
+    fit = dr.dml_rank(
+        ways.formula_of(judges.SIMULATOR),
+        battles,
+        functional="bt",
+        context="question_id",
+        propensity="propensity",
+        rng=3,
+        n_jobs=1,
+        **ways.options_of(way, "collection", small=True),
+        **judges._judge_options(battles, 3, how, 0.4),
+    )
+    truth = ways.truth_of(judges.SIMULATOR, "bt", 20_000)
+    expected = {"functional": "bt"} | ways.figures(fit, truth, plain=way == "described")
+    assert expected in judges.run((3, way, how, 0.4), small=True)
+
+
 def test_the_noise_of_a_judge_is_the_same_however_it_is_used(paper):
     mu = paper.judges.SIMULATOR.mu(paper.judges.SIMULATOR.features(5, rng=0))
     exact = paper.judges.judge_of(mu, 0.0, np.random.default_rng(1))
