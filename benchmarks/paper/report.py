@@ -97,6 +97,27 @@ def debiasing_rows() -> pd.DataFrame:
     return pd.concat([own.loc[is_described | is_default, columns], study[columns]], ignore_index=True)
 
 
+def runs_table() -> Iterator[str]:
+    """Yield the numbers of runs: the paper's, and the smallest and largest number behind the numbers of a table."""
+    yield "| experiment | paper | described | default |"
+    yield "|---|---|---|---|"
+    counts = {
+        "debiasing": debiasing_rows().groupby(["way", "draw", "n"])["seed"].nunique(),
+        "judges": judges_figures().groupby(["way", "judge", "noise"])["seeds"].min(),
+        "data collection": rows_of(collection.EXPERIMENT).groupby(["way", "draw"])["seed"].nunique(),
+        "misspecification": rows_of(misspecification.EXPERIMENT).groupby(["way", "draw", "gamma"])["seed"].nunique(),
+    }
+    experiments = (debiasing, judges, collection, misspecification)
+    for (name, runs), module in zip(counts.items(), experiments, strict=True):
+        cells = [_range(runs[way]) if way in runs.index else "-" for way in (DESCRIBED, DEFAULT)]
+        yield f"| {name} | {module.EXPERIMENT.seeds} | {' | '.join(cells)} |"
+
+
+def _range(runs: pd.Series) -> str:
+    """Return the smallest and the largest of some numbers, or the number if they are the same."""
+    return f"{runs.min()}" if runs.min() == runs.max() else f"{runs.min()} to {runs.max()}"
+
+
 def debiasing_table() -> Iterator[str]:
     """Yield the table on debiasing: the paper's numbers, then both ways for each draw of coefficients."""
     rows = debiasing_rows()
@@ -255,6 +276,18 @@ def misspecification_table() -> Iterator[str]:
         yield f"| {way}, {draw} | {gamma:g} | {len(wide)} | {cells} |"
 
 
+def restriction_table() -> Iterator[str]:
+    """Yield how often single intervals cover, and how often the test of the restriction rejects, by gamma."""
+    rows = rows_of(misspecification.EXPERIMENT)
+    yield "| way, draw | gamma | seeds | coverage, projection | coverage, restricted | test rejects |"
+    yield "|---|---|---|---|---|---|"
+    for (way, draw, gamma), part in rows.groupby(["way", "draw", "gamma"]):
+        projection, restricted = (_where(part, estimator=name) for name in ("projection", "restricted"))
+        cells = " | ".join(f"{own['covers_share'].mean():.2f}" for own in (projection, restricted))
+        rejected = f"{restricted['rejected'].sum():.0f} of {len(restricted)}"
+        yield f"| {way}, {draw} | {gamma:g} | {len(restricted)} | {cells} | {rejected} |"
+
+
 def _root(squares: pd.Series) -> str:
     """Return the root of a mean with its standard error by the delta method."""
     root = float(np.sqrt(squares.mean()))
@@ -304,6 +337,7 @@ def mt_bench_table() -> Iterator[str]:
 
 
 TABLES: dict[str, Callable[[], Iterator[str]]] = {
+    "runs": runs_table,
     "debiasing": debiasing_table,
     "gain": gain_table,
     "choices": choices_table,
@@ -311,6 +345,7 @@ TABLES: dict[str, Callable[[], Iterator[str]]] = {
     "collection": collection_table,
     "formula": formula_table,
     "misspecification": misspecification_table,
+    "restriction": restriction_table,
     "arena": arena_table,
     "mt_bench": mt_bench_table,
 }
