@@ -279,7 +279,7 @@ def misspecification_table() -> Iterator[str]:
 def restriction_table() -> Iterator[str]:
     """Yield how often single intervals cover, and how often the test of the restriction rejects, by gamma."""
     rows = rows_of(misspecification.EXPERIMENT)
-    yield "| way, draw | gamma | seeds | coverage, projection | coverage, restricted | test rejects |"
+    yield "| way, draw | gamma | seeds | coverage, projection | coverage, the package's restricted | test rejects |"
     yield "|---|---|---|---|---|---|"
     for (way, draw, gamma), part in rows.groupby(["way", "draw", "gamma"]):
         projection, restricted = (_where(part, estimator=name) for name in ("projection", "restricted"))
