@@ -101,16 +101,15 @@ def runs_table() -> Iterator[str]:
     """Yield the numbers of runs: the paper's, and the smallest and largest number behind the numbers of a table."""
     yield "| experiment | paper | described | default |"
     yield "|---|---|---|---|"
-    counts = {
-        "debiasing": debiasing_rows().groupby(["way", "draw", "n"])["seed"].nunique(),
-        "judges": judges_figures().groupby(["way", "judge", "noise"])["seeds"].min(),
-        "data collection": rows_of(collection.EXPERIMENT).groupby(["way", "draw"])["seed"].nunique(),
-        "misspecification": rows_of(misspecification.EXPERIMENT).groupby(["way", "draw", "gamma"])["seed"].nunique(),
-    }
-    experiments = (debiasing, judges, collection, misspecification)
-    for (name, runs), module in zip(counts.items(), experiments, strict=True):
+    plans, gammas = rows_of(collection.EXPERIMENT), rows_of(misspecification.EXPERIMENT)
+    for name, experiment, runs in (
+        ("debiasing", debiasing.EXPERIMENT, debiasing_rows().groupby(["way", "draw", "n"])["seed"].nunique()),
+        ("judges", judges.EXPERIMENT, judges_figures().groupby(["way", "judge", "noise"])["seeds"].min()),
+        ("data collection", collection.EXPERIMENT, plans.groupby(["way", "draw"])["seed"].nunique()),
+        ("misspecification", misspecification.EXPERIMENT, gammas.groupby(["way", "draw", "gamma"])["seed"].nunique()),
+    ):
         cells = [_range(runs[way]) if way in runs.index else "-" for way in (DESCRIBED, DEFAULT)]
-        yield f"| {name} | {module.EXPERIMENT.seeds} | {' | '.join(cells)} |"
+        yield f"| {name} | {experiment.seeds} | {' | '.join(cells)} |"
 
 
 def _range(runs: pd.Series) -> str:
