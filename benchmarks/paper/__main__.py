@@ -23,6 +23,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         arena.EXPERIMENT,
         mt_bench.EXPERIMENT,
         debiasing.OPEN_CHOICES,
+        misspecification.SHRINKAGE,
     )
 }
 

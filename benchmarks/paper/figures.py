@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FOLDER = pathlib.Path(__file__).parents[2] / "docs" / "figures"
-ESTIMATORS = ("plugin", "projection", "restricted", "restricted, the paper's")
 UP, DOWN = "#009E73", "#D55E00"
 
 
@@ -65,7 +64,7 @@ def _draw_misspecification(axes: Axes, way: str) -> None:
     """Draw the root mean squared error against gamma, a line per estimator."""
     rows = rows_of(misspecification.EXPERIMENT)
     rows = rows[(rows["way"] == way) & (rows["draw"] == 0)]
-    for style, estimator in zip(series_styles(4), ESTIMATORS, strict=True):
+    for style, estimator in zip(series_styles(4), misspecification.ESTIMATORS, strict=True):
         squares = rows[rows["estimator"] == estimator].groupby("gamma")["mse"]
         root = np.sqrt(squares.mean())
         label = estimator if estimator != "plugin" else "plug-in"

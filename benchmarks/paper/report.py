@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pandas as pd
@@ -74,6 +74,12 @@ def _where(table: pd.DataFrame, **values: object) -> pd.DataFrame:
     for name, value in values.items():
         is_kept &= (table[name] == value).to_numpy()
     return table[is_kept]
+
+
+def _in_order(rows: pd.DataFrame, settings: Iterable[str]) -> pd.DataFrame:
+    """Return rows in an order of their settings; files have them in the order in which they were computed."""
+    place = {setting: place for place, setting in enumerate(settings)}
+    return rows.sort_values("setting", key=lambda column: column.map(place), kind="stable")
 
 
 def debiasing_rows() -> pd.DataFrame:
@@ -153,6 +159,22 @@ def gain_table() -> Iterator[str]:
             yield f"| {NAMES[functional]} | {n} | {' | '.join(cells)} |"
 
 
+def ways_table() -> Iterator[str]:
+    """Yield the described estimator's mean squared error relative to the default's on the same samples."""
+    rows = debiasing_rows()
+    yield f"| functional | estimator | n | {' | '.join(f'draw {draw}' for draw in debiasing.DRAWS)} |"
+    yield f"|---|---|---|{'---|' * len(debiasing.DRAWS)}"
+    for functional, estimator in PAPER_DEBIASING:
+        for n in debiasing.SIZES:
+            cells = []
+            for draw in debiasing.DRAWS:
+                part = _where(rows, functional=functional, estimator=estimator, n=n, draw=draw)
+                both = part.pivot_table(index="seed", columns="way", values="mse").reindex(columns=list(WAYS)).dropna()
+                ratio = ratio_and_error(both[DESCRIBED], both[DEFAULT]) if len(both) else "-"
+                cells.append(f"{ratio} [{len(both)}]")
+            yield f"| {NAMES[functional]} | {estimator} | {n} | {' | '.join(cells)} |"
+
+
 def choices_table() -> Iterator[str]:
     """Yield error and coverage under other choices of what the paper leaves open, at 1,000 contexts."""
     rows = rows_of(debiasing.OPEN_CHOICES)
@@ -192,15 +214,10 @@ def judges_rows() -> pd.DataFrame:
 
 
 def judges_figures() -> pd.DataFrame:
-    """Return the errors with a judge relative to the same learner without one, with their standard errors.
-
-    By default a judge among the features makes LightGBM alone the learner, so that LightGBM alone is the comparison.
-    """
+    """Return the errors with a judge relative to the same learner without one, with their standard errors."""
     rows, figures = judges_rows(), []
     for (way, how, functional, noise), part in rows.groupby(["way", "judge", "functional", "noise"], sort=False):
-        is_lightgbm = way == DEFAULT and how == judges.FEATURES
-        baseline = judges.NO_JUDGE_LIGHTGBM if is_lightgbm else judges.NO_JUDGE
-        without = rows[(rows["way"] == way) & (rows["functional"] == functional) & (rows["judge"] == baseline)]
+        without = _where(rows, way=way, functional=functional, judge=_without_judge(way, how))
         judged, without = part.set_index("seed")["mse"], without.set_index("seed")["mse"]
         common = judged.index.intersection(without.index)
         if len(common):
@@ -213,8 +230,8 @@ def judges_figures() -> pd.DataFrame:
 
 
 def judges_table() -> Iterator[str]:
-    """Yield the errors with a judge, relative to the same learner without one."""
-    figures = judges_figures()
+    """Yield the errors with a judge, relative to the same learner without one, and what better judges gain."""
+    rows, figures = judges_rows(), judges_figures()
     yield "| way, judge | noise | Borda | BT | rank centrality |"
     yield "|---|---|---|---|---|"
     for way, how in ((DESCRIBED, judges.FEATURES), (DEFAULT, judges.FEATURES), (DEFAULT, judges.TWO_STAGE)):
@@ -226,6 +243,28 @@ def judges_table() -> Iterator[str]:
                 error = "" if row is None or np.isnan(row["error"]) else f" ({row['error']:.2f})"
                 cells.append("-" if row is None else f"{row['ratio']:.2f}{error}, {row['covers']:.2f} [{row['seeds']}]")
             yield f"| {way}, {how} | {noise:g} | {' | '.join(cells)} |"
+        gains = [_exact_minus_noisiest(rows, way, how, functional) for functional in FUNCTIONALS]
+        yield f"| {way}, {how} | 0 minus 1 | {' | '.join(gains)} |"
+
+
+def _exact_minus_noisiest(rows: pd.DataFrame, way: str, how: str, functional: str) -> str:
+    """Return the error with an exact judge minus that with the noisiest, relative to the error without a judge."""
+    part = _where(rows, way=way, functional=functional)
+    part = part[part["judge"].isin((how, _without_judge(way, how)))]
+    # A fit without a judge has no noise. As infinity it is a column of its own.
+    wide = part.pivot_table(index="seed", columns=part["noise"].fillna(np.inf), values="mse").dropna()
+    if not len(wide):
+        return "-"
+    change = (wide[min(judges.NOISE)] - wide[max(judges.NOISE)]) / wide[np.inf].mean()
+    return f"{change.mean():+.2f} ({change.sem():.2f}) [{len(change)}]"
+
+
+def _without_judge(way: str, how: str) -> str:
+    """Return the fits that those with a judge are compared with.
+
+    By default a judge among the features makes LightGBM alone the learner, so that LightGBM alone is the comparison.
+    """
+    return judges.NO_JUDGE_LIGHTGBM if way == DEFAULT and how == judges.FEATURES else judges.NO_JUDGE
 
 
 def collection_table() -> Iterator[str]:
@@ -266,12 +305,11 @@ def formula_table() -> Iterator[str]:
 def misspecification_table() -> Iterator[str]:
     """Yield the root mean squared errors of all estimators by gamma."""
     rows = rows_of(misspecification.EXPERIMENT)
-    names = ("plugin", "projection", "restricted", "restricted, the paper's")
     yield "| way, draw | gamma | seeds | plug-in | projection | restricted | restricted, the paper's factor |"
     yield "|---|---|---|---|---|---|---|"
     for (way, draw, gamma), part in rows.groupby(["way", "draw", "gamma"]):
         wide = part.pivot_table(index="seed", columns="estimator", values="mse")
-        cells = " | ".join(_root(wide[name]) for name in names)
+        cells = " | ".join(_root(wide[name]) for name in misspecification.ESTIMATORS)
         yield f"| {way}, {draw} | {gamma:g} | {len(wide)} | {cells} |"
 
 
@@ -287,6 +325,21 @@ def restriction_table() -> Iterator[str]:
         yield f"| {way}, {draw} | {gamma:g} | {len(restricted)} | {cells} | {rejected} |"
 
 
+def shrinkage_table() -> Iterator[str]:
+    """Yield slopes from true to estimated scores and errors where the Bradley-Terry model holds."""
+    rows = rows_of(misspecification.SHRINKAGE)
+    names = (*misspecification.ESTIMATORS, misspecification.HALF)
+    yield (
+        "| way, draw | runs | plug-in | projection | restricted | restricted, the paper's factor "
+        "| restricted, half of the paper's correction |"
+    )
+    yield "|---|---|---|---|---|---|---|"
+    for (way, draw), part in rows.groupby(["way", "draw"]):
+        slope, mse = (part.pivot_table(index="seed", columns="estimator", values=value) for value in ("slope", "mse"))
+        cells = (f"{slope[name].mean():.2f} ({slope[name].sem():.3f}), {_root(mse[name])}" for name in names)
+        yield f"| {way}, {draw} | {len(slope)} | {' | '.join(cells)} |"
+
+
 def _root(squares: pd.Series) -> str:
     """Return the root of a mean with its standard error by the delta method."""
     root = float(np.sqrt(squares.mean()))
@@ -295,7 +348,7 @@ def _root(squares: pd.Series) -> str:
 
 def arena_table() -> Iterator[str]:
     """Yield the agreement with the Elo order, and the widths of the intervals."""
-    rows, elo = rows_of(arena.EXPERIMENT), arena.elo_order()
+    rows, elo = _in_order(rows_of(arena.EXPERIMENT), ("default", *arena.SETTINGS)), arena.elo_order()
     yield (
         "| setting | functional | Spearman, debiased | models that move, debiased (largest move) "
         "| models that move, plug-in (largest move) | mean half width, debiased | mean half width, plug-in |"
@@ -319,7 +372,7 @@ def arena_table() -> Iterator[str]:
 
 def mt_bench_table() -> Iterator[str]:
     """Yield the order of the models and the widths of the intervals."""
-    rows = rows_of(mt_bench.EXPERIMENT)
+    rows = _in_order(rows_of(mt_bench.EXPERIMENT), ("no judge", *mt_bench.JUDGES, *reversed(mt_bench.DRAWS)))
     yield "| setting | functional | order, debiased | order, plug-in | half width, debiased | half width, plug-in |"
     yield "|---|---|---|---|---|---|"
     for (way, setting, functional), part in rows.groupby(["way", "setting", "functional"], sort=False):
@@ -339,12 +392,14 @@ TABLES: dict[str, Callable[[], Iterator[str]]] = {
     "runs": runs_table,
     "debiasing": debiasing_table,
     "gain": gain_table,
+    "ways": ways_table,
     "choices": choices_table,
     "judges": judges_table,
     "collection": collection_table,
     "formula": formula_table,
     "misspecification": misspecification_table,
     "restriction": restriction_table,
+    "shrinkage": shrinkage_table,
     "arena": arena_table,
     "mt_bench": mt_bench_table,
 }

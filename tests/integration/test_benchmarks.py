@@ -209,3 +209,19 @@ def test_folds_of_unequal_sizes_are_compared_with_equal_ones(load_benchmark, ign
     assert table.loc["binomial", "ratio"] != 1
     # The package's own rule is back.
     assert study.folds.UNITS_PER_FOLD == 200
+
+
+def test_the_losses_of_a_search_that_is_timed_do_not_depend_on_the_rounds_whose_loss_is_computed(load_benchmark):
+    search_time = load_benchmark("search_time")
+    rng = np.random.default_rng(0)
+    rows = search_time.training_rows(60, 3, rng)
+    assert rows.features.shape == (len(rows.label), 5)
+    assert set(rows.features[:, -1]) == {0, 1, 2}
+    assert set(rows.label) == {0, 1, 2}
+    grid = {"num_iterations": (5, 10), "num_leaves": (4, 7), "bagging_fraction": (0.7,), "min_data_in_leaf": (5,)}
+    table = search_time.compare(rows, dr.RandomSearch(3, 2, grid), rng)
+    assert (table["last_loss"] == table["every_loss"]).all()
+    assert table["last_loss"].nunique() == 3
+    text = search_time.summary(table, len(rows.label), 2)
+    assert f"{len(rows.label)} training rows, 3 configurations, 2 inner folds: 6 boosters" in text
+    assert "largest difference of the losses: 0.0e+00" in text

@@ -41,6 +41,19 @@ def test_an_experiment_runs_in_both_ways(paper, name, way):
     assert (rows["mse"].astype(float) > 0).all()
 
 
+def test_shrinkage_is_measured_on_the_samples_of_the_misspecification_experiment(paper):
+    experiment = paper.misspecification
+    rows = pd.DataFrame(experiment.SHRINKAGE.run((3, "described", 0), small=True)).set_index("estimator")
+    others = pd.DataFrame(experiment.run((3, "described", 0, 0.0), small=True)).set_index("estimator")
+    assert set(rows.columns) | {"estimator"} == set(experiment.SHRINKAGE.columns)
+    assert (rows.loc[others.index, "mse"] == others["mse"]).all()
+    slope = rows["slope"].astype(float)
+    # Half of a correction takes the slope half of the way.
+    between = (slope["plugin"] + slope["restricted, the paper's"]) / 2
+    assert slope[experiment.HALF] == pytest.approx(between, abs=1e-4)
+    assert slope["plugin"] < slope["restricted, the paper's"]
+
+
 def test_a_task_has_the_same_rows_every_time(paper):
     task = (3, "described", 0, 1.0)
     assert paper.misspecification.run(task, small=True) == paper.misspecification.run(task, small=True)
