@@ -145,6 +145,23 @@ def test_the_papers_coverages_have_wilsons_arms_of_100_runs(paper):
         assert abs(paper.ways.wilson_arm(share, 100) - arm) <= 0.005 + 1e-9, share
 
 
+def test_default_runs_with_folds_by_identifier_agree_with_the_older_runs_of_the_coverage_study(paper):
+    rows = paper.report.debiasing_rows()
+    rows = rows[rows["way"] == "default"]
+    rows = rows.assign(older=rows["seed"].astype(str).str.startswith("study")).astype({"covers": float})
+    distances = []
+    for _, part in rows.groupby(["functional", "estimator", "draw", "n"]):
+        older, own = (part[part["older"] == value] for value in (True, False))
+        if len(older) >= 50:
+            # Shares near 0 and 1 have the standard error of all runs together.
+            spread = part["covers"].std() * np.sqrt(1 / len(older) + 1 / len(own))
+            distances.append((older["covers"].mean() - own["covers"].mean()) / spread)
+            distances.append((older["mse"].mean() - own["mse"].mean()) / np.hypot(older["mse"].sem(), own["mse"].sem()))
+    assert len(distances) == 60
+    assert (np.abs(distances) > 2).sum() <= 1
+    assert np.abs(distances).max() < 3.2
+
+
 def test_finished_tasks_are_not_run_again_and_seeds_are_the_outer_loop(paper, tmp_path):
     experiments = [getattr(paper, name).EXPERIMENT for name in SYNTHETIC]
     missing = paper.tables.missing_tasks(experiments, ("described", "default"), 2, tmp_path)
