@@ -235,6 +235,10 @@ def judges_table() -> Iterator[str]:
     yield "| way, judge | noise | Borda | BT | rank centrality |"
     yield "|---|---|---|---|---|"
     for way, how in ((DESCRIBED, judges.FEATURES), (DEFAULT, judges.FEATURES), (DEFAULT, judges.TWO_STAGE)):
+        baseline = _without_judge(way, how)
+        parts = [_where(rows, way=way, judge=baseline, functional=functional)["covers"] for functional in FUNCTIONALS]
+        cells = [f"1, {covers.astype(float).mean():.2f} [{len(covers)}]" if len(covers) else "-" for covers in parts]
+        yield f"| {way}, {baseline} |  | {' | '.join(cells)} |"
         for noise in judges.NOISE:
             cells = []
             for functional in FUNCTIONALS:
