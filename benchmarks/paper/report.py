@@ -386,6 +386,8 @@ def mt_bench_table() -> Iterator[str]:
         }
         plugin = "the same" if orders["plugin"] == orders["debiased"] else orders["plugin"]
         widths = part.groupby("estimator")["half_width"].mean()
+        # The draws of a search are configurations; on the page, a draw is one of coefficients.
+        setting = setting.replace("draws", "configurations")
         yield (
             f"| {way}, {setting} | {NAMES[functional]} | {orders['debiased']} | {plugin} | {widths['debiased']:.3g} "
             f"| {widths['plugin']:.3g} |"
