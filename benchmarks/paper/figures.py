@@ -51,11 +51,13 @@ def _draw_judges(axes: Axes, way: str) -> None:
     how = judges.FEATURES if way == DESCRIBED else judges.TWO_STAGE
     table = judges_figures()
     table = table[(table["way"] == way) & (table["judge"] == how)].sort_values("noise")
-    for style, functional in zip(series_styles(3), FUNCTIONALS, strict=True):
+    for place, (style, functional) in enumerate(zip(series_styles(3), FUNCTIONALS, strict=True)):
         part = table[table["functional"] == functional]
-        _line(axes, part["noise"], part["ratio"], part["error"], style=style, label=NAMES[functional])
+        noise = part["noise"] + 0.015 * (place - 1)  # beside each other, so that intervals do not cover one another
+        _line(axes, noise, part["ratio"], part["error"], style=style, label=NAMES[functional])
     axes.axhline(1.0, color="0.45", linewidth=1, linestyle="--")
-    write_title(axes, f"Judge, {way} ({how}; {_counted(table['seeds'].min() if len(table) else 0)})")
+    kind = {judges.FEATURES: "Judge features", judges.TWO_STAGE: "Two-stage judge"}[how]
+    write_title(axes, f"{kind}, {way} ({_counted(table['seeds'].min() if len(table) else 0)})")
     axes.set(xlabel="noise of the judge (log-odds)", ylabel="squared error, no judge = 1")
     _finish(axes)
 
@@ -67,7 +69,7 @@ def _draw_misspecification(axes: Axes, way: str) -> None:
     for style, estimator in zip(series_styles(4), misspecification.ESTIMATORS, strict=True):
         squares = rows[rows["estimator"] == estimator].groupby("gamma")["mse"]
         root = np.sqrt(squares.mean())
-        label = estimator if estimator != "plugin" else "plug-in"
+        label = "plug-in" if estimator == "plugin" else estimator.replace("the paper's", "the paper's factor")
         _line(axes, root.index.to_series(), root, squares.sem() / (2 * root), style=style, label=label)
     n_samples = rows.groupby("gamma")["seed"].nunique().min() if len(rows) else 0
     write_title(axes, f"Misspecified BT, {way} ({_counted(n_samples)})")

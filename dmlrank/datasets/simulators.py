@@ -32,7 +32,7 @@ class Ties(Simulator):
     Parameters
     ----------
     coefficients : int
-        Seed of the coefficients. With 0 the models differ little, with 5 very much.
+        Seed of the coefficients. With two features, true BT scores span 1.7 with 0, 1.1 with 3 and 3.0 with 4.
     n_items, n_features : int
         Number of items, K, and of features, p. With a single feature, the tie term uses it in place of x_1.
     linear_scale, quadratic_scale : float
