@@ -276,6 +276,9 @@ def scenarios() -> dict[str, Scenario]:
             3000,
         ),
         Scenario("98 noise features", ties(coefficients=0), 1000, noise=98),
+        # The paper's experiment on judges, without a judge.
+        Scenario("five features", ties(coefficients=0, n_features=5), 2000, 100),
+        Scenario("five features, extreme draw", ties(coefficients=5, n_features=5), 2000, 100),
         Scenario(
             "one pair of 20 models, estimated propensities",
             ties(coefficients=0, n_items=20),

@@ -355,7 +355,8 @@ def warn_about_intervals(
             f"too few labels for this functional: the error of the fitted probabilities biases {models[worst]!r} by an "
             f"estimated {validity.second_order[worst]:+.3g}, which is {ratio[worst]:.1f} standard errors; an interval "
             f"is reliable up to a bias of {_LARGEST_BIAS_RATIO:g} standard errors. Collect more labels, or use "
-            f"functional='borda', which has no such bias{remedy_text}",
+            f"functional='borda', which has no such bias, or average='preferences', the scores of mean preferences, "
+            f"from which it is subtracted{remedy_text}",
             stacklevel=2,
             kind=IntervalWarning,
         )

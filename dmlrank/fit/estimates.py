@@ -457,7 +457,9 @@ def _interval_figures(d: Diagnostics) -> list[tuple[str, str, str]]:
     if np.isfinite(d.effective_contexts):
         rows.append(("equivalent prompts", f"{d.effective_contexts:,.0f}", "on which a standard error rests, at least"))
     if np.isfinite(d.second_order):
-        rows.append(("second-order bias", f"{d.second_order:.2f}", "in standard errors, at most"))
+        # The estimate leaves out a bias of mu that all folds share (docs/validity.md has cases).
+        caution = "; the true bias can be several times as large" if d.second_order > 0 else ""
+        rows.append(("second-order bias", f"{d.second_order:.2f}", f"estimated, in standard errors{caution}"))
     if d.subsample:
         price = f"sampled for the mean of scores; standard errors are {100 * d.subsample_price:.1f} % larger"
         rows.append(("prompts in the sample", f"{d.subsample:,}", price))

@@ -417,7 +417,10 @@ def _std_error_sentences(results: Estimates) -> list[str]:
             f"A second-order bias of at most {d.bias_subtracted:.2f} standard errors was estimated and subtracted."
         )
     if np.isfinite(d.second_order) and d.second_order > 0:
-        sentences.append(f"The estimated second-order bias is at most {d.second_order:.2f} standard errors.")
+        sentences.append(
+            f"The second-order bias is estimated as up to {d.second_order:.2f} standard errors; the true bias can be "
+            f"several times as large."
+        )
     return sentences
 
 

@@ -258,6 +258,10 @@ def warnings_of(interior=True, **changes):
         ),
         ({"second_order": [-0.08, 0.02]}, "biases 'ada' by an estimated -0.08, which is 0.8 standard errors"),
         ({"second_order": [np.nan, 0.08]}, "biases 'bob' by an estimated [+]0.08, which is 0.8 standard errors"),
+        (
+            {"second_order": [np.nan, 0.08]},
+            "or average='preferences', the scores of mean preferences, ",
+        ),
         ({"calibration": 0.4}, "too extreme: their calibration slope is 0.40"),
         ({"calibration": 2.5}, "too close to even: their calibration slope is 2.50"),
     ],

@@ -155,6 +155,15 @@ def test_the_summary_says_that_preferences_are_averaged():
         assert result.glance()["average"].tolist() == ["preferences"]
 
 
+def test_the_second_order_bias_is_said_to_be_an_estimate_where_there_is_one(result):
+    caution = "the true bias can be several times as large"
+    borda = result.update(functional="borda")
+    for fitted, is_biased in ((result, True), (borda, False)):
+        assert (fitted.diagnostics.second_order > 0) is is_biased
+        for table in (fitted.summary(), fitted.diagnostics.summary()):
+            assert (caution in " ".join(table.as_text().split())) is is_biased
+
+
 def test_long_names_widen_the_table():
     names = ("a" * 70, "b", "c")
     lines = fit(battles(names), functional="bt").summary().as_text().splitlines()
