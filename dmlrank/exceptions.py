@@ -127,14 +127,6 @@ def nearest(name: object, names: Iterable[object], cutoff: float = 0.5) -> str:
     """Return a hint such as ``; did you mean 'borda'?`` about a misspelt name, for an error.
 
     The hint names the closest of ``names``. The text is empty where no name is close.
-
-
-    Examples
-    --------
-    >>> nearest("brda", ["borda", "bt"])
-    "; did you mean 'borda'?"
-    >>> nearest("elo", ["borda", "bt"])
-    ''
     """
     by_folded = {str(candidate).casefold(): candidate for candidate in names}
     matches = difflib.get_close_matches(
@@ -144,13 +136,7 @@ def nearest(name: object, names: Iterable[object], cutoff: float = 0.5) -> str:
 
 
 def listed(names: Iterable[object], limit: int = 10) -> str:
-    """Return a list of names as text, ``'a', 'b', 'c'``; names beyond the first ``limit`` are counted only.
-
-    Examples
-    --------
-    >>> listed(["a", "b", "c"], limit=2)
-    "'a', 'b' and 1 more"
-    """
+    """Return a list of names as text, ``'a', 'b', 'c'``; names beyond the first ``limit`` are counted only."""
     all_names = list(names)
     n_more = len(all_names) - limit
     text = ", ".join(repr(str(name)) for name in all_names[:limit])
@@ -162,11 +148,6 @@ def shown(value: object, limit: int = 200) -> str:
 
     Python cannot write a whole number of more than 4,300 digits, and a value of a foreign class may have no text. Then
     the type stands for the value.
-
-    Examples
-    --------
-    >>> shown("borda"), shown([1] * 1000, limit=10)
-    ("'borda'", '[1, 1, 1, ...')
     """
     try:
         text = repr(value)
@@ -176,12 +157,7 @@ def shown(value: object, limit: int = 200) -> str:
 
 
 def check_choice(value: object, allowed: Iterable[str], option: str) -> None:
-    """Raise :class:`OptionError` unless ``value`` is one of the ``allowed`` words of ``option``.
-
-    Examples
-    --------
-    >>> check_choice("borda", ["borda", "bt"], "functional")
-    """
+    """Raise :class:`OptionError` unless ``value`` is one of the ``allowed`` words of ``option``."""
     words = list(allowed)
     if not isinstance(value, str) or value not in words:
         hint = nearest(value, words) if isinstance(value, str) else ""

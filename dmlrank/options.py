@@ -52,47 +52,16 @@ class Options:
     :func:`dmlrank.dml_rank` documents what each option means and which values the caller may pass. Below stands the
     form in which the checked value is stored, with a sentence where this form is not the caller's.
 
-    Attributes
-    ----------
-    functional : str, Functional or callable
-    average : {"scores", "preferences"}
-    context : tuple of str
-        Columns that identify a context; empty where every row is one.
-    propensity : str, array, callable or plan
-    propensity_formula : str or None
-    estimator : {"debiased", "plugin", "bt_restricted", "bt_mle", "bt_contextual"}
-    judge : object
-        As :func:`as_judges` returns it.
-    judge_as : {"two-stage", "features"}
-    adjust : EqualStyle, BalancedStyle or None
-        A formula becomes EqualStyle.
-    mu : array, shape (n, K, K, C), or None
-    learner : str, classifier or callable
-        A classifier is an unfitted copy of the caller's.
-    n_folds, n_rep : int
-    tune : str, RandomSearch, mapping or None
-    position_bias : bool or "auto"
-    graph : str, Graph or array, shape (K, K)
-    min_labels : int
-    component : {"all", "largest"}
-    min_comparisons : int
-    edge_weights : str, array or DataFrame, shape (K, K)
-    weights : str, array, shape (n,), or None
-    categories : mapping or None
-    category_weights : str, CategoryWeights or two sequences of C numbers
-    prompts : {"random", "fixed"}
-    floor : float or "auto"
-    subsample : int or None
-    cov_type : {"robust", "cluster"}
-    groups : tuple of str
-        Columns of clusters, from ``cov_kwds``.
-    missing : {"raise", "drop", "keep"}
-    votes : {"mean", "first"}
-    unlabelled : frame or None
-    alpha : float
-    seed : int
-        From ``rng``.
-    n_jobs : int or None
+    context: Columns that identify a context; empty where every row is one.
+    judge: As :func:`as_judges` returns it.
+    adjust: A formula becomes EqualStyle.
+    mu (n, K, K, C).
+    learner: A classifier is an unfitted copy of the caller's.
+    graph (K, K).
+    edge_weights (K, K).
+    weights (n,).
+    groups: Columns of clusters, from ``cov_kwds``.
+    seed: From ``rng``.
     """
 
     functional: object
@@ -152,18 +121,11 @@ class Options:
 class CommandLineForm:
     """How an option is written and explained on the command line.
 
-    Attributes
-    ----------
-    help : str or None
-        The text that ``--help`` prints for the option.
-    metavar : str or None
-        The placeholder that ``--help`` prints for the option's value, such as ``COLUMN``.
-    parse : callable, optional
-        Converts the text that follows the option into its value; None where the text is the value.
-    several : bool
-        Whether the option takes one or more values.
-    is_switch : bool
-        Whether the option takes no value: ``--name``, and ``--no-name`` where it is on by default.
+    help: The text that ``--help`` prints for the option.
+    metavar: The placeholder that ``--help`` prints for the option's value, such as ``COLUMN``.
+    parse: Converts the text that follows the option into its value; None where the text is the value.
+    several: Whether the option takes one or more values.
+    is_switch: Whether the option takes no value: ``--name``, and ``--no-name`` where it is on by default.
     """
 
     help: str | None = None
@@ -177,32 +139,20 @@ class CommandLineForm:
 class Option:
     """One option of :func:`dmlrank.dml_rank`.
 
-    Attributes
-    ----------
-    name : str
-    default : object
-    words : tuple of str
-        The allowed words; empty where the option has no fixed set of words.
-    only_words : bool
-        Whether these words are the only values allowed.
-    normaliser : callable, optional
-        Converts the caller's value into the value that :class:`Options` stores; None where the caller's value is
-        stored.
-    checker : callable, optional
-        Called with the name and a normalised value; raises where the value can be seen to be wrong without the data.
-    field : str or None
-        Field of :class:`Options` that stores the value. An empty text stands for the field with the option's name. None
-        stands for no field: the option concerns how the fit is run (``progress``, ``env``) and not what is fitted.
-    used_by : tuple of str
-        The estimators that use the option.
-    changes_reading : bool
-        Whether :meth:`RankResults.update` has to read the data again when the option changes.
-    described_as : str
-        The field of :class:`dmlrank.fit.estimates.FitDescription` that holds the value unchanged; empty where there is
-        no such field.
-    argument : CommandLineForm or None
-        How the option is written on the command line; None where the command line lacks the option or spells it in
-        another way.
+    words: The allowed words; empty where the option has no fixed set of words.
+    only_words: Whether these words are the only values allowed.
+    normaliser: Converts the caller's value into the value that :class:`Options` stores; None where the caller's value
+        is stored.
+    checker: Called with the name and a normalised value; raises where the value can be seen to be wrong without the
+        data.
+    field: Field of :class:`Options` that stores the value. An empty text stands for the field with the option's name.
+        None stands for no field: the option concerns how the fit is run (``progress``, ``env``) and not what is fitted.
+    used_by: The estimators that use the option.
+    changes_reading: Whether :meth:`RankResults.update` has to read the data again when the option changes.
+    described_as: The field of :class:`dmlrank.fit.estimates.FitDescription` that holds the value unchanged; empty where
+        there is no such field.
+    argument: How the option is written on the command line; None where the command line lacks the option or spells it
+        in another way.
     """
 
     name: str
@@ -234,37 +184,14 @@ class Option:
 
 
 def read_options(call: Mapping[str, object]) -> Options:
-    """Return the checked options of a call of :func:`dmlrank.dml_rank`.
-
-    Parameters
-    ----------
-    call : mapping
-        Arguments by name. Arguments that are not options of a fit, such as ``formula``, are ignored.
-
-    Raises
-    ------
-    OptionError, OptionTypeError
-        If a value can be seen to be wrong without the data, or two options contradict each other.
-    """
+    """Return the checked options of a call of :func:`dmlrank.dml_rank`."""
     options = Options(**_normalise_by_field({name: call[name] for name in FIT_OPTIONS}))
     check_options(options)
     return options
 
 
 def change_options(options: Options, changes: Mapping[str, object]) -> Options:
-    """Return a checked copy of the options in which some values are replaced.
-
-    Parameters
-    ----------
-    options : Options
-    changes : mapping
-        New values by name, as for :func:`dmlrank.dml_rank`.
-
-    Raises
-    ------
-    OptionError, OptionTypeError
-        If a name in ``changes`` is not an option, or in the cases in which :func:`read_options` raises.
-    """
+    """Return a checked copy of the options in which some values are replaced."""
     for name in changes:
         if name not in FIT_OPTIONS:
             raise OptionError(
@@ -279,13 +206,7 @@ def change_options(options: Options, changes: Mapping[str, object]) -> Options:
 
 
 def read_option(name: str, value: object) -> Any:
-    """Return one option as :class:`Options` holds it, checked.
-
-    Examples
-    --------
-    >>> read_option("context", "question_id")
-    ('question_id',)
-    """
+    """Return one option as :class:`Options` holds it, checked."""
     option = OPTIONS[name]
     normalised = option.normalise(value)
     option.check(normalised)

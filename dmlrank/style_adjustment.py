@@ -126,21 +126,7 @@ class BalancedStyle:
 
 
 def style_names(formula: str) -> tuple[str, ...]:
-    """Return the names of the columns in a formula of style differences.
-
-    Raises
-    ------
-    OptionTypeError
-        If the formula is no text.
-    OptionError
-        If the formula has no column, a column twice, or anything but names of columns. Functions of the columns are
-        refused, because they need not change their sign where the two answers are exchanged.
-
-    Examples
-    --------
-    >>> style_names('~ log_length + Q("code blocks")')
-    ('log_length', 'code blocks')
-    """
+    """Return the names of the columns in a formula of style differences."""
     if not isinstance(formula, str):
         raise OptionTypeError(
             f"the style formula is a {type(formula).__name__}; give a text such as '~ log_length + headers'"
@@ -162,13 +148,7 @@ def style_names(formula: str) -> tuple[str, ...]:
 
 
 def as_adjustment(adjust: object) -> object:
-    """Return what ``adjust=`` stands for: a text becomes :class:`EqualStyle`.
-
-    Examples
-    --------
-    >>> as_adjustment("~ log_length")
-    EqualStyle(formula='~ log_length')
-    """
+    """Return what ``adjust=`` stands for: a text becomes :class:`EqualStyle`."""
     if isinstance(adjust, str):
         if adjust in ("at_zero", "zero"):
             raise OptionError(

@@ -34,18 +34,7 @@ _OTHER_COV_TYPES["nonrobust"] = "such a covariance needs a model of the errors, 
 
 
 def check_alpha(alpha: object) -> float:
-    """Return ``alpha``, one minus the confidence level, as a float.
-
-    Raises
-    ------
-    OptionError
-        If ``alpha`` is not a number strictly between 0 and 1.
-
-    Examples
-    --------
-    >>> check_alpha(0.05)
-    0.05
-    """
+    """Return ``alpha``, one minus the confidence level, as a float."""
     if not isinstance(alpha, Real) or isinstance(alpha, bool) or not is_in_range(alpha, 0, 1) or alpha == 0:
         hint = "; for 95 % intervals it is 0.05" if isinstance(alpha, Real) and alpha in (0, 1, 95) else ""
         raise OptionError(
@@ -56,13 +45,7 @@ def check_alpha(alpha: object) -> float:
 
 
 def is_in_range(value: Real, low: float, high: float) -> bool:
-    """Whether low <= value < high, for numbers of any size, NaN included.
-
-    Examples
-    --------
-    >>> is_in_range(0, 0, 1), is_in_range(10**400, 0, 1)
-    (True, False)
-    """
+    """Whether low <= value < high, for numbers of any size, NaN included."""
     # mypy does not know that real numbers of different types can be compared.
     return bool(low <= value < high)  # type: ignore[operator]
 
@@ -72,11 +55,6 @@ def real_number(value: object) -> float | None:
 
     A whole number or a fraction that is larger than every float becomes infinite, so that a check of the range refuses
     it as it refuses an infinite number.
-
-    Examples
-    --------
-    >>> real_number(1), real_number(10**400), real_number("1"), real_number(True)
-    (1.0, inf, None, None)
     """
     if isinstance(value, bool) or not isinstance(value, Real):
         return None
@@ -87,64 +65,25 @@ def real_number(value: object) -> float | None:
 
 
 def check_flag(name: str, value: object) -> None:
-    """Raise unless ``value`` is True or False.
-
-    Raises
-    ------
-    OptionTypeError
-
-    Examples
-    --------
-    >>> check_flag("slim", True)
-    """
+    """Raise unless ``value`` is True or False."""
     if not isinstance(value, bool | np.bool_):
         raise OptionTypeError(f"{name}={shown(value)} is not allowed: {name} is True or False")
 
 
 def check_text(name: str, value: object) -> None:
-    """Raise unless ``value`` is a string.
-
-    Raises
-    ------
-    OptionTypeError
-
-    Examples
-    --------
-    >>> check_text("title", "Leaderboard")
-    """
+    """Raise unless ``value`` is a string."""
     if not isinstance(value, str):
         raise OptionTypeError(f"{name} is a {type(value).__name__}; allowed is a string")
 
 
 def check_path(value: object) -> None:
-    """Raise unless ``value`` is the path of a file: a string or a path object.
-
-    Raises
-    ------
-    OptionTypeError
-
-    Examples
-    --------
-    >>> check_path("leaderboard.csv")
-    """
+    """Raise unless ``value`` is the path of a file: a string or a path object."""
     if not isinstance(value, str | bytes | os.PathLike):
         raise OptionTypeError(f"path is {shown(value)}, a {type(value).__name__}; give the path of a file")
 
 
 def check_whole(name: str, value: object, least: int) -> None:
-    """Raise unless ``value`` is a whole number of at least ``least`` and below 2**31.
-
-    Parameters
-    ----------
-    name : str
-        Name of the argument, for the error.
-    value : object
-    least : int
-
-    Raises
-    ------
-    OptionError
-    """
+    """Raise unless ``value`` is a whole number of at least ``least`` and below 2**31."""
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
         raise OptionError(f"{name}={shown(value)} is not allowed: {name} is a whole number of at least {least}")
     if int(value) >= _TOO_LARGE:
@@ -155,27 +94,7 @@ def check_whole(name: str, value: object, least: int) -> None:
 
 
 def as_names(value: object, option: str) -> tuple[str, ...]:
-    """Return one or several column names as a tuple, which is empty for None.
-
-    Parameters
-    ----------
-    value : str, sequence of str or None
-    option : str
-        Name of the option, for errors.
-
-    Raises
-    ------
-    OptionTypeError
-        If the value is neither a string nor a sequence of strings, or is an array with the values of a column instead
-        of its name.
-    OptionError
-        If a name is empty or stands twice.
-
-    Examples
-    --------
-    >>> as_names("question_id", "context")
-    ('question_id',)
-    """
+    """Return one or several column names as a tuple, which is empty for None."""
     kind = type(value).__name__
     if isinstance(value, Mapping | set | frozenset):
         raise OptionTypeError(
@@ -213,18 +132,7 @@ def _is_list_of_names(value: NDArray[Any] | pd.Series | pd.Index | pd.DataFrame)
 
 
 def resolve_seed(rng: int | np.random.Generator | None) -> int:
-    """Return the seed of a fit: ``rng`` itself if it is a number, a draw from a Generator, or a fresh seed for None.
-
-    Raises
-    ------
-    OptionTypeError
-        If ``rng`` is something else.
-
-    Examples
-    --------
-    >>> resolve_seed(7)
-    7
-    """
+    """Return the seed of a fit: ``rng`` itself if it is a number, a draw from a Generator, or a fresh seed for None."""
     if rng is None:
         return int(np.random.SeedSequence().generate_state(1)[0])
     if isinstance(rng, np.random.Generator):
@@ -238,13 +146,7 @@ def resolve_seed(rng: int | np.random.Generator | None) -> int:
 
 
 def is_classifier(learner: object) -> bool:
-    """Whether something is a classifier in the style of scikit-learn: an instance with ``fit`` and ``predict_proba``.
-
-    Examples
-    --------
-    >>> is_classifier("lightgbm")
-    False
-    """
+    """Whether something is a classifier like those of scikit-learn: an instance with ``fit`` and ``predict_proba``."""
     return not inspect.isclass(learner) and hasattr(learner, "fit") and hasattr(learner, "predict_proba")
 
 
@@ -271,18 +173,6 @@ def real_array(value: object) -> NDArray[np.float64]:
     """Return ``value`` as an array of floats; raise where it holds no real numbers.
 
     ``np.asarray(value, dtype=float)`` would drop the imaginary part of complex numbers with a mere warning.
-
-    Raises
-    ------
-    TypeError
-        If the value holds complex numbers, numbers beyond the range of a float, or no numbers.
-    ValueError
-        If rows have different lengths, or a text is no number.
-
-    Examples
-    --------
-    >>> real_array([1, 2])
-    array([1., 2.])
     """
     array = np.asarray(value)
     if array.dtype.kind == "c":
@@ -294,15 +184,7 @@ def real_array(value: object) -> NDArray[np.float64]:
 
 
 def array_of_numbers(value: object, ndim: int) -> NDArray[np.float64] | None:
-    """Return ``value`` as an array of real numbers with ``ndim`` dimensions; None where this is not possible.
-
-    Examples
-    --------
-    >>> array_of_numbers([1, 2], 1)
-    array([1., 2.])
-    >>> array_of_numbers(["a", "b"], 1) is None, array_of_numbers([[1], [2, 3]], 2) is None
-    (True, True)
-    """
+    """Return ``value`` as an array of real numbers with ``ndim`` dimensions; None where this is not possible."""
     try:
         array = np.asarray(value)
         numbers = np.asarray(array, dtype=np.float64) if array.dtype.kind in "biufO" else None
@@ -312,18 +194,7 @@ def array_of_numbers(value: object, ndim: int) -> NDArray[np.float64] | None:
 
 
 def cov_type_of(value: object) -> object:
-    """Return "robust" for statsmodels' name "HC0", and any other ``cov_type`` as it is.
-
-    Raises
-    ------
-    OptionError
-        If the value is statsmodels' name of a covariance that this package does not have.
-
-    Examples
-    --------
-    >>> cov_type_of("HC0")
-    'robust'
-    """
+    """Return "robust" for statsmodels' name "HC0", and any other ``cov_type`` as it is."""
     if isinstance(value, str) and value == "HC0":
         return "robust"
     if isinstance(value, str) and value in _OTHER_COV_TYPES:
@@ -334,18 +205,7 @@ def cov_type_of(value: object) -> object:
 
 
 def cluster_groups(cov_kwds: object) -> tuple[str, ...]:
-    """Return the columns of clusters that ``cov_kwds`` names.
-
-    Raises
-    ------
-    OptionError, OptionTypeError
-        If ``cov_kwds`` is no mapping, has other keys than "groups" or names more than two columns.
-
-    Examples
-    --------
-    >>> cluster_groups({"groups": ["question_id", "judge"]})
-    ('question_id', 'judge')
-    """
+    """Return the columns of clusters that ``cov_kwds`` names."""
     if cov_kwds is not None and not isinstance(cov_kwds, Mapping):
         raise OptionTypeError(
             f"cov_kwds is a {type(cov_kwds).__name__}; allowed is a mapping such as {{'groups': 'question_id'}}"
@@ -367,16 +227,6 @@ def as_judges(judge: object) -> object:
 
     An update of a fit compares the tuples with those of the fit. Lists could not be compared, because the caller can
     change a list between the fit and the update.
-
-    Raises
-    ------
-    OptionError
-        If a mapping or list is empty.
-
-    Examples
-    --------
-    >>> as_judges({"gpt-4": "verdict", "mini": ["p_a", "p_b"]})
-    (('gpt-4', 'verdict'), ('mini', ('p_a', 'p_b')))
     """
     if isinstance(judge, Mapping):
         if not judge:

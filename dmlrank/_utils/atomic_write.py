@@ -14,21 +14,7 @@ from .argument_checks import check_path
 
 
 def write_file(path: str | os.PathLike[str], content: str | bytes) -> None:
-    """Write text or bytes to a file, completely or not at all; text as UTF-8 with its line ends unchanged.
-
-    Raises
-    ------
-    FileWriteError
-        If the file cannot be written. An old file is then unchanged.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_file(Path(folder) / "a.txt", "new")
-    ...     (Path(folder) / "a.txt").read_text()
-    'new'
-    """
+    """Write text or bytes to a file, completely or not at all; text as UTF-8 with its line ends unchanged."""
     with replacement_file(path) as new_file, write_errors(path):
         new_file.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
 
@@ -39,11 +25,6 @@ def replacement_file(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     If the ``with`` block raises an error, the new file is removed and ``path`` is unchanged. A device or a pipe, such
     as ``/dev/stdout``, is written to directly. A symbolic link stays, and the file that the link points to is replaced.
-
-    Raises
-    ------
-    FileWriteError
-        If no file can be made in the folder, or the new file cannot replace the old one.
     """
     check_path(path)
     with write_errors(path):

@@ -61,14 +61,7 @@ _shared = _Shared()
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let the linear algebra libraries use one thread within the ``with`` block or the decorated function.
-
-    Examples
-    --------
-    >>> with one_thread():
-    ...     (np.eye(2) @ np.eye(2)).tolist()
-    [[1.0, 0.0], [0.0, 1.0]]
-    """
+    """Let the linear algebra libraries use one thread within the ``with`` block or the decorated function."""
     before = [library.get_num_threads() for library in _libraries(per_thread=True)]
     keep_one_thread()
     _shared.enter()
@@ -95,22 +88,12 @@ def _libraries(per_thread: bool) -> list[Any]:
 
 
 def _set_threads(library: Any, number: int) -> None:
-    """Set the number of threads of a library.
-
-    From release 3.7 on, ``set_num_threads`` does nothing if another thread of the process has called it before. A fit
-    in such a thread would have other bits than in the first thread.
-    """
+    """Set the number of threads of a library."""
     getattr(library, "_real_set_num_threads", library.set_num_threads)(number)
 
 
 def product(a: FloatArray, b: FloatArray, limit: int = SINGLE_THREAD_MULTIPLICATIONS) -> FloatArray:
-    """Return a @ b for tall a, (n, q), and small b, (q, m), in blocks of at most ``limit`` multiplications.
-
-    Examples
-    --------
-    >>> product(np.ones((3, 2)), np.array([[1.0], [2.0]])).ravel()
-    array([3., 3., 3.])
-    """
+    """Return a @ b for tall a, (n, q), and small b, (q, m), in blocks of at most ``limit`` multiplications."""
     rows = np.empty((len(a), b.shape[1]))
     step = rows_of_a_product(b, limit)
     for start in range(0, len(a), step):
@@ -123,11 +106,6 @@ def rows_of_a_product(b: FloatArray, limit: int = SINGLE_THREAD_MULTIPLICATIONS)
 
     The last digits of a row may depend on its place in the block. A caller that computes a product in parts, and needs
     the same bits, divides the rows at multiples of this number.
-
-    Examples
-    --------
-    >>> rows_of_a_product(np.ones((2, 4)), limit=80)
-    10
     """
     return max(1, limit // max(b.size, 1))
 
@@ -137,19 +115,7 @@ def transposed_product(
 ) -> FloatArray:
     """Return a.T @ b for tall a, (n, q), and b, (n, m), in blocks of at most ``limit`` multiplications.
 
-    Parameters
-    ----------
-    a : ndarray, shape (n, q)
-    b : ndarray, shape (n, m)
-    limit : int
-        Largest number of multiplications in a block.
-    start : ndarray, shape (q, m), optional
-        The product of earlier rows, to which the product is added.
-
-    Examples
-    --------
-    >>> transposed_product(np.ones((3, 2)), np.array([[1.0], [2.0], [3.0]])).ravel()
-    array([6., 6.])
+    Shapes: a (n, q), b (n, m), start (q, m).
     """
     total = np.zeros((a.shape[1], b.shape[1])) if start is None else start
     step = rows_of_a_product(total, limit)

@@ -52,10 +52,7 @@ class WorkersLostError(Exception):
 class Workers(Protocol):
     """Workers that carry out tasks.
 
-    Attributes
-    ----------
-    kept : tuple of (object, object) or None
-        The shared value that the workers keep for further tasks, and what :meth:`share` returned for it.
+    kept: The shared value that the workers keep for further tasks, and what :meth:`share` returned for it.
     """
 
     kept: tuple[object, Any] | None
@@ -75,18 +72,7 @@ class Workers(Protocol):
         ...
 
     def submit(self, work: Task, shared: Any, task: object, key: tuple[str, int]) -> Any:
-        """Hand a task over.
-
-        Parameters
-        ----------
-        work : callable
-            The function of :func:`carry_out`.
-        shared : object
-            What :meth:`share` returned.
-        task : object
-        key : tuple of (str, int)
-            Name of the tasks, and number of this task.
-        """
+        """Hand a task over."""
         ...
 
     def result(self, pending: Any) -> Outcome:
@@ -133,18 +119,7 @@ class ExecutorWorkers:
         return InFile.write(value, self._folder)
 
     def submit(self, work: Task, shared: Shared, task: object, key: tuple[str, int]) -> Any:
-        """Hand a task over; executors have no names for tasks.
-
-        Parameters
-        ----------
-        work : callable
-            The function of :func:`carry_out`.
-        shared : object
-            What :meth:`share` returned.
-        task : object
-        key : tuple of (str, int)
-            Name of the tasks, and number of this task.
-        """
+        """Hand a task over; executors have no names for tasks."""
         return self._submit(carry_out, work, shared, task)
 
     def _submit(self, function: Callable[..., Any], *arguments: object) -> Any:
@@ -158,13 +133,7 @@ class ExecutorWorkers:
             ) from error
 
     def result(self, pending: Any) -> Outcome:
-        """Wait for a result.
-
-        Raises
-        ------
-        ExecutorError
-            If a process of the executor ended, which ends the executor.
-        """
+        """Wait for a result."""
         try:
             outcome: Outcome = pending.result()
         except BrokenExecutor as error:
@@ -209,13 +178,7 @@ class DaskWorkers:
         return max(1, sum(self.client.nthreads().values()))
 
     def share(self, value: object) -> Any:
-        """Send a value to all workers.
-
-        Raises
-        ------
-        ExecutorError
-            If the value cannot be pickled, or no worker receives it.
-        """
+        """Send a value to all workers."""
         for attempt in range(_ATTEMPTS + 1):
             self._wait_for_a_worker()
             try:
@@ -235,16 +198,7 @@ class DaskWorkers:
         raise AssertionError("the loop returns or raises")
 
     def _send_to_all(self, value: object) -> Any:
-        """Send a value to one worker, from which all others fetch it.
-
-        Dask's own ``scatter(broadcast=True)`` waits for ever if a worker ends while the value is passed on, and then
-        makes all later calls wait, too. Tasks that need the value are started again on other workers instead.
-
-        Raises
-        ------
-        WorkersLostError
-            If the worker with the value was lost before others had it.
-        """
+        """Send a value to one worker, from which all others fetch it."""
         shared = self.client.scatter(value, hash=False)
         name = f"dmlrank data of tasks {uuid.uuid4().hex}"
         arrivals = [
@@ -258,30 +212,11 @@ class DaskWorkers:
         return shared
 
     def submit(self, work: Task, shared: Any, task: object, key: tuple[str, int]) -> Any:
-        """Hand a task over, under a name that Dask's dashboard shows.
-
-        Parameters
-        ----------
-        work : callable
-            The function of :func:`carry_out`.
-        shared : object
-            What :meth:`share` returned.
-        task : object
-        key : tuple of (str, int)
-            Name of the tasks, and number of this task.
-        """
+        """Hand a task over, under a name that Dask's dashboard shows."""
         return self.client.submit(carry_out, work, shared, task, key=key, pure=False)
 
     def result(self, pending: Any) -> Outcome:
-        """Wait for a result.
-
-        Raises
-        ------
-        WorkersLostError
-            If a worker was lost that held the shared value or the result of the task.
-        ExecutorError
-            If no worker is left, or the task has ended several workers.
-        """
+        """Wait for a result."""
         import distributed
 
         while True:
@@ -320,13 +255,7 @@ class DaskWorkers:
 
 
 def workers_of(executor: object) -> ExecutorWorkers | DaskWorkers:
-    """Return the workers of an executor or a Dask client.
-
-    Raises
-    ------
-    OptionTypeError
-        If the object is neither.
-    """
+    """Return the workers of an executor or a Dask client."""
     if type(executor).__module__.partition(".")[0] == "distributed" and hasattr(executor, "scatter"):
         return DaskWorkers(executor)
     if callable(getattr(executor, "submit", None)) and not isinstance(executor, type):
@@ -343,15 +272,7 @@ _current: ContextVar[Workers | None] = ContextVar("dmlrank_workers", default=Non
 
 @contextmanager
 def executing(executor: object) -> Iterator[None]:
-    """Carry out the tasks within the ``with`` block on the workers of ``executor``; None for the package's threads.
-
-    Examples
-    --------
-    >>> from concurrent.futures import ThreadPoolExecutor
-    >>> with ThreadPoolExecutor(2) as executor, executing(executor):
-    ...     list(in_workers(pow, 2, [1, 2, 3], name="powers", n_jobs=1))
-    [2, 4, 8]
-    """
+    """Carry out the tasks within the ``with`` block on the workers of ``executor``; None for the package's threads."""
     if executor is None:
         yield
         return
@@ -384,25 +305,7 @@ def in_workers(
     is_concurrent: Callable[[T], bool] | None = None,
     is_kept: bool = False,
 ) -> Iterator[R]:
-    """Yield ``work(shared, task)`` for every task, in the order of the tasks.
-
-    Parameters
-    ----------
-    work : callable
-        A function at the top level of a module, so that it can be pickled.
-    shared : object
-        The value that all tasks need; each worker receives it once.
-    tasks : sequence
-        Small objects, one for each call of ``work``.
-    name : str
-        Name of the tasks.
-    n_jobs : int or None
-        Number of threads where the user has given no workers; None for all cores.
-    is_concurrent : callable, optional
-        Whether a task may run at the same time as other tasks in one process.
-    is_kept : bool
-        Whether the user's workers keep the shared value, because further tasks will need the same object.
-    """
+    """Yield ``work(shared, task)`` for every task, in the order of the tasks."""
     workers = _current.get()
     if workers is None:
         yield from in_order(partial(work, shared), tasks, core_count(n_jobs), is_concurrent)
@@ -426,17 +329,7 @@ def _shared_with(workers: Workers, value: object, *, renew: bool = False) -> Any
 def _results(
     workers: Workers, work: Callable[[S, T], R], shared: S, tasks: Sequence[T], *, name: str, is_kept: bool
 ) -> Iterator[tuple[R, tuple[DmlrankWarning, ...]]]:
-    """Yield results and warnings of tasks in their order; lost tasks are handed over again.
-
-    Parameters
-    ----------
-    workers : Workers
-    work : callable
-    shared : object
-    tasks : sequence
-    name : str
-    is_kept : bool
-    """
+    """Yield results and warnings of tasks in their order; lost tasks are handed over again."""
     if not len(tasks):
         return
     handle = _shared_with(workers, shared) if is_kept else workers.share(shared)

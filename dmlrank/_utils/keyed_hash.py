@@ -22,25 +22,7 @@ def keyed_hash(numbers: Words, key: bytes) -> Words:
     SipHash is a pseudo-random function: without the key, hashes cannot be told from independent uniform draws. It
     consists of additions, rotations and exclusive or of 64-bit words, so that all machines compute the same hashes.
 
-    Parameters
-    ----------
-    numbers : ndarray of uint64, shape (n,)
-    key : bytes
-        16 bytes.
-
-    Returns
-    -------
-    ndarray of uint64, shape (n,)
-
-    Source: Aumasson and Bernstein (2012), SipHash: a fast short-input PRF, INDOCRYPT.
-
-    Examples
-    --------
-    The hash of a message of the bytes 0 to 7 with a key of the bytes 0 to 15 is among the authors' test values:
-
-    >>> message = np.frombuffer(bytes(range(8)), dtype="<u8")
-    >>> hex(keyed_hash(message, bytes(range(16)))[0])
-    '0x93f5f5799a932462'
+    Shapes: numbers (n,), returns (n,).
     """
     hashes = np.empty(len(numbers), np.uint64)
     for start in range(0, len(numbers), _BLOCK):

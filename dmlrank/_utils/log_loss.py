@@ -17,18 +17,6 @@ FLOORS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.07, 0.1)
 def log_loss(p: FloatArray, votes: FloatArray, *, smallest: float = _SMALLEST) -> float:
     """Return the log-loss, summed over all votes.
 
-    Parameters
-    ----------
-    p : ndarray, shape (m, C)
-        Probabilities of the categories.
-    votes : ndarray, shape (m, C)
-        Votes for each category, or weights of the labels.
-    smallest : float
-        Smaller probabilities are raised to this one.
-
-    Examples
-    --------
-    >>> round(log_loss(np.array([[0.5, 0.5], [0.9, 0.1]]), np.array([[1.0, 1.0], [0.0, 1.0]])), 3)
-    3.689
+    Shapes: p (m, C), votes (m, C).
     """
     return -float((votes * np.log(np.maximum(p, smallest))).sum())

@@ -51,31 +51,14 @@ _other_bytes = 0
 
 
 def is_mapped(array: object) -> bool:
-    """Return whether an object is an array that :func:`mapped` returned, or a view of such an array.
-
-    Examples
-    --------
-    >>> is_mapped(mapped((2, 3))[:, 1]), is_mapped(np.zeros(3))
-    (True, False)
-    """
+    """Return whether an object is an array that :func:`mapped` returned, or a view of such an array."""
     while isinstance(array, np.ndarray):
         array = array.base
     return isinstance(array, mmap.mmap) and array in _maps
 
 
 def mapped(shape: Sequence[int] | int, dtype: DTypeLike = float) -> NDArray[Any]:
-    """Return an array of zeros in a temporary file.
-
-    Parameters
-    ----------
-    shape : int or sequence of int
-    dtype : dtype
-
-    Raises
-    ------
-    StorageError
-        If the temporary folder has no space for the file.
-    """
+    """Return an array of zeros in a temporary file."""
     kind = np.dtype(dtype)
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
@@ -104,29 +87,13 @@ def mapped(shape: Sequence[int] | int, dtype: DTypeLike = float) -> NDArray[Any]
 
 
 def empty(shape: Sequence[int] | int, dtype: DTypeLike = float, *, like: NDArray[Any]) -> NDArray[Any]:
-    """Return a new array whose values are not set: in a file if ``like`` is mapped and the array is large.
-
-    Parameters
-    ----------
-    shape : int or sequence of int
-    dtype : dtype
-    like : ndarray
-        An array that the values are computed from.
-    """
+    """Return a new array whose values are not set: in a file if ``like`` is mapped and the array is large."""
     size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     return mapped(shape, dtype) if size >= _SMALLEST and is_mapped(like) else np.empty(shape, dtype)
 
 
 def zeros(shape: Sequence[int] | int, dtype: DTypeLike = float, *, like: NDArray[Any]) -> NDArray[Any]:
-    """Return an array of zeros: in a file if ``like`` is mapped and the array is large; arguments as in :func:`empty`.
-
-    Parameters
-    ----------
-    shape : int or sequence of int
-    dtype : dtype
-    like : ndarray
-        An array that the values are computed from.
-    """
+    """An array of zeros: in a file if ``like`` is mapped and the array is large; arguments as in :func:`empty`."""
     array = empty(shape, dtype, like=like)
     if not is_mapped(array):
         array[...] = 0
@@ -134,13 +101,7 @@ def zeros(shape: Sequence[int] | int, dtype: DTypeLike = float, *, like: NDArray
 
 
 def take(array: NDArray[Scalar], rows: NDArray[np.integer[Any]] | NDArray[np.bool_]) -> NDArray[Scalar]:
-    """Return rows of an array, by numbers or by a mask; where the array is mapped, a large result is mapped, too.
-
-    Examples
-    --------
-    >>> take(np.array([[1, 2], [3, 4]]), np.array([1, 1])).tolist()
-    [[3, 4], [3, 4]]
-    """
+    """Return rows of an array, by numbers or by a mask; where the array is mapped, a large result is mapped, too."""
     if not is_mapped(array):
         return array[rows]
     if rows.dtype == bool:
@@ -162,19 +123,7 @@ def take(array: NDArray[Scalar], rows: NDArray[np.integer[Any]] | NDArray[np.boo
 
 
 def stored(array: NDArray[Scalar], *, like: NDArray[Any]) -> NDArray[Scalar]:
-    """Return an array with the same numbers: in a file if ``like`` is mapped and the array is large, or the array.
-
-    Parameters
-    ----------
-    array : ndarray
-    like : ndarray
-        An array that the array belongs to.
-
-    Examples
-    --------
-    >>> is_mapped(stored(np.arange(1000), like=mapped(3))), is_mapped(stored(np.arange(1000), like=np.zeros(3)))
-    (True, False)
-    """
+    """Return an array with the same numbers: in a file if ``like`` is mapped and the array is large, or the array."""
     if is_mapped(array):
         return array
     copy = empty(array.shape, array.dtype, like=like)
@@ -220,16 +169,7 @@ def column_sums(
     numpy adds up the rows of a matrix one after the other, if the matrix has several columns. The sums therefore have
     the same bits as ``function(matrix).sum(axis=0)``.
 
-    Parameters
-    ----------
-    matrix : ndarray, shape (n, p)
-    function : callable, optional
-        Takes some rows of the matrix and returns as many rows of numbers.
-
-    Examples
-    --------
-    >>> column_sums(np.array([[1.0, 2.0], [3.0, 4.0]]), np.square).tolist()
-    [10.0, 20.0]
+    Shapes: matrix (n, p).
     """
     if not is_mapped(matrix) or matrix.shape[1] < 2:
         # numpy sums a single column in another order, pairwise, and sums by block would have other bits.
@@ -245,12 +185,6 @@ def row_blocks(array: NDArray[Any], multiple_of: int = 1) -> Iterator[slice]:
     """Yield slices that divide the rows of an array into blocks, each of which is copied at once.
 
     The rows of an array in memory form one block.
-
-    Parameters
-    ----------
-    array : ndarray
-    multiple_of : int
-        The number of rows of every block but the last one is a multiple of this number.
     """
     n = len(array)
     if not is_mapped(array):

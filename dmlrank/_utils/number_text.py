@@ -10,24 +10,12 @@ _SMALLEST_P_VALUE = 0.0005
 
 
 def p_value_text(p: float) -> str:
-    """Return a p-value as text in a table: three decimals, or "<0.001" where these would all be zero.
-
-    Examples
-    --------
-    >>> p_value_text(0.04321), p_value_text(1e-5), p_value_text(float("nan"))
-    ('0.043', '<0.001', 'n/a')
-    """
+    """Return a p-value as text in a table: three decimals, or "<0.001" where these would all be zero."""
     return "n/a" if np.isnan(p) else f"{p:.3f}" if p >= _SMALLEST_P_VALUE else "<0.001"
 
 
 def p_value_clause(p: float) -> str:
-    """Return a p-value as text after "P" or "p", with the digits of :func:`p_value_text`.
-
-    Examples
-    --------
-    >>> p_value_clause(0.04321), p_value_clause(1e-5)
-    ('= 0.043', '< 0.001')
-    """
+    """Return a p-value as text after "P" or "p", with the digits of :func:`p_value_text`."""
     return "< 0.001" if p < _SMALLEST_P_VALUE else f"= {p:.3f}"
 
 
@@ -35,18 +23,6 @@ def decimals(std_errors: NDArray[np.float64], fewest: int = 3) -> int:
     """Return the number of decimals that shows two significant figures of the smallest standard error.
 
     Scores, standard errors and limits of a table have this number of decimals.
-
-    Parameters
-    ----------
-    std_errors : ndarray
-    fewest : int
-        Smallest number that is returned; the largest is six. The tables of this package have at least
-        :func:`fewest_decimals`.
-
-    Examples
-    --------
-    >>> decimals(np.array([0.00096, 0.02]))
-    5
     """
     positive = std_errors[std_errors > 0]
     return int(np.clip(1 - np.floor(np.log10(positive.min())), fewest, 6)) if len(positive) else fewest
@@ -58,27 +34,13 @@ def fewest_decimals(is_natural: bool) -> int:
 
 
 def fixed_text(number: float, digits: int) -> str:
-    """Return a number with a fixed number of decimals; a number that is rounded to zero has no sign.
-
-    Examples
-    --------
-    >>> fixed_text(-0.12345, 3), fixed_text(-0.0001, 3), fixed_text(float("-inf"), 3)
-    ('-0.123', '0.000', '-inf')
-    """
+    """Return a number with a fixed number of decimals; a number that is rounded to zero has no sign."""
     text = f"{number:.{digits}f}"
     return text if text.strip("-0.") else text.lstrip("-")
 
 
 def score_text(score: float, std_error: float, digits: int) -> str:
-    """Return a score as text, with its standard error in brackets unless this is NaN.
-
-    Examples
-    --------
-    >>> score_text(0.51234, 0.0321, 3)
-    '0.512 (0.032)'
-    >>> score_text(0.51234, float("nan"), 3)
-    '0.512'
-    """
+    """Return a score as text, with its standard error in brackets unless this is NaN."""
     if np.isnan(std_error):
         return fixed_text(score, digits)
     return f"{fixed_text(score, digits)} ({std_error:.{digits}f})"

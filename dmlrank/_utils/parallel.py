@@ -27,16 +27,7 @@ class Workers:
     NumPy and LightGBM do not hold Python's lock while they compute. On small data, folds in parallel are faster than
     LightGBM's own threads, because LightGBM's threads wait for one another after every split of a tree.
 
-    Parameters
-    ----------
-    n : int
-        Number of tasks at a time.
-
-    Examples
-    --------
-    >>> with Workers(2) as workers:
-    ...     [list(workers.in_order(lambda number: number * factor, [1, 2, 3])) for factor in (1, 10)]
-    [[1, 2, 3], [10, 20, 30]]
+    n: Number of tasks at a time.
     """
 
     def __init__(self, n: int) -> None:
@@ -59,14 +50,6 @@ class Workers:
 
         With n workers, at most n + 1 tasks are begun before the caller has taken their results, because results may be
         large. An error of a task is raised in the place of its result, and tasks that have not begun are dropped.
-
-        Parameters
-        ----------
-        work : callable
-            Carries out a task and returns its result.
-        tasks : iterable
-        is_concurrent : callable, optional
-            Whether a task may run at the same time as others; any other task runs alone, in the calling thread.
         """
         waiting: deque[Future[R]] = deque()
         inline = self.n == 1 or (isinstance(tasks, Collection) and len(tasks) < 2)
@@ -96,23 +79,7 @@ class Workers:
 def in_order(
     work: Callable[[T], R], tasks: Iterable[T], n_workers: int, is_concurrent: Callable[[T], bool] | None = None
 ) -> Iterator[R]:
-    """Yield the results of tasks in their order, from workers for these tasks only; see :meth:`Workers.in_order`.
-
-    Parameters
-    ----------
-    work : callable
-        Carries out a task and returns its result.
-    tasks : iterable
-    n_workers : int
-        Number of tasks at a time.
-    is_concurrent : callable, optional
-        Whether a task may run at the same time as others.
-
-    Examples
-    --------
-    >>> list(in_order(lambda number: number**2, range(4), n_workers=2))
-    [0, 1, 4, 9]
-    """
+    """Yield the results of tasks in their order, from workers for these tasks only; see :meth:`Workers.in_order`."""
     with Workers(n_workers) as workers:
         yield from workers.in_order(work, tasks, is_concurrent)
 
@@ -138,28 +105,13 @@ def at_the_same_time(first: Callable[[], T], second: Callable[[], R]) -> tuple[T
 
 
 def core_count(n_jobs: int | None) -> int:
-    """Return the number of threads that ``n_jobs`` asks for: one per core for None.
-
-    Examples
-    --------
-    >>> core_count(3), core_count(None) >= 1
-    (3, True)
-    """
+    """Return the number of threads that ``n_jobs`` asks for: one per core for None."""
     return n_jobs or os.cpu_count() or 1
 
 
 @contextmanager
 def lightgbm_memory_errors() -> Iterator[None]:
-    """Raise ``MemoryError`` where LightGBM has not enough memory within the ``with`` block, as numpy does.
-
-    Examples
-    --------
-    >>> with lightgbm_memory_errors():
-    ...     raise lgb.basic.LightGBMError("std::bad_alloc")
-    Traceback (most recent call last):
-    ...
-    MemoryError: LightGBM needs more memory than there is
-    """
+    """Raise ``MemoryError`` where LightGBM has not enough memory within the ``with`` block, as numpy does."""
     try:
         yield
     except lgb.basic.LightGBMError as error:

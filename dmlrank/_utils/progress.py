@@ -22,13 +22,7 @@ _current: ContextVar[Report | None] = ContextVar("dmlrank_progress", default=Non
 
 @contextmanager
 def reporting(progress: bool | Report) -> Iterator[None]:
-    """Send all reports within the ``with`` block to ``progress``: True for a bar, False for nothing, or a function.
-
-    Raises
-    ------
-    OptionTypeError
-        If ``progress`` is neither a boolean nor callable.
-    """
+    """Send all reports within the ``with`` block to ``progress``: True for a bar, False for nothing, or a function."""
     if not isinstance(progress, bool) and not callable(progress):
         raise OptionTypeError(
             f"progress={shown(progress)} is not allowed; allowed are True, False and a function of (step, total, what)"
@@ -44,22 +38,7 @@ def reporting(progress: bool | Report) -> Iterator[None]:
 
 
 def report(step: int, total: int, what: str, minor: bool = False) -> None:
-    """Report that ``step`` of ``total`` steps of a stage are done.
-
-    Parameters
-    ----------
-    step, total : int
-    what : str
-        Name of the stage.
-    minor : bool
-        Whether the stage is too short for a line in a log.
-
-    Examples
-    --------
-    >>> with reporting(lambda step, total, what: print(f"{what}: {step} of {total}")):
-    ...     report(1, 5, "mu, folds")
-    mu, folds: 1 of 5
-    """
+    """Report that ``step`` of ``total`` steps of a stage are done."""
     receiver = _current.get()
     if receiver is not None and not (minor and isinstance(receiver, Bar) and not receiver.is_terminal):
         receiver(step, total, what)

@@ -32,12 +32,8 @@ class Shared(Protocol):
 class InMemory:
     """A value for workers in the same process, or one that Dask has brought to the worker.
 
-    Attributes
-    ----------
-    value : object
-        The value.
-    versions : dict or None
-        Versions of the process that shares the value; None where the worker is in the same process.
+    value: The value.
+    versions: Versions of the process that shares the value; None where the worker is in the same process.
     """
 
     value: Any
@@ -54,16 +50,10 @@ class InMemory:
 class InFile:
     """A value in a file, whose arrays the workers map into memory: one copy serves all processes of a machine.
 
-    Attributes
-    ----------
-    path : str
-        The file: the buffers of the arrays, then the pickled value.
-    buffers : tuple of (int, int)
-        Start and length of each buffer.
-    start : int
-        Start of the pickled value.
-    versions : dict
-        Versions of the process that wrote the file.
+    path: The file: the buffers of the arrays, then the pickled value.
+    buffers: Start and length of each buffer.
+    start: Start of the pickled value.
+    versions: Versions of the process that wrote the file.
     """
 
     path: str
@@ -73,13 +63,7 @@ class InFile:
 
     @classmethod
     def write(cls, value: object, folder: Path) -> InFile:
-        """Write a value to a new file of a folder.
-
-        Raises
-        ------
-        ExecutorError
-            If the value cannot be pickled, or the file cannot be written.
-        """
+        """Write a value to a new file of a folder."""
         large: list[pickle.PickleBuffer] = []
         pickled = _pickled(value, large.append)
         path = folder / uuid.uuid4().hex

@@ -34,13 +34,7 @@ def show_versions() -> None:
 
 
 def versions_text(extras: Mapping[str, tuple[str, ...]] = EXTRAS) -> str:
-    """Return the text that :func:`show_versions` prints.
-
-    Parameters
-    ----------
-    extras : mapping of str to tuple of str
-        Names of the optional dependencies, by the extra of the package that installs them.
-    """
+    """Return the text that :func:`show_versions` prints."""
     lines = [
         ("dmlrank", __version__),
         ("python", f"{sys.version.split()[0]} ({platform.python_implementation()})"),
@@ -54,13 +48,7 @@ def versions_text(extras: Mapping[str, tuple[str, ...]] = EXTRAS) -> str:
 
 
 def installed_version(name: str) -> str:
-    """Return the installed version of a distribution, or ``absent``.
-
-    Examples
-    --------
-    >>> installed_version("no-such-distribution")
-    'absent'
-    """
+    """Return the installed version of a distribution, or ``absent``."""
     try:
         return version(name)
     except PackageNotFoundError:

@@ -21,17 +21,7 @@ _collected: ContextVar[list[DmlrankWarning] | None] = ContextVar("dmlrank_warnin
 
 
 def warn(message: str | DmlrankWarning, stacklevel: int = 1, kind: type[DmlrankWarning] = DmlrankWarning) -> None:
-    """Add a :class:`DmlrankWarning` to this thread's collection, or call ``warnings.warn`` if there is no collection.
-
-    Parameters
-    ----------
-    message : str or DmlrankWarning
-        A sentence, or a warning that was collected earlier and is shown now.
-    stacklevel : int
-        The line that Python's warning names: 1 for the line that calls this function, 2 for its caller's line.
-    kind : type
-        Class of the warning if ``message`` is a sentence.
-    """
+    """Add a :class:`DmlrankWarning` to this thread's collection; call ``warnings.warn`` if there is none."""
     warning = message if isinstance(message, DmlrankWarning) else kind(message)
     collected = _collected.get()
     if collected is None:
@@ -42,15 +32,7 @@ def warn(message: str | DmlrankWarning, stacklevel: int = 1, kind: type[DmlrankW
 
 @contextmanager
 def collected_warnings() -> Iterator[list[DmlrankWarning]]:
-    """Collect the package's own warnings within the ``with`` block, instead of calling ``warnings.warn``.
-
-    Examples
-    --------
-    >>> with collected_warnings() as collected:
-    ...     warn("few clusters")
-    >>> collected
-    [DmlrankWarning('few clusters')]
-    """
+    """Collect the package's own warnings within the ``with`` block, instead of calling ``warnings.warn``."""
     collected: list[DmlrankWarning] = []
     token = _collected.set(collected)
     try:
@@ -63,16 +45,6 @@ def with_callers_warnings(work: Callable[[T], R]) -> Callable[[T], R]:
     """Return ``work`` for another thread, with its warnings added to the collection of the calling thread.
 
     A new thread begins without a collection, so that warnings of ``work`` alone would not be collected.
-
-    Examples
-    --------
-    >>> from threading import Thread
-    >>> with collected_warnings() as collected:
-    ...     thread = Thread(target=with_callers_warnings(warn), args=["few clusters"])
-    ...     thread.start()
-    ...     thread.join()
-    >>> collected
-    [DmlrankWarning('few clusters')]
     """
     callers_collection = _collected.get()
 

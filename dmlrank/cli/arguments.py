@@ -74,10 +74,7 @@ class CommandParser(argparse.ArgumentParser):
         return float("inf") if matches[0].nargs == "+" else 1 if matches[0].nargs is None else 0
 
     def _take_lacking_files(self, positionals: list[str], options: list[list[str]]) -> None:
-        """Move files from the end of an option's values to the positional words, if files are lacking there.
-
-        Both lists are changed. The option keeps one value at least.
-        """
+        """Move files from the end of an option's values to the positional words, if files are lacking there."""
         expected = [action for action in self._actions if not action.option_strings]
         n_lacking = len(expected) - len(positionals)
         if positionals and is_formula(positionals[0]):
@@ -109,13 +106,7 @@ class OneSpelling(argparse.RawDescriptionHelpFormatter):
 
 
 def is_formula(word: str) -> bool:
-    """Return whether a word is the formula of a fit.
-
-    Examples
-    --------
-    >>> is_formula("winner ~ 1 | model_a + model_b"), is_formula("~ length")
-    (True, False)
-    """
+    """Return whether a word is the formula of a fit."""
     return "~" in word and "|" in word
 
 

@@ -16,13 +16,7 @@ def add_bootstrap_option(command: argparse.ArgumentParser) -> None:
 
 
 def check_bootstrap_option(arguments: argparse.Namespace) -> None:
-    """Check, before anything is computed, that the other options have a bootstrap.
-
-    Raises
-    ------
-    OptionError
-        If ``--bootstrap`` is given with ``--by``, or with intervals that are not max-t.
-    """
+    """Check, before anything is computed, that the other options have a bootstrap."""
     if arguments.bootstrap is None:
         return
     if arguments.by:

@@ -30,19 +30,13 @@ _INT64 = np.iinfo(np.int64)
 class ColumnRoles:
     """Roles of a file's columns; a column without a role holds numbers where every cell is a number, else text.
 
-    Attributes
-    ----------
-    names : tuple of str
-        Columns of names and identifiers: models, prompts, clusters.
-    labels : tuple of str
-        Columns of labels. They hold numbers where every cell is a number and no cell is the name of a model, else text.
-    models : tuple of str
-        Columns of names that are models.
-    features : tuple of str
-        Columns that features use.
-    is_of_verdicts : bool
-        Whether the file holds verdicts of a judge. Then columns without a role hold labels, too, unless their names say
-        that they hold probabilities.
+    names: Columns of names and identifiers: models, prompts, clusters.
+    labels: Columns of labels. They hold numbers where every cell is a number and no cell is the name of a model, else
+        text.
+    models: Columns of names that are models.
+    features: Columns that features use.
+    is_of_verdicts: Whether the file holds verdicts of a judge. Then columns without a role hold labels, too, unless
+        their names say that they hold probabilities.
     """
 
     names: tuple[str, ...] = ()
@@ -61,26 +55,7 @@ class ColumnRoles:
         judge: Sequence[str] = (),
         propensity_formula: str | None = None,
     ) -> ColumnRoles:
-        """Return the roles that follow from a formula and the options of a fit.
-
-        Parameters
-        ----------
-        formula : str
-        context, groups, judge : sequence of str
-            Columns that these options name.
-        propensity_formula : str, optional
-
-        Raises
-        ------
-        FormulaError
-            If the formula cannot be read.
-
-        Examples
-        --------
-        >>> roles = ColumnRoles.of_fit("winner ~ length | model_a + model_b", context=["question_id"])
-        >>> roles.names, roles.labels, roles.features
-        (('model_a', 'model_b', 'question_id'), ('winner',), ('length',))
-        """
+        """Return the roles that follow from a formula and the options of a fit."""
         parsed = parse_formula(formula)
         models = (parsed.first, parsed.second)
         verdicts = () if judge and all(is_category(name) for name in judge) else tuple(judge)
@@ -94,18 +69,7 @@ class ColumnRoles:
         return ColumnRoles(self.names, self.labels[:1], self.models, is_of_verdicts=True)
 
     def typed(self, cells: pd.DataFrame) -> pd.DataFrame:
-        """Return the columns of a file with the types of their roles.
-
-        Parameters
-        ----------
-        cells : DataFrame of str
-            The text of the file's cells; missing where a cell is empty.
-
-        Raises
-        ------
-        DataError
-            If a column of names is a feature, too, and two different names, such as 1 and 1.0, are the same number.
-        """
+        """Return the columns of a file with the types of their roles."""
         return pd.DataFrame({name: self._typed(cells, name) for name in cells.columns}, index=cells.index)
 
     def _typed(self, cells: pd.DataFrame, name: str) -> pd.Series:
@@ -123,18 +87,6 @@ def numbers_or_text(column: pd.Series, missing: Iterable[str] = _NO_NUMBER) -> p
 
     Floats are those that Python reads, to the last bit. A whole number beyond 64 bits, or that begins with a zero, is
     text, and so is the whole column.
-
-    Parameters
-    ----------
-    column : Series of str
-        Missing where a cell is empty.
-    missing : iterable of str
-        Words that stand for a missing cell among numbers.
-
-    Examples
-    --------
-    >>> numbers_or_text(pd.Series(["1", "2.5", "NA"])).tolist(), numbers_or_text(pd.Series(["01", "2"])).tolist()
-    ([1.0, 2.5, nan], ['01', '2'])
     """
     # Each different word is converted once. Missing cells have the code -1, which selects the last entry of the arrays.
     codes, levels = pd.factorize(column)
@@ -163,11 +115,7 @@ def _labels(formula: Formula, verdicts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _labels_of(column: pd.Series, models: Sequence[pd.Series]) -> pd.Series:
-    """Return labels as numbers where every label is a number, else as text.
-
-    A label that is also the name of a model says which model won; then all labels are text. 0 and 1 are the usual
-    codes of losses and wins, and stay numbers even if models have these names.
-    """
+    """Return labels as numbers where every label is a number, else as text."""
     numbers = numbers_or_text(column, _NAN)
     if numbers.dtype.kind not in "iuf":
         return numbers
@@ -196,13 +144,7 @@ def _as_text(column: pd.Series) -> pd.Series:
 
 
 def whole_numbers_as_text(column: pd.Series) -> pd.Series:
-    """Return a column of whole numbers as text, as csv files have it, and any other column unchanged.
-
-    Examples
-    --------
-    >>> whole_numbers_as_text(pd.Series([3, 12])).tolist()
-    ['3', '12']
-    """
+    """Return a column of whole numbers as text, as csv files have it, and any other column unchanged."""
     if column.dtype.kind in "iu" or pd.api.types.infer_dtype(column, skipna=True) == "integer":
         return column.astype(object).map(name_of, na_action="ignore").astype(object)
     return column

@@ -49,10 +49,7 @@ def add_keywords(command: argparse.ArgumentParser, names: Sequence[str]) -> None
 
 
 def _described(option: Option) -> dict[str, Any]:
-    """Return the arguments with which argparse adds an option.
-
-    The parsed value is None where the option is not given; the default of the Python API is then used.
-    """
+    """Return the arguments with which argparse adds an option."""
     argument = option.argument
     assert argument is not None, f"{option.name} is not passed on"
     if argument.is_switch:
@@ -100,15 +97,7 @@ def _roles(formula: str, arguments: argparse.Namespace) -> ColumnRoles:
 
 
 def frames_of(arguments: argparse.Namespace, formula: str, file: str, new: str | None = None) -> dict[str, Frame]:
-    """Return all frames of a command, under the keys ``file``, ``unlabelled``, ``new``, and ``judge NAME``.
-
-    Parameters
-    ----------
-    arguments : Namespace
-    formula, file : str
-    new : str, optional
-        File of the prompts that a plan is for.
-    """
+    """Return all frames of a command, under the keys ``file``, ``unlabelled``, ``new``, and ``judge NAME``."""
     # Columns of the file that options name, apart from those of the formula.
     named = [*(arguments.groups or ()), *([arguments.weights] if getattr(arguments, "weights", None) else [])]
     scores = ScoreTable.of(arguments, formula, named)
@@ -128,13 +117,7 @@ def frames_of(arguments: argparse.Namespace, formula: str, file: str, new: str |
 
 
 def judge_files(files: Sequence[str]) -> dict[str, str]:
-    """Return the files of verdicts by the name of the judge; the name is empty where one file has no name.
-
-    Raises
-    ------
-    OptionError
-        If there are several files, and their judges do not all have different names.
-    """
+    """Return the files of verdicts by the name of the judge; the name is empty where one file has no name."""
     named = [text.partition("=") for text in files]
     if len(files) == 1 and not named[0][1]:
         return {"": files[0]}

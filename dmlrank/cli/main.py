@@ -94,24 +94,7 @@ _Writers: TypeAlias = list[tuple[str | None, Callable[[str], object]]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        ``sys.argv[1:]`` when None.
-
-    Returns
-    -------
-    int
-        0; 1 after an error, whose message is one line on standard error; 130 after Ctrl-C; 141 where the reader of
-        standard output is gone, as ``head`` is after its lines.
-
-    Raises
-    ------
-    SystemExit
-        With 2 where the words cannot be parsed, and with 0 after ``--help`` and ``--version``.
-    """
+    """Run the command line."""
     try:
         parsed = build_parser().parse_args(arguments)
         parsed.run(parsed)
@@ -483,16 +466,7 @@ def _refuse_fit_options(arguments: argparse.Namespace) -> None:
 
 
 def add_outputs(command: argparse.ArgumentParser, out: tuple[str, OutKind] | None, **what: str) -> None:
-    """Add an option for each file that a command can write.
-
-    Parameters
-    ----------
-    command : ArgumentParser
-    out : (str, OutKind) or None
-        What ``--out`` writes, in words and with its formats; None for a command without this option.
-    **what : str
-        Content of the file of each further option.
-    """
+    """Add an option for each file that a command can write."""
     group = command.add_argument_group("files to write")
     if out is not None:
         text = f"write {out[0]} in the format of the ending: {' '.join(out[1].endings)}; may be repeated"
@@ -505,17 +479,7 @@ def add_outputs(command: argparse.ArgumentParser, out: tuple[str, OutKind] | Non
 def _formats(
     text: str, summary: Summary, csv: Callable[[str], object], json: Callable[[str], object]
 ) -> dict[str, Callable[[str], object]]:
-    """Return the function that writes each format of ``--out``.
-
-    Parameters
-    ----------
-    text : str
-        What the command prints.
-    summary : Summary
-        The table.
-    csv, json : callable
-        Functions that write the numbers to a path.
-    """
+    """Return the function that writes each format of ``--out``."""
     return {
         ".txt": partial(_write_page, text=lambda: f"{text}\n"),
         ".md": partial(_write_page, text=summary.as_markdown),

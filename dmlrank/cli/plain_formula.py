@@ -50,29 +50,7 @@ _REPEATED_GROUP = re.compile(r"\)[*+{]")
 
 
 def check_plain(formula: str, propensity_formula: str | None, columns: Collection[str]) -> None:
-    """Check that a formula consists of columns, arithmetic and allowed functions only.
-
-    A formula is Python code. In a program it may call any function of the program. A command line may have been put
-    together by another program from text that nobody has checked. Therefore its formulas consist of names of columns,
-    numbers, texts, arithmetic, comparisons, and calls of the functions of patsy, of ``text``, and of a few functions of
-    Python and numpy. Powers and splines that would compute for ever are refused, too.
-
-    Parameters
-    ----------
-    formula : str
-    propensity_formula : str or None
-    columns : collection of str
-        Names of the columns of the data.
-
-    Raises
-    ------
-    FormulaError
-        If a formula uses anything else.
-
-    Examples
-    --------
-    >>> check_plain("winner ~ C(topic) + I(length ** 2) | model_a + model_b", None, ["topic", "length"])
-    """
+    """Check that a formula consists of columns, arithmetic and allowed functions only."""
     further = one_sided(propensity_formula) if propensity_formula else None
     for features in [parse_formula(formula).features, *([further] if further else [])]:
         for factor in {factor for term in terms_of(features) for factor in term.factors}:
@@ -108,11 +86,7 @@ def _forbidden_code(tree: ast.AST, columns: Collection[str]) -> Iterator[str]:
 
 
 def _is_allowed_name(name: str, columns: Collection[str], *, is_called: bool) -> bool:
-    """Return whether a name may stand in a formula as a function that is called, or as a value.
-
-    Any name may stand for a value that is a column. Names that are neither columns nor known are allowed here, too,
-    because the reader of the formula refuses them with better advice.
-    """
+    """Return whether a name may stand in a formula as a function that is called, or as a value."""
     if is_called:
         return name in _FUNCTIONS or name in _KNOWN_FUNCTIONS or not (name in columns or _is_builtin(name))
     return name in columns or name == "np" or not (name.startswith("__") or _is_builtin(name))

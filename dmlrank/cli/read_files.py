@@ -57,20 +57,6 @@ def read_frames(paths: Mapping[str, str], roles: Mapping[str, ColumnRoles]) -> d
 
     Cells of csv have no type, and names in csv are text. If some files are csv and others have types, names that are
     whole numbers in the others become text, so that the names agree.
-
-    Parameters
-    ----------
-    paths : mapping
-        Path of each file.
-    roles : mapping
-        Roles of the columns of each file, under the same keys.
-
-    Raises
-    ------
-    DataError, MissingExtraError
-        As :func:`read_frame` does.
-    OptionError
-        If standard input is named twice.
     """
     if list(paths.values()).count(STANDARD_INPUT) > 1:
         raise OptionError("'-', standard input, stands for one file, but was given several times; name the other files")
@@ -86,21 +72,6 @@ def read_frame(path: str, roles: ColumnRoles | None = None) -> Frame:
 
     The path of a folder with parquet files, or a pattern of their names, is returned as it is: the fit reads the files
     in parts.
-
-    Parameters
-    ----------
-    path : str
-        The ending names the kind of the file; ``.gz``, ``.bz2`` or ``.xz`` may follow. ``-`` is standard input, whose
-        kind is recognised by its first bytes.
-    roles : ColumnRoles, optional
-        Roles of the columns of a csv file.
-
-    Raises
-    ------
-    DataError
-        If the file does not exist, its kind is not known, or it cannot be read as what its name says.
-    MissingExtraError
-        If its kind needs pyarrow, which is not installed.
     """
     return _read(path, roles or ColumnRoles())[0]
 
@@ -147,13 +118,7 @@ def _read(path: str, roles: ColumnRoles) -> tuple[Frame, bool]:
 
 
 def _expanded(content: bytes, compression: str, smallest_limit: int = _LARGEST_EXPANDED) -> bytes:
-    """Return the bytes of a compressed file; raise where they are so many that the file can hold no table of votes.
-
-    Examples
-    --------
-    >>> _expanded(gzip.compress(b"a,b"), ".gz")
-    b'a,b'
-    """
+    """Return the bytes of a compressed file; raise where they are so many that the file can hold no table of votes."""
     limit = max(smallest_limit, _LARGEST_RATIO * len(content))
     with _COMPRESSED[compression](io.BytesIO(content)) as file:
         expanded = file.read(limit + 1)
@@ -166,13 +131,7 @@ def _expanded(content: bytes, compression: str, smallest_limit: int = _LARGEST_E
 
 
 def _endings(path: str) -> tuple[str, str]:
-    """Return the ending that names the kind of a file, and the ending of a compression or an empty one.
-
-    Examples
-    --------
-    >>> _endings("battles.csv.gz"), _endings("battles.jsonl")
-    (('.csv', '.gz'), ('.jsonl', ''))
-    """
+    """Return the ending that names the kind of a file, and the ending of a compression or an empty one."""
     last = Path(path).suffix.lower()
     if last in _COMPRESSED:
         return Path(Path(path).stem).suffix.lower(), last

@@ -41,19 +41,12 @@ def add_score_options(command: argparse.ArgumentParser) -> None:
 class ScoreTable:
     """The columns and rules of a file of benchmark scores, as the options of the command line give them.
 
-    Attributes
-    ----------
-    prompts : tuple of str
-        Columns that identify a prompt.
-    model, score : str
-        Columns of the model and of the score; empty for a file with a column for every model.
-    others : tuple of str
-        Columns that the formula and options name. In a file with a column for every model, these columns are not read
-        as models.
-    margin : float
-        Two scores that differ by at most this number tie.
-    lower_is_better : bool
-        Whether the smaller score wins.
+    prompts: Columns that identify a prompt.
+    model, score: Columns of the model and of the score; empty for a file with a column for every model.
+    others: Columns that the formula and options name. In a file with a column for every model, these columns are not
+        read as models.
+    margin: Two scores that differ by at most this number tie.
+    lower_is_better: Whether the smaller score wins.
     """
 
     prompts: tuple[str, ...]
@@ -65,20 +58,7 @@ class ScoreTable:
 
     @classmethod
     def of(cls, arguments: argparse.Namespace, formula: str, others: Collection[str]) -> ScoreTable | None:
-        """Read the options about a file of scores; return None for a file of votes.
-
-        Parameters
-        ----------
-        arguments : Namespace
-        formula : str
-        others : collection of str
-            Columns that options name.
-
-        Raises
-        ------
-        OptionError
-            If ``--scores`` names two columns, or ``--margin`` or ``--lower-is-better`` is given without ``--scores``.
-        """
+        """Read the options about a file of scores; return None for a file of votes."""
         columns = getattr(arguments, "scores", None)
         if not columns:
             unused = [name for name in ("margin", "lower_is_better") if getattr(arguments, name, None) is not None]
@@ -112,13 +92,7 @@ class ScoreTable:
         return ColumnRoles((*self.prompts, *([self.model] if self.model else [])), features=self.others)
 
     def pairs(self, frame: Frame) -> DerivedPairs:
-        """Return the comparisons of models that follow from the scores of a file.
-
-        Raises
-        ------
-        DmlrankError
-            If the file is not a table of scores with these columns.
-        """
+        """Return the comparisons of models that follow from the scores of a file."""
         table: object = frame
         model, score = self.model, self.score
         if not model:
@@ -141,14 +115,7 @@ class ScoreTable:
         return name
 
     def _one_row_per_score(self, frame: Frame, model: str, score: str) -> pd.DataFrame:
-        """Turn a table with a column for every model into one with a row per prompt and model.
-
-        Parameters
-        ----------
-        frame : DataFrame or pyarrow Table
-        model, score : str
-            Names of the columns of the models and of the scores in the result.
-        """
+        """Turn a table with a column for every model into one with a row per prompt and model."""
         available = column_names(frame)
         require_columns(self.prompts, available, "--scores")
         table = take_columns(frame, available)

@@ -24,12 +24,7 @@ def add_sequential_options(command: argparse.ArgumentParser) -> None:
 
 
 def check_sequential_options(arguments: argparse.Namespace) -> None:
-    """Raise where options do not go together, before a fit is computed.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Raise where options do not go together, before a fit is computed."""
     if arguments.sequential is None:
         if arguments.start is not None:
             raise OptionError("--start is the size of the first look of --sequential PLANNED; give --sequential, too")

@@ -27,13 +27,7 @@ def add_table_options(command: argparse.ArgumentParser, *, has_slim: bool = Fals
 
 
 def check_table_options(arguments: argparse.Namespace) -> None:
-    """Check, before anything is computed, the options of the table that can be judged without the data.
-
-    Raises
-    ------
-    OptionError
-        If ``--top`` is below one, ``--models`` names a model twice, or ``--slim`` is given for scores by group.
-    """
+    """Check, before anything is computed, the options of the table that can be judged without the data."""
     if arguments.top is not None:
         check_whole("--top", arguments.top, 1)
     if arguments.models:
@@ -46,18 +40,6 @@ def check_models_of_table(arguments: argparse.Namespace, formula: str, frame: Fr
     """Check before the fit that the data have the models that ``--models`` names.
 
     Pairs that follow from benchmark scores are not searched; a wrong name is then found after the fit.
-
-    Parameters
-    ----------
-    arguments : Namespace
-    formula : str
-    frame : frame
-        The votes.
-
-    Raises
-    ------
-    UnknownModelError
-        If no row has a model of this name.
     """
     if not arguments.models or isinstance(frame, DerivedPairs):
         return

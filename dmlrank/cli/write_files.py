@@ -30,12 +30,8 @@ if TYPE_CHECKING:
 class OutKind:
     """What ``--out`` of a command writes.
 
-    Attributes
-    ----------
-    content : str
-        What is written, in words.
-    endings : tuple of str
-        Endings that a file may have; the ending decides the format.
+    content: What is written, in words.
+    endings: Endings that a file may have; the ending decides the format.
     """
 
     content: str
@@ -51,26 +47,7 @@ CHECK = OutKind("a check", (".txt", ".html", ".json"))
 def check_outputs(
     outputs: Mapping[str, str | Sequence[str] | None], inputs: Iterable[str], *, out: OutKind = PLAN
 ) -> None:
-    """Check, before anything is computed, that all files can be written at the end.
-
-    Parameters
-    ----------
-    outputs : mapping
-        The path of each option, its paths where it was given several times, or None.
-    inputs : iterable of str
-        Files that are read.
-    out : OutKind
-        What ``--out`` writes.
-
-    Raises
-    ------
-    FileWriteError
-        If a path is a folder, or no file can be made in its folder.
-    OptionError
-        If a path is that of two options or of a file that is read, or its ending names no format.
-    MissingExtraError
-        If a figure needs matplotlib or a page needs Jinja2, which is not installed.
-    """
+    """Check, before anything is computed, that all files can be written at the end."""
     sources = list(inputs)
     earlier: list[tuple[str, str]] = []
     for option, value in outputs.items():
@@ -85,18 +62,7 @@ def check_outputs(
 
 
 def _check_output(option: str, path: str, sources: Sequence[str], out: OutKind) -> None:
-    """Check that a file can be written: its ending, its folder, and that it is none of the files that are read.
-
-    Parameters
-    ----------
-    option : str
-        Name of the option.
-    path : str
-    sources : sequence of str
-        Files that are read.
-    out : OutKind
-        What ``--out`` writes.
-    """
+    """Check that a file can be written: its ending, its folder, and that it is none of the files that are read."""
     if path == STANDARD_INPUT:
         raise OptionError(f"--{option} '-' is not the name of a file; only the summary goes to standard output")
     ending = Path(path).suffix.lower()
@@ -121,15 +87,7 @@ def _check_output(option: str, path: str, sources: Sequence[str], out: OutKind) 
 def by_ending(
     paths: Sequence[str] | None, formats: Mapping[str, Callable[[str], object]]
 ) -> list[tuple[str | None, Callable[[str], object]]]:
-    """Return each path with the function that writes the format of its ending.
-
-    Parameters
-    ----------
-    paths : sequence of str or None
-        Values of ``--out``, whose endings have been checked.
-    formats : mapping
-        For each ending, the function that writes to a path.
-    """
+    """Return each path with the function that writes the format of its ending."""
     return [(path, formats[Path(path).suffix.lower()]) for path in paths or ()]
 
 
@@ -192,13 +150,7 @@ def _plain(value: object) -> object:
 
 
 def write_outputs(writers: Iterable[tuple[str | None, Callable[[str], object]]]) -> list[str]:
-    """Write every file, and return the messages of errors, so that the caller can print the results in any case.
-
-    Parameters
-    ----------
-    writers : iterable of (str or None, callable)
-        The path of each file, None for a file that is not wanted, and the function that writes to the path.
-    """
+    """Write every file, and return the messages of errors, so that the caller can print the results in any case."""
     failed = []
     for path, write in writers:
         if path is not None:

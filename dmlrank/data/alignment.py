@@ -20,29 +20,7 @@ def row_index(data: object, n_rows: int) -> pd.Index:
 
 
 def align_by_index(value: T, index: pd.Index, *, name: str, of: str) -> T | pd.Series | pd.DataFrame:
-    """Return a Series or DataFrame with its rows in the order of ``index``; return anything else as it is.
-
-    Parameters
-    ----------
-    value : Series, DataFrame or anything else
-        The value of an option or a variable of the formula.
-    index : Index
-        The entries of the index in the order that is needed: one for each row, context or model.
-    name : str
-        Name of the value, for the error.
-    of : str
-        Description of what the entries of ``index`` are, such as "the data's rows"; for the error.
-
-    Raises
-    ------
-    DataError
-        If the index of the value lacks an entry, or if entries are repeated, so that the order is not determined.
-
-    Examples
-    --------
-    >>> align_by_index(pd.Series([1, 2], ["b", "a"]), pd.Index(["a", "b"]), name="w", of="the prompts").tolist()
-    [2, 1]
-    """
+    """Return a Series or DataFrame with its rows in the order of ``index``; return anything else as it is."""
     if not isinstance(value, pd.Series | pd.DataFrame) or value.index.equals(index):
         return value
     if value.index.is_unique and index.is_unique:
@@ -57,27 +35,7 @@ def align_by_index(value: T, index: pd.Index, *, name: str, of: str) -> T | pd.S
 
 
 def align_pairs_by_name(value: T, items: Sequence[str], *, name: str) -> T | AnyArray:
-    """Return a DataFrame about pairs of models as an array in the order of the models; return anything else as it is.
-
-    Parameters
-    ----------
-    value : DataFrame or anything else
-        A frame has the names of the models as index and as columns; names of further models may be among them.
-    items : sequence of str
-        Names of the models.
-    name : str
-        Name of the value, for the error.
-
-    Raises
-    ------
-    OptionError
-        If a model is missing in the index or the columns, or occurs twice there.
-
-    Examples
-    --------
-    >>> align_pairs_by_name(pd.DataFrame([[0, 1], [2, 0]], ["b", "a"], ["b", "a"]), ["a", "b"], name="w").tolist()
-    [[0, 2], [1, 0]]
-    """
+    """A DataFrame about pairs of models as an array in the order of the models; return anything else as it is."""
     if not isinstance(value, pd.DataFrame):
         return value
     places = []

@@ -24,12 +24,8 @@ _COMPARES_UP_TO_NUL = len(pd.unique(np.array(["a\0b", "a"], dtype=object))) == 1
 class CodedColumn:
     """A column of names, labels or identifiers, coded as integers.
 
-    Attributes
-    ----------
-    codes : ndarray of int, shape (rows,)
-        Position of the value of each cell in ``levels``, -1 where the cell is missing.
-    levels : ndarray of object
-        The values that occur, in the order of their first appearance.
+    codes (rows,): Position of the value of each cell in ``levels``, -1 where the cell is missing.
+    levels: The values that occur, in the order of their first appearance.
     """
 
     codes: IntArray
@@ -68,18 +64,8 @@ class Columns:
     A frame need not return its rows in the same order a second time (a query without ``ORDER BY`` does not). Therefore
     all columns of a fit are taken at once.
 
-    Attributes
-    ----------
-    available : tuple of str
-        Names of all columns of the frame, in its order. Not all of them need to be in ``_table``.
-    _table : DataFrame
-        The columns that were taken.
-
-    Examples
-    --------
-    >>> columns = Columns.of({"topic": ["code", None], "length": [3, 4]})
-    >>> columns["length"], columns.missing("topic")
-    (array([3, 4]), array([False,  True]))
+    available: Names of all columns of the frame, in its order. Not all of them need to be in ``_table``.
+    _table: The columns that were taken.
     """
 
     available: tuple[str, ...]
@@ -153,15 +139,7 @@ class Columns:
         return list(self._table[list(names)].itertuples(index=False, name=None))
 
     def table(self, names: Sequence[str] | None = None, rows: IntArray | None = None) -> pd.DataFrame:
-        """Return columns as a DataFrame.
-
-        Parameters
-        ----------
-        names : sequence of str, optional
-            The columns. By default, all columns that were taken, in the order of the frame.
-        rows : ndarray of int, optional
-            Positions of the rows that are returned; they become the index. By default, all rows.
-        """
+        """Return columns as a DataFrame."""
         chosen = [name for name in self.available if name in self] if names is None else list(names)
         table = self._table[chosen]
         return table if rows is None else table.iloc[rows]
@@ -186,18 +164,7 @@ class Columns:
 
 
 def identity_texts(column: pd.Series) -> pd.Series:
-    """Return a column of names or identifiers as texts, (rows,), or refuse different values with one text.
-
-    Raises
-    ------
-    DataError
-        If two values, such as the number 1 and the text '1', have the same text.
-
-    Examples
-    --------
-    >>> identity_texts(pd.Series([1, 1.0, "b"], dtype=object)).tolist()
-    ['1', '1', 'b']
-    """
+    """Return a column of names or identifiers as texts, (rows,), or refuse different values with one text."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         check_identity(column.name, column.cat.categories)
     if isinstance(column.dtype, pd.CategoricalDtype) or not _has_several_types(column):
@@ -232,14 +199,7 @@ def not_unicode_error(column: object, name: str) -> DataError:
 
 
 def check_unicode(columns: Iterable[object], names: Iterable[str]) -> None:
-    """Raise where a name cannot be encoded in UTF-8, as tables and files of results need it.
-
-    Parameters
-    ----------
-    columns : iterable of str
-        The columns that hold the names, for the error.
-    names : iterable of str
-    """
+    """Raise where a name cannot be encoded in UTF-8, as tables and files of results need it."""
     for name in names:
         try:
             name.encode("utf-8")
@@ -248,20 +208,7 @@ def check_unicode(columns: Iterable[object], names: Iterable[str]) -> None:
 
 
 def check_identity(columns: object, levels: Iterable[Hashable]) -> None:
-    """Check that different values have different texts.
-
-    Parameters
-    ----------
-    columns : str or tuple of str
-        Name of the column, or names of the columns, that hold the values; for the error.
-    levels : iterable
-        Different values.
-
-    Raises
-    ------
-    DataError
-        If two of the values have the same text.
-    """
+    """Check that different values have different texts."""
     values = list(levels)
     if not _has_several_types(pd.Series(values, dtype=object)):
         return
@@ -285,13 +232,7 @@ def _has_several_types(column: pd.Series) -> bool:
 
 
 def code_columns(table: pd.DataFrame, names: Iterable[str]) -> dict[str, CodedColumn]:
-    """Return columns of labels, names or identifiers, coded as integers.
-
-    Raises
-    ------
-    DataError
-        If a cell holds something else, such as a list.
-    """
+    """Return columns of labels, names or identifiers, coded as integers."""
     coded = {}
     for name in names:
         try:

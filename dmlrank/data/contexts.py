@@ -29,41 +29,24 @@ _MOST_DIGITS = 18
 class Rows:
     """Rows of the user's frames, with the columns that a fit needs and what each column is for.
 
-    Attributes
-    ----------
-    formula : Formula
-        The formula of the fit.
-    names : FeatureNames
-        Columns and arrays that the features use.
-    available : tuple of str
-        Names of all columns of the frame.
-    context, extras : tuple of str
-        Columns that identify a context, and columns of clusters, weights, propensities and style.
-    optional : tuple of str
-        Further columns that later steps may ask for. Their values may be missing.
-    propensity : str or None
-        The column of propensities, if there is one.
-    style : tuple of str
-        Columns with style differences.
-    table : DataFrame
-        The columns, with a fresh index.
-    roles : dict of CodedColumn
-        The columns of the outcome and of the items, coded as integers.
-    arrays : dict of ndarray
-        The caller's arrays, one entry per row of the table.
-    index : ndarray of int, shape (rows,)
-        Position of each row in the caller's frame. Rows of ``unlabelled=`` are counted on from the last row of data.
-    n_rows : int
-        Number of rows of the caller's frames.
-    n_data_rows : int
-        Number of rows of ``data``, which come first. The rows of ``unlabelled=`` follow.
-    n_later_votes : int
-        Number of votes that were left out because the same context and pair has an earlier vote.
-    derived : DerivedPairs or None
-        The comparisons, where the user's data are benchmark scores or rankings in place of votes. Then each row holds
-        the numbers of all items on one prompt, and no column holds an outcome or an item.
-    are_partitioned : bool
-        Whether the rows come from parquet files or a Dask DataFrame, so that arrays are kept in files.
+    formula: The formula of the fit.
+    names: Columns and arrays that the features use.
+    available: Names of all columns of the frame.
+    context, extras: Columns that identify a context, and columns of clusters, weights, propensities and style.
+    optional: Further columns that later steps may ask for. Their values may be missing.
+    propensity: The column of propensities, if there is one.
+    style: Columns with style differences.
+    table: The columns, with a fresh index.
+    roles: The columns of the outcome and of the items, coded as integers.
+    arrays: The caller's arrays, one entry per row of the table.
+    index (rows,): Position of each row in the caller's frame. Rows of ``unlabelled=`` are counted on from the last row
+        of data.
+    n_rows: Number of rows of the caller's frames.
+    n_data_rows: Number of rows of ``data``, which come first. The rows of ``unlabelled=`` follow.
+    n_later_votes: Number of votes that were left out because the same context and pair has an earlier vote.
+    derived: The comparisons, where the user's data are benchmark scores or rankings in place of votes. Then each row
+        holds the numbers of all items on one prompt, and no column holds an outcome or an item.
+    are_partitioned: Whether the rows come from parquet files or a Dask DataFrame, so that arrays are kept in files.
     """
 
     formula: Formula
@@ -110,15 +93,7 @@ class Rows:
 def find_contexts(rows: Rows) -> tuple[IntArray, IntArray, IntArray]:
     """Group the rows into contexts, numbered in order of first appearance.
 
-    Returns
-    -------
-    row_context : ndarray of int, shape (rows,)
-        The context of each row.
-    first_row : ndarray of int, shape (n,)
-        The first row of each context.
-    seed_order : ndarray of int, shape (n,)
-        The position of each context among the sorted identifiers. Random steps go through the contexts in this order,
-        so that their results do not depend on the order of the rows.
+    Shapes: row_context (rows,), first_row (n,), seed_order (n,).
     """
     n = len(rows.table)
     if not rows.context:
@@ -143,10 +118,7 @@ def _are_whole_numbers(column: pd.Series) -> bool:
 
 
 def _contexts_of_numbers(identifier: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the result of :func:`find_contexts` for identifiers that are whole numbers, (rows,).
-
-    The result is the one that the texts of the numbers give; no text is made, which would take most of the time.
-    """
+    """Return the result of :func:`find_contexts` for identifiers that are whole numbers, (rows,)."""
     codes, numbers = pd.factorize(identifier)
     row_context = codes.astype(np.intp)
     seed_order = np.empty(len(numbers), dtype=np.intp)
@@ -155,14 +127,7 @@ def _contexts_of_numbers(identifier: IntArray) -> tuple[IntArray, IntArray, IntA
 
 
 def _order_of_texts(numbers: IntArray) -> IntArray:
-    """Return the order, (n,), in which the texts of whole numbers are sorted.
-
-    Examples
-    --------
-    >>> numbers = np.array([9, 10, 100, -2, -10, 0])
-    >>> numbers[_order_of_texts(numbers)].tolist()
-    [-10, -2, 0, 10, 100, 9]
-    """
+    """Return the order, (n,), in which the texts of whole numbers are sorted."""
     size, powers = np.abs(numbers), 10 ** np.arange(1, _MOST_DIGITS)
     n_digits = 1 + np.searchsorted(powers, size, side="right")
     # Texts are compared from the left: with zeros appended to the same length, they are compared as numbers. Of two

@@ -17,13 +17,6 @@ def value_codes(column: Variable) -> IntArray:
 
     Codes count up from 0 in order of first appearance. A missing cell has the code -1. A missing vector counts as a
     vector of NaN, so that all missing vectors have the same code, which is not -1.
-
-    Examples
-    --------
-    >>> value_codes(pd.Series(["b", "a", None, "b"])).tolist()
-    [0, 1, -1, 0]
-    >>> value_codes(np.array([[0.5, 1.0], [2.0, 0.0], [0.5, 1.0]])).tolist()
-    [0, 1, 0]
     """
     if isinstance(column, pd.Series):
         if is_vector_column(column):
@@ -37,13 +30,7 @@ def value_codes(column: Variable) -> IntArray:
 
 
 def joint_codes(columns: Sequence[NDArray[np.floating]]) -> IntArray:
-    """Return a code for each row of several columns of numbers, (rows,): equal rows have equal codes.
-
-    Examples
-    --------
-    >>> joint_codes([np.array([0.5, 1.5, 0.5]), np.array([2.0, 2.0, 2.0])]).tolist()
-    [0, 1, 0]
-    """
+    """Return a code for each row of several columns of numbers, (rows,): equal rows have equal codes."""
     slices = row_slices(len(columns[0]), len(columns))
     return row_codes(np.stack([column[rows] for column in columns], axis=1) for rows in slices)
 
@@ -54,10 +41,7 @@ def row_codes(blocks: Iterable[AnyArray]) -> IntArray:
     Two rows are equal if their hashes of 128 bits are equal; this is faster than sorting or comparing the rows. NaN
     equals NaN, and -0.0 equals 0.0.
 
-    Parameters
-    ----------
-    blocks : iterable of ndarray, shape (b, width)
-        The rows in order, some at a time.
+    Shapes: blocks (b, width).
     """
     hashes = np.concatenate([np.empty((0, 2), np.uint64), *_row_hashes(blocks)])
     codes = pd.factorize(hashes[:, 0])[0]
@@ -69,11 +53,7 @@ def row_codes(blocks: Iterable[AnyArray]) -> IntArray:
 
 
 def _row_hashes(blocks: Iterable[AnyArray]) -> Iterator[NDArray[np.uint64]]:
-    """Yield two independent hashes for each row of each block, (b, 2), from the bits of its numbers.
-
-    A hash is a sum of scrambled bits with random odd multipliers, modulo 2^64. Rows that differ in one number always
-    have different hashes.
-    """
+    """Yield two independent hashes for each row of each block, (b, 2), from the bits of its numbers."""
     scramble = multipliers = np.empty((0, 2), np.uint64)
     for block in blocks:
         width = block.shape[1]

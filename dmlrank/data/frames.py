@@ -52,15 +52,7 @@ class Relation(Protocol):
 
 
 def column_names(data: object) -> list[str]:
-    """Return the names of the columns of a frame. No row of a DuckDB relation is read.
-
-    Raises
-    ------
-    FrameTypeError
-        If ``data`` is not a frame, or if it is a lazy frame other than a DuckDB relation.
-    DataError
-        If several columns have the same name, or the frame has no rows.
-    """
+    """Return the names of the columns of a frame. No row of a DuckDB relation is read."""
     if is_partitioned(data):
         found, n_rows = partitioned_names(data)
         names = pd.Index(found)
@@ -79,20 +71,7 @@ def column_names(data: object) -> list[str]:
 
 
 def take_columns(data: object, names: Sequence[str]) -> pd.DataFrame:
-    """Return the named columns as a pandas frame with a fresh index and plain types, rows in the frame's order.
-
-    The same values give the same columns, whatever the kind of frame. Numbers become int64 or float64, with NaN for
-    missing numbers. Booleans become numbers if some of them are missing. Strings become objects, with None for missing
-    strings. Vectors stay objects. Categories keep their order and lose the levels that do not occur. The caller's frame
-    is not changed.
-
-    Raises
-    ------
-    MissingExtraError
-        If the kind of frame needs pyarrow, which is not installed.
-    DataError
-        If there are no rows, or a DuckDB relation cannot be read.
-    """
+    """Return the named columns as a pandas frame with a fresh index and plain types, rows in the frame's order."""
     if isinstance(data, PlainFrame):
         taken = {name: data[name] for name in names}
         texts = {name: plain_column(taken[name]) for name in names if isinstance(taken[name].dtype, pd.StringDtype)}
@@ -123,17 +102,7 @@ def _partitioned_columns(data: object, names: Sequence[str]) -> pd.DataFrame:
 
 
 def require_columns(names: Iterable[str], available: Sequence[str], purpose: str) -> None:
-    """Check that every name is a column; raise :class:`ColumnError` for the first that is not.
-
-    Parameters
-    ----------
-    names : iterable of str
-        Columns that are needed.
-    available : sequence of str
-        Columns of the frame.
-    purpose : str
-        Where the names come from; it begins the message of the error.
-    """
+    """Check that every name is a column; raise :class:`ColumnError` for the first that is not."""
     for name in names:
         if name not in available:
             raise ColumnError(
@@ -151,10 +120,7 @@ def _repeated_names_error(names: pd.Index) -> DataError:
 
 
 def _read_eagerly(data: object) -> nw.DataFrame[Any]:
-    """Return a narwhals frame of a frame that holds its rows; raise :class:`FrameTypeError` for anything else.
-
-    For :class:`DerivedPairs`, the returned frame is that of their attribute ``table``.
-    """
+    """Return a narwhals frame of a frame that holds its rows; raise :class:`FrameTypeError` for anything else."""
     data = data.table if isinstance(data, DerivedPairs) else data
     try:
         return nw.from_native(data, eager_only=True)
@@ -187,11 +153,7 @@ def _eager_columns(frame: nw.DataFrame[Any], places: Sequence[int]) -> list[pd.S
 
 
 def _arrow_columns(frame: nw.DataFrame[Any], places: Sequence[int]) -> list[pd.Series]:
-    """Return the columns at these places of an eager polars or pyarrow frame as pandas Series.
-
-    A polars Categorical becomes strings, because the order of its levels depends on what the Python process has read
-    before. An Enum and an Arrow dictionary become categories in the order in which they were declared.
-    """
+    """Return the columns at these places of an eager polars or pyarrow frame as pandas Series."""
     arrow_module(f"a {frame.implementation.value} frame")
     columns = [frame[:, place] for place in places]
     if frame.implementation.is_polars():
@@ -206,13 +168,7 @@ def _is_relation(data: object) -> TypeGuard[Relation]:
 
 
 def _relation_columns(relation: Relation, names: Sequence[str]) -> list[pd.Series]:
-    """Return columns of a DuckDB relation, read by one query, in the order of its rows.
-
-    Raises
-    ------
-    DataError
-        If the connection does not keep the order of rows, or the query fails.
-    """
+    """Return columns of a DuckDB relation, read by one query, in the order of its rows."""
     arrow_module("a DuckDB relation")
     quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
     with _duckdb_errors_as_data_errors():

@@ -24,14 +24,9 @@ _CELLS_SHOWING_KIND = 1000
 class JoinedRows(NamedTuple):
     """The rows of a fit, followed by further rows.
 
-    Attributes
-    ----------
-    table : PlainFrame
-        All rows, with the columns of the frame of the fit.
-    n_old, n_new : int
-        Number of rows of the fit, and of further rows.
-    remarks : tuple of str
-        Sentences on columns that only one of the two frames has.
+    table: All rows, with the columns of the frame of the fit.
+    n_old, n_new: Number of rows of the fit, and of further rows.
+    remarks: Sentences on columns that only one of the two frames has.
     """
 
     table: PlainFrame
@@ -52,27 +47,6 @@ def join_rows(
 
     Columns that only the frame of the fit has are missing in the further rows. Columns that only the further rows have
     are left out.
-
-    Parameters
-    ----------
-    frame : frame
-        The frame of the fit.
-    new_rows : frame
-        Further rows, in any kind of frame.
-    needed : sequence of str
-        Columns that the fit uses, which the further rows must have.
-    identifiers : sequence of str
-        Columns that identify a context.
-    already_read : Columns, optional
-        Columns of all rows of ``frame`` as they were read before, which are not read again.
-
-    Raises
-    ------
-    FrameTypeError
-        If ``new_rows`` is not a frame.
-    ColumnError, DataError
-        If ``new_rows`` has no rows, lacks a column that the fit uses, holds other kinds of values than the frame of the
-        fit, or repeats rows of the fit.
     """
     if isinstance(new_rows, DerivedPairs):
         raise FrameTypeError(f"{_ARGUMENT} is data from scores or rankings, and the fit was made from a frame of votes")
@@ -105,13 +79,7 @@ def join_rows(
 
 
 def _beside(read: pd.DataFrame, taken: pd.DataFrame) -> pd.DataFrame:
-    """Return the columns of two tables of the same rows, read before and taken now.
-
-    Raises
-    ------
-    DataError
-        If the frame had another number of rows when it was read.
-    """
+    """Return the columns of two tables of the same rows, read before and taken now."""
     if len(read.columns) and len(read) != len(taken):
         raise DataError(
             f"the frame of the fit has {len(taken):,} rows; when it was read it had {len(read):,}; fit a copy of a "
@@ -128,17 +96,7 @@ def _are_texts(frame: object, new_rows: object, name: str) -> bool:
 
 
 def _with_texts(table: pd.DataFrame, frame: Any, names: Sequence[str]) -> pd.DataFrame:
-    """Return a table with further columns of a pandas frame as they are, in the order of ``names``.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Columns of the frame with plain types.
-    frame : frame
-        A pandas frame where columns are missing in ``table``.
-    names : sequence of str
-        Columns of the result, of which those that are not in ``table`` are taken from ``frame``.
-    """
+    """Return a table with further columns of a pandas frame as they are, in the order of ``names``."""
     columns = {name: table[name] if name in table else frame[name].set_axis(table.index) for name in names}
     return pd.DataFrame(columns, index=table.index)
 
@@ -165,16 +123,7 @@ def _remarks(old_names: Sequence[str], new_names: Sequence[str]) -> tuple[str, .
 
 
 def _check_repeated(old: pd.DataFrame, new: pd.DataFrame, identifiers: Sequence[str]) -> None:
-    """Raise where new rows repeat old rows in all columns, unless old rows also repeat each other.
-
-    If rows of the fit are equal to each other, no column tells votes apart, and equal rows may be different votes.
-
-    Parameters
-    ----------
-    old, new : DataFrame
-    identifiers : sequence of str
-        Columns that identify a context.
-    """
+    """Raise where new rows repeat old rows in all columns, unless old rows also repeat each other."""
     names = [name for name in new.columns if not is_vector_column(old[name]) and not is_vector_column(new[name])]
     old_rows = np.arange(len(old))
     if identifiers:

@@ -149,31 +149,14 @@ class Graph:
 
 
 def laplacian_inverse(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the Moore-Penrose inverse, (K, K), of the Laplacian of a connected graph with edge weights, (K, K).
-
-    Examples
-    --------
-    >>> laplacian_inverse(np.array([[0.0, 2.0], [2.0, 0.0]]))
-    array([[ 0.125, -0.125],
-           [-0.125,  0.125]])
-    """
+    """Return the Moore-Penrose inverse, (K, K), of the Laplacian of a connected graph with edge weights, (K, K)."""
     return inverse_on_differences(np.diag(weights.sum(axis=1)) - weights, len(weights))
 
 
 def inverse_on_differences(information: NDArray[np.float64], n_items: int) -> NDArray[np.float64]:
     """Return the inverse of information about K scores of which only differences are identified.
 
-    The result is the inverse under the constraint that the scores sum to zero. The scores' block of the information is
-    singular: its null space holds the constant vectors. Adding a multiple of the matrix of ones makes the block
-    invertible. After the inversion, the means over the scores are subtracted. A pseudo-inverse, which finds the null
-    space by small eigenvalues, would find a wrong null space where weights differ by orders of magnitude.
-
-    Parameters
-    ----------
-    information : ndarray, shape (..., D, D)
-        A symmetric matrix. The K scores come first, then parameters that are identified by themselves.
-    n_items : int
-        Number of items, K.
+    Shapes: information (..., D, D).
     """
     shifted = information.copy()
     scores = shifted[..., :n_items, :n_items]

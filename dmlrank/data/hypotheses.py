@@ -40,14 +40,9 @@ _FORMS = (
 class LinearHypothesis:
     """Linear restrictions ``matrix @ scores = value``.
 
-    Attributes
-    ----------
-    matrix : ndarray, shape (J, K)
-        Coefficients of the K scores in each of the J restrictions, R.
-    value : ndarray, shape (J,)
-        Value of each restriction, q.
-    labels : tuple of str, length J
-        Each row of the matrix as an expression, such as ``a - b``.
+    matrix (J, K): Coefficients of the K scores in each of the J restrictions, R.
+    value (J,): Value of each restriction, q.
+    labels: Each row of the matrix as an expression, such as ``a - b``.
     """
 
     matrix: FloatArray
@@ -56,42 +51,7 @@ class LinearHypothesis:
 
 
 def read_hypothesis(hypothesis: HypothesisLike, models: Sequence[str]) -> LinearHypothesis:
-    """Read a hypothesis about the scores of K models as restrictions ``matrix @ scores = value``.
-
-    Parameters
-    ----------
-    hypothesis : str, list, tuple, mapping, Series, DataFrame or array
-        Either expressions or coefficients.
-
-        Expressions are texts, linear in the names of models, such as ``"a - b"`` (which means ``"a - b = 0"``),
-        ``"(a + b)/2 = c"``, ``"a - b = 0.1"`` or the chain ``"a = b = c"``. Several expressions are joined by a comma,
-        a semicolon or a new line, or given as a list. ``("a", "b")`` is the difference of two models.
-
-        Coefficients are ``{model: coefficient}`` as a mapping or Series, a DataFrame with models as columns (the
-        coefficient of other models is 0), a vector (K,), a matrix (J, K), or a pair ``(R, q)``.
-
-        In an expression, a name is matched as a whole, and longer names before shorter ones. The sign ``-`` directly
-        after a name or number means minus if a space, the name of a model, a quote or ``number*`` follows. Otherwise
-        it is read as a part of a name. Names that are numbers, begin with an operator, or begin or end with a space
-        need quotes: ``'...'``, ``"..."`` or backticks.
-    models : sequence of str
-        Names of the K models, in the order of the scores.
-
-    Raises
-    ------
-    UnknownModelError, HypothesisError
-        If a name is not among ``models``; if the hypothesis is not linear, is not about scores, or cannot be read.
-
-    Examples
-    --------
-    >>> models = ["claude-v1", "gpt-4", "gpt-4-turbo"]
-    >>> read_hypothesis("gpt-4-turbo - gpt-4 = 0.1", models)
-    LinearHypothesis(matrix=array([[ 0., -1.,  1.]]), value=array([0.1]), labels=('gpt-4-turbo - gpt-4',))
-    >>> read_hypothesis("gpt-4-0314 = claude-v1", models)  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ...
-    dmlrank.exceptions.UnknownModelError: unknown model 'gpt-4-0314'...did you mean 'gpt-4'?...
-    """
+    """Read a hypothesis about the scores of K models as restrictions ``matrix @ scores = value``."""
     place_of = {name: place for place, name in enumerate(models)}
     if isinstance(hypothesis, str):
         parser = _Parser(hypothesis, _tokens(hypothesis.rstrip(), place_of))
@@ -149,18 +109,7 @@ def _restrictions(
 ) -> LinearHypothesis:
     """Return the restrictions with these coefficients.
 
-    Parameters
-    ----------
-    names : list of str
-        Models that have a coefficient.
-    rows : array_like, shape (J, len(names))
-        Coefficients of these models.
-    value : array_like, shape (J,), or float
-        Value of each restriction, or of all.
-    place_of : mapping
-        The place of each model among the scores.
-    hint : str
-        Further advice for the error about an unknown model.
+    Shapes: rows (J, len(names), value (J,).
     """
     for name in names:
         if name not in place_of:
@@ -212,14 +161,9 @@ def _label(names: list[str], row: list[float]) -> str:
 class _HypothesisToken(NamedTuple):
     """A token of a hypothesis.
 
-    Attributes
-    ----------
-    kind : str
-        ``"name"``, ``"number"``, ``"end"``, or the symbol itself.
-    text : str
-        The token as it is written, a name without its quotes.
-    start, stop : int
-        Where the token begins in the hypothesis, and where it ends.
+    kind: ``"name"``, ``"number"``, ``"end"``, or the symbol itself.
+    text: The token as it is written, a name without its quotes.
+    start, stop: Where the token begins in the hypothesis, and where it ends.
     """
 
     kind: str
@@ -361,19 +305,7 @@ def _unknown(name: object, place_of: ModelPlaces, hint: str) -> str:
 
 
 def _fail_at_word(text: str, at: int, tokens: Sequence[_HypothesisToken], place_of: ModelPlaces) -> NoReturn:
-    """Raise the error for a word that cannot be read, shown with the words that touch it.
-
-    Parameters
-    ----------
-    text : str
-        The hypothesis.
-    at : int
-        Where the word begins.
-    tokens : sequence of _HypothesisToken
-        The tokens before the word.
-    place_of : mapping
-        The place of each model among the scores.
-    """
+    """Raise the error for a word that cannot be read, shown with the words that touch it."""
     start, stop = at, re.compile(r"(?:[^\s=,;*+()]|\([^()\n]*\)?)+").match(text, at).end()  # type: ignore[union-attr]
     if text[at] in "'\"`":
         _fail(text, at, stop, f"the quote {text[at]} is not closed")
@@ -390,19 +322,7 @@ def _fail_at_word(text: str, at: int, tokens: Sequence[_HypothesisToken], place_
 
 
 def _fail(text: str, start: int, stop: int, problem: str, error: type[DmlrankError] = HypothesisError) -> NoReturn:
-    """Raise an error that shows the line with the problem and marks the problem below the line.
-
-    Parameters
-    ----------
-    text : str
-        The hypothesis.
-    start, stop : int
-        Where the problem begins, and where it ends.
-    problem : str
-        What is wrong.
-    error : type
-        Kind of error.
-    """
+    """Raise an error that shows the line with the problem and marks the problem below the line."""
     first = max(text.rfind("\n", 0, start) + 1, start - 50)
     line = text[first:start] + text[start : start + 70].split("\n")[0]
     marks = " " * (start - first) + "^" * max(1, min(stop - start, len(line) - (start - first)))

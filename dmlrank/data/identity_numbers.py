@@ -28,26 +28,7 @@ _LARGEST = 10**18 - 1
 def identity_numbers(identifiers: AnyArray) -> IdentityNumbers:
     """Return a number for each identifier that depends on this identifier alone, (n,).
 
-    The number is made of the identifier's canonical text (:func:`identity_text`). If the text is a whole number of at
-    most 18 digits, with or without ".0" at its end, the identifier's number is this whole number, modulo 2^64.
-    Otherwise the identifier's number is the BLAKE2b hash of 8 bytes of the text in UTF-8, with the lowest byte first.
-    Therefore the number 3, the float 3.0 and the texts "3" and "3.0" have the same number, and "03" has another one.
-
-    Parameters
-    ----------
-    identifiers : ndarray, shape (n,)
-        Numbers, texts, times, tuples of them, or other objects.
-
-    Returns
-    -------
-    ndarray of uint64, shape (n,)
-
-    Source: Aumasson, Neves, Wilcox-O'Hearn and Winnerlein (2013), BLAKE2: simpler, smaller, fast as MD5; RFC 7693.
-
-    Examples
-    --------
-    >>> identity_numbers(np.array([3, 3.0, "3", "3.0", "03"], dtype=object)).tolist()
-    [3, 3, 3, 3, 9623887134783571534]
+    Shapes: identifiers (n,), returns (n,).
     """
     whole = _as_whole_numbers(identifiers)
     if whole is not None and (not len(whole) or (whole.min() >= -_LARGEST and whole.max() <= _LARGEST)):
@@ -56,23 +37,7 @@ def identity_numbers(identifiers: AnyArray) -> IdentityNumbers:
 
 
 def identity_text(identifier: object) -> str:
-    """Return the canonical text of an identifier: the same for equal values of different types.
-
-    - Text: itself.
-    - Whole numbers, also those held by floats and decimals: digits without a decimal point. Other floats: the shortest
-      text that gives the same double-precision number.
-    - Timestamps: ``2024-05-01 10:00:00``, with a fraction of a second where it is not zero. Timestamps with a time zone
-      are converted to UTC and end in ``+00:00``. Dates: ``2024-05-01``.
-    - Tuples: the texts of the entries in order, each after its number of characters and a colon.
-    - Other objects: ``str(identifier)``.
-
-    Examples
-    --------
-    >>> identity_text(np.float64(3.0)), identity_text(pd.Timestamp("2024-05-01 12:00", tz="Europe/Paris"))
-    ('3', '2024-05-01 10:00:00+00:00')
-    >>> identity_text(("session", 12))
-    '7:session2:12'
-    """
+    """Return the canonical text of an identifier: the same for equal values of different types."""
     if isinstance(identifier, str):
         return str(identifier)
     if isinstance(identifier, bool | np.bool_):

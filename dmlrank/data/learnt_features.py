@@ -20,14 +20,9 @@ from .preferences import PreferenceData
 class LearntFeatures:
     """Features of the contexts of a fit, by identifier, with the fitted transforms.
 
-    Attributes
-    ----------
-    feature_map : FeatureMap
-        The fitted transforms.
-    x : ndarray, shape (n_old, p)
-        Features of the contexts of the fit.
-    identifiers : ndarray of object, shape (n_old,)
-        Identifiers of the contexts of the fit among the joined rows.
+    feature_map: The fitted transforms.
+    x (n_old, p): Features of the contexts of the fit.
+    identifiers (n_old,): Identifiers of the contexts of the fit among the joined rows.
     """
 
     feature_map: FeatureMap
@@ -40,13 +35,6 @@ class LearntFeatures:
 
         Without ``context=``, every row is a context, and its position identifies it. The new rows then come after the
         rows of the data and before those of ``unlabelled=``.
-
-        Parameters
-        ----------
-        data : PreferenceData
-        context : sequence of str
-            Columns that identify a context.
-        rows : JoinedRows
         """
         identifiers = data.context_ids
         if not context:
@@ -78,17 +66,7 @@ class LearntFeatures:
     ) -> FloatArray:
         """Return the features of contexts, (n, p).
 
-        Parameters
-        ----------
-        identifiers : ndarray of object, shape (n,)
-            Identifiers of the contexts.
-        columns_of : callable
-            Takes numbers of contexts and returns the columns that the features use, with a value for each of them.
-
-        Raises
-        ------
-        DataError
-            If the transforms cannot compute the features of a new context.
+        Shapes: identifiers (n,).
         """
         number = self.numbers(identifiers)
         x: FloatArray = self.x[number]

@@ -52,18 +52,12 @@ M = TypeVar("M", str, Meaning | None)
 class Outcomes:
     """Labels of the votes.
 
-    Attributes
-    ----------
-    categories : tuple of str
-        The C meanings that occur, in the order of ``MEANINGS``. The first two are always ``first`` and ``second``: the
-        item shown first wins, and the item shown second wins.
-    y : ndarray, shape (v, C)
-        Labels as rows that sum to one: one-hot labels, or probabilities.
-    labels : tuple of (str, str)
-        Each label, or each column of probabilities, with its meaning.
-    kind : {"labels", "grades", "preferences", "probabilities", "scores", "ranks"}
-        What the outcome column or columns hold, or what the labels are derived from. Labels are grades if at least one
-        of them is worth a share of a win.
+    categories: The C meanings that occur, in the order of ``MEANINGS``. The first two are always ``first`` and
+        ``second``: the item shown first wins, and the item shown second wins.
+    y (v, C): Labels as rows that sum to one: one-hot labels, or probabilities.
+    labels: Each label, or each column of probabilities, with its meaning.
+    kind: What the outcome column or columns hold, or what the labels are derived from. Labels are grades if at least
+        one of them is worth a share of a win.
     """
 
     categories: tuple[str, ...]
@@ -76,12 +70,8 @@ class Outcomes:
 class ComparedItems:
     """The two items that each vote compares.
 
-    Attributes
-    ----------
-    first, second : ndarray of int, shape (v,)
-        Positions in ``names`` of the item shown first and of the item shown second.
-    names : sequence of str, length K
-        Names of the items.
+    first, second (v,): Positions in ``names`` of the item shown first and of the item shown second.
+    names: Names of the items.
     """
 
     first: IntArray
@@ -96,24 +86,12 @@ class ComparedItems:
 
 
 def exchanged_wins(n_categories: int) -> IntArray:
-    """Return the positions of the categories with "first wins" and "second wins" exchanged, (C,).
-
-    Examples
-    --------
-    >>> exchanged_wins(4).tolist()
-    [1, 0, 2, 3]
-    """
+    """Return the positions of the categories with "first wins" and "second wins" exchanged, (C,)."""
     return np.array([1, 0, *range(2, n_categories)])
 
 
 def exchange_wins(y: FloatArray, is_reversed: NDArray[np.bool_]) -> FloatArray:
-    """Return labels, (v, C), with "first wins" and "second wins" exchanged where the pair is reversed, (v,).
-
-    Examples
-    --------
-    >>> exchange_wins(np.array([[0.7, 0.2, 0.1], [0.7, 0.2, 0.1]]), np.array([True, False])).tolist()
-    [[0.2, 0.7, 0.1], [0.7, 0.2, 0.1]]
-    """
+    """Return labels, (v, C), with "first wins" and "second wins" exchanged where the pair is reversed, (v,)."""
     return np.where(is_reversed[:, None], y[:, exchanged_wins(y.shape[1])], y)
 
 
@@ -121,12 +99,6 @@ def in_other_order(table: FloatArray) -> FloatArray:
     """Return a table of values by ordered pair and category, (..., K, K, C), for pairs in the reverse display order.
 
     Entry (j, k, "first wins") of the result is entry (k, j, "second wins") of the table: in both, item j wins.
-
-    Examples
-    --------
-    >>> mu = np.zeros((2, 2, 2)); mu[0, 1], mu[1, 0] = [0.7, 0.3], [0.4, 0.6]
-    >>> in_other_order(mu)[0, 1].tolist()
-    [0.6, 0.4]
     """
     return np.swapaxes(table, -3, -2)[..., exchanged_wins(table.shape[-1])]
 
@@ -139,36 +111,7 @@ def read_labels(
 ) -> Outcomes:
     """Read the labels of votes on pairs of items; no label is missing.
 
-    Parameters
-    ----------
-    winner : CodedColumn, shape (v,)
-        Labels: known spellings, names of the winning models, the numbers 1 (first) and 0 (second), or preferences for
-        the item shown first, numbers in [0, 1].
-    pairs : ComparedItems
-        The items of each vote.
-    column : callable
-        Returns the labels as a Series whose index holds the numbers of the rows. It is called for preferences only.
-    categories : mapping, optional
-        ``{label: meaning}`` for labels without a known spelling. The meanings are ``first``, ``second``, ``both_good``,
-        ``both_bad`` and ``tie``, or for grades a number in [0, 1]: the share of a win that the label is worth for the
-        item shown first. The item shown second gets the remainder.
-
-    Raises
-    ------
-    OutcomeError
-        If a label is unknown, names a third model, or could be read in two ways, or if a preference is not in [0, 1].
-    OptionError
-        If ``categories`` has a meaning that does not exist.
-
-    Examples
-    --------
-    >>> labels, pairs = pd.Series(["model_a", "tie"]), ComparedItems(np.array([0, 0]), np.array([1, 1]), ["x", "y"])
-    >>> outcomes = read_labels(CodedColumn.of(labels), pairs, lambda: labels)
-    >>> outcomes.categories, outcomes.y.tolist()
-    (('first', 'second', 'tie'), [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
-    >>> grades = pd.Series(["A>B", "B>>A"])
-    >>> read_labels(CodedColumn.of(grades), pairs, lambda: grades, {"A>B": 0.75, "B>>A": 0}).y.tolist()
-    [[0.75, 0.25], [0.0, 1.0]]
+    Shapes: winner (v,).
     """
     user_meanings, levels = _checked_categories(categories), list(winner.levels)
     items = pairs.present()
@@ -206,23 +149,7 @@ def read_probabilities(table: pd.DataFrame, categories: Categories | None = None
 
     A tie that has probability zero in every vote is no category.
 
-    Parameters
-    ----------
-    table : DataFrame, shape (v, C)
-        Probabilities, none of them missing. The index holds the numbers of the rows.
-    categories : mapping, optional
-        ``{column: meaning}`` for columns whose names are not known.
-
-    Raises
-    ------
-    OutcomeError
-        If a column stands for no category, if two columns stand for one, or if a row holds no probabilities.
-
-    Examples
-    --------
-    >>> outcomes = read_probabilities(pd.DataFrame({"p_a": [0.5], "p_tie": [0.3], "p_b": [0.2]}))
-    >>> outcomes.categories, outcomes.y.tolist()
-    (('first', 'second', 'tie'), [[0.5, 0.2, 0.3]])
+    Shapes: table (v, C).
     """
     user_meanings = _meanings_of_columns(_checked_categories(categories))
     names = [str(name) for name in table.columns]
@@ -242,18 +169,7 @@ def read_outcome_columns(
 ) -> Outcomes:
     """Read one column of labels, or several columns of probabilities, in some rows.
 
-    Parameters
-    ----------
-    columns : Columns
-        Columns of a frame.
-    names : sequence of str
-        One column of labels, or several columns of probabilities.
-    rows : ndarray of int, shape (v,)
-        Rows that are read. No cell is missing in them.
-    pairs : ComparedItems
-        The items of these rows.
-    categories : mapping, optional
-        As in :func:`read_labels` and :func:`read_probabilities`.
+    Shapes: rows (v,).
     """
     table = columns.table(names, rows)
     if len(names) > 1:
@@ -267,12 +183,6 @@ def unknown_labels(
     """Return which votes have a label that :func:`read_labels` cannot read, (v,).
 
     The parameters are those of :func:`read_labels`.
-
-    Examples
-    --------
-    >>> labels, pairs = pd.Series(["model_a", "1-0"]), ComparedItems(np.array([0, 0]), np.array([1, 1]), ["x", "y"])
-    >>> unknown_labels(CodedColumn.of(labels), pairs)
-    array([False,  True])
     """
     meanings = _meanings_with_unknown(winner, pairs, categories)
     return np.array([meaning == _UNKNOWN for meaning in meanings], dtype=bool)[winner.codes]
@@ -294,12 +204,6 @@ def outside_preferences(
     """Return which votes are preferences outside [0, 1], (v,); all false if the labels are not preferences.
 
     The parameters are those of :func:`read_labels`.
-
-    Examples
-    --------
-    >>> labels, pairs = pd.Series([0.25, 1.4]), ComparedItems(np.array([0, 0]), np.array([1, 1]), ["x", "y"])
-    >>> outside_preferences(CodedColumn.of(labels), pairs)
-    array([False,  True])
     """
     levels, user_meanings = list(winner.levels), categories or {}
     if any(level in user_meanings for level in levels) or not _are_preferences(levels, pairs.present()):
@@ -310,13 +214,7 @@ def outside_preferences(
 
 
 def improper_probabilities(table: pd.DataFrame) -> NDArray[np.bool_]:
-    """Return which rows hold a negative probability or do not sum to one, (v,); all false if a column holds no numbers.
-
-    Examples
-    --------
-    >>> improper_probabilities(pd.DataFrame({"p_a": [0.5, 0.7], "p_b": [0.5, 0.7]}))
-    array([False,  True])
-    """
+    """Which rows hold a negative probability or do not sum to one, (v,); all false if a column holds no numbers."""
     if any(column.dtype.kind not in "biuf" for _, column in table.items()):
         return np.zeros(len(table), dtype=bool)
     return _is_improper(table.to_numpy(dtype=float))
@@ -344,24 +242,12 @@ def _meanings_with_unknown(
 
 
 def is_category(name: str) -> bool:
-    """Return whether the name of a column says which category's probability the column holds.
-
-    Examples
-    --------
-    >>> is_category("p_tie"), is_category("gpt4_verdict")
-    (True, False)
-    """
+    """Return whether the name of a column says which category's probability the column holds."""
     return _category_of_column(name) is not None
 
 
 def _are_preferences(levels: Sequence[Hashable], items: set[str]) -> bool:
-    """Return whether the distinct labels are numbers of which some are not whole and name no model.
-
-    Examples
-    --------
-    >>> _are_preferences([1, 0.25], {"gpt-4"}), _are_preferences([3.5, 4.5], {"3.5", "4.5"})
-    (True, False)
-    """
+    """Return whether the distinct labels are numbers of which some are not whole and name no model."""
     numbers = [level for level in levels if isinstance(level, int | float | np.number)]
     return len(numbers) == len(levels) and any(not _is_whole(n) and name_of(n) not in items for n in numbers)
 
@@ -374,20 +260,7 @@ def _is_whole(number: float | np.number) -> bool:
 def _preference_probabilities(winner: pd.Series) -> FloatArray:
     """Return the probabilities of the two wins, (v, 2), from preferences for the item shown first.
 
-    Parameters
-    ----------
-    winner : Series of numbers, shape (v,)
-        Preferences. The index holds the numbers of the rows.
-
-    Raises
-    ------
-    OutcomeError
-        If a number is not in [0, 1].
-
-    Examples
-    --------
-    >>> _preference_probabilities(pd.Series([0.25, 1.0])).tolist()
-    [[0.25, 0.75], [1.0, 0.0]]
+    Shapes: winner (v,).
     """
     try:
         p = winner.to_numpy(dtype=float)
@@ -410,15 +283,7 @@ def _preference_probabilities(winner: pd.Series) -> FloatArray:
 def _check_probabilities(table: pd.DataFrame) -> FloatArray:
     """Return columns of probabilities as rows that sum to one exactly, (v, C).
 
-    Parameters
-    ----------
-    table : DataFrame, shape (v, C)
-        Probabilities, none of them missing. The index holds the numbers of the rows.
-
-    Raises
-    ------
-    OutcomeError
-        If a cell is no number or negative, or if a row does not sum to one.
+    Shapes: table (v, C).
     """
     for name, column in table.items():
         if column.dtype.kind not in "biuf":
@@ -453,20 +318,7 @@ def _meanings_of_columns(meanings: Mapping[Hashable, Meaning]) -> dict[Hashable,
 
 
 def _column_meanings(names: Sequence[str], user_meanings: Mapping[Any, str]) -> list[str]:
-    """Return the category whose probability each column holds.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Columns left of ~.
-    user_meanings : mapping
-        ``{column: meaning}`` for columns that are not known.
-
-    Raises
-    ------
-    OutcomeError
-        If a column is not known, if two columns have one meaning, or if one of the wins has no column.
-    """
+    """Return the category whose probability each column holds."""
     meanings = {name: user_meanings.get(name) or _category_of_column(name) or _UNKNOWN for name in names}
     unknown = [name for name, meaning in meanings.items() if meaning == _UNKNOWN]
     if unknown:
@@ -500,13 +352,7 @@ def _category_of_column(name: str) -> str | None:
 
 
 def _folded_words(text: str) -> str:
-    """Return the words of a text in lower case, joined by one underscore.
-
-    Examples
-    --------
-    >>> _folded_words("Tie (both bad)")
-    'tie_both_bad'
-    """
+    """Return the words of a text in lower case, joined by one underscore."""
     return "_".join("".join(letter if letter.isalnum() else " " for letter in text.casefold()).split())
 
 
@@ -533,20 +379,6 @@ def require_mirrored_worths(categories: Categories | None) -> None:
 
     The worth w of a grade is 1 - w for the model shown second. If the same preference is given with the models in the
     other order, its grade must therefore be worth 1 - w for the model shown first: each worth needs a mirror.
-
-    Parameters
-    ----------
-    categories : mapping or None
-        The option of a fit.
-
-    Raises
-    ------
-    OptionError
-        If there is a worth w, but no label with the worth 1 - w.
-
-    Examples
-    --------
-    >>> require_mirrored_worths({"A>B": 0.75, "A=B": 0.5, "B>A": 0.25, "skipped": "tie"})
     """
     grades = {label: worth for label, worth in _checked_categories(categories).items() if isinstance(worth, float)}
     # Labels that are no grades are wins, worth 1 and 0, and ties, worth one half.
@@ -588,11 +420,7 @@ def _level_meanings(levels: list[Hashable], user_meanings: Categories, items: se
 
 
 def _read_ties_as_both_good(levels: Iterable[Hashable], meanings: list[M], user_meanings: Categories) -> list[M]:
-    """Return the meanings, with "tie" replaced by "both_good" if the labels also have "both_bad".
-
-    Arenas offer voters the buttons "tie" and "both bad", so that "tie" there means that both answers are good. Meanings
-    that the user gave by ``categories=`` are not changed.
-    """
+    """Return the meanings, with "tie" replaced by "both_good" if the labels also have "both_bad"."""
     is_from_spelling = [level not in user_meanings for level in levels]
     spelt_meanings = [meaning for meaning, is_spelt in zip(meanings, is_from_spelling, strict=True) if is_spelt]
     if "both_bad" not in spelt_meanings or "both_good" in meanings:
@@ -628,19 +456,7 @@ def _check_spelling(user_meanings: Categories, levels: list[Hashable], without_m
 def _winning_sides(winning_item: IntArray, pairs: ComparedItems, votes: NDArray[np.bool_]) -> IntArray:
     """Return 0 where the item shown first won, and 1 where the item shown second won, (w,): positions in ``MEANINGS``.
 
-    Parameters
-    ----------
-    winning_item : ndarray of int, shape (w,)
-        Position of the winning item in ``pairs.names``, for the votes whose label is the name of a model.
-    pairs : ComparedItems
-        The items of all votes.
-    votes : ndarray of bool, shape (v,)
-        Whether the label of each vote is the name of a model; w of them are.
-
-    Raises
-    ------
-    OutcomeError
-        If a winning item is not one of the two that the vote compares.
+    Shapes: winning_item (w,), votes (v,).
     """
     first, second = pairs.first[votes], pairs.second[votes]
     is_third = (winning_item != first) & (winning_item != second)
@@ -656,19 +472,7 @@ def _winning_sides(winning_item: IntArray, pairs: ComparedItems, votes: NDArray[
 def _unknown_labels_message(
     unknown: list[Hashable], levels: list[Hashable], items: set[str], user_meanings: Categories
 ) -> str:
-    """Return the error about labels without a meaning, and how ``categories=`` gives them one.
-
-    Parameters
-    ----------
-    unknown : list
-        Distinct labels without a meaning.
-    levels : list
-        All distinct labels.
-    items : set of str
-        Names of the models.
-    user_meanings : mapping
-        The option ``categories=``.
-    """
+    """Return the error about labels without a meaning, and how ``categories=`` gives them one."""
     has_fractions = any(isinstance(level, float | np.floating) and 0 < level < 1 for level in unknown)
     if user_meanings and all(map(_is_number, levels)) and has_fractions:
         return (
@@ -686,13 +490,7 @@ def _unknown_labels_message(
 
 
 def _categories_template(labels: Sequence[Hashable]) -> str:
-    """Return ``categories={label: ..., label: ...}`` with the labels as Python writes them.
-
-    Examples
-    --------
-    >>> _categories_template([1, "pa"])
-    "categories={1: ..., 'pa': ...}"
-    """
+    """Return ``categories={label: ..., label: ...}`` with the labels as Python writes them."""
     written = [label.item() if isinstance(label, np.generic) else label for label in labels[:5]]
     return "categories={" + ", ".join(f"{label!r}: ..." for label in written) + "}"
 

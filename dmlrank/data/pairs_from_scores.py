@@ -189,22 +189,7 @@ def _take(frame: object, names: Sequence[str]) -> pd.DataFrame:
 
 
 def _numbers(column: pd.Series, name: str, kind: str) -> FloatArray:
-    """Return a column of finite numbers as floats, with NaN for missing numbers, (rows,).
-
-    Parameters
-    ----------
-    column : Series
-        The column.
-    name : str
-        Name of the column, for the error.
-    kind : str
-        Whether the numbers are scores or ranks, as a word for the error.
-
-    Raises
-    ------
-    DataError
-        If a cell is no number, or infinite.
-    """
+    """Return a column of finite numbers as floats, with NaN for missing numbers, (rows,)."""
     if column.dtype.kind not in "iufb":
         is_text = [not isinstance(value, (int, float)) and value is not None for value in column]
         example = column[is_text].iloc[0] if any(is_text) else None
@@ -226,20 +211,7 @@ def _derive(
 ) -> DerivedPairs:
     """Return the pairs that follow from a table of scores or ranks, with a margin of zero.
 
-    A record is what the table says about one prompt: all scores on the prompt, or one annotator's ranking.
-
-    Parameters
-    ----------
-    table : DataFrame
-        A row per record and model.
-    prompts : tuple of str
-        Columns that identify a prompt.
-    annotators : tuple of str
-        The column of annotators, if a prompt can have rankings by several annotators; else empty.
-    model, number : str
-        Columns of the models and of the numbers (scores or ranks).
-    values : ndarray, shape (rows,)
-        The numbers, with the sign at which the larger number wins.
+    Shapes: values (rows,).
     """
     keys = [*prompts, *annotators]
     missing = {name: int(table[name].isna().sum()) for name in (*keys, model)}
@@ -287,16 +259,7 @@ def _is_constant(column: pd.Series, record: IntArray, first_row: IntArray) -> bo
 def _refuse_repeats(table: pd.DataFrame, record: IntArray, item: IntArray, *, keys: Sequence[str], model: str) -> None:
     """Raise :class:`DataError` where a record has several rows of one model.
 
-    Parameters
-    ----------
-    table : DataFrame
-        A row per record and model.
-    record, item : ndarray of int, shape (rows,)
-        Record and model of each row.
-    keys : sequence of str
-        Columns that identify a record.
-    model : str
-        The column of the models.
+    Shapes: record, item (rows,).
     """
     place = record.astype(np.int64) * (int(item.max()) + 1) + item
     values, first, counts = np.unique(place, return_index=True, return_counts=True)
@@ -313,12 +276,7 @@ def _refuse_repeats(table: pd.DataFrame, record: IntArray, item: IntArray, *, ke
 def _refuse_best_of(values: FloatArray, rank: str) -> None:
     """Raise :class:`DataError` where every ranking of three or more models has one winner and ties the others.
 
-    Parameters
-    ----------
-    values : ndarray, shape (records, K)
-        Ranks with a minus sign, so that the larger number is the better rank.
-    rank : str
-        Name of the column of ranks.
+    Shapes: values (records, K).
     """
     n_ranked = np.isfinite(values).sum(axis=1)
     rankings = values[n_ranked >= 3]

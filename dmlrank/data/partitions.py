@@ -38,14 +38,9 @@ _SMALLEST = 2**12
 class ParquetFiles:
     """Parquet files with the same columns.
 
-    Attributes
-    ----------
-    paths : tuple of str
-        The files that have rows, in the order of their names.
-    types : dict of str to pyarrow.DataType
-        Type of each column, by name.
-    n_rows : int
-        Number of rows of all files.
+    paths: The files that have rows, in the order of their names.
+    types: Type of each column, by name.
+    n_rows: Number of rows of all files.
     """
 
     paths: tuple[str, ...]
@@ -54,15 +49,7 @@ class ParquetFiles:
 
     @classmethod
     def at(cls, location: str | os.PathLike[str]) -> ParquetFiles:
-        """Find the files of a directory, of a pattern such as ``"votes/2024-*.parquet"``, or a single file.
-
-        Raises
-        ------
-        DataError
-            If there is no file, a file cannot be read, or files differ in the names or types of their columns.
-        MissingExtraError
-            If pyarrow is not installed.
-        """
+        """Find the files of a directory, of a pattern such as ``"votes/2024-*.parquet"``, or a single file."""
         arrow_module("a parquet file")
         paths, first = _paths(os.fspath(location)), None
         types: dict[str, pa.DataType] = {}
@@ -137,35 +124,17 @@ class ParquetFiles:
 
 
 def is_partitioned(data: object) -> bool:
-    """Return whether the data are the path of parquet files, or a Dask DataFrame.
-
-    Examples
-    --------
-    >>> is_partitioned("votes/"), is_partitioned(pd.DataFrame())
-    (True, False)
-    """
+    """Return whether the data are the path of parquet files, or a Dask DataFrame."""
     return isinstance(data, str | os.PathLike) or _is_dask(data)
 
 
 def has_several_files(location: str) -> bool:
-    """Return whether a location is a directory with parquet files, or a pattern of their names.
-
-    Examples
-    --------
-    >>> has_several_files("votes.parquet")
-    False
-    """
+    """Return whether a location is a directory with parquet files, or a pattern of their names."""
     return len(_matching(location)) > 0 and not os.path.isfile(location)
 
 
 def partitioned_names(data: Any) -> tuple[list[str], int | None]:
-    """Return the names of the columns of partitioned data, and the number of rows where it is known.
-
-    Raises
-    ------
-    DataError, MissingExtraError
-        As :meth:`ParquetFiles.at` does.
-    """
+    """Return the names of the columns of partitioned data, and the number of rows where it is known."""
     if _is_dask(data):
         return [str(name) for name in data.columns], None
     files = ParquetFiles.at(data)
@@ -173,13 +142,7 @@ def partitioned_names(data: Any) -> tuple[list[str], int | None]:
 
 
 def take_partitioned(data: Any, names: Sequence[str]) -> tuple[dict[str, pd.Series], int]:
-    """Return columns of partitioned data by name, and the number of rows.
-
-    Raises
-    ------
-    DataError, MissingExtraError
-        As :meth:`ParquetFiles.at` does; also if a partition of a Dask DataFrame cannot be computed or written.
-    """
+    """Return columns of partitioned data by name, and the number of rows."""
     if not _is_dask(data):
         files = ParquetFiles.at(data)
         return files.columns(names), files.n_rows
@@ -274,15 +237,7 @@ def _types_and_rows(path: str) -> tuple[dict[str, pa.DataType], int]:
 
 
 def _check_same_types(first: str, types: dict[str, pa.DataType], path: str, of_file: dict[str, pa.DataType]) -> None:
-    """Raise where two files differ in the names or types of their columns.
-
-    Parameters
-    ----------
-    first, path : str
-        The two files.
-    types, of_file : dict of str to pyarrow.DataType
-        Types of the columns of the two files, by name.
-    """
+    """Raise where two files differ in the names or types of their columns."""
     differing = set(types) ^ set(of_file)
     if differing:
         name = min(differing)

@@ -47,13 +47,7 @@ _TIMES = {
 
 
 def kind_of_time(column: pd.Series) -> str | None:
-    """Return the kind of time that a column holds, in words; None where it holds something else.
-
-    Examples
-    --------
-    >>> kind_of_time(pd.Series(pd.to_datetime(["2024-05-01"]))), kind_of_time(pd.Series([1.0]))
-    ('timestamp', None)
-    """
+    """Return the kind of time that a column holds, in words; None where it holds something else."""
     cells = column.dropna()
     if column.dtype == object and len(cells) and isinstance(cells.iloc[0], pd.DateOffset):
         return "time difference"
@@ -67,13 +61,7 @@ def is_numeric_column(column: pd.Series) -> bool:
 
 
 def plain_column(column: pd.Series) -> pd.Series:
-    """Return a column with the plain types that :func:`take_columns` describes.
-
-    Examples
-    --------
-    >>> plain_column(pd.Series([1, None], dtype="Int8")).tolist()
-    [1.0, nan]
-    """
+    """Return a column with the plain types that :func:`take_columns` describes."""
     if isinstance(column.dtype, pd.ArrowDtype):
         values = arrow_to_series(column.array.__arrow_array__())
         column = pd.Series(values.array, index=column.index, name=column.name)
@@ -108,18 +96,7 @@ def as_array(value: object) -> AnyArray:
 
 
 def arrow_module(kind: str) -> ModuleType:
-    """Return the module pyarrow, which is needed to read data of this ``kind``.
-
-    Raises
-    ------
-    MissingExtraError
-        If pyarrow is not installed.
-
-    Examples
-    --------
-    >>> arrow_module("a parquet file").__name__
-    'pyarrow'
-    """
+    """Return the module pyarrow, which is needed to read data of this ``kind``."""
     try:
         import pyarrow
     except ImportError:
@@ -128,13 +105,7 @@ def arrow_module(kind: str) -> ModuleType:
 
 
 def name_of(value: object) -> str:
-    """Return a name as text. A whole number gets no decimal point, even where missing values made it a float.
-
-    Examples
-    --------
-    >>> name_of(3.0), name_of("gpt-4")
-    ('3', 'gpt-4')
-    """
+    """Return a name as text. A whole number gets no decimal point, even where missing values made it a float."""
     return str(int(value)) if isinstance(value, float | np.floating) and value.is_integer() else str(value)
 
 
@@ -150,13 +121,7 @@ def is_vector_column(column: pd.Series) -> bool:
 
 
 def vector_layout(column: pd.Series) -> tuple[int, np.dtype[np.floating]]:
-    """Return the length and the type of the vectors in a column: float32 if all vectors are float32, else float64.
-
-    Raises
-    ------
-    DataError
-        If a cell is no vector of numbers, or the lengths differ or are zero.
-    """
+    """Return the length and the type of the vectors in a column: float32 if all vectors are float32, else float64."""
     cells = column.dropna()
     if set(map(type, cells)) == {np.ndarray} and {cell.ndim for cell in cells} == {1}:
         lengths, are_float32 = set(map(len, cells)), {cell.dtype for cell in cells} == {np.dtype(np.float32)}
@@ -185,15 +150,7 @@ def stack_vectors(column: pd.Series, out: NDArray[np.floating] | None = None) ->
 
 
 def vector_blocks(column: pd.Series, block_numbers: int = _BLOCK_NUMBERS) -> Iterator[NDArray[np.floating]]:
-    """Yield the vectors of a column as matrices of consecutive rows; a missing cell becomes a row of NaN.
-
-    Parameters
-    ----------
-    column : Series
-        A column of vectors.
-    block_numbers : int
-        Largest size of a matrix; a single row may be larger.
-    """
+    """Yield the vectors of a column as matrices of consecutive rows; a missing cell becomes a row of NaN."""
     length, dtype = vector_layout(column)
     missing = np.full(length, np.nan, dtype)
     is_missing, cells = column.isna().to_numpy(), column.to_numpy(dtype=object)
@@ -205,13 +162,7 @@ def vector_blocks(column: pd.Series, block_numbers: int = _BLOCK_NUMBERS) -> Ite
 
 
 def row_slices(n_rows: int, width: int, block_numbers: int = _BLOCK_NUMBERS) -> Iterator[slice]:
-    """Yield slices that divide the rows of a matrix, (n_rows, width), into blocks of at most ``block_numbers`` numbers.
-
-    Examples
-    --------
-    >>> list(row_slices(3, 4, block_numbers=8))
-    [slice(0, 2, None), slice(2, 3, None)]
-    """
+    """Yield slices that divide the rows of a matrix, (n_rows, width), in blocks of up to ``block_numbers`` numbers."""
     step = max(1, block_numbers // width)
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
@@ -266,10 +217,7 @@ def _has_whole_type(number: object) -> bool:
 
 
 def _string_objects(column: pd.Series) -> NDArray[np.object_]:
-    """Return strings as objects, None where they are missing.
-
-    Where values occur more than once, equal strings become one object, which makes later comparisons fast.
-    """
+    """Return strings as objects, None where they are missing."""
     if column.iloc[:_COMPARED_CELLS].nunique() > _COMPARED_CELLS / 2:
         return np.asarray(column.array.to_numpy(dtype=object, na_value=None))
     codes, levels = pd.factorize(column)

@@ -22,17 +22,11 @@ from .shared_texts import SharedTexts
 class Cells:
     """Labelled cells, sorted by context, first item and second item.
 
-    Attributes
-    ----------
-    context, first, second : ndarray of int, shape (m,)
-        Context and items of each cell.
-    y : ndarray, shape (m, C)
-        Mean label of the cell's votes; a row sums to one.
-    n_votes : ndarray of int, shape (m,)
-        Number of votes averaged.
-    flipped : ndarray of bool, shape (m,)
-        Whether item ``second`` of the cell was shown first, and item ``first`` second. All entries are false where
-        display order matters, because there each display order has its own cell.
+    context, first, second (m,): Context and items of each cell.
+    y (m, C): Mean label of the cell's votes; a row sums to one.
+    n_votes (m,): Number of votes averaged.
+    flipped (m,): Whether item ``second`` of the cell was shown first, and item ``first`` second. All entries are false
+        where display order matters, because there each display order has its own cell.
     """
 
     context: IntArray
@@ -76,54 +70,31 @@ class Cells:
 class PreferenceData:
     """The data of a fit: n contexts, v votes, m labelled cells, K items, C categories, p features.
 
-    Attributes
-    ----------
-    items : tuple of str
-        Names of the K items, in the order of every array.
-    categories : tuple of str
-        Meanings of the C categories, in canonical order.
-    labels : tuple of (str, str)
-        Each label that occurs, with its meaning.
-    x : ndarray, shape (n, p)
-        Features. They are in single precision if the user's features all were.
-    feature_map : FeatureMap
-        Computes the features of further contexts.
-    context_ids : ndarray of object, shape (n,)
-        Identifiers in order of first appearance; tuples where several columns identify a context.
-    seed_order : ndarray of int, shape (n,)
-        Position of each context among the sorted identifiers; without identifiers, its position among the rows. Folds
-        and other random steps go through the contexts in this order, so that shuffled rows give the same results.
-    cells : Cells
-        Labelled cells.
-    vote_cell : ndarray of int, shape (v,)
-        Cell of each vote.
-    vote_y : ndarray, shape (v, C)
-        Labels as rows that sum to one: one-hot labels, or probabilities.
-    vote_row : ndarray of int, shape (v,)
-        Row of each vote among the rows that are used.
-    row_context : ndarray of int, shape (rows,)
-        Context of every row that is used.
-    row_index : ndarray of int, shape (rows,)
-        Position in the caller's frame of every row that is used.
-    first_row : ndarray of int, shape (n,)
-        First row of each context among the rows that are used.
-    columns : Columns
-        Columns of the frame for the rows that are used: columns of the formula except vectors, and all columns that
-        options name.
-    n_rows : int
-        Number of rows of the caller's frames.
-    n_dropped : int
-        Number of rows that were dropped because values were missing.
-    ordered : bool
-        Whether display order matters, so that a pair shown in the reverse order is another pair.
-    outcome_kind : {"labels", "grades", "preferences", "probabilities", "scores", "ranks"}
-        What the outcome column or columns hold, or what the labels are derived from.
-    n_votes_dropped : int
-        Number of votes that were left out because the same context and pair has an earlier vote.
-    n_added : int
-        Number of contexts that only ``unlabelled=`` has.
-    shared_texts : SharedTexts or None
-        The contexts that share a text, if some do.
+    items: Names of the K items, in the order of every array.
+    categories: Meanings of the C categories, in canonical order.
+    labels: Each label that occurs, with its meaning.
+    x (n, p): Features. They are in single precision if the user's features all were.
+    feature_map: Computes the features of further contexts.
+    context_ids (n,): Identifiers in order of first appearance; tuples where several columns identify a context.
+    seed_order (n,): Position of each context among the sorted identifiers; without identifiers, its position among the
+        rows. Folds and other random steps go through the contexts in this order, so that shuffled rows give the same
+        results.
+    cells: Labelled cells.
+    vote_cell (v,): Cell of each vote.
+    vote_y (v, C): Labels as rows that sum to one: one-hot labels, or probabilities.
+    vote_row (v,): Row of each vote among the rows that are used.
+    row_context (rows,): Context of every row that is used.
+    row_index (rows,): Position in the caller's frame of every row that is used.
+    first_row (n,): First row of each context among the rows that are used.
+    columns: Columns of the frame for the rows that are used: columns of the formula except vectors, and all columns
+        that options name.
+    n_rows: Number of rows of the caller's frames.
+    n_dropped: Number of rows that were dropped because values were missing.
+    ordered: Whether display order matters, so that a pair shown in the reverse order is another pair.
+    outcome_kind: What the outcome column or columns hold, or what the labels are derived from.
+    n_votes_dropped: Number of votes that were left out because the same context and pair has an earlier vote.
+    n_added: Number of contexts that only ``unlabelled=`` has.
+    shared_texts: The contexts that share a text, if some do.
     """
 
     items: tuple[str, ...]
@@ -288,12 +259,7 @@ def first_rows(row_context: IntArray) -> IntArray:
 def gather_cells(context: IntArray, first: IntArray, second: IntArray, y: FloatArray) -> tuple[Cells, IntArray]:
     """Average votes over cells; return the cells and the cell of each vote, (v,).
 
-    Parameters
-    ----------
-    context, first, second : ndarray of int, shape (v,)
-        Context of each vote, item shown first and item shown second.
-    y : ndarray, shape (v, C)
-        Labels of the votes.
+    Shapes: context, first, second (v,), y (v, C).
     """
     n_items = int(max(first.max(), second.max())) + 1
     place = (context.astype(np.int64) * n_items + first) * n_items + second

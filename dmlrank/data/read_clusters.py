@@ -23,16 +23,10 @@ _TINY = 1e-100
 class Clusters:
     """Clusters of contexts and of votes.
 
-    Attributes
-    ----------
-    names : tuple of str
-        Columns of the clusters. The first column is constant within contexts.
-    of_context : ndarray of int, shape (n,)
-        Cluster of each context by the first column.
-    second_of_context : ndarray of int, shape (n,), or None
-        Cluster of each context by the second column, if it is constant within contexts.
-    of_vote : ndarray of int, shape (v,), or None
-        Cluster of each vote by the second column, if it varies within contexts.
+    names: Columns of the clusters. The first column is constant within contexts.
+    of_context (n,): Cluster of each context by the first column.
+    second_of_context (n,): Cluster of each context by the second column, if it is constant within contexts.
+    of_vote (v,): Cluster of each vote by the second column, if it varies within contexts.
     """
 
     names: tuple[str, ...]
@@ -42,22 +36,7 @@ class Clusters:
 
 
 def read_clusters(data: PreferenceData, groups: tuple[str, ...], context: tuple[str, ...]) -> Clusters | None:
-    """Read clusters of contexts (topics, users) and clusters of votes (annotators who see many prompts).
-
-    Parameters
-    ----------
-    data : PreferenceData
-        Data that include the columns of clusters.
-    groups : tuple of str
-        At most two columns. ``"context"`` stands for the contexts themselves where no column has this name.
-    context : tuple of str
-        Columns that identify a context; for errors.
-
-    Raises
-    ------
-    OptionError
-        If all columns vary within contexts, so that they are clusters of votes only.
-    """
+    """Read clusters of contexts (topics, users) and clusters of votes (annotators who see many prompts)."""
     if not groups:
         return None
     by_context: dict[str, IntArray] = {}
@@ -82,18 +61,7 @@ def read_clusters(data: PreferenceData, groups: tuple[str, ...], context: tuple[
 def context_weights(data: PreferenceData, weights: object) -> FloatArray | None:
     """Return the weights of the contexts in the target population, scaled to mean one, (n,), or None.
 
-    Parameters
-    ----------
-    data : PreferenceData
-        Data that include the column of weights, if there is one.
-    weights : None, str or array_like, shape (n,)
-        A column, the same in all rows of a context, or one number per context in order of first appearance.
-
-    Raises
-    ------
-    DataError, OptionError
-        If a weight is missing, infinite or negative, if all weights are zero, if one or two weights are so much larger
-        than the others that no standard error can be computed, or if a column varies within a context.
+    Shapes: weights (n,).
     """
     if weights is None:
         return None

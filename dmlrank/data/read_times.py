@@ -27,24 +27,7 @@ def read_times(cells: AnyArray, name: str) -> Times:
 
     Times without a zone, and dates, are taken as UTC. Numbers are seconds since 1970.
 
-    Parameters
-    ----------
-    cells : ndarray, shape (n,)
-        The cells of a column.
-    name : str
-        Name of the column, for errors.
-
-    Raises
-    ------
-    DataError
-        If a cell is missing, or is no time.
-
-    Examples
-    --------
-    >>> read_times(np.array(["2024-05-01", "2024-05-01T12:00:00+02:00"], dtype=object), "tstamp").astype(str).tolist()
-    ['2024-05-01T00:00:00.000000000', '2024-05-01T10:00:00.000000000']
-    >>> read_times(np.array([1714557600.5]), "tstamp").astype(str).tolist()
-    ['2024-05-01T10:00:00.500000000']
+    Shapes: cells (n,).
     """
     column = pd.Series(cells).infer_objects()
     missing = np.flatnonzero(column.isna())

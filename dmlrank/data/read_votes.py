@@ -51,44 +51,7 @@ def read_preferences(
     optional: Sequence[str] | None = (),
     learnt: LearntFeatures | None = None,
 ) -> PreferenceData:
-    """Read all columns that a fit needs from a frame, in one reading.
-
-    Parameters
-    ----------
-    formula : str
-        ``winner ~ features | model_a + model_b``.
-    data : frame
-        One row per vote, or per context without a vote (there the winner is missing).
-    environment : EvalEnvironment
-        Where functions and arrays of the formula are looked up.
-    context : sequence of str
-        Columns that identify a context. Without any, every row is a context.
-    categories : mapping, optional
-        Meanings of labels that are not known.
-    missing : {"raise", "drop", "keep"}
-        What to do with rows in which a needed value is missing.
-    groups : sequence of str
-        Columns of clusters and weights.
-    propensity : str, optional
-        Column with the propensity of the row's ordered pair.
-    style : sequence of str
-        Columns with style differences, which every row with a label needs.
-    votes : {"mean", "first"}
-        Whether all votes on a context and ordered pair are averaged, or only the first in the order of the rows counts.
-    unlabelled : frame, optional
-        Further contexts, none of them labelled; see :func:`dmlrank.data.unlabelled.append_unlabelled`.
-    optional : sequence of str, or None
-        Columns that later steps may ask for, such as verdicts or features of the propensity. Their values may be
-        missing. A name that is no column is ignored here, because the later step raises the error. None means every
-        column.
-    learnt : LearntFeatures, optional
-        Features that were computed earlier, with transforms that are not fitted again.
-
-    Raises
-    ------
-    DataError, MissingDataError, OutcomeError, FormulaError, ColumnError
-        If formula and data contradict each other.
-    """
+    """Read all columns that a fit needs from a frame, in one reading."""
     rows = take_rows(
         formula,
         data,
@@ -115,20 +78,7 @@ def take_rows(
     unlabelled: object = None,
     optional: Sequence[str] | None = (),
 ) -> Rows:
-    """Take all rows of the frames, with every column that the fit or a later step asks for.
-
-    Parameters
-    ----------
-    formula_text : str
-        ``winner ~ features | model_a + model_b``.
-    data, environment, context, groups, propensity, style, unlabelled, optional
-        As in :func:`read_preferences`.
-
-    Raises
-    ------
-    ColumnError, DataError, FormulaError
-        If a column does not exist or holds values that a fit cannot read.
-    """
+    """Take all rows of the frames, with every column that the fit or a later step asks for."""
     formula = parse_formula(formula_text)
     available = column_names(data)
     derived = data if isinstance(data, DerivedPairs) else None
@@ -168,15 +118,7 @@ def take_rows(
 def _columns_of_votes(
     available: Sequence[str], groups: Sequence[str], propensity: str | None, style: Sequence[str]
 ) -> tuple[str, ...]:
-    """Return the columns of clusters, weights, propensities and style; raise where one does not exist.
-
-    Parameters
-    ----------
-    available : sequence of str
-        Columns of the frame.
-    groups, propensity, style
-        As in :func:`read_preferences`.
-    """
+    """Return the columns of clusters, weights, propensities and style; raise where one does not exist."""
     require_columns(groups, available, "cov_kwds groups and weights")
     _check_propensity_column(propensity, available)
     check_style_columns(style, available)
@@ -186,24 +128,7 @@ def _columns_of_votes(
 def _coded_roles(
     table: pd.DataFrame, roles: Sequence[str], required: Sequence[str], names: FeatureNames
 ) -> dict[str, CodedColumn]:
-    """Return the columns of the outcome and of the items, coded; check that other columns hold values that can be read.
-
-    Parameters
-    ----------
-    table : DataFrame
-        The columns that were taken.
-    roles : sequence of str
-        Columns of the outcome and of the items.
-    required : sequence of str
-        Columns that the fit needs.
-    names : FeatureNames
-        Columns that the features use.
-
-    Raises
-    ------
-    DataError
-        If a cell holds something else than a name, a label or a number, such as a list, or a feature holds times.
-    """
+    """The columns of the outcome and of the items, coded; check that other columns hold values that can be read."""
     coded = code_columns(table, roles)
     # Columns of numbers need no check, and vectors are checked when they are stacked.
     for name in required:
@@ -222,20 +147,7 @@ def preferences_of(
     votes: str = "mean",
     learnt: LearntFeatures | None = None,
 ) -> PreferenceData:
-    """Return the preference data that the rows hold.
-
-    Parameters
-    ----------
-    all_rows : Rows
-        From :func:`take_rows`.
-    environment, categories, missing, votes, learnt
-        As in :func:`read_preferences`.
-
-    Raises
-    ------
-    DataError, MissingDataError, OutcomeError, FormulaError
-        If values are missing or contradict each other.
-    """
+    """Return the preference data that the rows hold."""
     rows = all_rows.only(_is_complete(all_rows, missing))
     rows, contexts, x, feature_map = _complete_features(rows, environment, missing, learnt)
     row_context, first_row, seed_order = contexts
@@ -280,16 +192,10 @@ def preferences_of(
 class LabelledVotes(NamedTuple):
     """The votes of all rows, as arrays.
 
-    Attributes
-    ----------
-    items : tuple of str
-        Names of the K items.
-    row : ndarray of int, shape (v,)
-        Row of each vote.
-    first, second : ndarray of int, shape (v,)
-        The item shown first and the item shown second in each vote.
-    outcomes : Outcomes
-        The labels.
+    items: Names of the K items.
+    row (v,): Row of each vote.
+    first, second (v,): The item shown first and the item shown second in each vote.
+    outcomes: The labels.
     """
 
     items: tuple[str, ...]
@@ -346,19 +252,7 @@ def _check_no_times(features: pd.DataFrame) -> None:
 def _caller_arrays(
     names: Sequence[str], data: object, environment: EvalEnvironment, n_rows: int
 ) -> dict[str, AnyArray]:
-    """Return arrays of the caller with an entry for each row, in the order of the rows.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Names of the arrays.
-    data : frame
-        The frame of the votes, whose index a Series or frame of the caller must have.
-    environment : EvalEnvironment
-        Where the arrays are looked up.
-    n_rows : int
-        Number of rows of the data.
-    """
+    """Return arrays of the caller with an entry for each row, in the order of the rows."""
     labels = row_index(data, n_rows)
     return {
         name: as_array(align_by_index(environment.namespace[name], labels, name=name, of="the data's rows"))
@@ -369,17 +263,7 @@ def _caller_arrays(
 def _complete_features(
     rows: Rows, environment: EvalEnvironment, missing: str, learnt: LearntFeatures | None
 ) -> tuple[Rows, tuple[IntArray, IntArray, IntArray], FloatArray, FeatureMap]:
-    """Return the rows whose features can be computed, their contexts, the features, (n, p), and the fitted transforms.
-
-    The contexts are those of :func:`dmlrank.data.contexts.find_contexts`. With ``missing="drop"``, contexts with a
-    missing feature are dropped, and the transforms are fitted once more.
-
-    Parameters
-    ----------
-    rows : Rows
-    environment, missing, learnt
-        As in :func:`read_preferences`.
-    """
+    """The rows whose features can be computed, their contexts, the features, (n, p), and the fitted transforms."""
     while True:
         contexts = find_contexts(rows)
         row_context, first_row, _ = contexts
@@ -403,24 +287,7 @@ def count_missing(rows: Rows) -> dict[str, int]:
 def with_columns(
     data: PreferenceData, frame: object, unlabelled: object, names: Sequence[str] | None
 ) -> PreferenceData:
-    """Return the data with further columns of the frames that they were read from.
-
-    Parameters
-    ----------
-    data : PreferenceData
-        The data as they were read before.
-    frame : frame
-        The frame of the votes. It is read again only if ``data`` lack one of the columns.
-    unlabelled : frame or None
-        The frame of further contexts, if there is one.
-    names : sequence of str, or None
-        As ``optional`` of :func:`read_preferences`.
-
-    Raises
-    ------
-    DataError
-        If the frames no longer have the rows that ``data`` were read from, or have them in another order.
-    """
+    """Return the data with further columns of the frames that they were read from."""
     columns = data.columns
     requested = columns.available if names is None else names
     new = [name for name in dict.fromkeys(requested) if name in columns.available and name not in columns]
@@ -433,15 +300,7 @@ def check_same_rows(data: PreferenceData, frame: object, unlabelled: object) -> 
 
 
 def _read_again(data: PreferenceData, frame: object, unlabelled: object, names: Sequence[str]) -> Columns:
-    """Read the columns of the data and further columns once more, and check that the former have not changed.
-
-    Parameters
-    ----------
-    data, frame, unlabelled
-        As in :func:`with_columns`.
-    names : sequence of str
-        Further columns.
-    """
+    """Read the columns of the data and further columns once more, and check that the former have not changed."""
     columns = data.columns
     table = take_columns(frame, [*columns, *names])
     if unlabelled is not None:
@@ -530,13 +389,7 @@ def _features(
 ) -> tuple[FloatArray, FeatureMap]:
     """Return the features of the contexts, (n, p), and the fitted map that computes features of further contexts.
 
-    Parameters
-    ----------
-    rows : Rows
-    first_row : ndarray of int, shape (n,)
-        First row of each context.
-    environment, learnt
-        As in :func:`read_preferences`.
+    Shapes: first_row (n,).
     """
     if learnt is not None:
         x = learnt.matrix(identifiers(rows, first_row), lambda new: _feature_columns(rows, first_row[new]))
@@ -555,16 +408,7 @@ def _feature_columns(rows: Rows, first_row: IntArray) -> dict[str, Variable]:
 def _check_features_not_empty(x: FloatArray, names: Sequence[str], incomplete: NDArray[np.bool_], missing: str) -> None:
     """Raise where a feature is missing in every context, or where dropping incomplete contexts would leave none.
 
-    Parameters
-    ----------
-    x : ndarray, shape (n, p)
-        Features.
-    names : sequence of str
-        Names of the p features.
-    incomplete : ndarray of bool, shape (n,)
-        Contexts with a missing feature.
-    missing : {"raise", "drop", "keep"}
-        The option of the fit.
+    Shapes: x (n, p), incomplete (n,).
     """
     if not incomplete.any():
         return
@@ -580,11 +424,7 @@ def _check_features_not_empty(x: FloatArray, names: Sequence[str], incomplete: N
 
 
 def _without_later_votes(rows: Rows, row_context: IntArray) -> tuple[Rows, IntArray, IntArray]:
-    """Return the rows without later votes, the context of each row, (rows,), and the first row of each context, (n,).
-
-    A later vote is a vote on a context and ordered pair that has an earlier one. The first row of a context is never a
-    later vote. It stays in the data, so that the features x of the context stay valid.
-    """
+    """The rows without later votes, the context of each row, (rows,), and the first row of each context, (n,)."""
     is_later = _later_votes(rows, row_context)
     row_context = row_context[~is_later]
     return replace(rows.only(~is_later), n_later_votes=int(is_later.sum())), row_context, first_rows(row_context)
@@ -644,16 +484,7 @@ def _compared_items(rows: Rows, items: tuple[str, ...]) -> ComparedItems:
 def _outcomes(rows: Rows, vote_row: IntArray, pairs: ComparedItems, categories: Categories | None) -> Outcomes:
     """Read the labels of the votes.
 
-    Parameters
-    ----------
-    rows : Rows
-        All rows.
-    vote_row : ndarray of int, shape (v,)
-        Rows that have a label.
-    pairs : ComparedItems
-        The items of these votes.
-    categories : mapping or None
-        Meanings of labels that are not known.
+    Shapes: vote_row (v,).
     """
     formula = rows.formula
 

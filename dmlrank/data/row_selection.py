@@ -18,13 +18,7 @@ def is_mapped_column(column: pd.Series | AnyArray) -> bool:
 
 
 def rows_of_column(column: pd.Series, rows: IntArray | NDArray[np.bool_]) -> pd.Series:
-    """Return rows of a column, by numbers or by a mask; the numbers of a mapped column stay in a file.
-
-    Examples
-    --------
-    >>> rows_of_column(pd.Series([5, 6, 7]), np.array([2, 0])).tolist()
-    [7, 5]
-    """
+    """Return rows of a column, by numbers or by a mask; the numbers of a mapped column stay in a file."""
     if not is_mapped_column(column):
         return column.iloc[rows]
     if rows.dtype != bool and len(rows) == len(column) and (rows == np.arange(len(rows))).all():

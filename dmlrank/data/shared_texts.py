@@ -29,16 +29,10 @@ _SEARCHED_VECTORS = 50
 class SharedTexts:
     """Which contexts have the same text.
 
-    Attributes
-    ----------
-    names : tuple of str
-        The features that are equal.
-    column : str or None
-        The column of texts, where one of the features is such a column.
-    code : ndarray of int, shape (n,)
-        Integer code of each context's text; equal texts have equal codes.
-    was_warned_of : bool
-        Whether the user already got a warning about repeated values in these features.
+    names: The features that are equal.
+    column: The column of texts, where one of the features is such a column.
+    code (n,): Integer code of each context's text; equal texts have equal codes.
+    was_warned_of: Whether the user already got a warning about repeated values in these features.
     """
 
     names: tuple[str, ...]
@@ -63,23 +57,7 @@ class SharedTexts:
 
 
 def find_shared_texts(features: str, columns: Mapping[str, Variable]) -> SharedTexts | None:
-    """Return which contexts share a text; None where none do, or where no feature identifies texts.
-
-    Parameters
-    ----------
-    features : str
-        The features of the formula.
-    columns : mapping
-        The columns and arrays that the features use, with a value per context.
-
-    Examples
-    --------
-    >>> prompts = pd.Series(["sort a list", "write a poem", "sort a list"])
-    >>> find_shared_texts("text(prompt, 2)", {"prompt": prompts}).code.tolist()
-    [0, 1, 0]
-    >>> find_shared_texts("C(prompt)", {"prompt": prompts}) is None
-    True
-    """
+    """Return which contexts share a text; None where none do, or where no feature identifies texts."""
     arguments = function_arguments(features)
     codes: dict[str, IntArray] = {}
     for name, column in columns.items():
@@ -109,19 +87,7 @@ def join_shared(unit: IntArray, shared: SharedTexts | None, n_folds: int) -> Int
     A joined unit gets the smallest number among the units that it consists of. If a joined unit would be larger than a
     fold, all units stay as they are.
 
-    Parameters
-    ----------
-    unit : ndarray of int, shape (n,)
-        Number of the unit (a context, or a cluster of contexts) that each context belongs to.
-    shared : SharedTexts or None
-        The contexts that share a text, if some do.
-    n_folds : int
-        Number of folds.
-
-    Examples
-    --------
-    >>> join_shared(np.arange(4), SharedTexts(("prompt",), "prompt", np.array([0, 1, 0, 2])), 2).tolist()
-    [0, 1, 0, 3]
+    Shapes: unit (n,).
     """
     if shared is None:
         return unit
@@ -138,14 +104,7 @@ def join_shared(unit: IntArray, shared: SharedTexts | None, n_folds: int) -> Int
 def warn_of_shared_texts(shared: SharedTexts | None, groups: Sequence[IntArray], context: tuple[str, ...]) -> None:
     """Warn where contexts share a text although the standard errors take them as independent.
 
-    Parameters
-    ----------
-    shared : SharedTexts or None
-        The contexts that share a text, if some do.
-    groups : sequence of ndarray of int, shape (n,)
-        The cluster of each context, for each column of clusters.
-    context : tuple of str
-        Columns that identify a context.
+    Shapes: groups (n,).
     """
     if shared is not None and not shared.was_warned_of and not any(shared.each_in_one_group(group) for group in groups):
         warn(explain_shared_texts(shared, context), stacklevel=2)
@@ -166,15 +125,7 @@ def explain_shared_texts(shared: SharedTexts, context: tuple[str, ...]) -> str:
 
 
 def _text_code(column: Variable, is_argument: bool) -> IntArray | None:
-    """Return an integer code of each context's text, (n,); None if the feature does not identify texts.
-
-    Parameters
-    ----------
-    column : Series or ndarray
-        Values of a feature by context.
-    is_argument : bool
-        Whether the formula passes the feature to a function, such as ``text()``.
-    """
+    """Return an integer code of each context's text, (n,); None if the feature does not identify texts."""
     if isinstance(column, pd.Series) and not is_vector_column(column):
         if not (is_argument and _is_text(column)):
             return None

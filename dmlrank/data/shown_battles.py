@@ -17,18 +17,12 @@ class ShownBattles:
 
     A shown cell is a context with an ordered pair that was shown there. A labelled cell is a shown cell with a vote.
 
-    Attributes
-    ----------
-    row : ndarray of int, shape (b,)
-        Row of each battle among the rows that the fit uses.
-    context, first, second : ndarray of int, shape (b,)
-        Context and items of each battle. Where display order does not matter, ``first`` is the smaller code.
-    flipped : ndarray of bool, shape (b,)
-        Whether item ``second`` was shown first; false everywhere where display order matters.
-    voted : ndarray of bool, shape (b,)
-        Whether the battle got a vote.
-    share : ndarray, shape (b,)
-        One divided by the number of battles of the same shown cell.
+    row (b,): Row of each battle among the rows that the fit uses.
+    context, first, second (b,): Context and items of each battle. Where display order does not matter, ``first`` is the
+        smaller code.
+    flipped (b,): Whether item ``second`` was shown first; false everywhere where display order matters.
+    voted (b,): Whether the battle got a vote.
+    share (b,): One divided by the number of battles of the same shown cell.
     """
 
     row: IntArray
@@ -67,14 +61,7 @@ class ShownBattles:
 
 
 def read_shown_battles(data: PreferenceData, first: str, second: str) -> ShownBattles:
-    """Return all rows that name two different ranked models, voted or not.
-
-    Parameters
-    ----------
-    data : PreferenceData
-    first, second : str
-        Columns of the model shown first and of the model shown second.
-    """
+    """Return all rows that name two different ranked models, voted or not."""
     place_of = {name: place for place, name in enumerate(data.items)}
     left, right = (data.columns.coded(name).places(place_of) for name in (first, second))
     voted = np.zeros(len(data.row_context), dtype=bool)

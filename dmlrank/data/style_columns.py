@@ -156,13 +156,7 @@ def _measure_answer(answer: object) -> Measures:
 
 
 def _assistant_text(conversation: object) -> str:
-    """Return the text of the assistant's turns, joined by line breaks.
-
-    Raises
-    ------
-    DataError
-        If the cell is not a list of turns with role and content.
-    """
+    """Return the text of the assistant's turns, joined by line breaks."""
     if not isinstance(conversation, (list, tuple, np.ndarray)):
         raise _cell_error(conversation)
     texts = []
@@ -195,14 +189,7 @@ def _cell_error(cell: object) -> DataError:
 
 
 def _read_counts(column: pd.Series, side: str) -> dict[str, AnyArray]:
-    """Return the counts of one side's answers from a column of mappings, (rows,) each.
-
-    Parameters
-    ----------
-    column : Series
-        Mappings as LMArena publishes them.
-    side : {"a", "b"}
-    """
+    """Return the counts of one side's answers from a column of mappings, (rows,) each."""
 
     def counts(cell: object) -> Measures:
         if not isinstance(cell, Mapping):

@@ -21,13 +21,9 @@ _TINY = 1e-9
 class StyleDifferences:
     """Style differences D of the answers of every vote: item ``first`` of the vote's cell minus item ``second``.
 
-    Attributes
-    ----------
-    names : tuple of str
-        Names of the r columns.
-    values : ndarray, shape (v, r)
-        Differences by vote. Where display order does not matter, the sign of votes in flipped cells is changed, so that
-        the differences refer to the cell's items.
+    names: Names of the r columns.
+    values (v, r): Differences by vote. Where display order does not matter, the sign of votes in flipped cells is
+        changed, so that the differences refer to the cell's items.
     """
 
     names: tuple[str, ...]
@@ -51,23 +47,7 @@ def check_style_columns(names: Sequence[str], available: Sequence[str]) -> None:
 
 
 def read_style_differences(data: PreferenceData, names: Sequence[str], *, must_vary: bool = True) -> StyleDifferences:
-    """Return the style differences of every vote.
-
-    Parameters
-    ----------
-    data : PreferenceData
-        Data whose columns contain the style columns.
-    names : sequence of str
-        Names of the style columns.
-    must_vary : bool
-        Whether every column has to vary and no column may be a combination of others, as slopes on them need.
-
-    Raises
-    ------
-    DataError
-        If a column holds anything but finite numbers; with ``must_vary``, if it does not vary or is a linear
-        combination of the other columns.
-    """
+    """Return the style differences of every vote."""
     values = np.empty((data.n_votes, len(names)))
     for place, name in enumerate(names):
         cells = data.columns[name][data.vote_row]

@@ -15,26 +15,7 @@ from .plain_columns import is_numeric_column, is_vector_column, kind_of_time, pl
 
 
 def append_unlabelled(rows: Rows, unlabelled: object, groups: tuple[str, ...]) -> Rows:
-    """Return the rows of the data, followed by those of ``unlabelled`` with outcome and items missing.
-
-    Parameters
-    ----------
-    rows : Rows
-        All rows of the data.
-    unlabelled : frame
-        A frame with the columns that features, ``context=`` and clusters use. The columns of outcome and items are
-        absent or missing in every row.
-    groups : tuple of str
-        Columns of clusters.
-
-    Raises
-    ------
-    DataError
-        If the frame holds labels or pairs, if a column is of another type than in the data, or if the features use
-        arrays, which have no entries for further rows.
-    ColumnError, FrameTypeError
-        If a column that is needed does not exist, or ``unlabelled`` is not a frame.
-    """
+    """Return the rows of the data, followed by those of ``unlabelled`` with outcome and items missing."""
     if rows.names.arrays:
         raise DataError(
             f"unlabelled=: the features use {rows.names.arrays[0]!r}, an array with one entry for each row of data and "
@@ -92,13 +73,7 @@ def _check_no_votes(column: pd.Series, *, is_outcome: bool, outcome: str) -> Non
 
 
 def check_same_kind(column: pd.Series, further: pd.Series, argument: str) -> None:
-    """Check that a column holds the same kind of values in the data and in a further frame.
-
-    Raises
-    ------
-    DataError
-        If it does not; the error begins with the name of the argument that holds the further frame.
-    """
+    """Check that a column holds the same kind of values in the data and in a further frame."""
     kinds = _kind_of_values(column), _kind_of_values(further)
     if None not in kinds and kinds[0] != kinds[1]:
         raise DataError(

@@ -33,13 +33,6 @@ def readable_rows(rows: Rows, categories: Categories | None) -> tuple[Rows, tupl
 
     The sentences are for the report of :func:`dmlrank.check`. If a fit can read no vote at all, all rows are returned
     without a sentence. Reading them raises the error of a fit, which says why.
-
-    Parameters
-    ----------
-    rows : Rows
-        All rows.
-    categories : mapping or None
-        Meanings of labels that are not known.
     """
     if rows.derived is not None:
         # Scores and ranks were checked when the pairs were derived from them.

@@ -21,12 +21,8 @@ _FEWER_LABELS = (5, 2, 1)
 class VoteCounts:
     """Votes of each of K models; a vote counts for both models of its pair.
 
-    Attributes
-    ----------
-    used : ndarray of int, shape (K,)
-        Votes on compared pairs, the edges of the graph.
-    total : ndarray of int, shape (K,)
-        All votes.
+    used (K,): Votes on compared pairs, the edges of the graph.
+    total (K,): All votes.
     """
 
     used: NDArray[np.int64]
@@ -34,15 +30,7 @@ class VoteCounts:
 
     @classmethod
     def of(cls, votes: NDArray[np.int64], graph: Graph) -> VoteCounts:
-        """Return the counts by model, from the votes on every ordered pair, (K, K), and the pairs that are compared.
-
-        Examples
-        --------
-        >>> votes = np.array([[0, 3, 1], [2, 0, 0], [0, 4, 0]])
-        >>> counts = VoteCounts.of(votes, Graph.of([(0, 1), (1, 2)], 3))
-        >>> counts.used.tolist(), counts.total.tolist(), counts.n_used, counts.n_left_out
-        ([5, 9, 4], [6, 9, 5], 9, 1)
-        """
+        """Return the counts by model, from the votes on every ordered pair, (K, K), and the pairs that are compared."""
         of_pair = votes + votes.T
         return cls(np.where(graph.edges, of_pair, 0).sum(axis=1), of_pair.sum(axis=1))
 
@@ -83,13 +71,9 @@ class VoteCounts:
 class PairRule:
     """Which pairs are compared: those with enough labelled contexts.
 
-    Attributes
-    ----------
-    position_bias : bool
-        If true, a pair needs enough labelled contexts in each display order. If false, a pair needs enough labelled
-        contexts in both display orders together.
-    min_labels : int
-        Smallest number of labelled contexts that is enough.
+    position_bias: If true, a pair needs enough labelled contexts in each display order. If false, a pair needs enough
+        labelled contexts in both display orders together.
+    min_labels: Smallest number of labelled contexts that is enough.
     """
 
     position_bias: bool
@@ -100,30 +84,13 @@ class PairRule:
         return Graph.observed(labelled, self.min_labels, self.position_bias)
 
     def looser(self, order_may_be_ignored: bool) -> list[PairRule]:
-        """Return rules that compare more pairs, those with the smallest changes first.
-
-        Parameters
-        ----------
-        order_may_be_ignored : bool
-            Whether ``position_bias=False`` is possible.
-
-        Examples
-        --------
-        >>> [(rule.position_bias, rule.min_labels) for rule in PairRule(True, 3).looser(True)]
-        [(False, 3), (False, 2), (False, 1)]
-        """
+        """Return rules that compare more pairs, those with the smallest changes first."""
         ordered = self.position_bias and not order_may_be_ignored
         fewer = [PairRule(ordered, n_labels) for n_labels in _FEWER_LABELS if n_labels < self.min_labels]
         return [PairRule(False, self.min_labels), *fewer] if self.position_bias and not ordered else fewer
 
     def changed_from(self, other: PairRule) -> str:
-        """Return the options of a fit that turn another rule into this one, as text.
-
-        Examples
-        --------
-        >>> PairRule(False, 1).changed_from(PairRule(True, 10))
-        'position_bias=False, min_labels=1'
-        """
+        """Return the options of a fit that turn another rule into this one, as text."""
         options = []
         if self.position_bias != other.position_bias:
             options.append(f"position_bias={self.position_bias}")
@@ -133,22 +100,7 @@ class PairRule:
 
 
 def left_out_clause(counts: VoteCounts, models: Sequence[str], most_named: int = 5) -> str:
-    """Return a clause that says which votes are left out.
-
-    Parameters
-    ----------
-    counts : VoteCounts
-        Votes by model.
-    models : sequence of str
-        Names of the models.
-    most_named : int
-        Number of models that are named at most.
-
-    Examples
-    --------
-    >>> left_out_clause(VoteCounts(np.array([10, 98, 98]), np.array([40, 98, 128])), ["a", "b", "c"])
-    "30 of 133 votes (23 %) are left out, among them 30 of the 40 votes of 'a' and 30 of the 128 votes of 'c'"
-    """
+    """Return a clause that says which votes are left out."""
     total = f"{counts.n_left_out:,} of {counts.n_total:,} votes ({100 * (1 - counts.share_used):.2g} %) are left out"
     named = [
         f"{counts.total[j] - counts.used[j]:,} of the {counts.total[j]:,} votes of {models[j]!r}"

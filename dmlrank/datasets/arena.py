@@ -42,19 +42,12 @@ _GOOD_LEVEL, _BAD_LEVEL, _TIE_DECAY, _LEVEL_WEIGHT = -0.8, -0.45, 0.5, 0.4
 class ArenaCoefficients:
     """One draw of the arena's coefficients, for K models and G categories of prompts.
 
-    Attributes
-    ----------
-    strength : ndarray, shape (G, K)
-        Strength of each model in each category.
-    length_slope : ndarray, shape (K,)
-        What a long prompt adds to the strength of each model.
-    matchup : ndarray, shape (G, K, K)
-        The part of each model's advantage over each other model that no strengths explain: antisymmetric, with rows
-        that sum to zero.
-    difficulty : ndarray, shape (G,)
-        How much likelier bad answers are in each category.
-    show_probability : ndarray, shape (G, K, K)
-        Probability that exactly this ordered pair is shown.
+    strength (G, K): Strength of each model in each category.
+    length_slope (K,): What a long prompt adds to the strength of each model.
+    matchup (G, K, K): The part of each model's advantage over each other model that no strengths explain:
+        antisymmetric, with rows that sum to zero.
+    difficulty (G,): How much likelier bad answers are in each category.
+    show_probability (G, K, K): Probability that exactly this ordered pair is shown.
     """
 
     strength: FloatArray
@@ -374,10 +367,7 @@ def simulate_arena(
 
 
 def _cyclic_part(preference: FloatArray) -> FloatArray:
-    """Return the part of pairwise preferences, (G, K, K), that no strengths of single models explain.
-
-    This is the antisymmetric part minus the differences of the models' means.
-    """
+    """Return the part of pairwise preferences, (G, K, K), that no strengths of single models explain."""
     matchup = preference - np.swapaxes(preference, 1, 2)
     mean = matchup.mean(axis=2)
     matchup += mean[:, None, :] - mean[:, :, None]
@@ -385,10 +375,7 @@ def _cyclic_part(preference: FloatArray) -> FloatArray:
 
 
 def _pair_probabilities(popularity: FloatArray, strength: FloatArray) -> FloatArray:
-    """Return the probability of showing each ordered pair, (G, K, K).
-
-    Popular models and close pairs are shown more often. Both orders of a pair have the same probability.
-    """
+    """Return the probability of showing each ordered pair, (G, K, K)."""
     score = popularity[:, :, None] + popularity[:, None, :] - 0.2 * np.abs(strength[:, None] - strength)
     items = np.arange(len(strength))
     score[:, items, items] = -np.inf

@@ -167,18 +167,7 @@ def _read_file(path: Path) -> Iterator[pd.DataFrame]:
 
 
 def _batches(file: ParquetFile, wanted: list[str], plain: Mapping[str, str], path: Path) -> Iterator[pd.DataFrame]:
-    """Yield the votes of an open file as frames.
-
-    Parameters
-    ----------
-    file : ParquetFile
-    wanted : list of str
-        Columns that are read.
-    plain : mapping
-        Name in the file of each plain column of the result.
-    path : path
-        The file, for errors.
-    """
+    """Yield the votes of an open file as frames."""
     from pyarrow import ArrowException
 
     try:
@@ -316,14 +305,7 @@ def _tags(batch: pa.RecordBatch) -> dict[str, pd.Series]:
 
 
 def _style(batch: pa.RecordBatch, conversations: Mapping[str, list[object]]) -> dict[str, pd.Series]:
-    """Return the style columns of a batch, from the counts of the file and from the conversations.
-
-    Parameters
-    ----------
-    batch : RecordBatch
-    conversations : mapping
-        The conversations of each side, as lists of turns.
-    """
+    """Return the style columns of a batch, from the counts of the file and from the conversations."""
     style: dict[str, pd.Series] = {}
     if set(conversations) == set(_CONVERSATIONS):
         style = _differences(pd.DataFrame(conversations), _CONVERSATIONS)

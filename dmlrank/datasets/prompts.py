@@ -241,12 +241,8 @@ SHARES = np.array([0.22, 0.12, 0.14, 0.16, 0.14, 0.22])
 class Template:
     """A sentence as literals and slots in turn: ``literals[0] slots[0] literals[1] ...``.
 
-    Attributes
-    ----------
-    literals : tuple of str
-        Fixed texts, one more than there are slots.
-    slots : tuple of tuple of str
-        For each slot, the words from which it is filled.
+    literals: Fixed texts, one more than there are slots.
+    slots: For each slot, the words from which it is filled.
     """
 
     literals: tuple[str, ...]
@@ -283,12 +279,8 @@ class Template:
 class Sentence:
     """A sentence that is present with some probability, drawn from several templates.
 
-    Attributes
-    ----------
-    probability : float
-        Probability that the sentence is present.
-    templates : tuple of Template
-        Templates with equal probabilities.
+    probability: Probability that the sentence is present.
+    templates: Templates with equal probabilities.
     """
 
     probability: float

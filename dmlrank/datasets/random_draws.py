@@ -14,25 +14,7 @@ Rng = int | np.random.Generator | None
 
 
 def generator(rng: Rng) -> np.random.Generator:
-    """Return the random generator that the option ``rng`` stands for; numpy's global generator is never used.
-
-    Parameters
-    ----------
-    rng : int, numpy.random.Generator or None
-        A seed, a generator that is used and advanced, or None for fresh entropy.
-
-    Raises
-    ------
-    OptionTypeError
-        If ``rng`` is something else, such as a legacy ``RandomState`` or the module ``numpy.random``.
-    OptionError
-        If the seed is negative.
-
-    Examples
-    --------
-    >>> float(generator(0).random()) == float(generator(0).random())
-    True
-    """
+    """Return the random generator that the option ``rng`` stands for; numpy's global generator is never used."""
     if rng is None or isinstance(rng, np.random.Generator):
         return np.random.default_rng(rng)
     if isinstance(rng, bool) or not isinstance(rng, Integral):
@@ -50,22 +32,7 @@ def check_count(value: object, option: str, smallest: int = 1) -> int:
 
 
 def check_between(value: object, option: str, lower: float = -np.inf, upper: float = np.inf) -> None:
-    """Check that the value of an option is a finite number between two bounds.
-
-    Parameters
-    ----------
-    value : object
-        The value.
-    option : str
-        Name of the option, for errors.
-    lower, upper : float
-        Smallest and largest value that is allowed.
-
-    Raises
-    ------
-    OptionTypeError, OptionError
-        If the value is no number, or is out of its bounds.
-    """
+    """Check that the value of an option is a finite number between two bounds."""
     number = real_number(value)
     if number is None:
         raise OptionTypeError(f"{option} must be a number, not {type(value).__name__}")
@@ -75,12 +42,6 @@ def check_between(value: object, option: str, lower: float = -np.inf, upper: flo
 
 
 def draw_categories(probabilities: FloatArray, rng: np.random.Generator) -> IntArray:
-    """Draw one category per row of a matrix of probabilities, (m, C), whose rows sum to one; return their places, (m,).
-
-    Examples
-    --------
-    >>> draw_categories(np.array([[0.0, 1.0], [1.0, 0.0]]), generator(0))
-    array([1, 0])
-    """
+    """Draw one category per row of a matrix of probabilities, (m, C); return their places, (m,)."""
     steps = np.cumsum(probabilities, axis=1)[:, :-1]
     return (rng.random((len(probabilities), 1)) >= steps).sum(axis=1)

@@ -26,18 +26,11 @@ _CHUNK_ENTRIES = 2_000_000
 class Coefficients:
     """One draw of a simulator's coefficients, for K items, p features and q = min(2, p).
 
-    Attributes
-    ----------
-    linear : ndarray, shape (K, p)
-        Coefficients of the features in the utilities, W.
-    offset : ndarray, shape (K,)
-        Constants of the utilities, b.
-    quadratic : ndarray, shape (K, q)
-        Coefficients of the squares of the first q features, W_q.
-    phase : ndarray, shape (K,)
-        Phases of the wave, phi.
-    selection : ndarray, shape (K,)
-        How much each item raises the log-odds that its pairs are labelled, b_pi.
+    linear (K, p): Coefficients of the features in the utilities, W.
+    offset (K,): Constants of the utilities, b.
+    quadratic (K, q): Coefficients of the squares of the first q features, W_q.
+    phase (K,): Phases of the wave, phi.
+    selection (K,): How much each item raises the log-odds that its pairs are labelled, b_pi.
     """
 
     linear: FloatArray
@@ -51,34 +44,20 @@ class Coefficients:
 class Simulator(ABC):
     """A simulator with its parameters. Subclasses define how utilities become probabilities of C outcomes.
 
-    Parameters
-    ----------
-    coefficients : int
-        Seed of the coefficients.
-    n_items, n_features : int
-        Number of items, K, and of features, p.
-    linear_scale, quadratic_scale, offset_scale : float
-        Standard deviation of the coefficients W, W_q and b.
-    wave_scale : float
-        Amplitude of the wave in the utilities.
-    temperature : float
-        Number by which utilities are divided.
-    position_effect : float
-        How much the first feature changes the advantage of the item shown first.
-    min_mass : float
-        Smallest probability of a category.
-    propensity_rate : float
-        Probability that a pair is labelled if the selection depends on neither context nor items.
-    selection_strength : float
-        Weight of the part of a propensity that depends on context and items: from 0, where every propensity is
-        ``propensity_rate``, to 1.
-    selection_decay, selection_tilt : float
-        How much the log-odds of a label fall with the difference of the items' utilities, and rise with the first
-        feature.
-    selection_scale : float
-        Standard deviation of the items' selection effects.
-    propensity_min, propensity_max : float
-        Bounds to which propensities are clipped.
+    coefficients: Seed of the coefficients.
+    n_items, n_features: Number of items, K, and of features, p.
+    linear_scale, quadratic_scale, offset_scale: Standard deviation of the coefficients W, W_q and b.
+    wave_scale: Amplitude of the wave in the utilities.
+    temperature: Number by which utilities are divided.
+    position_effect: How much the first feature changes the advantage of the item shown first.
+    min_mass: Smallest probability of a category.
+    propensity_rate: Probability that a pair is labelled if the selection depends on neither context nor items.
+    selection_strength: Weight of the part of a propensity that depends on context and items: from 0, where every
+        propensity is ``propensity_rate``, to 1.
+    selection_decay, selection_tilt: How much the log-odds of a label fall with the difference of the items' utilities,
+        and rise with the first feature.
+    selection_scale: Standard deviation of the items' selection effects.
+    propensity_min, propensity_max: Bounds to which propensities are clipped.
     """
 
     n_categories: ClassVar[int]
@@ -334,18 +313,7 @@ def _long_frame(
 ) -> pd.DataFrame:
     """Return a frame with a row per label and a row per context without a label, sorted by context.
 
-    Parameters
-    ----------
-    X : ndarray, shape (n, p)
-        Features.
-    cells : (context, first, second), ndarrays of int, shape (m,)
-        Context and items of each label.
-    labels : ndarray of int, shape (m,)
-        Category of each label.
-    propensity : ndarray, shape (m,)
-        Propensity of each labelled pair.
-    models : tuple of str
-        Names of the items.
+    Shapes: X (n, p), cells (m,), labels (m,), propensity (m,).
     """
     context, first, second = cells
     unlabelled = np.setdiff1d(np.arange(len(X)), context)

@@ -33,14 +33,9 @@ _REACH = 7.0
 class StyleTruth(NamedTuple):
     """True scores and slopes of a simulator.
 
-    Attributes
-    ----------
-    equal : Series
-        Scores at equal style, or of battles of equal style, by model.
-    averaged : Series
-        Scores averaged over style by model: the link of the preference m is averaged over style.
-    slopes : Series
-        Slopes on the style differences.
+    equal: Scores at equal style, or of battles of equal style, by model.
+    averaged: Scores averaged over style by model: the link of the preference m is averaged over style.
+    slopes: Slopes on the style differences.
     """
 
     equal: pd.Series
@@ -51,14 +46,9 @@ class StyleTruth(NamedTuple):
 class _Pair(NamedTuple):
     """The distribution of style differences and the preference of one pair on a grid.
 
-    Attributes
-    ----------
-    law : ndarray, shape (x, s)
-        Probabilities of s values of the style differences in x contexts.
-    style : ndarray, shape (x, s, 2)
-        Values of log_length and headers.
-    m : ndarray, shape (x, s)
-        Preference for the first item.
+    law (x, s): Probabilities of s values of the style differences in x contexts.
+    style (x, s, 2): Values of log_length and headers.
+    m (x, s): Preference for the first item.
     """
 
     law: FloatArray
@@ -228,14 +218,7 @@ class Styled:
     def _pair(self, x: FloatArray, j: int, k: int, limit: float | None) -> _Pair:
         """Return the distribution of style and the preference of a pair on a grid.
 
-        Parameters
-        ----------
-        x : ndarray, shape (x, 2)
-            Features of the contexts of the grid.
-        j, k : int
-            The items of the pair.
-        limit : float or None
-            Largest difference of the lengths on the grid; None for all differences.
+        Shapes: x (x, 2).
         """
         mean = self._mean_length(x)
         centre, spread = mean[:, j] - mean[:, k], np.sqrt(2) * _LENGTH_NOISE
@@ -260,17 +243,7 @@ class Styled:
         return _Pair(law.reshape(n, -1), style.reshape(n, -1, 2), m.reshape(n, -1))
 
     def _preference(self, base: FloatArray, x1: FloatArray, length: FloatArray, headers: FloatArray) -> FloatArray:
-        """Return m for differences of the strengths, a feature, and both style differences.
-
-        Parameters
-        ----------
-        base : ndarray
-            Differences of the strengths.
-        x1 : ndarray
-            The second feature.
-        length, headers : ndarray
-            Style differences.
-        """
+        """Return m for differences of the strengths, a feature, and both style differences."""
         kappa = self.nonlinearity
         curve = (1 - kappa) * length + kappa * np.tanh(2 * length)
         slope = self.length_effect * (1 + kappa * (x1 - 0.5))

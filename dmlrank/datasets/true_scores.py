@@ -27,33 +27,7 @@ def true_scores(
     n_categories: int,
     models: tuple[str, ...],
 ) -> pd.Series:
-    """Return the weighted mean of F(mu) over contexts.
-
-    Parameters
-    ----------
-    functional : str or functional
-        A name, or an object with ``value``. A functional without category weights gets those that count every tie as
-        half a win for both items.
-    chunks : iterable of (mu, weights)
-        For some contexts at a time, their category probabilities, (m, K, K, C), and their weights, (m,).
-    n_categories : int
-        Number of categories, C.
-    models : tuple of str
-        Names of the K items.
-
-    Returns
-    -------
-    pandas.Series
-        Scores, (K,), by model. A functional may return another number of scores than there are models. Then the index
-        is 0, 1, 2, ...
-
-    Raises
-    ------
-    OptionError
-        If no functional has this name.
-    OptionTypeError
-        If ``functional`` is neither a name nor an object with ``value``.
-    """
+    """Return the weighted mean of F(mu) over contexts."""
     scorer = _bound_functional(functional, n_categories)
     total, weight = np.zeros(()), 0.0
     for mu, weights in chunks:

@@ -40,18 +40,12 @@ _CHUNK_ENTRIES = 4_000_000
 class ContextualBradleyTerryFit:
     """Maximum-likelihood coefficients of the contextual Bradley-Terry model.
 
-    Attributes
-    ----------
-    centre, spread : ndarray, shape (p,)
-        Numbers that are subtracted from the features, and by which these are divided: z = (1, (x - centre) / spread).
-    coefficients : ndarray, shape (K, p + 1)
-        Coefficients of z for each model; every column sums to zero.
-    inverse : ndarray, shape (K (p + 1), K (p + 1))
-        Pseudo-inverse of the information of all votes on the coefficients.
-    mean_z : ndarray, shape (p + 1,)
-        Mean of z over all contexts, those without labels included.
-    log_loss : float
-        In-sample log-loss per vote, with a tie counted as half a win for each of the two models.
+    centre, spread (p,): Numbers that are subtracted from the features, and by which these are divided: z = (1, (x -
+        centre) / spread).
+    coefficients (K, p + 1): Coefficients of z for each model; every column sums to zero.
+    inverse (K (p + 1): Pseudo-inverse of the information of all votes on the coefficients.
+    mean_z (p + 1,): Mean of z over all contexts, those without labels included.
+    log_loss: In-sample log-loss per vote, with a tie counted as half a win for each of the two models.
     """
 
     centre: FloatArray
@@ -74,15 +68,7 @@ class ContextualBradleyTerryFit:
     def mean_derivative(self, rows: FloatArray) -> FloatArray:
         """Return the derivative of the scores at several values of z with respect to the coefficients.
 
-        Parameters
-        ----------
-        rows : ndarray, shape (P, p + 1)
-            Values of z, or linear combinations of them.
-
-        Returns
-        -------
-        ndarray, shape (K, p + 1, P K)
-            Coordinate p K + k of the last axis is the score of model k at row p.
+        Shapes: rows (P, p + 1), returns (K, p + 1, P K).
         """
         n_items = len(self.coefficients)
         derivative = np.einsum("jk,pc->jcpk", np.eye(n_items), rows)
@@ -106,11 +92,7 @@ class ContextualBradleyTerryFit:
 
         The result has a zero diagonal.
 
-        Parameters
-        ----------
-        x : ndarray, shape (n, p)
-        n_categories : int
-            C.
+        Shapes: x (n, p).
         """
         scores, n_items = self.scores_at(x), len(self.coefficients)
         mu = np.zeros((n_items, n_items, n_categories))
@@ -125,11 +107,7 @@ class ContextualBradleyTerryFit:
     ) -> FloatArray:
         """Return :meth:`changes` of the mean scores, (r, K).
 
-        Parameters
-        ----------
-        first_weights : sequence of C floats
-        directions : ndarray, shape (r, C)
-        first, second : ndarray of int, shape (r,)
+        Shapes: directions (r, C), first, second (r,).
         """
         return self.changes(self.score_derivative, first_weights, directions, first, second)
 
@@ -143,16 +121,7 @@ class ContextualBradleyTerryFit:
     ) -> FloatArray:
         """Return how d targets change if the label of one vote in a context with the mean z changes, (r, d).
 
-        Parameters
-        ----------
-        derivative : ndarray, shape (K, p + 1, d)
-            Derivative of the targets with respect to the coefficients.
-        first_weights : sequence of C floats
-            Weight of each category for the model shown first.
-        directions : ndarray, shape (r, C)
-            Change of the label of each of r votes.
-        first, second : ndarray of int, shape (r,)
-            The ordered pair of each vote.
+        Shapes: derivative (K, p + 1, d), directions (r, C), first, second (r,).
         """
         by_model = np.einsum("c,jcd->jd", self.mean_z, self._solved(derivative))
         win_change = directions @ np.asarray(first_weights)
@@ -173,14 +142,7 @@ class ContextualBradleyTerryFit:
         of all votes, and s_b the gradient of the log-likelihood of the votes of block b: the sum of
         (y - p) (e_j - e_k) z' over these votes.
 
-        Parameters
-        ----------
-        derivative : ndarray, shape (K, p + 1, d)
-        data : PreferenceData
-        first_weights : sequence of C floats
-        edges : ndarray of bool, shape (K, K)
-            Pairs whose votes count.
-        blocks : InfluenceBlocks
+        Shapes: derivative (K, p + 1, d), edges (K, K).
         """
         cell, solved = blocks.entry_cell, self._solved(derivative)
         context, first, second = (getattr(data.cells, name)[cell] for name in ("context", "first", "second"))
@@ -212,13 +174,7 @@ class ContextualBradleyTerryFit:
     ) -> Influence:
         """Return the influence values of the mean scores: r(x_i) of the contexts, and the corrections of the labels.
 
-        Parameters
-        ----------
-        data : PreferenceData
-        first_weights : sequence of C floats
-        edges : ndarray of bool, shape (K, K)
-            Pairs whose votes count.
-        blocks : InfluenceBlocks
+        Shapes: edges (K, K).
 
         Notes
         -----
@@ -231,11 +187,7 @@ class ContextualBradleyTerryFit:
     def win_probability(self, x: FloatArray, item: int, opponent: int) -> tuple[FloatArray, FloatArray]:
         """Return P(item beats opponent | x), (n,), and the derivative of its mean, (K, p + 1, 1).
 
-        Parameters
-        ----------
-        x : ndarray, shape (n, p)
-            Features of the contexts.
-        item, opponent : int
+        Shapes: x (n, p).
         """
         scores = self.scores_at(x)
         p = np.asarray(expit(scores[:, item] - scores[:, opponent]))
@@ -250,22 +202,7 @@ def fit_contextual_bradley_terry(
 ) -> ContextualBradleyTerryFit:
     """Maximise the likelihood of the contextual Bradley-Terry model by Newton steps.
 
-    Parameters
-    ----------
-    data : PreferenceData
-    first_weights : sequence of C floats
-        Weight of each category for the model shown first; the weight for the model shown second is one minus it.
-    edges : ndarray of bool, shape (K, K)
-        Pairs whose votes count.
-
-    Raises
-    ------
-    DataError
-        If features are missing, or there are more coefficients than the labels can tell apart.
-    FormulaError
-        If the features are collinear.
-    GraphError, NuisanceError
-        If the likelihood has no maximum, with constants alone or because features separate wins from losses.
+    Shapes: edges (K, K).
 
     References
     ----------
@@ -296,25 +233,15 @@ def fit_contextual_bradley_terry(
 class _Rows:
     """Labelled cells as rows of a logistic regression, sorted by pair.
 
-    Attributes
-    ----------
-    z : ndarray, shape (m, p + 1)
-        The constant and the scaled features of each cell's context.
-    centre, spread : ndarray, shape (p,)
-        As in :class:`ContextualBradleyTerryFit`.
-    first, second : ndarray of int, shape (m,)
-        Models of each cell, the one with the smaller index first.
-    won : ndarray, shape (m,)
-        Share of the cell's votes that ``first`` won.
-    votes : ndarray, shape (m,)
-        Number of votes.
-    n_items : int
-        K.
-    incidence : csr_array, shape (K - 1, m)
-        1 where the model is the first of the cell, -1 where it is the second. The last model has no row: its
-        coefficients are zero.
-    pair_slices : tuple of slice
-        The rows of each pair.
+    z (m, p + 1): The constant and the scaled features of each cell's context.
+    centre, spread (p,): As in :class:`ContextualBradleyTerryFit`.
+    first, second (m,): Models of each cell, the one with the smaller index first.
+    won (m,): Share of the cell's votes that ``first`` won.
+    votes (m,): Number of votes.
+    n_items: K.
+    incidence (K - 1, m): 1 where the model is the first of the cell, -1 where it is the second. The last model has no
+        row: its coefficients are zero.
+    pair_slices: The rows of each pair.
     """
 
     z: FloatArray
@@ -458,14 +385,7 @@ def _has_full_rank(information: FloatArray) -> bool:
 def _places(direction: FloatArray, n_columns: int, names: Sequence[str], items: Sequence[str]) -> str:
     """Return the features and the models that a direction of the coefficients changes most.
 
-    Parameters
-    ----------
-    direction : ndarray, shape ((K - 1) (p + 1),)
-    n_columns : int
-        p + 1.
-    names : sequence of p + 1 str
-        The constant and the features.
-    items : sequence of K str
+    Shapes: direction ((K - 1).
     """
     # Coefficients are relative to the last model. Relative to the mean of the models, a change that concerns one model
     # is large for this model alone, also if it is the last one.
@@ -524,12 +444,7 @@ def _invert(information: FloatArray) -> FloatArray:
 
 
 def _check_not_separated(rows: _Rows, data: PreferenceData) -> None:
-    """Raise where the likelihood grows without end along some direction of the coefficients, so that no maximum exists.
-
-    The direction solves a linear program: log-odds do not fall for cells that ``first`` won, do not rise for cells that
-    ``second`` won, and stay as they are for all other cells (Konis 2007, Linear programming algorithms for detecting
-    separated data in binary logistic regression models, thesis, University of Oxford).
-    """
+    """Raise where the likelihood grows without end along a direction of the coefficients: no maximum exists."""
     n_rows, n_columns = rows.z.shape
     # Entry (j, c) of a row is sign times z_c: the row's coefficients as one sparse matrix, (m, (K - 1) (p + 1)).
     by_row = csr_array(rows.incidence.T)

@@ -25,14 +25,9 @@ _MAX_NAMED = 5
 class BradleyTerryFit:
     """Maximum-likelihood scores of the model P(j beats k) = 1 / (1 + exp(r_k - r_j)).
 
-    Attributes
-    ----------
-    scores : ndarray, shape (K,)
-        r, with sum zero.
-    inverse : ndarray, shape (K, K)
-        Pseudo-inverse of the information of all votes.
-    log_loss : float
-        In-sample log-loss per vote, with a tie counted as half a win for each of the two models.
+    scores (K,): r, with sum zero.
+    inverse (K, K): Pseudo-inverse of the information of all votes.
+    log_loss: In-sample log-loss per vote, with a tie counted as half a win for each of the two models.
     """
 
     scores: FloatArray
@@ -72,12 +67,7 @@ class BradleyTerryFit:
     ) -> Influence:
         """Return the influence values of the scores, see :func:`likelihood_influence`.
 
-        Parameters
-        ----------
-        data : PreferenceData
-        first_weights : sequence of C floats
-        edges : ndarray of bool, shape (K, K)
-        blocks : InfluenceBlocks
+        Shapes: edges (K, K).
         """
         return likelihood_influence(self, data, first_weights, edges, blocks)
 
@@ -86,14 +76,7 @@ class BradleyTerryFit:
     ) -> FloatArray:
         """Return the changes of the scores, (r, K), that come from changes of single votes.
 
-        Parameters
-        ----------
-        first_weights : sequence of C floats
-            See :func:`won_votes`.
-        directions : ndarray, shape (r, C)
-            Change of the label of each of r votes.
-        first, second : ndarray of int, shape (r,)
-            The ordered pair of each vote.
+        Shapes: directions (r, C), first, second (r,).
         """
         win_change = directions @ np.asarray(first_weights)
         return np.asarray(win_change[:, None] * (self.inverse[first] - self.inverse[second]))
@@ -117,13 +100,7 @@ class BradleyTerryFit:
 def won_votes(data: PreferenceData, first_weights: Sequence[float], edges: NDArray[np.bool_]) -> FloatArray:
     """Count the votes that each model won against each other model, (K, K), in both display orders together.
 
-    Parameters
-    ----------
-    data : PreferenceData
-    first_weights : sequence of C floats
-        Weight of each category for the model shown first; the weight for the model shown second is one minus it.
-    edges : ndarray of bool, shape (K, K)
-        Pairs whose votes count.
+    Shapes: edges (K, K).
     """
     cells, n_items = data.cells, data.n_items
     won_as_first = cells.n_votes * (cells.y @ np.asarray(first_weights))
@@ -142,29 +119,12 @@ def won_votes(data: PreferenceData, first_weights: Sequence[float], edges: NDArr
 def fit_bradley_terry(won: FloatArray, items: Sequence[str]) -> BradleyTerryFit:
     """Maximise the Bradley-Terry likelihood, which is concave, by Newton steps.
 
-    Parameters
-    ----------
-    won : ndarray, shape (K, K)
-        Votes that j won against k, with ties counted one half.
-    items : sequence of K str
-        Names of the models, for the error.
-
-    Raises
-    ------
-    GraphError
-        If the likelihood has no maximum: some models never lost to, or never won against, any other model.
-    NuisanceError
-        If the likelihood is not maximised in 200 Newton steps.
+    Shapes: won (K, K).
 
     References
     ----------
     Ford (1957), Solution of a ranking problem from binary comparisons: the scores exist where, for every division
     of the models into two groups, some model of each group has won against a model of the other group.
-
-    Examples
-    --------
-    >>> fit_bradley_terry(np.array([[0.0, 30.0], [10.0, 0.0]]), ["a", "b"]).scores.round(4)       # log(3) / 2
-    array([ 0.5493, -0.5493])
     """
     check_scores_exist(won, items)
     n_items, total = len(won), won + won.T
@@ -207,15 +167,7 @@ def likelihood_influence(
     n is the number of contexts, H is the information of all votes, and s_i is the gradient of the log-likelihood of the
     votes of block i: the sum of (y - p)(e_j - e_k) over these votes.
 
-    Parameters
-    ----------
-    fitted : BradleyTerryFit
-    data : PreferenceData
-    first_weights : sequence of C floats
-        See :func:`won_votes`.
-    edges : ndarray of bool, shape (K, K)
-        Pairs whose votes count.
-    blocks : InfluenceBlocks
+    Shapes: edges (K, K).
 
     Notes
     -----

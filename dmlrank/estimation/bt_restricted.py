@@ -44,20 +44,12 @@ class RestrictedBradleyTerry:
     Without position effect, z has no last coordinate and the sums are over unordered pairs. A pair may then be labelled
     in either order, and its :math:`\pi` is the sum of the probabilities of the two orders.
 
-    Attributes
-    ----------
-    functional : BradleyTerry
-        The projection, with its graph and edge weights.
-    graph : Graph
-        The graph of compared pairs.
-    pairs : PairPropensity
-        pi of all pairs.
-    position : bool
-        Whether the model has a position effect b.
-    interior : bool
-        mu has to be clipped at a floor, because the estimator takes its log-odds.
-    linear : bool
-        The estimator is not linear in mu.
+    functional: The projection, with its graph and edge weights.
+    graph: The graph of compared pairs.
+    pairs: pi of all pairs.
+    position: Whether the model has a position effect b.
+    interior: mu has to be clipped at a floor, because the estimator takes its log-odds.
+    linear: The estimator is not linear in mu.
 
     References
     ----------
@@ -75,14 +67,7 @@ class RestrictedBradleyTerry:
     def by_label(self, mu: FloatArray, contexts: IntArray, labels: LabelRows) -> tuple[FloatArray, FloatArray]:
         """Return the scores of b contexts, (b, K), and the contribution of each of e labels to the influence, (e, K).
 
-        Parameters
-        ----------
-        mu : ndarray, shape (b, K, K, 2)
-            Probabilities clipped at the floor.
-        contexts : ndarray of int, shape (b,)
-            Indices of the contexts.
-        labels : LabelRows
-            The e labels of these contexts.
+        Shapes: mu (b, K, K, 2), contexts (b,).
         """
         place, first, second = labels.place, labels.first, labels.second
         scores, effect = self.project(mu)
@@ -126,12 +111,7 @@ def information_inverse(pair_information: FloatArray, position: bool) -> FloatAr
 
     D is K + 1 with a position effect, else K.
 
-    Parameters
-    ----------
-    pair_information : ndarray, shape (b, K, K)
-        pi w of every ordered pair.
-    position : bool
-        Whether z_jk is (e_j - e_k, 1), with a position effect, or e_j - e_k.
+    Shapes: pair_information (b, K, K).
     """
     n_items = pair_information.shape[1]
     as_first, as_second = pair_information.sum(axis=2), pair_information.sum(axis=1)
@@ -148,17 +128,7 @@ def information_inverse(pair_information: FloatArray, position: bool) -> FloatAr
 def check_identified(has_propensity: NDArray[np.bool_], position: bool) -> None:
     """Check that the pairs with a positive propensity identify the scores in every context.
 
-    Parameters
-    ----------
-    has_propensity : ndarray of bool, shape (b, K, K)
-        Whether pi of each ordered pair is positive.
-    position : bool
-        Whether there is a position effect.
-
-    Raises
-    ------
-    GraphError
-        If in some context the pairs do not connect the models, or do not identify the position effect.
+    Shapes: has_propensity (b, K, K).
     """
     n_items = has_propensity.shape[1]
     for pattern in np.unique(has_propensity.reshape(len(has_propensity), -1), axis=0).reshape(-1, n_items, n_items):
@@ -182,13 +152,7 @@ def check_identified(has_propensity: NDArray[np.bool_], position: bool) -> None:
 
 
 def require_pair_propensities(propensity: Propensity) -> PairPropensity:
-    """Return the propensities of all pairs.
-
-    Raises
-    ------
-    NuisanceError
-        If the user gave the propensities of the shown pairs only.
-    """
+    """Return the propensities of all pairs."""
     if propensity.pairs is None:
         raise NuisanceError(
             "estimator='bt_restricted' needs the propensities of all pairs of a context, because its information I(x) "
@@ -223,19 +187,12 @@ class RestrictedResampling:
 
     The labelled cells are in an order that does not depend on the order of the data's rows.
 
-    Attributes
-    ----------
-    context : ndarray of int, shape (m,)
-        Context of each labelled cell.
-    share : ndarray, shape (m,)
-        P(first wins) in the model.
-    difference_change : ndarray, shape (m, K)
-        What a win of the model shown first instead of the model shown second adds to the difference between the
-        influence values of the two estimates in the cell's context.
-    n_votes : ndarray of int, shape (m,)
-        Number of votes of each cell.
-    n_contexts : int
-        Number of contexts, n.
+    context (m,): Context of each labelled cell.
+    share (m,): P(first wins) in the model.
+    difference_change (m, K): What a win of the model shown first instead of the model shown second adds to the
+        difference between the influence values of the two estimates in the cell's context.
+    n_votes (m,): Number of votes of each cell.
+    n_contexts: Number of contexts, n.
     """
 
     context: IntArray
@@ -247,12 +204,7 @@ class RestrictedResampling:
     def statistics(self, directions: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Return the Wald statistic of each sample of labels, with a covariance estimated from the same sample.
 
-        Parameters
-        ----------
-        directions : ndarray, shape (K, r)
-            Directions in which the two estimators differ.
-        rng : Generator
-            Draws the labels.
+        Shapes: directions (K, r).
         """
         return np.array(list(self._draw_statistics(directions, rng)))
 
@@ -281,13 +233,7 @@ def resampling_under_restriction(
     The two estimates are the projection and the restricted estimate. Their influence values have the same part F(mu),
     so that the difference of the influence values is a sum over labels, linear in each label.
 
-    Parameters
-    ----------
-    score : RestrictedBradleyTerry
-    data : PreferenceData
-    nuisances : NuisanceEstimates
-    weight : ndarray, shape (n,), optional
-        Weights of the contexts in the target population; one when None.
+    Shapes: weight (n,).
     """
     cells = data.cells
     share, change = np.empty(len(cells)), np.empty((len(cells), data.n_items))
@@ -319,15 +265,7 @@ def _projection_changes(
 ) -> FloatArray:
     """Return what a win of the first instead of the second model adds to the projection's influence, (e, K).
 
-    Parameters
-    ----------
-    score : RestrictedBradleyTerry
-    mu : ndarray, shape (e, 2)
-        Probabilities at the labelled cells.
-    propensity : ndarray, shape (e,)
-        pi at the labelled cells.
-    first, second : ndarray of int, shape (e,)
-        The ordered pair of each labelled cell.
+    Shapes: mu (e, 2), propensity (e,), first, second (e,).
     """
     step, n_items = np.array([1.0, -1.0]) / propensity[:, None], len(score.graph.edges)
     change = score.functional.derivative_at(mu, step, first, second, n_items)

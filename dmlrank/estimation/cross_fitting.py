@@ -34,20 +34,13 @@ class ContextPart:
 
     Contexts with equal features have the same probabilities and share a row.
 
-    Attributes
-    ----------
-    contexts : ndarray of int, shape (c,)
-        The contexts of the part.
-    place : ndarray of int, shape (c,)
-        Row of each context in the probabilities.
-    probabilities : callable
-        Takes no arguments and returns the probabilities, (b, K, K, C): one row for each of the b sets of contexts with
-        equal features.
-    concurrent : bool
-        Whether ``probabilities`` may be called in another thread.
-    stream : callable or None
-        Takes no arguments and returns an iterator over ranges of rows with their probabilities, or None; None where the
-        model has no such function.
+    contexts (c,): The contexts of the part.
+    place (c,): Row of each context in the probabilities.
+    probabilities: Takes no arguments and returns the probabilities, (b, K, K, C): one row for each of the b sets of
+        contexts with equal features.
+    concurrent: Whether ``probabilities`` may be called in another thread.
+    stream: Takes no arguments and returns an iterator over ranges of rows with their probabilities, or None; None where
+        the model has no such function.
     """
 
     contexts: IntArray
@@ -99,13 +92,8 @@ class MuSource(Protocol):
 class NumberedParts:
     """The parts of a source of mu by number, so that a worker in another process finds the part of its task.
 
-    Parameters
-    ----------
-    mu : MuSource
-    size : int
-        Number of rows of probabilities in a part.
-    selected : ndarray of bool, shape (n,), optional
-        The contexts that are needed; all contexts when None.
+    size: Number of rows of probabilities in a part.
+    selected (n,): The contexts that are needed; all contexts when None.
     """
 
     def __init__(self, mu: MuSource, size: int, selected: NDArray[np.bool_] | None = None) -> None:
@@ -136,14 +124,9 @@ class NumberedParts:
 class MuByFold:
     """Probabilities that are the same in all contexts of a fold, as they are without features.
 
-    Attributes
-    ----------
-    models : tuple of MuModel
-        One per fold, trained on the other folds.
-    folds : Folds
-    _groups : dict
-        Cache of the groups of identical contexts for one set of labelled cells: several fits on the same first stages
-        have the same labels.
+    models: One per fold, trained on the other folds.
+    _groups: Cache of the groups of identical contexts for one set of labelled cells: several fits on the same first
+        stages have the same labels.
     """
 
     models: tuple[MuModel, ...]
@@ -169,18 +152,11 @@ class CrossFittedMu:
     In an extended fit, contexts that came after the training are out of sample for the models of all folds. They form
     one more group, whose model is the mean of the other models (:class:`.MeanMu`).
 
-    Attributes
-    ----------
-    models : tuple of MuModel
-        The model of each fold, then the mean of these models where some contexts came after the training.
-    folds : Folds
-        The model that predicts each context, by its place in ``models``.
-    x : ndarray, shape (n, p)
-        Features of the contexts.
-    _cache : dict
-        Probabilities of whole sets of cells: several steps of a fit need those of the labels and of the verdicts.
-    _groups : dict
-        See :class:`MuByFold`.
+    models: The model of each fold, then the mean of these models where some contexts came after the training.
+    folds: The model that predicts each context, by its place in ``models``.
+    x (n, p): Features of the contexts.
+    _cache: Probabilities of whole sets of cells: several steps of a fit need those of the labels and of the verdicts.
+    _groups: See :class:`MuByFold`.
     """
 
     models: tuple[MuModel, ...]
@@ -235,13 +211,7 @@ class CrossFittedMu:
     def at_with_known(self, cells: Cells, known: FloatArray, place: IntArray) -> FloatArray:
         """Return the probabilities of m cells as :meth:`at` does, where those of some cells are known already.
 
-        Parameters
-        ----------
-        cells : Cells
-        known : ndarray, shape (r, C)
-            Known probabilities.
-        place : ndarray of int, shape (m,)
-            Row of each cell in ``known``; -1 for a cell that has to be predicted.
+        Shapes: known (r, C), place (m,).
         """
         probabilities = np.empty(cells.y.shape)
         is_known = place >= 0
@@ -277,9 +247,7 @@ class CrossFittedMu:
 class SuppliedMu:
     """Probabilities that the user supplied for all contexts and pairs.
 
-    Attributes
-    ----------
-    mu : ndarray, shape (n, K, K, C)
+    mu (n, K, K, C).
     """
 
     mu: FloatArray
@@ -316,14 +284,9 @@ class SuppliedMu:
 class HeldOutLabels:
     """Labels beside their out-of-fold probabilities; cells with equal probabilities may be merged into one.
 
-    Attributes
-    ----------
-    mu : ndarray, shape (r, C)
-        Out-of-fold probabilities, not clipped at the floor.
-    cells : Cells
-        The r cells, with the mean label and the number of all votes that were merged into them.
-    count : ndarray of int, shape (r,)
-        Number of labelled cells that were merged into each of the r cells.
+    mu (r, C): Out-of-fold probabilities, not clipped at the floor.
+    cells: The r cells, with the mean label and the number of all votes that were merged into them.
+    count (r,): Number of labelled cells that were merged into each of the r cells.
     """
 
     mu: FloatArray
@@ -377,19 +340,7 @@ def distinct_rows(x: FloatArray, rows: IntArray) -> tuple[IntArray, IntArray]:
     Where a column has different values in most of the rows inspected, the search is skipped and every row counts as
     different.
 
-    Parameters
-    ----------
-    x : ndarray, shape (n, p)
-        Features.
-    rows : ndarray of int, shape (r,)
-        The rows of ``x`` to compare.
-
-    Returns
-    -------
-    ndarray of int, shape (b,)
-        The first of each set of equal rows.
-    ndarray of int, shape (r,)
-        The set of each of the ``rows``.
+    Shapes: x (n, p), rows (r,), returns (b,), returns (r,).
     """
     if x.shape[1] == 0 or len(rows) == 0:
         return rows[:1], np.zeros(len(rows), dtype=np.intp)

@@ -39,20 +39,14 @@ _SMALLEST_FLOOR = 1e-4
 class Validity:
     """Figures that show whether the assumptions behind the intervals hold approximately.
 
-    Attributes
-    ----------
-    effective_contexts : ndarray, shape (d,)
-        Effective number of contexts behind each standard error, (sum phi^2)^2 / sum phi^4: n where the influence
-        values of all contexts have the same size.
-    second_order : ndarray, shape (d,)
-        Estimated bias that comes from the error of mu where the functional is curved, in units of the scores; NaN where
-        no estimate is available.
-    calibration : float
-        Slope of the labels' log-odds on the log-odds of out-of-fold mu: below 1 where mu is too extreme, above 1 where
-        mu is too close to even.
-    log_mu_std : float
-        Root mean square, over the categories, of the standard deviation of log mu over the cells. From log mu the mean
-        over the categories of the cell is subtracted first.
+    effective_contexts (d,): Effective number of contexts behind each standard error, (sum phi^2)^2 / sum phi^4: n where
+        the influence values of all contexts have the same size.
+    second_order (d,): Estimated bias that comes from the error of mu where the functional is curved, in units of the
+        scores; NaN where no estimate is available.
+    calibration: Slope of the labels' log-odds on the log-odds of out-of-fold mu: below 1 where mu is too extreme, above
+        1 where mu is too close to even.
+    log_mu_std: Root mean square, over the categories, of the standard deviation of log mu over the cells. From log mu
+        the mean over the categories of the cell is subtracted first.
     """
 
     effective_contexts: FloatArray
@@ -70,14 +64,6 @@ def effective_contexts(influence: InfluenceFunction) -> FloatArray:
     """Return the effective number of contexts behind the variance of each score, (d,).
 
     The number is n for a score whose influence values are all zero.
-
-    Examples
-    --------
-    >>> from dmlrank.estimation.influence import Influence
-    >>> phi = np.array([[1.0], [-1.0], [0.0], [0.0]])
-    >>> no_correction = np.zeros((4, 1))
-    >>> effective_contexts(Influence(phi, no_correction, np.arange(4), np.ones(4), np.ones(4)))
-    array([2.])
     """
     total, fourth = influence.power_sums()
     varies = total > _TINY * max(float(total.max(initial=0.0)), _TINY)
@@ -89,14 +75,7 @@ def calibration_slope(mu: FloatArray, cells: Cells, count: IntArray | None = Non
 
     The slope is NaN where mu does not vary.
 
-    Parameters
-    ----------
-    mu : ndarray, shape (m, C)
-        Out-of-fold probabilities of the labelled cells.
-    cells : Cells
-        The labelled cells.
-    count : ndarray of int, shape (m,), optional
-        Number of labelled cells that were merged into each cell; one when None.
+    Shapes: mu (m, C), count (m,).
     """
     log_mu = _centred_log(mu)
     return _slope_of(log_mu, _spread_of(log_mu, count), cells, count)
@@ -105,14 +84,7 @@ def calibration_slope(mu: FloatArray, cells: Cells, count: IntArray | None = Non
 def _slope_of(log_mu: FloatArray, spread: float, cells: Cells, count: IntArray | None) -> float:
     """Return the slope of :func:`calibration_slope`.
 
-    Parameters
-    ----------
-    log_mu : ndarray, shape (C, m)
-        As :func:`_centred_log` returns it.
-    spread : float
-        As :func:`log_spread` returns it.
-    cells : Cells
-    count : ndarray of int, shape (m,), or None
+    Shapes: log_mu (C, m), count (m,).
     """
     if not spread > 1e-6:
         return float("nan")
@@ -138,16 +110,7 @@ def log_spread(mu: FloatArray, count: IntArray | None = None) -> float:
 
     Centred means that the mean over the categories of the cell is subtracted.
 
-    Parameters
-    ----------
-    mu : ndarray, shape (m, C)
-    count : ndarray of int, shape (m,), optional
-        Number of labelled cells that were merged into each row; one when None.
-
-    Examples
-    --------
-    >>> round(log_spread(np.array([[0.5, 0.5], [0.9, 0.1]])), 3)
-    0.549
+    Shapes: mu (m, C), count (m,).
     """
     return _spread_of(_centred_log(mu), count)
 
@@ -159,10 +122,7 @@ def _spread_of(log_mu: FloatArray, count: IntArray | None) -> float:
 
 
 def _centred_log(mu: FloatArray) -> FloatArray:
-    """Return the log of mu, (m, C), less its mean over the categories, as an array (C, m).
-
-    Sums over a short last axis, that of the categories, would take several times as long.
-    """
+    """Return the log of mu, (m, C), less its mean over the categories, as an array (C, m)."""
     log_mu = np.log(np.maximum(np.ascontiguousarray(mu.T), _TINY))
     log_mu -= log_mu.mean(axis=0)
     return log_mu
@@ -171,26 +131,7 @@ def _centred_log(mu: FloatArray) -> FloatArray:
 def estimate_second_order_bias(functional: Score, models: Sequence[MuModel], x: FloatArray, floor: float) -> FloatArray:
     """Estimate the bias of the one-step estimator that comes from the error of mu where F is curved, (b, d).
 
-    The bias is the mean over contexts of -1/2 D2F(mu)[error, error], where error is the error of mu. The sampling
-    variance of mu is estimated by the grouped jackknife, because the model of each fold is the fit without this fold.
-    An error that the models of all folds share does not show in their differences. The second derivative is the second
-    difference F(mean mu + deviation) + F(mean mu - deviation) - 2 F(mean mu), with the deviation of each fold's mu from
-    the mean over folds.
-
-    Parameters
-    ----------
-    functional : Score
-    models : sequence of MuModel
-        One per fold, each trained on the other folds.
-    x : ndarray, shape (b, p)
-        Features of the contexts over which the bias is averaged.
-    floor : float
-        Smallest probability of mu.
-
-    Returns
-    -------
-    ndarray, shape (b, d)
-        The term of each context.
+    Shapes: x (b, p), returns (b, d).
     """
     tables = [clip_and_renormalise(model.predict(x), floor) for model in models]
     mean_mu = sum(tables[1:], tables[0]) / len(tables)
@@ -206,14 +147,9 @@ def estimate_second_order_bias(functional: Score, models: Sequence[MuModel], x: 
 class RemainingBias:
     """The second-order bias of d scores, with its terms by context.
 
-    Attributes
-    ----------
-    total : ndarray, shape (d,)
-        The bias: zero for linear functionals, NaN for supplied probabilities, the mean of the terms otherwise.
-    contexts : ndarray of int, shape (b,)
-        The contexts at which the models of the folds were compared.
-    by_context : ndarray, shape (b, d)
-        The term of each of these contexts.
+    total (d,): The bias: zero for linear functionals, NaN for supplied probabilities, the mean of the terms otherwise.
+    contexts (b,): The contexts at which the models of the folds were compared.
+    by_context (b, d): The term of each of these contexts.
     """
 
     total: FloatArray
@@ -237,20 +173,7 @@ def remaining_bias(
 ) -> RemainingBias:
     """Return the estimated second-order bias.
 
-    Parameters
-    ----------
-    functional : Score
-    mu : MuSource
-    seed_order : ndarray of int, shape (n,)
-        The contexts in an order that does not depend on the order of the data's rows.
-    n_scores : int
-        Number of scores, d.
-    floor : float
-        Smallest probability of mu; used only where the functional needs a floor (``functional.interior``).
-    n_items : int
-        Number of models, K.
-    known : RemainingBias, optional
-        Terms of some contexts that were computed earlier, with the same functional, models and floor.
+    Shapes: seed_order (n,).
     """
     if is_linear(functional):
         return RemainingBias(np.zeros(n_scores))
@@ -275,14 +198,7 @@ def remaining_bias(
 def measure_validity(influence: InfluenceFunction, bias: FloatArray, labels: HeldOutLabels) -> Validity:
     """Compute the diagnostics of the intervals of a fit.
 
-    Parameters
-    ----------
-    influence : InfluenceFunction
-        Of the d scores.
-    bias : ndarray, shape (d,)
-        See :class:`RemainingBias`.
-    labels : HeldOutLabels
-        The labels beside out-of-fold mu.
+    Shapes: bias (d,).
     """
     log_mu = _centred_log(labels.mu)
     spread = _spread_of(log_mu, labels.count)
@@ -311,23 +227,7 @@ def warn_about_intervals(
 ) -> None:
     """Warn where the intervals may not hold because labels are too few or too extreme for the functional.
 
-    Parameters
-    ----------
-    validity : Validity
-    std_errors : ndarray, shape (d,)
-        Standard errors of the scores.
-    models : sequence of str
-        Names of the d scores.
-    n_contexts : int
-        Number of contexts, n.
-    interior : bool
-        Whether the functional has a logit or a division, so that mu is clipped at a floor.
-    remedies : sequence of str
-        Clauses for the warning: options with which the functional depends less on pairs with few labels.
-    mu_hardly_matters : bool
-        Whether the estimate is nearly the same for every mu, so that the calibration of mu does not matter.
-    pairs_are_derived : bool
-        Whether comparisons follow from scores or rankings, so that no option leaves out pairs with few labels.
+    Shapes: std_errors (d,).
     """
     remedy_text = "".join(f"; {remedy}" for remedy in remedies)
     fewest = int(np.argmin(validity.effective_contexts))

@@ -31,16 +31,10 @@ _CHUNK = 20_000
 class StyleMeans:
     """The four means T, E, G and H over all contexts, or over a part of them.
 
-    Attributes
-    ----------
-    averaged : ndarray, shape (K,)
-        T, scores averaged over style.
-    style : ndarray, shape (K, r)
-        E, style in the unit of the scores.
-    cross : ndarray, shape (r,)
-        G, covariance of style and link.
-    variance : ndarray, shape (r, r)
-        H, covariance of style.
+    averaged (K,): T, scores averaged over style.
+    style (K, r): E, style in the unit of the scores.
+    cross (r,): G, covariance of style and link.
+    variance (r, r): H, covariance of style.
     """
 
     averaged: FloatArray
@@ -63,14 +57,9 @@ class StyleMeans:
 class StyleInfluence:
     """Influence of the three estimates of a fit at equal style; all have the same contexts and blocks.
 
-    Attributes
-    ----------
-    equal : Influence
-        Scores at equal style, d = K.
-    averaged : Influence
-        Scores averaged over style, d = K.
-    slopes : Influence
-        Slopes on style, d = r.
+    equal: Scores at equal style, d = K.
+    averaged: Scores averaged over style, d = K.
+    slopes: Slopes on style, d = r.
     """
 
     equal: Influence
@@ -82,23 +71,13 @@ class StyleInfluence:
 class EqualStyleTerms:
     """The terms of the four means: their values by context, and their corrections by vote.
 
-    Attributes
-    ----------
-    link : LinkedScore
-    stages : StyleStages
-    rows : StyleRows
-    weight : ndarray, shape (n,)
-        Weights of the contexts in the target population, with mean one.
-    block_context : ndarray of int, shape (q,)
-        Context of each influence block.
-    block_weight : ndarray, shape (q,)
-        Number of labelled cells in each block.
-    residual : ndarray, shape (v,)
-        l(m) - lbar + l'(m) (Y - m), the residual of the link l, where lbar = E[l(m) | x, pair].
-    style_residual : ndarray, shape (v, r)
-        D - e: style differences less their mean e = E[D | x, pair].
-    expected_cross, expected_variance : ndarray, shape (v, r) and (v, r, r)
-        At the votes, c and V: the conditional covariance of D and l(m), and that of D, given context and pair.
+    weight (n,): Weights of the contexts in the target population, with mean one.
+    block_context (q,): Context of each influence block.
+    block_weight (q,): Number of labelled cells in each block.
+    residual (v,): l(m) - lbar + l'(m) (Y - m), the residual of the link l, where lbar = E[l(m) | x, pair].
+    style_residual (v, r): D - e: style differences less their mean e = E[D | x, pair].
+    expected_cross, expected_variance (v, r): At the votes, c and V: the conditional covariance of D and l(m), and that
+        of D, given context and pair.
     """
 
     link: LinkedScore
@@ -118,14 +97,7 @@ class EqualStyleTerms:
     ) -> EqualStyleTerms:
         """Compute the residuals of all votes.
 
-        Parameters
-        ----------
-        link : LinkedScore
-        stages : StyleStages
-        rows : StyleRows
-        blocks : InfluenceBlocks
-        weight : ndarray, shape (n,)
-            Weights of the contexts, with mean one.
+        Shapes: weight (n,).
         """
         plain, n_style = rows.regression_rows(stages.design), rows.style.shape[1]
         m = stages.m
@@ -145,13 +117,7 @@ class EqualStyleTerms:
         )
 
     def means(self, selected: FloatArray | None = None) -> StyleMeans:
-        """Return the four means of all contexts, or of contexts with weights ``selected``, (n,).
-
-        Raises
-        ------
-        DataError
-            If the style does not vary within prompt and pair.
-        """
+        """Return the four means of all contexts, or of contexts with weights ``selected``, (n,)."""
         weight = self.weight if selected is None else self.weight * selected
         of_row = weight[self.rows.context] * self.rows.share / self.rows.propensity / weight.sum()
         averaged, style = self._mean_of_items(weight)
@@ -176,11 +142,7 @@ class EqualStyleTerms:
     def influence(self, part: list[FloatArray] | None = None) -> StyleInfluence:
         """Return the influence of contexts on the estimates; with parts, on the estimates of the part of each context.
 
-        Parameters
-        ----------
-        part : list of ndarray, shape (n,), optional
-            Indicators of parts that do not overlap and cover all contexts. The mean of the influence's values and
-            corrections over a part is the part's estimate.
+        Shapes: part (n,).
         """
         parts = [np.ones(len(self.weight))] if part is None else part
         n, n_blocks, n_items, n_style = len(self.weight), len(self.block_context), self.link.n_items, self._n_style
@@ -242,10 +204,7 @@ class EqualStyleTerms:
         return averaged, style
 
     def _map_items(self, fit: AdditiveFit, design: FloatArray, combination: FloatArray) -> FloatArray:
-        """Return sum_q A_q f_q in b contexts, (b, K), for the additive function f = fit @ combination.
-
-        A_q are the coefficients of pair q in the K scores.
-        """
+        """Return sum_q A_q f_q in b contexts, (b, K), for the additive function f = fit @ combination."""
         first, second = self.link.pairs()
         coefficients = self.link.coefficients(first, second)
         of_difference = np.zeros((self.link.n_items,) * 2)
@@ -269,11 +228,7 @@ class EqualStyleTerms:
         return averaged, style
 
     def _moments_by_context(self) -> tuple[FloatArray, FloatArray]:
-        """Return sum_q a_q c_q, (n, r), and sum_q a_q V_q, (n, r, r), in every context.
-
-        a_q is the edge weight of pair q; c_q and V_q are its conditional covariances (``expected_cross`` and
-        ``expected_variance`` at the votes).
-        """
+        """Return sum_q a_q c_q, (n, r), and sum_q a_q V_q, (n, r, r), in every context."""
         first, second = self.link.pairs()
         a = self.link.edges[first, second]
         degree = np.bincount(first, a, self.link.n_items) + np.bincount(second, a, self.link.n_items)

@@ -30,17 +30,8 @@ class ExtremeShares:
     probability among votes not cast is G(M) = min(gamma M, 1 - (1 - M) / gamma): the first branch holds where all of
     them have the factor gamma, the second where all others have the factor 1/gamma.
 
-    Attributes
-    ----------
-    order : ndarray of int, shape (C,) or (..., C)
-        Categories from the best to the worst; one order for all probabilities, or one for each of them.
-    gamma : float
-        Bound of the odds ratio, at least 1.
-
-    Examples
-    --------
-    >>> ExtremeShares(np.array([0, 1]), 2.0).of(np.array([0.5, 0.5]))
-    array([0.75, 0.25])
+    order (C,): Categories from the best to the worst; one order for all probabilities, or one for each of them.
+    gamma: Bound of the odds ratio, at least 1.
     """
 
     order: IntArray

@@ -32,19 +32,7 @@ def first_order_bounds(
 ) -> list[Influence]:
     """Return the influence of the lower and upper bounds of contrasts, one for each gamma.
 
-    Parameters
-    ----------
-    functional : Functional
-    contrasts : ndarray, shape (J, d)
-        Linear combinations of the d scores.
-    gammas : sequence of float
-        Bounds of the odds ratio, at least 1.
-    inputs : BoundInputs
-
-    Returns
-    -------
-    list of Influence
-        For each gamma, with 2 J estimates: the J lower bounds, then the J upper bounds.
+    Shapes: contrasts (J, d).
 
     Notes
     -----
@@ -85,15 +73,7 @@ def _evaluate_part(
 ) -> list[tuple[FloatArray, tuple[IntArray, FloatArray]]]:
     """Return, for each gamma, values of the part's contexts, (c, 2 J), and corrections with their blocks.
 
-    Parameters
-    ----------
-    functional : Functional
-    contrasts : ndarray, shape (J, d)
-    gammas : sequence of float
-    inputs : BoundInputs
-    part : ContextPart
-    rows : CorrectionRows
-        Those of the part's contexts.
+    Shapes: contrasts (J, d).
     """
     rates, row_of_mu, place = inputs.rates(part)
     mu = inputs.mu(part.probabilities(), functional.interior)[row_of_mu]
@@ -133,16 +113,7 @@ def _order_of_categories(gradient: FloatArray) -> IntArray:
 def _moved(mu: FloatArray, rates: FloatArray, shares: ExtremeShares, ordered: bool) -> tuple[FloatArray, FloatArray]:
     """Return the probabilities mu+ of all shown battles and the extreme shares u, (s, K, K, C) each.
 
-    Where display order does not matter, both orders of a pair get the shares of the order with the smaller code first.
-
-    Parameters
-    ----------
-    mu : ndarray, shape (s, K, K, C)
-    rates : ndarray, shape (s, K, K)
-        Vote rates.
-    shares : ExtremeShares
-    ordered : bool
-        Whether display order matters.
+    Shapes: mu (s, K, K, C), rates (s, K, K).
     """
     extreme = shares.of(mu)
     if not ordered:
@@ -158,12 +129,7 @@ def pair_gradients(functional: Functional, mu: FloatArray, ordered: bool) -> Flo
     by the same amount. The derivative in the last category is therefore zero. Where display order does not matter, the
     probabilities of both orders of the pair change together.
 
-    Parameters
-    ----------
-    functional : Functional
-    mu : ndarray, shape (s, K, K, C)
-    ordered : bool
-        Whether display order matters.
+    Shapes: mu (s, K, K, C).
     """
     n_items, n_categories = mu.shape[1], mu.shape[3]
     columns = []
@@ -180,14 +146,7 @@ def pair_gradients(functional: Functional, mu: FloatArray, ordered: bool) -> Flo
 def _derivatives_along(functional: Functional, mu: FloatArray, unit: FloatArray, ordered: bool) -> FloatArray:
     """Return the derivatives along one direction of the categories at every pair, (s, K, K, d).
 
-    Parameters
-    ----------
-    functional : Functional
-    mu : ndarray, shape (s, K, K, C)
-    unit : ndarray, shape (C,)
-        Direction of the category probabilities.
-    ordered : bool
-        Whether display order matters.
+    Shapes: mu (s, K, K, C), unit (C,).
     """
     n_items = mu.shape[1]
     pairs = [(j, k) for j in range(n_items) for k in range(n_items) if j != k]

@@ -36,17 +36,11 @@ UNITS_PER_FOLD = 200
 class FoldUnits:
     """The units that are dealt to folds: contexts, clusters of contexts, or several of these that share a text.
 
-    Attributes
-    ----------
-    unit : ndarray of int, shape (n,)
-        Unit of each context, numbered from 0; some numbers may not occur.
-    identity : ndarray of uint64, shape (n,)
-        Number that stands for the identifier of each context's unit, as
+    unit (n,): Unit of each context, numbered from 0; some numbers may not occur.
+    identity (n,): Number that stands for the identifier of each context's unit, as
         :func:`dmlrank.data.identity_numbers.identity_numbers` computes it; the same in all contexts of a unit.
-    noun : str
-        Plural noun for the units, for errors.
-    cluster : ndarray of int, shape (n,), or None
-        Cluster of each context; None without clusters. Several clusters that share a text are one unit.
+    noun: Plural noun for the units, for errors.
+    cluster (n,): Cluster of each context; None without clusters. Several clusters that share a text are one unit.
     """
 
     unit: IntArray
@@ -65,11 +59,6 @@ def fold_key(seed: int, repetition: int) -> bytes:
 
     The key follows from the seed of the fit and the number of the repetition from 0. Results keep the seed (pickled and
     in JSON: ``description.seed``), so that the folds of a stored fit can be dealt to further units.
-
-    Examples
-    --------
-    >>> fold_key(1, 0).hex()
-    '4ea7bb15dad4e10dc655e0287db9c497'
     """
     return blake2b(f"dmlrank folds: seed {seed}, repetition {repetition}".encode(), digest_size=16).digest()
 
@@ -77,44 +66,13 @@ def fold_key(seed: int, repetition: int) -> bytes:
 def fold_by_hash(identity: IdentityNumbers, key: bytes, n_folds: int) -> IntArray:
     """Return floor(k u) for each identifier, where u is its keyed hash in [0, 1) and k the number of folds, (n,).
 
-    Parameters
-    ----------
-    identity : ndarray of uint64, shape (n,)
-        Numbers of the identifiers.
-    key : bytes
-        From :func:`fold_key`.
-    n_folds : int
-
-    Examples
-    --------
-    >>> fold_by_hash(np.arange(8, dtype=np.uint64), fold_key(1, 0), 4).tolist()
-    [2, 3, 3, 1, 3, 1, 1, 2]
+    Shapes: identity (n,).
     """
     return _share_of(keyed_hash(identity, key), n_folds)
 
 
 def assign_folds(units: FoldUnits, n_folds: int, key: bytes) -> Folds:
-    """Deal units to folds, so that all contexts of a unit share a fold; see the rule at the top of this module.
-
-    Parameters
-    ----------
-    units : FoldUnits
-    n_folds : int
-        Number of folds.
-    key : bytes
-        From :func:`fold_key`.
-
-    Raises
-    ------
-    DataError
-        If there are fewer units than folds.
-
-    Examples
-    --------
-    >>> units = FoldUnits(np.array([0, 0, 1, 2]), np.array([7, 7, 8, 9], dtype=np.uint64))
-    >>> assign_folds(units, 3, fold_key(1, 0)).fold.tolist()
-    [1, 1, 2, 0]
-    """
+    """Deal units to folds, so that all contexts of a unit share a fold; see the rule at the top of this module."""
     is_present = np.bincount(units.unit) > 0
     n_units = int(is_present.sum())
     if n_units < n_folds:
@@ -137,29 +95,7 @@ def assign_folds(units: FoldUnits, n_folds: int, key: bytes) -> Folds:
 def extend_folds(folds: Folds, place: IntArray, units: FoldUnits, key: bytes) -> Folds:
     """Deal the units that an earlier fit did not have to its folds; all earlier contexts keep their fold.
 
-    A context of an earlier unit (a new prompt of a known cluster, or a new prompt with the text of an earlier one) gets
-    the fold of this unit; the cluster decides where the two differ. Any other context gets ``floor(k u)``, as with many
-    units. If the earlier fit had many units, and joins no units for their text, the result is that of
-    :func:`assign_folds` for all units together.
-
-    Parameters
-    ----------
-    folds : Folds
-        Folds of the n contexts of the earlier fit.
-    place : ndarray of int, shape (n,)
-        Number of each earlier context among all contexts.
-    units : FoldUnits
-        Units of all contexts, numbered anew: ``fit.fold_units.fold_units`` of the data that hold all rows.
-    key : bytes
-        The key of the earlier fit: :func:`fold_key` of its seed and the number of the repetition.
-
-    Examples
-    --------
-    >>> identity = np.array([7, 7, 8, 9, 10], dtype=np.uint64)
-    >>> units = FoldUnits(np.array([0, 0, 1, 2, 3]), identity)
-    >>> earlier = assign_folds(FoldUnits(units.unit[:4], identity[:4]), 3, fold_key(1, 0))
-    >>> extend_folds(earlier, np.arange(4), units, fold_key(1, 0)).fold.tolist()
-    [1, 1, 2, 0, 2]
+    Shapes: place (n,).
     """
     # Earlier contexts are not hashed, because they keep their fold.
     fold = np.zeros(len(units.identity), dtype=np.intp)
@@ -178,19 +114,7 @@ def spread_over_units(unit: IntArray, place: IntArray, number: IntArray) -> IntA
 
     If the numbers of the given contexts of a unit differ, the first one counts. Negative numbers do not count.
 
-    Parameters
-    ----------
-    unit : ndarray of int, shape (n,)
-        Unit of each context.
-    place : ndarray of int, shape (g,)
-        The given contexts.
-    number : ndarray of int, shape (g,)
-        The number of each given context.
-
-    Examples
-    --------
-    >>> spread_over_units(np.array([0, 1, 0, 2]), np.array([0, 1]), np.array([7, 5])).tolist()
-    [7, 5, 7, -1]
+    Shapes: unit (n,), place (g,), number (g,).
     """
     counts = np.flatnonzero(number >= 0)[::-1]
     number_of_unit = np.full(int(unit.max()) + 1, -1)

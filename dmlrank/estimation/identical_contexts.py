@@ -24,20 +24,13 @@ class IdenticalContexts:
     labels form one group per fold. A context with several labelled cells, or with a label that is not one-hot, is a
     group of its own.
 
-    Attributes
-    ----------
-    group : ndarray of int, shape (n,)
-        Group of each context.
-    fold : ndarray of int, shape (k,)
-        Fold of each group, never decreasing.
-    cells : Cells
-        The r labelled cells of one representative context of each group, with the votes of all contexts in the group.
-    cell_group : ndarray of int, shape (r,)
-        Group of each of these r cells, never decreasing.
-    representative : ndarray of int, shape (r,)
-        For each of the r cells, its index among the m labelled cells of the data.
-    row : ndarray of int, shape (m,)
-        For each labelled cell of the data, the index of the cell among the r that represents it.
+    group (n,): Group of each context.
+    fold (k,): Fold of each group, never decreasing.
+    cells: The r labelled cells of one representative context of each group, with the votes of all contexts in the
+        group.
+    cell_group (r,): Group of each of these r cells, never decreasing.
+    representative (r,): For each of the r cells, its index among the m labelled cells of the data.
+    row (m,): For each labelled cell of the data, the index of the cell among the r that represents it.
     """
 
     group: IntArray
@@ -61,20 +54,7 @@ class IdenticalContexts:
         return np.bincount(self.row, minlength=len(self.representative))
 
     def by_pair(self, n_items: int) -> tuple[Cells, IntArray]:
-        """Average the labels of each fold and ordered pair.
-
-        Parameters
-        ----------
-        n_items : int
-            Number of models, K.
-
-        Returns
-        -------
-        Cells
-            One cell for each fold and ordered pair with votes: their mean label and their number.
-        ndarray of int
-            Number of the data's labelled cells in each of these cells.
-        """
+        """Average the labels of each fold and ordered pair."""
         return merge_by_pair(self.cells, self.fold[self.cell_group], self.n_cells, n_items)
 
     def bounds(self, n_folds: int) -> IntArray:
@@ -89,23 +69,7 @@ class IdenticalContexts:
 def merge_by_pair(cells: Cells, fold: IntArray, n_cells: IntArray | None, n_items: int) -> tuple[Cells, IntArray]:
     """Average the labels of each fold and ordered pair.
 
-    Parameters
-    ----------
-    cells : Cells
-        The r cells.
-    fold : ndarray of int, shape (r,)
-        Fold of each cell.
-    n_cells : ndarray of int, shape (r,), or None
-        Number of the data's labelled cells that each of the r cells represents; one when None.
-    n_items : int
-        Number of models, K.
-
-    Returns
-    -------
-    Cells
-        One cell for each fold and ordered pair with votes: their mean label and their number.
-    ndarray of int
-        Number of the data's labelled cells in each of these cells.
+    Shapes: fold (r,), n_cells (r,).
     """
     votes = cells.n_votes
     code = (fold * n_items + cells.first) * n_items + cells.second
@@ -133,11 +97,7 @@ def may_save_half(data: PreferenceData) -> bool:
 def find_identical_contexts(data: PreferenceData, fold: IntArray) -> IdenticalContexts:
     """Sort contexts into groups of identical ones.
 
-    Parameters
-    ----------
-    data : PreferenceData
-    fold : ndarray of int, shape (n,)
-        Fold of each context.
+    Shapes: fold (n,).
     """
     cells = data.cells
     n_cells = np.bincount(cells.context, minlength=data.n_contexts)
@@ -161,10 +121,7 @@ def find_identical_contexts(data: PreferenceData, fold: IntArray) -> IdenticalCo
 
 
 def _label_codes(data: PreferenceData, n_cells: IntArray) -> tuple[IntArray, int]:
-    """Return an integer code for the labels of each context, (n,), and an upper limit: all codes are smaller.
-
-    ``n_cells``, (n,), is the number of labelled cells of each context.
-    """
+    """Return an integer code for the labels of each context, (n,), and an upper limit: all codes are smaller."""
     cells, n_items, n_categories = data.cells, data.n_items, data.n_categories
     label, can_share = _one_hot_labels(cells.y)
     cell_code = (cells.first * n_items + cells.second) * n_categories + label
@@ -192,13 +149,7 @@ def _one_hot_labels(y: FloatArray) -> tuple[IntArray, NDArray[np.bool_]]:
 
 
 def _group_equal(code: IntArray, n_codes: int) -> tuple[IntArray, IntArray]:
-    """Return the rank of each code among the k distinct ones, (n,), and the index of one context for each, (k,).
-
-    Examples
-    --------
-    >>> _group_equal(np.arange(6) % 3, 3)[0].tolist()
-    [0, 1, 2, 0, 1, 2]
-    """
+    """Return the rank of each code among the k distinct ones, (n,), and the index of one context for each, (k,)."""
     if n_codes > _ENTRIES_PER_CONTEXT * len(code) + _SPARE_ENTRIES:
         _, context, rank = np.unique(code, return_index=True, return_inverse=True)
         return rank.reshape(-1), context

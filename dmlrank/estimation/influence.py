@@ -120,14 +120,7 @@ class CentredValues:
 
 
 def unit_sums(rows: FloatArray, unit: IntArray) -> FloatArray:
-    """Add up the rows, (n, d), of each unit, (u, d); ``unit``, (n,), numbers each row's unit from 0.
-
-    Examples
-    --------
-    >>> unit_sums(np.array([[1.0], [2.0], [4.0]]), np.array([0, 1, 0]))
-    array([[5.],
-           [2.]])
-    """
+    """Add up the rows, (n, d), of each unit, (u, d); ``unit``, (n,), numbers each row's unit from 0."""
     total = np.zeros((int(unit.max()) + 1, rows.shape[1]))
     np.add.at(total, unit, rows)
     return total
@@ -156,26 +149,18 @@ def add_to_rows(total: FloatArray, rows: IntArray, amounts: FloatArray) -> None:
 class Influence(CentredValues):
     """Influence values of every context: phi_i = F(mu(x_i)) + the sum of the corrections in context i.
 
-    Attributes
-    ----------
-    value : ndarray, shape (n, d)
-        F(mu(x_i)).
-    correction : ndarray, shape (q, d)
-        Correction that each influence block contributes: the derivative DF(mu(x_i)) along S / pi (Y - mu).
-    block_context : ndarray of int, shape (q,)
-        Context of each block.
-    block_weight : ndarray, shape (q,)
-        Number of labelled cells in each block. A cell with votes in several blocks counts in each of them by the share
-        of its votes there.
-    weight : ndarray, shape (n,)
-        Weight of each context in the target population, with mean one.
-    variance_correction : ndarray, shape (d, d), or None
-        How much larger the second moment of the correction would be if the derivative of F were taken at the true mu
-        instead of the fitted one, to first order (:mod:`dmlrank.estimation.variance_correction`); None where no formula
-        is available.
-    sample_weight : ndarray, shape (n,), or None
-        Where F(mu) is averaged over a sample of m contexts only: n / m for contexts in the sample, and 0 for all other
-        contexts, whose ``value`` is zero. None where F(mu) is averaged over all contexts.
+    value (n, d): F(mu(x_i)).
+    correction (q, d): Correction that each influence block contributes: the derivative DF(mu(x_i)) along S / pi (Y -
+        mu).
+    block_context (q,): Context of each block.
+    block_weight (q,): Number of labelled cells in each block. A cell with votes in several blocks counts in each of
+        them by the share of its votes there.
+    weight (n,): Weight of each context in the target population, with mean one.
+    variance_correction (d, d): How much larger the second moment of the correction would be if the derivative of F were
+        taken at the true mu instead of the fitted one, to first order (:mod:`dmlrank.estimation.variance_correction`);
+        None where no formula is available.
+    sample_weight (n,): Where F(mu) is averaged over a sample of m contexts only: n / m for contexts in the sample, and
+        0 for all other contexts, whose ``value`` is zero. None where F(mu) is averaged over all contexts.
     """
 
     value: FloatArray

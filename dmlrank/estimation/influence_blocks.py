@@ -18,18 +18,11 @@ class InfluenceBlocks:
 
     A group is the votes of an annotator, for example. An entry is the votes of one block on one labelled cell.
 
-    Attributes
-    ----------
-    context : ndarray of int, shape (q,)
-        Context of each block.
-    entry_block, entry_cell : ndarray of int, shape (e,)
-        Block and labelled cell of each entry.
-    entry_share : ndarray, shape (e,)
-        Number of the entry's votes as a share of the cell's votes.
-    entry_y : ndarray, shape (e, C)
-        Mean label of the entry's votes.
-    context_block : ndarray of int, shape (n,)
-        For each context, its block that belongs to no group; -1 where the context has no such block.
+    context (q,): Context of each block.
+    entry_block, entry_cell (e,): Block and labelled cell of each entry.
+    entry_share (e,): Number of the entry's votes as a share of the cell's votes.
+    entry_y (e, C): Mean label of the entry's votes.
+    context_block (n,): For each context, its block that belongs to no group; -1 where the context has no such block.
     """
 
     context: IntArray
@@ -68,20 +61,7 @@ def blocks_by_group(
 ) -> tuple[InfluenceBlocks, IntArray]:
     """Make one block for each group of votes on each context.
 
-    Parameters
-    ----------
-    data : PreferenceData
-    vote_group : ndarray of int, shape (v,)
-        Group of each vote, such as its annotator, numbered from 0.
-    judged : ndarray of int, optional
-        Contexts with verdicts. Each of them, and each context without labels, gets one additional block, which
-        belongs to no group.
-
-    Returns
-    -------
-    InfluenceBlocks
-    ndarray of int, shape (q,)
-        Group of each block; -1 for blocks that belong to no group.
+    Shapes: vote_group (v,), returns (q,).
     """
     entries, vote_entry, count = np.unique(
         np.stack([data.vote_cell, vote_group], axis=1), axis=0, return_inverse=True, return_counts=True

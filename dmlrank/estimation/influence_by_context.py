@@ -52,20 +52,6 @@ def evaluate_contexts(
 
     Contexts are evaluated chunk by chunk, and contexts with equal features once per fold. No array has an entry for
     every context and every pair.
-
-    Parameters
-    ----------
-    estimands : Estimands
-    data : PreferenceData
-    nuisances : NuisanceEstimates
-    blocks : InfluenceBlocks
-    population : TargetPopulation
-    known : KnownValues, optional
-        F(mu) of some contexts, computed earlier.
-    n_jobs : int or None
-        Number of threads; None for all cores.
-    chunk : int
-        Number of entries of mu in memory at a time, in every thread.
     """
     task = _Task.of(estimands, data, nuisances, blocks, population=population, chunk=chunk)
     if known is not None and not (population.sample is None and task.are_corrected_by_label):
@@ -131,11 +117,7 @@ def contexts_at_a_time(data: PreferenceData, chunk: int = CHUNK) -> int:
 
 
 def _contexts_needed(task: _Task, sample: IntArray | None) -> NDArray[np.bool_] | None:
-    """Return which contexts need mu at all pairs, (n,); None for all.
-
-    These are the contexts of ``sample``, over which F(mu) is averaged (:class:`TargetPopulation`). If the correction of
-    a score needs mu at all pairs, they are also the contexts with labels or verdicts.
-    """
+    """Return which contexts need mu at all pairs, (n,); None for all."""
     if sample is None:
         return None
     is_needed = np.zeros(task.data.n_contexts, dtype=bool)
@@ -149,17 +131,11 @@ def _contexts_needed(task: _Task, sample: IntArray | None) -> NDArray[np.bool_] 
 class _ScorePart:
     """One score evaluated in a part of b contexts with p influence blocks.
 
-    Attributes
-    ----------
-    value : ndarray, shape (b, d)
-        F(mu) by context.
-    block : ndarray of int, shape (p,), or None
-        The blocks of these contexts; None for a score whose corrections :meth:`_Task.local_correction` computes for all
-        contexts together.
-    correction : ndarray, shape (p, d), or None
-        Corrections by block.
-    variance_correction : ndarray, shape (d, d), or None
-        These contexts' part of the variance correction.
+    value (b, d): F(mu) by context.
+    block (p,): The blocks of these contexts; None for a score whose corrections :meth:`_Task.local_correction` computes
+        for all contexts together.
+    correction (p, d): Corrections by block.
+    variance_correction (d, d): These contexts' part of the variance correction.
     """
 
     value: FloatArray
@@ -183,20 +159,13 @@ class _ScorePart:
 class _Span:
     """A few contexts that are evaluated at a time, with their r residuals and p influence blocks.
 
-    Attributes
-    ----------
-    contexts : ndarray of int, shape (b,)
-    rows : ndarray of int, shape (r,)
-        Residuals of these contexts.
-    row_place : ndarray of int, shape (r,)
-        Place of each residual's context in ``contexts``.
-    row_block : ndarray of int, shape (r,)
-        Place of each residual's block in ``block``.
-    block : ndarray of int, shape (p,)
-    block_place : ndarray of int, shape (p,)
-        Place of each block's context in ``contexts``.
-    directions : dict
-        Directions that were computed already, by whether mu is clipped; see :meth:`_Task._directions`.
+    contexts (b,).
+    rows (r,): Residuals of these contexts.
+    row_place (r,): Place of each residual's context in ``contexts``.
+    row_block (r,): Place of each residual's block in ``block``.
+    block (p,).
+    block_place (p,): Place of each block's context in ``contexts``.
+    directions: Directions that were computed already, by whether mu is clipped; see :meth:`_Task._directions`.
     """
 
     contexts: IntArray
@@ -212,12 +181,8 @@ class _Span:
 class _EvaluatedPart:
     """All scores evaluated in a part of the contexts.
 
-    Attributes
-    ----------
-    scores : list of _ScorePart
-        One per score.
-    n_floored : int
-        Number of entries of mu below the floor.
+    scores: One per score.
+    n_floored: Number of entries of mu below the floor.
     """
 
     scores: list[_ScorePart]
@@ -228,27 +193,15 @@ class _EvaluatedPart:
 class _Task:
     """The evaluation of several scores in parts of the contexts, with the inputs that all parts share.
 
-    Attributes
-    ----------
-    scores : sequence of Score or LabelScore
-    data : PreferenceData
-    blocks : InfluenceBlocks
-    floor : float
-        Smallest probability of mu for scores that need a floor.
-    weight : ndarray, shape (n,)
-        Weights of the contexts in the target population.
-    cell_mu : ndarray, shape (m, C)
-        mu at the labelled cells.
-    residuals : Residuals
-        The e residuals of votes and verdicts.
-    scale : ndarray, shape (K, K), or None
-        See :func:`dmlrank.estimation.residuals.variance_scale_by_pair`; None where no score has a variance correction.
-    row_bounds : ndarray of int, shape (n + 1,)
-        First residual of each context, and e.
-    block_bounds : ndarray of int, shape (n + 1,)
-        First block of each context, and the number of blocks.
-    chunk : int
-        Number of entries of mu in memory at a time.
+    floor: Smallest probability of mu for scores that need a floor.
+    weight (n,): Weights of the contexts in the target population.
+    cell_mu (m, C): mu at the labelled cells.
+    residuals: The e residuals of votes and verdicts.
+    scale (K, K): See :func:`dmlrank.estimation.residuals.variance_scale_by_pair`; None where no score has a variance
+        correction.
+    row_bounds (n + 1,): First residual of each context, and e.
+    block_bounds (n + 1,): First block of each context, and the number of blocks.
+    chunk: Number of entries of mu in memory at a time.
     """
 
     scores: Sequence[Score | LabelScore]
@@ -274,17 +227,7 @@ class _Task:
         population: TargetPopulation,
         chunk: int,
     ) -> _Task:
-        """Prepare the evaluation; the arguments are those of :func:`evaluate_contexts`.
-
-        Parameters
-        ----------
-        estimands : Estimands
-        data : PreferenceData
-        nuisances : NuisanceEstimates
-        blocks : InfluenceBlocks
-        population : TargetPopulation
-        chunk : int
-        """
+        """Prepare the evaluation; the arguments are those of :func:`evaluate_contexts`."""
         cell_mu = nuisances.mu.at(data.cells)
         context_bounds = np.arange(data.n_contexts + 1)
         residuals, scores = Residuals.of(data, nuisances, blocks, cell_mu), tuple(estimands.scores().values())
@@ -360,16 +303,7 @@ class _Task:
         scores: Sequence[tuple[PairLocalScore, bool]],
         blocks: Iterable[tuple[slice, FloatArray, FloatArray]],
     ) -> _EvaluatedPart:
-        """Compute the values of some scores in a part, whose probabilities come in blocks of rows.
-
-        Parameters
-        ----------
-        part : ContextPart
-        scores : sequence of (PairLocalScore, bool)
-            The scores, and whether they are computed from clipped probabilities.
-        blocks : iterable of (slice, ndarray, ndarray)
-            Ranges of rows with their probabilities, (r, K, K, C), before and after clipping.
-        """
+        """Compute the values of some scores in a part, whose probabilities come in blocks of rows."""
         n_contexts_of_row = np.bincount(part.place)
         values: list[list[FloatArray]] = [[] for _ in scores]
         n_floored = 0
@@ -383,13 +317,7 @@ class _Task:
     def _evaluate_all_pairs(
         self, unclipped: FloatArray, clipped: FloatArray, part: ContextPart
     ) -> dict[int, _ScorePart]:
-        """Compute values and corrections that need mu at all pairs, (b, K, K, C), a few contexts at a time.
-
-        Returns
-        -------
-        dict
-            The result of each such score, by its number among the scores.
-        """
+        """Compute values and corrections that need mu at all pairs, (b, K, K, C), a few contexts at a time."""
         numbers = [number for number, score in enumerate(self.scores) if not self.is_corrected_by_label(score)]
         if not numbers:
             return {}
@@ -501,11 +429,7 @@ def _is_corrected_with_value(score: Score | LabelScore, data: PreferenceData) ->
 class _Collector:
     """Collects the values by context and the corrections by block of one score, part by part.
 
-    Parameters
-    ----------
-    n_contexts, n_blocks : int
-    like : ndarray
-        Features of the contexts: where they are in a mapped file, the values and corrections are, too.
+    like: Features of the contexts: where they are in a mapped file, the values and corrections are, too.
     """
 
     def __init__(self, n_contexts: int, n_blocks: int, *, like: FloatArray) -> None:
@@ -564,10 +488,7 @@ def _sum_by_context(delta: FloatArray, place: IntArray, n_contexts: int) -> Floa
 
 
 def _rows_of_contexts(bounds: IntArray, contexts: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the rows of b contexts in a table sorted by context, (r,), and the place of each row's context, (r,).
-
-    ``bounds``, (n + 1,), holds the first row of every context and the number of rows.
-    """
+    """Return the rows of b contexts in a table sorted by context, (r,), and the place of each row's context, (r,)."""
     start, count = bounds[contexts], bounds[contexts + 1] - bounds[contexts]
     place = np.repeat(np.arange(len(contexts)), count)
     return np.arange(count.sum()) + (start - (np.cumsum(count) - count))[place], place

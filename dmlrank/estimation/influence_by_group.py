@@ -44,12 +44,8 @@ MAX_STORED = 20_000_000
 class Moments:
     """Sums over all contexts of powers of the influence values phi.
 
-    Attributes
-    ----------
-    second : ndarray, shape (d, d)
-        Sum of phi phi'.
-    fourth : ndarray, shape (d,)
-        Sum of the fourth powers.
+    second (d, d): Sum of phi phi'.
+    fourth (d,): Sum of the fourth powers.
     """
 
     second: FloatArray
@@ -60,19 +56,11 @@ class Moments:
 class GroupedResiduals:
     """mu and weighted residuals by group of identical contexts, which all scores share.
 
-    Attributes
-    ----------
-    groups : IdenticalContexts
-    mu : ndarray, shape (F, K, K, C)
-        mu in each of the F folds, clipped at the floor for scores that need a floor.
-    residual : ndarray, shape (r, C)
-        1 / pi (Y - mu) at the groups' cells.
-    weight : ndarray, shape (n,)
-        Weights of the contexts in the target population, with mean one.
-    flip : ndarray of int, shape (C,), or None
-        The categories with the wins exchanged, where display order does not matter; None where it does.
-    blocks : InfluenceBlocks
-        One per context.
+    mu (F, K, K, C): mu in each of the F folds, clipped at the floor for scores that need a floor.
+    residual (r, C): 1 / pi (Y - mu) at the groups' cells.
+    weight (n,): Weights of the contexts in the target population, with mean one.
+    flip (C,): The categories with the wins exchanged, where display order does not matter; None where it does.
+    blocks: One per context.
     """
 
     groups: IdenticalContexts
@@ -106,18 +94,10 @@ class GroupedResiduals:
 class GroupedInfluence:
     """Influence of a score by group of identical contexts, without arrays of shape (n, d).
 
-    Attributes
-    ----------
-    score : PairLocalScore or PairDerivativeScore
-    residuals : GroupedResiduals
-    by_fold : ndarray, shape (F, d)
-        F(mu) in each fold.
-    plugin, estimate : ndarray, shape (d,)
-        Weighted mean of F(mu), and the debiased estimate.
-    variance_correction : ndarray, shape (d, d), or None
-        See :class:`dmlrank.estimation.influence.Influence`.
-    _moments : list of Moments
-        Cache of :meth:`moments`, which a fit needs several times: empty, or with one element.
+    by_fold (F, d): F(mu) in each fold.
+    plugin, estimate (d,): Weighted mean of F(mu), and the debiased estimate.
+    variance_correction (d, d): See :class:`dmlrank.estimation.influence.Influence`.
+    _moments: Cache of :meth:`moments`, which a fit needs several times: empty, or with one element.
     """
 
     score: Score
@@ -246,14 +226,7 @@ class GroupedInfluence:
     def _derivative(self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
         """Return the derivatives of the score, (r, d), along directions at one ordered pair each.
 
-        Parameters
-        ----------
-        mu : ndarray, shape (K, K, C)
-            Probabilities of all pairs at which the derivatives are taken.
-        delta : ndarray, shape (r, C)
-            Directions.
-        first, second : ndarray of int, shape (r,)
-            The ordered pair of each direction.
+        Shapes: mu (K, K, C), delta (r, C), first, second (r,).
         """
         if isinstance(self.score, PairLocalScore):
             return self.score.derivative_at(mu[first, second], delta, first, second, len(mu))
@@ -270,23 +243,7 @@ def groups_suffice(
     *,
     max_stored: int = MAX_STORED,
 ) -> bool:
-    """Whether groups of identical contexts give the same estimates as all contexts, at a lower cost.
-
-    The estimates are the same where mu and the propensities are the same within each group, every context is one
-    influence block, there are no verdicts and no sample of the contexts, and every score has a derivative along a
-    direction at a single pair (``derivative_at`` or ``derivative_along``). The cost is lower where the groups are at
-    most half as many as the contexts, or where the influence values of all contexts would need too much memory.
-
-    Parameters
-    ----------
-    estimands : Estimands
-    data : PreferenceData
-    nuisances : NuisanceEstimates
-    blocks : InfluenceBlocks
-    population : TargetPopulation
-    max_stored : int
-        Influence values of a score that may be stored for all contexts.
-    """
+    """Whether groups of identical contexts give the same estimates as all contexts, at a lower cost."""
     constant = nuisances.mu.by_fold()
     if constant is None or nuisances.judge is not None or population.sample is not None or not blocks.one_per_context:
         return False
@@ -310,14 +267,6 @@ def evaluate_groups(
     """Estimate by one step with one influence value for each group of identical contexts.
 
     :func:`groups_suffice` has to be true for the arguments.
-
-    Parameters
-    ----------
-    estimands : Estimands
-    data : PreferenceData
-    nuisances : NuisanceEstimates
-    blocks : InfluenceBlocks
-    population : TargetPopulation
 
     Notes
     -----
@@ -358,13 +307,7 @@ def _influence_of_score(
 ) -> GroupedInfluence:
     """Compute the estimate and the variance correction of one score.
 
-    Parameters
-    ----------
-    score : PairLocalScore or PairDerivativeScore
-    residuals : GroupedResiduals
-    scale : ndarray, shape (K, K)
-        See :func:`dmlrank.estimation.variance_correction.pair_variance_scale`.
-    data : PreferenceData
+    Shapes: scale (K, K).
     """
     assert not isinstance(score, LabelScore)
     by_fold, correction = score.value_and_derivative(residuals.mu, residuals.direction(1))
@@ -380,16 +323,7 @@ def _variance_correction_of_score(
 ) -> FloatArray | None:
     """Compute the variance correction of one score, (d, d); None where no formula is available.
 
-    The variance correction is a derivative along the residuals of a context, summed over contexts. For a score that
-    needs mu at all pairs, the derivative is taken along the sum of the residuals of each fold.
-
-    Parameters
-    ----------
-    score : PairLocalScore or PairDerivativeScore
-    residuals : GroupedResiduals
-    scale : ndarray, shape (K, K)
-        See :func:`dmlrank.estimation.variance_correction.pair_variance_scale`.
-    data : PreferenceData
+    Shapes: scale (K, K).
     """
     n, groups = data.n_contexts, residuals.groups
     cells = groups.cells

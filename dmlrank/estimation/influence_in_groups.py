@@ -30,11 +30,7 @@ from .residuals import Residuals
 class GroupParts(Sequence[Influence]):
     """The influence of each group, made whenever it is asked for, so that the groups are not in memory together.
 
-    Parameters
-    ----------
-    make : callable
-        Returns the influence of a group from its number.
-    n_groups : int
+    make: Returns the influence of a group from its number.
     """
 
     def __init__(self, make: Callable[[int], Influence], n_groups: int) -> None:
@@ -70,18 +66,11 @@ class InfluenceInGroups:
 
     Coordinate g d + k of the estimate is score k of group g.
 
-    Attributes
-    ----------
-    parts : GroupParts
-        Influence of each group's scores, with the contexts and blocks of the group alone.
-    contexts : tuple of ndarray of int, shape (n_g,)
-        Contexts of each group, in order.
-    blocks : tuple of ndarray of int, shape (q_g,)
-        Influence blocks of each group.
-    n_contexts : int
-        Number of all contexts, n.
-    n_blocks : int
-        Number of all influence blocks, q.
+    parts: Influence of each group's scores, with the contexts and blocks of the group alone.
+    contexts (n_g,): Contexts of each group, in order.
+    blocks (q_g,): Influence blocks of each group.
+    n_contexts: Number of all contexts, n.
+    n_blocks: Number of all influence blocks, q.
     """
 
     parts: GroupParts
@@ -155,12 +144,7 @@ class InfluenceInGroups:
 def influence_in_groups(influence: Influence, members: NDArray[np.bool_]) -> InfluenceInGroups:
     """Return the influence of the mean scores of groups of contexts.
 
-    Parameters
-    ----------
-    influence : Influence
-        Influence of the scores over all contexts.
-    members : ndarray of bool, shape (G, n)
-        The contexts of each group. The weights of a group's contexts must not all be zero.
+    Shapes: members (G, n).
     """
     contexts = [np.flatnonzero(inside) for inside in members]
     blocks = [np.flatnonzero(inside[influence.block_context]) for inside in members]
@@ -207,20 +191,7 @@ def mean_preference_influence(
 ) -> InfluenceInGroups:
     """Return the influence of the scores of mean preferences in groups, in one pass over the probabilities.
 
-    Parameters
-    ----------
-    scores : sequence of Linearised
-        The functional, linearised at the mean preferences of each group.
-    data : PreferenceData
-    nuisances : NuisanceEstimates
-    blocks : InfluenceBlocks
-    population : TargetPopulation
-    members : ndarray of bool, shape (G, n)
-        The contexts of each group.
-    n_jobs : int, optional
-        Number of threads; None for all cores.
-    chunk : int
-        Number of entries of mu in memory at a time, in every thread.
+    Shapes: members (G, n).
     """
     sample_weight = population.sample_weights(data.n_contexts)
     valued = members if sample_weight is None else members & (sample_weight > 0)
@@ -281,13 +252,7 @@ def _values_in_groups(
 def _corrections(score: Linearised, residuals: Residuals, data: PreferenceData, blocks: IntArray) -> FloatArray:
     """Return the corrections of some blocks, (q_g, d).
 
-    Parameters
-    ----------
-    score : Linearised
-    residuals : Residuals
-        Residuals of all contexts.
-    data : PreferenceData
-    blocks : ndarray of int, shape (q_g,)
+    Shapes: blocks (q_g,).
     """
     place = np.full(int(residuals.block.max(initial=-1)) + 1, -1, dtype=np.intp)
     known = blocks[blocks < len(place)]

@@ -30,12 +30,8 @@ from .nuisance_estimates import JudgeCorrection
 class JudgedMu:
     """With a judge: mu(x) = P(Y | x), which does not depend on the verdict, and m = P(Y | x, verdict).
 
-    Attributes
-    ----------
-    mu : MuSource
-        mu(x) = E[m | x], fitted with soft labels where these lower the log-loss of the labels, else without a judge.
-    m : ndarray, shape (r, C)
-        Out-of-fold P(Y | x, verdict) at the judged cells.
+    mu: mu(x) = E[m | x], fitted with soft labels where these lower the log-loss of the labels, else without a judge.
+    m (r, C): Out-of-fold P(Y | x, verdict) at the judged cells.
     """
 
     mu: MuSource
@@ -51,29 +47,7 @@ def cross_fit_judged(
     refit: Callable[[Sequence[Cells]], CrossFittedMu] | None,
     rng: np.random.Generator,
 ) -> JudgedMu:
-    """Fit m and mu with a judge, starting from mu without a judge.
-
-    The steps are:
-
-    1. A recalibration gives m from mu without a judge and the verdict. The recalibration of a fold uses no label of
-       this fold.
-    2. This m gives soft labels to judged pairs without a label.
-    3. mu is fitted again to the labels and the soft labels outside each fold. The new mu is used if it predicts the
-       held-out labels better than mu without a judge.
-    4. A recalibration gives the final m from the chosen mu and the verdict.
-
-    Parameters
-    ----------
-    data : PreferenceData
-    verdicts : Verdicts
-    folds : Folds
-    without_judge : MuSource
-        mu fitted to the labels.
-    refit : callable or None
-        Takes the soft labels of each fold and fits mu to labels and soft labels; None where mu is not fitted again.
-    rng : Generator
-        Chooses the cells that get soft labels where there are many.
-    """
+    """Fit m and mu with a judge, starting from mu without a judge."""
     first_m = human_given_verdict(data, verdicts, without_judge.at(verdicts.cells), folds)
     recalibrations = [fit for fit in first_m.recalibrations if fit is not None]
     if (
@@ -99,20 +73,7 @@ def _soft_labels_by_fold(
     recalibrations: Sequence[Recalibration],
     rng: np.random.Generator,
 ) -> list[Cells]:
-    """Return the soft labels for the model of each fold, at judged cells outside the fold.
-
-    Parameters
-    ----------
-    data : PreferenceData
-    verdicts : Verdicts
-    folds : Folds
-    without_judge : CrossFittedMu
-        mu fitted to the labels.
-    recalibrations : sequence of Recalibration
-        One per fold.
-    rng : Generator
-        Chooses the cells that get soft labels.
-    """
+    """Return the soft labels for the model of each fold, at judged cells outside the fold."""
     cells, chosen = verdicts.cells, draw_soft_label_cells(data, verdicts, rng)
     fold, soft = folds.fold[cells.context[chosen]], []
     for held_out, (model, recalibration) in enumerate(zip(without_judge.trained, recalibrations, strict=True)):
@@ -128,13 +89,7 @@ def judge_correction(verdicts: Verdicts, rho: FloatArray, m: FloatArray) -> Judg
     Each label has the weight 1 / pi whether its pair was judged or not. The verdicts correct only the labels of judged
     pairs. The weight of the verdicts is therefore multiplied by the share of judged pairs among the labelled pairs.
 
-    Parameters
-    ----------
-    verdicts : Verdicts
-    rho : ndarray, shape (r,)
-        P(judged | x) at the judged cells.
-    m : ndarray, shape (r, C)
-        P(Y | x, verdict) at the judged cells.
+    Shapes: rho (r,), m (r, C).
     """
     # verdicts.label is -1 for labelled cells without a verdict.
     judged_share = float((verdicts.label >= 0).mean())
@@ -153,15 +108,8 @@ class FeatureMu:
     The boosters' features are [x, verdict, first, second]. All P pairs of all contexts have a verdict, so that the
     judged cells of context i are rows i P to (i + 1) P.
 
-    Attributes
-    ----------
-    boosters : tuple of Booster
-        The booster of each fold, trained on the other folds.
-    folds : Folds
-    data : PreferenceData
-    verdicts : Verdicts
-    n_jobs : int or None
-        Number of threads of a prediction; None for all cores.
+    boosters: The booster of each fold, trained on the other folds.
+    n_jobs: Number of threads of a prediction; None for all cores.
     """
 
     boosters: tuple[lgb.Booster, ...]
@@ -237,26 +185,7 @@ def fit_with_features(
     seeds: Sequence[np.random.SeedSequence],
     n_jobs: int | None,
 ) -> FeatureMu:
-    """Train one booster per fold, with the verdict among the features.
-
-    Parameters
-    ----------
-    data : PreferenceData
-    verdicts : Verdicts
-        Of all pairs in all contexts.
-    folds : Folds
-    tune : Tune
-        How hyperparameters are selected.
-    seeds : sequence of SeedSequence
-        One per fold.
-    n_jobs : int or None
-        Number of threads; None for all cores.
-
-    Raises
-    ------
-    JudgeError
-        If a pair has no verdict.
-    """
+    """Train one booster per fold, with the verdict among the features."""
     if not verdicts.covers_all_pairs:
         n_pairs = data.n_contexts * data.n_items * (data.n_items - 1) // (1 if data.ordered else 2)
         raise JudgeError(
@@ -276,13 +205,7 @@ def _training_rows(
 ) -> TrainingRows:
     """Return the training rows: one for each labelled cell and each category with votes, in the order shown.
 
-    Parameters
-    ----------
-    data : PreferenceData
-    verdicts : Verdicts
-    folds : Folds
-    in_training : ndarray of bool, shape (n,)
-        Contexts that the model is trained on.
+    Shapes: in_training (n,).
     """
     cells, selected = data.cells, ordered_cells(data, in_training)
     judged_cell = verdicts.label[selected]

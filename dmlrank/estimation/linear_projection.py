@@ -16,16 +16,10 @@ class ProjectedInfluence(CentredValues):
 
     Coordinate p K + k is coefficient p of score k.
 
-    Attributes
-    ----------
-    estimate, plugin : ndarray, shape (P K,)
-        Debiased coefficients, and the coefficients of F(mu) without the correction.
-    centred : ndarray, shape (n, P K)
-        Influence values of the coefficients, with mean zero.
-    centred_correction : ndarray, shape (q, P K)
-        Corrections by influence block, centred.
-    block_context : ndarray of int, shape (q,)
-        Context of each block.
+    estimate, plugin (P K,): Debiased coefficients, and the coefficients of F(mu) without the correction.
+    centred (n, P K): Influence values of the coefficients, with mean zero.
+    centred_correction (q, P K): Corrections by influence block, centred.
+    block_context (q,): Context of each block.
     """
 
     estimate: FloatArray
@@ -46,17 +40,7 @@ def project_influence(
     beta'v)'. With indicators of groups G in v, the coefficients are the scores theta_g of each group, with influence
     1(G = g) (phi_raw - theta_g) / p_g. With a constant as the only function they are the scores of the fit.
 
-    Parameters
-    ----------
-    influence : Influence
-        Influence of the K scores.
-    design : ndarray, shape (n, P)
-        v of each context, of full rank where weights are positive.
-    fixed_prompts : bool
-        Whether the prompts are fixed, so that only the correction is random.
-    with_blocks : bool
-        Whether to compute corrections by block, which annotators crossed with prompts need; otherwise the result has
-        no blocks.
+    Shapes: design (n, P).
 
     Notes
     -----
@@ -95,11 +79,6 @@ def column_units(design: FloatArray) -> FloatArray:
     """Return the power of two next to the largest absolute value of each column, (P,); 1 for a column of zeros.
 
     Division by a power of two is exact.
-
-    Examples
-    --------
-    >>> column_units(np.array([[1.0, 3e9], [1.0, -4e9]])).tolist()
-    [2.0, 4294967296.0]
     """
     return np.asarray(2.0 ** np.frexp(np.abs(design).max(axis=0))[1], dtype=float)
 

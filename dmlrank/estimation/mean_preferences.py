@@ -27,18 +27,12 @@ _LARGEST_FLOOR = 0.1
 class MeanPreferences:
     """Mean preferences in G groups of contexts; all contexts are one group in a fit.
 
-    Attributes
-    ----------
-    plugin : ndarray, shape (G, K, K, C)
-        Weighted mean of mu over the contexts of each group.
-    one_step : ndarray, shape (G, K, K, C)
-        ``plugin`` plus the weighted mean of S / pi (Y - mu), which corrects the bias of ``plugin``. Entries
-        may lie outside of [0, 1].
-    n_labels : ndarray of int, shape (G, K, K)
-        Labelled contexts of each pair: by display order where order matters, otherwise in either order.
-    moment : ndarray, shape (G, K, K, C, C)
-        Second moment of the error of ``one_step`` that comes from the labels, by ordered pair. Where display order does
-        not matter, the moment of a pair is that of its order in the cells.
+    plugin (G, K, K, C): Weighted mean of mu over the contexts of each group.
+    one_step (G, K, K, C): ``plugin`` plus the weighted mean of S / pi (Y - mu), which corrects the bias of ``plugin``.
+        Entries may lie outside of [0, 1].
+    n_labels (G, K, K): Labelled contexts of each pair: by display order where order matters, otherwise in either order.
+    moment (G, K, K, C, C): Second moment of the error of ``one_step`` that comes from the labels, by ordered pair.
+        Where display order does not matter, the moment of a pair is that of its order in the cells.
     """
 
     plugin: FloatArray
@@ -51,16 +45,10 @@ class MeanPreferences:
 class FlooredPreferences:
     """A table of mean preferences at which functionals with a logit or a division are finite.
 
-    Attributes
-    ----------
-    table : ndarray, shape (K, K, C)
-        Probabilities that are non-negative and sum to one for every pair.
-    n_raised : int
-        Number of pairs whose probabilities were raised to the floor.
-    n_outside : int
-        Number of pairs that had a probability below 0 before probabilities were set to 0 or raised.
-    lowest : float
-        Smallest probability before probabilities were set to 0 or raised; 0 where none was below 0.
+    table (K, K, C): Probabilities that are non-negative and sum to one for every pair.
+    n_raised: Number of pairs whose probabilities were raised to the floor.
+    n_outside: Number of pairs that had a probability below 0 before probabilities were set to 0 or raised.
+    lowest: Smallest probability before probabilities were set to 0 or raised; 0 where none was below 0.
     """
 
     table: FloatArray
@@ -81,18 +69,7 @@ def mean_preferences(
 ) -> MeanPreferences:
     """Estimate the mean preferences of groups of contexts by one step, in one pass over the probabilities.
 
-    Parameters
-    ----------
-    data : PreferenceData
-    nuisances : NuisanceEstimates
-    blocks : InfluenceBlocks
-    population : TargetPopulation
-    members : ndarray of bool, shape (G, n), optional
-        The contexts of each group; groups may overlap. All contexts when None.
-    n_jobs : int, optional
-        Number of threads; None for all cores.
-    chunk : int
-        Number of entries of mu in memory at a time, in every thread.
+    Shapes: members (G, n).
     """
     weight = population.weights(data.n_contexts)
     weights = weight[None] if members is None else members * weight
@@ -134,12 +111,7 @@ def _weighted_sum(shared: tuple[FloatArray, NumberedParts], number: int) -> Floa
 def _residual_sums(residuals: Residuals, weights: FloatArray, data: PreferenceData) -> tuple[FloatArray, FloatArray]:
     """Return the weighted sums of residuals and of their squares by pair, (G, K, K, C) and (G, K, K, C, C).
 
-    Parameters
-    ----------
-    residuals : Residuals
-    weights : ndarray, shape (G, n)
-        Weight of each context in each group; the weights of a group sum to one.
-    data : PreferenceData
+    Shapes: weights (G, n).
     """
     n_groups, n_items, n_categories = len(weights), data.n_items, data.n_categories
     residual = residuals.weighted(slice(None), False)
@@ -181,29 +153,7 @@ def make_finite(
     correction of an empirical logit by half a label (Haldane 1956; Anscombe 1956). The floor is less than half of the
     share of one label, 1 / n, and goes to zero as n grows.
 
-    Parameters
-    ----------
-    table : ndarray, shape (K, K, C)
-        Estimated mean probabilities.
-    n_labels : ndarray of int, shape (K, K)
-    weights : CategoryWeights
-    uses : ndarray of bool, shape (K, K)
-        The pairs that the functional uses.
-    by_share : bool
-        Whether the functional is finite wherever the models' shares are inside of (0, 1); otherwise every category is
-        compared with the floor.
-    interior : bool
-        Whether the functional has a logit or a division.
-    floor : float or None
-        The floor of all pairs; None for the one that depends on the number of labels.
-
-    Examples
-    --------
-    >>> table = np.zeros((2, 2, 2)); table[0, 1], table[1, 0] = [1.02, -0.02], [-0.02, 1.02]
-    >>> pairs, counts = ~np.eye(2, dtype=bool), np.full((2, 2), 49)
-    >>> made = make_finite(table, counts, CategoryWeights.half(2), uses=pairs, by_share=True, interior=True, floor=None)
-    >>> made.table[0, 1].round(4).tolist(), made.n_raised, made.n_outside
-    ([0.9901, 0.0099], 1, 1)
+    Shapes: table (K, K, C), n_labels (K, K), uses (K, K).
     """
     is_outside = (table < 0).any(axis=-1) & uses
     lowest = float(min(table[is_outside].min(initial=0.0), 0.0))

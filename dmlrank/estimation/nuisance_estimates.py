@@ -14,16 +14,10 @@ from .cross_fitting import MuSource
 class JudgeCorrection:
     """The part of the correction that comes from a judge's verdicts: weight (m - mu) at the judged cells.
 
-    Attributes
-    ----------
-    cells : Cells
-        The r judged cells.
-    weight : ndarray, shape (r,)
-        1 / rho, where rho = P(the pair is judged | x), times the share of labelled pairs that were judged.
-    m : ndarray, shape (r, C)
-        Probabilities of the labels given x and the verdict, out of fold.
-    label : ndarray of int, shape (m,)
-        Index of every labelled cell among the judged cells; -1 for labelled cells that were not judged.
+    cells: The r judged cells.
+    weight (r,): 1 / rho, where rho = P(the pair is judged | x), times the share of labelled pairs that were judged.
+    m (r, C): Probabilities of the labels given x and the verdict, out of fold.
+    label (m,): Index of every labelled cell among the judged cells; -1 for labelled cells that were not judged.
     """
 
     cells: Cells
@@ -36,18 +30,12 @@ class JudgeCorrection:
 class NuisanceEstimates:
     """Estimates of the nuisances: mu and the propensities of labels and verdicts.
 
-    Attributes
-    ----------
-    mu : MuSource
-        Out-of-fold probabilities of the categories.
-    propensity : ndarray, shape (m,)
-        pi at the labelled cells.
-    floor : float
-        Smallest probability. For functionals with a logit or a division, mu is clipped at the floor and renormalised;
-        the clipped mu then enters the functional, its derivative and the residual.
-    judge : JudgeCorrection or None
-        With a judge the correction is taken along G / rho (m - mu) + S / pi (Y - m), where G says whether the pair was
-        judged, and m = mu for pairs that were not judged.
+    mu: Out-of-fold probabilities of the categories.
+    propensity (m,): pi at the labelled cells.
+    floor: Smallest probability. For functionals with a logit or a division, mu is clipped at the floor and
+        renormalised; the clipped mu then enters the functional, its derivative and the residual.
+    judge: With a judge the correction is taken along G / rho (m - mu) + S / pi (Y - m), where G says whether the pair
+        was judged, and m = mu for pairs that were not judged.
     """
 
     mu: MuSource
@@ -60,12 +48,9 @@ class NuisanceEstimates:
 class TargetPopulation:
     """The contexts whose mean scores are estimated.
 
-    Attributes
-    ----------
-    weight : ndarray, shape (n,), or None
-        Weights in the target population, with mean one; None where every context counts one.
-    sample : ndarray of int, shape (s,), or None
-        Contexts over which F(mu) is averaged; None for all. The corrections are those of all contexts in either case.
+    weight (n,): Weights in the target population, with mean one; None where every context counts one.
+    sample (s,): Contexts over which F(mu) is averaged; None for all. The corrections are those of all contexts in
+        either case.
     """
 
     weight: FloatArray | None = None

@@ -36,15 +36,7 @@ def label_spread(
 ) -> FloatArray:
     """Return B of each contrast, (J,): the mean over contexts of the sum over pairs of sd_q.
 
-    Parameters
-    ----------
-    functional : Functional
-    contrasts : ndarray, shape (J, d)
-        Linear combinations of the d scores.
-    data : PreferenceData
-    nuisances : NuisanceEstimates
-    population : TargetPopulation
-        All contexts, with their weights.
+    Shapes: contrasts (J, d).
 
     Notes
     -----
@@ -74,20 +66,7 @@ def robustness_value(distance: FloatArray, spread: FloatArray, rho: float = 1.0)
     This is the share RV such that C_Y^2 = RV and C_D^2 = RV / (1 - RV) give a bias of this distance. C_D^2 = R / (1 -
     R) where U explains the share R of the second moment of 1/pi.
 
-    Parameters
-    ----------
-    distance : ndarray, shape (J,)
-        Distances of the estimates from the values, not negative.
-    spread : ndarray, shape (J,)
-        B of each contrast.
-    rho : float
-        Largest absolute correlation.
-
-    Examples
-    --------
-    >>> rv = robustness_value(np.array([0.1]), np.array([0.5]))
-    >>> bool(np.isclose(np.sqrt(rv[0]) * np.sqrt(rv[0] / (1 - rv[0])) * 0.5, 0.1))
-    True
+    Shapes: distance (J,), spread (J,).
     """
     square = (distance / (abs(rho) * spread)) ** 2
     # (sqrt(f^4 + 4 f^2) - f^2) / 2, in a form without a difference of large numbers.
@@ -106,16 +85,7 @@ def bias_bound(explained_label: FloatArray, explained_propensity: FloatArray, sp
 def residual_variance(mu: FloatArray, cell_y: FloatArray, n_votes: IntArray, worth: FloatArray) -> float:
     """Return the mean over all votes of the squared difference between a vote's worth and its prediction by mu.
 
-    Parameters
-    ----------
-    mu : ndarray, shape (m, C)
-        Out-of-fold probabilities at the labelled cells.
-    cell_y : ndarray, shape (m, C)
-        Mean labels of the cells.
-    n_votes : ndarray of int, shape (m,)
-        Votes of each cell.
-    worth : ndarray, shape (C,)
-        Worth of each category for the item shown first.
+    Shapes: mu (m, C), cell_y (m, C), n_votes (m,), worth (C,).
     """
     expected = mu @ worth
     square = cell_y @ worth**2 - 2 * expected * (cell_y @ worth) + expected**2
@@ -125,13 +95,7 @@ def residual_variance(mu: FloatArray, cell_y: FloatArray, n_votes: IntArray, wor
 def relative_second_moment(propensity: FloatArray, pair: IntArray, n_contexts: int) -> float:
     """Return the mean over labelled cells of (rate / pi)^2, where rate is the labelling rate of the cell's pair.
 
-    Parameters
-    ----------
-    propensity : ndarray, shape (m,)
-        pi at the labelled cells.
-    pair : ndarray of int, shape (m,)
-        Number of each cell's pair.
-    n_contexts : int
+    Shapes: propensity (m,), pair (m,).
     """
     rate = np.bincount(pair)[pair] / n_contexts
     return float(np.mean((rate / propensity) ** 2))

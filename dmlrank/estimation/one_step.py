@@ -34,28 +34,6 @@ def one_step(
     evaluated (:mod:`dmlrank.estimation.influence_by_group`); otherwise every context is
     (:mod:`dmlrank.estimation.influence_by_context`).
 
-    Parameters
-    ----------
-    estimands : Estimands
-        Functionals of mu that are estimated together.
-    data : PreferenceData
-    nuisances : NuisanceEstimates
-        Estimates of mu and of the propensities of labels and verdicts.
-    blocks : InfluenceBlocks
-        The blocks for which corrections are stored: contexts, or annotators on contexts.
-    population : TargetPopulation
-        The contexts whose mean scores are estimated: by default all contexts, with equal weights.
-    known : KnownValues, optional
-        F(mu) of some contexts, computed earlier. They are used where the corrections need mu at the labelled pairs
-        alone; otherwise mu at all pairs is needed anyway.
-    n_jobs : int, optional
-        Number of threads; None for all cores. The estimates do not depend on it.
-    chunk : int
-        Number of entries of mu in memory at a time, in every thread.
-    max_stored : int
-        Influence values of a score that may be stored for all contexts; with more, groups of identical contexts are
-        used where they give the same estimates.
-
     Notes
     -----
     The correction is the directional derivative of F along delta_jk = S / pi (Y - mu_jk), so that no Jacobian is

@@ -22,16 +22,10 @@ _NAMES: tuple[EstimandName, ...] = ("target", "win_share", "position_effect", "p
 class Estimands:
     """Functionals of mu that are estimated together, from one pass over the probabilities.
 
-    Attributes
-    ----------
-    target : Score or LabelScore
-        The functional that the user fits.
-    win_share : Score or None
-        The share of comparisons that each model wins.
-    position_effect : Score or None
-        The position effect: how much a model gains from being shown first.
-    projection : Score or None
-        The projection on Bradley-Terry scores, where the target assumes the Bradley-Terry model.
+    target: The functional that the user fits.
+    win_share: The share of comparisons that each model wins.
+    position_effect: The position effect: how much a model gains from being shown first.
+    projection: The projection on Bradley-Terry scores, where the target assumes the Bradley-Terry model.
     """
 
     target: Score | LabelScore
@@ -49,18 +43,13 @@ class Estimands:
 class OneStepResult:
     """Result of the one-step estimator.
 
-    Attributes
-    ----------
-    target, win_share, position_effect, projection : InfluenceFunction or None
-        Estimate and influence of each estimand; None for estimands that were not estimated.
-    cell_mu : ndarray, shape (m, C)
-        Out-of-fold probabilities at the labelled cells, not clipped.
-    n_floored : int
-        Number of entries of mu (context, ordered pair, category) below the floor; pairs that are not edges count too.
-    n_entries : int
-        Number of entries of mu in all; zero where no estimand needs a floor.
-    labels : HeldOutLabels
-        The labels beside their out-of-fold probabilities.
+    target, win_share, position_effect, projection: Estimate and influence of each estimand; None for estimands that
+        were not estimated.
+    cell_mu (m, C): Out-of-fold probabilities at the labelled cells, not clipped.
+    n_floored: Number of entries of mu (context, ordered pair, category) below the floor; pairs that are not edges count
+        too.
+    n_entries: Number of entries of mu in all; zero where no estimand needs a floor.
+    labels: The labels beside their out-of-fold probabilities.
     """
 
     target: InfluenceFunction
@@ -73,13 +62,7 @@ class OneStepResult:
     labels: HeldOutLabels
 
     def influence(self, name: EstimandName) -> InfluenceFunction:
-        """Return the influence function of one estimand.
-
-        Raises
-        ------
-        LookupError
-            If the estimand was not estimated.
-        """
+        """Return the influence function of one estimand."""
         influence: InfluenceFunction | None = getattr(self, name)
         if influence is None:
             raise LookupError(f"{name} is not among the estimands of this one-step estimate")
@@ -90,13 +73,9 @@ class OneStepResult:
 class KnownValues:
     """F(mu) of contexts for which an earlier estimate has computed it, with the same mu and the same estimands.
 
-    Attributes
-    ----------
-    by_name : dict of ndarray, shape (n, d)
-        F(mu) of each estimand; rows of other contexts are not used.
-    is_known : ndarray of bool, shape (n,)
-    n_floored : int
-        Number of entries of mu below the floor in the known contexts.
+    by_name (n, d): F(mu) of each estimand; rows of other contexts are not used.
+    is_known (n,).
+    n_floored: Number of entries of mu below the floor in the known contexts.
     """
 
     by_name: dict[EstimandName, FloatArray]

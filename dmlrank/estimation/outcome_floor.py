@@ -15,20 +15,6 @@ def select_floor(labels: HeldOutLabels) -> float:
     Predictions that are more extreme than the truth bias a functional with a logit or a division, because the slope of
     the functional is large there. Clipping the predictions at one of ten floors, selected by the log-loss, removes most
     of this bias. Where true probabilities are extreme, too, the smallest of the ten floors is selected.
-
-    Parameters
-    ----------
-    labels : HeldOutLabels
-        The labels beside their out-of-fold probabilities.
-
-    Examples
-    --------
-    >>> from dmlrank.data.preferences import Cells
-    >>> context, y = np.arange(100), np.repeat(np.eye(2), [90, 10], axis=0)
-    >>> zeros, votes = np.zeros(100, dtype=int), np.ones(100, dtype=int)
-    >>> cells = Cells(context, zeros, zeros + 1, y, votes, zeros > 0)
-    >>> select_floor(HeldOutLabels.by_cell(np.tile([0.999, 0.001], (100, 1)), cells))
-    0.1
     """
     allowed = [floor for floor in FLOORS if floor * labels.mu.shape[1] < 0.5]
     return min(allowed, key=lambda floor: log_loss(clip_and_renormalise(labels.mu, floor), labels.votes))
@@ -37,12 +23,7 @@ def select_floor(labels: HeldOutLabels) -> float:
 def clip_and_renormalise(mu: FloatArray, floor: float) -> FloatArray:
     """Raise probabilities below the floor to the floor, and renormalise the probabilities of the categories.
 
-    Parameters
-    ----------
-    mu : ndarray, shape (n, K, K, C) or (m, C)
-        Probabilities of all pairs of n contexts, whose diagonal is not changed, or of m single pairs.
-    floor : float
-        Smallest probability before renormalisation.
+    Shapes: mu (n, K, K, C).
     """
     low = mu < floor
     items = np.arange(mu.shape[1]) if mu.ndim == 4 else None
@@ -65,12 +46,7 @@ def clip_and_renormalise(mu: FloatArray, floor: float) -> FloatArray:
 def count_below(mu: FloatArray, floor: float, count: IntArray) -> int:
     """Count the entries below the floor in ``mu``, (n, K, K, C), which has a diagonal of zeros.
 
-    Parameters
-    ----------
-    mu : ndarray, shape (n, K, K, C)
-    floor : float
-    count : ndarray of int, shape (n,)
-        Number of contexts that each row of ``mu`` stands for.
+    Shapes: mu (n, K, K, C), count (n,).
     """
     n, n_items, _, n_categories = mu.shape
     if floor <= 0:

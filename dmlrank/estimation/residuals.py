@@ -24,19 +24,12 @@ class Residuals:
     The target of a block's votes on a cell is their mean label; the target of a verdict is m = P(Y | x, verdict). The
     expected value is mu, or m for votes on a pair with a verdict.
 
-    Attributes
-    ----------
-    context, block, first, second : ndarray of int, shape (e,)
-        Context, influence block and ordered pair of each residual.
-    weight : ndarray, shape (e,)
-        1 / pi times the block's share of the cell's votes, or the weight of the verdict.
-    target, target_clipped : ndarray, shape (e, C)
-        Target, and target for scores that need a floor.
-    mu, mu_clipped : ndarray, shape (e, C)
-        mu, as it is and clipped at the floor.
-    m, m_clipped : ndarray, shape (e, C), or None
-        m, as it is and clipped at the floor, for votes on pairs with a verdict; NaN for all other residuals. None
-        without a judge.
+    context, block, first, second (e,): Context, influence block and ordered pair of each residual.
+    weight (e,): 1 / pi times the block's share of the cell's votes, or the weight of the verdict.
+    target, target_clipped (e, C): Target, and target for scores that need a floor.
+    mu, mu_clipped (e, C): mu, as it is and clipped at the floor.
+    m, m_clipped (e, C): m, as it is and clipped at the floor, for votes on pairs with a verdict; NaN for all other
+        residuals. None without a judge.
     """
 
     context: IntArray
@@ -57,13 +50,7 @@ class Residuals:
     ) -> Residuals:
         """Compute the residuals of all votes, and of the verdicts if there is a judge.
 
-        Parameters
-        ----------
-        data : PreferenceData
-        nuisances : NuisanceEstimates
-        blocks : InfluenceBlocks
-        cell_mu : ndarray, shape (m, C)
-            mu at the labelled cells.
+        Shapes: cell_mu (m, C).
         """
         # With one block per context, the entries are the labelled cells in their order, and nothing has to be copied.
         cell = slice(None) if blocks.one_per_context else blocks.entry_cell
@@ -88,14 +75,7 @@ class Residuals:
     ) -> Residuals:
         """Add the residuals of the verdicts, and expect m instead of mu for votes on pairs with a verdict.
 
-        Parameters
-        ----------
-        nuisances : NuisanceEstimates
-        judge : JudgeCorrection
-        vote_cell : ndarray of int, shape (e,)
-            Labelled cell of each of these residuals.
-        context_block : ndarray of int, shape (n,)
-            For each context, the block to which its verdicts belong.
+        Shapes: vote_cell (e,), context_block (n,).
         """
         m, m_clipped, verdicts = judge.m, clip_and_renormalise(judge.m, nuisances.floor), judge.cells
         judged_cell = judge.label[vote_cell]
@@ -147,14 +127,7 @@ def variance_scale_by_pair(
     judge the factor is :func:`pair_variance_scale`. With a judge the residuals of the labels are taken around m, and
     the variance of m around mu is added with the weights of the verdicts.
 
-    Parameters
-    ----------
-    mu : ndarray, shape (m, C)
-        mu at the labelled cells.
-    data : PreferenceData
-    propensity : ndarray, shape (m,)
-        pi at the labelled cells.
-    judge : JudgeCorrection or None
+    Shapes: mu (m, C), propensity (m,).
     """
     labels = HeldOutLabels.by_cell(mu, data.cells)
     if judge is None:

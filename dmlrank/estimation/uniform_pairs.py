@@ -39,22 +39,14 @@ Derivative: TypeAlias = Callable[[FloatArray, IntArray, IntArray], FloatArray]
 class LabelErrors:
     """Contribution of each label to the error of an estimate: its weight times J times its residual.
 
-    Attributes
-    ----------
-    cells : Cells
-        The m labelled cells.
-    weight : ndarray, shape (m,)
-        Weight of each label in the estimate, 1 / (n pi) for a mean over n contexts; zero for labels that do not count.
-    mu : ndarray, shape (m, C)
-        Fitted probabilities.
-    residual : ndarray, shape (m, C)
-        Label less its expected value.
-    unit : ndarray of int, shape (m,)
-        The context of each label, or its cluster where labels of a cluster depend on each other.
-    n_units : float
-        Number of units over which influence values are centred; infinite where they are not centred.
-    other_unit : ndarray of int, shape (m,), or None
-        The cluster of each label in a second grouping, crossed with the first.
+    cells: The m labelled cells.
+    weight (m,): Weight of each label in the estimate, 1 / (n pi) for a mean over n contexts; zero for labels that do
+        not count.
+    mu (m, C): Fitted probabilities.
+    residual (m, C): Label less its expected value.
+    unit (m,): The context of each label, or its cluster where labels of a cluster depend on each other.
+    n_units: Number of units over which influence values are centred; infinite where they are not centred.
+    other_unit (m,): The cluster of each label in a second grouping, crossed with the first.
     """
 
     cells: Cells
@@ -82,12 +74,7 @@ class LabelErrors:
 
         With two crossed groupings, a pair gets the smaller of the two counts and the larger of the two sums.
 
-        Parameters
-        ----------
-        pair : ndarray of int, shape (m,)
-            The pair of each label, numbered from 0.
-        size : int
-            Number of pairs.
+        Shapes: pair (m,).
         """
         groupings = [self.unit] if self.other_unit is None else [self.unit, self.other_unit]
         counts, sums = [], []
@@ -103,30 +90,19 @@ class LabelErrors:
 class UniformPairs:
     """Pairs all of whose labels are equal, so that the labels do not show the variance of a label.
 
-    Attributes
-    ----------
-    first, second : ndarray of int, shape (q,)
-        The ordered pairs.
-    label : ndarray, shape (q, C)
-        Mean label of each pair.
-    n_labels : ndarray of int, shape (q,)
-        Number of labels of each pair; where labels of a cluster depend on each other, number of clusters.
-    n_pooled : ndarray of int, shape (q,)
-        The larger of two numbers of labels: of all uniform pairs that this pair's winner won, and of all uniform pairs
-        that this pair's loser lost. If the labels of this pair are ties, the larger of two other numbers: for each of
-        the two models, the labels of all uniform pairs in which this model tied.
-    n_both_orders : ndarray of int, shape (q,)
-        Number of labels of this pair with the same winner, in both orders together.
-    squared_weight : ndarray, shape (q,)
-        Sum of the squared weights of the pair's units.
-    residual_moment : ndarray, shape (q, C, C)
-        Second moment of the residuals, as far as the covariance of the influence values contains it. Influence values
-        are centred, and subtracting their mean, to which the uniform pairs contribute, makes the second moment smaller.
-    table : ndarray, shape (K, K, C)
-        Mean fitted probabilities of all pairs.
-    weights : CategoryWeights
-    ordered : bool
-        Whether the two orders of a pair are two pairs.
+    first, second (q,): The ordered pairs.
+    label (q, C): Mean label of each pair.
+    n_labels (q,): Number of labels of each pair; where labels of a cluster depend on each other, number of clusters.
+    n_pooled (q,): The larger of two numbers of labels: of all uniform pairs that this pair's winner won, and of all
+        uniform pairs that this pair's loser lost. If the labels of this pair are ties, the larger of two other numbers:
+        for each of the two models, the labels of all uniform pairs in which this model tied.
+    n_both_orders (q,): Number of labels of this pair with the same winner, in both orders together.
+    squared_weight (q,): Sum of the squared weights of the pair's units.
+    residual_moment (q, C, C): Second moment of the residuals, as far as the covariance of the influence values contains
+        it. Influence values are centred, and subtracting their mean, to which the uniform pairs contribute, makes the
+        second moment smaller.
+    table (K, K, C): Mean fitted probabilities of all pairs.
+    ordered: Whether the two orders of a pair are two pairs.
     """
 
     first: IntArray
@@ -161,15 +137,6 @@ class UniformPairs:
         Where the fitted probabilities of a pair are more extreme than the rule of three allows, J in J V J' is taken at
         probabilities that are raised to the limits of the rule. At the fitted probabilities, the slope of a logit would
         have no bound.
-
-        Parameters
-        ----------
-        score : Score
-        floor : float
-            Smallest probability of mu for scores that need a floor.
-        pooled : bool
-            Whether labels of other uniform pairs of the same models count in the rule of three; they do not for the
-            win share of a single pair.
         """
         table = clip_and_renormalise(self.table[None], floor)[0] if score.interior else self.table
         unseen_directions, limit = self._unseen_directions(pooled)
@@ -190,12 +157,7 @@ class UniformPairs:
     ) -> FloatArray:
         """Add up over pairs the positive part of J V J' minus the second moment of the residuals, (d, d).
 
-        Parameters
-        ----------
-        unseen_directions : ndarray, shape (q, C, C)
-            Directions whose products add up to V.
-        at_unseen, at_fitted : callable
-            Derivatives for these directions, and for the residuals.
+        Shapes: unseen_directions (q, C, C).
         """
         values, axes = np.linalg.eigh(self.residual_moment)
         observed = axes * np.sqrt(np.maximum(values, 0.0))[:, None, :]
@@ -235,11 +197,7 @@ class UniformPairs:
         return exchanged_wins(self.label.shape[1])
 
     def _unseen_directions(self, pooled: bool) -> tuple[FloatArray, FloatArray]:
-        """Return directions, (q, C, C), whose products add up to V, and limits for unseen categories, (q, C).
-
-        The limit of a category is the largest probability that the rule of three allows; zero for categories that count
-        the same as the observed label.
-        """
+        """Return directions, (q, C, C), whose products add up to V, and limits for unseen categories, (q, C)."""
         n_equal = self.n_pooled if pooled else self.n_both_orders
         n_categories, weights = self.label.shape[1], np.array([self.weights.first, self.weights.second])
         # Changes of the two models' shares if a label had another category, (q, C, 2).
@@ -262,13 +220,7 @@ class UniformPairs:
     ) -> FloatArray:
         """Return derivatives of a score, (b, d), where the probabilities of all pairs are those of the table.
 
-        Parameters
-        ----------
-        score : Score
-        table : ndarray, shape (K, K, C)
-        directions : ndarray, shape (b, C)
-        first, second : ndarray of int, shape (b,)
-            The ordered pair of each direction.
+        Shapes: table (K, K, C), directions (b, C), first, second (b,).
         """
         if isinstance(score, PairLocalScore | PairDerivativeScore):
             change = _derivative_at_pairs(score, table, directions, first, second)
@@ -291,12 +243,7 @@ def _derivative_at_pairs(
 ) -> FloatArray:
     """Return derivatives of a score along directions at one ordered pair each, (b, d).
 
-    Parameters
-    ----------
-    score : PairLocalScore or PairDerivativeScore
-    table : ndarray, shape (K, K, C)
-    directions : ndarray, shape (b, C)
-    first, second : ndarray of int, shape (b,)
+    Shapes: table (K, K, C), directions (b, C), first, second (b,).
     """
     if isinstance(score, PairLocalScore):
         return np.asarray(score.derivative_at(table[first, second], directions, first, second, len(table)))
@@ -306,17 +253,7 @@ def _derivative_at_pairs(
 def positive_difference(minuend: FloatArray, subtrahend: FloatArray) -> FloatArray:
     """Return rows R, (b, s, d), such that R'R is the positive part of M'M - S'S, for each of b pairs of M and S.
 
-    Parameters
-    ----------
-    minuend, subtrahend : ndarray, shape (b, r, d)
-        M and S.
-
-    Examples
-    --------
-    >>> positive_difference(np.array([[[5.0, 0.0]]]), np.array([[[4.0, 0.0]]])).round(12).any(axis=1)
-    array([[ True, False]])
-    >>> abs(positive_difference(np.array([[[5.0, 0.0]]]), np.array([[[4.0, 0.0]]]))).sum().round(12)
-    np.float64(3.0)
+    Shapes: minuend, subtrahend (b, r, d).
     """
     stacked = np.concatenate([minuend, subtrahend], axis=1)
     orthonormal, upper = np.linalg.qr(np.swapaxes(stacked, 1, 2))
@@ -333,13 +270,7 @@ def find_uniform_pairs(
 ) -> UniformPairs | None:
     """Find the compared pairs all of whose labels count the same for each model; None where there are none.
 
-    Parameters
-    ----------
-    errors : LabelErrors
-    data : PreferenceData
-    weights : CategoryWeights
-    edges : ndarray of bool, shape (K, K)
-        Compared pairs.
+    Shapes: edges (K, K).
     """
     cells, n_items = errors.cells, data.n_items
     is_counted = (errors.weight > 0) & edges[cells.first, cells.second]
@@ -378,14 +309,7 @@ def find_uniform_pairs(
 def _is_uniform(y: FloatArray, pair: IntArray, weights: CategoryWeights, n_codes: int) -> NDArray[np.bool_]:
     """Return for each code of an ordered pair, (n_codes,), whether it has labels that all count the same.
 
-    Parameters
-    ----------
-    y : ndarray, shape (m, C)
-        Labels.
-    pair : ndarray of int, shape (m,)
-        Code of the ordered pair of each label.
-    weights : CategoryWeights
-    n_codes : int
+    Shapes: y (m, C), pair (m,).
     """
     is_uniform = np.bincount(pair, minlength=n_codes) > 0
     for side in (weights.first, weights.second):
@@ -398,10 +322,7 @@ def _is_uniform(y: FloatArray, pair: IntArray, weights: CategoryWeights, n_codes
 
 
 def _residual_moment(errors: LabelErrors, place: IntArray, squared_weight: FloatArray) -> FloatArray:
-    """Return the second moment of each pair's residuals in the covariance of the influence values, (q, C, C).
-
-    ``place``, (m,), is the pair of each label, and ``squared_weight``, (q,), is that of :class:`UniformPairs`.
-    """
+    """Return the second moment of each pair's residuals in the covariance of the influence values, (q, C, C)."""
     n_pairs, n_categories = len(squared_weight), errors.residual.shape[1]
     product = errors.residual[:, :, None] * errors.residual[:, None, :]
     moment = _means(product.reshape(len(place), -1), place, n_pairs, np.square(errors.weight))
@@ -415,16 +336,7 @@ def _count_same_results(
 ) -> tuple[IntArray, IntArray]:
     """Count labels with the same result, (q,) each: of all pairs of the winner or the loser, and of this pair.
 
-    Parameters
-    ----------
-    first, second : ndarray of int, shape (q,)
-        The uniform pairs.
-    winner_sign : ndarray of int, shape (q,)
-        1 where the first model won, -1 where the second model won, 0 where neither did.
-    n_labels : ndarray of int, shape (q,)
-        Number of labels of each pair.
-    n_items : int
-        Number of models, K.
+    Shapes: first, second (q,), winner_sign (q,), n_labels (q,).
     """
     winner, loser = np.where(winner_sign >= 0, first, second), np.where(winner_sign >= 0, second, first)
     n_lost, n_even = np.zeros((2, n_items, n_items), dtype=np.intp)
@@ -447,15 +359,7 @@ def _winner_sign(label: FloatArray, weights: CategoryWeights) -> IntArray:
 def _means(rows: FloatArray, place: IntArray, size: int, weight: FloatArray | None = None) -> FloatArray:
     """Average rows by place, (size, c).
 
-    Parameters
-    ----------
-    rows : ndarray, shape (m, c)
-    place : ndarray of int, shape (m,)
-        Place of each row.
-    size : int
-        Number of places.
-    weight : ndarray, shape (m,), optional
-        Weights of the rows; one when None.
+    Shapes: rows (m, c), place (m,), weight (m,).
     """
     total = np.bincount(place, weight, size)
     amounts = rows if weight is None else rows * weight[:, None]

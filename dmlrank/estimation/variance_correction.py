@@ -32,14 +32,7 @@ class CorrectionCovariance(Protocol):
     def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:
         """Add up amount J V J' over contexts and ordered pairs, (d, d).
 
-        Parameters
-        ----------
-        mu : ndarray, shape (b, K, K, C)
-            Probabilities at which the derivative J is taken.
-        amount : ndarray, shape (b, K, K)
-            Factor of each term.
-        labels : ndarray, shape (b, K, K, C), optional
-            Probabilities of the labels, whose covariance is V; ``mu`` when None.
+        Shapes: mu (b, K, K, C), amount (b, K, K), labels (b, K, K, C).
         """
         ...
 
@@ -61,15 +54,7 @@ class LocalCorrectionCovariance(Protocol):
     def accumulate_at(self, mu: FloatArray, amount: FloatArray, labels: FloatArray, pairs: OrderedPairs) -> FloatArray:
         """Add up amount J V J' over m ordered pairs, (d, d).
 
-        Parameters
-        ----------
-        mu : ndarray, shape (m, C)
-            Probabilities at which the derivative J is taken.
-        amount : ndarray, shape (m,)
-            Factor of each term.
-        labels : ndarray, shape (m, C)
-            Probabilities of the labels, whose covariance is V.
-        pairs : OrderedPairs
+        Shapes: mu (m, C), amount (m,), labels (m, C).
         """
         ...
 
@@ -98,15 +83,7 @@ def pair_variance_scale(
     Where display order does not matter, a pair has one entry, above the diagonal. A label then moves the probabilities
     of both orders, which doubles the correction and multiplies its second moment by 4.
 
-    Parameters
-    ----------
-    labels : HeldOutLabels
-        All labelled cells, single or merged by pair.
-    propensity : ndarray, shape (m,)
-        pi at these cells.
-    data : PreferenceData
-    relative_variance : float, optional
-        See :func:`relative_label_variance`; computed around mu when None.
+    Shapes: propensity (m,).
     """
     cells, n_items = labels.cells, data.n_items
     relative_variance = relative_label_variance(labels) if relative_variance is None else relative_variance
@@ -126,22 +103,7 @@ def variance_correction(
     delta = S / pi (Y - mu), whose expectation given the context is the true minus the fitted mu. The derivative is
     computed as a central difference.
 
-    Parameters
-    ----------
-    score : CorrectionCovariance
-    mu : ndarray, shape (b, K, K, C)
-        Fitted probabilities.
-    delta : ndarray, shape (b, K, K, C)
-        Weighted residuals.
-    scale : ndarray, shape (K, K)
-        See :func:`pair_variance_scale`.
-    context_weight : ndarray, shape (b,)
-        Weights of the contexts, with mean one over all of them.
-
-    Returns
-    -------
-    ndarray, shape (d, d)
-        Summed over the contexts.
+    Shapes: mu (b, K, K, C), delta (b, K, K, C), scale (K, K), context_weight (b,), returns (d, d).
     """
     largest = np.abs(delta).max(axis=(1, 2, 3))
     nonzero = np.flatnonzero(largest > 0)
@@ -161,17 +123,7 @@ def local_variance_correction(
 
     The sum over pairs is then a sum over labelled cells.
 
-    Parameters
-    ----------
-    score : LocalCorrectionCovariance
-    mu : ndarray, shape (m, C)
-        Fitted probabilities at the labelled cells.
-    delta : ndarray, shape (m, C)
-        Weighted residuals.
-    weight : ndarray, shape (m,)
-        Value of :func:`pair_variance_scale` for each cell's pair, times the squared weight of its context.
-    pairs : OrderedPairs
-        The pair of each cell.
+    Shapes: mu (m, C), delta (m, C), weight (m,).
     """
     # Category by category, because the maximum over a short last axis takes several times as long.
     largest = reduce(np.maximum, np.abs(delta).T)

@@ -47,17 +47,9 @@ _ROWS = 200_000
 class BoundInputs:
     """The data, first stages and weights from which bounds are computed; the functional is not among them.
 
-    Attributes
-    ----------
-    data : PreferenceData
-    nuisances : NuisanceEstimates
-        First stages of a fit without a judge.
-    blocks : InfluenceBlocks
-    voting : VotingStage
-    weight : ndarray, shape (n,)
-        Weights of the contexts in the target population, with mean one.
-    worth : ndarray, shape (C,)
-        How much a category counts for the item shown first, less how much it counts for the other item.
+    nuisances: First stages of a fit without a judge.
+    weight (n,): Weights of the contexts in the target population, with mean one.
+    worth (C,): How much a category counts for the item shown first, less how much it counts for the other item.
     """
 
     data: PreferenceData
@@ -74,13 +66,7 @@ class BoundInputs:
     def rates(self, part: ContextPart) -> tuple[FloatArray, IntArray, IntArray]:
         """Return the vote rates v in a part of the contexts, and which rows of mu and of the rates belong together.
 
-        Returns
-        -------
-        rates : ndarray, shape (s, K, K)
-        row : ndarray of int, shape (s,)
-            Row of mu that belongs to each row of the rates.
-        place : ndarray of int, shape (c,)
-            Row of the rates of each context of the part.
+        Shapes: rates (s, K, K), row (s,), place (c,).
         """
         if not self.voting.shares_rates:
             return self.voting.rates.table(part.contexts), part.place, np.arange(len(part.contexts))
@@ -92,18 +78,11 @@ class BoundInputs:
 class CorrectionRows:
     """Votes and shown battles as rows, from which corrections are computed.
 
-    Attributes
-    ----------
-    context, block, first, second : ndarray of int, shape (r,)
-        Context, influence block and ordered pair of each row.
-    mu : ndarray, shape (r, C)
-        mu at the pair, clipped at the floor for functionals that need a floor.
-    rate : ndarray, shape (r,)
-        v at the pair.
-    label : ndarray, shape (r, C)
-        Weighted residual of the votes, S/pi (Y - mu); zero in rows of shown battles.
-    vote : ndarray, shape (r,)
-        Weighted residual of voting, R/r (V - v); zero in rows of votes, unless every pair counts as shown.
+    context, block, first, second (r,): Context, influence block and ordered pair of each row.
+    mu (r, C): mu at the pair, clipped at the floor for functionals that need a floor.
+    rate (r,): v at the pair.
+    label (r, C): Weighted residual of the votes, S/pi (Y - mu); zero in rows of shown battles.
+    vote (r,): Weighted residual of voting, R/r (V - v); zero in rows of votes, unless every pair counts as shown.
     """
 
     context: IntArray
@@ -163,22 +142,7 @@ def additive_bounds(
 ) -> list[Influence]:
     """Return the influence of the lower and upper bounds of contrasts, one for each gamma.
 
-    Parameters
-    ----------
-    functional : PairAdditiveScore
-        Its ``label_directions`` are not None.
-    contrasts : ndarray, shape (J, K)
-        Linear combinations of the scores.
-    gammas : sequence of float
-        Bounds of the odds ratio, at least 1.
-    inputs : BoundInputs
-    n_jobs : int, optional
-        Number of threads; None for all cores.
-
-    Returns
-    -------
-    list of Influence
-        For each gamma, with 2 J estimates: the J lower bounds, then the J upper bounds.
+    Shapes: contrasts (J, K).
     """
     task = _AdditiveTask.of(functional, contrasts, inputs)
     data, n_contrasts = inputs.data, len(contrasts)
@@ -214,16 +178,9 @@ def _values_of_part(shared: tuple[_AdditiveTask, NumberedParts, tuple[float, ...
 class _AdditiveTask:
     """The evaluation of bounds of contrasts of a pair-additive score.
 
-    Attributes
-    ----------
-    functional : PairAdditiveScore
-    contrasts : ndarray, shape (J, K)
-    inputs : BoundInputs
-    slopes : ndarray, shape (K, K, J)
-        c'd_q: how much each contrast changes with the term of each ordered pair.
-    rows : CorrectionRows
-    order : ndarray of int, shape (C,)
-        Categories from the best to the worst for the item shown first.
+    contrasts (J, K).
+    slopes (K, K, J): c'd_q: how much each contrast changes with the term of each ordered pair.
+    order (C,): Categories from the best to the worst for the item shown first.
     """
 
     functional: PairAdditiveScore
@@ -265,17 +222,7 @@ class _AdditiveTask:
     def _term_changes(self, mu: FloatArray, terms: FloatArray, rates: FloatArray, shares: ExtremeShares) -> FloatArray:
         """Return the terms at mu+ less those at mu, (b, K, K).
 
-        Where every pair counts as shown, a part of the influence does not depend on the labels and is added here: minus
-        v times the derivative of the terms along mu - u.
-
-        Parameters
-        ----------
-        mu : ndarray, shape (b, K, K, C)
-        terms : ndarray, shape (b, K, K)
-            The terms at mu.
-        rates : ndarray, shape (b, K, K)
-            Vote rates.
-        shares : ExtremeShares
+        Shapes: mu (b, K, K, C), terms (b, K, K), rates (b, K, K).
         """
         extreme, rate = shares.of(mu), rates[..., None]
         moved = rate * mu + (1 - rate) * extreme
@@ -311,13 +258,7 @@ class _AdditiveTask:
     ) -> FloatArray:
         """Return the derivatives of lower and upper bounds along the direction of each row, (r, 2 J).
 
-        Parameters
-        ----------
-        rows : CorrectionRows
-        first, second : ndarray of int, shape (r,)
-            The ordered pair of each row, in one of its two orders.
-        high, low : tuple of two ndarray, shape (r, C)
-            mu+ and the direction, for the shares that are best and worst for the item shown first.
+        Shapes: first, second (r,), high, low (r, C).
         """
         n_items, slopes = self.inputs.data.n_items, self.slopes[first, second]
         up, down = (

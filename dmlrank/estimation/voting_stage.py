@@ -30,16 +30,11 @@ class VoteRates(Protocol):
 class ShownRows:
     """Shown battles as rows, with the residual of the vote that each of them got or did not get.
 
-    Attributes
-    ----------
-    context, block, first, second : ndarray of int, shape (b,)
-        Context, influence block and ordered pair of each battle.
-    rate : ndarray, shape (b,)
-        v at the battle's context and pair.
-    residual : ndarray, shape (b,)
-        (V - v) / r, divided by the number of battles on the same shown cell. V is 1 if the battle got a vote, else 0.
-    mu : ndarray, shape (b, C)
-        mu at the battle's context and pair, not clipped.
+    context, block, first, second (b,): Context, influence block and ordered pair of each battle.
+    rate (b,): v at the battle's context and pair.
+    residual (b,): (V - v) / r, divided by the number of battles on the same shown cell. V is 1 if the battle got a
+        vote, else 0.
+    mu (b, C): mu at the battle's context and pair, not clipped.
     """
 
     context: IntArray
@@ -55,23 +50,14 @@ class ShownRows:
 class VotingStage:
     """Probabilities of a vote and shown battles, from which the bounds for votes not cast are computed.
 
-    Attributes
-    ----------
-    rates : VoteRates
-        v of all pairs.
-    cell_rate : ndarray, shape (m,)
-        v at the labelled cells.
-    shown : ShownRows or None
-        The shown battles; None where every pair counts as shown.
-    block_context : ndarray of int, shape (q,)
-        Context of each influence block: the blocks of the fit, followed by blocks for shown battles that belong to none
-        of them.
-    block_weight : ndarray, shape (q,)
-        Number of shown cells in each block; labelled cells where every pair counts as shown.
-    annotator : ndarray of int, shape (q,), or None
-        Annotator of each block where annotators are clusters.
-    shares_rates : bool
-        Whether contexts of one fold with equal features have equal probabilities v.
+    rates: v of all pairs.
+    cell_rate (m,): v at the labelled cells.
+    shown: The shown battles; None where every pair counts as shown.
+    block_context (q,): Context of each influence block: the blocks of the fit, followed by blocks for shown battles
+        that belong to none of them.
+    block_weight (q,): Number of shown cells in each block; labelled cells where every pair counts as shown.
+    annotator (q,): Annotator of each block where annotators are clusters.
+    shares_rates: Whether contexts of one fold with equal features have equal probabilities v.
     """
 
     rates: VoteRates

@@ -35,16 +35,10 @@ _LARGE_BIAS = 1.0
 class MeanTarget(NamedTuple):
     """The scores of mean preferences, as a target of the one-step estimator.
 
-    Attributes
-    ----------
-    score : Linearised
-        The functional, linearised at the mean preferences.
-    plugin : ndarray, shape (d,)
-        The functional at the mean of mu, without bias correction.
-    floored : FlooredPreferences
-        The mean preferences at which the functional is evaluated.
-    bias : ndarray, shape (d,)
-        Estimated second-order bias, which is subtracted: the functional is curved, and the mean preferences are
+    score: The functional, linearised at the mean preferences.
+    plugin (d,): The functional at the mean of mu, without bias correction.
+    floored: The mean preferences at which the functional is evaluated.
+    bias (d,): Estimated second-order bias, which is subtracted: the functional is curved, and the mean preferences are
         estimated with error. Zero where it cannot be computed.
     """
 
@@ -70,20 +64,7 @@ def mean_target(
     estimator: str,
     n_jobs: int | None,
 ) -> MeanTarget:
-    """Estimate the mean preferences of all contexts, and linearise the functional there.
-
-    Parameters
-    ----------
-    data : PreferenceData
-    setup : Setup
-    nuisances : NuisanceEstimates
-    blocks : InfluenceBlocks
-    population : TargetPopulation
-    floor : float or "auto"
-        Smallest mean probability; see :func:`dmlrank.estimation.mean_preferences.make_finite` for "auto".
-    estimator : str
-    n_jobs : int or None
-    """
+    """Estimate the mean preferences of all contexts, and linearise the functional there."""
     means = mean_preferences(data, nuisances, blocks, population, n_jobs=n_jobs)
     return targets_of(means, data, setup, floor=floor, estimator=estimator)[0]
 
@@ -97,17 +78,7 @@ def estimate_target(
     population: TargetPopulation,
     options: Options,
 ) -> OneStepResult:
-    """Estimate the scores by one step, with the average that the options ask for.
-
-    Parameters
-    ----------
-    data : PreferenceData
-    setup : Setup
-    nuisances : NuisanceEstimates
-    blocks : InfluenceBlocks
-    population : TargetPopulation
-    options : Options
-    """
+    """Estimate the scores by one step, with the average that the options ask for."""
     score: Score = setup.functional
     if uses_mean_preferences(options.average, setup):
         score = mean_target(
@@ -126,17 +97,7 @@ def estimate_target(
 def targets_of(
     means: MeanPreferences, data: PreferenceData, setup: Setup, *, floor: float | str, estimator: str
 ) -> list[MeanTarget]:
-    """Linearise the functional at the mean preferences of each group.
-
-    Parameters
-    ----------
-    means : MeanPreferences
-        Mean preferences of G groups.
-    data : PreferenceData
-    setup : Setup
-    floor : float or "auto"
-    estimator : str
-    """
+    """Linearise the functional at the mean preferences of each group."""
     functional, is_debiased, targets = setup.functional, estimator_named(estimator).is_debiased, []
     for debiased, plugin, n_labels, moment in zip(
         means.one_step, means.plugin, means.n_labels, means.moment, strict=True
@@ -161,13 +122,7 @@ def targets_of(
 def finite_table(table: FloatArray, n_labels: IntArray, setup: Setup, floor: float | str) -> FlooredPreferences:
     """Return a table of mean preferences at which the functional of the fit is finite.
 
-    Parameters
-    ----------
-    table : ndarray, shape (K, K, C)
-        Estimated mean preferences.
-    n_labels : ndarray of int, shape (K, K)
-    setup : Setup
-    floor : float or "auto"
+    Shapes: table (K, K, C), n_labels (K, K).
     """
     return make_finite(
         table,
@@ -183,12 +138,7 @@ def finite_table(table: FloatArray, n_labels: IntArray, setup: Setup, floor: flo
 def warn_of_large_bias(target: MeanTarget, std_errors: FloatArray, names: Sequence[str]) -> None:
     """Warn where the second-order bias that was subtracted is not small.
 
-    Parameters
-    ----------
-    target : MeanTarget
-    std_errors : ndarray, shape (d,)
-    names : sequence of str
-        Names of the d scores.
+    Shapes: std_errors (d,).
     """
     ratio = np.abs(target.bias) / np.where(std_errors > 0, std_errors, np.inf)
     worst = int(ratio.argmax())

@@ -29,18 +29,11 @@ _LEAST_SHARE = 0.01
 class BalancedVotes:
     """Which cells have votes of positive weight, with the data and weights of all votes.
 
-    Attributes
-    ----------
-    every : PreferenceData
-        All votes on the ranked items.
-    weight : ndarray, shape (m_all,)
-        W, the mean weight w(D) of the votes of each cell of ``every``.
-    cell : ndarray of int, shape (m,)
-        Place of each cell that counts among the cells of ``every``.
-    deviations : ndarray, shape (r,)
-        Root mean square of each style difference over all votes.
-    n_votes : int
-        Number of all votes that were read.
+    every: All votes on the ranked items.
+    weight (m_all,): W, the mean weight w(D) of the votes of each cell of ``every``.
+    cell (m,): Place of each cell that counts among the cells of ``every``.
+    deviations (r,): Root mean square of each style difference over all votes.
+    n_votes: Number of all votes that were read.
     """
 
     every: PreferenceData
@@ -51,13 +44,7 @@ class BalancedVotes:
 
 
 def keep_balanced_votes(data: PreferenceData, adjust: BalancedStyle) -> PreferenceData:
-    """Return the data with the votes of positive weight alone; a cell's label is the weighted mean of its votes.
-
-    Raises
-    ------
-    DataError
-        If no vote has a positive weight.
-    """
+    """Return the data with the votes of positive weight alone; a cell's label is the weighted mean of its votes."""
     weight = _vote_weights(data, adjust)
     total = np.bincount(data.vote_cell, weight, len(data.cells))
     counts, kept = total > 0, weight > 0
@@ -81,16 +68,7 @@ def keep_balanced_votes(data: PreferenceData, adjust: BalancedStyle) -> Preferen
 
 
 def match_balanced_votes(data: PreferenceData, every: PreferenceData, adjust: BalancedStyle) -> BalancedVotes:
-    """Find the cells that count among all cells.
-
-    Parameters
-    ----------
-    data : PreferenceData
-        The votes that count, on the ranked items.
-    every : PreferenceData
-        All votes, with the two orders of a pair as one pair where ``data`` has them so.
-    adjust : BalancedStyle
-    """
+    """Find the cells that count among all cells."""
     n_votes = every.n_votes
     if every.items != data.items:
         every = every.restrict(np.array([every.items.index(name) for name in data.items]))
@@ -110,15 +88,7 @@ def weighted_training_data(data: PreferenceData, votes: BalancedVotes) -> Prefer
 
 
 def balanced_propensity(votes: BalancedVotes, propensity: Propensity, folds: Folds) -> Propensity:
-    """Return the propensities of the cells that count, pi omega / W.
-
-    Parameters
-    ----------
-    votes : BalancedVotes
-    propensity : Propensity
-        Of all labelled cells.
-    folds : Folds
-    """
+    """Return the propensities of the cells that count, pi omega / W."""
     every, cell = votes.every, votes.cell
     cells = every.cells
     order = np.lexsort((votes.weight, cells.second, cells.first, every.seed_order[cells.context]))

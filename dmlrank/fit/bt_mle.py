@@ -40,14 +40,6 @@ def run_maximum_likelihood(data_as_read: PreferenceData, options: Options, *, so
 
     If an earlier fit had first stages, the results of its steps stay in the cache: an update that changes the estimator
     back uses them again.
-
-    Parameters
-    ----------
-    data_as_read : PreferenceData
-        Votes on all items, with the two orders of a pair as two pairs.
-    options : Options
-    source : Source
-    cache : Cache
     """
     estimator = estimator_named(options.estimator)
     _check_unweighted(options, estimator)
@@ -95,17 +87,7 @@ def run_maximum_likelihood(data_as_read: PreferenceData, options: Options, *, so
 def _ranked_votes(
     slot: Cache, data_as_read: PreferenceData, options: Options, estimator: str
 ) -> tuple[PreferenceData, Setup]:
-    """Return the votes on the ranked items, and the functional with its graph.
-
-    Parameters
-    ----------
-    slot : Cache
-    data_as_read : PreferenceData
-        Votes on all items.
-    options : Options
-    estimator : str
-        Name of the estimator.
-    """
+    """Return the votes on the ranked items, and the functional with its graph."""
     # The votes alone decide which pairs are compared: min_labels= is an option of first stages.
     graph_option = "votes" if isinstance(options.graph, str) else options.graph
     data = slot.call(
@@ -123,10 +105,7 @@ def _ranked_votes(
 
 
 def _check_unweighted(options: Options, estimator: Estimator) -> None:
-    """Raise where the prompts of an earlier fit have weights, which a mean over prompts would have to use.
-
-    The estimator refuses ``weights=`` in a call of its own.
-    """
+    """Raise where the prompts of an earlier fit have weights, which a mean over prompts would have to use."""
     if estimator.uses_features and options.weights is not None:
         raise OptionError(
             f"weights= of the earlier fit is not used by estimator={estimator.name!r}, which averages over all prompts "
@@ -137,15 +116,7 @@ def _check_unweighted(options: Options, estimator: Estimator) -> None:
 def warn_of_orders_in_likelihood(
     data: PreferenceData, setup: Setup, likelihood: Likelihood, clusters: Clusters | None
 ) -> None:
-    """Warn where a position effect changes the scores; maximum likelihood does not take display order into account.
-
-    Parameters
-    ----------
-    data : PreferenceData
-    setup : Setup
-    likelihood : BradleyTerryFit or ContextualBradleyTerryFit
-    clusters : Clusters or None
-    """
+    """Warn where a position effect changes the scores; maximum likelihood does not take display order into account."""
     if not setup.weights.mirrored:
         return
     unordered = data.unordered()
@@ -171,15 +142,7 @@ def maximise(data: PreferenceData, setup: Setup, uses_features: bool) -> Likelih
 def scores_influence(
     data: PreferenceData, setup: Setup, likelihood: Likelihood, *, blocks: InfluenceBlocks
 ) -> Influence:
-    """Return the influence values of the scores.
-
-    Parameters
-    ----------
-    data : PreferenceData
-    setup : Setup
-    likelihood : BradleyTerryFit or ContextualBradleyTerryFit
-    blocks : InfluenceBlocks
-    """
+    """Return the influence values of the scores."""
     return likelihood.influence(data, setup.weights.first, setup.graph.edges, blocks)
 
 
@@ -189,12 +152,6 @@ def likelihood_uniform_covariance(
     """Return the covariance of the scores, (K, K), that is added for uniform pairs; None where there are no such pairs.
 
     All labels of a uniform pair agree, so that the sandwich covariance contains no variance of these labels.
-
-    Parameters
-    ----------
-    setup : Setup
-    likelihood : BradleyTerryFit or ContextualBradleyTerryFit
-    uniform : UniformPairs or None
     """
     if uniform is None:
         return None
@@ -216,19 +173,7 @@ def sandwich_covariance(
     of a context or cluster. With features, the scores are means over contexts, which add their own variance unless
     prompts are fixed.
 
-    Parameters
-    ----------
-    setup : Setup
-    influence : Influence
-        Influence values of the scores.
-    clusters : Clusters or None
-        The units over which the gradients are summed; None for contexts.
-    annotator : ndarray of int, shape (q,), or None
-        The annotator of each block where annotators are clusters.
-    fixed_prompts : bool
-        Whether the labels alone are random.
-    uniform_covariance : ndarray, shape (K, K), or None
-        As :func:`likelihood_uniform_covariance` returns it.
+    Shapes: annotator (q,), uniform_covariance (K, K).
     """
     gauge = setup.functional.gauge(influence.n_scores).basis
     if fixed_prompts:
@@ -244,13 +189,7 @@ def win_share(
 ) -> FloatArray:
     """Return the share of comparisons that each model wins according to the fitted probabilities, (K,).
 
-    Parameters
-    ----------
-    data : PreferenceData
-    setup : Setup
-    likelihood : BradleyTerryFit or ContextualBradleyTerryFit
-    inside : ndarray of bool, shape (n,), optional
-        The contexts over which the probabilities are averaged; all contexts when None.
+    Shapes: inside (n,).
     """
     mu = likelihood.mean_probabilities(data.x if inside is None else data.x[inside], data.n_categories)
     return Borda(setup.weights, setup.graph).value(mu[None])[0]
@@ -261,10 +200,7 @@ def win_probability_influence(steps: FitSteps, item: int, opponent: int) -> tupl
 
     With features, the probability is the mean over contexts.
 
-    Returns
-    -------
-    tuple of Influence and (ndarray, shape (1, 1), or None)
-        The influence values, and the variance that is added for uniform pairs.
+    Shapes: returns (1, 1).
     """
     likelihood, first_weights = steps.likelihood, steps.setup.weights.first
     assert likelihood is not None

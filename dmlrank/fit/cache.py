@@ -24,14 +24,9 @@ _COMPARED_BY_VALUE = (str, int, float, bool, dict, RandomSearch, type(None))
 class CachedStep:
     """The result of one call of a function.
 
-    Attributes
-    ----------
-    arguments : tuple
-        The arguments of the call: first those by position, then pairs of name and value.
-    result : object
-        What the function returned.
-    warnings : tuple of DmlrankWarning
-        Warnings of the package that the function gave.
+    arguments: The arguments of the call: first those by position, then pairs of name and value.
+    result: What the function returned.
+    warnings: Warnings of the package that the function gave.
     """
 
     arguments: tuple[object, ...]
@@ -42,26 +37,11 @@ class CachedStep:
 class Cache:
     """Results of functions by name, so that a later fit calls only those whose arguments have changed.
 
-    Parameters
-    ----------
-    previous : mapping of str to CachedStep, optional
-        The results of an earlier fit.
-    steps : mapping of callable to callable, optional
-        For every function that may be called, the function that is called in its place with the same arguments, which
-        may be the same one. The result is stored under the name of the former, so that a later fit uses it as the
+    previous: The results of an earlier fit.
+    steps: For every function that may be called, the function that is called in its place with the same arguments,
+        which may be the same one. The result is stored under the name of the former, so that a later fit uses it as the
         result of that function.
-
-    Attributes
-    ----------
-    results : dict of str to CachedStep
-        The results of the calls through this cache.
-
-    Examples
-    --------
-    >>> first = Cache()
-    >>> halves = first.call(divmod, 7, 2)
-    >>> Cache(first.results).call(divmod, 7, 2) is halves, Cache(first.results).call(divmod, 8, 2)
-    (True, (4, 0))
+    results: The results of the calls through this cache.
     """
 
     def __init__(
@@ -83,39 +63,13 @@ class Cache:
         """Return a view of this cache that stores the results of its calls under a name of their own.
 
         A fit uses slots for functions that it calls several times.
-
-        Parameters
-        ----------
-        name : str
-            Name of the slot, such as the number of a repetition.
         """
         slot = Cache(self._previous, self._steps)
         slot.results, slot._slot = self.results, name
         return slot
 
     def call(self, function: Callable[P, T], *arguments: P.args, **keywords: P.kwargs) -> T:
-        """Return a function's result: the earlier one where all arguments are the same, else that of a new call.
-
-        The result must depend on the arguments alone, because only these are compared. Numbers, texts, mappings and
-        None are the same where they are equal; tuples (named tuples, too) where all their entries are the same; other
-        objects, such as arrays, where they are identical (``is``). ``n_jobs`` and ``extra_columns`` are passed
-        on and not compared. Warnings of the package from the earlier call are shown again.
-
-        Parameters
-        ----------
-        function : callable
-            A function of a module, or a class.
-        arguments, keywords
-            Arguments of the function, by position and by name.
-
-        Raises
-        ------
-        TypeError
-            If the function is a lambda or defined within another function: its result may depend on more than its
-            arguments.
-        LookupError
-            If the cache has ``steps``, and the function is not among them.
-        """
+        """Return a function's result: the earlier one where all arguments are the same, else that of a new call."""
         if "<" in function.__qualname__:
             raise TypeError(
                 f"{function.__qualname__} may depend on more than its arguments; pass a function of a module"

@@ -33,14 +33,7 @@ _SMALLEST_PROBABILITY = 1e-15
 
 
 def collect(steps: FitSteps, fit_warnings: tuple[DmlrankWarning, ...]) -> Estimates:
-    """Return the estimates of a fit.
-
-    Parameters
-    ----------
-    steps : FitSteps
-    fit_warnings : tuple of DmlrankWarning
-        Warnings given during the fit.
-    """
+    """Return the estimates of a fit."""
     functional, data, options = steps.setup.functional, steps.data, steps.options
     gauge = functional.gauge(data.n_items)
     names = output_names(functional, data.items)
@@ -176,14 +169,7 @@ def _learner(steps: FitSteps) -> str:
 
 
 def _diagnostics(steps: FitSteps, fit_warnings: tuple[DmlrankWarning, ...]) -> Diagnostics:
-    """Return the diagnostics of a fit.
-
-    Parameters
-    ----------
-    steps : FitSteps
-    fit_warnings : tuple of DmlrankWarning
-        Warnings given during the fit.
-    """
+    """Return the diagnostics of a fit."""
     if steps.likelihood:
         return _likelihood_diagnostics(steps, steps.likelihood.log_loss, fit_warnings)
     data, first, labels = steps.data, steps.first, steps.one_step_result.labels
@@ -259,15 +245,7 @@ def estimate_position_effect(steps: FitSteps) -> tuple[float, float]:
 
 
 def _likelihood_diagnostics(steps: FitSteps, loss: float, fit_warnings: tuple[DmlrankWarning, ...]) -> Diagnostics:
-    """Return the diagnostics of a fit by maximum likelihood.
-
-    Parameters
-    ----------
-    steps : FitSteps
-    loss : float
-        In-sample log-loss per vote.
-    fit_warnings : tuple of DmlrankWarning
-    """
+    """Return the diagnostics of a fit by maximum likelihood."""
     return Diagnostics(
         log_loss=loss,
         log_loss_constant=float(np.log(2)),
@@ -303,10 +281,7 @@ def _propensities_on_graph(steps: FitSteps) -> FloatArray:
 
 
 def _effective_share(data: PreferenceData, propensity: Propensity) -> float:
-    """Return the smallest effective share of labels over pairs, with weights w = 1 / pi.
-
-    The effective share of a pair's m labels is (sum w)^2 / (m sum w^2).
-    """
+    """Return the smallest effective share of labels over pairs, with weights w = 1 / pi."""
     pair = data.cells.first * data.n_items + data.cells.second
     weight = 1 / propensity.cells
     count, total, square = (np.bincount(pair, weights=w) for w in (np.ones_like(weight), weight, weight**2))

@@ -19,24 +19,7 @@ _VOTE_OPTIONS = {
 
 
 def for_derived_pairs(arguments: Mapping[str, object]) -> dict[str, object]:
-    """Return the arguments of a fit; for derived pairs, their prompts are the contexts and display order is ignored.
-
-    Parameters
-    ----------
-    arguments : mapping
-        Arguments of :func:`dmlrank.dml_rank` by name; ``data`` is among them.
-
-    Raises
-    ------
-    OptionError
-        If the data are derived pairs, and an option concerns votes by people, contexts other than the prompts of the
-        pairs, or display order.
-
-    Examples
-    --------
-    >>> for_derived_pairs({"data": "a frame", "context": "prompt"})["context"]
-    'prompt'
-    """
+    """Return the arguments of a fit; for derived pairs, their prompts are the contexts and display order is ignored."""
     data = arguments["data"]
     if not isinstance(data, DerivedPairs):
         return dict(arguments)

@@ -21,14 +21,9 @@ from .estimand import with_enough_comparisons
 class OrderChoice:
     """The choice whether display order matters.
 
-    Attributes
-    ----------
-    matters : bool
-        Whether the two orders of a pair are two pairs.
-    reason : str
-        Reason of the choice; empty where the caller chose.
-    may_be_ignored : bool
-        Whether ``position_bias=False`` is possible without a change of the other options.
+    matters: Whether the two orders of a pair are two pairs.
+    reason: Reason of the choice; empty where the caller chose.
+    may_be_ignored: Whether ``position_bias=False`` is possible without a change of the other options.
     """
 
     matters: bool
@@ -47,15 +42,7 @@ def choose_order(
     propensity: object,
     mu: object,
 ) -> OrderChoice:
-    """Choose whether order matters: as the caller says, or with ``"auto"`` by counts of labels and other options.
-
-    Parameters
-    ----------
-    data_as_read : PreferenceData
-        Votes on all items, with the two orders of a pair as two pairs.
-    position_bias, graph, min_labels, min_comparisons, category_weights, propensity, mu
-        As in :func:`dmlrank.dml_rank`.
-    """
+    """Choose whether order matters: as the caller says, or with ``"auto"`` by counts of labels and other options."""
     obstacle = ""
     if not _is_mirrored(category_weights):
         obstacle = "the category weights treat the two items differently"
@@ -74,20 +61,7 @@ def choose_order(
 def order_by_counts(counts: NDArray[np.int64], min_labels: int, edges: NDArray[np.bool_] | None = None) -> OrderChoice:
     """Choose by counts: order matters if every pair with enough labels in total has enough labels in each order.
 
-    Parameters
-    ----------
-    counts : ndarray of int, shape (K, K)
-        Labelled contexts of every ordered pair.
-    min_labels : int
-    edges : ndarray of bool, shape (K, K), optional
-        Pairs to look at; all pairs when None.
-
-    Examples
-    --------
-    >>> order_by_counts(np.array([[0, 12], [15, 0]]), 10).reason
-    'every pair with at least 10 labels has at least 10 in each display order'
-    >>> order_by_counts(np.array([[0, 12], [4, 0]]), 10).reason
-    '1 of 1 pairs with at least 10 labels have fewer than 10 in one of their two display orders'
+    Shapes: counts (K, K), edges (K, K).
     """
     in_total, in_each_order = (np.triu(Graph.observed(counts, min_labels, ordered).edges) for ordered in (False, True))
     if edges is not None:
@@ -109,10 +83,7 @@ def in_chosen_order(data_as_read: PreferenceData, order: OrderChoice) -> Prefere
 
 
 def _is_mirrored(weights: object) -> bool:
-    """Whether the category weights treat the item shown first and the item shown second alike.
-
-    The weights that a word names treat both items alike.
-    """
+    """Whether the category weights treat the item shown first and the item shown second alike."""
     if isinstance(weights, str):
         return True
     if not isinstance(weights, CategoryWeights):
@@ -126,10 +97,7 @@ def _is_mirrored(weights: object) -> bool:
 
 
 def _is_of_ordered_pairs(propensity: object) -> bool:
-    """Whether propensities are supplied that have to be those of ordered pairs.
-
-    A plan records whether its propensities are of ordered or of unordered pairs, so that they can be converted.
-    """
+    """Whether propensities are supplied that have to be those of ordered pairs."""
     if isinstance(propensity, str):
         return propensity not in ("estimate", "marginal")
     return not (is_plan(propensity) and hasattr(propensity, "position_bias"))

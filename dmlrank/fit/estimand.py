@@ -27,15 +27,8 @@ from .extrapolation import connecting_options
 class Setup:
     """A functional bound to category weights and a graph.
 
-    Attributes
-    ----------
-    functional : Functional
-    weights : CategoryWeights
-    graph : Graph
-    edge_weights : str
-        How the pairs are weighted, for the summary: "equal", "counts", "given" or "votes".
-    n_left_out : int
-        Number of pairs with labels that are not on the graph.
+    edge_weights: How the pairs are weighted, for the summary: "equal", "counts", "given" or "votes".
+    n_left_out: Number of pairs with labels that are not on the graph.
     """
 
     functional: Functional
@@ -50,11 +43,6 @@ def with_enough_comparisons(data: PreferenceData, min_comparisons: int) -> Prefe
 
     Dropping a model takes labelled contexts from its opponents, so that models are dropped until all others have
     enough.
-
-    Raises
-    ------
-    GraphError
-        If fewer than two models have enough.
     """
     while min_comparisons:
         labelled = data.pair_counts()
@@ -73,21 +61,7 @@ def with_enough_comparisons(data: PreferenceData, min_comparisons: int) -> Prefe
 def restrict_items(
     data: PreferenceData, graph: object, *, min_labels: int, component: str, min_comparisons: int
 ) -> PreferenceData:
-    """Drop models with too few comparisons, then, with ``component="largest"``, those outside the largest component.
-
-    Parameters
-    ----------
-    data : PreferenceData
-    graph : str, Graph or array
-        As for :func:`comparison_graph`.
-    min_labels, component, min_comparisons
-        As in :func:`dmlrank.dml_rank`.
-
-    Raises
-    ------
-    GraphError
-        If the graph of the models that remain is not connected, or fewer than two models remain.
-    """
+    """Drop models with too few comparisons, then, with ``component="largest"``, those outside the largest component."""
     data = with_enough_comparisons(data, min_comparisons)
     parts = comparison_graph(data, graph, min_labels).components()
     if len(parts) == 1:
@@ -100,17 +74,7 @@ def restrict_items(
 def explain_disconnected(
     data: PreferenceData, components: list[NDArray[np.intp]], graph: object, *, min_labels: int
 ) -> str:
-    """Explain that a graph falls into several components, and what to do.
-
-    Parameters
-    ----------
-    data : PreferenceData
-    components : list of ndarray of int
-        Items of each component, the largest one first.
-    graph : str, Graph or array
-        As for :func:`comparison_graph`.
-    min_labels : int
-    """
+    """Explain that a graph falls into several components, and what to do."""
     names = "; ".join("{" + listed(data.items[j] for j in component) + "}" for component in components[:5])
     names += " and more" if len(components) > 5 else ""
     largest = ["component='largest' ranks the largest component only"] if len(components[0]) > 1 else []
@@ -142,17 +106,7 @@ def explain_disconnected(
 def comparison_graph(data: PreferenceData, graph: object, min_labels: int) -> Graph:
     """Return the graph that the option ``graph`` asks for.
 
-    Parameters
-    ----------
-    data : PreferenceData
-    graph : str, Graph or array, shape (K, K)
-        As in :func:`dmlrank.dml_rank`, or ``"votes"`` (for maximum likelihood): all pairs with a vote in any order.
-    min_labels : int
-
-    Raises
-    ------
-    OptionTypeError, GraphError
-        If ``graph`` is neither one of the words, nor a Graph, nor a symmetric boolean array.
+    Shapes: graph (K, K).
     """
     if isinstance(graph, Graph):
         edges = graph.edges
@@ -183,16 +137,7 @@ def set_up(
     category_weights: object,
     functional: object,
 ) -> Setup:
-    """Bind the functional to the graph and the weights that the options ask for.
-
-    Parameters
-    ----------
-    data : PreferenceData
-    graph : Graph
-        The compared pairs, as :func:`comparison_graph` returns them.
-    min_labels, edge_weights, category_weights, functional
-        As in :func:`dmlrank.dml_rank`.
-    """
+    """Bind the functional to the graph and the weights that the options ask for."""
     unbound = unbound_functional(functional)
     weights = _weights_of(unbound, category_weights, data)
     weighting = _edge_weighting(unbound, edge_weights)
@@ -208,22 +153,7 @@ def set_up(
 
 
 def set_up_likelihood(data: PreferenceData, graph: Graph, category_weights: object, estimator: str) -> Setup:
-    """Bind the Bradley-Terry functional to the pairs with votes.
-
-    Parameters
-    ----------
-    data : PreferenceData
-    graph : Graph
-    category_weights : object
-        As in :func:`dmlrank.dml_rank`.
-    estimator : str
-        Name of the estimator, for the error.
-
-    Raises
-    ------
-    OptionError
-        If the weights of the two models do not sum to one in every category.
-    """
+    """Bind the Bradley-Terry functional to the pairs with votes."""
     weights = _category_weights(category_weights, data)
     if weights.total is None or abs(weights.total - 1) > 1e-12:
         raise OptionError(
@@ -237,15 +167,7 @@ def set_up_likelihood(data: PreferenceData, graph: Graph, category_weights: obje
 
 
 def _warn_of_graph(data: PreferenceData, functional: Functional, graph: Graph, min_labels: int) -> None:
-    """Warn where compared pairs have few labels, or Borda scores compare models that met different opponents.
-
-    Parameters
-    ----------
-    data : PreferenceData
-    functional : Functional
-    graph : Graph
-    min_labels : int
-    """
+    """Warn where compared pairs have few labels, or Borda scores compare models that met different opponents."""
     counts = data.pair_counts()
     has_enough, has_labels = (Graph.observed(counts, n_labels, data.ordered).edges for n_labels in (min_labels, 1))
     n_few = int(np.triu(graph.edges & has_labels & ~has_enough).sum())
@@ -273,21 +195,7 @@ def bind_functional(
 ) -> Functional:
     """Return the functional of a fit or a plan, bound to weights and graph.
 
-    Parameters
-    ----------
-    functional : str, Functional or callable
-        As in :func:`dmlrank.dml_rank`.
-    weights : CategoryWeights
-    graph : Graph
-    edge_weights : ndarray, shape (K, K), or None
-        None for equal weights.
-    ordered : bool
-        Whether display order matters.
-
-    Raises
-    ------
-    OptionError, OptionTypeError
-        If the functional cannot be used with these weights and this graph.
+    Shapes: edge_weights (K, K).
     """
     if not ordered and not weights.mirrored:
         raise OptionError(
@@ -303,24 +211,7 @@ def bind_functional(
 
 
 def graph_from_array(edges: NDArray[np.generic], n_items: int, *, option: str, words: str) -> Graph:
-    """Return the graph that a user's array describes.
-
-    Parameters
-    ----------
-    edges : ndarray
-    n_items : int
-    option : str
-        Name of the option, for errors.
-    words : str
-        The words that the option allows in place of an array, for errors.
-
-    Raises
-    ------
-    OptionTypeError
-        If the array is not boolean of shape (K, K).
-    GraphError
-        If the array is not symmetric with an empty diagonal.
-    """
+    """Return the graph that a user's array describes."""
     shape = (n_items, n_items)
     if edges.shape != shape or edges.dtype != bool:
         raise OptionTypeError(
@@ -336,22 +227,7 @@ def graph_from_array(edges: NDArray[np.generic], n_items: int, *, option: str, w
 
 
 def category_weights_from(weights: object, n_categories: int, *, numbers: str, counted: str) -> CategoryWeights:
-    """Return category weights that a user gave as an object or as numbers.
-
-    Parameters
-    ----------
-    weights : CategoryWeights or two sequences of n_categories numbers
-    n_categories : int
-    numbers : str
-        Text for an error: the numbers that a sequence has to hold, such as "4 numbers".
-    counted : str
-        Text for an error: a clause with the number of categories, such as "mu has 4".
-
-    Raises
-    ------
-    OptionTypeError, OptionError
-        If the weights cannot be read, or are those of another number of categories.
-    """
+    """Return category weights that a user gave as an object or as numbers."""
     if not isinstance(weights, CategoryWeights):
         try:
             first, second = cast("tuple[Iterable[float], Iterable[float]]", weights)
@@ -372,13 +248,7 @@ def category_weights_from(weights: object, n_categories: int, *, numbers: str, c
 
 
 def unbound_functional(functional: object) -> Functional:
-    """Return the functional that the option ``functional`` asks for, not yet bound to weights and graph.
-
-    Raises
-    ------
-    OptionError, OptionTypeError
-        If there is no functional of this name, or the option is neither a name nor a function nor a functional.
-    """
+    """Return the functional that the option ``functional`` asks for, not yet bound to weights and graph."""
     if isinstance(functional, str):
         return named(functional)
     methods = ("bind", "value_and_derivative", "gauge")
@@ -408,21 +278,7 @@ def _category_weights(weights: object, data: PreferenceData) -> CategoryWeights:
 
 
 def _weights_of(functional: Functional, option: object, data: PreferenceData) -> CategoryWeights:
-    """Return the category weights of the functional's own if it has some, otherwise those of the option.
-
-    Parameters
-    ----------
-    functional : Functional
-        Not yet bound.
-    option : object
-        The option ``category_weights`` of :func:`dmlrank.dml_rank`.
-    data : PreferenceData
-
-    Raises
-    ------
-    OptionError
-        If the functional's own weights are those of another number of categories, or the option asks for other weights.
-    """
+    """Return the category weights of the functional's own if it has some, otherwise those of the option."""
     asked, own = _category_weights(option, data), getattr(functional, "weights", None)
     if not isinstance(own, CategoryWeights):
         return asked
@@ -443,13 +299,7 @@ def _weights_of(functional: Functional, option: object, data: PreferenceData) ->
 
 
 def _edge_weighting(functional: Functional, option: object) -> str:
-    """Return which weights pairs have: "equal", "counts" or "given"; ``option`` is the option ``edge_weights``.
-
-    Raises
-    ------
-    OptionError
-        If the functional has edge weights of its own, and the option asks for weights, too.
-    """
+    """Return which weights pairs have: "equal", "counts" or "given"; ``option`` is the option ``edge_weights``."""
     has_own = getattr(functional, "edge_weights", None) is not None
     if not isinstance(option, str):
         if has_own:

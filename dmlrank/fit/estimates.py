@@ -160,46 +160,23 @@ class FitDescription:
 
     Some fields hold the value of an option unchanged. :attr:`dmlrank.options.Option.described_as` names these fields.
 
-    Attributes
-    ----------
-    formula, outcome : str
-        The formula, and its left side.
-    context : tuple of str
-        Columns that identify a context; empty where every row is one.
-    n_contexts, n_unlabelled : int
-        Number of contexts, and of contexts without a label.
-    n_comparisons, n_votes : int
-        Number of labelled cells, and of votes.
-    n_rows, n_dropped : int
-        Number of rows that were read, and of rows that were left out for missing values.
-    smallest_pair : int
-        Votes on the compared pair with the fewest votes.
-    categories : tuple of str
-    tie_weights : tuple of (str, float, float)
-        Each category of ties, with its weights for the first and the second model.
-    edge_weights : str
-        How the pairs are weighted: "equal", "counts", "given" or "votes".
-    learner : str
-        The learner of mu in words.
-    n_folds, n_rep : int
-        Number of folds that were used, and of repetitions.
-    prompts : {"random", "fixed"}
-    weighted : bool
-        Whether contexts have weights.
-    ordered : bool
-        Whether display order matters.
-    propensity : str
-        The source of the propensities in words.
-    cov_type : {"robust", "cluster"}
-    clusters : tuple of str
-        Columns of clusters.
-    seed : int
-    version : str
-        Version of dmlrank that made the fit.
-    order_reason : str
-        Why display order matters or does not, where ``position_bias="auto"`` decided; empty elsewhere.
-    average : {"scores", "preferences"}
-        What is averaged over prompts: the scores F(mu(x)), or the preferences mu(x) before F is computed.
+    formula, outcome: The formula, and its left side.
+    context: Columns that identify a context; empty where every row is one.
+    n_contexts, n_unlabelled: Number of contexts, and of contexts without a label.
+    n_comparisons, n_votes: Number of labelled cells, and of votes.
+    n_rows, n_dropped: Number of rows that were read, and of rows that were left out for missing values.
+    smallest_pair: Votes on the compared pair with the fewest votes.
+    tie_weights: Each category of ties, with its weights for the first and the second model.
+    edge_weights: How the pairs are weighted: "equal", "counts", "given" or "votes".
+    learner: The learner of mu in words.
+    n_folds, n_rep: Number of folds that were used, and of repetitions.
+    weighted: Whether contexts have weights.
+    ordered: Whether display order matters.
+    propensity: The source of the propensities in words.
+    clusters: Columns of clusters.
+    version: Version of dmlrank that made the fit.
+    order_reason: Why display order matters or does not, where ``position_bias="auto"`` decided; empty elsewhere.
+    average: What is averaged over prompts: the scores F(mu(x)), or the preferences mu(x) before F is computed.
     """
 
     formula: str
@@ -234,15 +211,9 @@ class FitDescription:
 class Scale:
     """The scale on which scores are shown: factor * score + shift.
 
-    Attributes
-    ----------
-    name : str
-        ``"natural"``, ``"elo"``, ``"log-odds"`` or the factor in words.
-    factor, shift : float
-    mean : float or None
-        Mean score that the user asked for; None where the user fixed the score of a model, or asked for no shift.
-    anchor : tuple of (str, float), or None
-        The model whose score the user fixed, with this score; None where no score is fixed.
+    name: ``"natural"``, ``"elo"``, ``"log-odds"`` or the factor in words.
+    mean: Mean score that the user asked for; None where the user fixed the score of a model, or asked for no shift.
+    anchor: The model whose score the user fixed, with this score; None where no score is fixed.
     """
 
     name: str = "natural"
@@ -270,51 +241,29 @@ class Scale:
 class Estimates:
     """Estimates with their covariance: d = K scores of the models, or d other numbers with their own names.
 
-    Attributes
-    ----------
-    models : tuple of str
-        The K models.
-    functional, functional_label, estimator : str
-        Name of the functional, its label with the assumption of the estimator, and name of the estimator.
-    estimate, plugin : ndarray, shape (d,)
-        Scores and their plug-in estimates.
-    shares : ndarray, shape (K,)
-        The share of comparisons each model wins against its opponents.
-    covariance : Covariance
-    critical : float
-        Critical value of the simultaneous intervals at ``alpha``.
-    alpha : float
-        One minus the confidence level of the fit.
-    neutral : float or None
-        Score of a model that is as good as the others; None where each score is tested against the mean score.
-    reason : str
-        Why the covariance is singular: the constraint that the functional fixes.
-    fixed : ndarray of bool, shape (d,)
-        Scores that are constant whatever the data are.
-    graph : Graph
-        The compared pairs.
-    description : FitDescription
-    diagnostics : Diagnostics
-    scale : Scale
-        Scale of ``estimate``, ``plugin``, ``covariance`` and ``neutral``.
-    extrapolation : str
-        Why there are no intervals where the scores use pairs without labels, and the call of ``update`` that gives a
-        result with intervals; empty where every pair that the scores use has labels.
-    outputs : tuple of str
-        Names of the estimates where these are not the models' scores; empty where they are.
-    part : str
-        The part of the contexts that the scores are about, such as ``"category = coding"``; empty for all contexts.
-    judge : JudgeFigures or None
-        Figures of the judges, on the scale of the functional.
-    votes : VoteCounts or None
-        Votes of each model, on compared pairs and in all; None in results stored by versions that did not count them.
-    style : StyleEstimates or None
-        Scores before and after an adjustment for style, and slopes, on the scale of ``estimate``.
-    extension : Extension or None
-        How rows were added to the fit; None where all rows were fitted together.
-    sequence : ConfidenceSequence or None
-        What was fixed before the first look, in a view whose intervals and tests hold at all looks; None where they
-        hold for one look.
+    models: The K models.
+    functional, functional_label, estimator: Name of the functional, its label with the assumption of the estimator, and
+        name of the estimator.
+    estimate, plugin (d,): Scores and their plug-in estimates.
+    shares (K,): The share of comparisons each model wins against its opponents.
+    critical: Critical value of the simultaneous intervals at ``alpha``.
+    alpha: One minus the confidence level of the fit.
+    neutral: Score of a model that is as good as the others; None where each score is tested against the mean score.
+    reason: Why the covariance is singular: the constraint that the functional fixes.
+    fixed (d,): Scores that are constant whatever the data are.
+    graph: The compared pairs.
+    scale: Scale of ``estimate``, ``plugin``, ``covariance`` and ``neutral``.
+    extrapolation: Why there are no intervals where the scores use pairs without labels, and the call of ``update`` that
+        gives a result with intervals; empty where every pair that the scores use has labels.
+    outputs: Names of the estimates where these are not the models' scores; empty where they are.
+    part: The part of the contexts that the scores are about, such as ``"category = coding"``; empty for all contexts.
+    judge: Figures of the judges, on the scale of the functional.
+    votes: Votes of each model, on compared pairs and in all; None in results stored by versions that did not count
+        them.
+    style: Scores before and after an adjustment for style, and slopes, on the scale of ``estimate``.
+    extension: How rows were added to the fit; None where all rows were fitted together.
+    sequence: What was fixed before the first look, in a view whose intervals and tests hold at all looks; None where
+        they hold for one look.
     """
 
     models: tuple[str, ...]

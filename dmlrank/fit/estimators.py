@@ -23,38 +23,24 @@ T = TypeVar("T")
 class Estimator:
     """An estimator of the scores; the defaults describe the debiased (one-step) estimator.
 
-    Attributes
-    ----------
-    name : str
-        The word of ``estimator=``.
-    has_first_stages : bool
-        Whether the estimator cross-fits mu and pi; without them it uses the votes alone.
-    why_no_intervals : str
-        Why the estimates have no confidence intervals, and the call of ``update`` that gives a result with intervals;
-        empty where the estimates have intervals.
-    is_debiased : bool
-        Whether the bias of the mean of F(mu) is corrected by the residuals of the labels.
-    assumes_bradley_terry : bool
-        Whether the estimator assumes a Bradley-Terry model. It then estimates Bradley-Terry scores and no other
-        functional.
-    needs_all_propensities : bool
-        Whether the estimator needs the propensities of all pairs of a context, not those of the labelled pairs alone.
-    label_suffix : str
-        Addition to the functional's label, in brackets; empty for none.
-    uses_features : bool
-        Whether the estimate depends on the features of the formula.
-    why_not_by_group : str
-        Why the estimator gives no scores by group or projection; empty where it does.
-    plan_estimator : str
-        The estimator for which further labels are planned.
-    why_bradley_terry : str
-        Beginning of the sentence "... Bradley-Terry scores only", in the error about any other functional: its subject
-        and verb.
-    why_unused : str
-        The error about an option that the estimator does not use, with ``{option}`` for the name of the option and
-        ``{value}`` for its value.
-    why_unused_by_option : tuple of (str, str)
-        Other errors of this kind, each with the name of its option.
+    name: The word of ``estimator=``.
+    has_first_stages: Whether the estimator cross-fits mu and pi; without them it uses the votes alone.
+    why_no_intervals: Why the estimates have no confidence intervals, and the call of ``update`` that gives a result
+        with intervals; empty where the estimates have intervals.
+    is_debiased: Whether the bias of the mean of F(mu) is corrected by the residuals of the labels.
+    assumes_bradley_terry: Whether the estimator assumes a Bradley-Terry model. It then estimates Bradley-Terry scores
+        and no other functional.
+    needs_all_propensities: Whether the estimator needs the propensities of all pairs of a context, not those of the
+        labelled pairs alone.
+    label_suffix: Addition to the functional's label, in brackets; empty for none.
+    uses_features: Whether the estimate depends on the features of the formula.
+    why_not_by_group: Why the estimator gives no scores by group or projection; empty where it does.
+    plan_estimator: The estimator for which further labels are planned.
+    why_bradley_terry: Beginning of the sentence "... Bradley-Terry scores only", in the error about any other
+        functional: its subject and verb.
+    why_unused: The error about an option that the estimator does not use, with ``{option}`` for the name of the option
+        and ``{value}`` for its value.
+    why_unused_by_option: Other errors of this kind, each with the name of its option.
     """
 
     name: str
@@ -88,32 +74,11 @@ class Estimator:
 
     @property
     def unused_options(self) -> tuple[str, ...]:
-        """Names of the options that the estimator does not use.
-
-        Examples
-        --------
-        >>> estimator_named("bt_restricted").unused_options
-        ('average', 'judge', 'adjust')
-        """
+        """Names of the options that the estimator does not use."""
         return tuple(option.name for option in OPTIONS.values() if self.name not in option.used_by)
 
     def check_options(self, call: Mapping[str, object]) -> None:
-        """Raise where an option that the estimator does not use differs from its default.
-
-        Parameters
-        ----------
-        call : mapping
-            Options by name, as the caller gave them.
-
-        Raises
-        ------
-        OptionError
-            For such an option, or a functional that the estimator does not estimate.
-
-        Examples
-        --------
-        >>> estimator_named("bt_mle").check_options({"functional": "bt", "n_folds": 5})
-        """
+        """Raise where an option that the estimator does not use differs from its default."""
         functional = call.get("functional", "bt")
         is_default = OPTIONS["functional"].is_default(functional)
         if self.assumes_bradley_terry and not is_default and not _is_bradley_terry(functional):
@@ -130,13 +95,7 @@ class Estimator:
                 raise OptionError(why_unused.format(option=name, value=value_text))
 
     def functional_label(self, label: str) -> str:
-        """Return the functional's label, with the assumption of the estimator.
-
-        Examples
-        --------
-        >>> estimator_named("bt_mle").functional_label("bt")
-        'bt (maximum likelihood)'
-        """
+        """Return the functional's label, with the assumption of the estimator."""
         return f"bt ({self.label_suffix})" if self.label_suffix else label
 
     def functional(self, option: T) -> T | str:
@@ -144,11 +103,6 @@ class Estimator:
 
         An estimator that assumes Bradley-Terry estimates the scores of this model, whatever the option is: an update
         that changes the estimator keeps the option of the earlier fit.
-
-        Examples
-        --------
-        >>> estimator_named("bt_restricted").functional("borda")
-        'bt'
         """
         return "bt" if self.assumes_bradley_terry and not _is_bradley_terry(option) else option
 
@@ -240,28 +194,12 @@ _BY_NAME = {estimator.name: estimator for estimator in _ALL}
 
 
 def estimator_named(name: str) -> Estimator:
-    """Return the estimator of a name.
-
-    Parameters
-    ----------
-    name : {"debiased", "plugin", "bt_restricted", "bt_mle", "bt_contextual"}
-    """
+    """Return the estimator of a name."""
     return _BY_NAME[name]
 
 
 def options_of_fit(call: Mapping[str, object]) -> Options:
-    """Return the options of a call of :func:`dmlrank.dml_rank`, after a check that its estimator uses all of them.
-
-    Parameters
-    ----------
-    call : mapping
-        Arguments by name.
-
-    Raises
-    ------
-    OptionError, OptionTypeError
-        If an option is wrong, or the estimator does not use it and it differs from its default.
-    """
+    """Return the options of a call of :func:`dmlrank.dml_rank`, after a check that its estimator uses all of them."""
     options = read_options(call)
     estimator_named(options.estimator).check_options(call)
     return options
@@ -272,11 +210,6 @@ def options_of_update(options: Options, changes: Mapping[str, object]) -> Option
 
     Options of the earlier fit that the new estimator does not use may stay: they are used again when a later update
     changes the estimator back.
-
-    Raises
-    ------
-    OptionError, OptionTypeError
-        If a change is not an option, has a wrong value, or is not used by the estimator.
     """
     changed = change_options(options, changes)
     estimator_named(changed.estimator).check_options(changes)

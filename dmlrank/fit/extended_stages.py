@@ -122,14 +122,9 @@ COMPUTED_AGAIN: tuple[Step, ...] = (
 class NewItems(NamedTuple):
     """Items that entered after the training.
 
-    Attributes
-    ----------
-    item : ndarray of int, shape (K_old,)
-        Number of each item of the fit among all items.
-    n_votes : int
-        Votes from which the effects of these items are fitted, now or last; 0 without such items.
-    are_fitted : bool
-        Whether the effects of these items are fitted in this extension.
+    item (K_old,): Number of each item of the fit among all items.
+    n_votes: Votes from which the effects of these items are fitted, now or last; 0 without such items.
+    are_fitted: Whether the effects of these items are fitted in this extension.
     """
 
     item: IntArray
@@ -141,18 +136,11 @@ class NewItems(NamedTuple):
 class ExtendedStages:
     """First stages of a fit, applied to old and new rows without training.
 
-    Attributes
-    ----------
-    steps : FitSteps
-        The fit that is extended.
-    joined : JoinedData
-        All rows.
-    _repetition : dict
-        Number of the repetition to which each mu belongs, by ``id(mu)``.
-    _units : list of ndarray of int, shape (n,)
-        Groupings of contexts that depend on each other: contexts that share a text, then clusters.
-    _new_items : list of NewItems
-        Items that entered after the training: empty, or one entry after :meth:`new_items` was called.
+    steps: The fit that is extended.
+    joined: All rows.
+    _repetition: Number of the repetition to which each mu belongs, by ``id(mu)``.
+    _units (n,): Groupings of contexts that depend on each other: contexts that share a text, then clusters.
+    _new_items: Items that entered after the training: empty, or one entry after :meth:`new_items` was called.
     """
 
     steps: FitSteps
@@ -186,12 +174,6 @@ class ExtendedStages:
         """Return the choice of the fit whether display order matters, because its models were trained for this choice.
 
         Without features there are no trained models, and the choice is made again.
-
-        Parameters
-        ----------
-        data_as_read : PreferenceData
-        *arguments, **keywords
-            Further arguments of :func:`dmlrank.fit.display_order.choose_order`.
         """
         if not data_as_read.x.shape[1]:
             return choose_order(data_as_read, *arguments, **keywords)
@@ -203,28 +185,14 @@ class ExtendedStages:
         return self.steps.folds.n_folds
 
     def make_folds(self, units: FoldUnits, *, n_folds: int, seed: RepetitionSeed) -> Folds:
-        """Return folds: old contexts keep theirs, new contexts of an old unit get the unit's fold, new units are dealt.
-
-        Parameters
-        ----------
-        units : FoldUnits
-        n_folds : int
-        seed : RepetitionSeed
-        """
+        """Folds: old contexts keep theirs, new contexts of an old unit get the unit's fold, new units are dealt."""
         self._units[:] = units.groupings
         return extend_folds(self.steps.repetitions[seed.repetition].folds, self.joined.place, units, seed.fold_key)
 
     def _model_of_contexts(self, old: IntArray, n_models: int) -> IntArray:
         """Return the number of the model that predicts each context, (n,); ``n_models`` is the mean of all models.
 
-        Old contexts keep their model. New contexts of a unit that was in the training get the model of the unit's fold.
-        Any other new context was in the training of no model, and the mean of all models predicts it.
-
-        Parameters
-        ----------
-        old : ndarray of int, shape (n_old,)
-            The model of each old context.
-        n_models : int
+        Shapes: old (n_old,).
         """
         model = np.full(self.joined.data.n_contexts, n_models)
         for unit in self._units:
@@ -245,11 +213,6 @@ class ExtendedStages:
 
         Effects are fitted when an item enters, and when the votes on such items have grown by the factor
         :data:`.extension_record.GROWTH`.
-
-        Raises
-        ------
-        NeedsTraining
-            If items left the ranking, or changed their order.
         """
         if not self._new_items:
             self._new_items.append(self._find_new_items(data))
@@ -284,16 +247,7 @@ class ExtendedStages:
         seed: RepetitionSeed,
         n_jobs: int | None,
     ) -> MuSource:
-        """Return mu of all contexts from the models of the fit; without features, frequencies are counted again.
-
-        Parameters
-        ----------
-        data : PreferenceData
-        folds : Folds
-        learner : OutcomeLearner
-        seed : RepetitionSeed
-        n_jobs : int or None
-        """
+        """Return mu of all contexts from the models of the fit; without features, frequencies are counted again."""
         check_categories(self.steps.data, data)
         repetition = self.steps.repetitions[seed.repetition]
         if not data.x.shape[1]:
@@ -337,18 +291,7 @@ class ExtendedStages:
         seed: RepetitionSeed,
         **keywords: Any,
     ) -> JudgedMu:
-        """Return mu from the models of the fit, and P(label | x, verdict), whose few parameters are estimated again.
-
-        Parameters
-        ----------
-        data : PreferenceData
-        folds : Folds
-        verdicts : Verdicts
-        mu_without_judge : MuSource
-        seed : RepetitionSeed
-        **keywords
-            Further arguments of :func:`dmlrank.fit.first_stages.cross_fit_mu_and_judge`.
-        """
+        """Return mu from the models of the fit, and P(label | x, verdict), whose few parameters are estimated again."""
         if not data.x.shape[1]:
             judged = cross_fit_mu_and_judge(
                 data, folds, verdicts, mu_without_judge=mu_without_judge, seed=seed, **keywords
@@ -376,15 +319,6 @@ class ExtendedStages:
         """Return propensities from the models of the fit, floored and scaled by all labels.
 
         Propensities that no model estimates, such as supplied ones, are computed as in a fit.
-
-        Parameters
-        ----------
-        data : PreferenceData
-        folds : Folds
-        model : PropensityModel
-        verdicts : Verdicts or None
-        seed : RepetitionSeed
-        n_jobs : int or None
         """
         if verdicts is not None and not verdicts.covers_all_pairs and model.word != "marginal":
             raise NeedsTraining("the propensities of the judge's verdicts are estimated from all prompts together")
@@ -402,17 +336,7 @@ class ExtendedStages:
     def _propensities(
         self, of_fit: Propensity, data: PreferenceData, folds: Folds, model: PropensityModel, **keywords: Any
     ) -> Propensity:
-        """Return the propensities of labels, from the models of the fit where models estimate them.
-
-        Parameters
-        ----------
-        of_fit : Propensity
-        data : PreferenceData
-        folds : Folds
-        model : PropensityModel
-        **keywords
-            Further arguments of :func:`dmlrank.fit.first_stages.propensities_of_cells`.
-        """
+        """Return the propensities of labels, from the models of the fit where models estimate them."""
         if model.word != "estimate" or needs_no_model(data):
             return propensities_of_cells(data, folds, model, **keywords)
         if not isinstance(of_fit.pairs, CrossFittedPairPropensity) or of_fit.estimates is None:
@@ -430,15 +354,7 @@ class ExtendedStages:
     ) -> Propensity:
         """Return the propensities of all labelled cells.
 
-        Parameters
-        ----------
-        pairs : CrossFittedPairPropensity
-            The models of the fit.
-        old_estimates : ndarray, shape (m_old,)
-            Propensities that these models predict at the labelled cells of the fit.
-        data : PreferenceData
-        folds : Folds
-        n_jobs : int or None
+        Shapes: old_estimates (m_old,).
         """
         trained, new = pairs.trained, self.new_items(data)
         if new.are_fitted:
@@ -458,15 +374,7 @@ class ExtendedStages:
     # --- scores -------------------------------------------------------------------------------------------------------
 
     def choose_floor(self, data: PreferenceData, setup: Setup, mu: MuSource, *, floor: float | str) -> float:
-        """Return the floor of mu that the fit selected; without features, it is selected again.
-
-        Parameters
-        ----------
-        data : PreferenceData
-        setup : Setup
-        mu : MuSource
-        floor : float or "auto"
-        """
+        """Return the floor of mu that the fit selected; without features, it is selected again."""
         if not isinstance(floor, str) or not data.x.shape[1]:
             return choose_floor(data, setup, mu, floor=floor)
         return self._repetition_of(mu).floor
@@ -474,60 +382,26 @@ class ExtendedStages:
     def one_step_estimates(
         self, data: PreferenceData, setup: Setup, mu: MuSource, *, floor: float, **keywords: Any
     ) -> OneStepResult:
-        """Estimate the scores; F(mu) of old contexts is kept where mu and the functional are the same.
-
-        Parameters
-        ----------
-        data : PreferenceData
-        setup : Setup
-        mu : MuSource
-        floor : float
-        **keywords
-            Further arguments of :func:`dmlrank.fit.repetition.one_step_estimates`.
-        """
+        """Estimate the scores; F(mu) of old contexts is kept where mu and the functional are the same."""
         known = None
         if data.x.shape[1] and keywords["mean"] is None and not keywords["is_restricted"]:
             known = self._known_values(data, setup, mu, floor)
         return one_step_estimates(data, setup, mu, floor=floor, known=known, **keywords)
 
     def second_order_bias(self, data: PreferenceData, setup: Setup, mu: MuSource, *, floor: float) -> RemainingBias:
-        """Estimate the bias that remains; the terms of old contexts are kept where mu and the functional are the same.
-
-        Parameters
-        ----------
-        data : PreferenceData
-        setup : Setup
-        mu : MuSource
-        floor : float
-        """
+        """Estimate the bias that remains; terms of old contexts are kept where mu and functional are the same."""
         known = None
         if data.x.shape[1] and self.steps.bias is not None and self._has_same_scores(data, setup, floor, mu):
             known = self.steps.bias.renumbered(self.joined.place)
         return second_order_bias(data, setup, mu, floor=floor, known=known)
 
     def _has_same_scores(self, data: PreferenceData, setup: Setup, floor: float, mu: MuSource) -> bool:
-        """Return whether F(mu) of an old context is the one of the fit: the models, the functional and the floor are.
-
-        Parameters
-        ----------
-        data : PreferenceData
-        setup : Setup
-        floor : float
-        mu : MuSource
-        """
+        """Whether F(mu) of an old context is the one of the fit: the models, the functional and the floor are."""
         are_new = self.new_items(data).are_fitted
         return floor == self._repetition_of(mu).floor and not are_new and _is_same_functional(self.steps.setup, setup)
 
     def _known_values(self, data: PreferenceData, setup: Setup, mu: MuSource, floor: float) -> KnownValues | None:
-        """Return F(mu) of the old contexts; None where the fit has not computed them, or F is another functional.
-
-        Parameters
-        ----------
-        data : PreferenceData
-        setup : Setup
-        mu : MuSource
-        floor : float
-        """
+        """Return F(mu) of the old contexts; None where the fit has not computed them, or F is another functional."""
         old = self._repetition_of(mu)
         if old.sample is not None or old.mean is not None or not self._has_same_scores(data, setup, floor, mu):
             return None
@@ -556,14 +430,7 @@ def _with_new_items(
 ) -> PairChoicePropensity:
     """Return the propensity model of a fold with effects of new items.
 
-    Parameters
-    ----------
-    model : FoldPropensityModel
-    data : PreferenceData
-    in_training : ndarray of bool, shape (n,)
-        Contexts outside the fold.
-    item : ndarray of int, shape (K_old,)
-        Number of each item of the model among all items.
+    Shapes: in_training (n,), item (K_old,).
     """
     if not isinstance(model, PairChoicePropensity):
         raise NeedsTraining(
@@ -576,15 +443,7 @@ def _with_new_items(
 def places_of_cells(old: Cells, cells: Cells, context: IntArray, item: IntArray, n_items: int) -> IntArray:
     """Return the place of each cell among old cells, (m,); -1 for a cell that is not among them.
 
-    Parameters
-    ----------
-    old, cells : Cells
-    context : ndarray of int, shape (n_old,)
-        Number of each old context among the contexts of ``cells``.
-    item : ndarray of int, shape (K_old,)
-        Number of each old item among the items of ``cells``.
-    n_items : int
-        K.
+    Shapes: context (n_old,), item (K_old,).
     """
     old_code = (context[old.context] * n_items + item[old.first]) * n_items + item[old.second]
     code = (cells.context * n_items + cells.first) * n_items + cells.second
@@ -595,9 +454,6 @@ def places_of_cells(old: Cells, cells: Cells, context: IntArray, item: IntArray,
 
 
 def _is_same_functional(old: Setup, new: Setup) -> bool:
-    """Return whether the functional of two setups has the same pairs and weights, given the same options.
-
-    Weights that are counts of votes change with every vote.
-    """
+    """Return whether the functional of two setups has the same pairs and weights, given the same options."""
     same_pairs: NDArray[np.bool_] = old.graph.edges == new.graph.edges
     return old.edge_weights == new.edge_weights != "counts" and bool(same_pairs.all())

@@ -35,21 +35,7 @@ REFITS = ("auto", "never", "always")
 
 
 def extend_fit(steps: FitSteps, new_rows: object, refit: str) -> FitSteps:
-    """Return the steps of a fit of the old and the new rows.
-
-    Parameters
-    ----------
-    steps : FitSteps
-    new_rows : frame
-    refit : {"auto", "never", "always"}
-
-    Raises
-    ------
-    OptionError
-        If the fit cannot be extended, or with ``refit="never"`` if this needs training.
-    ColumnError, DataError, FrameTypeError
-        If the new rows are no frame, or their columns or values do not agree with the rows of the fit.
-    """
+    """Return the steps of a fit of the old and the new rows."""
     check_choice(refit, REFITS, "refit")
     refuse_fixed_inputs(steps)
     rows, source = join_to_fit(steps, new_rows)
@@ -76,16 +62,7 @@ def extend_fit(steps: FitSteps, new_rows: object, refit: str) -> FitSteps:
 
 
 def _trained(steps: FitSteps, rows: JoinedRows, source: Source, reason: str) -> FitSteps:
-    """Return a new fit of all rows.
-
-    Parameters
-    ----------
-    steps : FitSteps
-    rows : JoinedRows
-    source : Source
-    reason : str
-        Why all rows are fitted again.
-    """
+    """Return a new fit of all rows."""
     trained = run(steps.options, source)
     place = LearntFeatures.of(steps.data, steps.options.context, rows).places(trained.data)
     change = _Change.between(steps, trained, place)
@@ -106,20 +83,7 @@ def _trained(steps: FitSteps, rows: JoinedRows, source: Source, reason: str) -> 
 
 
 def _scored(steps: FitSteps, rows: JoinedRows, source: Source, refit: str) -> FitSteps:
-    """Return the fit of all rows with the first stages that were trained before.
-
-    Parameters
-    ----------
-    steps : FitSteps
-    rows : JoinedRows
-    source : Source
-    refit : {"auto", "never"}
-
-    Raises
-    ------
-    NeedsTraining
-        If these first stages cannot be used, or if ``refit="auto"`` calls for training.
-    """
+    """Return the fit of all rows with the first stages that were trained before."""
     reason = why_options_need_training(steps.options)
     if reason:
         raise NeedsTraining(reason)
@@ -140,16 +104,10 @@ def _scored(steps: FitSteps, rows: JoinedRows, source: Source, refit: str) -> Fi
 class _Change(NamedTuple):
     """What an extension added.
 
-    Attributes
-    ----------
-    is_new : ndarray of bool, shape (n,)
-        Contexts that the fit did not have.
-    has_further_votes : ndarray of bool, shape (n,)
-        Contexts of the fit that got further votes.
-    models_new : tuple of str
-        Models that the fit did not rank.
-    clusters_returning : int
-        Clusters of the fit that got further contexts or votes; 0 without clusters.
+    is_new (n,): Contexts that the fit did not have.
+    has_further_votes (n,): Contexts of the fit that got further votes.
+    models_new: Models that the fit did not rank.
+    clusters_returning: Clusters of the fit that got further contexts or votes; 0 without clusters.
     """
 
     is_new: NDArray[np.bool_]
@@ -180,17 +138,7 @@ def _votes_by_context(data: PreferenceData) -> FloatArray:
 def _scoring_extension(
     steps: FitSteps, extended: FitSteps, change: _Change, rows: JoinedRows, votes_of_new_models: int
 ) -> Extension:
-    """Describe an extension without training.
-
-    Parameters
-    ----------
-    steps, extended : FitSteps
-        The fit before and after the extension.
-    change : _Change
-    rows : JoinedRows
-    votes_of_new_models : int
-        Votes from which the effects of models that entered since the training were last fitted.
-    """
+    """Describe an extension without training."""
     earlier = _extension_of_training(steps) if steps.extension is None else steps.extension
     mu, n_predicted_by_mean = extended.first.mu_without_judge, 0
     if isinstance(mu, CrossFittedMu):
@@ -235,15 +183,7 @@ def _count_units(steps: FitSteps) -> int:
 
 
 def _loss_test(extended: FitSteps, units_at_training: int) -> LossTest:
-    """Test whether later labels are predicted worse than earlier ones; without features no model is trained or tested.
-
-    Parameters
-    ----------
-    extended : FitSteps
-        The fit after the extension.
-    units_at_training : int
-        Number of contexts, or clusters, with votes of the last training.
-    """
+    """Test whether later labels are predicted worse than earlier ones; None without features."""
     data = extended.data
     if not data.x.shape[1]:
         return LossTest()
@@ -260,14 +200,7 @@ def _loss_test(extended: FitSteps, units_at_training: int) -> LossTest:
 
 
 def _require_good_stages(steps: FitSteps, extended: FitSteps, extension: Extension) -> None:
-    """Raise :class:`NeedsTraining` where first stages that were trained on all rows would be better.
-
-    Parameters
-    ----------
-    steps, extended : FitSteps
-        The fit before and after the extension.
-    extension : Extension
-    """
+    """Raise :class:`NeedsTraining` where first stages that were trained on all rows would be better."""
     data = extended.data
     if not data.x.shape[1]:
         return
@@ -291,16 +224,7 @@ def _require_good_stages(steps: FitSteps, extended: FitSteps, extension: Extensi
 
 
 def _why_not_trained(extended: FitSteps, test: LossTest, votes_at_training: int) -> str:
-    """Return why the first stages were not trained again, for the summary.
-
-    Parameters
-    ----------
-    extended : FitSteps
-        The fit after the extension.
-    test : LossTest
-    votes_at_training : int
-        Number of votes of the last training.
-    """
+    """Return why the first stages were not trained again, for the summary."""
     if not extended.data.x.shape[1]:
         return "without features nothing is trained, and the frequencies of the pairs are those of all votes"
     growth = f"there are {extended.data.n_votes / votes_at_training:.2f} times the votes of the last training"

@@ -19,13 +19,9 @@ _FEWER_LABELS = (5, 2, 1)
 class Extrapolation(NamedTuple):
     """The extrapolated pairs of a fit: pairs without a label that the scores use.
 
-    Attributes
-    ----------
-    n_pairs : int
-        Number of these pairs.
-    reason : str
-        Why there are no intervals, and the call of ``update`` that gives a result with intervals; empty where no pair
-        is extrapolated.
+    n_pairs: Number of these pairs.
+    reason: Why there are no intervals, and the call of ``update`` that gives a result with intervals; empty where no
+        pair is extrapolated.
     """
 
     n_pairs: int = 0
@@ -64,16 +60,6 @@ def find_extrapolation(
 
     With supplied propensities of all pairs (an array, a function, a plan) no pair is extrapolated: a pair without a
     label might have had one, so that the bias correction is right on average.
-
-    Parameters
-    ----------
-    data : PreferenceData
-    functional : Functional
-        The functional, with category weights and graph.
-    graph : Graph
-    min_labels : int
-    propensity : str, array, callable or plan
-        As in :func:`dmlrank.dml_rank`.
     """
     pairs = extrapolated_pairs(data, functional, graph) if isinstance(propensity, str) else np.zeros((1, 1), dtype=bool)
     n_pairs = int(np.triu(pairs).sum())

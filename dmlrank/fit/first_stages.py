@@ -57,12 +57,8 @@ class RepetitionSeed(NamedTuple):
 
     An option that adds or removes draws of one kind does not change the draws of the other kinds.
 
-    Attributes
-    ----------
-    fit : int
-        Seed of the fit.
-    repetition : int
-        Number of the repetition, from 0.
+    fit: Seed of the fit.
+    repetition: Number of the repetition, from 0.
     """
 
     fit: int
@@ -82,11 +78,7 @@ class RepetitionSeed(NamedTuple):
 class OutcomeLearner(NamedTuple):
     """The learner of mu and how it is tuned.
 
-    Attributes
-    ----------
-    learner : str, classifier or callable
-    tune : str, RandomSearch, mapping or None
-        How LightGBM is tuned; None where the learner is the user's own.
+    tune: How LightGBM is tuned; None where the learner is the user's own.
     """
 
     learner: object
@@ -101,24 +93,14 @@ class OutcomeLearner(NamedTuple):
 class PropensityModel(NamedTuple):
     """How the propensities of a fit are obtained: estimated, or supplied in some form.
 
-    Attributes
-    ----------
-    propensity : str, array, callable or plan
-        As in :func:`dmlrank.dml_rank`.
-    column : str or None
-        The column that holds propensities; None where they come from elsewhere.
-    formula : str or None
-        Features of an estimated propensity; None for those of the fit's formula.
-    tune : str, RandomSearch, mapping or None
-        How LightGBM is tuned.
-    graph : Graph
-        The compared pairs.
-    zeros_allowed : bool
-        Whether a supplied propensity may be 0 at a compared pair without a label.
-    source : Source
-        The frame whose columns a formula and supplied propensities use.
-    unlabelled : frame or None
-        The frame of further contexts, from which the same columns are read.
+    propensity: As in :func:`dmlrank.dml_rank`.
+    column: The column that holds propensities; None where they come from elsewhere.
+    formula: Features of an estimated propensity; None for those of the fit's formula.
+    tune: How LightGBM is tuned.
+    graph: The compared pairs.
+    zeros_allowed: Whether a supplied propensity may be 0 at a compared pair without a label.
+    source: The frame whose columns a formula and supplied propensities use.
+    unlabelled: The frame of further contexts, from which the same columns are read.
     """
 
     propensity: object
@@ -132,16 +114,7 @@ class PropensityModel(NamedTuple):
 
     @classmethod
     def of(cls, options: Options, graph: Graph, source: Source, *, needs_all_propensities: bool) -> PropensityModel:
-        """Return the propensity model that the options of a fit ask for.
-
-        Parameters
-        ----------
-        options : Options
-        graph : Graph
-        source : Source
-        needs_all_propensities : bool
-            Whether the estimator needs the propensities of all pairs of a context.
-        """
+        """Return the propensity model that the options of a fit ask for."""
         return cls(
             options.propensity,
             options.propensity_column,
@@ -176,20 +149,7 @@ def cross_fit_mu(
     soft: Sequence[Cells] | None = None,
     like: MuModel | None = None,
 ) -> CrossFittedMu:
-    """Fit mu by fold, on the labels of the other folds.
-
-    Parameters
-    ----------
-    data : PreferenceData
-    folds : Folds
-    learner : OutcomeLearner
-    seed : RepetitionSeed
-    n_jobs : int or None
-    soft : sequence of Cells, optional
-        For each fold, further cells whose labels are probabilities of the categories.
-    like : MuModel, optional
-        A model that was fitted to the same labels; its configuration is used instead of tuning again.
-    """
+    """Fit mu by fold, on the labels of the other folds."""
     seeds = seed.child(Draw.MU).spawn(folds.n_folds)
     models = fit_all(
         data, folds, seeds, tune=learner.tune, n_jobs=n_jobs, learner=learner.learner, soft=soft, like=like
@@ -206,18 +166,7 @@ def cross_fit_mu_with_verdicts(
     seed: RepetitionSeed,
     n_jobs: int | None,
 ) -> FeatureMu:
-    """Fit mu with verdicts among the features, one booster per fold.
-
-    Parameters
-    ----------
-    data : PreferenceData
-    folds : Folds
-    verdicts : Verdicts
-    tune : str, RandomSearch, mapping or None
-        How LightGBM is tuned.
-    seed : RepetitionSeed
-    n_jobs : int or None
-    """
+    """Fit mu with verdicts among the features, one booster per fold."""
     seeds = seed.child(Draw.JUDGE).spawn(folds.n_folds)
     return fit_with_features(data, verdicts, folds, tune=tune, seeds=seeds, n_jobs=n_jobs)
 
@@ -232,19 +181,7 @@ def cross_fit_mu_and_judge(
     seed: RepetitionSeed,
     n_jobs: int | None,
 ) -> JudgedMu:
-    """Fit P(label | x, verdict), then fit mu again with the predictions of this model as further labels.
-
-    Parameters
-    ----------
-    data : PreferenceData
-    folds : Folds
-    verdicts : Verdicts
-    mu_without_judge : MuSource
-        mu from human labels alone. If the user supplied mu, mu is not fitted again.
-    learner : OutcomeLearner
-    seed : RepetitionSeed
-    n_jobs : int or None
-    """
+    """Fit P(label | x, verdict), then fit mu again with the predictions of this model as further labels."""
     refit = None
     if isinstance(mu_without_judge, CrossFittedMu):
         like = mu_without_judge.models[0]
@@ -270,18 +207,6 @@ def label_and_judge_propensities(
 
     If only judged pairs were labelled, the estimated propensity of a label is the propensity of a verdict times the
     estimated share of judged pairs that were labelled. This share may depend on the verdict.
-
-    Parameters
-    ----------
-    data : PreferenceData
-    folds : Folds
-    model : PropensityModel
-    verdicts : Verdicts or None
-    seed : RepetitionSeed
-    n_jobs : int or None
-    propensities : callable, optional
-        Takes the arguments of :func:`propensities_of_cells` and returns the same kind of result; this function by
-        default.
     """
     at_cells = propensities_of_cells if propensities is None else propensities
     label_seed = seed.child(Draw.PROPENSITY)
@@ -306,18 +231,7 @@ def label_and_judge_propensities(
 def propensities_of_cells(
     data: PreferenceData, folds: Folds, model: PropensityModel, *, seed: np.random.SeedSequence, n_jobs: int | None
 ) -> Propensity:
-    """Return the propensities of the data's cells.
-
-    Parameters
-    ----------
-    data : PreferenceData
-        Its cells are those with labels, or those with verdicts.
-    folds : Folds
-    model : PropensityModel
-    seed : SeedSequence
-        Seed of the boosters.
-    n_jobs : int or None
-    """
+    """Return the propensities of the data's cells."""
     if model.column:
         return column_propensity(data, model.column)
     if model.word is None:

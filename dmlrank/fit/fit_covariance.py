@@ -30,17 +30,7 @@ def covariance_of(
 ) -> Covariance:
     """Estimate the covariance of any estimate from the fit's labels, with the covariance type and clusters of the fit.
 
-    Parameters
-    ----------
-    steps : FitSteps
-    influence : InfluenceFunction
-        Influence values of the d estimates, averaged over repetitions.
-    gauge : ndarray, shape (d, g)
-        Directions in which the estimate does not vary.
-    estimates : ndarray, shape (R, d), optional
-        The estimates of the repetitions, whose variance between repetitions is added.
-    uniform_covariance : ndarray, shape (d, d), optional
-        See :func:`make_covariance`.
+    Shapes: gauge (d, g), estimates (R, d), uniform_covariance (d, d).
     """
     return make_covariance(
         influence,
@@ -65,22 +55,7 @@ def make_covariance(
 ) -> Covariance:
     """Estimate the covariance of an estimate from its influence values.
 
-    Parameters
-    ----------
-    influence : InfluenceFunction
-        Influence values of the d estimates, averaged over repetitions.
-    gauge : ndarray, shape (d, g)
-        Directions in which the estimate does not vary.
-    clusters : Clusters or None
-    annotator : ndarray of int, shape (q,), or None
-        The annotator of each block where annotators are clusters.
-    fixed_prompts : bool
-        Whether the labels alone are random; see Notes.
-    estimates : ndarray, shape (R, d), optional
-        The estimates of several repetitions, whose variance between repetitions is added.
-    uniform_covariance : ndarray, shape (d, d), optional
-        Covariance that is added for uniform pairs, see
-        :class:`dmlrank.estimation.uniform_pairs.UniformPairs`.
+    Shapes: gauge (d, g), annotator (q,), estimates (R, d), uniform_covariance (d, d).
 
     Notes
     -----
@@ -122,15 +97,7 @@ def clustered_covariance(
 ) -> Covariance:
     """Estimate the covariance with clusters as independent units, and contexts where there are no clusters.
 
-    Parameters
-    ----------
-    influence : CentredSums
-        Influence values of the d estimates.
-    gauge : ndarray, shape (d, g)
-        Directions in which the estimate does not vary.
-    clusters : Clusters or None
-    annotator : ndarray of int, shape (q,), or None
-        The annotator of each block where annotators are the second of two groupings.
+    Shapes: gauge (d, g), annotator (q,).
     """
     if clusters is None:
         return robust(influence, gauge)
@@ -142,22 +109,7 @@ def clustered_covariance(
 
 
 def multiplier_bootstrap(steps: FitSteps, kind: str, factor: float, seed: int) -> MultiplierBootstrap:
-    """Return the multiplier bootstrap over the independent units of the fit's covariance.
-
-    Parameters
-    ----------
-    steps : FitSteps
-    kind : {"gaussian", "rademacher", "webb"}
-        Distribution of the multipliers.
-    factor : float
-        Factor by which scores are multiplied where they are shown.
-    seed : int
-
-    Raises
-    ------
-    OptionError
-        If clusters are two-way, so that there are no independent units.
-    """
+    """Return the multiplier bootstrap over the independent units of the fit's covariance."""
     clusters, influence = steps.clusters, steps.influence
     check_choice(kind, MULTIPLIERS, "bootstrap")
     if clusters is not None and len(clusters.names) > 1:

@@ -12,23 +12,7 @@ from ..estimation.folds import FoldUnits
 
 
 def fold_units(data: PreferenceData, clusters: Clusters | None, *, n_folds: int, are_used: bool = True) -> FoldUnits:
-    """Return the units that are dealt to folds: contexts, or clusters of them; units that share a text are joined.
-
-    The identifier of a unit is the cell of ``context=``, a tuple of cells where ``context=`` names several columns, or
-    the cell of the first column of clusters. Without ``context=``, the identifier is the position of the row in the
-    caller's frame, so that further rows have to be appended. Units that are joined all get the smallest of their
-    numbers.
-
-    Parameters
-    ----------
-    data : PreferenceData
-    clusters : Clusters or None
-    n_folds : int
-        Number of folds.
-    are_used : bool
-        Whether anything is learnt by fold. If not, identifiers are not hashed, and the position among the
-        sorted identifiers stands for them.
-    """
+    """Return the units that are dealt to folds: contexts, or clusters of them; units that share a text are joined."""
     unit = data.seed_order if clusters is None else clusters.of_context
     noun = "contexts" if clusters is None else f"clusters of {clusters.names[0]!r}"
     identity = _numbers_of_units(data, clusters, unit) if are_used else unit.astype(np.uint64)
@@ -43,12 +27,7 @@ def fold_units(data: PreferenceData, clusters: Clusters | None, *, n_folds: int,
 def _numbers_of_units(data: PreferenceData, clusters: Clusters | None, unit: IntArray) -> IdentityNumbers:
     """Return the number that stands for the identifier of each context's unit, (n,).
 
-    Parameters
-    ----------
-    data : PreferenceData
-    clusters : Clusters or None
-    unit : ndarray of int, shape (n,)
-        Unit of each context.
+    Shapes: unit (n,).
     """
     # The word "context" among the columns of clusters stands for the contexts, unless a column has this name.
     if clusters is None or clusters.names[0] not in data.columns:

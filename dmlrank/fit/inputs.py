@@ -44,36 +44,19 @@ from .votes_used import warn_of_votes_left_out
 class Inputs:
     """Everything that all repetitions of a fit share.
 
-    Attributes
-    ----------
-    data : PreferenceData
-        Votes on the ranked items.
-    order : OrderChoice
-        Whether display order matters.
-    dropped : tuple of str
-        Items that were read and are not ranked.
-    setup : Setup
-        The functional, bound to the graph of compared pairs and to category weights.
-    extrapolation : Extrapolation
-        The pairs that the scores use although they have no label.
-    clusters : Clusters or None
-    context_weight : ndarray, shape (n,), or None
-        Weights of the contexts in the target population; None where these are equal.
-    verdicts : Verdicts or None
-    blocks : InfluenceBlocks
-        The sets of votes over which influence values are summed.
-    annotator : ndarray of int, shape (q,), or None
-        The annotator of each block where annotators are clusters.
-    supplied_mu : SuppliedMu or None
-        mu where the user supplied it.
-    n_folds : int
-        Folds of the cross-fitting, at most as many as there are clusters.
-    fold_units : FoldUnits
-        The units that are dealt to folds.
-    style : StyleDifferences or None
-        Style differences of the votes, for scores at equal style.
-    balanced : BalancedVotes or None
-        The votes that count beside all votes, for battles of equal style.
+    data: Votes on the ranked items.
+    order: Whether display order matters.
+    dropped: Items that were read and are not ranked.
+    setup: The functional, bound to the graph of compared pairs and to category weights.
+    extrapolation: The pairs that the scores use although they have no label.
+    context_weight (n,): Weights of the contexts in the target population; None where these are equal.
+    blocks: The sets of votes over which influence values are summed.
+    annotator (q,): The annotator of each block where annotators are clusters.
+    supplied_mu: mu where the user supplied it.
+    n_folds: Folds of the cross-fitting, at most as many as there are clusters.
+    fold_units: The units that are dealt to folds.
+    style: Style differences of the votes, for scores at equal style.
+    balanced: The votes that count beside all votes, for battles of equal style.
     """
 
     data: PreferenceData
@@ -96,16 +79,10 @@ class Inputs:
 class ReadingOptions(NamedTuple):
     """The options that the reading of the data depends on.
 
-    Attributes
-    ----------
-    context, categories, missing, votes, unlabelled
-        As in :func:`dmlrank.dml_rank`.
-    groups : tuple of str
-        Columns of clusters.
-    propensity, weights : str or None
-        Columns that hold propensities, and weights of the contexts.
-    style : tuple of str
-        Columns with style differences.
+    context, categories, missing, votes, unlabelled: As in :func:`dmlrank.dml_rank`.
+    groups: Columns of clusters.
+    propensity, weights: Columns that hold propensities, and weights of the contexts.
+    style: Columns with style differences.
     """
 
     context: tuple[str, ...]
@@ -145,15 +122,6 @@ def read_source(
 
     If an update changes ``extra_columns`` only, the frame is not read again here: the data of the earlier fit are used,
     and a step that needs a missing column reads this column from the frame.
-
-    Parameters
-    ----------
-    source : Source
-    reading : ReadingOptions
-    extra_columns : tuple of str or None
-        Columns that are not needed here but by later steps of the fit; None for every column of the frame.
-    learnt : LearntFeatures, optional
-        Features that were computed earlier, with transforms that are not fitted again.
     """
     return read_preferences(
         source.formula,
@@ -186,14 +154,6 @@ def prepare_inputs(cache: Cache, data_as_read: PreferenceData, source: Source, o
     """Derive the inputs of the first stages from the data that were read.
 
     With the cache of an earlier fit, a step runs only if one of its arguments has changed.
-
-    Parameters
-    ----------
-    cache : Cache
-    data_as_read : PreferenceData
-        Votes on all items, with the two orders of a pair as two pairs.
-    source : Source
-    options : Options
     """
     data, order, balanced = _votes_that_count(cache, data_as_read, options)
     setup, extrapolation = _estimand(cache, data, order, options)
@@ -239,10 +199,7 @@ def prepare_inputs(cache: Cache, data_as_read: PreferenceData, source: Source, o
 def _votes_that_count(
     cache: Cache, data_as_read: PreferenceData, options: Options
 ) -> tuple[PreferenceData, OrderChoice, BalancedVotes | None]:
-    """Return the votes on the ranked items that count, their display order, and their match among all votes.
-
-    All votes on the ranked items count, except for battles of equal style. Without these, nothing is matched.
-    """
+    """Return the votes on the ranked items that count, their display order, and their match among all votes."""
     if not isinstance(options.adjust, BalancedStyle):
         return *_ranked_data(cache, data_as_read, options), None
     data, order = _ranked_data(cache, cache.call(keep_balanced_votes, data_as_read, options.adjust), options)
@@ -251,16 +208,7 @@ def _votes_that_count(
 
 
 def _style_differences(cache: Cache, data: PreferenceData, setup: Setup, options: Options) -> StyleDifferences | None:
-    """Return the style differences of the votes; None where scores are not adjusted to equal style.
-
-    Parameters
-    ----------
-    cache : Cache
-    data : PreferenceData
-        Votes on the ranked items.
-    setup : Setup
-    options : Options
-    """
+    """Return the style differences of the votes; None where scores are not adjusted to equal style."""
     if not isinstance(options.adjust, EqualStyle):
         return None
     # Functionals and category weights without a link are refused before anything is fitted.
@@ -296,16 +244,7 @@ def _ranked_data(cache: Cache, data_as_read: PreferenceData, options: Options) -
 
 
 def _estimand(cache: Cache, data: PreferenceData, order: OrderChoice, options: Options) -> tuple[Setup, Extrapolation]:
-    """Return the estimand, and which pairs it extrapolates; warn of votes that it does not use.
-
-    Parameters
-    ----------
-    cache : Cache
-    data : PreferenceData
-        Votes on the ranked items.
-    order : OrderChoice
-    options : Options
-    """
+    """Return the estimand, and which pairs it extrapolates; warn of votes that it does not use."""
     estimator = estimator_named(options.estimator)
     graph = cache.call(comparison_graph, data, options.graph, options.min_labels)
     setup = cache.call(
@@ -345,15 +284,7 @@ def weights_by_context(
 ) -> FloatArray | None:
     """Return the weights of the contexts; None where these are equal.
 
-    Parameters
-    ----------
-    data : PreferenceData
-    weights : str, array, shape (n,), Series or None
-        As in :func:`dmlrank.dml_rank`. A Series is matched by its index, which holds identifiers of contexts, or the
-        index of the frame where every row is a context.
-    source : Source
-    context : tuple of str
-        Columns that identify a context.
+    Shapes: weights (n,).
     """
     if not isinstance(weights, pd.Series):
         return context_weights(data, weights)
@@ -395,21 +326,7 @@ def verdicts_on_pairs(
     context: tuple[str, ...],
     categories: Categories | None,
 ) -> Verdicts | None:
-    """Return the verdicts of judges on the data's pairs; None without a judge.
-
-    Parameters
-    ----------
-    data : PreferenceData
-    source : Source
-    judge : object
-        As :func:`dmlrank._utils.argument_checks.as_judges` returns it.
-    unlabelled : frame or None
-        The frame of further contexts.
-    context : tuple of str
-        Columns that identify a context.
-    categories : mapping or None
-        Meanings of labels.
-    """
+    """Return the verdicts of judges on the data's pairs; None without a judge."""
     if judge is None:
         return None
     data = with_columns(data, source.data, unlabelled, judge_columns(judge))
@@ -417,16 +334,7 @@ def verdicts_on_pairs(
 
 
 def folds_are_used(data: PreferenceData, options: Options, mu: SuppliedMu | None, verdicts: Verdicts | None) -> bool:
-    """Whether anything is learnt by fold: mu, the verdicts of judges, propensities from features, or style.
-
-    Parameters
-    ----------
-    data : PreferenceData
-    options : Options
-    mu : SuppliedMu or None
-        Supplied probabilities.
-    verdicts : Verdicts or None
-    """
+    """Whether anything is learnt by fold: mu, the verdicts of judges, propensities from features, or style."""
     learns_propensity = isinstance(options.propensity, str) and options.propensity == "estimate"
     has_features = data.x.shape[1] > 0 or options.propensity_formula is not None
     learns_style = options.adjust is not None
@@ -438,20 +346,6 @@ def number_of_folds(data: PreferenceData, clusters: Clusters | None, *, n_folds:
 
     A cluster is never split, so that there cannot be more folds than clusters. Cross-fitting is valid with any number
     of folds from two on; with fewer folds the learners are trained on a smaller share of the data.
-
-    Parameters
-    ----------
-    data : PreferenceData
-    clusters : Clusters or None
-    n_folds : int
-        Folds that the user asked for.
-    are_used : bool
-        Whether anything is learnt by fold.
-
-    Raises
-    ------
-    DataError
-        If folds are used and all contexts are in one cluster.
     """
     unit = data.seed_order if clusters is None else clusters.of_context
     n_units = len(np.unique(unit))

@@ -33,37 +33,24 @@ _TOLERANCE = 1e-9
 class JudgeFigures:
     """Figures of the judges of a fit, and its estimates without them; J judges, K models.
 
-    Attributes
-    ----------
-    names : tuple of str
-        The judges.
-    how : {"two-stage", "features"}
-        The option ``judge_as``: how the verdicts are used.
-    n_verdicts, n_unlabelled : int
-        Number of judged pairs, and of judged pairs without a human label.
-    compared : ndarray, shape (J, 2)
-        Number of pairs with a verdict and a human label, and of those that neither of the two called a tie.
-    agreement, kappa : ndarray, shape (J, 2)
-        Share of pairs with the same winner, and Cohen's kappa: of all these pairs, and of those without ties.
-    position : ndarray, shape (J, 3)
-        Share of verdicts for the answer shown first, for the second, and of ties.
-    human_position : ndarray, shape (J, 3)
-        Share of human labels for the answer shown first, for the second, and of ties, on the pairs with a verdict of
-        the judge.
-    both_orders : ndarray, shape (J, 2)
-        Number of pairs judged in both orders, and of those with the same winner in both.
-    log_loss : ndarray, shape (3,)
-        Out-of-fold log-loss at the labelled pairs that were judged: of mu without the judge, of mu with the judge, and
-        of P(label | x, verdict).
-    n_votes : int
-        Number of human votes.
-    alone, alone_errors : ndarray, shape (K,)
-        Scores and standard errors of the same fit without the judge, from human labels alone.
-    errors : ndarray, shape (K,)
-        Standard errors of the fit with the judge.
-    worth : float
-        Equivalent votes: the number of further human votes that would make the fit without judge as precise as the fit
-        with the judge; infinite where no number would.
+    names: The judges.
+    how: The option ``judge_as``: how the verdicts are used.
+    n_verdicts, n_unlabelled: Number of judged pairs, and of judged pairs without a human label.
+    compared (J, 2): Number of pairs with a verdict and a human label, and of those that neither of the two called a
+        tie.
+    agreement, kappa (J, 2): Share of pairs with the same winner, and Cohen's kappa: of all these pairs, and of those
+        without ties.
+    position (J, 3): Share of verdicts for the answer shown first, for the second, and of ties.
+    human_position (J, 3): Share of human labels for the answer shown first, for the second, and of ties, on the pairs
+        with a verdict of the judge.
+    both_orders (J, 2): Number of pairs judged in both orders, and of those with the same winner in both.
+    log_loss (3,): Out-of-fold log-loss at the labelled pairs that were judged: of mu without the judge, of mu with the
+        judge, and of P(label | x, verdict).
+    n_votes: Number of human votes.
+    alone, alone_errors (K,): Scores and standard errors of the same fit without the judge, from human labels alone.
+    errors (K,): Standard errors of the fit with the judge.
+    worth: Equivalent votes: the number of further human votes that would make the fit without judge as precise as the
+        fit with the judge; infinite where no number would.
     """
 
     names: tuple[str, ...]
@@ -112,13 +99,7 @@ def judge_figures(steps: FitSteps) -> JudgeFigures | None:
 
 
 def estimate_without_judge(steps: FitSteps) -> tuple[Influence, Covariance]:
-    """Estimate the scores of the same fit without its judge, with the same folds, propensities and labels.
-
-    Returns
-    -------
-    tuple of Influence and Covariance
-        Influence values and covariance of the scores, averaged over repetitions.
-    """
+    """Estimate the scores of the same fit without its judge, with the same folds, propensities and labels."""
     functional, targets = steps.setup.functional, []
     for r in steps.repetitions:
         floor = r.floor if r.mu_without_judge is r.mu else _floor_without_judge(r, steps)
@@ -145,20 +126,7 @@ def _floor_without_judge(r: Repetition, steps: FitSteps) -> float:
 
 
 def estimate_from_verdicts(steps: FitSteps, verdicts: Verdicts) -> tuple[Influence, Covariance]:
-    """Estimate the scores as the fit does, with the verdicts of a judge in place of the votes.
-
-    Parameters
-    ----------
-    steps : FitSteps
-        The steps of a fit with a judge.
-    verdicts : Verdicts
-        Verdicts of this judge, as probabilities of the categories.
-
-    Returns
-    -------
-    tuple of Influence and Covariance
-        Influence values and covariance of the scores, averaged over repetitions.
-    """
+    """Estimate the scores as the fit does, with the verdicts of a judge in place of the votes."""
     data, options, functional = verdicts.as_votes(steps.data), steps.options, steps.setup.functional
     blocks, results, propensities, floors = blocks_by_context(data), [], [], []
     clusters = None if steps.clusters is None else replace(steps.clusters, of_vote=None)
@@ -203,17 +171,6 @@ def equivalent_votes(
     assumed to be added on the same prompts. They reduce the part of the variance that comes from the labels, and do not
     change V_F, the variance of F(mu) between prompts: with N votes instead of n_votes, the variance V of the estimate
     without judge becomes V(N) = V_F + (V - V_F) n_votes / N. The trace of a covariance stands for its variance.
-
-    Parameters
-    ----------
-    influence : Influence
-        Influence values of the scores without judge.
-    covariance_without_judge : Covariance
-        Covariance of the scores without judge.
-    covariance : Covariance
-        Covariance of the scores with the judge.
-    n_votes : int
-        Number of human votes in the fit.
     """
     deviation = influence.weight[:, None] * (influence.value - influence.plugin)
     prompt_variance = float(np.square(deviation).sum()) / len(deviation) ** 2
@@ -234,17 +191,7 @@ def _three_categories(votes: FloatArray) -> FloatArray:
 def _winners(verdicts: Verdicts, data: PreferenceData, judge: int) -> tuple[IntArray, IntArray]:
     """Return the winner of each pair with votes and a verdict: 0 first, 1 second, 2 tie.
 
-    Parameters
-    ----------
-    verdicts : Verdicts
-    data : PreferenceData
-    judge : int
-        Number of the judge.
-
-    Returns
-    -------
-    tuple of two ndarrays of int, shape (q,)
-        The winner by the votes, and by the judge.
+    Shapes: returns (q,).
     """
     cells = data.cells
     judged = np.flatnonzero(verdicts.label >= 0)
@@ -264,15 +211,7 @@ def _plurality(shares: FloatArray) -> IntArray:
 def winner_agreement(human: IntArray, judge: IntArray) -> tuple[IntArray, FloatArray, FloatArray]:
     """Return number of pairs, share of equal winners and kappa, (2,) each: of all pairs, and of pairs without ties.
 
-    Parameters
-    ----------
-    human, judge : ndarray of int, shape (q,)
-        The winner of each pair by the votes and by the judge: 0 first, 1 second, 2 tie.
-
-    Examples
-    --------
-    >>> winner_agreement(np.array([0, 0, 1, 2]), np.array([0, 1, 1, 2]))[1].round(3)
-    array([0.75 , 0.667])
+    Shapes: human, judge (q,).
     """
     without_ties = (human < 2) & (judge < 2)
     pairs = [(human, judge), (human[without_ties], judge[without_ties])]
@@ -281,13 +220,7 @@ def winner_agreement(human: IntArray, judge: IntArray) -> tuple[IntArray, FloatA
 
 
 def share_and_kappa(a: IntArray, b: IntArray) -> tuple[float, float]:
-    """Return the share of equal values and Cohen's kappa; NaN for no values.
-
-    Examples
-    --------
-    >>> share_and_kappa(np.array([0, 1]), np.array([0, 1]))
-    (1.0, 1.0)
-    """
+    """Return the share of equal values and Cohen's kappa; NaN for no values."""
     if not len(a):
         return float("nan"), float("nan")
     table = np.zeros((3, 3))
@@ -299,10 +232,7 @@ def share_and_kappa(a: IntArray, b: IntArray) -> tuple[float, float]:
 
 
 def _position_shares(verdicts: Verdicts) -> FloatArray:
-    """Return the share of each judge's verdicts for the answer shown first, the second, and ties, (J, 3).
-
-    The shares are NaN for a judge whose verdicts are not probabilities.
-    """
+    """Return the share of each judge's verdicts for the answer shown first, the second, and ties, (J, 3)."""
     is_known = _is_known(verdicts)
     count = is_known.sum(axis=1)[:, None]
     mean = np.where(is_known[:, :, None], verdicts.shares, 0.0).sum(axis=1) / np.maximum(count, 1)
@@ -310,10 +240,7 @@ def _position_shares(verdicts: Verdicts) -> FloatArray:
 
 
 def _human_position_shares(verdicts: Verdicts, data: PreferenceData) -> FloatArray:
-    """Return the shares of human votes for the answer shown first, the second, and ties, (J, 3).
-
-    Row j is about the pairs on which judge j has a verdict.
-    """
+    """Return the shares of human votes for the answer shown first, the second, and ties, (J, 3)."""
     cells, label = data.cells, verdicts.label
     votes = _three_categories(exchange_wins(cells.y, cells.flipped)) * cells.n_votes[:, None]
     shares = np.full((len(verdicts.names), 3), np.nan)

@@ -44,19 +44,7 @@ def one_step_uniform_pairs(
 ) -> UniformPairs | None:
     """Find the uniform pairs of a fit with first stages; None where there are no such pairs.
 
-    Parameters
-    ----------
-    data : PreferenceData
-    setup : Setup
-    one_step_results : sequence of OneStepResult
-        One for each repetition.
-    propensities : sequence of Propensity
-        One for each repetition.
-    corrections : sequence of JudgeCorrection or None
-        One for each repetition; None without a judge.
-    clusters : Clusters or None
-    context_weight : ndarray, shape (n,), or None
-        Weights of the contexts in the target population.
+    Shapes: context_weight (n,).
     """
     pi = [propensity.cells for propensity in propensities]
     errors = one_step_label_errors(
@@ -78,18 +66,7 @@ def one_step_label_errors(
 
     The contribution of a label has as factors its weight and its residual, the label less its expected value.
 
-    Parameters
-    ----------
-    data : PreferenceData
-    one_step_results : sequence of OneStepResult
-        One for each repetition.
-    pi : sequence of ndarray, shape (m,)
-        Propensities of the m labelled cells in each repetition.
-    corrections : sequence of JudgeCorrection or None
-        One for each repetition; None without a judge.
-    clusters : Clusters or None
-    context_weight : ndarray, shape (n,), or None
-        Weights of the contexts in the target population.
+    Shapes: pi (m,), context_weight (n,).
     """
     cells, expected = data.cells, []
     for result, correction in zip(one_step_results, corrections, strict=True):
@@ -117,10 +94,7 @@ def _mean_of(arrays: Sequence[FloatArray]) -> FloatArray:
 
 
 def _crossed_cluster(data: PreferenceData, clusters: Clusters | None) -> IntArray | None:
-    """Return the cluster of each labelled cell, (m,), in the second of two crossed groupings; None without one.
-
-    If several annotators voted on a cell, the cell belongs to the one with the smallest code.
-    """
+    """Return the cluster of each labelled cell, (m,), in the second of two crossed groupings; None without one."""
     if clusters is None or len(clusters.names) < 2:
         return None
     if clusters.of_vote is None:
@@ -140,13 +114,6 @@ def likelihood_uniform_pairs(
     """Find the uniform pairs of a fit by maximum likelihood; None where there are no such pairs.
 
     Labels are weighted by their votes, not by propensities, and both orders of a pair are one pair.
-
-    Parameters
-    ----------
-    data : PreferenceData
-    setup : Setup
-    likelihood : BradleyTerryFit or ContextualBradleyTerryFit
-    clusters : Clusters or None
     """
     if setup.weights.mirrored:
         data = data.unordered()
@@ -167,20 +134,7 @@ def likelihood_uniform_pairs(
 def uniform_covariance_by_column(steps: FitSteps, design: FloatArray) -> FloatArray | None:
     """Return the covariance of a projection's coefficients that is added for uniform pairs.
 
-    The scores of contexts are regressed on the columns of a design, which gives K coefficients for each column. If the
-    columns are indicators of groups, the uniform pairs are found in each group. For any other design the uniform pairs
-    of the fit are used, under an assumption: the columns of the design have the same distribution over the contexts
-    that were labelled on uniform pairs as over all labelled contexts.
-
-    Parameters
-    ----------
-    steps : FitSteps
-    design : ndarray, shape (n, P)
-
-    Returns
-    -------
-    ndarray, shape (P K, P K), or None
-        None where there are no uniform pairs.
+    Shapes: design (n, P), returns (P K, P K).
     """
     if bool(np.isin(design, (0.0, 1.0)).all() and (design.sum(axis=1) == 1).all()):
         return uniform_covariance_by_group(steps, design.T > 0)
@@ -213,16 +167,7 @@ def uniform_covariance_by_group(steps: FitSteps, members: NDArray[np.bool_]) -> 
     Where groups overlap, a uniform pair of their common contexts also moves the scores of both groups together. This
     part is left out, so that differences between overlapping groups have errors that are not too small.
 
-    Parameters
-    ----------
-    steps : FitSteps
-    members : ndarray of bool, shape (G, n)
-        The contexts of each group.
-
-    Returns
-    -------
-    ndarray, shape (G K, G K), or None
-        None where there are no uniform pairs in any group.
+    Shapes: members (G, n), returns (G K, G K).
     """
     errors = _label_errors(steps)
     weight = np.ones(steps.data.n_contexts) if steps.context_weight is None else steps.context_weight
@@ -249,15 +194,7 @@ def warn_of_uniform_pairs(
 ) -> None:
     """Warn where a model won or lost all its votes, or most of a variance was added for uniform pairs.
 
-    Parameters
-    ----------
-    data : PreferenceData
-    setup : Setup
-    uniform : UniformPairs or None
-    uniform_covariance : ndarray, shape (d, d), or None
-        Covariance of the scores that is added for uniform pairs.
-    covariance : Covariance
-        Covariance of the scores, ``uniform_covariance`` included.
+    Shapes: uniform_covariance (d, d).
     """
     if uniform is None or uniform_covariance is None:
         return

@@ -24,12 +24,7 @@ from .state import FitSteps
 def likelihood_scores_in_groups(steps: FitSteps, members: NDArray[np.bool_]) -> GroupScores:
     """Return the scores of groups of contexts, the means of r(x) over the contexts of each group.
 
-    Parameters
-    ----------
-    steps : FitSteps
-        Steps of a fit with ``estimator="bt_contextual"``.
-    members : ndarray of bool, shape (G, n)
-        The contexts of each group.
+    Shapes: members (G, n).
     """
     influence, n = steps.influence.by_context(), steps.data.n_contexts
     derivative = _contextual_fit(steps).mean_derivative(rows_of_groups(steps, members))
@@ -54,18 +49,7 @@ def project_likelihood(
 ) -> ProjectedInfluence:
     """Regress the scores r(x) on functions v of the context: beta = E[v v']^-1 E[v r(X)'].
 
-    Parameters
-    ----------
-    steps : FitSteps
-        Steps of a fit with ``estimator="bt_contextual"``.
-    influence : Influence
-        Influence of the scores in the unit of the result.
-    design : ndarray, shape (n, P)
-        v of each context.
-    fixed_prompts : bool
-        Whether the prompts are fixed, so that only the labels are random.
-    factor : float
-        Number of units of the result, such as Elo points, in one unit of log-odds.
+    Shapes: design (n, P).
     """
     of_prompts = project_influence(influence.without_correction(), design, fixed_prompts, with_blocks=False)
     derivative = _contextual_fit(steps).mean_derivative(rows_of_design(steps, design))
@@ -92,11 +76,7 @@ def likelihood_uniform_covariance_of_rows(steps: FitSteps, rows: FloatArray) -> 
 
     Without such pairs the function returns None. The scores are those at several values of z, one in each row.
 
-    Parameters
-    ----------
-    steps : FitSteps
-    rows : ndarray, shape (P, p + 1)
-        As :func:`rows_of_groups` or :func:`rows_of_design` returns them.
+    Shapes: rows (P, p + 1).
     """
     if steps.uniform is None:
         return None

@@ -29,12 +29,8 @@ _FEWEST_LABELS = 2
 class LossTest(NamedTuple):
     """The test that later labels are predicted no worse than earlier ones.
 
-    Attributes
-    ----------
-    z : float
-        Excess of the later losses in standard errors; NaN where labels are too few.
-    p_value : float
-        One-sided p-value that holds at all times together; NaN where labels are too few.
+    z: Excess of the later losses in standard errors; NaN where labels are too few.
+    p_value: One-sided p-value that holds at all times together; NaN where labels are too few.
     """
 
     z: float = float("nan")
@@ -57,19 +53,7 @@ def compare_losses(
     t units, so that by the inequality of Ville the probability that it falls to a or below at any time is at most a,
     asymptotically. The test is most powerful near t = ``planned`` units for a = ``LOSS_ERROR_RATE``.
 
-    Parameters
-    ----------
-    cells : Cells
-    mu : ndarray, shape (m, C)
-        Probabilities of the categories from models that have not seen the label.
-    is_later : ndarray of bool, shape (m,)
-        Whether a cell came after the training.
-    unit : ndarray of int, shape (m,)
-        The context, or cluster of contexts, of each cell.
-    n_items : int
-        K.
-    planned : float
-        The number of units with later labels near which the test is most powerful; fixed from the training on.
+    Shapes: mu (m, C), is_later (m,), unit (m,).
     """
     # The sum is computed category by category, because a sum over a short last axis takes several times as long.
     loss = -reduce(np.add, (cells.y * np.log(np.maximum(mu, _SMALLEST_PROBABILITY))).T)

@@ -31,15 +31,10 @@ class NeedsTraining(Exception):
 class JoinedData(NamedTuple):
     """The votes of a fit and the new votes, read together.
 
-    Attributes
-    ----------
-    source : Source
-        The frame of all rows.
-    data : PreferenceData
-        Votes on all items, with the two orders of a pair as two pairs. The features of the contexts of the fit are
+    source: The frame of all rows.
+    data: Votes on all items, with the two orders of a pair as two pairs. The features of the contexts of the fit are
         those of the fit, and those of new contexts come from the same transforms.
-    place : ndarray of int, shape (n_old,)
-        Number of each context of the fit among all contexts.
+    place (n_old,): Number of each context of the fit among all contexts.
     """
 
     source: Source
@@ -55,14 +50,7 @@ class JoinedData(NamedTuple):
 
 
 def refuse_fixed_inputs(steps: FitSteps) -> None:
-    """Raise where inputs of the fit exist for its own prompts alone, so that no fit of further rows is possible.
-
-    Raises
-    ------
-    OptionError
-        If the data are pairs from scores or rankings or are read in parts, or if an option or a feature is an array of
-        the fit's prompts.
-    """
+    """Raise where inputs of the fit exist for its own prompts alone, so that no fit of further rows is possible."""
     options, source = steps.options, steps.source
     if isinstance(source.data, DerivedPairs):
         raise OptionError(
@@ -103,13 +91,7 @@ def _is_array(propensity: object) -> bool:
 
 
 def join_to_fit(steps: FitSteps, new_rows: object) -> tuple[JoinedRows, Source]:
-    """Return the rows of a fit followed by new rows, and the source of a fit of all rows.
-
-    Parameters
-    ----------
-    steps : FitSteps
-    new_rows : frame
-    """
+    """Return the rows of a fit followed by new rows, and the source of a fit of all rows."""
     source, options = steps.source, steps.options
     rows = join_rows(source.data, new_rows, _columns_needed(steps), options.context, already_read=_columns_read(steps))
     return rows, Source(source.formula, rows.table, source.environment)
@@ -145,21 +127,7 @@ def _columns_needed(steps: FitSteps) -> list[str]:
 
 
 def read_joined(steps: FitSteps, rows: JoinedRows, source: Source) -> JoinedData:
-    """Read all rows with the features of the fit.
-
-    Parameters
-    ----------
-    steps : FitSteps
-    rows : JoinedRows
-    source : Source
-        The source of all rows.
-
-    Raises
-    ------
-    NeedsTraining
-        If the transforms of the fit cannot compute the features of a new prompt, or the new labels have categories that
-        the fit does not know.
-    """
+    """Read all rows with the features of the fit."""
     options, old = steps.options, steps.data
     columns, learnt = columns_of_later_steps(options), LearntFeatures.of(old, options.context, rows)
     reading = ReadingOptions.of(options)

@@ -24,12 +24,8 @@ MAX_JOINT = 1_500
 class Margins(NamedTuple):
     """Margins of P pairs of models.
 
-    Attributes
-    ----------
-    estimate, std_error : ndarray, shape (P,)
-        Margins and their standard errors.
-    covariance : Covariance or None
-        Joint covariance; None where the pairs or the contexts are too many.
+    estimate, std_error (P,): Margins and their standard errors.
+    covariance: Joint covariance; None where the pairs or the contexts are too many.
     """
 
     estimate: FloatArray
@@ -42,16 +38,7 @@ def pair_margins(
 ) -> Margins:
     """Estimate the margins of pairs of models with the estimator and the type of covariance of the fit.
 
-    Parameters
-    ----------
-    steps : FitSteps
-        Steps of a fit with first stages.
-    item, opponent : ndarray of int, shape (P,)
-        Codes of the two models of each pair.
-    max_values : int
-        Number of influence values in memory at a time. With more, the pairs are estimated in several passes.
-    max_joint : int
-        Largest number of pairs whose joint covariance is computed.
+    Shapes: item, opponent (P,).
     """
     # Without features the influence values are those of groups of identical contexts, which need little memory.
     is_grouped = steps.mu.by_fold() is not None and steps.verdicts is None and steps.blocks.one_per_context

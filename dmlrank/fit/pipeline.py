@@ -56,14 +56,8 @@ _SMALL_WEIGHT_OF_MU = 0.05
 class ScoreEstimate(NamedTuple):
     """The scores of a fit, averaged over its repetitions, with their covariance.
 
-    Attributes
-    ----------
-    influence : InfluenceFunction
-    covariance : Covariance
-    uniform : UniformPairs or None
-        Compared pairs whose labels all agree; None where there are no such pairs.
-    style : StyleFit or None
-        Joint estimates before and after the adjustment to equal style; None without it.
+    uniform: Compared pairs whose labels all agree; None where there are no such pairs.
+    style: Joint estimates before and after the adjustment to equal style; None without it.
     """
 
     influence: InfluenceFunction
@@ -73,31 +67,12 @@ class ScoreEstimate(NamedTuple):
 
 
 def run(options: Options, source: Source, previous: FitSteps | None = None) -> FitSteps:
-    """Carry out a fit; results of a previous fit are used for the steps whose arguments have not changed.
-
-    Parameters
-    ----------
-    options : Options
-        Checked options.
-    source : Source
-    previous : FitSteps, optional
-        The steps of an earlier fit.
-    """
+    """Carry out a fit; results of a previous fit are used for the steps whose arguments have not changed."""
     return run_with_cache(options, source, Cache(previous.cache if previous else None), previous)
 
 
 def run_with_cache(options: Options, source: Source, cache: Cache, previous: FitSteps | None = None) -> FitSteps:
-    """Carry out a fit whose steps are called through a cache.
-
-    Parameters
-    ----------
-    options : Options
-        Checked options.
-    source : Source
-    cache : Cache
-    previous : FitSteps, optional
-        The steps of the earlier fit that the cache comes from.
-    """
+    """Carry out a fit whose steps are called through a cache."""
     check_tune(options.tune)
     check_propensity(options.propensity)
     check_learner(options.learner, options.tune, options.propensity)
@@ -116,16 +91,7 @@ def keep_extension(steps: FitSteps, previous: FitSteps) -> FitSteps:
 
 
 def _run_with_first_stages(data_as_read: PreferenceData, options: Options, *, source: Source, cache: Cache) -> FitSteps:
-    """Carry out the steps of a fit with cross-fitted first stages.
-
-    Parameters
-    ----------
-    data_as_read : PreferenceData
-        Votes on all items, with the two orders of a pair as two pairs.
-    options : Options
-    source : Source
-    cache : Cache
-    """
+    """Carry out the steps of a fit with cross-fitted first stages."""
     inputs = prepare_inputs(cache, data_as_read, source, options)
     repetitions = tuple(
         make_repetition(cache, number, inputs, source=source, options=options) for number in range(options.n_rep)
@@ -169,15 +135,7 @@ def _run_with_first_stages(data_as_read: PreferenceData, options: Options, *, so
 def _estimate_scores(
     cache: Cache, inputs: Inputs, repetitions: tuple[Repetition, ...], options: Options
 ) -> ScoreEstimate:
-    """Average the scores over repetitions and estimate their covariance.
-
-    Parameters
-    ----------
-    cache : Cache
-    inputs : Inputs
-    repetitions : tuple of Repetition
-    options : Options
-    """
+    """Average the scores over repetitions and estimate their covariance."""
     data, setup = inputs.data, inputs.setup
     targets = tuple(repetition.target for repetition in repetitions)
     influence = cache.call(average_influence, targets, options.estimator)
@@ -225,14 +183,7 @@ def _fit_at_equal_style(
 ) -> StyleFit | None:
     """Return joint estimates before and after the adjustment to equal style; None without this adjustment.
 
-    Parameters
-    ----------
-    cache : Cache
-    inputs : Inputs
-    repetitions : tuple of Repetition
-    uniform_covariance : ndarray, shape (d, d), or None
-        As :func:`scores_uniform_covariance` returns it.
-    options : Options
+    Shapes: uniform_covariance (d, d).
     """
     if inputs.style is None:
         return None
@@ -251,16 +202,7 @@ def _fit_at_equal_style(
 
 
 def _second_order_bias(cache: Cache, inputs: Inputs, scores: ScoreEstimate, *, first: Repetition) -> RemainingBias:
-    """Return the second-order bias of the scores; NaN where it is part of the estimate, with its own warnings.
-
-    Parameters
-    ----------
-    cache : Cache
-    inputs : Inputs
-    scores : ScoreEstimate
-    first : Repetition
-        The first repetition.
-    """
+    """Return the second-order bias of the scores; NaN where it is part of the estimate, with its own warnings."""
     if first.mean is None:
         return cache.call(second_order_bias, inputs.data, inputs.setup, first.mu, floor=first.floor)
     cache.call(warn_of_means_outside, first.mean.floored)
@@ -272,18 +214,7 @@ def _second_order_bias(cache: Cache, inputs: Inputs, scores: ScoreEstimate, *, f
 def _examine_intervals(
     cache: Cache, inputs: Inputs, scores: ScoreEstimate, *, first: Repetition, bias: RemainingBias, options: Options
 ) -> Validity:
-    """Look for signs that the intervals may not hold, and warn of them.
-
-    Parameters
-    ----------
-    cache : Cache
-    inputs : Inputs
-    scores : ScoreEstimate
-    first : Repetition
-        The first repetition.
-    bias : RemainingBias
-    options : Options
-    """
+    """Look for signs that the intervals may not hold, and warn of them."""
     return cache.call(
         assess_validity,
         inputs.data,
@@ -312,15 +243,6 @@ def scores_uniform_covariance(
     All labels of a uniform pair agree, so that the influence values contain no variance of these labels. For
     ``bt_restricted`` the covariance is that of the unrestricted Bradley-Terry projection, which is not smaller: the
     restricted estimator weights the labels more efficiently.
-
-    Parameters
-    ----------
-    setup : Setup
-    uniform : UniformPairs or None
-        Compared pairs whose labels all agree.
-    floor : float
-        Smallest probability of a category in mu.
-    estimator : str
     """
     if uniform is None or not estimator_named(estimator).is_debiased:
         return None
@@ -341,21 +263,7 @@ def scores_covariance(
 ) -> Covariance:
     """Estimate the covariance of the scores.
 
-    Parameters
-    ----------
-    setup : Setup
-    influence : InfluenceFunction
-        Influence values of the scores, averaged over repetitions.
-    by_repetition : sequence of InfluenceFunction
-        Influence values of the scores in each repetition.
-    estimator : str
-    clusters : Clusters or None
-    annotator : ndarray of int, shape (q,), or None
-        The annotator of each block where annotators are clusters.
-    prompts : {"random", "fixed"}
-    n_items : int
-    uniform_covariance : ndarray, shape (d, d), or None
-        As :func:`scores_uniform_covariance` returns it.
+    Shapes: annotator (q,), uniform_covariance (d, d).
     """
     return make_covariance(
         influence,
@@ -374,16 +282,6 @@ def second_order_bias(
     """Estimate the bias that remains because the functional is not linear in mu.
 
     The estimate comes from the differences between the fitted mu of different folds.
-
-    Parameters
-    ----------
-    data : PreferenceData
-    setup : Setup
-    mu : MuSource
-    floor : float
-        Smallest probability of a category in mu.
-    known : RemainingBias, optional
-        Terms of some contexts that were computed earlier, with the same functional, models and floor.
     """
     return remaining_bias(
         setup.functional,
@@ -411,24 +309,7 @@ def assess_validity(
 ) -> Validity:
     """Return the signs that the intervals may not hold, with a warning where there are intervals.
 
-    Parameters
-    ----------
-    data : PreferenceData
-    setup : Setup
-    influence : InfluenceFunction
-        Influence values of the scores, averaged over repetitions.
-    covariance : Covariance
-    bias : ndarray, shape (d,)
-        The total of :func:`second_order_bias`.
-    labels : HeldOutLabels
-        Labels with their out-of-fold probabilities.
-    estimator : str
-    is_extrapolated : bool
-        Whether the scores use pairs without labels, so that there are no intervals.
-    mu_hardly_matters : bool
-        As :func:`mu_hardly_matters` returns it.
-    is_of_functional : bool
-        Whether the scores are F(mu); scores at equal style are not.
+    Shapes: bias (d,).
     """
     validity, fit_estimator = measure_validity(influence, bias, labels), estimator_named(estimator)
     if fit_estimator.assumes_bradley_terry or not is_of_functional:
@@ -457,12 +338,7 @@ def mu_hardly_matters(data: PreferenceData, setup: Setup, propensity: FloatArray
     the factor 1 - S / pi, whose variance is (1 - pi) / pi. Tables of benchmark scores of which few are missing, or
     none, are of this kind.
 
-    Parameters
-    ----------
-    data : PreferenceData
-    setup : Setup
-    propensity : ndarray, shape (m,)
-        pi at the labelled cells.
+    Shapes: propensity (m,).
     """
     n_cells = data.n_contexts * setup.graph.n_edges * (2 if data.ordered else 1)
     smallest = min(float(propensity.min(initial=1.0)), len(data.cells) / max(n_cells, 1))

@@ -23,16 +23,7 @@ def residual_position_test(cells: Cells, gap: FloatArray, mu: FloatArray, unit: 
 
     The effect is the mean of the residuals, counted for the model that was shown first.
 
-    Parameters
-    ----------
-    cells : Cells
-        The m labelled cells; ``flipped`` is True where the second model of the cell was shown first.
-    gap : ndarray, shape (C,)
-        Weight of each category for the first model minus its weight for the second.
-    mu : ndarray, shape (m, C)
-        Fitted probabilities.
-    unit : ndarray of int, shape (n,)
-        Independent unit of each context.
+    Shapes: gap (C,), mu (m, C), unit (n,).
     """
     sign = np.where(cells.flipped, -1.0, 1.0)
     residual = sign * ((cells.y - mu) @ gap)
@@ -48,16 +39,7 @@ def warn_of_uneven_orders(data: PreferenceData, setup: Setup, mu: FloatArray, *,
     The effect cancels in the scores of models that are shown first as often as second. The scores of other models
     contain part of the effect.
 
-    Parameters
-    ----------
-    data : PreferenceData
-    setup : Setup
-    mu : ndarray, shape (m, C)
-        Fitted probabilities of the labelled cells.
-    unit : ndarray of int, shape (n,)
-        Independent unit of each context.
-    remedy : str
-        The options that take display order into account, as code.
+    Shapes: mu (m, C), unit (n,).
     """
     if data.ordered:
         return

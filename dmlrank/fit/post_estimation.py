@@ -25,13 +25,7 @@ _NULL_SEED = 20
 
 
 def pair_win_probability(steps: FitSteps, item: int, opponent: int) -> tuple[float, Covariance]:
-    """Estimate the win probability of ``item`` against ``opponent``, with the estimator of the fit.
-
-    Returns
-    -------
-    tuple of float and Covariance
-        The win probability (a tie counts as category weights say), and its variance as a covariance of shape (1, 1).
-    """
+    """Estimate the win probability of ``item`` against ``opponent``, with the estimator of the fit."""
     if steps.likelihood:
         win_probability, uniform_variance = win_probability_influence(steps, item, opponent)
         variance = covariance_of(steps, win_probability, np.empty((0, 1)), uniform_covariance=uniform_variance)
@@ -103,12 +97,7 @@ def restriction_null(steps: FitSteps) -> RestrictedResampling:
 def scores_of_contexts(steps: FitSteps) -> tuple[IntArray, FloatArray]:
     """Return F(mu(x)) in the contexts of a fit that averages preferences, from out-of-fold probabilities.
 
-    Returns
-    -------
-    ndarray of int, shape (s,)
-        The contexts: all, or those of the first repetition's sample.
-    ndarray, shape (n, d)
-        Scores of all contexts, means over repetitions; only those of the contexts returned have a meaning.
+    Shapes: returns (s,), returns (n, d).
     """
     repetitions = steps.repetitions if steps.sample is None else steps.repetitions[:1]
     values = []
@@ -129,11 +118,7 @@ def scores_of_contexts(steps: FitSteps) -> tuple[IntArray, FloatArray]:
 def scores_at(steps: FitSteps, x: FloatArray) -> FloatArray:
     """Return the scores in new contexts, (n, K), from the mean probabilities of all learners.
 
-    Parameters
-    ----------
-    steps : FitSteps
-    x : ndarray, shape (n, p)
-        Features of the contexts.
+    Shapes: x (n, p).
     """
     if steps.likelihood:
         return steps.likelihood.scores_at(x)

@@ -50,14 +50,9 @@ from .style_steps import equal_style_terms, influence_at_equal_style
 class OutcomeModels(NamedTuple):
     """The outcome models of one repetition.
 
-    Attributes
-    ----------
-    mu : MuSource
-        Outcome probabilities that the estimates use; where there is a judge, they are estimated with its verdicts.
-    mu_without_judge : MuSource
-        Outcome probabilities from human labels alone; ``mu`` itself where there is no judge.
-    judge_correction : JudgeCorrection or None
-        The part of the bias correction that comes from verdicts; None without a two-stage judge.
+    mu: Outcome probabilities that the estimates use; where there is a judge, they are estimated with its verdicts.
+    mu_without_judge: Outcome probabilities from human labels alone; ``mu`` itself where there is no judge.
+    judge_correction: The part of the bias correction that comes from verdicts; None without a two-stage judge.
     """
 
     mu: MuSource
@@ -68,13 +63,8 @@ class OutcomeModels(NamedTuple):
 class FirstStages(NamedTuple):
     """The first stages of one repetition.
 
-    Attributes
-    ----------
-    propensity : Propensity
-        Propensities of labels.
-    judge_propensity : ndarray, shape (r,), or None
-        P(judged | x) at the judged cells; None without a judge.
-    models : OutcomeModels
+    propensity: Propensities of labels.
+    judge_propensity (r,): P(judged | x) at the judged cells; None without a judge.
     """
 
     propensity: Propensity
@@ -86,15 +76,6 @@ def make_repetition(cache: Cache, number: int, inputs: Inputs, *, source: Source
     """Carry out one repetition.
 
     With the cache of an earlier fit, a step runs only if one of its arguments has changed.
-
-    Parameters
-    ----------
-    cache : Cache
-    number : int
-        Number of the repetition, from 0.
-    inputs : Inputs
-    source : Source
-    options : Options
     """
     data, setup, cache = inputs.data, inputs.setup, cache.slot(f"repetition {number}")
     seed = RepetitionSeed(options.seed, number)
@@ -141,15 +122,7 @@ def mean_target_of(
 ) -> MeanTarget | None:
     """Return the functional, linearised at the mean preferences; None where the scores of contexts are averaged.
 
-    Parameters
-    ----------
-    cache : Cache
-        The slot of the repetition.
-    inputs : Inputs
-    stages : FirstStages
-    sample : ndarray of int, shape (s,), or None
-        Contexts over which preferences are averaged; None for all.
-    options : Options
+    Shapes: sample (s,).
     """
     if not uses_mean_preferences(options.average, inputs.setup):
         return None
@@ -172,18 +145,7 @@ def mean_target_of(
 def fit_first_stages(
     cache: Cache, inputs: Inputs, folds: Folds, *, seed: RepetitionSeed, source: Source, options: Options
 ) -> FirstStages:
-    """Fit propensities and outcome models; on the user's workers at the same time where neither needs the other.
-
-    Parameters
-    ----------
-    cache : Cache
-        The slot of the repetition.
-    inputs : Inputs
-    folds : Folds
-    seed : RepetitionSeed
-    source : Source
-    options : Options
-    """
+    """Fit propensities and outcome models; on the user's workers at the same time where neither needs the other."""
     estimator = estimator_named(options.estimator)
     propensity_model = PropensityModel.of(
         options, inputs.setup.graph, source, needs_all_propensities=estimator.needs_all_propensities
@@ -218,16 +180,7 @@ def fit_first_stages(
 
 
 def equal_style_of(cache: Cache, inputs: Inputs, folds: Folds, propensity: Propensity) -> EqualStyleTerms | None:
-    """Return the terms of the scores at equal style; None where scores are not adjusted for style.
-
-    Parameters
-    ----------
-    cache : Cache
-        The slot of the repetition.
-    inputs : Inputs
-    folds : Folds
-    propensity : Propensity
-    """
+    """Return the terms of the scores at equal style; None where scores are not adjusted for style."""
     if inputs.style is None:
         return None
     return cache.call(
@@ -255,16 +208,7 @@ def fit_outcome_models(
 ) -> OutcomeModels:
     """Fit mu by fold, first to human labels alone, then with verdicts where there is a judge.
 
-    Parameters
-    ----------
-    cache : Cache
-        The slot of the repetition.
-    inputs : Inputs
-    folds : Folds
-    judge_propensity : ndarray, shape (r,), or None
-        P(judged | x) at the judged cells; None without a judge.
-    seed : RepetitionSeed
-    options : Options
+    Shapes: judge_propensity (r,).
     """
     data, verdicts, n_jobs = inputs.data, inputs.verdicts, options.n_jobs
     learner = OutcomeLearner.of(options)
@@ -296,19 +240,7 @@ def fit_outcome_models(
 
 
 def make_folds(units: FoldUnits, *, n_folds: int, seed: RepetitionSeed) -> Folds:
-    """Deal contexts, or clusters of them, to folds by the key of the repetition.
-
-    Parameters
-    ----------
-    units : FoldUnits
-    n_folds : int
-    seed : RepetitionSeed
-
-    Raises
-    ------
-    DataError
-        If there are fewer units than folds.
-    """
+    """Deal contexts, or clusters of them, to folds by the key of the repetition."""
     return assign_folds(units, n_folds, seed.fold_key)
 
 
@@ -324,20 +256,7 @@ def draw_sample(data: PreferenceData, size: int | None, seed: RepetitionSeed) ->
 
 
 def choose_floor(data: PreferenceData, setup: Setup, mu: MuSource, *, floor: float | str) -> float:
-    """Return the floor of mu: the user's, or the one with the smallest log-loss; 0 where the functional needs none.
-
-    Parameters
-    ----------
-    data : PreferenceData
-    setup : Setup
-    mu : MuSource
-    floor : float or "auto"
-
-    Raises
-    ------
-    OptionError
-        If the user's floor leaves no probabilities that sum to one.
-    """
+    """Return the floor of mu: the user's, or the one with the smallest log-loss; 0 where the functional needs none."""
     if not isinstance(floor, str):
         if floor * data.n_categories >= 1:
             raise OptionError(
@@ -368,28 +287,7 @@ def one_step_estimates(
 ) -> OneStepResult:
     """Estimate the scores, the win shares and the position effect by the one-step estimator.
 
-    Parameters
-    ----------
-    data : PreferenceData
-    setup : Setup
-    mu : MuSource
-    propensity : Propensity
-    blocks : InfluenceBlocks
-    floor : float
-        Smallest probability of a category.
-    context_weight : ndarray, shape (n,), or None
-        Weights of the contexts in the target population.
-    sample : ndarray of int, shape (s,), or None
-        Contexts over which F(mu) is averaged; None for all.
-    judge_correction : JudgeCorrection or None
-        The part of the bias correction that comes from verdicts; None without a two-stage judge.
-    is_restricted : bool
-        Whether the Bradley-Terry model is assumed; the unrestricted projection is then estimated, too.
-    mean : MeanTarget or None
-        The functional, linearised at the mean preferences; None where the scores of contexts are averaged.
-    n_jobs : int or None
-    known : KnownValues, optional
-        F(mu) of some contexts, computed earlier.
+    Shapes: context_weight (n,), sample (s,).
     """
     pairs = require_pair_propensities(propensity) if is_restricted else None
     estimands = fit_estimands(setup, pairs, data.ordered, target=None if mean is None else mean.score)
@@ -414,23 +312,7 @@ def target_of_mean_preferences(
 ) -> MeanTarget:
     """Linearise the functional at the mean preferences of all contexts.
 
-    Parameters
-    ----------
-    data : PreferenceData
-    setup : Setup
-    mu : MuSource
-    propensity : Propensity
-    blocks : InfluenceBlocks
-    floor : float or "auto"
-        Smallest mean probability.
-    context_weight : ndarray, shape (n,), or None
-        Weights of the contexts in the target population.
-    sample : ndarray of int, shape (s,), or None
-        Contexts over which mu is averaged; None for all.
-    judge_correction : JudgeCorrection or None
-        The part of the bias correction that comes from verdicts; None without a two-stage judge.
-    estimator : str
-    n_jobs : int or None
+    Shapes: context_weight (n,), sample (s,).
     """
     return mean_target(
         data,
@@ -447,19 +329,7 @@ def target_of_mean_preferences(
 def fit_estimands(
     setup: Setup, pairs: PairPropensity | None, ordered: bool, *, target: Score | None = None
 ) -> Estimands:
-    """Return the estimands of a fit.
-
-    Parameters
-    ----------
-    setup : Setup
-    pairs : PairPropensity or None
-        Propensities of all pairs if Bradley-Terry is assumed. The scores are then restricted by the model, and the
-        functional without the restriction is a further estimand, ``projection``.
-    ordered : bool
-        Whether display order matters.
-    target : Score, optional
-        What is estimated in place of the functional; the functional when None.
-    """
+    """Return the estimands of a fit."""
     shares, position = Borda(setup.weights, setup.graph), PositionEffect(setup.weights, setup.graph)
     if pairs is None:
         return Estimands(setup.functional if target is None else target, shares, position)

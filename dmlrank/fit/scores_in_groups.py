@@ -25,15 +25,10 @@ from .state import FitSteps, Repetition
 class GroupScores(NamedTuple):
     """The scores of G groups in one repetition.
 
-    Attributes
-    ----------
-    influence : InfluenceInGroups
-        The scores with their influence values.
-    plugin : ndarray, shape (G, d)
-        Plug-in scores, without bias correction.
-    style : InfluenceInGroups or None
-        With ``adjust=EqualStyle(...)``, the raw scores, scores averaged over style, scores at equal style, and slopes;
-        otherwise None.
+    influence: The scores with their influence values.
+    plugin (G, d): Plug-in scores, without bias correction.
+    style: With ``adjust=EqualStyle(...)``, the raw scores, scores averaged over style, scores at equal style, and
+        slopes; otherwise None.
     """
 
     influence: InfluenceInGroups
@@ -47,11 +42,7 @@ def scores_in_groups(steps: FitSteps, members: NDArray[np.bool_]) -> list[GroupS
     With ``average="scores"`` a group's scores are means of its contexts' scores. With ``average="preferences"`` they
     are the functional at the mean preferences of the group, F(E[mu(X) | G]).
 
-    Parameters
-    ----------
-    steps : FitSteps
-    members : ndarray of bool, shape (G, n)
-        The contexts of each group.
+    Shapes: members (G, n).
     """
     return [_scores_of_repetition(steps, repetition, members) for repetition in steps.repetitions]
 

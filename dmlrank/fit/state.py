@@ -42,13 +42,8 @@ from .style_estimates import StyleFit
 class Source:
     """The source of the data: formula, frame and the namespace of the call.
 
-    Attributes
-    ----------
-    formula : str
-    data : frame
-        In any kind of frame that :func:`dmlrank.dml_rank` reads.
-    environment : EvalEnvironment
-        Functions and arrays that the formula may name.
+    data: In any kind of frame that :func:`dmlrank.dml_rank` reads.
+    environment: Functions and arrays that the formula may name.
     """
 
     formula: str
@@ -60,32 +55,18 @@ class Source:
 class Repetition:
     """One repetition: an assignment to folds, the first stages cross-fitted on it, and the one-step estimates.
 
-    Attributes
-    ----------
-    folds : Folds
-    mu : MuSource
-        Outcome probabilities, estimated with the judge's verdicts where there is a judge.
-    propensity : Propensity
-        P(the pair is labelled | x) at the labelled cells.
-    one_step_result : OneStepResult
-        The one-step estimates of the scores, the win shares and the position effect.
-    floor : float
-        Smallest probability of a category in mu; 0 where the functional needs none.
-    sample : ndarray of int, shape (s,), or None
-        Contexts over which F(mu) is averaged; None for all contexts.
-    mu_without_judge : MuSource
-        mu from human labels alone; ``mu`` itself where there is no judge.
-    judge_correction : JudgeCorrection or None
-        The part of the bias correction that comes from verdicts; None without a two-stage judge.
-    judge_propensity : ndarray, shape (r,), or None
-        P(the pair is judged | x) at the judged cells; None without a judge.
-    mean : MeanTarget or None
-        The functional, linearised at the mean preferences, with ``average="preferences"`` and a non-linear functional;
-        None elsewhere.
-    style_terms : EqualStyleTerms or None
-        Terms of the scores at equal style; None without this adjustment.
-    style_influence : StyleInfluence or None
-        Influence of the scores at equal style, the averaged scores and the slopes.
+    mu: Outcome probabilities, estimated with the judge's verdicts where there is a judge.
+    propensity: P(the pair is labelled | x) at the labelled cells.
+    one_step_result: The one-step estimates of the scores, the win shares and the position effect.
+    floor: Smallest probability of a category in mu; 0 where the functional needs none.
+    sample (s,): Contexts over which F(mu) is averaged; None for all contexts.
+    mu_without_judge: mu from human labels alone; ``mu`` itself where there is no judge.
+    judge_correction: The part of the bias correction that comes from verdicts; None without a two-stage judge.
+    judge_propensity (r,): P(the pair is judged | x) at the judged cells; None without a judge.
+    mean: The functional, linearised at the mean preferences, with ``average="preferences"`` and a non-linear
+        functional; None elsewhere.
+    style_terms: Terms of the scores at equal style; None without this adjustment.
+    style_influence: Influence of the scores at equal style, the averaged scores and the slopes.
     """
 
     folds: Folds
@@ -119,56 +100,28 @@ class FitSteps:
     A fit with first stages has ``validity`` and at least one entry in ``repetitions``. A fit by maximum likelihood has
     neither; it has ``likelihood``.
 
-    Attributes
-    ----------
-    options : Options
-    source : Source
-    data : PreferenceData
-        Votes on the ranked items.
-    dropped : tuple of str
-        Items that were read and are not ranked.
-    setup : Setup
-        The functional, bound to graph and category weights.
-    clusters : Clusters or None
-    context_weight : ndarray, shape (n,), or None
-        Weights of the contexts in the target population; None where these are equal.
-    blocks : InfluenceBlocks
-        The sets of votes over which influence values are summed.
-    annotator : ndarray of int, shape (q,), or None
-        The annotator of each block where annotators are clusters.
-    influence : InfluenceFunction
-        Influence values of the scores, averaged over repetitions.
-    win_share : ndarray, shape (K,)
-        The share of comparisons that each model wins against its opponents.
-    covariance : Covariance
-        Covariance of the scores.
-    cache : dict of str to CachedStep
-        Results of the steps' functions, which an update uses again.
-    repetitions : tuple of Repetition
-    likelihood : BradleyTerryFit, ContextualBradleyTerryFit or None
-    validity : Validity or None
-        Signs that the intervals may not hold.
-    order : OrderChoice or None
-        Whether display order matters, and why; None for maximum likelihood.
-    propensity_factor : float or None
-        For supplied propensities pi, the mean of S / pi over prompts and pairs, where S is 1 for a labelled pair and 0
-        otherwise; it is near 1 if pi is right. None where propensities are not supplied.
-    verdicts : Verdicts or None
-        Verdicts of judges.
-    extrapolation : Extrapolation
-        Pairs that the scores use although they have no label.
-    uniform : UniformPairs or None
-        Compared pairs whose labels all agree; None where there are no such pairs.
-    style : StyleFit or None
-        Joint estimates of scores before and after the adjustment for style, and of the slopes.
-    balanced : BalancedVotes or None
-        The votes that count beside all votes, for battles of equal style.
-    extension : Extension or None
-        How rows were added to a fit; None where all rows were fitted together.
-    is_later : ndarray of bool, shape (n,), or None
-        Whether a context has votes that came after the training; None where all rows were fitted together.
-    bias : RemainingBias or None
-        The second-order bias of the scores, with its terms by context; None for maximum likelihood.
+    data: Votes on the ranked items.
+    dropped: Items that were read and are not ranked.
+    setup: The functional, bound to graph and category weights.
+    context_weight (n,): Weights of the contexts in the target population; None where these are equal.
+    blocks: The sets of votes over which influence values are summed.
+    annotator (q,): The annotator of each block where annotators are clusters.
+    influence: Influence values of the scores, averaged over repetitions.
+    win_share (K,): The share of comparisons that each model wins against its opponents.
+    covariance: Covariance of the scores.
+    cache: Results of the steps' functions, which an update uses again.
+    validity: Signs that the intervals may not hold.
+    order: Whether display order matters, and why; None for maximum likelihood.
+    propensity_factor: For supplied propensities pi, the mean of S / pi over prompts and pairs, where S is 1 for a
+        labelled pair and 0 otherwise; it is near 1 if pi is right. None where propensities are not supplied.
+    verdicts: Verdicts of judges.
+    extrapolation: Pairs that the scores use although they have no label.
+    uniform: Compared pairs whose labels all agree; None where there are no such pairs.
+    style: Joint estimates of scores before and after the adjustment for style, and of the slopes.
+    balanced: The votes that count beside all votes, for battles of equal style.
+    extension: How rows were added to a fit; None where all rows were fitted together.
+    is_later (n,): Whether a context has votes that came after the training; None where all rows were fitted together.
+    bias: The second-order bias of the scores, with its terms by context; None for maximum likelihood.
     """
 
     options: Options
@@ -243,16 +196,7 @@ class FitSteps:
         return TargetPopulation(self.context_weight, repetition.sample)
 
     def uniform_covariance(self, score: Score, *, pooled: bool = True) -> FloatArray | None:
-        """Return the covariance of an estimate, (d, d), that is added for uniform pairs; None where nothing is added.
-
-        Parameters
-        ----------
-        score : Score
-            The functional that is estimated.
-        pooled : bool
-            Whether the labels of other uniform pairs of the same models make the added covariance smaller; see
-            :meth:`dmlrank.estimation.uniform_pairs.UniformPairs.covariance`.
-        """
+        """The covariance of an estimate, (d, d), that is added for uniform pairs; None where nothing is added."""
         if self.uniform is None or not self.estimator.is_debiased:
             return None
         return self.uniform.covariance(score, self.first.floor, pooled=pooled)

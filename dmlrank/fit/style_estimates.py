@@ -16,15 +16,9 @@ from ..inference.covariance import Covariance
 class StyleFit:
     """The estimates of a fit at equal style, jointly, averaged over repetitions.
 
-    Attributes
-    ----------
-    differences : StyleDifferences
-    by_repetition : tuple of EqualStyleTerms
-        Terms of the one-step estimates in each repetition.
-    estimate : ndarray, shape (3 K + r,)
-        Raw scores, scores averaged over style, scores at equal style, and slopes.
-    covariance : Covariance
-        Joint covariance of ``estimate``, of dimension 3 K + r.
+    by_repetition: Terms of the one-step estimates in each repetition.
+    estimate (3 K + r,): Raw scores, scores averaged over style, scores at equal style, and slopes.
+    covariance: Joint covariance of ``estimate``, of dimension 3 K + r.
     """
 
     differences: StyleDifferences
@@ -37,27 +31,17 @@ class StyleFit:
 class StyleEstimates:
     """What a result keeps of an adjustment for style.
 
-    Attributes
-    ----------
-    kind : {"equal", "balanced"}
-    formula : str
-        The style columns, as the user wrote them.
-    columns : tuple of str
-        Names of the r style columns.
-    deviations : ndarray, shape (r,)
-        Root mean square of each style difference over the votes.
-    estimate : ndarray, shape (3 K + r,)
-        Raw scores, scores averaged over style, scores at equal style, and slopes; empty for balanced style.
-    covariance : Covariance or None
-        Joint covariance of ``estimate``; None for balanced style.
-    log_loss, log_loss_without : float
-        Out-of-fold log-loss per vote of the preference with and without style; NaN for balanced style.
-    n_votes, n_votes_left : int
-        Number of votes, and of votes that count. All votes count at equal style.
-    within : float
-        Largest style difference of a vote that counts; infinite at equal style.
-    weights : str
-        How votes with differences up to ``within`` are weighted: "band" or "smooth"; empty at equal style.
+    formula: The style columns, as the user wrote them.
+    columns: Names of the r style columns.
+    deviations (r,): Root mean square of each style difference over the votes.
+    estimate (3 K + r,): Raw scores, scores averaged over style, scores at equal style, and slopes; empty for balanced
+        style.
+    covariance: Joint covariance of ``estimate``; None for balanced style.
+    log_loss, log_loss_without: Out-of-fold log-loss per vote of the preference with and without style; NaN for balanced
+        style.
+    n_votes, n_votes_left: Number of votes, and of votes that count. All votes count at equal style.
+    within: Largest style difference of a vote that counts; infinite at equal style.
+    weights: How votes with differences up to ``within`` are weighted: "band" or "smooth"; empty at equal style.
     """
 
     kind: str

@@ -36,19 +36,7 @@ def equal_style_terms(
 ) -> EqualStyleTerms:
     """Fit the first stages of scores at equal style, and return the terms of the one-step estimates.
 
-    Parameters
-    ----------
-    data : PreferenceData
-    setup : Setup
-    differences : StyleDifferences
-    propensity : Propensity
-    folds : Folds
-    blocks : InfluenceBlocks
-    clusters : Clusters or None
-    annotator : ndarray of int, shape (q,), or None
-        The annotator of each block where annotators are clusters.
-    context_weight : ndarray, shape (n,), or None
-        Weights of the contexts in the target population.
+    Shapes: annotator (q,), context_weight (n,).
     """
     link = LinkedScore.of(setup.functional, data.n_items, data.ordered)
     vote_group = None if annotator is None or clusters is None else clusters.of_vote
@@ -64,14 +52,7 @@ def _block_of_votes(
 ) -> IntArray:
     """Return the influence block of every vote, (v,).
 
-    Parameters
-    ----------
-    data : PreferenceData
-    blocks : InfluenceBlocks
-    annotator : ndarray of int, shape (q,), or None
-        The annotator of each block, -1 for blocks that belong to none; None where blocks are contexts.
-    vote_group : ndarray of int, shape (v,), or None
-        The annotator of each vote.
+    Shapes: annotator (q,), vote_group (v,).
     """
     context = data.cells.context[data.vote_cell]
     if annotator is None or vote_group is None:
@@ -93,17 +74,7 @@ def _style_rows(
 ) -> StyleRows:
     """Return the votes as rows, sorted by context.
 
-    Parameters
-    ----------
-    data : PreferenceData
-    link : LinkedScore
-    differences : StyleDifferences
-    propensity : ndarray, shape (m,)
-        pi of the labelled cells.
-    fold : ndarray of int, shape (n,)
-        Fold of every context.
-    block : ndarray of int, shape (v,)
-        Influence block of every vote.
+    Shapes: propensity (m,), fold (n,), block (v,).
     """
     cell, cells, y = data.vote_cell, data.cells, link.preference(data.vote_y)
     keys = (y, *differences.values.T, cells.second[cell], cells.first[cell], data.seed_order[cells.context[cell]])
@@ -141,21 +112,7 @@ def joint_style_fit(
 ) -> StyleFit:
     """Return the joint estimates of raw, averaged and equal scores and slopes, with their covariance.
 
-    Parameters
-    ----------
-    differences : StyleDifferences
-    by_repetition : tuple of EqualStyleTerms
-    raw : tuple of InfluenceFunction
-        Influence of the raw scores in each repetition.
-    adjusted : tuple of StyleInfluence
-        Influence of the adjusted scores in each repetition.
-    setup : Setup
-    clusters : Clusters or None
-    annotator : ndarray of int, shape (q,), or None
-    prompts : {"random", "fixed"}
-    uniform_covariance : ndarray, shape (K, K), or None
-        Covariance that is added for pairs whose labels all agree (uniform pairs). Raw, averaged and equal scores have
-        the same error from these pairs.
+    Shapes: annotator (q,), uniform_covariance (K, K).
     """
     stacked = [_stack(one.by_context(), other) for one, other in zip(raw, adjusted, strict=True)]
     influence = mean_influence(stacked)

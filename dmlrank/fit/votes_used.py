@@ -17,19 +17,7 @@ def count_votes(data: PreferenceData, graph: Graph) -> VoteCounts:
 def warn_of_votes_left_out(
     data: PreferenceData, compared: Graph, graph: object, *, min_labels: int, order: OrderChoice
 ) -> None:
-    """Warn where over 5 % of all votes, or over 20 % of a model's votes, are on pairs that are not compared.
-
-    Parameters
-    ----------
-    data : PreferenceData
-    compared : Graph
-        The compared pairs.
-    graph : str, Graph or array
-        The option ``graph`` of :func:`dmlrank.dml_rank`.
-    min_labels : int
-    order : OrderChoice
-        Whether display order matters, and whether it may be ignored.
-    """
+    """Warn where over 5 % of all votes, or over 20 % of a model's votes, are on pairs that are not compared."""
     counts = count_votes(data, compared)
     # uses_most: at least 95 % of all votes, and at least 80 % of the votes of every model.
     if counts.uses_most:

@@ -282,22 +282,6 @@ def is_linear(functional: object) -> bool:
 
     The attribute ``linear`` of the functional says so. A functional without this attribute is taken as linear if ``mu``
     need not be clipped at a floor (``interior`` is false).
-
-    Parameters
-    ----------
-    functional : object
-        A functional or another score.
-
-    Returns
-    -------
-    bool
-        Whether the functional is linear.
-
-    Examples
-    --------
-    >>> from dmlrank.functionals import Borda, Dominance
-    >>> is_linear(Borda()), is_linear(Dominance())
-    (True, False)
     """
     return bool(getattr(functional, "linear", not getattr(functional, "interior", True)))
 
@@ -326,16 +310,7 @@ class PairLocalScore(Protocol):
     ) -> FloatArray:
         """Return the derivative, (r, d), along directions that are zero except at one ordered pair each.
 
-        Parameters
-        ----------
-        mu : ndarray, shape (r, C)
-            Category probabilities of the pairs.
-        delta : ndarray, shape (r, C)
-            Directions.
-        first, second : ndarray of int, shape (r,)
-            The ordered pair of each direction.
-        n_items : int
-            K.
+        Shapes: mu (r, C), delta (r, C), first, second (r,).
         """
         ...
 
@@ -371,16 +346,7 @@ class PairAdditiveScore(PairLocalScore, Protocol):
     ) -> FloatArray:
         """Return the derivative of the term of one ordered pair each, (r,).
 
-        Parameters
-        ----------
-        mu : ndarray, shape (r, C)
-            Category probabilities of the pairs.
-        delta : ndarray, shape (r, C)
-            Directions.
-        first, second : ndarray of int, shape (r,)
-            The ordered pair of each direction.
-        n_items : int
-            K.
+        Shapes: mu (r, C), delta (r, C), first, second (r,).
         """
         ...
 
@@ -392,26 +358,13 @@ class PairDerivativeScore(Protocol):
     def derivative_along(self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
         """Return the derivative, (r, d), along directions that are zero except at one ordered pair each.
 
-        Parameters
-        ----------
-        mu : ndarray, shape (K, K, C)
-            Category probabilities of all pairs in one context.
-        delta : ndarray, shape (r, C)
-            Directions.
-        first, second : ndarray of int, shape (r,)
-            The ordered pair of each direction.
+        Shapes: mu (K, K, C), delta (r, C), first, second (r,).
         """
         ...
 
 
 def symmetric_metric(metric: FloatArray | None, n_items: int) -> FloatArray:
-    """Return the symmetric part of a metric, (K, K); by default the identity.
-
-    Raises
-    ------
-    OptionError
-        If the metric has another shape.
-    """
+    """Return the symmetric part of a metric, (K, K); by default the identity."""
     if metric is None:
         return np.eye(n_items)
     if metric.shape != (n_items, n_items):

@@ -432,10 +432,7 @@ class BradleyTerry:
         return edge_matrix(self.graph, self.edge_weights, n_items)
 
     def _preferences(self, mu: FloatArray, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the preferences s1 and s2, (n, K, K) each; both are 1/2 off the graph.
-
-        Off the graph mu may be zero. Values there do not matter, because their edge weight is zero.
-        """
+        """Return the preferences s1 and s2, (n, K, K) each; both are 1/2 off the graph."""
         preferences = require_weights(self.weights, self.name).scores(mu)
         for preference in preferences:
             np.copyto(preference, 0.5, where=edges == 0)

@@ -481,11 +481,7 @@ class Custom:
         return (self.value(mu + shift) - self.value(mu - shift)) / (2 * step[:, None])
 
     def _pair_jacobian(self, mu: FloatArray, j: int, k: int) -> FloatArray:
-        """Return the derivatives in the probabilities of one ordered pair, (n, C - 1, d).
-
-        Entry c is the derivative along the direction that raises the probability of category c and lowers the
-        probability of the last category by the same amount.
-        """
+        """Return the derivatives in the probabilities of one ordered pair, (n, C - 1, d)."""
         columns = []
         for category in range(mu.shape[-1] - 1):
             unit = np.zeros_like(mu)

@@ -29,12 +29,8 @@ _KINK_TOLERANCE = 1e-2
 class Probe:
     """Probabilities at which a function is tried.
 
-    Attributes
-    ----------
-    uniform : ndarray, shape (1, K, K, C)
-        All categories have the same probability, so that all items tie.
-    draws : ndarray, shape (4, K, K, C)
-        Random probabilities away from 0 and 1.
+    uniform (1, K, K, C): All categories have the same probability, so that all items tie.
+    draws (4, K, K, C): Random probabilities away from 0 and 1.
     """
 
     uniform: FloatArray
@@ -42,13 +38,7 @@ class Probe:
 
     @classmethod
     def of(cls, n_items: int, n_categories: int) -> Probe:
-        """Return the probe for K items and C categories, which is the same in every call.
-
-        Examples
-        --------
-        >>> Probe.of(3, 2).draws.shape
-        (4, 3, 3, 2)
-        """
+        """Return the probe for K items and C categories, which is the same in every call."""
         rng = np.random.default_rng(_SEED)
         uniform = np.full((1, n_items, n_items, n_categories), 1 / n_categories)
         draws = 0.1 / n_categories + 0.9 * rng.dirichlet(np.ones(n_categories), size=(4, n_items, n_items))
@@ -58,14 +48,7 @@ class Probe:
 
 
 def check_values(function: Function, probe: Probe, title: str) -> FloatArray:
-    """Return the function's values at the probe's draws, (4, d).
-
-    Raises
-    ------
-    OptionError
-        If a value is not finite, if two calls give different values, or if a context's value depends on the other
-        contexts.
-    """
+    """Return the function's values at the probe's draws, (4, d)."""
     values = function(probe.draws)
     if not np.isfinite(values).all() or not np.isfinite(function(probe.uniform)).all():
         raise OptionError(
@@ -98,23 +81,7 @@ def uses_pairs(function: Function, probe: Probe, pairs: NDArray[np.bool_]) -> bo
 
 
 def check_off_graph(function: Function, probe: Probe, graph: Graph, title: str) -> None:
-    """Check that the function does not depend on pairs that are not compared.
-
-    Parameters
-    ----------
-    function : callable
-        Returns values, (n, d), from probabilities, (n, K, K, C).
-    probe : Probe
-    graph : Graph
-        The compared pairs.
-    title : str
-        Name of the function, for the error.
-
-    Raises
-    ------
-    GraphError
-        If the function uses such a pair.
-    """
+    """Check that the function does not depend on pairs that are not compared."""
     off = ~graph.edges & ~np.eye(graph.n_items, dtype=bool)
     if not off.any():
         return
@@ -133,11 +100,6 @@ def check_smooth(function: Function, probe: Probe, title: str) -> None:
     The first path passes through the point where all items tie, because many functions have their kink there. Each path
     is refined around its sharpest bend. As the steps get smaller, the slopes on both sides of a point approach each
     other on a smooth path. At a kink their difference stays; at a jump it grows.
-
-    Raises
-    ------
-    OptionError
-        If a jump or a kink is found.
     """
     draws = probe.draws
     for start, stop in ((draws[0], 2 * probe.uniform[0] - draws[0]), (draws[1], draws[2]), (draws[2], draws[3])):
@@ -187,21 +149,7 @@ def check_derivative(
     probe: Probe,
     title: str,
 ) -> None:
-    """Check that an analytic derivative agrees with differences of the function.
-
-    Parameters
-    ----------
-    analytic, differences : callable
-        Return the directional derivative, (n, d), from mu and a direction, (n, K, K, C) each.
-    probe : Probe
-    title : str
-        Name of the function, for the error.
-
-    Raises
-    ------
-    OptionError
-        If the two disagree in shape or in value.
-    """
+    """Check that an analytic derivative agrees with differences of the function."""
     delta = probe.draws[::-1] - probe.draws
     expected, derivative = differences(probe.draws, delta), analytic(probe.draws, delta)
     if derivative.shape != expected.shape:

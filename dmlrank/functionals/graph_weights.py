@@ -13,19 +13,7 @@ from .category_weights import CategoryWeights
 
 
 def check_weights_and_graph(name: str, weights: object, graph: object) -> None:
-    """Raise where the settings of a functional are neither None nor category weights and a comparison graph.
-
-    Parameters
-    ----------
-    name : str
-        Name of the functional, for errors.
-    weights, graph : object
-        The settings.
-
-    Raises
-    ------
-    OptionTypeError
-    """
+    """Raise where the settings of a functional are neither None nor category weights and a comparison graph."""
     if weights is not None and not isinstance(weights, CategoryWeights):
         raise OptionTypeError(
             f"{name} got weights={shown(weights)}, a {type(weights).__name__}; allowed: CategoryWeights such as "
@@ -39,13 +27,7 @@ def check_weights_and_graph(name: str, weights: object, graph: object) -> None:
 
 
 def checked_edge_weights(edge_weights: ArrayLike | None) -> FloatArray | None:
-    """Return a read-only copy of edge weights, (K, K).
-
-    Raises
-    ------
-    OptionError
-        If they are not a symmetric matrix of finite, non-negative numbers.
-    """
+    """Return a read-only copy of edge weights, (K, K)."""
     if edge_weights is None:
         return None
     numbers = array_of_numbers(edge_weights, 2)
@@ -68,13 +50,7 @@ def checked_edge_weights(edge_weights: ArrayLike | None) -> FloatArray | None:
 
 
 def checked_graph(graph: Graph | None, n_items: int) -> Graph:
-    """Return the comparison graph over ``n_items`` items; by default the graph with every pair.
-
-    Raises
-    ------
-    GraphError
-        If the graph has another number of items, has fewer than two items, or does not connect the items.
-    """
+    """Return the comparison graph over ``n_items`` items; by default the graph with every pair."""
     graph = graph or Graph.all_pairs(n_items)
     if graph.n_items != n_items:
         raise GraphError(f"the graph has {graph.n_items} items, the probabilities have {n_items}")
@@ -90,15 +66,7 @@ def checked_graph(graph: Graph | None, n_items: int) -> Graph:
 
 
 def edge_matrix(graph: Graph | None, edge_weights: FloatArray | None, n_items: int) -> FloatArray:
-    """Return the weight of every pair, (K, K), zero off the graph, scaled to a largest weight of one.
-
-    Raises
-    ------
-    OptionError
-        If the weights are for another number of items.
-    GraphError
-        If the pairs with a positive weight do not connect the items.
-    """
+    """Return the weight of every pair, (K, K), zero off the graph, scaled to a largest weight of one."""
     edges = checked_graph(graph, n_items).edges
     if edge_weights is None:
         return edges.astype(float)

@@ -33,26 +33,11 @@ class Linearised:
     m = E mu(X). The one-step estimator of this linear approximation therefore has the right influence values. If c is
     the debiased mean of mu, its estimate is F(m).
 
-    Parameters
-    ----------
-    functional : Functional
-        F.
-    table : ndarray, shape (K, K, C)
-        m: probabilities of which F and its derivative are finite.
-    centre : ndarray, shape (K, K, C)
-        c: m, before probabilities were raised to a floor.
-    jacobian : ndarray, shape (d, K, K, C)
-        DF(m). Only its values along directions that sum to zero over the categories have a meaning.
-    scores : ndarray, shape (d,)
-        F(m), less the bias of F at an estimate of m.
-
-    Examples
-    --------
-    >>> from dmlrank.functionals import BradleyTerry, CategoryWeights
-    >>> m = np.zeros((2, 2, 2)); m[0, 1], m[1, 0] = [0.8, 0.2], [0.2, 0.8]
-    >>> linear = Linearised.at(BradleyTerry(CategoryWeights.half(2)), m)
-    >>> linear.value(m[None]).round(3)
-    array([[ 0.693, -0.693]])
+    functional: F.
+    table (K, K, C): m: probabilities of which F and its derivative are finite.
+    centre (K, K, C): c: m, before probabilities were raised to a floor.
+    jacobian (d, K, K, C): DF(m). Only its values along directions that sum to zero over the categories have a meaning.
+    scores (d,): F(m), less the bias of F at an estimate of m.
     """
 
     functional: Functional
@@ -73,14 +58,7 @@ class Linearised:
     ) -> Linearised:
         """Return the linear approximation at a table of preferences, (K, K, C).
 
-        Parameters
-        ----------
-        functional : Functional
-        table : ndarray, shape (K, K, C)
-        centre : ndarray, shape (K, K, C), optional
-            The table itself when None.
-        bias : ndarray, shape (d,), optional
-            Bias of F(m) that is subtracted.
+        Shapes: table (K, K, C), centre (K, K, C), bias (d,).
         """
         scores = functional.value(table[None])[0]
         if bias is not None:
@@ -131,16 +109,7 @@ class Linearised:
     ) -> FloatArray:
         """Return the derivative, (r, d), along directions that are zero except at one ordered pair each.
 
-        Parameters
-        ----------
-        mu : ndarray, shape (r, C)
-            Not used: the derivative is that at the table.
-        delta : ndarray, shape (r, C)
-            Directions.
-        first, second : ndarray of int, shape (r,)
-            The ordered pair of each direction.
-        n_items : int
-            K.
+        Shapes: mu (r, C), delta (r, C), first, second (r,).
         """
         total = np.zeros((len(first), len(self.jacobian)))
         for category in range(delta.shape[1]):
@@ -162,14 +131,7 @@ class Linearised:
     def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:
         """Return the sum of amount J V J' over contexts and ordered pairs, (d, d).
 
-        Parameters
-        ----------
-        mu : ndarray, shape (n, K, K, C)
-            Category probabilities.
-        amount : ndarray, shape (n, K, K)
-            Factor of each context and ordered pair.
-        labels : ndarray, shape (n, K, K, C), optional
-            Category probabilities of the labels, from which V is computed; ``mu`` by default.
+        Shapes: mu (n, K, K, C), amount (n, K, K), labels (n, K, K, C).
         """
         mean = mu if labels is None else labels
         amounts = np.broadcast_to(amount, mean.shape[:3])
@@ -186,18 +148,7 @@ def jacobian_at(functional: Functional, table: FloatArray) -> FloatArray:
     Entry c is the derivative along the direction that raises the probability of category c and lowers that of the last
     category by the same amount. It is zero for the last category, and for pairs of a model with itself.
 
-    Parameters
-    ----------
-    functional : Functional
-    table : ndarray, shape (K, K, C)
-        Probabilities at which the derivative is taken.
-
-    Examples
-    --------
-    >>> from dmlrank.functionals import Borda, CategoryWeights
-    >>> m = np.full((2, 2, 2), 0.5)
-    >>> jacobian_at(Borda(CategoryWeights.half(2)), m)[:, 0, 1, 0]
-    array([ 0.5, -0.5])
+    Shapes: table (K, K, C).
     """
     n_items, n_categories = len(table), table.shape[-1]
     first, second = np.nonzero(~np.eye(n_items, dtype=bool))
@@ -217,13 +168,7 @@ def derivatives_at_pairs(
 ) -> FloatArray:
     """Return derivatives at one table along directions that are zero except at one ordered pair each, (r, d).
 
-    Parameters
-    ----------
-    functional : Functional
-    table : ndarray, shape (K, K, C)
-    direction : ndarray, shape (r, C)
-    first, second : ndarray of int, shape (r,)
-        The ordered pair of each direction.
+    Shapes: table (K, K, C), direction (r, C), first, second (r,).
     """
     if isinstance(functional, PairLocalScore):
         return functional.derivative_at(table[first, second], direction, first, second, len(table))
@@ -247,17 +192,7 @@ def curvature_bias(
     Errors of different pairs are taken as independent. The result is NaN where the second differences would need too
     much computation.
 
-    Parameters
-    ----------
-    functional : Functional
-    table : ndarray, shape (K, K, C)
-        Probabilities at which the second derivative is taken.
-    moment : ndarray, shape (K, K, C, C)
-        V: covariance of the error of each ordered pair.
-    uses : ndarray of bool, shape (K, K)
-        The pairs that the functional uses.
-    ordered : bool
-        Whether the two orders of a pair are two pairs; otherwise an error moves both orders.
+    Shapes: table (K, K, C), moment (K, K, C, C), uses (K, K).
     """
     n_scores = functional.value(table[None]).shape[1]
     values, axes = np.linalg.eigh(moment)
@@ -289,17 +224,7 @@ def curvature_bias(
 def _step_lengths(functional: Functional, probabilities: FloatArray, direction: FloatArray) -> FloatArray:
     """Return the length of the step along each direction as a share of the direction, (r,), at most 1.
 
-    The functional is finite at the ends of the step. A functional of the package uses probabilities for the shares of a
-    win alone, so that a probability of nearly zero, of ties for example, does not make the step short: the rounding
-    errors of a second difference grow with the inverse of the squared step. A functional of the caller may use
-    every probability that the direction changes.
-
-    Parameters
-    ----------
-    functional : Functional
-    probabilities : ndarray, shape (r, C)
-        Category probabilities of the pair of each direction.
-    direction : ndarray, shape (r, C)
+    Shapes: probabilities (r, C), direction (r, C).
     """
     weights = None if isinstance(functional, Custom) else getattr(functional, "weights", None)
     if weights is None:
@@ -324,17 +249,7 @@ def _local_curvature(
 ) -> FloatArray:
     """Return :func:`curvature_bias`, (d,), of a functional whose derivative at a pair depends on this pair alone.
 
-    Parameters
-    ----------
-    functional : PairLocalScore
-    table : ndarray, shape (K, K, C)
-    change : ndarray, shape (r, C)
-        Steps along the directions.
-    share : ndarray, shape (r,)
-        Length of each step as a share of its direction.
-    pairs : tuple of two ndarrays of int, shape (r,)
-        The ordered pair of each direction.
-    ordered : bool
+    Shapes: table (K, K, C), change (r, C), share (r,), pairs (r,).
     """
     first, second = pairs
     orders = [(first, second, change)]

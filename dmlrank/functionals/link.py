@@ -24,14 +24,9 @@ class LinkedScore:
     :math:`s_q = \langle w_1, \mu_q\rangle` is that for the first item of the pair. The link l is s - 1/2 for Borda and
     logit s for Bradley-Terry; it changes its sign where the items are exchanged.
 
-    Attributes
-    ----------
-    functional : Borda or BradleyTerry
-        Bound to category weights and graph.
-    n_items : int
-        Number of items, K.
-    ordered : bool
-        Whether display order matters.
+    functional: Bound to category weights and graph.
+    n_items: Number of items, K.
+    ordered: Whether display order matters.
     """
 
     functional: Borda | BradleyTerry
@@ -40,14 +35,7 @@ class LinkedScore:
 
     @classmethod
     def of(cls, functional: object, n_items: int, ordered: bool) -> LinkedScore:
-        """Return a functional as a linear map of link values.
-
-        Raises
-        ------
-        OptionError
-            If the functional is neither Borda nor Bradley-Terry, or the category weights of the two items do not sum to
-            one.
-        """
+        """Return a functional as a linear map of link values."""
         if not isinstance(functional, Borda | BradleyTerry):
             raise OptionError(
                 f"adjust= with EqualStyle was given with the functional {getattr(functional, 'name', functional)!r}: "

@@ -17,18 +17,8 @@ class PositionEffect:
 
     s1 and s2 are the preferences for the item shown first and for the item shown second. The score is (n, 1).
 
-    Parameters
-    ----------
-    weights : CategoryWeights
-        Weights that are symmetric in the items (``mirrored``), such as one half for every tie.
-    graph : Graph
-        Pairs over which the mean is taken.
-
-    Examples
-    --------
-    >>> mu = np.zeros((1, 2, 2, 2)); mu[0, 0, 1] = [0.7, 0.3]; mu[0, 1, 0] = [0.4, 0.6]
-    >>> PositionEffect(CategoryWeights.half(2), Graph.all_pairs(2)).value(mu).round(3)
-    array([[0.1]])
+    weights: Weights that are symmetric in the items (``mirrored``), such as one half for every tie.
+    graph: Pairs over which the mean is taken.
     """
 
     weights: CategoryWeights
@@ -45,16 +35,7 @@ class PositionEffect:
     ) -> FloatArray:
         """Return the derivative, (r, 1), along directions that are zero except at one ordered pair each.
 
-        Parameters
-        ----------
-        mu : ndarray, shape (r, C)
-            Category probabilities of the pairs.
-        delta : ndarray, shape (r, C)
-            Directions.
-        first, second : ndarray of int, shape (r,)
-            The ordered pair of each direction.
-        n_items : int
-            K.
+        Shapes: mu (r, C), delta (r, C), first, second (r,).
         """
         gap = delta @ np.subtract(self.weights.first, self.weights.second)
         return np.asarray((gap * self.graph.edges[first, second])[:, None] / (2 * self.graph.n_edges))

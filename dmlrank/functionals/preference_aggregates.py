@@ -23,12 +23,8 @@ class PreferenceAggregate:
     This class computes everything that depends on the gradient alone; a subclass defines f. The Jacobian of an ordered
     pair is (g_jk e_j w1' + g_kj e_k w2') / 2.
 
-    Parameters
-    ----------
-    weights : CategoryWeights or None
-        How much each category counts for the first and for the second item. None if :meth:`bind` sets them later.
-    graph : Graph or None
-        Pairs of opponents. None means every pair.
+    weights: How much each category counts for the first and for the second item. None if :meth:`bind` sets them later.
+    graph: Pairs of opponents. None means every pair.
     """
 
     weights: CategoryWeights | None = None
@@ -261,30 +257,6 @@ def checked_sharpness(sharpness: float, name: str, limit: str) -> float:
     """Return the sharpness of a functional as a float.
 
     At infinite sharpness the functional would not be differentiable.
-
-    Parameters
-    ----------
-    sharpness : float
-        Sharpness that the user passed.
-    name : str
-        Name of the functional, for the error.
-    limit : str
-        Name of the limit for infinite sharpness, such as "minimum", for the error.
-
-    Returns
-    -------
-    float
-        The sharpness.
-
-    Raises
-    ------
-    OptionError
-        If the sharpness is not positive and finite.
-
-    Examples
-    --------
-    >>> checked_sharpness(20, "softmin", "minimum")
-    20.0
     """
     number = real_number(sharpness)
     if number is None:

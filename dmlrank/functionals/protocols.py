@@ -12,12 +12,8 @@ from ..data.preferences import FloatArray, IntArray
 class OrderedPairs:
     """Ordered pairs of items.
 
-    Attributes
-    ----------
-    first, second : ndarray of int, shape (r,)
-        Codes of the item shown first and of the item shown second.
-    n_items : int
-        K, the number of all items.
+    first, second (r,): Codes of the item shown first and of the item shown second.
+    n_items: K, the number of all items.
     """
 
     first: IntArray
@@ -29,14 +25,9 @@ class OrderedPairs:
 class LabelRows:
     """Labelled cells of a set of contexts.
 
-    Attributes
-    ----------
-    place : ndarray of int, shape (e,)
-        Place of each cell's context in the set of contexts.
-    first, second : ndarray of int, shape (e,)
-        Codes of the item shown first and of the item shown second.
-    y : ndarray, shape (e, C)
-        Mean labels of the cells.
+    place (e,): Place of each cell's context in the set of contexts.
+    first, second (e,): Codes of the item shown first and of the item shown second.
+    y (e, C): Mean labels of the cells.
     """
 
     place: IntArray
@@ -80,13 +71,6 @@ class LabelScore(Protocol):
     def by_label(self, mu: FloatArray, contexts: IntArray, labels: LabelRows) -> tuple[FloatArray, FloatArray]:
         """Return the scores of b contexts, (b, d), and the term of each label in its context's influence, (e, d).
 
-        Parameters
-        ----------
-        mu : ndarray, shape (b, K, K, C)
-            Category probabilities in the contexts.
-        contexts : ndarray of int, shape (b,)
-            Indices of the contexts.
-        labels : LabelRows
-            The e labelled cells of these contexts.
+        Shapes: mu (b, K, K, C), contexts (b,).
         """
         ...

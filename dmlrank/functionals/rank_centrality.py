@@ -20,16 +20,10 @@ class _Walk:
 
     A change dR_ij of one rate changes Q'F by ``gain_i (e_j - origin_i) dR_ij``.
 
-    Attributes
-    ----------
-    inverse : ndarray, shape (n, K, K)
-        (11' - Q')^-1.
-    scores : ndarray, shape (n, K)
-        The stationary distribution.
-    gain : ndarray, shape (n, K)
-        Probability mass that moves for each unit of change in a rate out of the item.
-    origin : ndarray, shape (n, K, K)
-        Row i is the distribution from which this mass is taken.
+    inverse (n, K, K): (11' - Q')^-1.
+    scores (n, K): The stationary distribution.
+    gain (n, K): Probability mass that moves for each unit of change in a rate out of the item.
+    origin (n, K, K): Row i is the distribution from which this mass is taken.
     """
 
     inverse: FloatArray

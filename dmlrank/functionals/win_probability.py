@@ -14,18 +14,8 @@ from .category_weights import CategoryWeights
 class PairWinProbability:
     """Symmetrised preference for one item over another, a score (n, 1) that is linear in ``mu``.
 
-    Parameters
-    ----------
-    weights : CategoryWeights
-        How much each category counts for the first and for the second item.
-    item, opponent : int
-        Codes of the two items.
-
-    Examples
-    --------
-    >>> mu = np.zeros((1, 2, 2, 2)); mu[0, 0, 1] = [0.7, 0.3]; mu[0, 1, 0] = [0.2, 0.8]
-    >>> PairWinProbability(CategoryWeights.half(2), 0, 1).value(mu)
-    array([[0.75]])
+    weights: How much each category counts for the first and for the second item.
+    item, opponent: Codes of the two items.
     """
 
     weights: CategoryWeights
@@ -43,16 +33,7 @@ class PairWinProbability:
     ) -> FloatArray:
         """Return the derivative, (r, 1), along directions that are zero except at one ordered pair each.
 
-        Parameters
-        ----------
-        mu : ndarray, shape (r, C)
-            Category probabilities of the pairs.
-        delta : ndarray, shape (r, C)
-            Directions.
-        first, second : ndarray of int, shape (r,)
-            The ordered pair of each direction.
-        n_items : int
-            K.
+        Shapes: mu (r, C), delta (r, C), first, second (r,).
         """
         is_first = (first == self.item) & (second == self.opponent)
         is_second = (first == self.opponent) & (second == self.item)
@@ -70,18 +51,8 @@ class PairMargins:
 
     A win share is the symmetrised preference: the mean over both display orders.
 
-    Parameters
-    ----------
-    weights : CategoryWeights
-        How much each category counts for the first and for the second item.
-    item, opponent : ndarray of int, shape (P,)
-        Codes of the two items of each pair.
-
-    Examples
-    --------
-    >>> mu = np.zeros((1, 2, 2, 2)); mu[0, 0, 1] = [0.7, 0.3]; mu[0, 1, 0] = [0.2, 0.8]
-    >>> PairMargins(CategoryWeights.half(2), np.array([0]), np.array([1])).value(mu)
-    array([[0.5]])
+    weights: How much each category counts for the first and for the second item.
+    item, opponent (P,): Codes of the two items of each pair.
     """
 
     weights: CategoryWeights
@@ -99,16 +70,7 @@ class PairMargins:
     ) -> FloatArray:
         """Return the derivative, (r, P), along directions that are zero except at one ordered pair each.
 
-        Parameters
-        ----------
-        mu : ndarray, shape (r, C)
-            Category probabilities of the pairs.
-        delta : ndarray, shape (r, C)
-            Directions.
-        first, second : ndarray of int, shape (r,)
-            The ordered pair of each direction.
-        n_items : int
-            K.
+        Shapes: mu (r, C), delta (r, C), first, second (r,).
         """
         place, sign = np.full((n_items, n_items), -1), np.zeros((n_items, n_items))
         place[self.item, self.opponent] = place[self.opponent, self.item] = np.arange(len(self.item))

@@ -31,11 +31,7 @@ class Alternative:
     "equivalence"      -delta < difference < delta   delta - abs(difference)
     =================  ============================  ====================
 
-    Attributes
-    ----------
-    side : {"two-sided", "larger", "smaller", "noninferiority", "equivalence"}
-    delta : float
-        Value that the difference is compared with, in the unit of the scores; for the last two sides a margin above
+    delta: Value that the difference is compared with, in the unit of the scores; for the last two sides a margin above
         zero.
     """
 
@@ -77,13 +73,7 @@ class Alternative:
 
     @property
     def clause(self) -> str:
-        """The alternative as a clause about "the difference".
-
-        Examples
-        --------
-        >>> Alternative("noninferiority", 0.1).clause
-        'the difference is above -0.1'
-        """
+        """The alternative as a clause about "the difference"."""
         delta = self.delta
         return {
             "two-sided": f"the difference is not {delta:g}",
@@ -98,13 +88,7 @@ TWO_SIDED = Alternative()
 
 
 def read_alternative(side: str, delta: float) -> Alternative:
-    """Check the options ``side`` and ``delta``, and return the alternative that they describe.
-
-    Raises
-    ------
-    OptionError, OptionTypeError
-        If the side is unknown, delta is not a finite number, or the side needs a margin and delta is not above zero.
-    """
+    """Check the options ``side`` and ``delta``, and return the alternative that they describe."""
     side = _SYNONYMS.get(side, side) if isinstance(side, str) else side
     check_choice(side, SIDES, "side")
     margin = real_number(delta)

@@ -19,32 +19,11 @@ MAX_GROUPS = 200
 def letter_groups(separated: NDArray[np.bool_], scores: FloatArray, max_groups: int = MAX_GROUPS) -> tuple[str, ...]:
     """Return the letters of each model: two models share a letter exactly where they are not separated.
 
-    Parameters
-    ----------
-    separated : ndarray of bool, shape (K, K)
-        Which pairs are separated; symmetric.
-    scores : ndarray, shape (K,)
-        The first letter goes to the models with the highest scores.
-    max_groups : int
-        Largest number of groups; with more groups there is no display.
-
-    Returns
-    -------
-    tuple of str, length K
-        Each letter stands for a group of models: no two models of a group are separated, and no model can be added to
-        the group. A group is dropped where each pair of its models is also in another group. More than 52 groups have
-        numbers instead of letters, separated by commas. Where there are more than ``max_groups`` groups, as with many
-        models of very different precision, every model has the empty text.
+    Shapes: separated (K, K), scores (K,).
 
     References
     ----------
     Piepho (2004), An algorithm for a letter-based representation of all-pairwise comparisons.
-
-    Examples
-    --------
-    >>> separated = np.array([[0, 0, 1], [0, 0, 0], [1, 0, 0]], dtype=bool)
-    >>> letter_groups(separated, np.array([3.0, 2.0, 1.0]))
-    ('a', 'ab', 'b')
     """
     best_first = np.argsort(-scores, kind="stable")
     not_separated = ~separated[np.ix_(best_first, best_first)]
@@ -62,13 +41,7 @@ def letter_groups(separated: NDArray[np.bool_], scores: FloatArray, max_groups: 
 
 
 def abbreviate_letters(letters: str) -> str:
-    """Abbreviate four or more consecutive letters (or numbers) of one model to the first and the last of them.
-
-    Examples
-    --------
-    >>> abbreviate_letters("abc"), abbreviate_letters("bcdeh"), abbreviate_letters("7,8,9,10,12")
-    ('abc', 'b-eh', '7-10,12')
-    """
+    """Abbreviate four or more consecutive letters (or numbers) of one model to the first and the last of them."""
     if not letters:
         return ""
     numbered = not letters.isalpha()
@@ -84,14 +57,7 @@ def abbreviate_letters(letters: str) -> str:
 
 
 def _maximal_groups(not_separated: NDArray[np.bool_], max_groups: int) -> list[tuple[int, ...]] | None:
-    """Return all groups, each sorted: sets of models of which no two are separated, to which no model can be added.
-
-    Models are added one after the other to the groups of the models before them. The new model and those members of a
-    group that are not separated from the new model form a further set. Sets that are contained in larger sets are
-    dropped. Each set is stored as an integer whose
-    bit j says whether model j is a member. The number of groups never falls when a model is added, so that the search
-    ends with None where there are more than ``max_groups``.
-    """
+    """Return all groups, each sorted: sets of models of which no two are separated, to which no model can be added."""
     groups: list[int] = []
     for model in range(len(not_separated)):
         compatible = sum(1 << int(other) for other in np.flatnonzero(not_separated[model, :model]))

@@ -47,21 +47,7 @@ DEFAULT_START = 500
 
 
 def best_tau(a: float, n_contrasts: int = 1) -> float:
-    """Return the tau = t rho^2 at which the boundary of level ``a`` is lowest.
-
-    Parameters
-    ----------
-    a : float
-        One minus the level of the confidence sequence, between 0 and 1.
-    n_contrasts : int
-        Number of contrasts that are tested jointly, d.
-
-    Examples
-    --------
-    >>> tau = best_tau(0.05)
-    >>> round(tau, 3), bool(abs(tau - np.log1p(tau) + 2 * np.log(0.05)) < 1e-9)
-    (8.212, True)
-    """
+    """Return the tau = t rho^2 at which the boundary of level ``a`` is lowest."""
     return float(-lambertw(-np.exp(-1 + 2 * np.log(a) / n_contrasts), -1).real - 1)
 
 
@@ -69,22 +55,13 @@ def best_tau(a: float, n_contrasts: int = 1) -> float:
 class Boundary:
     """The boundary of a confidence sequence at one look, which turns z statistics into p-values and the reverse.
 
-    Attributes
-    ----------
-    tau : float
-        Number of units times rho^2; above zero.
+    tau: Number of units times rho^2; above zero.
     """
 
     tau: float
 
     def critical(self, a: float) -> float:
-        """Return the half-width of the two-sided interval of level 1 - a, in standard errors.
-
-        Examples
-        --------
-        >>> round(Boundary(best_tau(0.05)).critical(0.05), 2)
-        3.04
-        """
+        """Return the half-width of the two-sided interval of level 1 - a, in standard errors."""
         return float(np.sqrt((1 + 1 / self.tau) * (np.log1p(self.tau) - 2 * np.log(a))))
 
     def one_sided_critical(self, a: float) -> float:
@@ -126,18 +103,11 @@ class Boundary:
 class ConfidenceSequence:
     """What was fixed before the first look, and how many independent units there are at this look.
 
-    Attributes
-    ----------
-    planned : int
-        Number of units at which intervals are tightest relative to those of a single look.
-    start : int
-        Number of units at the first look.
-    alpha : float
-        Probability that a family of statements is ever wrong.
-    n_units : int
-        Number of units at this look.
-    unit : str
-        The independent unit in the plural: prompts, rows, or clusters.
+    planned: Number of units at which intervals are tightest relative to those of a single look.
+    start: Number of units at the first look.
+    alpha: Probability that a family of statements is ever wrong.
+    n_units: Number of units at this look.
+    unit: The independent unit in the plural: prompts, rows, or clusters.
     """
 
     planned: int
@@ -150,13 +120,6 @@ class ConfidenceSequence:
         """Return the boundary of each test in a family, with rho chosen for the level alpha / n_tests.
 
         rho does not change with the number of units, so that the boundaries of all looks belong to one martingale.
-
-        Parameters
-        ----------
-        n_tests : int
-            Number of tests in the family, m.
-        n_contrasts : int
-            Number of contrasts that each test is about.
         """
         return Boundary(best_tau(self.alpha / max(n_tests, 1), n_contrasts) * self.n_units / self.planned)
 
@@ -179,17 +142,7 @@ class ConfidenceSequence:
     def step_down(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Test both directions of J differences as one family.
 
-        Parameters
-        ----------
-        z : ndarray, shape (J,)
-            z statistics of the differences.
-
-        Returns
-        -------
-        p_positive : ndarray, shape (J,)
-            Adjusted p-value of "the difference is not positive".
-        p_negative : ndarray, shape (J,)
-            Adjusted p-value of "the difference is not negative".
+        Shapes: z (J,), p_positive (J,), p_negative (J,).
 
         Notes
         -----
@@ -207,13 +160,6 @@ class ConfidenceSequence:
           Phi(-y) <= exp(-y^2 / 2) / 2 <= 1 / (2 J), and this martingale is at least m / alpha.
 
         In each case E >= 1 / alpha, and Ville's inequality bounds the probability that E ever reaches 1 / alpha.
-
-        Examples
-        --------
-        >>> look = ConfidenceSequence(planned=1000, start=500, alpha=0.05, n_units=1000, unit="prompts")
-        >>> positive, negative = look.step_down(np.array([6.0, -1.0]))
-        >>> (positive <= 0.05).tolist(), (negative <= 0.05).tolist()
-        ([True, False], [False, False])
         """
         n_pairs = len(z)
         if not n_pairs:
@@ -234,13 +180,7 @@ class ConfidenceSequence:
 
     @property
     def clause(self) -> str:
-        """When statements hold, as an adverbial clause.
-
-        Examples
-        --------
-        >>> ConfidenceSequence(10_000, 500, 0.05, 2_000, "prompts").clause
-        'at all looks from 500 prompts on'
-        """
+        """When statements hold, as an adverbial clause."""
         return f"at all looks from {self.start:,} {self.unit} on"
 
     @property

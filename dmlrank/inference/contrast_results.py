@@ -115,16 +115,8 @@ def _with_small_p_values(table: SimpleTable, p_values: FloatArray) -> SimpleTabl
 class RemarkedResults(ContrastResults):
     """The z tests of statsmodels with a remark below the title of the table.
 
-    Parameters
-    ----------
-    tests : ZTestResults
-        The tests without remark.
-    remark : str
-
-    Attributes
-    ----------
-    remark : str
-        Sentence for the reader of the table; may be empty.
+    tests: The tests without remark.
+    remark: Sentence for the reader of the table; may be empty.
     """
 
     def __init__(self, tests: ZTestResults, remark: str = "") -> None:
@@ -143,14 +135,9 @@ class SidedResults(ContrastResults):
 
     For one-sided alternatives one of the confidence limits is infinite.
 
-    Attributes
-    ----------
-    side : str
-        See :class:`Alternative`.
-    delta : float
-        See :class:`Alternative`.
-    remark : str
-        Sentence for the reader of the table; may be empty.
+    side: See :class:`Alternative`.
+    delta: See :class:`Alternative`.
+    remark: Sentence for the reader of the table; may be empty.
     """
 
     remark = ""
@@ -188,14 +175,9 @@ class SidedResults(ContrastResults):
 class SequentialTests(ContrastResults):
     """z tests that hold at all looks, in the form of the results of statsmodels.
 
-    Attributes
-    ----------
-    sequence : ConfidenceSequence
-        What was fixed before the first look.
-    alternative : Alternative
-        The alternative hypothesis of every test.
-    remark : str
-        Sentence for the reader of the table; may be empty.
+    sequence: What was fixed before the first look.
+    alternative: The alternative hypothesis of every test.
+    remark: Sentence for the reader of the table; may be empty.
     """
 
     remark = ""
@@ -215,13 +197,7 @@ class SequentialTests(ContrastResults):
         self.pvalue = np.squeeze(alternative.sequential_p_values(z, sequence.boundary()))
 
     def conf_int(self, alpha: float | None = None) -> FloatArray:
-        """Return the limits that decide the tests, (J, 2).
-
-        Parameters
-        ----------
-        alpha : float, optional
-            Only the alpha of the sequential view is allowed, which is also the default.
-        """
+        """Return the limits that decide the tests, (J, 2)."""
         level = self._level(alpha)
         half_width = self.alternative.sequential_critical(level, self.sequence.boundary()) * self.sd
         return np.column_stack(self.alternative.limits(self.effect, half_width))
@@ -253,12 +229,8 @@ class SequentialTests(ContrastResults):
 class SequentialWaldTest(ContrastResults):
     """A Wald test whose p-value holds at all looks.
 
-    Parameters
-    ----------
-    test : WaldTestResults
-        The test of statsmodels.
-    sequence : ConfidenceSequence
-        What was fixed before the first look.
+    test: The test of statsmodels.
+    sequence: What was fixed before the first look.
     """
 
     def __init__(self, test: WaldTestResults, sequence: ConfidenceSequence) -> None:

@@ -75,15 +75,11 @@ class Covariance:
     A functional may fix linear combinations of the scores, such as their sum (the gauge). The structural rank is the
     number of free directions.
 
-    Attributes
-    ----------
-    matrix : ndarray, shape (d, d)
-    basis : ndarray, shape (d, r)
-        Orthonormal columns that span the directions which the functional leaves free; r is the structural rank.
-    n_clusters : tuple of int
-        Number of clusters of each clustering; empty where contexts are independent.
-    note : str
-        Remark for the reader about how the covariance was computed; may be empty.
+    matrix (d, d).
+    basis (d, r): Orthonormal columns that span the directions which the functional leaves free; r is the structural
+        rank.
+    n_clusters: Number of clusters of each clustering; empty where contexts are independent.
+    note: Remark for the reader about how the covariance was computed; may be empty.
     """
 
     matrix: FloatArray
@@ -132,13 +128,7 @@ class Covariance:
         return replace(self, matrix=matrix)
 
     def with_variance_correction(self, variance_correction: FloatArray) -> Covariance:
-        """Return this covariance plus the positive part of a variance correction, (d, d).
-
-        This covariance and its sum with the correction estimate the same covariance; the sum corrects for a shrunken
-        mu. One change of basis (to the generalised eigenvectors) makes the two matrices diagonal. In that basis, the
-        result has the larger of the two variances on each axis. The result keeps the dependence between votes on the
-        same prompt, which this covariance contains.
-        """
+        """Return this covariance plus the positive part of a variance correction, (d, d)."""
         root = _root(self.reduced)
         if root is None:
             return self
@@ -159,12 +149,6 @@ class Covariance:
         Both covariances have to be conservative: neither may be smaller than the true one. One change of basis (to the
         generalised eigenvectors) makes the two matrices diagonal. In that basis, the result has the smaller of the two
         variances on each axis.
-
-        Examples
-        --------
-        >>> wide, narrow = np.diag([4.0, 1.0]), np.diag([1.0, 3.0])
-        >>> np.diag(Covariance(wide, np.eye(2)).at_most(narrow).matrix).round(9).tolist()
-        [1.0, 1.0]
         """
         root = _root(self.reduced)
         if root is None:
@@ -185,18 +169,7 @@ def clip_to_limits(
 
     The distance of an estimate from the limits is an error for certain, so that the standard error is never below it.
 
-    Parameters
-    ----------
-    estimate : ndarray, shape (d,)
-    covariance : Covariance
-    limits : pair of float
-        Lower and upper limit of all scores.
-
-    Examples
-    --------
-    >>> share, covariance = clip_to_limits(np.array([1.5]), Covariance(np.array([[0.0]]), np.eye(1)), (0.0, 1.0))
-    >>> float(share[0]), float(covariance.std_errors[0])
-    (1.0, 0.5)
+    Shapes: estimate (d,).
     """
     clipped = np.clip(estimate, *limits)
     distance = estimate - clipped
@@ -206,13 +179,7 @@ def clip_to_limits(
 
 
 def covariance_of_mean(estimates: FloatArray) -> FloatArray:
-    """Return the covariance, (d, d), of the mean of R independent estimates, (R, d); zero where R is one.
-
-    Examples
-    --------
-    >>> covariance_of_mean(np.array([[0.0], [2.0]]))
-    array([[1.]])
-    """
+    """Return the covariance, (d, d), of the mean of R independent estimates, (R, d); zero where R is one."""
     if len(estimates) == 1:
         return np.zeros((estimates.shape[1], estimates.shape[1]))
     deviation = estimates - estimates.mean(axis=0)
@@ -228,24 +195,12 @@ def _root(matrix: FloatArray) -> FloatArray | None:
 
 
 def free_basis(gauge: FloatArray, n_scores: int) -> FloatArray:
-    """Return orthonormal columns, (d, r), that are orthogonal to the rows of the gauge, (g, d).
-
-    Examples
-    --------
-    >>> free_basis(np.array([[1.0, 1.0]]) / np.sqrt(2), 2).shape
-    (2, 1)
-    """
+    """Return orthonormal columns, (d, r), that are orthogonal to the rows of the gauge, (g, d)."""
     return np.linalg.qr(np.vstack([gauge, np.eye(n_scores)]).T)[0][:, len(gauge) : n_scores]
 
 
 def find_constant_combination(covariance: Covariance) -> FloatArray | None:
-    """Find a combination of scores, (d,), that does not vary although the functional leaves it free.
-
-    The result is None where there is no such combination.
-
-    The numerical rank is that of the correlation matrix, in which an eigenvalue below 1e-10 times the number of scores
-    counts as zero. Scores without variance are left out, because their standard errors of zero are visible.
-    """
+    """Find a combination of scores, (d,), that does not vary although the functional leaves it free."""
     errors = covariance.std_errors
     varying = np.flatnonzero(errors > 0)
     n_fixed = len(errors) - covariance.basis.shape[1]
@@ -272,12 +227,7 @@ def robust(influence: CentredSums, gauge: FloatArray) -> Covariance:
 def one_way(influence: CentredSums, group: IntArray, gauge: FloatArray) -> Covariance:
     """Return the covariance where G groups of contexts are independent: from sums of phi, times G / (G - 1).
 
-    Parameters
-    ----------
-    influence : CentredSums
-    group : ndarray of int, shape (n,)
-        Group of each context.
-    gauge : ndarray, shape (g, d)
+    Shapes: group (n,), gauge (g, d).
     """
     n_groups = _count_clusters([group])[0]
     total = influence.sums_by(group)
@@ -291,18 +241,7 @@ def cluster_sums(influence: CentredInfluence, group: IntArray | None) -> tuple[F
     The factor times the sum of the products of the contributions is the covariance of :func:`robust`, or of
     :func:`one_way`.
 
-    Parameters
-    ----------
-    influence : CentredInfluence
-    group : ndarray of int, shape (n,), or None
-        Group of each context; None where every context is a unit of its own.
-
-    Returns
-    -------
-    ndarray, shape (g, d)
-        Contribution of each of the g units.
-    float
-        Small-sample factor.
+    Shapes: group (n,), returns (g, d).
     """
     phi = influence.centred
     if group is None:
@@ -314,21 +253,7 @@ def cluster_sums(influence: CentredInfluence, group: IntArray | None) -> tuple[F
 def two_way(influence: CentredInfluence, prompt: IntArray, annotator: IntArray, gauge: FloatArray) -> Covariance:
     """Return the covariance for crossed prompts and annotators: V_prompt + V_annotator - V_both.
 
-    The part of an influence value without labels, F(mu(x)) - theta, belongs to the prompt alone; a correction belongs
-    to the prompt and the annotator. Corrections are centred before they are added up: their mean is minus the estimated
-    bias of F(mu), and would otherwise count as a covariance between prompts. Where the difference is not positive
-    semidefinite in the free directions, V_both is not subtracted. This is conservative, and the note of the covariance
-    says so.
-
-    Parameters
-    ----------
-    influence : CentredInfluence
-        With one block per context and annotator.
-    prompt : ndarray of int, shape (n,)
-        Prompt of each context: the context itself, or a group of contexts.
-    annotator : ndarray of int, shape (q,)
-        Annotator of each block, -1 where the block is empty.
-    gauge : ndarray, shape (g, d)
+    Shapes: prompt (n,), annotator (q,), gauge (g, d).
 
     References
     ----------
@@ -345,12 +270,7 @@ def two_way(influence: CentredInfluence, prompt: IntArray, annotator: IntArray, 
 def two_way_contexts(influence: CentredInfluence, first: IntArray, second: IntArray, gauge: FloatArray) -> Covariance:
     """Return the covariance for two crossed groupings of contexts: V_first + V_second - V_both.
 
-    Parameters
-    ----------
-    influence : CentredInfluence
-    first, second : ndarray of int, shape (n,)
-        The two groups of each context.
-    gauge : ndarray, shape (g, d)
+    Shapes: first, second (n,), gauge (g, d).
     """
     phi = influence.centred
     return _crossed_covariance(phi, first, blocks=phi, block_first=first, block_second=second, gauge=gauge)
@@ -367,17 +287,7 @@ def _crossed_covariance(
 ) -> Covariance:
     """Return the two-way covariance.
 
-    Parameters
-    ----------
-    phi : ndarray, shape (n, d)
-        Influence values of the contexts.
-    first : ndarray of int, shape (n,)
-        First group of each context.
-    blocks : ndarray, shape (q, d)
-        Influence values of the blocks.
-    block_first, block_second : ndarray of int, shape (q,)
-        The two groups of each block.
-    gauge : ndarray, shape (g, d)
+    Shapes: phi (n, d), first (n,), blocks (q, d), block_first, block_second (q,), gauge (g, d).
     """
     counts = _count_clusters([first, block_second])
     intersection = np.unique(block_first * (block_second.max() + 1) + block_second, return_inverse=True)[1]
@@ -430,24 +340,14 @@ def _with_free_directions(
 ) -> Covariance:
     """Return a covariance whose free directions are those orthogonal to the gauge.
 
-    Parameters
-    ----------
-    matrix : ndarray, shape (d, d)
-    gauge : ndarray, shape (g, d)
-        The combinations that the functional fixes.
-    n_clusters : tuple of int
-    note : str
+    Shapes: matrix (d, d), gauge (g, d).
     """
     basis = free_basis(gauge, len(matrix))
     return Covariance(_project_on_free(matrix, basis), basis, n_clusters, note)
 
 
 def _remove_fixed_part(matrix: FloatArray, basis: FloatArray) -> FloatArray:
-    """Subtract the part of a covariance, (d, d), in fixed directions where it exceeds rounding errors.
-
-    This is for variances that differ by many orders of magnitude: the matrix products of the direct projection would
-    add the rounding errors of the largest variances to the smallest ones.
-    """
+    """Subtract the part of a covariance, (d, d), in fixed directions where it exceeds rounding errors."""
     fixed = free_basis(basis.T, len(matrix)) if basis.shape[1] < len(matrix) else np.empty((len(matrix), 0))
     # Covariances of the fixed directions with the scores, and among each other; their size without cancellation.
     with_scores, size = fixed.T @ matrix, np.abs(fixed).T @ np.abs(matrix)

@@ -16,12 +16,8 @@ from .simultaneous import simultaneous_p_values
 class Cycles(NamedTuple):
     """Triples a > b > c > a, sorted by p-value.
 
-    Attributes
-    ----------
-    items : ndarray of int, shape (q, 3)
-        a, b and c of each triple; a comes first in the order of the search.
-    p_adjusted : ndarray, shape (q,)
-        Largest adjusted p-value of the three pairs.
+    items (q, 3): a, b and c of each triple; a comes first in the order of the search.
+    p_adjusted (q,): Largest adjusted p-value of the three pairs.
     """
 
     items: IntArray
@@ -35,15 +31,7 @@ def margin_p_values(estimate: FloatArray, std_error: FloatArray, covariance: Cov
     with any correlations (Sidak 1967), and is close to max-t where the margins of different pairs hardly depend on each
     other. A margin without variance has the p-value 1.
 
-    Parameters
-    ----------
-    estimate, std_error : ndarray, shape (P,)
-    covariance : Covariance or None
-
-    Examples
-    --------
-    >>> margin_p_values(np.array([0.3, 0.0]), np.array([0.1, 0.1]), None).round(4)
-    array([0.0054, 1.    ])
+    Shapes: estimate, std_error (P,).
     """
     z = np.divide(estimate, std_error, out=np.full(len(estimate), np.nan), where=std_error > 0)
     if covariance is not None:
@@ -54,13 +42,7 @@ def margin_p_values(estimate: FloatArray, std_error: FloatArray, covariance: Cov
 
 
 def count_cycles(wins: NDArray[np.bool_]) -> int:
-    """Count the triples a > b > c > a; ``wins``, (K, K), is true at (a, b) where a beats b.
-
-    Examples
-    --------
-    >>> count_cycles(np.array([[0, 1, 0], [0, 0, 1], [1, 0, 0]], dtype=bool))
-    1
-    """
+    """Count the triples a > b > c > a; ``wins``, (K, K), is true at (a, b) where a beats b."""
     table = wins.astype(float)
     return round(float(((table @ table) * table.T).sum()) / 3)
 
@@ -72,20 +54,7 @@ def find_cycles(p_adjusted: FloatArray, limit: float) -> Cycles:
     probability that any pair is separated in the wrong direction is at most the limit, and so is the probability that
     any triple is claimed that is no cycle.
 
-    Parameters
-    ----------
-    p_adjusted : ndarray, shape (K, K)
-        Adjusted p-value at (a, b) where a beats b in the estimates; infinite elsewhere.
-    limit : float
-        Largest p-value.
-
-    Examples
-    --------
-    >>> p = np.full((3, 3), np.inf)
-    >>> p[0, 1], p[1, 2], p[2, 0] = 0.01, 0.02, 0.03
-    >>> found = find_cycles(p, 0.05)
-    >>> found.items.tolist(), found.p_adjusted.tolist()
-    ([[0, 1, 2]], [0.03])
+    Shapes: p_adjusted (K, K).
     """
     items, largest = [np.empty((0, 3), dtype=np.intp)], [np.empty(0)]
     for a in range(len(p_adjusted) - 2):
@@ -102,11 +71,6 @@ def closest_cycle(p_adjusted: FloatArray) -> Cycles:
     """Return the triple a > b > c > a with the smallest p-value, or no triple.
 
     ``p_adjusted``, (K, K), is as in :func:`find_cycles`.
-
-    Examples
-    --------
-    >>> closest_cycle(np.full((3, 3), np.inf)).items.shape
-    (0, 3)
     """
     best = Cycles(np.empty((0, 3), dtype=np.intp), np.empty(0))
     smallest = np.inf

@@ -229,24 +229,7 @@ class Ellipsoid:
 def confidence_ellipsoid(
     estimates: NamedEstimates, contrasts: LinearHypothesis, alpha: float, *, scores: bool = False
 ) -> Ellipsoid:
-    """Compute the joint confidence region of d linear combinations of scores, less their hypothetical values.
-
-    Parameters
-    ----------
-    estimates : NamedEstimates
-        Of all K scores.
-    contrasts : LinearHypothesis
-        The combinations, with a matrix of shape (d, K): rows of the unit matrix for scores themselves.
-    alpha : float
-        One minus the level.
-    scores : bool
-        Whether the combinations are scores themselves.
-
-    Raises
-    ------
-    HypothesisError
-        If all combinations are fixed by the functional, or some combination does not vary in the data.
-    """
+    """Compute the joint confidence region of d linear combinations of scores, less their hypothetical values."""
     covariance, matrix, about = estimates.covariance, contrasts.matrix, listed(contrasts.labels)
     left_vectors, sizes, _ = np.linalg.svd(matrix @ covariance.basis, full_matrices=False)
     basis = left_vectors[:, sizes > _FIXED_BELOW * np.linalg.norm(matrix, axis=1).max()]

@@ -25,11 +25,7 @@ class NullDistribution(Protocol):
     def statistics(self, directions: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Return Wald statistics, (B,), of B samples from the restricted model.
 
-        Parameters
-        ----------
-        directions : ndarray, shape (d, r)
-            Directions in which the two estimates differ.
-        rng : Generator
+        Shapes: directions (d, r).
         """
         ...
 
@@ -38,21 +34,12 @@ class NullDistribution(Protocol):
 class DifferenceTest:
     """Wald test that two estimates of the same d scores differ by noise alone.
 
-    Attributes
-    ----------
-    statistic : float
-        Wald statistic, chi-squared under the restriction in large samples.
-    df : int
-        Number of directions in which the two estimates can differ.
-    pvalue : float
-    restricted, unrestricted : ndarray, shape (d,)
-        The two estimates.
-    std_errors : ndarray, shape (d,)
-        Standard errors of the unrestricted less the restricted estimate.
-    z : ndarray, shape (d,)
-        Difference over its standard error; NaN where the standard error is zero.
-    n_draws : int
-        Samples from the restricted model behind the p-value; zero where the p-value is that of chi-squared.
+    statistic: Wald statistic, chi-squared under the restriction in large samples.
+    df: Number of directions in which the two estimates can differ.
+    restricted, unrestricted (d,): The two estimates.
+    std_errors (d,): Standard errors of the unrestricted less the restricted estimate.
+    z (d,): Difference over its standard error; NaN where the standard error is zero.
+    n_draws: Samples from the restricted model behind the p-value; zero where the p-value is that of chi-squared.
     """
 
     statistic: float
@@ -77,34 +64,7 @@ def wald_test_of_difference(
 ) -> DifferenceTest:
     """Test whether the unrestricted scores differ from the restricted ones by more than noise.
 
-    The covariance of the difference is that of the difference of the influence values. The test therefore requires
-    neither an efficient estimator nor equal variances of the labels. The degrees of freedom are the number of
-    directions in which the two estimates differ. The estimates are equal up to rounding where the compared pairs do not
-    restrict the scores: with two models, or across an edge whose removal divides the graph.
-
-    Parameters
-    ----------
-    restricted, unrestricted : ndarray, shape (d,)
-        The two estimates.
-    covariance : Covariance
-        Of the unrestricted estimate.
-    difference : Covariance
-        Of the difference of the two estimates.
-    null : NullDistribution or None
-        Distribution of the statistic in samples from the restricted model, for the p-value; with None the p-value is
-        that of chi-squared.
-    rng : Generator
-        For the draws from ``null``.
-    uniform_covariance : ndarray, shape (d, d), optional
-        Covariance that is added for uniform pairs (compared pairs whose labels all agree and show no variance). The
-        standard errors of the single differences include it, and so does a statistic that is compared with chi-squared.
-        A statistic that is compared with ``null`` does not: samples from the restricted model have uniform pairs, too,
-        and their statistics have no such addition.
-
-    Raises
-    ------
-    OptionError
-        If the two estimates are equal in all directions.
+    Shapes: restricted, unrestricted (d,), uniform_covariance (d, d).
     """
     estimated_difference = unrestricted - restricted
     spectrum, axes = np.linalg.eigh(difference.reduced)

@@ -17,15 +17,10 @@ from .covariance import Covariance
 class StackedInfluence(CentredValues):
     """Influence values of several estimates side by side.
 
-    Attributes
-    ----------
-    centred : ndarray, shape (n, d)
-        Influence values of all estimates.
-    centred_correction : ndarray, shape (q, d)
-        Corrections by block. Each estimate has rows of its own, one for each of its blocks, which are zero in the
-        columns of the other estimates.
-    block_context : ndarray of int, shape (q,)
-        Context of each block.
+    centred (n, d): Influence values of all estimates.
+    centred_correction (q, d): Corrections by block. Each estimate has rows of its own, one for each of its blocks,
+        which are zero in the columns of the other estimates.
+    block_context (q,): Context of each block.
     """
 
     centred: FloatArray
@@ -36,35 +31,14 @@ class StackedInfluence(CentredValues):
 def stack_influences(
     centred: Sequence[FloatArray], corrections: Sequence[FloatArray], contexts: Sequence[IntArray]
 ) -> StackedInfluence:
-    """Put the influence values of several estimates side by side.
-
-    Parameters
-    ----------
-    centred : sequence of ndarray, shapes (n, d_r)
-        Influence values of each estimate.
-    corrections : sequence of ndarray, shapes (q_r, d_r)
-        Corrections of each estimate by block.
-    contexts : sequence of ndarray of int, shapes (q_r,)
-        Contexts of the blocks of each estimate.
-    """
+    """Put the influence values of several estimates side by side."""
     return StackedInfluence(np.hstack(centred), block_diag(*corrections), np.concatenate(contexts))
 
 
 def match_blocks(joint: FloatArray, blocks: Sequence[Covariance]) -> FloatArray:
     """Change a joint covariance so that its diagonal blocks are the given ones, and keep the dependence, (d, d).
 
-    The covariance of a single estimate may contain more than the sum over its influence values, such as the correction
-    for a shrunken mu, and the corresponding covariance between two estimates is not known. The error of each estimate
-    is therefore mapped by the linear map A for which A V A' is the covariance of the single estimate and which is
-    nearest to the identity (the optimal transport between the two normal distributions). The joint covariance becomes
-    A_r V_rs A_s'. It stays positive semidefinite, and A is the identity where a covariance is unchanged.
-
-    Parameters
-    ----------
-    joint : ndarray, shape (d, d)
-        Joint covariance from the influence values.
-    blocks : sequence of Covariance
-        Covariance of each estimate, of d_1, d_2, ... scores, d in all.
+    Shapes: joint (d, d).
     """
     ends = np.cumsum([len(block.matrix) for block in blocks])
     places = [slice(end - len(block.matrix), end) for end, block in zip(ends, blocks, strict=True)]
@@ -83,11 +57,7 @@ def transport_map(source: FloatArray, target: Covariance) -> FloatArray:
     Where the source has no variance in some direction, no map can give it the variance of the target, and A is zero in
     this direction.
 
-    Parameters
-    ----------
-    source : ndarray, shape (d, d)
-        Positive semidefinite.
-    target : Covariance
+    Shapes: source (d, d).
     """
     basis = target.basis
     reduced_source, reduced_target = basis.T @ source @ basis, target.reduced

@@ -29,12 +29,8 @@ _FEWEST_BEYOND = 10
 class StepDown:
     """Result of a step-down test of a family of m hypotheses.
 
-    Attributes
-    ----------
-    p_adjusted : ndarray, shape (m,)
-        Adjusted p-values in the order of the family.
-    max_t : ndarray, shape (draws,)
-        Draws of the max-t statistic of the whole family.
+    p_adjusted (m,): Adjusted p-values in the order of the family.
+    max_t (draws,): Draws of the max-t statistic of the whole family.
     """
 
     p_adjusted: FloatArray
@@ -51,11 +47,6 @@ def holm(p: FloatArray) -> FloatArray:
 
     ``multipletests`` of statsmodels gives the same numbers, but its Holm branch runs the garbage collector and takes
     150 ms a call, where this function takes 0.1 ms; the rank sets of 50 models need 50 calls.
-
-    Examples
-    --------
-    >>> holm(np.array([0.01, 0.04, 0.03])).tolist()
-    [0.03, 0.06, 0.06]
     """
     by_size = np.argsort(p, kind="stable")
     stepped = np.maximum.accumulate(p[by_size] * np.arange(len(p), 0, -1))
@@ -84,25 +75,7 @@ def max_t_critical_value(maxima: Draws, alpha: float, tail: float, n_tests: int,
     the draws is clipped to these limits. Where fewer than ten draws lie beyond the quantile, the critical value is
     Bonferroni's. With draws of a bootstrap there is no upper limit.
 
-    Parameters
-    ----------
-    maxima : ndarray, shape (draws,)
-        Draws of the max-t statistic.
-    alpha : float
-        Family-wise error rate.
-    tail : float
-        Probability of a standard normal variable beyond the critical value of a single test: half of alpha for
-        two-sided tests, alpha for one-sided tests.
-    n_tests : int
-        Number of tests in the family.
-    normal : bool
-        Whether every t statistic is standard normal.
-
-    Examples
-    --------
-    >>> draws = np.abs(np.random.default_rng(0).standard_normal((1000, 2))).max(axis=1)
-    >>> round(max_t_critical_value(draws, 1e-9, 5e-10, 2), 3) == round(float(norm.isf(2.5e-10)), 3)
-    True
+    Shapes: maxima (draws,).
     """
     single_test_value = float(norm.isf(tail))
     if not normal:
@@ -116,14 +89,7 @@ def max_t_critical_value(maxima: Draws, alpha: float, tail: float, n_tests: int,
 def max_t_p_values(t: FloatArray, p: FloatArray, maxima: Draws, normal: bool = True) -> FloatArray:
     """Adjust p-values by single-step max-t, (m,): below alpha where t exceeds :func:`max_t_critical_value`.
 
-    Parameters
-    ----------
-    t, p : ndarray, shape (m,)
-        t statistics, of which large values are evidence against the hypothesis, and unadjusted p-values.
-    maxima : ndarray, shape (draws,)
-        Draws of the largest t statistic.
-    normal : bool
-        Whether every t statistic is standard normal.
+    Shapes: t, p (m,), maxima (draws,).
     """
     sorted_maxima = np.sort(maxima)
     last = len(sorted_maxima) - 1
@@ -140,14 +106,9 @@ def max_t_p_values(t: FloatArray, p: FloatArray, maxima: Draws, normal: bool = T
 class _ExceedanceCounter:
     """Counts the draws in which the running maximum of a family's t statistics reaches each observed t statistic.
 
-    Parameters
-    ----------
-    by_size : ndarray of int, shape (m,)
-        The hypotheses, the least extreme first.
-    t : ndarray, shape (m,)
-        Their t statistics.
-    is_counted : ndarray of bool, shape (m,)
-        Hypotheses whose number of draws is used afterwards; the numbers of the others may stay zero.
+    by_size (m,): The hypotheses, the least extreme first.
+    t (m,): Their t statistics.
+    is_counted (m,): Hypotheses whose number of draws is used afterwards; the numbers of the others may stay zero.
     """
 
     def __init__(self, by_size: IntArray, t: FloatArray, is_counted: NDArray[np.bool_]) -> None:
@@ -186,11 +147,7 @@ class _ExceedanceCounter:
 
 
 def _needs_draws(p: FloatArray | None, by_size: IntArray, normal: bool) -> NDArray[np.bool_]:
-    """Return where the adjusted p-value depends on the draws, (m,).
-
-    Under normality the adjusted p-value is never above Holm's. It does not depend on the draws where Holm's p-value is
-    below any p-value that draws can give.
-    """
+    """Return where the adjusted p-value depends on the draws, (m,)."""
     if p is None or not normal:
         return np.ones(len(by_size), dtype=bool)
     return np.asarray(holm(p[by_size]) > _SMALLEST_SHARE)
@@ -212,24 +169,7 @@ def step_down(
     Each observed t statistic is compared with draws of the largest t statistic of the hypotheses that were not rejected
     before it.
 
-    Parameters
-    ----------
-    draws : TStatisticDraws
-        Draws of the t statistics under the hypotheses.
-    contrasts : Contrasts
-        The J contrasts that the hypotheses are about.
-    t : ndarray, shape (J,)
-        t statistics; hypotheses are rejected where t is large.
-    families : sequence of ndarray of int, optional
-        Hypotheses of each family; one family of all hypotheses when None. Several families share the draws.
-    absolute : bool
-        Whether the absolute values of the drawn t statistics are compared.
-    p : ndarray, shape (J,), optional
-        Unadjusted p-values. Where the draws are normal, the adjusted p-values are clipped to the limits p and Holm's
-        p-value.
-    is_tested : ndarray of bool, shape (J,), optional
-        Hypotheses whose p-value is computed; all when None. The other hypotheses belong to the family, but get the
-        p-value one. Their t statistics have to be smaller than those of the tested hypotheses.
+    Shapes: t (J,), p (J,), is_tested (J,).
 
     References
     ----------

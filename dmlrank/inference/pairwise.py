@@ -40,18 +40,11 @@ _Adjust: TypeAlias = Callable[[Contrasts, FloatArray], tuple[FloatArray, FloatAr
 class PairTests:
     """Tests of J differences of scores; NaN where the functional fixes a difference, or the difference does not vary.
 
-    Attributes
-    ----------
-    first, second : ndarray of int, shape (J,)
-        Scores whose difference, first - second, is tested.
-    estimate, std_error, statistic : ndarray, shape (J,)
-        Estimated differences, standard errors and z statistics.
-    p_value, p_adjusted : ndarray, shape (J,)
-        p-values, and p-values adjusted for the number of tests.
-    low, high : ndarray, shape (J,)
-        Limits of the intervals.
-    critical : float
-        Half-width of the intervals in standard errors.
+    first, second (J,): Scores whose difference, first - second, is tested.
+    estimate, std_error, statistic (J,): Estimated differences, standard errors and z statistics.
+    p_value, p_adjusted (J,): p-values, and p-values adjusted for the number of tests.
+    low, high (J,): Limits of the intervals.
+    critical: Half-width of the intervals in standard errors.
     """
 
     first: IntArray
@@ -80,22 +73,7 @@ def compare_differences(
 ) -> PairTests:
     """Test all differences ``estimate[first] - estimate[second]`` as one family.
 
-    Parameters
-    ----------
-    estimate : ndarray, shape (K,)
-        The scores.
-    covariance : Covariance
-        Of the scores.
-    draws : TStatisticDraws
-        Draws for the K scores, for "max-t" and "step-down".
-    first, second : ndarray of int, shape (J,)
-        Scores whose difference, first - second, is tested.
-    method : str
-        How p-values are adjusted, one of ``METHODS``.
-    alternative : Alternative
-        The alternative hypothesis about each difference.
-    alpha : float
-        One minus the level.
+    Shapes: estimate (K,), first, second (J,).
     """
 
     def adjust(contrasts: Contrasts, z: FloatArray) -> tuple[FloatArray, FloatArray, float]:
@@ -117,25 +95,7 @@ def compare_at_all_looks(
 ) -> PairTests:
     """Test all differences ``estimate[first] - estimate[second]`` as one family, at all looks at once.
 
-    The bound over the family is Bonferroni's: every difference has a confidence sequence of level alpha / J. Holm's
-    method rejects at least as many hypotheses. At any look at which Holm's method rejects a true hypothesis, some true
-    hypothesis has a p-value of at most alpha over the number of true hypotheses, which happens at any look with
-    probability at most alpha.
-
-    Parameters
-    ----------
-    estimate : ndarray, shape (K,)
-        The scores.
-    covariance : Covariance
-        Of the scores.
-    sequence : ConfidenceSequence
-        What was fixed before the first look.
-    first, second : ndarray of int, shape (J,)
-        Scores whose difference, first - second, is tested.
-    method : {"bonferroni", "holm", "none"}
-        How p-values are adjusted.
-    alternative : Alternative
-        The alternative hypothesis about each difference.
+    Shapes: estimate (K,), first, second (J,).
     """
 
     def adjust(contrasts: Contrasts, z: FloatArray) -> tuple[FloatArray, FloatArray, float]:
@@ -152,16 +112,7 @@ def _test_differences(
 ) -> PairTests:
     """Compute statistics, p-values and intervals of differences of scores.
 
-    Parameters
-    ----------
-    estimate : ndarray, shape (K,)
-        The scores.
-    contrasts : Contrasts
-        The J differences.
-    alternative : Alternative
-    adjust : callable
-        Takes the differences that vary and their z statistics; returns p-values, adjusted p-values and the half-width
-        of the intervals in standard errors.
+    Shapes: estimate (K,).
     """
     first, second, usable = contrasts.first, contrasts.second, contrasts.usable
     difference = estimate[first] - estimate[second]
@@ -189,16 +140,7 @@ def _adjust_p_values(
 ) -> tuple[FloatArray, float]:
     """Return adjusted p-values, (J,), and the critical value of the intervals.
 
-    Parameters
-    ----------
-    draws : TStatisticDraws
-    contrasts : Contrasts
-        The J differences.
-    z, p : ndarray, shape (J,)
-        z statistics and unadjusted p-values.
-    method : str
-    alternative : Alternative
-    alpha : float
+    Shapes: z, p (J,).
     """
     tail, n_tests = alternative.tail(alpha), len(p)
     if method in _BY_P_VALUES:

@@ -23,17 +23,11 @@ from .resampling import Contrasts, TStatisticDraws, differences
 class Separation:
     """Which models are above which other models, with control of the family-wise error over all K (K - 1) statements.
 
-    Attributes
-    ----------
-    p_above : ndarray, shape (K, K)
-        Adjusted p-value of the hypothesis "j is not above k" against "j is above k"; one on the diagonal.
-    p_single : ndarray, shape (K, K)
-        Single-step adjusted p-value of the hypothesis "j and k are equal"; symmetric. It is at least as large as the
-        smaller of ``p_above[j, k]`` and ``p_above[k, j]``.
-    critical : float
-        Single-step critical value of all differences at ``alpha``; NaN where no difference varies.
-    alpha : float
-        Family-wise error rate.
+    p_above (K, K): Adjusted p-value of the hypothesis "j is not above k" against "j is above k"; one on the diagonal.
+    p_single (K, K): Single-step adjusted p-value of the hypothesis "j and k are equal"; symmetric. It is at least as
+        large as the smaller of ``p_above[j, k]`` and ``p_above[k, j]``.
+    critical: Single-step critical value of all differences at ``alpha``; NaN where no difference varies.
+    alpha: Family-wise error rate.
     """
 
     p_above: FloatArray
@@ -60,14 +54,10 @@ class Separation:
 class _PairResults(NamedTuple):
     """Tests of both directions of J differences as one family.
 
-    Attributes
-    ----------
-    p_positive, p_negative : ndarray, shape (J,)
-        Adjusted p-values of "the difference is not positive" and of "the difference is not negative".
-    p_single : ndarray, shape (J,)
-        Single-step adjusted p-values of "the difference is zero".
-    critical : float
-        Single-step critical value.
+    p_positive, p_negative (J,): Adjusted p-values of "the difference is not positive" and of "the difference is not
+        negative".
+    p_single (J,): Single-step adjusted p-values of "the difference is zero".
+    critical: Single-step critical value.
     """
 
     p_positive: FloatArray
@@ -83,16 +73,7 @@ def separate(estimate: FloatArray, covariance: Covariance, draws: TStatisticDraw
     Both directions of a pair belong to the family until they are rejected. A rejection therefore says which model of a
     pair is above the other. The family-wise error rate holds also where scores are equal or nearly equal.
 
-    Parameters
-    ----------
-    estimate : ndarray, shape (K,)
-        The scores.
-    covariance : Covariance
-        Of the scores.
-    draws : TStatisticDraws
-        Draws for the K scores.
-    alpha : float
-        Family-wise error rate.
+    Shapes: estimate (K,).
     """
 
     def test(contrasts: Contrasts, z: FloatArray) -> _PairResults:
@@ -113,14 +94,7 @@ def separate_at_all_looks(estimate: FloatArray, covariance: Covariance, sequence
     See :meth:`ConfidenceSequence.step_down` for the method and its proof. A pair is separated at least where its
     two-sided interval, which holds jointly with those of all other pairs, excludes zero.
 
-    Parameters
-    ----------
-    estimate : ndarray, shape (K,)
-        The scores.
-    covariance : Covariance
-        Of the scores.
-    sequence : ConfidenceSequence
-        What was fixed before the first look.
+    Shapes: estimate (K,).
     """
 
     def test(_: Contrasts, z: FloatArray) -> _PairResults:
@@ -134,16 +108,7 @@ def _separate_by(
 ) -> Separation:
     """Test all pairs of models that differ by an estimate with variance.
 
-    Parameters
-    ----------
-    test : callable
-        Takes the differences and their z statistics.
-    estimate : ndarray, shape (K,)
-        The scores.
-    covariance : Covariance
-        Of the scores.
-    alpha : float
-        Family-wise error rate.
+    Shapes: estimate (K,).
     """
     n_scores = len(estimate)
     p_above, p_single = np.ones((n_scores, n_scores)), np.ones((n_scores, n_scores))
@@ -161,14 +126,7 @@ def _differences_that_vary(
 ) -> tuple[Contrasts, FloatArray]:
     """Return the differences with a positive variance among J differences, and their z statistics.
 
-    Parameters
-    ----------
-    estimate : ndarray, shape (K,)
-        The scores.
-    covariance : Covariance
-        Of the scores.
-    first, second : ndarray of int, shape (J,)
-        Scores whose difference, first - second, is taken.
+    Shapes: estimate (K,), first, second (J,).
     """
     contrasts = differences(covariance, first, second)
     contrasts = contrasts.take(contrasts.usable)
@@ -180,19 +138,7 @@ def separate_each_at_all_looks(
 ) -> NDArray[np.bool_]:
     """Separate each model from all other models, with a family of tests for each model, at all looks at once.
 
-    Parameters
-    ----------
-    estimate : ndarray, shape (K,)
-        The scores.
-    covariance : Covariance
-        Of the scores.
-    sequence : ConfidenceSequence
-        What was fixed before the first look.
-
-    Returns
-    -------
-    ndarray of bool, shape (K, K, 2)
-        Whether model j is above model k, and whether it is below model k.
+    Shapes: estimate (K,), returns (K, K, 2).
     """
     n_scores = len(estimate)
     is_separated = np.zeros((n_scores, n_scores, 2), dtype=bool)
@@ -211,21 +157,7 @@ def separate_each(
     All statements about model j hold together with probability ``1 - alpha``: the family consists of the differences
     between j and each other model, in both directions.
 
-    Parameters
-    ----------
-    estimate : ndarray, shape (K,)
-        The scores.
-    covariance : Covariance
-        Of the scores.
-    draws : TStatisticDraws
-        Draws for the K scores.
-    alpha : float
-        Family-wise error rate for each model.
-
-    Returns
-    -------
-    ndarray of bool, shape (K, K, 2)
-        Whether model j is above model k, and whether it is below model k.
+    Shapes: estimate (K,), returns (K, K, 2).
     """
     n_scores = len(estimate)
     contrasts, t = _differences_that_vary(estimate, covariance, *np.triu_indices(n_scores, 1))
@@ -250,23 +182,12 @@ def rank_bounds(above: NDArray[np.bool_], below: NDArray[np.bool_] | None = None
 
     The best rank is one plus the number of models above it, the worst rank is K less the number of models below it.
 
-    Parameters
-    ----------
-    above : ndarray of bool, shape (K, K)
-        Whether model j is above model k.
-    below : ndarray of bool, shape (K, K), optional
-        Whether model j is below model k; the transpose of ``above`` when None.
+    Shapes: above (K, K), below (K, K).
 
     References
     ----------
     Mogstad, Romano, Shaikh and Wilhelm (2024), Inference for ranks with applications to mobility across neighbourhoods
     and academic achievement across countries, Review of Economic Studies 91.
-
-    Examples
-    --------
-    >>> above = np.array([[0, 0, 1], [0, 0, 1], [0, 0, 0]], dtype=bool)
-    >>> rank_bounds(above)
-    (array([1, 1, 3]), array([2, 2, 3]))
     """
     below = above.T if below is None else below
     return 1 + below.sum(axis=1), len(above) - above.sum(axis=1)
@@ -292,33 +213,12 @@ def critical_value_of_differences(covariance: Covariance, draws: TStatisticDraws
 
 
 def power_of(difference: float, std_error: float, critical: float) -> float:
-    """Return the power: the probability that an estimated difference exceeds ``critical`` standard errors.
-
-    Examples
-    --------
-    >>> round(power_of(2.8, 1.0, 1.96), 2)
-    0.8
-    """
+    """Return the power: the probability that an estimated difference exceeds ``critical`` standard errors."""
     return float(norm.cdf(difference / std_error - critical) + norm.cdf(-difference / std_error - critical))
 
 
 def smallest_gap(std_error: float, critical: float, power: float = 0.8) -> float:
-    """Return the smallest true difference whose test has a given power.
-
-    Parameters
-    ----------
-    std_error : float
-        Standard error of the estimated difference.
-    critical : float
-        Critical value of the test, in standard errors.
-    power : float
-        Larger than the rejection probability without a difference.
-
-    Examples
-    --------
-    >>> round(smallest_gap(1.0, 1.96), 2)         # 1.96 + 0.84
-    2.8
-    """
+    """Return the smallest true difference whose test has a given power."""
     # The power is 1 up to rounding at a difference of 40 standard errors more than the critical value.
     largest = 40.0 + critical
     return std_error * float(brentq(lambda z: power_of(z, 1.0, critical) - power, 0.0, largest, xtol=1e-12))

@@ -52,13 +52,10 @@ DrawContrasts: TypeAlias = Callable[[IntArray], Draws]
 class Contrasts:
     """Differences of scores, or scores themselves.
 
-    Attributes
-    ----------
-    first, second : ndarray of int, shape (J,)
-        The contrast is the difference first - second of two scores, or the first score alone where ``second`` is d, the
-        number of scores.
-    std_error : ndarray, shape (J,)
-        Standard errors; zero where the functional fixes a contrast or the contrast does not vary in the data.
+    first, second (J,): The contrast is the difference first - second of two scores, or the first score alone where
+        ``second`` is d, the number of scores.
+    std_error (J,): Standard errors; zero where the functional fixes a contrast or the contrast does not vary in the
+        data.
     """
 
     first: IntArray
@@ -89,12 +86,7 @@ class Contrasts:
 def differences(covariance: Covariance, first: IntArray, second: IntArray) -> Contrasts:
     """Return differences of scores with their standard errors; ``second`` may be d, see :class:`Contrasts`.
 
-    Parameters
-    ----------
-    covariance : Covariance
-        Of d scores.
-    first, second : ndarray of int, shape (J,)
-        Scores of each difference.
+    Shapes: first, second (J,).
     """
     padded = np.pad(covariance.matrix, (0, 1))
     variances = np.diag(padded)
@@ -120,14 +112,9 @@ class TStatisticDraws(Protocol):
 class NormalDraws:
     """t statistics under joint normality.
 
-    Attributes
-    ----------
-    factor : ndarray, shape (d, r)
-        The covariance is ``factor @ factor.T``.
-    seed : int
-        Seed of the fit, so that a fit always has the same critical values.
-    n_draws : int
-        Largest number of draws; with more than 20,000 pairs of scores there are fewer, but at least 10,000.
+    factor (d, r): The covariance is ``factor @ factor.T``.
+    seed: Seed of the fit, so that a fit always has the same critical values.
+    n_draws: Largest number of draws; with more than 20,000 pairs of scores there are fewer, but at least 10,000.
     """
 
     factor: FloatArray
@@ -160,23 +147,16 @@ class NormalDraws:
 class MultiplierBootstrap:
     """t statistics by the multiplier bootstrap: the influence of each independent unit times a random number.
 
-    Attributes
-    ----------
-    units : ndarray, shape (g, d)
-        Contribution of each independent unit (a context, or a cluster of contexts) to the error of the estimate, whose
-        covariance is ``small_sample * units.T @ units + added``.
-    small_sample : float
-        Small-sample factor of the standard errors with clusters; the standard errors of the draws use it, too.
-    added : ndarray, shape (d, d)
-        Covariance that the influence values do not contain, drawn as an independent normal error: from other
+    units (g, d): Contribution of each independent unit (a context, or a cluster of contexts) to the error of the
+        estimate, whose covariance is ``small_sample * units.T @ units + added``.
+    small_sample: Small-sample factor of the standard errors with clusters; the standard errors of the draws use it,
+        too.
+    added (d, d): Covariance that the influence values do not contain, drawn as an independent normal error: from other
         assignments to folds, and from the correction for a shrunken mu. Negative eigenvalues are rounding and are
         dropped.
-    kind : {"gaussian", "rademacher", "webb"}
-        Distribution of the multipliers: standard normal; one or minus one; or Webb's six points, for few clusters.
-    seed : int
-        Seed of the fit.
-    n_draws : int
-        Number of draws.
+    kind: Distribution of the multipliers: standard normal; one or minus one; or Webb's six points, for few clusters.
+    seed: Seed of the fit.
+    n_draws: Number of draws.
 
     Notes
     -----
@@ -277,13 +257,7 @@ def _row_maxima(rows: FloatArray) -> FloatArray:
 
 
 def draw_multipliers(rng: np.random.Generator, kind: str, size: tuple[int, ...]) -> FloatArray:
-    """Draw independent numbers with mean zero and variance one, of one of the ``MULTIPLIERS``.
-
-    Examples
-    --------
-    >>> sorted(set(draw_multipliers(np.random.default_rng(0), "webb", (100,)).round(3).tolist()))
-    [-1.225, -1.0, -0.707, 0.707, 1.0, 1.225]
-    """
+    """Draw independent numbers with mean zero and variance one, of one of the ``MULTIPLIERS``."""
     check_choice(kind, MULTIPLIERS, "bootstrap")
     if kind == "gaussian":
         return rng.standard_normal(size)
@@ -300,36 +274,21 @@ def _root(matrix: FloatArray) -> FloatArray:
 
 
 def _affordable_draws(budget: int, cost: int) -> int:
-    """Return the number of draws of a given cost that a budget allows, in thousands and at least 10,000.
-
-    Examples
-    --------
-    >>> _affordable_draws(4_000_000_000, 999_000), _affordable_draws(4_000_000_000, 89_700)
-    (10000, 44000)
-    """
+    """Return the number of draws of a given cost that a budget allows, in thousands and at least 10,000."""
     return max(_FEWEST_DRAWS, budget // max(cost, 1) // 1000 * 1000)
 
 
 def _choose_precision(factor: FloatArray, std_error: FloatArray) -> tuple[type[np.floating[Any]], float]:
     """Choose the type of draws, and a scale that they are divided by.
 
-    Single precision is used unless the standard error of some contrast is far below those of the scores. The scale is
-    the median standard error.
-
-    Parameters
-    ----------
-    factor : ndarray, shape (d, r)
-    std_error : ndarray, shape (J,)
+    Shapes: factor (d, r), std_error (J,).
     """
     size = np.sqrt(np.square(factor).sum(axis=1).max())
     return (np.float32 if std_error.min() > 1e-4 * size else np.float64), float(np.median(std_error))
 
 
 def _standardised_draws(scores: Draws, contrasts: Contrasts, scale: float) -> DrawContrasts:
-    """Return a function that computes draws of contrasts, divided by the standard errors.
-
-    ``scores``, (d + 1, b), are draws of the scores, divided by ``scale``; the last row is zero.
-    """
+    """Return a function that computes draws of contrasts, divided by the standard errors."""
     inverse = (scale / contrasts.std_error).astype(scores.dtype)
 
     def draw_contrasts(selected: IntArray) -> Draws:
@@ -352,19 +311,7 @@ def _studentised_draws(
 ) -> DrawContrasts:
     """Return a function that computes draws of contrasts, each divided by the standard error in the same draw.
 
-    Parameters
-    ----------
-    scores : ndarray, shape (d + 1, b)
-        Draws of the scores; the last row is zero.
-    contrasts : Contrasts
-    multipliers : ndarray, shape (g, b)
-        Multiplier of each unit in each draw.
-    units : ndarray, shape (g, d)
-        Contribution of each unit to the error of the estimate.
-    added : ndarray, shape (d, d)
-        Covariance that the units do not contain.
-    small_sample : float
-        See :class:`MultiplierBootstrap`.
+    Shapes: scores (d + 1, b), multipliers (g, b), units (g, d), added (d, d).
     """
     units, added = np.pad(units, ((0, 0), (0, 1))), np.pad(added, (0, 1))
     squares = np.square(multipliers)

@@ -18,27 +18,9 @@ METHODS = ("max-t", "bonferroni", "none")
 def critical_value(covariance: Covariance, alpha: float, method: str = "max-t") -> float:
     """Return the half-width of simultaneous two-sided intervals of scores, in standard errors.
 
-    Parameters
-    ----------
-    covariance : Covariance
-        Of d scores.
-    alpha : float
-        One minus the joint level.
-    method : {"max-t", "bonferroni", "none"}
-        "max-t" is the quantile of the largest absolute t statistic under joint normality, from 100,000 draws with a
-        fixed seed. It is never below the pointwise quantile and never above the Bonferroni bound. It is equal to the
-        Bonferroni bound where fewer than ten draws lie beyond the quantile. "bonferroni" is the Bonferroni bound.
-        "none" is the pointwise quantile, whose intervals do not hold for all scores at once.
-
     References
     ----------
     Frauen et al., arXiv 2601.21816, appendix "Simultaneous confidence intervals" [P app:cis].
-
-    Examples
-    --------
-    >>> independent = Covariance(np.eye(3), np.eye(3))
-    >>> round(critical_value(independent, 0.05, "bonferroni"), 3)
-    2.394
     """
     check_choice(method, METHODS, "method")
     std_errors = covariance.std_errors
@@ -55,14 +37,7 @@ def critical_value(covariance: Covariance, alpha: float, method: str = "max-t") 
 def critical_value_of_contrasts(covariance: Covariance, contrasts: FloatArray, alpha: float) -> float:
     """Return the half-width of simultaneous intervals of J linear combinations of scores, by max-t.
 
-    Parameters
-    ----------
-    covariance : Covariance
-        Of d scores.
-    contrasts : ndarray, shape (J, d)
-        The linear combinations; combinations without variance are left out.
-    alpha : float
-        One minus the joint level.
+    Shapes: contrasts (J, d).
     """
     factor = contrasts @ covariance.factor
     std_errors = np.sqrt(np.square(factor).sum(axis=1))
@@ -79,19 +54,7 @@ def simultaneous_p_values(covariance: Covariance, z: FloatArray, contrasts: Floa
     A p-value is below alpha exactly where the interval with :func:`critical_value` at alpha excludes the hypothetical
     value. The p-value is NaN where z is NaN.
 
-    Parameters
-    ----------
-    covariance : Covariance
-        Of d scores.
-    z : ndarray, shape (J,)
-        NaN where the standard error is zero.
-    contrasts : ndarray, shape (J, d), optional
-        The linear combinations that are tested; the scores themselves when None.
-
-    Examples
-    --------
-    >>> simultaneous_p_values(Covariance(np.eye(2), np.eye(2)), np.array([0.0, 3.0])).round(3)
-    array([1.   , 0.005])
+    Shapes: z (J,), contrasts (J, d).
     """
     factor = covariance.factor if contrasts is None else contrasts @ covariance.factor
     varies = ~np.isnan(z)

@@ -46,16 +46,10 @@ _ROUNDING = 1e-13
 class NamedEstimates:
     """Estimates under the names that hypotheses use, with their covariance.
 
-    Attributes
-    ----------
-    estimate : ndarray, shape (d,)
-    covariance : Covariance
-    names : sequence of str
-        The d names.
-    reason : str
-        Clause that says what the functional fixes, for errors.
-    sequence : ConfidenceSequence or None
-        Where tests and regions hold at all looks, what was fixed before the first look.
+    estimate (d,).
+    names: The d names.
+    reason: Clause that says what the functional fixes, for errors.
+    sequence: Where tests and regions hold at all looks, what was fixed before the first look.
     """
 
     estimate: FloatArray
@@ -94,25 +88,7 @@ def results_core(estimates: NamedEstimates) -> LikelihoodModelResults:
 def t_test(
     estimates: NamedEstimates, hypothesis: LinearHypothesis, alternative: Alternative = TWO_SIDED
 ) -> ZTestResults:
-    """Test every row of a hypothesis ``matrix @ theta = value`` by a z test.
-
-    Parameters
-    ----------
-    estimates : NamedEstimates
-    hypothesis : LinearHypothesis
-        With J rows.
-    alternative : Alternative
-        The alternative about each difference ``matrix @ theta - value``.
-
-    Returns
-    -------
-    statsmodels ContrastResults
-
-    Raises
-    ------
-    HypothesisError
-        If the functional fixes the contrast of a row, or the contrast does not vary in the data.
-    """
+    """Test every row of a hypothesis ``matrix @ theta = value`` by a z test."""
     covariance, matrix = estimates.covariance, hypothesis.matrix
     free = np.linalg.norm(matrix @ covariance.basis, axis=1)
     for row, label in enumerate(hypothesis.labels):
@@ -148,21 +124,6 @@ def wald_test(estimates: NamedEstimates, hypothesis: LinearHypothesis) -> WaldTe
     The degrees of freedom of the chi-squared distribution are the structural rank of the hypothesis: the number of
     independent restrictions on what the functional leaves free. With ``sequence`` the p-value is that of the joint
     martingale of :mod:`dmlrank.inference.confidence_sequence` in place of the chi-squared distribution.
-
-    Parameters
-    ----------
-    estimates : NamedEstimates
-    hypothesis : LinearHypothesis
-
-    Returns
-    -------
-    statsmodels ContrastResults
-
-    Raises
-    ------
-    HypothesisError
-        If the functional fixes all rows, the rows contradict what the functional fixes, or some combination of the
-        rows does not vary in the data.
     """
     covariance, matrix, value = estimates.covariance, hypothesis.matrix, hypothesis.value
     about = listed(hypothesis.labels)
@@ -193,15 +154,7 @@ def wald_test(estimates: NamedEstimates, hypothesis: LinearHypothesis) -> WaldTe
 
 
 def add_remark(tests: ZTestResults, remark: str) -> ZTestResults:
-    """Add a remark to the title of the table of tests.
-
-    Parameters
-    ----------
-    tests : ZTestResults
-        Result of :func:`t_test`.
-    remark : str
-        Sentence for the reader of the table.
-    """
+    """Add a remark to the title of the table of tests."""
     if isinstance(tests, SidedResults | SequentialTests):
         tests.remark = remark
         return tests

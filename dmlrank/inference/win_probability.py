@@ -99,26 +99,6 @@ def win_probability(
     A debiased share can lie outside the unit interval by chance. It is then clipped to 0 or 1, and the squared distance
     between the share and this limit is added to the variance. The interval is computed on the scale of the share itself
     where the standard error is at least twice p (1 - p), because the slope of the logit has no bound.
-
-    Parameters
-    ----------
-    first, second : str
-        Names of the models.
-    estimate : float
-        Share of comparisons that ``first`` wins.
-    covariance : Covariance
-        Variance of the share, as a matrix of shape (1, 1).
-    alpha : float
-        One minus the level.
-    sequence : ConfidenceSequence, optional
-        For an interval that holds at all looks.
-
-    Examples
-    --------
-    >>> print(win_probability("a", "b", 0.9, Covariance(np.array([[0.0025]]), np.eye(1)), 0.05))
-    a wins 0.900 against b (95 %: 0.752 to 0.964)
-    >>> print(win_probability("a", "b", 1.001, Covariance(np.array([[0.0004]]), np.eye(1)), 0.05))
-    a wins 1.000 against b (95 %: 0.961 to 1.000)
     """
     share = min(max(estimate, 0.0), 1.0)
     std_error = float(np.hypot(covariance.std_errors[0], estimate - share))

@@ -9,13 +9,7 @@ from ..data.preferences import FloatArray
 
 
 def z_statistics(distance: FloatArray, std_errors: FloatArray) -> FloatArray:
-    """Divide distances from hypothetical values, (d,), by their standard errors; NaN where these are zero.
-
-    Examples
-    --------
-    >>> z_statistics(np.array([0.2, 0.0]), np.array([0.1, 0.0]))
-    array([ 2., nan])
-    """
+    """Divide distances from hypothetical values, (d,), by their standard errors; NaN where these are zero."""
     return np.divide(distance, std_errors, out=np.full(len(distance), np.nan), where=std_errors > 0)
 
 

@@ -29,23 +29,7 @@ _PAIRS_NAMED = 5
 def find_problems(
     check: Check, data: PreferenceData, graph: object, *, missing: str, n_folds: int, notices: tuple[str, ...]
 ) -> Iterator[str]:
-    """Yield sentences about problems of a fit to these data, the gravest first.
-
-    Parameters
-    ----------
-    check : Check
-        Everything that the check has counted.
-    data : PreferenceData
-        The data as they were read, with ordered pairs.
-    graph : str, Graph or array
-        The option of the fit.
-    missing : {"raise", "drop", "keep"}
-        The option of the fit.
-    n_folds : int
-        The option of the fit.
-    notices : tuple of str
-        Warnings given while the data were read.
-    """
+    """Yield sentences about problems of a fit to these data, the gravest first."""
     if len(check.components) > 1:
         parts = check.graph.components()
         pairs = data if check.position_bias else data.unordered()

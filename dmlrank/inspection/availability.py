@@ -15,10 +15,7 @@ from ..data.read_times import Times
 class Availability(NamedTuple):
     """First and last votes of the K models.
 
-    Attributes
-    ----------
-    first, last : ndarray of datetime64, shape (K,)
-        Times of the first and the last vote of each model; NaT ("not a time") for a model without votes.
+    first, last (K,): Times of the first and the last vote of each model; NaT ("not a time") for a model without votes.
     """
 
     first: Times
@@ -28,14 +25,7 @@ class Availability(NamedTuple):
     def of_votes(cls, model_a: IntArray, model_b: IntArray, times: Times, n_models: int) -> Availability:
         """Return the availability of the models.
 
-        Parameters
-        ----------
-        model_a, model_b : ndarray of int, shape (v,)
-            The two models of each vote.
-        times : ndarray of datetime64, shape (v,)
-            Time of each vote.
-        n_models : int
-            K.
+        Shapes: model_a, model_b (v,), times (v,).
         """
         models, times_of_models = np.concatenate([model_a, model_b]), np.concatenate([times, times]).astype(np.int64)
         bounds = np.iinfo(np.int64)
@@ -50,12 +40,6 @@ class Availability(NamedTuple):
         """Return for each pair of models the share of prompts at whose time both models were available, (K, K).
 
         The diagonal has the shares of the single models.
-
-        Examples
-        --------
-        >>> days = np.array(["2024-05-01", "2024-05-02", "2024-05-03", "2024-05-04"], dtype="datetime64[ns]")
-        >>> Availability(days[[0, 2]], days[[1, 3]]).shares(days).tolist()
-        [[0.5, 0.0], [0.0, 0.5]]
         """
         ordered = np.sort(context_times)
         start, end = np.maximum.outer(self.first, self.first), np.minimum.outer(self.last, self.last)
@@ -70,14 +54,7 @@ class Availability(NamedTuple):
     def pair_table(self, names: tuple[str, ...], shares: NDArray[np.float64], votes: NDArray[np.int64]) -> pd.DataFrame:
         """Return a row for each unordered pair: when both models were available, for which prompts, with which votes.
 
-        Parameters
-        ----------
-        names : tuple of str
-            Names of the models.
-        shares : ndarray, shape (K, K)
-            As :meth:`shares` returns them.
-        votes : ndarray of int, shape (K, K)
-            Votes of each pair, both orders together.
+        Shapes: shares (K, K), votes (K, K).
         """
         j, k = np.triu_indices(len(names), 1)
         labels, together = np.array(names, dtype=object), self.are_together[j, k]

@@ -339,10 +339,7 @@ def _settings(check: Check) -> str:
 
 
 def _precision(check: Check) -> list[tuple[str, str]]:
-    """Return the line on the precision of scores, with equal edge weights and with weights by counts.
-
-    There is no line where the pairs with enough labels do not connect the models.
-    """
+    """Return the line on the precision of scores, with equal edge weights and with weights by counts."""
     rows = _rows_of_settings(check)
     equal, counts = rows.iloc[0], rows.iloc[1]
     if not np.isfinite(equal["se_median"]):

@@ -11,14 +11,9 @@ from ..data.preferences import PreferenceData
 class Cost:
     """Size of a fit, without its time, which depends on the machine and on the rounds of boosting.
 
-    Attributes
-    ----------
-    training_rows : int
-        Labelled comparisons that the models of a fold learn from.
-    probabilities : int
-        Numbers in mu, n K (K - 1) C. They are computed in chunks and never held together.
-    megabytes : float
-        Memory of the features.
+    training_rows: Labelled comparisons that the models of a fold learn from.
+    probabilities: Numbers in mu, n K (K - 1) C. They are computed in chunks and never held together.
+    megabytes: Memory of the features.
     """
 
     training_rows: int

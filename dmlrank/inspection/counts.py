@@ -15,16 +15,10 @@ from ..data.preferences import Cells, FloatArray, IntArray
 class OrderTest:
     """Chi-squared test that in every pair each model is shown first equally often.
 
-    Attributes
-    ----------
-    statistic : float
-        Sum of (n_jk - n_kj)^2 / (n_jk + n_kj) over pairs.
-    df : int
-        Degrees of freedom: the number of pairs with labels.
-    p_value : float
-        From the chi-squared distribution.
-    one_order : int
-        Pairs that were shown in one order only.
+    statistic: Sum of (n_jk - n_kj)^2 / (n_jk + n_kj) over pairs.
+    df: Degrees of freedom: the number of pairs with labels.
+    p_value: From the chi-squared distribution.
+    one_order: Pairs that were shown in one order only.
     """
 
     statistic: float
@@ -37,17 +31,11 @@ class OrderTest:
 class FirstPositionWins:
     """How often the model shown first wins.
 
-    Attributes
-    ----------
-    share : float
-        Share of comparisons won by the model shown first; a tie counts one half.
-    adjusted : float
-        The same share with both orders of every pair weighted alike, so that it does not grow where strong models are
-        shown first more often; NaN where no pair was shown in both orders.
-    std_error : float
-        Standard error of ``adjusted`` if labelled cells are independent.
-    p_value : float
-        Two-sided p-value of ``adjusted`` against one half; NaN without a standard error.
+    share: Share of comparisons won by the model shown first; a tie counts one half.
+    adjusted: The same share with both orders of every pair weighted alike, so that it does not grow where strong models
+        are shown first more often; NaN where no pair was shown in both orders.
+    std_error: Standard error of ``adjusted`` if labelled cells are independent.
+    p_value: Two-sided p-value of ``adjusted`` against one half; NaN without a standard error.
     """
 
     share: float
@@ -60,16 +48,10 @@ class FirstPositionWins:
 class Repeats:
     """Contexts with more than one vote, and cells (a context with an ordered pair) with more than one vote.
 
-    Attributes
-    ----------
-    contexts : int
-        Contexts with more than one vote.
-    most_votes : int
-        Most votes on one context.
-    cells : int
-        Cells with more than one vote.
-    agreement : float
-        Share of these cells in which all votes agree; NaN where there are none.
+    contexts: Contexts with more than one vote.
+    most_votes: Most votes on one context.
+    cells: Cells with more than one vote.
+    agreement: Share of these cells in which all votes agree; NaN where there are none.
     """
 
     contexts: int
@@ -81,15 +63,7 @@ class Repeats:
 def order_test(counts: NDArray[np.int64]) -> OrderTest:
     """Test whether display order is balanced in every pair.
 
-    Parameters
-    ----------
-    counts : ndarray of int, shape (K, K)
-        Labelled contexts of every ordered pair.
-
-    Examples
-    --------
-    >>> order_test(np.array([[0, 60], [40, 0]]))
-    OrderTest(statistic=4.0, df=1, p_value=0.04550026389635857, one_order=0)
+    Shapes: counts (K, K).
     """
     first, second = np.nonzero(np.triu(counts + counts.T))
     n_first, n_second = counts[first, second], counts[second, first]
@@ -99,13 +73,7 @@ def order_test(counts: NDArray[np.int64]) -> OrderTest:
 
 
 def balance_p_values(n_first: NDArray[np.int64], n_second: NDArray[np.int64]) -> FloatArray:
-    """Return exact two-sided p-values, (q,), of equally many contexts in both orders; NaN for pairs without a context.
-
-    Examples
-    --------
-    >>> balance_p_values(np.array([5, 0]), np.array([5, 0]))
-    array([ 1., nan])
-    """
+    """Exact two-sided p-values, (q,), of equally many contexts in both orders; NaN for pairs without a context."""
     counts = zip(n_first.tolist(), n_second.tolist(), strict=True)
     return np.array([binomtest(a, a + b).pvalue if a + b else np.nan for a, b in counts])
 
@@ -113,12 +81,7 @@ def balance_p_values(n_first: NDArray[np.int64], n_second: NDArray[np.int64]) ->
 def win_shares(cells: Cells, weights: FloatArray, n_items: int) -> tuple[FloatArray, FloatArray]:
     """Return sum and sum of squares, (K, K) each, of the shares that the item shown first won in every labelled cell.
 
-    Parameters
-    ----------
-    cells : Cells
-    weights : ndarray, shape (C,)
-        How much each category counts for the item shown first.
-    n_items : int
+    Shapes: weights (C,).
     """
     share, pair = cells.y @ weights, cells.first * n_items + cells.second
     total, square = (np.bincount(pair, weights=w, minlength=n_items**2).astype(float) for w in (share, share**2))
@@ -128,12 +91,7 @@ def win_shares(cells: Cells, weights: FloatArray, n_items: int) -> tuple[FloatAr
 def position_effect(counts: NDArray[np.int64], total: FloatArray, square: FloatArray) -> FirstPositionWins:
     """Return how often the first position wins, over all pairs.
 
-    Parameters
-    ----------
-    counts : ndarray of int, shape (K, K)
-        Labelled contexts of every ordered pair.
-    total, square : ndarray, shape (K, K)
-        The two results of :func:`win_shares`.
+    Shapes: counts (K, K), total, square (K, K).
     """
     share = float(total.sum() / counts.sum())
     first, second = np.nonzero(np.triu(np.minimum(counts, counts.T) > 0))
@@ -160,12 +118,6 @@ def count_repeats(cells: Cells) -> Repeats:
 
 
 def cluster_sizes(group: IntArray) -> tuple[int, int, float, int]:
-    """Return the number of clusters, and the size of the smallest, the median and the largest cluster.
-
-    Examples
-    --------
-    >>> cluster_sizes(np.array([0, 0, 1, 2, 2, 2]))
-    (3, 1, 2.0, 3)
-    """
+    """Return the number of clusters, and the size of the smallest, the median and the largest cluster."""
     sizes = np.bincount(np.unique(group, return_inverse=True)[1])
     return len(sizes), int(sizes.min()), float(np.median(sizes)), int(sizes.max())

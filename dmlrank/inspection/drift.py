@@ -40,19 +40,12 @@ _FEWEST_ROWS_BY_CHANGE = 5
 class DriftTests:
     """Tests of T periods and d columns; NaN where a period has too few rows for a test of a column.
 
-    Attributes
-    ----------
-    n_rows : ndarray of int, shape (T, d)
-        Rows of the period that count for the column: those of strata that have rows in other periods, too.
-    difference : ndarray, shape (T, d)
-        Mean of the period minus mean of the other periods, within strata.
-    z : ndarray, shape (T, d)
-        Sum over the period, divided by its standard error.
-    p_value : ndarray, shape (T, d)
-        Two-sided p-values, from the t distribution with one degree of freedom less than there are clusters of rows in
-        the period.
-    p_adjusted : ndarray, shape (T, d)
-        p-values adjusted for all tests by Holm's method.
+    n_rows (T, d): Rows of the period that count for the column: those of strata that have rows in other periods, too.
+    difference (T, d): Mean of the period minus mean of the other periods, within strata.
+    z (T, d): Sum over the period, divided by its standard error.
+    p_value (T, d): Two-sided p-values, from the t distribution with one degree of freedom less than there are clusters
+        of rows in the period.
+    p_adjusted (T, d): p-values adjusted for all tests by Holm's method.
     """
 
     n_rows: IntArray
@@ -70,16 +63,11 @@ class DriftTests:
 class Column(NamedTuple):
     """Values of a column in the n rows that belong to it.
 
-    Attributes
-    ----------
-    value : ndarray, shape (n,)
-    period : ndarray of int, shape (n,)
-        Period of each row, from 0.
-    stratum : ndarray of int, shape (n,)
-        Stratum of each row; means are compared within strata.
-    clusters : sequence of ndarray of int, shape (n,)
-        Groupings of rows that may depend on each other; none where all rows are independent. The largest of the
-        variances counts.
+    value (n,).
+    period (n,): Period of each row, from 0.
+    stratum (n,): Stratum of each row; means are compared within strata.
+    clusters (n,): Groupings of rows that may depend on each other; none where all rows are independent. The largest of
+        the variances counts.
     """
 
     value: FloatArray
@@ -89,23 +77,7 @@ class Column(NamedTuple):
 
 
 def drift_tests(columns: Iterable[Column], n_periods: int) -> DriftTests:
-    """Test for each period and column whether the mean of the period is that of the other periods.
-
-    Parameters
-    ----------
-    columns : iterable of Column
-        d columns.
-    n_periods : int
-        T.
-
-    Examples
-    --------
-    >>> value = np.concatenate([np.tile([0.0, 1.0], 50), np.tile([0.0, 1.0, 1.0], 50)])
-    >>> column = Column(value, np.repeat([0, 1], [100, 150]), np.zeros(250, int))
-    >>> tests = drift_tests([column], 2)
-    >>> tests.difference.round(3).tolist(), tests.z.round(3).tolist()
-    ([[-0.167], [0.167]], [[-2.63], [2.63]])
-    """
+    """Test for each period and column whether the mean of the period is that of the other periods."""
     by_column = [_tests_of_column(column, n_periods) for column in columns]
     # (d, 4, T), also without columns.
     stacked = np.array(by_column).reshape(-1, 4, n_periods)
@@ -154,12 +126,6 @@ def follows_time(values: NDArray[np.floating]) -> bool:
 
     Such a feature never decreases or never increases, or its value changes rarely compared with the number of rows that
     do not have the most frequent value. A constant does not follow the time.
-
-    Examples
-    --------
-    >>> month, length = np.repeat([0.0, 1.0, 0.0], 20), np.arange(60) % 7.0
-    >>> follows_time(month), follows_time(np.arange(60.0)), follows_time(length), follows_time(np.zeros(60))
-    (True, True, False, False)
     """
     steps = np.diff(values[~np.isnan(values)])
     n_changes = int((steps != 0).sum())
@@ -177,28 +143,7 @@ def bounded_features(x: NDArray[np.floating], names: Sequence[str], most: int = 
     Features that do not vary are left out. Missing values are replaced by the mean. More than ``most`` features are
     projected at random on ``most`` directions, the same ones each time.
 
-    Parameters
-    ----------
-    x : ndarray, shape (n, p)
-    names : sequence of str
-        Names of the p features.
-    most : int
-        Largest number of columns that are returned.
-
-    Returns
-    -------
-    ndarray, shape (n, d)
-    list of str
-        Names of the d columns.
-
-    Source: Lopes, Jacob and Wainwright (2011), A more powerful two-sample test in high dimensions using random
-    projection, NeurIPS.
-
-    Examples
-    --------
-    >>> columns, names = bounded_features(np.array([[1.0, 5.0], [np.nan, 5.0], [3.0, 5.0]]), ["length", "constant"])
-    >>> names, columns.round(2).tolist()
-    (['length', 'length (missing)'], [[-1.22, -0.71], [0.0, 1.41], [1.22, -0.71]])
+    Shapes: x (n, p), returns (n, d).
     """
     values = np.asarray(x, dtype=float)
     is_missing = np.isnan(values)

@@ -22,13 +22,7 @@ _SETTINGS_COLUMNS = ["position_bias", "min_labels", "edge_weights", "pairs", "vo
 
 
 def page_tables(pairs: pd.DataFrame, labels: pd.DataFrame, settings: pd.DataFrame) -> list[Summary]:
-    """Return the tables of pairs, of labels and of choices of options.
-
-    Parameters
-    ----------
-    pairs, labels, settings : DataFrame
-        As in :class:`dmlrank.inspection.check.Check`; pairs without ``share_first`` where they have no display order.
-    """
+    """Return the tables of pairs, of labels and of choices of options."""
     return [_pairs_table(pairs), _labels_table(labels), _settings_table(settings)]
 
 

@@ -22,17 +22,7 @@ _SPANS = ((4, "hour"), (28, "day"), (2 * 366, "week"), (10 * 366, "month"))
 
 
 def check_time_options(time: object, period: object) -> None:
-    """Raise unless ``time`` is a name or None, and ``period`` a kind of period, which needs ``time``.
-
-    Raises
-    ------
-    OptionTypeError, OptionError
-        If an option is not text, the kind of period is unknown, or ``period`` is passed without ``time``.
-
-    Examples
-    --------
-    >>> check_time_options("tstamp", "week")
-    """
+    """Raise unless ``time`` is a name or None, and ``period`` a kind of period, which needs ``time``."""
     if time is not None:
         check_text("time", time)
     check_text("period", period)
@@ -48,14 +38,9 @@ def check_time_options(time: object, period: object) -> None:
 class Periods:
     """The periods from the first to the last time of a data set, without gaps.
 
-    Attributes
-    ----------
-    kind : {"hour", "day", "week", "month", "quarter", "year"}
-        Weeks begin on Monday. All periods begin and end in UTC.
-    names : tuple of str
-        Names of the periods: the day on which a week begins, ``2024-05`` for a month.
-    first : int
-        Number of the first period, as pandas numbers the periods of this kind from 1970 on.
+    kind: Weeks begin on Monday. All periods begin and end in UTC.
+    names: Names of the periods: the day on which a week begins, ``2024-05`` for a month.
+    first: Number of the first period, as pandas numbers the periods of this kind from 1970 on.
     """
 
     kind: str
@@ -76,24 +61,6 @@ def divide_time(times: Times, kind: str) -> Periods:
 
     "auto" takes hours for up to 4 days, days for up to 4 weeks, weeks for up to 2 years, months for up to 10 years, and
     years for longer.
-
-    Parameters
-    ----------
-    times : ndarray of datetime64
-    kind : str
-        A word of ``PERIODS``.
-
-    Raises
-    ------
-    OptionError
-        If there would be more than 500 periods.
-
-    Examples
-    --------
-    >>> times = np.array(["2024-05-01T10:00", "2024-06-30T12:00"], dtype="datetime64[ns]")
-    >>> periods = divide_time(times, "auto")
-    >>> periods.kind, len(periods), periods.names[0], periods.number_of(times).tolist()
-    ('week', 9, '2024-04-29', [0, 8])
     """
     if kind == "auto":
         days = (times.max() - times.min()) / np.timedelta64(1, "D")

@@ -41,19 +41,11 @@ from .time_check import inspect_time
 class _Reading:
     """Data as a check has read them.
 
-    Attributes
-    ----------
-    preferences : PreferenceData
-        Votes that can be read, with ordered pairs.
-    clusters : Clusters or None
-    missing_counts : mapping of str to int
-        By column: rows in which a needed value is missing.
-    unreadable : tuple of str
-        A sentence about each kind of row that a fit refuses.
-    n_unreadable : int
-        Number of these rows.
-    notices : tuple of str
-        Warnings given while the data were read.
+    preferences: Votes that can be read, with ordered pairs.
+    missing_counts: By column: rows in which a needed value is missing.
+    unreadable: A sentence about each kind of row that a fit refuses.
+    n_unreadable: Number of these rows.
+    notices: Warnings given while the data were read.
     """
 
     preferences: PreferenceData
@@ -84,32 +76,7 @@ def inspect_data(
 ) -> Check:
     """Read data as a fit would, count what the page of a check shows, and report problems.
 
-    Parameters
-    ----------
-    formula : str
-    data : frame
-    environment : EvalEnvironment
-        Where functions and arrays of the formula are looked up.
-    context : sequence of str
-        Columns that identify a context.
-    categories : mapping or None
-        Meanings of labels that the package cannot interpret by itself.
-    min_labels : int
-        Labelled contexts that a pair needs to be compared.
-    missing : {"raise", "drop", "keep"}
-        What a fit would do with missing values; the check drops rows for ``"raise"``, too.
-    groups : sequence of str
-        Columns of clusters.
-    n_folds : int
-    position_bias : bool or {"auto"}
-    graph : str, Graph or ndarray of bool, shape (K, K)
-    edge_weights : str or ndarray, shape (K, K)
-    votes : {"mean", "first"}
-        As for :func:`dmlrank.check`.
-    time : str or None
-        Column of times.
-    period : str
-        Kind of periods, or "auto".
+    Shapes: graph (K, K), edge_weights (K, K).
     """
     reading = _read_for_check(
         formula,
@@ -192,13 +159,7 @@ def _read_for_check(
     votes: str,
     time: str | None,
 ) -> _Reading:
-    """Read data as a fit would, without the rows that a fit refuses.
-
-    Parameters
-    ----------
-    formula, data, environment, context, categories, missing, groups, votes, time
-        As for :func:`inspect_data`.
-    """
+    """Read data as a fit would, without the rows that a fit refuses."""
     columns = cluster_columns(groups, column_names(data))
     features = names_in(parse_formula(formula).features).values
     further = () if time is None else (time,)
@@ -221,19 +182,7 @@ def _read_for_check(
 
 
 def _order_choice(data: PreferenceData, position_bias: bool | str, *, graph: object, min_labels: int) -> OrderChoice:
-    """Return whether display order would matter in a fit, from counts alone.
-
-    Parameters
-    ----------
-    data : PreferenceData
-        Votes with ordered pairs.
-    position_bias : bool or {"auto"}
-        The option of a fit.
-    graph : str, Graph or ndarray
-        The option of a fit.
-    min_labels : int
-        The option of a fit.
-    """
+    """Return whether display order would matter in a fit, from counts alone."""
     if not isinstance(position_bias, str):
         return OrderChoice(bool(position_bias))
     return order_by_counts(data.pair_counts(), min_labels, edges_of_option(graph, data.n_items))
@@ -242,13 +191,7 @@ def _order_choice(data: PreferenceData, position_bias: bool | str, *, graph: obj
 def _possible_settings(data: PreferenceData, counts: NDArray[np.int64], min_labels: int) -> pd.DataFrame:
     """Return the table of settings; without those that model display order, where pairs have none.
 
-    Parameters
-    ----------
-    data : PreferenceData
-    counts : ndarray of int, shape (K, K)
-        Labelled contexts of every ordered pair.
-    min_labels : int
-        The option of a fit.
+    Shapes: counts (K, K).
     """
     table = settings_table(counts, data.pair_votes(), min_labels)
     return table[~table["position_bias"]].reset_index(drop=True) if data.outcome_kind in DERIVED_KINDS else table
@@ -272,16 +215,7 @@ def _label_table(data: PreferenceData, outcome: str) -> pd.DataFrame:
 def _model_table(data: PreferenceData, counts: NDArray[np.int64], total: FloatArray, graph: Graph) -> pd.DataFrame:
     """Return the table of models of a check.
 
-    Parameters
-    ----------
-    data : PreferenceData
-        Votes with ordered pairs.
-    counts : ndarray of int, shape (K, K)
-        Labelled contexts of every ordered pair.
-    total : ndarray, shape (K, K)
-        Sum over these contexts of the share that the model shown first won.
-    graph : Graph
-        The compared pairs.
+    Shapes: counts (K, K), total (K, K).
     """
     votes = data.pair_votes()
     n_contexts = (counts + counts.T).sum(axis=1)
@@ -303,13 +237,7 @@ def _model_table(data: PreferenceData, counts: NDArray[np.int64], total: FloatAr
 
 
 def _pair_table(data: PreferenceData, counts: NDArray[np.int64], total: FloatArray, graph: Graph) -> pd.DataFrame:
-    """Return the table of unordered pairs of a check.
-
-    Parameters
-    ----------
-    data, counts, total, graph
-        As for the table of models.
-    """
+    """Return the table of unordered pairs of a check."""
     first, second = np.triu_indices(data.n_items, 1)
     n_first, n_second = counts[first, second], counts[second, first]
     votes = data.pair_votes()

@@ -31,12 +31,8 @@ COLUMNS = [
 class PairSettings:
     """Which pairs are compared, and how they are weighted.
 
-    Attributes
-    ----------
-    rule : PairRule
-        Labels that a pair needs.
-    edge_weights : {"equal", "counts"}
-        The option of a fit.
+    rule: Labels that a pair needs.
+    edge_weights: The option of a fit.
     """
 
     rule: PairRule
@@ -55,19 +51,7 @@ def score_variances(labelled: NDArray[np.int64], settings: PairSettings) -> Floa
     Laplacian of the weights :math:`w^2 s` for variances s of the log-odds. Maximum likelihood weights pairs by their
     labels: w = 1 / s, and the covariance is :math:`L_{1/s}^+`.
 
-    Parameters
-    ----------
-    labelled : ndarray of int, shape (K, K)
-        Labelled contexts of every ordered pair.
-    settings : PairSettings
-
-    Examples
-    --------
-    >>> n = np.array([[0, 8, 5], [8, 0, 20], [5, 20, 0]])
-    >>> score_variances(n, PairSettings(PairRule(False, 1), "counts")).round(4)
-    array([0.0172, 0.0089, 0.0106])
-    >>> laplacian_inverse((n + n.T).astype(float)).diagonal().round(4)
-    array([0.0172, 0.0089, 0.0106])
+    Shapes: labelled (K, K).
     """
     graph = settings.rule.graph(labelled)
     if not graph.connected:
@@ -85,19 +69,7 @@ def score_variances(labelled: NDArray[np.int64], settings: PairSettings) -> Floa
 def settings_table(labelled: NDArray[np.int64], votes: NDArray[np.int64], min_labels: int) -> pd.DataFrame:
     """Return votes and precision by ``position_bias``, ``min_labels`` (as given, and 1) and ``edge_weights``.
 
-    Parameters
-    ----------
-    labelled, votes : ndarray of int, shape (K, K)
-        Labelled contexts, and votes, of every ordered pair.
-    min_labels : int
-        The option of a fit.
-
-    Returns
-    -------
-    DataFrame
-        The options, the ``pairs`` compared, the ``votes`` used and their ``share`` of all votes, ``least_share`` (the
-        smallest share of a model's votes that is used), and standard errors relative to maximum likelihood on all
-        votes: ``se_median`` and ``se_largest`` over models, NaN where the pairs do not connect the models.
+    Shapes: labelled, votes (K, K).
     """
     likelihood_covariance = laplacian_inverse((labelled + labelled.T).astype(float)) if _connected(labelled) else None
     rows: list[tuple[object, ...]] = []
@@ -121,20 +93,7 @@ def _connected(labelled: NDArray[np.int64]) -> bool:
 
 
 def recommended_row(table: pd.DataFrame, chosen: tuple[bool, int, str]) -> int:
-    """Return the row of the recommended settings.
-
-    Settings are acceptable where they leave out at most 5 % of all votes and at most 20 % of the votes of any model,
-    and where no standard error is more than 1.5 times that of maximum likelihood. Of the acceptable settings, those
-    that change the fewest of the user's options are recommended. Where no settings are acceptable, those with the
-    smallest largest standard error are recommended.
-
-    Parameters
-    ----------
-    table : DataFrame
-        The result of :func:`settings_table`.
-    chosen : tuple
-        The user's ``position_bias``, ``min_labels`` and ``edge_weights``.
-    """
+    """Return the row of the recommended settings."""
     good = (table["share"] >= 0.95) & (table["least_share"] >= 0.8) & (table["se_largest"] <= _LARGEST_RATIO)
     options = table[["position_bias", "min_labels", "edge_weights"]]
     changes = (options != list(chosen)).sum(axis=1)

@@ -7,13 +7,7 @@ from collections.abc import Iterable
 
 
 def similar_names(names: Iterable[str]) -> list[tuple[str, ...]]:
-    """Return groups of different names that look the same, each in order of appearance.
-
-    Examples
-    --------
-    >>> similar_names(["gpt-4", "GPT-4 ", "claude"])
-    [('gpt-4', 'GPT-4 ')]
-    """
+    """Return groups of different names that look the same, each in order of appearance."""
     alike: dict[str, list[str]] = {}
     for name in dict.fromkeys(names):
         alike.setdefault(_comparable_form(name), []).append(name)

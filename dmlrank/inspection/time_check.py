@@ -72,25 +72,7 @@ class TimeCheck:
 def inspect_time(
     data: PreferenceData, column: str, kind: str, *, clusters: Clusters | None, by_order: bool
 ) -> TimeCheck:
-    """Return what the times of the rows say about availability and drift.
-
-    Parameters
-    ----------
-    data : PreferenceData
-        Votes with ordered pairs, with the column of times among the columns.
-    column : str
-    kind : str
-        Kind of periods, or "auto".
-    clusters : Clusters or None
-        Clusters of prompts and of votes, whose rows may depend on each other.
-    by_order : bool
-        Whether the two display orders of a pair are two pairs.
-
-    Raises
-    ------
-    DataError, OptionError
-        If a time is missing or cannot be read, or there would be too many periods.
-    """
+    """Return what the times of the rows say about availability and drift."""
     row_times = read_times(data.columns[column], column)
     periods = divide_time(row_times, kind)
     vote_times, context_times = row_times[data.vote_row], _first_times(row_times, data)
@@ -134,15 +116,7 @@ def _drift_of_prompts(
 ) -> tuple[DriftTests, list[str]]:
     """Return the tests that means of the features do not change, and the names of the features.
 
-    Parameters
-    ----------
-    data : PreferenceData
-    period : ndarray of int, shape (n,)
-        Period of each context.
-    n_periods : int
-    features : ndarray of int
-        Numbers of the features that are tested.
-    clusters : Clusters or None
+    Shapes: period (n,).
     """
     values, names = bounded_features(data.x[:, features], [data.feature_map.names[j] for j in features])
     groupings = () if clusters is None else (clusters.of_context, clusters.second_of_context)
@@ -156,15 +130,7 @@ def _drift_of_votes(
 ) -> DriftTests:
     """Return the tests that the models' shares of wins do not change within pairs.
 
-    Parameters
-    ----------
-    data : PreferenceData
-    period : ndarray of int, shape (v,)
-        Period of each vote.
-    n_periods : int
-    clusters : Clusters or None
-    by_order : bool
-        Whether the two display orders of a pair are two strata.
+    Shapes: period (v,).
     """
     return drift_tests(_wins_by_model(data, period, _groupings_of_votes(data, clusters), by_order), n_periods)
 
@@ -174,14 +140,7 @@ def _wins_by_model(
 ) -> Iterator[Column]:
     """Yield for each model its shares of wins in the votes on it; a tie counts one half.
 
-    Parameters
-    ----------
-    data : PreferenceData
-    period : ndarray of int, shape (v,)
-    groupings : tuple of ndarray of int, shape (v,)
-        Groupings of votes that may depend on each other.
-    by_order : bool
-        Whether the two display orders of a pair are two strata.
+    Shapes: period (v,), groupings (v,).
     """
     first, second = _models_of_votes(data)
     win_share: FloatArray = data.vote_y @ np.array(CategoryWeights.half(data.n_categories).first)
@@ -218,15 +177,7 @@ def _period_table(
 ) -> pd.DataFrame:
     """Return the table of periods of a :class:`TimeCheck`.
 
-    Parameters
-    ----------
-    periods : Periods
-    context_period : ndarray of int, shape (n,)
-    vote_period : ndarray of int, shape (v,)
-    models : tuple of two ndarrays of int, shape (v,)
-        First and second model of each vote.
-    tests : tuple of two DriftTests
-        Drift of prompts and of votes.
+    Shapes: context_period (n,), vote_period (v,), models (v,).
     """
     appearances = pd.DataFrame({"period": np.concatenate([vote_period] * 2), "model": np.concatenate(models)})
     n_models = appearances.drop_duplicates()["period"].value_counts()
@@ -253,17 +204,7 @@ def _model_table(
 ) -> pd.DataFrame:
     """Return the table of models of a :class:`TimeCheck`.
 
-    Parameters
-    ----------
-    names : tuple of str
-        Names of the models.
-    availability : Availability
-    shares : ndarray, shape (K, K)
-        Shares of prompts at whose time both models of a pair were available.
-    models : tuple of two ndarrays of int, shape (v,)
-        First and second model of each vote.
-    period : ndarray of int, shape (v,)
-        Period of each vote.
+    Shapes: shares (K, K), models (v,), period (v,).
     """
     appearances = pd.DataFrame({"model": np.concatenate(models), "period": np.concatenate([period] * 2)})
     n_periods = appearances.drop_duplicates()["model"].value_counts()
@@ -279,17 +220,7 @@ def _model_table(
 
 
 def _test_table(tests: DriftTests, periods: Periods, names: list[str], words: tuple[str, str]) -> pd.DataFrame:
-    """Return the tests that were made as a table, a row for each.
-
-    Parameters
-    ----------
-    tests : DriftTests
-    periods : Periods
-    names : list of str
-        Names of the d columns.
-    words : tuple of two str
-        Names of two columns of the table: of the column with ``names``, and of the column with the numbers of rows.
-    """
+    """Return the tests that were made as a table, a row for each."""
     period, column = np.nonzero(np.isfinite(tests.p_value))
     cells = {
         "period": np.array(periods.names, dtype=object)[period],

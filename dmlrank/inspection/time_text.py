@@ -44,16 +44,7 @@ def time_facts(time: TimeCheck) -> list[tuple[str, str]]:
 
 
 def _drift_fact(time: TimeCheck, tests: pd.DataFrame, noun: str, nothing: str) -> str:
-    """Return the number of tests, and the test with the smallest p-value.
-
-    Parameters
-    ----------
-    time : TimeCheck
-    tests : DataFrame
-        Drift of prompts or of votes.
-    noun, nothing : str
-        Words for what is tested in each period, and for none of it: "feature" and "no feature", for instance.
-    """
+    """Return the number of tests, and the test with the smallest p-value."""
     if not len(tests):
         return f"not tested, because {nothing} has enough values in two {time.period}s or more"
     n_drifting = int((tests["p_adjusted"] < DRIFT_ALPHA).sum())

@@ -26,15 +26,10 @@ _BLOCK = 1024
 class Folds:
     """Folds of cross-fitting: the model of a fold is trained on the other folds and predicts this fold.
 
-    Attributes
-    ----------
-    fold : ndarray of int, shape (n,)
-        Fold of each context.
-    unit : ndarray of int, shape (n,)
-        Unit of each context: a prompt, or a cluster of prompts. Contexts of one unit always share a fold, also in the
-        cross-validation within a training set.
-    n_folds : int
-        Number of folds.
+    fold (n,): Fold of each context.
+    unit (n,): Unit of each context: a prompt, or a cluster of prompts. Contexts of one unit always share a fold, also
+        in the cross-validation within a training set.
+    n_folds: Number of folds.
     """
 
     fold: IntArray
@@ -46,16 +41,10 @@ class Folds:
 class LabelledRows:
     """Labelled cells as rows for smooth effects, one row per cell, r of them.
 
-    Attributes
-    ----------
-    columns : ndarray, shape (r, q)
-        Smooth columns of each cell's context.
-    first, second : ndarray of int, shape (r,)
-        Codes of the items shown first and second.
-    y : ndarray, shape (r, C)
-        Shares of the categories among the votes of each cell.
-    weight : ndarray, shape (r,)
-        Number of votes.
+    columns (r, q): Smooth columns of each cell's context.
+    first, second (r,): Codes of the items shown first and second.
+    y (r, C): Shares of the categories among the votes of each cell.
+    weight (r,): Number of votes.
     """
 
     columns: FloatArray
@@ -81,24 +70,14 @@ class LabelledRows:
 class FoldCells:
     """Labelled cells as rows, m of them, with the fold that holds each cell out.
 
-    Attributes
-    ----------
-    rows : LabelledRows
-        The cells as rows.
-    basis : SmoothBasis
-        Basis of the smooth columns of ``rows``.
-    x : ndarray, shape (n, p)
-        Features of all contexts.
-    context, fold : ndarray of int, shape (m,)
-        Context and fold of each cell.
-    number : ndarray of int, shape (m,)
-        Index of each cell among all cells of the fit, those with soft labels included.
-    n_items : int
-        Number of items, K.
-    ordered : bool
-        Whether display order matters.
-    soft : tuple of FoldCells
-        Cells with soft labels (predicted probabilities instead of votes), by fold. The model of a fold is trained on
+    rows: The cells as rows.
+    basis: Basis of the smooth columns of ``rows``.
+    x (n, p): Features of all contexts.
+    context, fold (m,): Context and fold of each cell.
+    number (m,): Index of each cell among all cells of the fit, those with soft labels included.
+    n_items: Number of items, K.
+    ordered: Whether display order matters.
+    soft: Cells with soft labels (predicted probabilities instead of votes), by fold. The model of a fold is trained on
         them, and no loss is computed on them. Empty where there are no soft labels.
     """
 
@@ -134,14 +113,7 @@ class FoldCells:
 def labelled_cells(data: PreferenceData, basis: SmoothBasis, fold: IntArray) -> FoldCells:
     """Return all labelled cells as rows.
 
-    Parameters
-    ----------
-    data : PreferenceData
-        The votes.
-    basis : SmoothBasis
-        Gives the smooth columns of the contexts.
-    fold : ndarray of int, shape (n,)
-        Fold of each context.
+    Shapes: fold (n,).
     """
     cells, cell = data.cells, ordered_cells(data, np.ones(data.n_contexts, dtype=bool))
     context = take(cells.context, cell)
@@ -158,16 +130,7 @@ def with_soft_labels(
 ) -> FoldCells:
     """Return labelled cells together with the soft-label cells of every fold, all numbered consecutively.
 
-    Parameters
-    ----------
-    labelled : FoldCells
-        The cells with labels.
-    data : PreferenceData
-        The votes.
-    fold : ndarray of int, shape (n,)
-        Fold of each context.
-    soft_cells : sequence of Cells
-        Cells with soft labels, by fold; empty where there are none.
+    Shapes: fold (n,).
     """
     soft, count = list[FoldCells](), len(labelled.rows)
     for cells in soft_cells:
@@ -181,17 +144,11 @@ def with_soft_labels(
 class TrainingRows:
     """Rows for a classifier, each with one category as its label; a cell with votes for two categories gives two rows.
 
-    Attributes
-    ----------
-    features : ndarray, shape (r, p + 2)
-        Context features, then the codes of the first and of the second item. The shape is (r, p), without items, for
-        the probability that a context has any label.
-    label : ndarray of int, shape (r,)
-        Category of each row.
-    weight : ndarray, shape (r,)
-        Votes that the row stands for.
-    unit : ndarray of int, shape (r,)
-        Unit of each row's context. Cross-validation within the rows keeps the rows of a unit in one fold.
+    features (r, p + 2): Context features, then the codes of the first and of the second item. The shape is (r, p),
+        without items, for the probability that a context has any label.
+    label (r,): Category of each row.
+    weight (r,): Votes that the row stands for.
+    unit (r,): Unit of each row's context. Cross-validation within the rows keeps the rows of a unit in one fold.
     """
 
     features: FloatArray
@@ -204,14 +161,9 @@ class TrainingRows:
 class PairRows:
     """Rows for a classifier, without the matrix of their features: each row names its context and its items.
 
-    Attributes
-    ----------
-    context, first, second : ndarray of int, shape (r,)
-        Context and items of each row.
-    label : ndarray of int, shape (r,)
-        Category of each row.
-    weight : ndarray, shape (r,)
-        Weight of each row.
+    context, first, second (r,): Context and items of each row.
+    label (r,): Category of each row.
+    weight (r,): Weight of each row.
     """
 
     context: IntArray
@@ -226,14 +178,7 @@ def outcome_rows(data: PreferenceData, in_training: NDArray[np.bool_], unit: Int
 
     Where display order does not matter, every vote gives one row in each order, each with half of the vote's weight.
 
-    Parameters
-    ----------
-    data : PreferenceData
-        The votes.
-    in_training : ndarray of bool, shape (n,)
-        Whether a context belongs to the training set.
-    unit : ndarray of int, shape (n,)
-        Unit of each context.
+    Shapes: in_training (n,), unit (n,).
     """
     cells, training_cells = data.cells, ordered_cells(data, in_training)
     place, label = np.nonzero(cells.y[training_cells])
@@ -247,12 +192,7 @@ def outcome_rows(data: PreferenceData, in_training: NDArray[np.bool_], unit: Int
 def _in_both_orders(rows: TrainingRows, flip: IntArray) -> TrainingRows:
     """Return each row in its own and in the other order, with half of its weight in each.
 
-    Parameters
-    ----------
-    rows : TrainingRows
-        With the codes of the items in the last two features.
-    flip : ndarray of int, shape (C,)
-        Code of each category in the other display order: the codes of first and second wins are exchanged.
+    Shapes: flip (C,).
     """
     swapped = rows.features.copy()
     swapped[:, [-2, -1]] = swapped[:, [-1, -2]]
@@ -270,12 +210,7 @@ def ordered_cells(data: PreferenceData, in_training: NDArray[np.bool_]) -> IntAr
     The order of a booster's rows changes the last digits of its sums, and thereby its trees. Therefore the cells are
     sorted by ``data.seed_order``.
 
-    Parameters
-    ----------
-    data : PreferenceData
-        The votes.
-    in_training : ndarray of bool, shape (n,)
-        Whether a context belongs to the training set.
+    Shapes: in_training (n,).
     """
     cell = np.flatnonzero(in_training[data.cells.context])
     return cell[np.argsort(data.seed_order[data.cells.context[cell]], kind="stable")]
@@ -286,14 +221,7 @@ def stack_rows(
 ) -> FloatArray:
     """Return rows [x, first, second], (r, p + 2).
 
-    Parameters
-    ----------
-    x : ndarray, shape (n, p)
-        Features of the contexts.
-    context, first, second : ndarray of int, shape (r,)
-        Context and items of each row.
-    block : int
-        Rows that are gathered at a time. Indexing all rows at once would need a second matrix of the result's size.
+    Shapes: x (n, p), context, first, second (r,).
     """
     rows = empty((len(context), x.shape[1] + 2), x.dtype, like=x)
     for begin in range(0, len(context), block):

@@ -40,14 +40,10 @@ _SUM_PRECISION = 1e-13
 class Allocation:
     """Propensities that minimise the sum of information / propensity, and the Lagrange multipliers of the constraints.
 
-    Attributes
-    ----------
-    propensities : Propensities, shape (n, m)
-    multiplier : float
-        lambda: the amount by which one more unit of budget would lower the sum. Zero where the budget is slack;
+    propensities (n, m).
+    multiplier: lambda: the amount by which one more unit of budget would lower the sum. Zero where the budget is slack;
         infinite where the budget pays for no more than the smallest propensities.
-    context_multiplier : ndarray, shape (n,), or None
-        nu of each row where a context gets at most one label.
+    context_multiplier (n,): nu of each row where a context gets at most one label.
     """
 
     propensities: Propensities
@@ -74,17 +70,10 @@ class Allocation:
 class Constraints:
     """The constraints of an allocation.
 
-    Attributes
-    ----------
-    cost : ndarray, shape (n or 1, m or 1)
-        Cost of a label; positive.
-    lower : ndarray, shape (1, m or 1)
-        Smallest propensities, which together cost no more than the budget.
-    budget : float
-    one_pair : bool
-        Whether the propensities of a context add up to at most one.
-    count : ndarray, shape (n,), or None
-        Number of contexts that each row stands for; None for one.
+    cost (n or 1, m or 1): Cost of a label; positive.
+    lower (1, m or 1): Smallest propensities, which together cost no more than the budget.
+    one_pair: Whether the propensities of a context add up to at most one.
+    count (n,): Number of contexts that each row stands for; None for one.
     """
 
     cost: FloatArray
@@ -107,16 +96,7 @@ def allocate(
 ) -> Allocation:
     """Find the propensities that minimise the sum of information / propensity, which is cost rate^2 / propensity.
 
-    Parameters
-    ----------
-    rates : CellRates, shape (n, m)
-    constraints : Constraints
-    start : float, optional
-        A level near that of the optimum, such as the level of a similar problem.
-    n_jobs : int
-        Number of threads.
-    rows : int, optional
-        Number of rows that are processed at a time; when None, about as many as have 65,536 cells.
+    Shapes: rates (n, m).
 
     References
     ----------
@@ -148,17 +128,7 @@ def propensities_at_multiplier(
 ) -> FloatArray:
     """Return the propensities of other contexts, (n, m), by the rule of an allocation: with the same multiplier lambda.
 
-    Parameters
-    ----------
-    information : ndarray, shape (n, m)
-        Information of a label of each cell.
-    cost : ndarray, shape (n or 1, m or 1)
-    lower : ndarray, shape (1, m or 1)
-        Smallest propensities.
-    multiplier : float
-        lambda of the allocation.
-    one_pair : bool
-        Whether the propensities of a context add up to at most one.
+    Shapes: information (n, m), cost (n or 1, m or 1), lower (1, m or 1).
     """
     if one_pair and cost.shape[1] > 1:
         root, price = np.sqrt(information), multiplier * np.broadcast_to(cost, information.shape)
@@ -175,15 +145,7 @@ def kkt_residual(
 
     Where pi is the smallest propensity allowed, the left side may be smaller; where pi is one, it may be larger.
 
-    Parameters
-    ----------
-    rates : CellRates, shape (n, m)
-    constraints : Constraints
-    allocation : Allocation
-    n_jobs : int
-        Number of threads.
-    rows : int, optional
-        Number of rows that are processed at a time; when None, about as many as have 65,536 cells.
+    Shapes: rates (n, m).
     """
     if np.isinf(allocation.multiplier):
         return 0.0
@@ -204,11 +166,7 @@ def kkt_residual(
 
 
 def _budget_level(spending: _Spending, start: float | None) -> float:
-    """Find the level at which the propensities cost the budget; infinite where the budget is slack.
-
-    The cost is increasing and piecewise linear in the level, so that Newton's method with a bracket ends at the exact
-    root. The search begins at ``start``.
-    """
+    """Find the level at which the propensities cost the budget; infinite where the budget is slack."""
     budget = spending.constraints.budget
     if start is None:
         if spending.is_slack():
@@ -236,16 +194,10 @@ class _Spending:
     The propensities are the rate times the level, or times the largest level of the row where this is smaller, clipped
     to the range from the smallest propensity to one.
 
-    Attributes
-    ----------
-    rates : CellRates, shape (n, m)
-    constraints : Constraints
-    cap : ndarray, shape (n,), or None
-        Largest level of each row.
-    n_jobs : int
-        Number of threads.
-    rows : int or None
-        Number of rows that are processed at a time; see :func:`allocate`.
+    rates (n, m).
+    cap (n,): Largest level of each row.
+    n_jobs: Number of threads.
+    rows: Number of rows that are processed at a time; see :func:`allocate`.
     """
 
     rates: CellRates
@@ -297,10 +249,7 @@ def _row_sums(values: FloatArray, cost: FloatArray) -> FloatArray:
 
 
 def _one_pair_level(rate: FloatArray, lower: FloatArray) -> FloatArray:
-    """Find the level at which the propensities of a row add up to one, (b,); infinite where no level is large enough.
-
-    The sum is convex and piecewise linear, so that Newton's method from above ends at the exact root.
-    """
+    """Find the level at which the propensities of a row add up to one, (b,); infinite where there is none."""
     with np.errstate(divide="ignore"):
         level = np.asarray(1 / rate.sum(axis=1), dtype=np.float64)
     active = np.isfinite(level)
@@ -321,15 +270,7 @@ def _one_pair_level(rate: FloatArray, lower: FloatArray) -> FloatArray:
 def _allocate_one_pair(rates: CellRates, constraints: Constraints, n_jobs: int, rows: int | None) -> Allocation:
     """Allocate at most one label per context where the pairs of a context differ in cost.
 
-    An outer search finds lambda, at which the propensities cost the budget. For every lambda that the outer search
-    tries, an inner search finds nu of each context.
-
-    Parameters
-    ----------
-    rates : CellRates, shape (n, m)
-    constraints : Constraints
-    n_jobs, rows
-        As for :func:`allocate`.
+    Shapes: rates (n, m).
     """
     cost, lower, budget = constraints.cost, constraints.lower, constraints.budget
 
@@ -379,16 +320,7 @@ def _root_of_decreasing(function: Callable[[float], float], high: float) -> floa
 def _context_multipliers(root: FloatArray, price: FloatArray, lower: FloatArray) -> FloatArray:
     """Find the smallest nu of each row, (b,), at which the propensities root / sqrt(price + nu) add up to at most one.
 
-    1 / (sum of propensities)^2 is close to linear in nu, so that Newton's method for this function takes a few steps.
-
-    Parameters
-    ----------
-    root : ndarray, shape (b, m)
-        Square root of the information of each label.
-    price : ndarray, shape (b, m)
-        lambda x cost.
-    lower : ndarray, shape (1, m or 1)
-        Smallest propensities.
+    Shapes: root (b, m), price (b, m), lower (1, m or 1).
     """
     nu = np.zeros(len(root))
     # nu lies between ``low`` and ``high``. A propensity is at most root / sqrt(nu) plus the smallest propensity. At

@@ -45,13 +45,7 @@ class RestrictedDesignProblem(DesignProblem):
 
     @classmethod
     def of(cls, problem: DesignProblem) -> RestrictedDesignProblem:
-        """Return the same problem for the restricted estimator.
-
-        Raises
-        ------
-        OptionError
-            If the functional is not bt, or outcomes are not wins and losses.
-        """
+        """Return the same problem for the restricted estimator."""
         functional = problem.functional
         if not isinstance(functional, BradleyTerry) or functional.weights is None:
             raise OptionError(
@@ -68,12 +62,7 @@ class RestrictedDesignProblem(DesignProblem):
     def label_information(self, metric: FloatArray, propensity: FloatArray | None = None) -> FloatArray:
         """Return the information of a label of every cell, (g, m), in the bound on the objective at ``propensity``.
 
-        Parameters
-        ----------
-        metric : ndarray, shape (K, K)
-            Derivative of the objective by Sigma.
-        propensity : ndarray, shape (g, m), optional
-            The propensities at which the bound equals the objective; when None, probability one for every pair.
+        Shapes: metric (K, K), propensity (g, m).
         """
         propensity = np.ones((self.n_rows, len(self.pairs))) if propensity is None else propensity
         information = np.empty(self.shape)
@@ -84,9 +73,7 @@ class RestrictedDesignProblem(DesignProblem):
     def labelling_covariance(self, propensity: Propensities | FloatArray | float) -> FloatArray:
         """Return the labelling covariance, (K, K): the mean over contexts of the block of the scores in I^-1.
 
-        Parameters
-        ----------
-        propensity : Propensities, shape (g, m), or numbers that broadcast to this shape
+        Shapes: propensity (g, m).
         """
         propensities, count = as_propensities(propensity, self.shape), self.count
         parts = pass_over(self, _inverse_information, lambda part: (count[part], propensities.block(part)))
@@ -97,14 +84,7 @@ class RestrictedDesignProblem(DesignProblem):
 
         The information of a label depends on the propensities, so that these are a fixed point, found by iteration.
 
-        Parameters
-        ----------
-        metric : ndarray, shape (K, K)
-            Derivative of the objective at the plan.
-        lower : ndarray, shape (1, m or 1)
-            Smallest propensities.
-        multiplier : float
-            The plan's Lagrange multiplier of the budget.
+        Shapes: metric (K, K), lower (1, m or 1).
         """
         propensity = np.full((self.n_rows, len(self.pairs)), 1.0 / len(self.pairs) if self.one_pair else 0.5)
         for _ in range(_MAX_STEPS):
@@ -135,11 +115,7 @@ class RestrictedDesignProblem(DesignProblem):
     def inverse(self, variance: FloatArray, propensity: FloatArray) -> FloatArray:
         """Return the inverse information matrices of b contexts.
 
-        Parameters
-        ----------
-        variance : ndarray, shape (b, K, K)
-            Variance of a label of each pair.
-        propensity : ndarray, shape (b, m)
+        Shapes: variance (b, K, K), propensity (b, m).
         """
         # An unordered pair (j, k), j < k, stands in one entry of the matrices, (j, k).
         return information_inverse(
@@ -156,13 +132,7 @@ def _information_in_bound(
 ) -> FloatArray:
     """Return the information of the labels of a range of rows, (b, m), in the bound at ``propensity``, (b, m).
 
-    Parameters
-    ----------
-    problem : RestrictedDesignProblem
-    part : slice
-    mu : ndarray, shape (b, K, K, C)
-    metric : ndarray, shape (K, K)
-    propensity : ndarray, shape (b, m)
+    Shapes: mu (b, K, K, C), metric (K, K), propensity (b, m).
     """
     first, second, n_items = problem.pairs.first, problem.pairs.second, problem.pairs.n_items
     variance = problem.label_variances(mu)
@@ -182,14 +152,7 @@ def _inverse_information(
 ) -> FloatArray:
     """Return the sum over the contexts of a range of rows of the block of the scores in I^-1, (K, K).
 
-    Parameters
-    ----------
-    problem : RestrictedDesignProblem
-    part : slice
-    mu : ndarray, shape (b, K, K, C)
-    count : ndarray, shape (b,)
-        Number of contexts that each row stands for.
-    propensity : ndarray, shape (b, m)
+    Shapes: mu (b, K, K, C), count (b,), propensity (b, m).
     """
     n_items = problem.pairs.n_items
     inverse = problem.inverse(problem.label_variances(mu), propensity)[:, :n_items, :n_items]

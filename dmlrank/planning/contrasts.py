@@ -118,24 +118,7 @@ def make_criterion(
 ) -> tuple[Criterion, FloatArray, tuple[str, ...]]:
     """Return the criterion, the coefficients of the J contrasts, (J, K), and their names; J is 0 for all scores.
 
-    Parameters
-    ----------
-    kind : {"A", "D"}
-    contrasts : optional
-        A hypothesis that :meth:`RankResults.t_test` reads, ``Top`` or ``Against``; None for all scores.
-    models : list of str
-        Names of the K scores.
-    scores : ndarray, shape (K,)
-        Scores, by which ``Top`` chooses the best models.
-    gauge : ndarray
-        Coefficients of the combinations of scores that the functional fixes, such as their sum; K columns.
-
-    Raises
-    ------
-    OptionError
-        If the criterion is not known.
-    HypothesisError
-        If the functional fixes a combination, so that its value does not depend on the data.
+    Shapes: scores (K,).
     """
     check_choice(kind, ("A", "D"), "criterion")
     free = free_basis(gauge, len(models))

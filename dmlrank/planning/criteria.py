@@ -42,12 +42,8 @@ _LONGEST = 300.0
 class Criterion:
     """The criterion that a plan minimises: the sum of the variances of contrasts, or their log determinant.
 
-    Attributes
-    ----------
-    kind : {"A", "D"}
-    rows : ndarray, shape (J, K)
-        L, the coefficients of the contrasts. For "D" the rows are linearly independent, and no combination of them is
-        fixed by the functional.
+    rows (J, K): L, the coefficients of the contrasts. For "D" the rows are linearly independent, and no combination of
+        them is fixed by the functional.
     """
 
     kind: str
@@ -76,18 +72,10 @@ class Criterion:
 class Optimum:
     """An optimal allocation, the covariance that it leads to, and how far it is from the optimality conditions.
 
-    Attributes
-    ----------
-    allocation : Allocation
-    sigma : ndarray, shape (K, K)
-        n times the covariance of the scores.
-    metric : ndarray, shape (K, K)
-        Derivative of the objective by the labelling covariance, at the optimum.
-    kkt_residual : float
-        Largest relative violation of the optimality conditions; NaN where it was not computed.
-    n_steps : int
-    labelling : ndarray, shape (K, K)
-        The labelling covariance.
+    sigma (K, K): n times the covariance of the scores.
+    metric (K, K): Derivative of the objective by the labelling covariance, at the optimum.
+    kkt_residual: Largest relative violation of the optimality conditions; NaN where it was not computed.
+    labelling (K, K): The labelling covariance.
     """
 
     allocation: Allocation
@@ -106,13 +94,8 @@ class Optimum:
 class Precision:
     """How precise the scores become: Sigma and the criterion as functions of the labelling covariance.
 
-    Attributes
-    ----------
-    criterion : Criterion
-    between_covariance : ndarray, shape (K, K)
-        Covariance of the scores between contexts, the part of Sigma that no plan changes.
-    earlier : EarlierLabels or None
-        The labels of a fit, to which planned labels are added.
+    between_covariance (K, K): Covariance of the scores between contexts, the part of Sigma that no plan changes.
+    earlier: The labels of a fit, to which planned labels are added.
     """
 
     criterion: Criterion
@@ -147,18 +130,12 @@ class Precision:
 class SearchOptions:
     """How the search for an optimal allocation is carried out; no option changes the optimum.
 
-    Attributes
-    ----------
-    certify : bool
-        Whether to compute the violation of the optimality conditions where the search does not need this number. The
-        violation is NaN otherwise.
-    max_steps : int, optional
-        Largest number of steps of a search. When None: 6000 in an interdependent problem, 300 in others.
-    rows : int, optional
-        Number of rows that an allocation processes at a time; when None, as many as have about 65,536 cells.
-    sample_size : int
-        Number of rows in a random sample. Where the problem has more than four times as many rows, a search by steps
-        begins at the optimum of this sample.
+    certify: Whether to compute the violation of the optimality conditions where the search does not need this number.
+        The violation is NaN otherwise.
+    max_steps: Largest number of steps of a search. When None: 6000 in an interdependent problem, 300 in others.
+    rows: Number of rows that an allocation processes at a time; when None, as many as have about 65,536 cells.
+    sample_size: Number of rows in a random sample. Where the problem has more than four times as many rows, a search by
+        steps begins at the optimum of this sample.
     """
 
     certify: bool = True
@@ -171,12 +148,8 @@ class SearchOptions:
 class SearchStart:
     """Where a search by steps begins.
 
-    Attributes
-    ----------
-    labelling : ndarray, shape (K, K)
-        The labelling covariance.
-    level : float or None
-        Level of an allocation near the optimum, see :class:`dmlrank.planning.allocation.Allocation`.
+    labelling (K, K): The labelling covariance.
+    level: Level of an allocation near the optimum, see :class:`dmlrank.planning.allocation.Allocation`.
     """
 
     labelling: FloatArray
@@ -199,18 +172,7 @@ def optimise(
 ) -> Optimum:
     """Find the propensities that minimise the criterion within a budget.
 
-    Parameters
-    ----------
-    problem : DesignProblem
-    precision : Precision
-    lower : ndarray, shape (1, m or 1)
-        Smallest propensities.
-    budget : float
-    rates : CellRates, shape (g, m), optional
-        The values of ``sqrt(information / cost)``, where the objective is linear and the caller has computed them.
-    start : SearchStart, optional
-        Where a search by steps begins, such as the optimum of a similar budget.
-    options : SearchOptions, optional
+    Shapes: lower (1, m or 1), rates (g, m).
     """
     constraints = Constraints(problem.cost, lower, budget, problem.one_pair, problem.count)
     search = _Search(problem, precision, constraints, options or SearchOptions())
@@ -223,15 +185,7 @@ def optimise(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Search:
-    """The search for the optimum of an objective under constraints; see :func:`optimise`.
-
-    Attributes
-    ----------
-    problem : DesignProblem
-    precision : Precision
-    constraints : Constraints
-    options : SearchOptions
-    """
+    """The search for the optimum of an objective under constraints; see :func:`optimise`."""
 
     problem: DesignProblem
     precision: Precision
@@ -257,16 +211,7 @@ class _Search:
         return Optimum(allocation, self.precision.sigma(labelling), metric, residual, 1, labelling)
 
     def of_concave_objective(self, start: SearchStart | None) -> Optimum:
-        """Find the optimum of an objective that is concave in the labelling covariance, by majorise-minimise steps.
-
-        The log determinant is concave in Sigma, and Sigma is concave in the labelling covariance. A tangent of a
-        concave function lies above the function. Each step therefore minimises the tangent at the current point, which
-        is the problem of an A criterion, and so lowers the objective. A point that no step changes is the optimum,
-        because the objective is convex in the propensities.
-
-        The labelling covariances of the past steps are extrapolated on the logarithmic scale (Anderson acceleration).
-        If the objective is not lower after an extrapolation, the search goes back to the point before it.
-        """
+        """Find the optimum of an objective that is concave in the labelling covariance, by majorise-minimise steps."""
         problem, precision, max_steps = self.problem, self.precision, self.options.max_steps or _STEPS
         if start is None:
             start = self.first_step()
@@ -361,19 +306,7 @@ def _basis_with_variance(matrix: FloatArray) -> FloatArray:
 def _extrapolate_two_steps(start: FloatArray, first: FloatArray, second: FloatArray, lower: FloatArray) -> FloatArray:
     """Extrapolate two steps of a slowly converging iteration on the log scale (SQUAREM).
 
-    The extrapolation goes further than the two steps by a factor, the step length, which differs between rows.
-
-    Parameters
-    ----------
-    start, first, second : ndarray, shape (g, m)
-        Propensities before the two steps, after the first and after the second one.
-    lower : ndarray, shape (1, m or 1)
-        Smallest propensities.
-
-    References
-    ----------
-    Varadhan and Roland (2008), Simple and globally convergent methods for accelerating the convergence of any EM
-    algorithm, Scandinavian Journal of Statistics 35 (the third step length).
+    Shapes: start, first, second (g, m), lower (1, m or 1).
     """
     origin, move = np.log(start), np.log(first) - np.log(start)
     turn = np.log(second) - np.log(first) - move
@@ -388,14 +321,7 @@ def _extrapolate_two_steps(start: FloatArray, first: FloatArray, second: FloatAr
 def _extrapolate(past: list[tuple[FloatArray, FloatArray]]) -> FloatArray:
     """Return the Anderson acceleration of past steps, as a positive definite matrix.
 
-    Parameters
-    ----------
-    past : list of (ndarray, ndarray), shape (r, r) each
-        Logarithms of the matrices before and after each step, the latest step last.
-
-    References
-    ----------
-    Anderson (1965), Iterative procedures for nonlinear integral equations, Journal of the ACM 12.
+    Shapes: past (r, r) each.
     """
     moves = np.stack([(after - before).ravel() for before, after in past])
     change = np.diff(moves, axis=0)

@@ -224,20 +224,7 @@ def _bind_functional(
     edge_weights: ArrayLike | None,
     ordered: bool,
 ) -> Functional:
-    """Return the functional with its category weights, graph and edge weights, which are read from the options.
-
-    Parameters
-    ----------
-    functional : str or Functional
-    names : PlanNames
-    n_categories : int
-    estimator : {"debiased", "bt_restricted"}
-        Decides which functional the default stands for.
-    category_weights, graph, edge_weights
-        As for :func:`design`.
-    ordered : bool
-        Whether display order matters.
-    """
+    """Return the functional with its category weights, graph and edge weights, which are read from the options."""
     if isinstance(functional, str) and functional == OPTIONS["functional"].default:
         functional = estimator_named(estimator).functional(functional)
     n_items, model_names = len(names.models), list(names.models)
@@ -270,23 +257,14 @@ def _read_plan_names(
 class PlannedFit:
     """The parts of a fit that a plan for this fit needs.
 
-    Attributes
-    ----------
-    estimate : ndarray, shape (K,)
-        The fit's scores, in the unit in which the fit reports them (such as Elo points).
-    plugin : ndarray, shape (K,), or None
-        Means of F(mu) over the fit's prompts, times ``unit``. A constant that the fit adds to its scores (such as 1000
-        Elo points) is not added. None where the plan is for the fit's own prompts.
-    unit : float
-        Factor that turns the values of the functional into the fit's unit, such as Elo points per log-odds.
-    earlier : EarlierLabels or None
-        The fit's labels; None for a plan from scratch.
-    alpha : float
-        One minus the level of the fit's intervals.
-    seed : int
-        Seed of the draws behind critical values.
-    predict : callable
-        Takes a frame of further contexts and returns their probabilities, (n, K, K, C).
+    estimate (K,): The fit's scores, in the unit in which the fit reports them (such as Elo points).
+    plugin (K,): Means of F(mu) over the fit's prompts, times ``unit``. A constant that the fit adds to its scores (such
+        as 1000 Elo points) is not added. None where the plan is for the fit's own prompts.
+    unit: Factor that turns the values of the functional into the fit's unit, such as Elo points per log-odds.
+    earlier: The fit's labels; None for a plan from scratch.
+    alpha: One minus the level of the fit's intervals.
+    seed: Seed of the draws behind critical values.
+    predict: Takes a frame of further contexts and returns their probabilities, (n, K, K, C).
     """
 
     estimate: FloatArray
@@ -312,29 +290,11 @@ class PlanSource:
 
     Contexts with equal probabilities share a row of ``mu``: g rows stand for n contexts.
 
-    Attributes
-    ----------
-    functional : Functional
-        Holds its category weights and its graph already.
-    mu : Tables, shape (g, K, K, C)
-        Checked probabilities.
-    names : PlanNames
-    position_bias : bool
-        As for :func:`design`, like the following five.
-    weights : array (n,), optional
-    prompts : {"random", "fixed"}
-    floor : float
-    n_jobs : int, optional
-    estimator : {"debiased", "bt_restricted"}
-    row : ndarray of int, shape (n,), optional
-        The row of ``mu`` of each context; None where every context has a row of its own.
-    fit : PlannedFit, optional
-        The fit that the plan is for; None for a plan from probabilities alone.
-
-    Raises
-    ------
-    OptionError, OptionTypeError
-        If an option cannot be used.
+    functional: Holds its category weights and its graph already.
+    mu (g, K, K, C): Checked probabilities.
+    position_bias: As for :func:`design`, like the following five.
+    row (n,): The row of ``mu`` of each context; None where every context has a row of its own.
+    fit: The fit that the plan is for; None for a plan from probabilities alone.
     """
 
     functional: Functional
@@ -444,17 +404,7 @@ def _find_equal_contexts(
 ) -> tuple[IntArray, IntArray, IntArray]:
     """Return groups of contexts with equal probabilities, weight and costs.
 
-    Parameters
-    ----------
-    row : ndarray of int, shape (n,)
-        Row of mu of each context.
-    cost : ndarray, shape (n or 1, m or 1)
-    weight : ndarray, shape (n,), or None
-
-    Returns
-    -------
-    mu_row, first_context, group : ndarray of int
-        Row of mu and first context of each of the g groups, (g,), and the group of each context, (n,).
+    Shapes: row (n,), cost (n or 1, m or 1), weight (n,).
     """
     if cost.shape[1] > 1 and len(cost) > 1:
         # Costs by context and pair hardly ever agree in all pairs: every context is a group of its own.

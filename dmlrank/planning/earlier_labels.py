@@ -29,12 +29,8 @@ class EarlierLabels:
     A single fit to all votes is at least as precise, because it can weight the two sets of labels differently for every
     pair.
 
-    Attributes
-    ----------
-    sigma : ndarray, shape (K, K)
-        Covariance of the fit's scores, times the number of contexts of the plan.
-    own_prompts : bool
-        Whether the plan is for the fit's own prompts.
+    sigma (K, K): Covariance of the fit's scores, times the number of contexts of the plan.
+    own_prompts: Whether the plan is for the fit's own prompts.
     """
 
     sigma: FloatArray
@@ -43,18 +39,7 @@ class EarlierLabels:
     def combined(self, between: FloatArray, labelling: FloatArray) -> FloatArray:
         """Return Sigma, (K, K), of the estimate from all labels.
 
-        Parameters
-        ----------
-        between : ndarray, shape (K, K)
-            Covariance of the scores between contexts, B.
-        labelling : ndarray, shape (K, K)
-            The labelling covariance of the plan, L.
-
-        Examples
-        --------
-        >>> earlier = EarlierLabels(np.array([[3.0]]), own_prompts=True)
-        >>> earlier.combined(np.array([[1.0]]), np.array([[2.0]]))      # 1 + 1 / (1 / 2 + 1 / 2)
-        array([[2.]])
+        Shapes: between (K, K), labelling (K, K).
         """
         shared, earlier, planned = self._parts(between, labelling)
         return np.asarray(shared + _symmetric(earlier @ _inverse(earlier + planned) @ planned))

@@ -47,22 +47,7 @@ def design_fit(
     *,
     stored_numbers: int = STORED_NUMBERS,
 ) -> Plan:
-    """Return the plan for the prompts of a fit, or for the new prompts in ``newdata``.
-
-    Parameters
-    ----------
-    estimates : Estimates
-    steps : FitSteps
-    newdata : frame or None
-        New prompts; None for the prompts of the fit.
-    options : PlanOptions
-    from_scratch : bool
-        Whether the plan is for an estimate from the planned labels alone. Otherwise the plan is for an estimate from
-        the labels of the fit and the planned labels together.
-    stored_numbers : int
-        Largest number of probabilities that are kept in memory. If the plan needs more probabilities, none is kept, and
-        every pass over the probabilities predicts them anew.
-    """
+    """Return the plan for the prompts of a fit, or for the new prompts in ``newdata``."""
     if not steps.estimator.has_first_stages:
         raise OptionError(
             f"estimator={estimates.estimator!r} has no cross-fitted probabilities of every pair on every prompt, which "
@@ -106,15 +91,10 @@ def design_fit(
 class Prompts(NamedTuple):
     """The prompts that a plan from a fit is for.
 
-    Attributes
-    ----------
-    tables : Tables, shape (g, K, K, C)
-        Probabilities of the prompts; prompts with equal probabilities share a table.
-    row : ndarray of int, shape (n,), or None
-        Index of the table of each prompt; None where every prompt has a table of its own.
-    identifiers : ndarray of object, shape (n,)
-    columns : tuple of str
-        The columns that identify a prompt.
+    tables (g, K, K, C): Probabilities of the prompts; prompts with equal probabilities share a table.
+    row (n,): Index of the table of each prompt; None where every prompt has a table of its own.
+    identifiers (n,).
+    columns: The columns that identify a prompt.
     """
 
     tables: Tables
@@ -126,15 +106,7 @@ class Prompts(NamedTuple):
 def _planned_functional(steps: FitSteps, tables: Tables, new_row: IntArray | None) -> Functional:
     """Return the functional of the plan.
 
-    With ``average="preferences"`` it is linearised at the mean preferences: those of the fit, or those of new prompts.
-    A label then moves the scores by the same amount on every prompt.
-
-    Parameters
-    ----------
-    steps : FitSteps
-    tables : Tables, shape (g, K, K, C)
-    new_row : ndarray of int, shape (n,), or None
-        Index of the table of each new prompt; None for the prompts of the fit.
+    Shapes: tables (g, K, K, C), new_row (n,).
     """
     functional, mean = steps.setup.functional, steps.first.mean
     if mean is None or new_row is None:
@@ -161,11 +133,7 @@ def _read_prompts(steps: FitSteps, newdata: object) -> Prompts:
 
 
 def _earlier_labels(estimates: Estimates, n_contexts: int, own_prompts: bool) -> EarlierLabels | None:
-    """Return the fit's labels as earlier labels of the plan.
-
-    The result is None where the fit has no intervals, and so no covariance. The result is also None for new prompts
-    with ``prompts="fixed"``: the scores are then about the new prompts alone, and the fit has no labels on these.
-    """
+    """Return the fit's labels as earlier labels of the plan."""
     if not estimates.has_intervals:
         return None
     if not own_prompts and estimates.description.prompts == "fixed":
@@ -177,18 +145,11 @@ def _earlier_labels(estimates: Estimates, n_contexts: int, own_prompts: bool) ->
 class OwnTables:
     """Out-of-fold probabilities of a fit's contexts, means over repetitions, predicted for the rows that are indexed.
 
-    Attributes
-    ----------
-    sources : sequence of MuSource
-        First-stage models of the repetitions.
-    contexts : ndarray of int, shape (g,)
-        The contexts whose probabilities these are.
-    n_contexts : int
-        Number of contexts of the fit.
-    table_shape : tuple of int
-        (K, K, C).
-    _lock : Lock
-        Held during predictions of a learner that must not run in several threads at once.
+    sources: First-stage models of the repetitions.
+    contexts (g,): The contexts whose probabilities these are.
+    n_contexts: Number of contexts of the fit.
+    table_shape: (K, K, C).
+    _lock: Held during predictions of a learner that must not run in several threads at once.
     """
 
     sources: Sequence[MuSource]
@@ -226,16 +187,10 @@ class OwnTables:
 class NewTables:
     """Probabilities of new contexts, the mean over all learners, predicted for the rows that are indexed.
 
-    Attributes
-    ----------
-    sources : sequence of MuSource
-        First-stage models of the repetitions.
-    x : ndarray, shape (g, p)
-        Features of the contexts.
-    table_shape : tuple of int
-        (K, K, C).
-    _lock : Lock
-        Held during predictions of a learner that must not run in several threads at once.
+    sources: First-stage models of the repetitions.
+    x (g, p): Features of the contexts.
+    table_shape: (K, K, C).
+    _lock: Held during predictions of a learner that must not run in several threads at once.
     """
 
     sources: Sequence[MuSource]
@@ -272,11 +227,7 @@ def _in_memory(tables: Tables, stored_numbers: int) -> Tables:
 
 
 def _own_tables(steps: FitSteps) -> tuple[Tables, IntArray | None]:
-    """Return out-of-fold probabilities of the fit's contexts.
-
-    Contexts with equal probabilities share a table. The second value holds the index of the table of each context,
-    (n,); it is None where every context has a table of its own.
-    """
+    """Return out-of-fold probabilities of the fit's contexts."""
     data, sources = steps.data, [repetition.mu for repetition in steps.repetitions]
     shape = (data.n_items, data.n_items, data.n_categories)
     # Each repetition has a source of probabilities, which yields the contexts in parts. A part holds different tables

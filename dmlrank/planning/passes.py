@@ -78,16 +78,6 @@ def pass_over(
     """Yield the ranges of rows of all chunks, in order, with the results of a function.
 
     Chunks depend on the size of the problem alone, so that results do not depend on the number of threads or workers.
-
-    Parameters
-    ----------
-    problem : ProblemInChunks
-    work : callable
-        A function at the top level of a module, so that it can be pickled. It is called with the problem, a range of
-        rows, the probabilities of these rows, (b, K, K, C), clipped at the floor and renormalised, and the arguments
-        that ``arguments_of`` returns for these rows.
-    arguments_of : callable, optional
-        Takes a range of rows and returns the further arguments of ``work``.
     """
     size = max(1, problem.chunk_size // int(np.prod(problem.mu.shape[1:])))
     parts = [slice(start, min(start + size, problem.n_rows)) for start in range(0, problem.n_rows, size)]
@@ -108,14 +98,9 @@ def pass_over(
 class _Tasks(Sequence[Any]):
     """The tasks of a pass. The arguments of a task are computed when the task is handed to a worker.
 
-    Attributes
-    ----------
-    work : callable
-        See :func:`pass_over`.
-    parts : list of slice
-        Range of rows of each task.
-    arguments_of : callable
-        See :func:`pass_over`.
+    work: See :func:`pass_over`.
+    parts: Range of rows of each task.
+    arguments_of: See :func:`pass_over`.
     """
 
     work: ChunkWork[Any]

@@ -718,16 +718,7 @@ class Plan:
         return float(np.sqrt(row @ solution.sigma @ row / self.specification.problem.n_contexts))
 
     def _explain_failure(self, result: str, ratio: float) -> str:
-        """Return the message of the error where even a label on every pair is not precise enough.
-
-        Parameters
-        ----------
-        result : str
-            What labelling every pair leads to, beginning with a verb.
-        ratio : float
-            The width, or smallest difference, that labelling every pair leads to, divided by the one that the caller
-            asks for; more than one.
-        """
+        """Return the message of the error where even a label on every pair is not precise enough."""
         problem = self.specification.problem
         n, labelled = problem.n_contexts, "one pair" if problem.one_pair else "every pair"
         failure = f"even labelling {labelled} of all {n:,} contexts {result}"

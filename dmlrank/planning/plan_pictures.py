@@ -36,18 +36,7 @@ def draw_plan(
     models: Sequence[str] | None,
     top: int | None,
 ) -> Axes:
-    """Draw a picture of a plan, see :meth:`Plan.plot`.
-
-    Parameters
-    ----------
-    specification : PlanSpecification
-    solution : PlanSolution
-    picture : str
-    ax : matplotlib Axes or None
-    models : sequence of str or None
-    top : int or None
-        As for :meth:`Plan.plot`.
-    """
+    """Draw a picture of a plan, see :meth:`Plan.plot`."""
     if not isinstance(picture, str):
         raise OptionTypeError(
             f"plot takes the name of a picture ('heat_map', 'pairs'), not a {type(picture).__name__}; give axes as ax="
@@ -79,17 +68,7 @@ def _draw_pairs(
 ) -> Axes:
     """Draw bars of the pairs with most expected labels.
 
-    Parameters
-    ----------
-    specification : PlanSpecification
-    solution : PlanSolution
-    names : sequence of str
-        The models in the picture.
-    labels : ndarray, shape (J, J)
-        Expected labels of their pairs.
-    n_pairs : int or None
-        Number of bars.
-    ax : matplotlib Axes or None
+    Shapes: labels (J, J).
     """
     if n_pairs is not None:
         check_whole("top", n_pairs, 1)

@@ -34,19 +34,7 @@ def expected_labels(specification: PlanSpecification, solution: PlanSolution) ->
 def plan_summary(
     specification: PlanSpecification, solution: PlanSolution, alpha: float, *, models: object = None, top: object = None
 ) -> Summary:
-    """Return the summary of a plan: its cost and predicted precision, beside those of the uniform plan.
-
-    Parameters
-    ----------
-    specification : PlanSpecification
-    solution : PlanSolution
-    alpha : float
-        One minus the level of the simultaneous intervals.
-    models : str or sequence of str, optional
-        The models that the table shows; all when None.
-    top : int, optional
-        Number of models that the table shows, those with the highest scores.
-    """
+    """Return the summary of a plan: its cost and predicted precision, beside those of the uniform plan."""
 
     def precision(rows: FloatArray, names: Sequence[str]) -> pd.DataFrame:
         return predicted_precision(specification, solution, rows, names, alpha=alpha, method="max-t")
@@ -105,16 +93,7 @@ def _rows_of_pairs(
 ) -> tuple[tuple[tuple[str, ...], ...], str]:
     """Return the rows of the pairs with the most expected labels, and a note on them and on all other pairs.
 
-    Parameters
-    ----------
-    specification : PlanSpecification
-    solution : PlanSolution
-    labels : ndarray, shape (K, K)
-        Expected labels, as :func:`expected_labels` returns them.
-    by_score : ndarray of int, shape (K,)
-        The models in the order in which a pair names them.
-    in_table : set of str
-        The models in the table; a row has at least one of them.
+    Shapes: labels (K, K), by_score (K,).
     """
     problem, models = specification.problem, specification.names.models
     first, second = (by_score[place] for place in np.triu_indices(len(models), 1))

@@ -29,13 +29,7 @@ def contrast_covariance(specification: PlanSpecification, sigma: FloatArray, row
 
     Its rank is known: combinations that the functional fixes have no variance.
 
-    Parameters
-    ----------
-    specification : PlanSpecification
-    sigma : ndarray, shape (K, K)
-        n times the covariance of the scores.
-    rows : ndarray, shape (J, K)
-        Coefficients of the combinations.
+    Shapes: sigma (K, K), rows (J, K).
     """
     # The combinations in coordinates of those that the functional does not fix.
     free_rows = rows @ free_basis(specification.gauge, rows.shape[1])
@@ -56,17 +50,7 @@ def predicted_precision(
 ) -> pd.DataFrame:
     """Return scores, predicted standard errors and full widths of intervals, for the plan and the uniform plan.
 
-    Parameters
-    ----------
-    specification : PlanSpecification
-    solution : PlanSolution
-    rows : ndarray, shape (J, K)
-        Coefficients of combinations of scores.
-    labels : sequence of str, length J
-        Names of the combinations.
-    alpha : float
-        One minus the level of the intervals.
-    method : {"max-t", "bonferroni", "none"}
+    Shapes: rows (J, K).
     """
     columns: dict[str, FloatArray] = {"score": rows @ specification.scores}
     for prefix, sigma in (("", solution.sigma), ("uniform_", solution.uniform_sigma)):
@@ -84,16 +68,7 @@ def predicted_precision(
 
 @one_thread()
 def max_width(specification: PlanSpecification, solution: PlanSolution, alpha: float, method: str) -> float:
-    """Return the largest full width of the intervals of the target contrasts, or of all scores.
-
-    Parameters
-    ----------
-    specification : PlanSpecification
-    solution : PlanSolution
-    alpha : float
-        One minus the level of the intervals.
-    method : {"max-t", "bonferroni", "none"}
-    """
+    """Return the largest full width of the intervals of the target contrasts, or of all scores."""
     contrasts = specification.contrasts
     rows = contrasts if len(contrasts) else np.eye(len(specification.names.scores))
     covariance = contrast_covariance(specification, solution.sigma, rows)
@@ -102,17 +77,7 @@ def max_width(specification: PlanSpecification, solution: PlanSolution, alpha: f
 
 @one_thread()
 def pair_critical_value(specification: PlanSpecification, solution: PlanSolution, alpha: float, method: str) -> float:
-    """Return the critical value of the test that two of the scores are equal.
-
-    Parameters
-    ----------
-    specification : PlanSpecification
-    solution : PlanSolution
-    alpha : float
-    method : {"max-t", "bonferroni", "none"}
-        The first two control the family-wise error over all pairs, as a summary and ``t_test_pairwise`` do. With
-        "none" the pair is tested alone.
-    """
+    """Return the critical value of the test that two of the scores are equal."""
     check_choice(method, METHODS, "method")
     n_scores = len(specification.scores)
     if method != "max-t":
@@ -131,30 +96,7 @@ def cheapest_solution(
     *,
     sample_size: int = 4_000,
 ) -> PlanSolution:
-    """Return the solution of the smallest budget that reaches a width or a power, to four figures.
-
-    Parameters
-    ----------
-    specification : PlanSpecification
-    start : float
-        Budget at which the search begins.
-    relative_width : callable
-        Takes a solution and returns a number that is at most one where the solution is precise enough: its largest
-        width (or smallest difference with the wanted power) divided by the wanted one. The number decreases with the
-        budget.
-    explain : callable
-        Takes the solution that labels every pair and returns the message of the error where even this solution is not
-        precise enough.
-    sample_size : int
-        Number of rows in a random sample. Where the problem has more than four times as many rows, the search begins on
-        this sample.
-
-    Raises
-    ------
-    OptionError
-        If not even a label on every pair is precise enough, or if the labels of the fit are precise enough without any
-        planned label.
-    """
+    """Return the solution of the smallest budget that reaches a width or a power, to four figures."""
     problem = specification.problem
     solver = _Solver(specification)
     all_labelled = solver.at(problem.total_cost, certify=False)
@@ -186,12 +128,7 @@ def cheapest_solution(
 
 
 class _Solver:
-    """Solutions of a specification for several budgets; each search begins at the solution of the budget before.
-
-    Parameters
-    ----------
-    specification : PlanSpecification
-    """
+    """Solutions of a specification for several budgets; each search begins at the solution of the budget before."""
 
     def __init__(self, specification: PlanSpecification) -> None:
         self._specification = specification
@@ -212,19 +149,7 @@ class _Solver:
     def cheapest(
         self, start: float, largest_log: float, relative_width: Callable[[PlanSolution], float], margin: float
     ) -> float:
-        """Return the smallest budget with ``relative_width(solution) <= 1``.
-
-        Parameters
-        ----------
-        start : float
-            Budget at which the search begins.
-        largest_log : float
-            Logarithm of a budget that is large enough.
-        relative_width : callable
-            As for :func:`cheapest_solution`.
-        margin : float
-            Distance from ``start``, on the log scale, within which the search first looks for the budget.
-        """
+        """Return the smallest budget with ``relative_width(solution) <= 1``."""
 
         def log_ratio(log_budget: float) -> float:
             return float(np.log(relative_width(self.at(float(np.exp(log_budget)), certify=False))))

@@ -30,11 +30,7 @@ from .propensities import CellArray, CellRates, Propensities, Rows, as_propensit
 class Pairs:
     """The m pairs of items that can be labelled: ordered ones, or unordered ones with ``first < second``.
 
-    Attributes
-    ----------
-    first, second : ndarray of int, shape (m,)
-    n_items : int
-    ordered : bool
+    first, second (m,).
     """
 
     first: IntArray
@@ -72,12 +68,8 @@ class Pairs:
 class SomeTables:
     """A selection from other tables, in any order and perhaps with repetitions.
 
-    Attributes
-    ----------
-    tables : Tables
-        The tables that are selected from.
-    index : ndarray of int, shape (g,)
-        Indices of the selected tables.
+    tables: The tables that are selected from.
+    index (g,): Indices of the selected tables.
     """
 
     tables: Tables
@@ -100,10 +92,7 @@ class SomeTables:
 class TablesNotStored:
     """A stand-in for the probabilities of a stored plan, which are not in the file.
 
-    Attributes
-    ----------
-    shape : tuple of int
-        (g, K, K, C).
+    shape: (g, K, K, C).
     """
 
     shape: tuple[int, ...]
@@ -138,13 +127,9 @@ class FixedDirections(Protocol):
 class LabelDeviations:
     """Standard deviations of the labels of a functional with fixed directions; see :class:`FixedDirections`.
 
-    Attributes
-    ----------
-    deviation : ndarray, shape (g, m)
-        Standard deviation of a label of each cell along the direction of its pair; in single precision where there are
-        very many cells.
-    directions : ndarray, shape (m, K)
-        The direction in which a label of each pair moves the scores.
+    deviation (g, m): Standard deviation of a label of each cell along the direction of its pair; in single precision
+        where there are very many cells.
+    directions (m, K): The direction in which a label of each pair moves the scores.
     """
 
     deviation: CellArray
@@ -162,37 +147,22 @@ class DesignProblem:
 
     A row stands for all contexts with the same probabilities, weight and costs; see the module's docstring.
 
-    Attributes
-    ----------
-    functional : Functional
-        Holds its category weights and its graph already.
-    mu : Tables, shape (g, K, K, C)
-        Probabilities of each row, not yet clipped at the floor.
-    floor : float
-        Smallest probability of a category for functionals with a logit or a division.
-    pairs : Pairs
-    cost : ndarray, shape (g or 1, m or 1)
-        Cost of a label.
-    one_pair : bool
-        Whether a context gets at most one label.
-    context_weight : ndarray, shape (g,), or None
-        Weight of each context in the target population, with mean one over contexts.
-    fixed_prompts : bool
-        Whether the scores are about these contexts alone, and not about the population that they are a sample of.
-    unit : float
-        Factor that turns the values of the functional into the unit of the reported scores, such as Elo points per
+    functional: Holds its category weights and its graph already.
+    mu (g, K, K, C): Probabilities of each row, not yet clipped at the floor.
+    floor: Smallest probability of a category for functionals with a logit or a division.
+    cost (g or 1, m or 1): Cost of a label.
+    one_pair: Whether a context gets at most one label.
+    context_weight (g,): Weight of each context in the target population, with mean one over contexts.
+    fixed_prompts: Whether the scores are about these contexts alone, and not about the population that they are a
+        sample of.
+    unit: Factor that turns the values of the functional into the unit of the reported scores, such as Elo points per
         log-odds.
-    n_jobs : int
-        Number of threads.
-    chunk_size : int
-        Number of probabilities in a chunk of rows. Every thread holds a few arrays of this size in memory.
-    row : ndarray of int, shape (n,), or None
-        Row of each context; None where every context is a row of its own.
-    double_cells : int
-        Largest number of cells, rows x pairs, whose numbers are stored in double precision. The numbers of more cells
-        are stored in single precision; computations are in double precision in any case.
-    deviations : LabelDeviations or None
-        Standard deviations of labels, where one pass over mu has computed them.
+    n_jobs: Number of threads.
+    chunk_size: Number of probabilities in a chunk of rows. Every thread holds a few arrays of this size in memory.
+    row (n,): Row of each context; None where every context is a row of its own.
+    double_cells: Largest number of cells, rows x pairs, whose numbers are stored in double precision. The numbers of
+        more cells are stored in single precision; computations are in double precision in any case.
+    deviations: Standard deviations of labels, where one pass over mu has computed them.
     """
 
     functional: Functional
@@ -308,15 +278,7 @@ class DesignProblem:
     def scan(self) -> tuple[FloatArray, FloatArray, DesignProblem]:
         """Pass over mu once, and return what every plan needs from it.
 
-        Returns
-        -------
-        mean : ndarray, shape (K,)
-            Means of the scores over contexts.
-        covariance : ndarray, shape (K, K)
-            Covariance of the scores between contexts; zero with ``fixed_prompts``.
-        problem : DesignProblem
-            This problem. Where labels have fixed directions it also holds the standard deviations of the labels, so
-            that no later computation passes over mu again.
+        Shapes: mean (K,), covariance (K, K).
         """
         functional, directions = self.functional, None
         if isinstance(functional, FixedDirections) and not self.interdependent:
@@ -358,12 +320,7 @@ class DesignProblem:
     def label_information(self, metric: FloatArray, propensity: FloatArray | None = None) -> FloatArray:
         """Return the information of a label of every cell, (g, m): the trace of metric times M.
 
-        Parameters
-        ----------
-        metric : ndarray, shape (K, K)
-            Derivative of the objective by Sigma.
-        propensity : ndarray, shape (g, m), optional
-            Used only by problems that are ``interdependent``.
+        Shapes: metric (K, K), propensity (g, m).
         """
         if self.deviations is not None:
             information = np.square(self.deviations.deviation, dtype=np.float64)
@@ -378,9 +335,7 @@ class DesignProblem:
     def labelling_covariance(self, propensity: Propensities | FloatArray | float) -> FloatArray:
         """Return the labelling covariance, (K, K), which labels with these propensities add to Sigma: E sum M / pi.
 
-        Parameters
-        ----------
-        propensity : Propensities, shape (g, m), or numbers that broadcast to this shape
+        Shapes: propensity (g, m).
         """
         propensities, count = as_propensities(propensity, self.shape), self.count[:, None]
         if self.deviations is not None:
@@ -399,14 +354,7 @@ class DesignProblem:
     def propensities_at(self, metric: FloatArray, lower: FloatArray, multiplier: float) -> FloatArray:
         """Return the propensities of this problem's contexts, (g, m), by the rule of a plan for other contexts.
 
-        Parameters
-        ----------
-        metric : ndarray, shape (K, K)
-            Derivative of the objective at the plan.
-        lower : ndarray, shape (1, m or 1)
-            Smallest propensities.
-        multiplier : float
-            The plan's Lagrange multiplier of the budget.
+        Shapes: metric (K, K), lower (1, m or 1).
         """
         information = self.label_information(metric)
         return propensities_at_multiplier(information, self.cost, lower, multiplier, self.one_pair)
@@ -427,13 +375,7 @@ def _scores_and_deviations(
 ) -> tuple[FloatArray, CellArray | None]:
     """Return the scores of a range of rows, (b, d), and the standard deviations of their labels, (b, m).
 
-    Parameters
-    ----------
-    problem : DesignProblem
-    part : slice
-    mu : ndarray, shape (b, K, K, C)
-    cell_type : type or None
-        Precision of the deviations; None where labels have no fixed directions and no deviations are returned.
+    Shapes: mu (b, K, K, C).
     """
     functional, deviation = problem.functional, None
     if cell_type is not None and isinstance(functional, FixedDirections):
@@ -444,12 +386,7 @@ def _scores_and_deviations(
 def _information(problem: DesignProblem, part: slice, mu: FloatArray, metric: FloatArray) -> FloatArray:
     """Return the information of the labels of a range of rows, (b, m).
 
-    Parameters
-    ----------
-    problem : DesignProblem
-    part : slice
-    mu : ndarray, shape (b, K, K, C)
-    metric : ndarray, shape (K, K)
+    Shapes: mu (b, K, K, C), metric (K, K).
     """
     return problem.pairs.take(problem.functional.information(mu, metric)) * problem.scale(part)
 
@@ -457,12 +394,7 @@ def _information(problem: DesignProblem, part: slice, mu: FloatArray, metric: Fl
 def _accumulated(problem: DesignProblem, part: slice, mu: FloatArray, amount: FloatArray) -> FloatArray:
     """Return the sum of amount M over the labels of a range of rows, (K, K).
 
-    Parameters
-    ----------
-    problem : DesignProblem
-    part : slice
-    mu : ndarray, shape (b, K, K, C)
-    amount : ndarray, shape (b, m)
+    Shapes: mu (b, K, K, C), amount (b, m).
     """
     # An unordered pair (j, k), j < k, stands in one entry of the matrices, (j, k); the entry (k, j) is zero. The factor
     # ``scale`` makes up for this.

@@ -47,9 +47,7 @@ class Propensities(Protocol):
 class StoredPropensities:
     """Propensities in an array.
 
-    Attributes
-    ----------
-    table : ndarray, shape (n, m)
+    table (n, m).
     """
 
     table: FloatArray
@@ -71,14 +69,9 @@ class CellRates:
 
     Optimal propensities are proportional to the rates where they are neither the smallest ones allowed nor one.
 
-    Attributes
-    ----------
-    base : ndarray, shape (n, m)
-        First factor.
-    factor : ndarray, shape (n or 1, 1 or m), or None
-        Second factor; None for one.
-    pair_factor : ndarray, shape (m,), or None
-        Third factor; None for one.
+    base (n, m): First factor.
+    factor (n or 1, 1 or m): Second factor; None for one.
+    pair_factor (m,): Third factor; None for one.
     """
 
     base: CellArray
@@ -111,15 +104,9 @@ class CellRates:
 class LevelPropensities:
     """Propensities level x rate, clipped to the range from the smallest propensity to one.
 
-    Attributes
-    ----------
-    rates : CellRates
-    lower : ndarray, shape (1, 1 or m)
-        Smallest propensities.
-    level : float
-        lambda^(-1/2), where lambda is the Lagrange multiplier of the budget; infinite where the budget is slack.
-    cap : ndarray, shape (n,), or None
-        Largest level of each row, at which the propensities of the row add up to one; None where their sum may be
+    lower (1, 1 or m): Smallest propensities.
+    level: lambda^(-1/2), where lambda is the Lagrange multiplier of the budget; infinite where the budget is slack.
+    cap (n,): Largest level of each row, at which the propensities of the row add up to one; None where their sum may be
         larger.
     """
 
@@ -145,16 +132,11 @@ class PricedPropensities:
 
     The propensity of a cell is sqrt(information / price), where the price of a label is lambda x cost + nu.
 
-    Attributes
-    ----------
-    rates : CellRates
-    cost : ndarray, shape (n or 1, m)
-    lower : ndarray, shape (1, 1 or m)
-        Smallest propensities.
-    multiplier : float
-        lambda, the Lagrange multiplier of the budget.
-    context_multiplier : ndarray, shape (n,)
-        nu of each row, the Lagrange multiplier of the constraint that its propensities add up to at most one.
+    cost (n or 1, m).
+    lower (1, 1 or m): Smallest propensities.
+    multiplier: lambda, the Lagrange multiplier of the budget.
+    context_multiplier (n,): nu of each row, the Lagrange multiplier of the constraint that its propensities add up to
+        at most one.
     """
 
     rates: CellRates
@@ -179,14 +161,9 @@ class PricedPropensities:
 class MixedPropensities:
     """The mixture of a plan's propensities with those of a uniform plan.
 
-    Attributes
-    ----------
-    optimal : Propensities
-        Propensities of the plan.
-    share : float
-        Share of the uniform plan.
-    uniform : float
-        The uniform plan's propensity.
+    optimal: Propensities of the plan.
+    share: Share of the uniform plan.
+    uniform: The uniform plan's propensity.
     """
 
     optimal: Propensities
@@ -236,13 +213,7 @@ def at_level(rate: FloatArray, lower: FloatArray, level: FloatArray | float) -> 
 
     Where the level is infinite, the result is one for every label with information.
 
-    Parameters
-    ----------
-    rate : ndarray, shape (b, m)
-        The function overwrites this array.
-    lower : ndarray, shape (1, m or 1)
-        Smallest propensities.
-    level : float or ndarray, shape (b,)
+    Shapes: rate (b, m), lower (1, m or 1), level (b,).
     """
     finite = bool(np.isfinite(level).all())
     with np.errstate(invalid="ignore"):
@@ -256,14 +227,7 @@ def at_level(rate: FloatArray, lower: FloatArray, level: FloatArray | float) -> 
 def at_price(root: FloatArray, price: FloatArray, lower: FloatArray) -> FloatArray:
     """Return the propensities root / sqrt(price), (b, m), or the smallest ones allowed where these are larger.
 
-    Parameters
-    ----------
-    root : ndarray, shape (b, m)
-        Square root of the information of each label.
-    price : ndarray, shape (b, m)
-        lambda x cost + nu; see :class:`PricedPropensities`.
-    lower : ndarray, shape (1, m or 1)
-        Smallest propensities.
+    Shapes: root (b, m), price (b, m), lower (1, m or 1).
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         propensity = root / np.sqrt(price)
@@ -282,17 +246,6 @@ def map_blocks(
     """Return the results of a function for all blocks of rows, in order.
 
     The blocks do not depend on the number of threads. Sums of the results are therefore the same to the last bit.
-
-    Parameters
-    ----------
-    work : callable
-        Takes a range of rows.
-    shape : tuple of int
-        (n, m): rows and pairs.
-    n_jobs : int
-        Number of threads.
-    size : int, optional
-        Number of rows of a block; when None, about as many as have 65,536 cells.
     """
     n_rows, n_pairs = shape
     rows_of_task = max(1, _TASK_CELLS // n_pairs)

@@ -93,17 +93,7 @@ class Regret:
 
 
 def regret_of(specification: PlanSpecification, solution: PlanSolution, mu: ArrayLike) -> Regret:
-    """Return the loss of a plan if the true probabilities are ``mu``, (n, K, K, C).
-
-    Raises
-    ------
-    OptionError
-        If the plan is D-optimal, for the estimator ``bt_restricted``, or for labels in addition to those of a fit. The
-        theorem needs an objective that is a sum of variances, labels whose information does not depend on the other
-        labels of the context, and an estimate from the planned labels alone.
-    NuisanceError
-        If ``mu`` does not hold probabilities, or has another shape than the plan's probabilities.
-    """
+    """Return the loss of a plan if the true probabilities are ``mu``, (n, K, K, C)."""
     table = _checked_probabilities(specification, mu)
     problem, explore = specification.problem, specification.explore
     metric, n = specification.criterion.metric(specification.between_covariance), problem.n_contexts

@@ -92,13 +92,7 @@ def repeated_propensity(propensities: Sequence[ArrayLike], position_bias: bool =
 
 
 def _tables(propensities: Sequence[ArrayLike]) -> FloatArray:
-    """Return the propensities of the rounds as one array, (R, n, K, K).
-
-    Raises
-    ------
-    NuisanceError
-        If the shapes differ, or a value is outside [0, 1].
-    """
+    """Return the propensities of the rounds as one array, (R, n, K, K)."""
     if isinstance(propensities, str) or not isinstance(propensities, Sequence | np.ndarray):
         raise OptionTypeError(
             f"propensities is a {type(propensities).__name__}; give a list with one array (contexts, models, models) "

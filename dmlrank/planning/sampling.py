@@ -17,14 +17,9 @@ from .specification import PlanNames
 class DrawnCells(NamedTuple):
     """The L labels to collect, sorted by context.
 
-    Attributes
-    ----------
-    context : ndarray of int, shape (L,)
-        Index of the context of each label.
-    first, second : ndarray of int, shape (L,)
-        Codes of the items shown first and second.
-    propensity : ndarray, shape (L,)
-        Probability with which the label was drawn.
+    context (L,): Index of the context of each label.
+    first, second (L,): Codes of the items shown first and second.
+    propensity (L,): Probability with which the label was drawn.
     """
 
     context: IntArray
@@ -36,13 +31,7 @@ class DrawnCells(NamedTuple):
 class PlanHeader(TypedDict):
     """The description of a plan in the JSON file of its tasks.
 
-    Attributes
-    ----------
-    criterion : {"A", "D"}
-    budget, expected_cost : float
-    position_bias : bool
-    seed : int
-        Seed of the draw.
+    seed: Seed of the draw.
     """
 
     criterion: str
@@ -63,17 +52,7 @@ def draw_cells(
 ) -> DrawnCells:
     """Draw the pairs to label on each context, independently or at most one of a context.
 
-    Parameters
-    ----------
-    propensities : Propensities, shape (g, m)
-    pairs : Pairs
-    one_pair : bool
-        Whether at most one pair of a context is drawn.
-    rng : Generator
-    row : ndarray of int, shape (n,), optional
-        Row of ``propensities`` of each context; None where every context has a row of its own.
-    chunk_contexts : int
-        Number of contexts for which pairs are drawn at a time.
+    Shapes: propensities (g, m), row (n,).
     """
     n_contexts = propensities.shape[0] if row is None else len(row)
     places, drawn_propensities = [], []

@@ -34,17 +34,10 @@ _LARGEST_RESIDUAL = 1e-4
 class PlanNames:
     """Names of the models, scores and contexts of a plan, and of the columns of its samples.
 
-    Attributes
-    ----------
-    models : tuple of str, length K
-    contexts : ndarray of object, shape (n,)
-        Identifiers; tuples where several columns identify a context.
-    context_columns : tuple of str
-        The columns that identify a context.
-    first_column, second_column : str
-        The columns of the model shown first and of the one shown second.
-    outputs : tuple of str
-        Names of the scores where these are not about models.
+    contexts (n,): Identifiers; tuples where several columns identify a context.
+    context_columns: The columns that identify a context.
+    first_column, second_column: The columns of the model shown first and of the one shown second.
+    outputs: Names of the scores where these are not about models.
     """
 
     models: tuple[str, ...]
@@ -64,36 +57,19 @@ class PlanNames:
 class PlanSpecification:
     """The purpose of a plan and its limits, the budget aside.
 
-    Attributes
-    ----------
-    problem : DesignProblem
-    criterion : Criterion
-    contrasts : ndarray, shape (J, K)
-        Coefficients of the contrasts that the plan is for; J is 0 for a plan for all scores.
-    contrast_labels : tuple of str, length J
-        Names of the contrasts.
-    scores : ndarray, shape (K,)
-        The fit's estimates where a fit made the plan, else the mean of F(mu).
-    between_covariance : ndarray, shape (K, K)
-        Covariance of the scores between contexts.
-    full_covariance : ndarray, shape (K, K)
-        Labelling covariance with a label on every pair of every context.
-    gauge : ndarray
-        Coefficients of the combinations of scores that the functional fixes; K columns.
-    min_propensity : float or None
-    explore : float
-        Share of the uniform plan that is mixed in.
-    names : PlanNames
-    predict : callable, optional
-        Takes a frame of further contexts and returns their probabilities, (n, K, K, C); None for a plan without a fit.
-    earlier : EarlierLabels or None
-        The labels of the fit, to which those of the plan are added.
-    alpha : float
-        One minus the level of intervals and tests where the caller of a method gives none.
-    seed : int
-        Seed of the draws behind critical values.
-    questions : tuple of (str, str)
-        Pairs of models whose order ends rounds of labelling when it is decided.
+    contrasts (J, K): Coefficients of the contrasts that the plan is for; J is 0 for a plan for all scores.
+    contrast_labels: Names of the contrasts.
+    scores (K,): The fit's estimates where a fit made the plan, else the mean of F(mu).
+    between_covariance (K, K): Covariance of the scores between contexts.
+    full_covariance (K, K): Labelling covariance with a label on every pair of every context.
+    gauge: Coefficients of the combinations of scores that the functional fixes; K columns.
+    explore: Share of the uniform plan that is mixed in.
+    predict: Takes a frame of further contexts and returns their probabilities, (n, K, K, C); None for a plan without a
+        fit.
+    earlier: The labels of the fit, to which those of the plan are added.
+    alpha: One minus the level of intervals and tests where the caller of a method gives none.
+    seed: Seed of the draws behind critical values.
+    questions: Pairs of models whose order ends rounds of labelling when it is decided.
     """
 
     problem: DesignProblem
@@ -128,14 +104,7 @@ class PlanSpecification:
         return min(self.max_uniform, cost / self.problem.total_cost)
 
     def smallest_propensity(self, budget: float) -> float:
-        """Return the smallest propensity of a plan within a budget.
-
-        Raises
-        ------
-        OptionError
-            If ``min_propensity`` on every pair costs more than the budget, or if it adds up to more than one label per
-            context although ``one_pair`` is true.
-        """
+        """Return the smallest propensity of a plan within a budget."""
         if self.min_propensity is None:
             return _SMALLEST_SHARE * self.uniform(budget)
         if self.min_propensity > self.max_uniform * (1 + 1e-12):
@@ -156,27 +125,17 @@ class PlanSpecification:
 class PlanSolution:
     """The optimal propensities of a specification within a budget, and the covariance that they lead to.
 
-    Attributes
-    ----------
-    budget, expected_cost : float
-    smallest_propensity : float
-        The smallest propensity that a pair of the graph may have, before the uniform plan is mixed in.
-    propensities : Propensities, shape (g, m)
-        Propensities of the m pairs by row of the problem. Contexts with equal probabilities, weights and costs share a
-        row.
-    sigma, unmixed_sigma, uniform_sigma : ndarray, shape (K, K)
-        n times the covariance of the scores: for the plan, for the plan before the uniform plan is mixed in, and for
-        the uniform plan of the same cost.
-    kkt_residual : float
-        Largest relative violation of the Karush-Kuhn-Tucker conditions, before the uniform plan is mixed in; NaN where
-        the violation was not computed, which saves time in a search over budgets.
-    multiplier : float
-        n times the amount by which one more unit of budget lowers the objective; zero where the budget is slack.
-    n_steps : int
-    metric : ndarray, shape (K, K)
-        Derivative of the objective by the labelling covariance, before the uniform plan is mixed in.
-    start : SearchStart
-        Where the search for the solution of a similar budget begins.
+    smallest_propensity: The smallest propensity that a pair of the graph may have, before the uniform plan is mixed in.
+    propensities (g, m): Propensities of the m pairs by row of the problem. Contexts with equal probabilities, weights
+        and costs share a row.
+    sigma, unmixed_sigma, uniform_sigma (K, K): n times the covariance of the scores: for the plan, for the plan before
+        the uniform plan is mixed in, and for the uniform plan of the same cost.
+    kkt_residual: Largest relative violation of the Karush-Kuhn-Tucker conditions, before the uniform plan is mixed in;
+        NaN where the violation was not computed, which saves time in a search over budgets.
+    multiplier: n times the amount by which one more unit of budget lowers the objective; zero where the budget is
+        slack.
+    metric (K, K): Derivative of the objective by the labelling covariance, before the uniform plan is mixed in.
+    start: Where the search for the solution of a similar budget begins.
     """
 
     budget: float
@@ -211,15 +170,7 @@ def solve(
     start: SearchStart | None = None,
     options: SearchOptions | None = None,
 ) -> PlanSolution:
-    """Find the optimal propensities within a budget, mixed with the uniform plan where ``explore`` is positive.
-
-    Parameters
-    ----------
-    specification : PlanSpecification
-    budget : float
-    rates, start, options
-        As for :func:`dmlrank.planning.criteria.optimise`.
-    """
+    """Find the optimal propensities within a budget, mixed with the uniform plan where ``explore`` is positive."""
     problem, precision = specification.problem, specification.precision
     smallest_propensity = specification.smallest_propensity(budget)
     lower = np.full((1, 1), smallest_propensity)

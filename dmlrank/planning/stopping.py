@@ -104,25 +104,7 @@ class Decision:
 
 
 def read_until(until: UntilLike, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Return the pairs of models whose order is asked for; an empty tuple where ``until`` is None.
-
-    Parameters
-    ----------
-    until : str, tuple or sequence
-        ``"a > b"``, ``("a", "b")``, or several of these. Names are matched whole, and may contain ``>``.
-    names : sequence of str
-        Names of the scores.
-
-    Raises
-    ------
-    OptionError, OptionTypeError, UnknownModelError
-        If a question cannot be read, is asked twice, or names the same model twice or an unknown model.
-
-    Examples
-    --------
-    >>> read_until("a > b", ["a", "b", "c"]), read_until([("a", "b"), "c > b"], ["a", "b", "c"])
-    ((('a', 'b'),), (('a', 'b'), ('c', 'b')))
-    """
+    """Return the pairs of models whose order is asked for; an empty tuple where ``until`` is None."""
     if until is None:
         return ()
     is_pair = isinstance(until, tuple) and len(until) == 2 and not any(">" in str(part) for part in until)
@@ -169,22 +151,7 @@ def _read_question(question: object, names: Sequence[str]) -> tuple[str, str]:
 
 
 def decide(questions: tuple[tuple[str, str], ...], result: HasEstimates) -> Decision:
-    """Return which questions a sequential view decides.
-
-    Parameters
-    ----------
-    questions : tuple of (str, str)
-        The m pairs of models.
-    result : RankResults
-        A sequential view.
-
-    Raises
-    ------
-    OptionError, OptionTypeError
-        If there are no questions, or the result is no sequential view.
-    UnknownModelError
-        If a model was not ranked.
-    """
+    """Return which questions a sequential view decides."""
     estimates = getattr(result, "estimates", None)
     if not isinstance(estimates, Estimates):
         raise OptionTypeError(f"decide() got a {type(result).__name__}; pass a sequential view of a result")

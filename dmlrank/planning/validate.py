@@ -34,32 +34,12 @@ class PlanOptions:
 
     The signatures of :func:`dmlrank.design` and :meth:`RankResults.design` have these names and defaults.
 
-    Attributes
-    ----------
-    budget : float
-        Positive.
-    criterion : {"A", "D"}
-    contrasts : optional
-        A hypothesis that :meth:`RankResults.t_test` reads, ``Top`` or ``Against``; all scores when None.
-    costs : float or array
-        One number, (n,), (K, K) or (n, K, K).
-    min_propensity : float, optional
-        Above 0 and at most 1; a tenth of the uniform plan's when None.
-    one_pair : bool
-    explore : float
-        From 0 to below 1.
-    until : optional
-        The questions that end rounds of labelling, as :func:`read_until` reads them.
-
-    Raises
-    ------
-    OptionError, OptionTypeError
-        If a value has the wrong type, or a number or word is not allowed.
-
-    Examples
-    --------
-    >>> PlanOptions(budget=100).criterion
-    'A'
+    budget: Positive.
+    contrasts: A hypothesis that :meth:`RankResults.t_test` reads, ``Top`` or ``Against``; all scores when None.
+    costs: One number, (n,), (K, K) or (n, K, K).
+    min_propensity: Above 0 and at most 1; a tenth of the uniform plan's when None.
+    explore: From 0 to below 1.
+    until: The questions that end rounds of labelling, as :func:`read_until` reads them.
     """
 
     budget: float
@@ -93,15 +73,7 @@ def check_mu(
     They must lie between 0 and 1 and sum to one over the categories. Where display order does not matter, the
     probabilities that j wins, that k wins, and of ties must be the same where j is shown first as where k is.
 
-    Parameters
-    ----------
-    mu : ndarray, shape (n, K, K, C)
-    models, contexts : sequences
-        Names of the models and contexts, for the message.
-    ordered : bool
-        Whether the two display orders of a pair have probabilities of their own.
-    rows : int
-        Number of contexts that are checked at a time.
+    Shapes: mu (n, K, K, C).
     """
     off_diagonal = ~np.eye(mu.shape[1], dtype=bool)
     for start in range(0, len(mu), rows):
@@ -128,11 +100,6 @@ def mu_array(mu: object) -> FloatArray:
     """Return probabilities as an array, (n, K, K, C), with zeros for a model and itself.
 
     An array of floats that has these zeros already is returned as it is, without a copy.
-
-    Raises
-    ------
-    OptionTypeError, NuisanceError
-        If ``mu`` is no array of numbers, or has another shape.
     """
     try:
         table = np.asanyarray(mu)
@@ -161,14 +128,7 @@ def mu_array(mu: object) -> FloatArray:
 
 
 def read_costs(costs: ArrayLike, pairs: Pairs, n_contexts: int) -> FloatArray:
-    """Return the cost of a label of each cell, (n or 1, m or 1), from one number, (n,), (K, K) or (n, K, K).
-
-    Raises
-    ------
-    OptionTypeError, OptionError
-        If ``costs`` has another shape, a cost is not positive, or the costs of a pair differ by display order although
-        the order does not matter.
-    """
+    """Return the cost of a label of each cell, (n or 1, m or 1), from one number, (n,), (K, K) or (n, K, K)."""
     n_items = pairs.n_items
     shapes = {0: (), 1: (n_contexts,), 2: (n_items, n_items), 3: (n_contexts, n_items, n_items)}
     try:
@@ -206,13 +166,7 @@ def read_costs(costs: ArrayLike, pairs: Pairs, n_contexts: int) -> FloatArray:
 
 
 def read_edge_weights(edge_weights: ArrayLike, n_items: int) -> FloatArray:
-    """Return edge weights as an array of numbers, (K, K).
-
-    Raises
-    ------
-    OptionTypeError
-        If ``edge_weights`` is no such array.
-    """
+    """Return edge weights as an array of numbers, (K, K)."""
     numbers = array_of_numbers(edge_weights, 2)
     if numbers is None or numbers.shape != (n_items, n_items):
         description = _describe(edge_weights) if numbers is None else f"an array of shape {numbers.shape}"
@@ -254,18 +208,7 @@ def _check_number(value: object, option: str) -> float:
 
 
 def read_names(names: Sequence[T] | None, size: int, option: str, default: Sequence[T]) -> list[T]:
-    """Return names as a list, and check that there is one for each model or context and none twice.
-
-    Parameters
-    ----------
-    names : sequence or None
-    size : int
-        Number of names that ``mu`` needs.
-    option : {"models", "contexts"}
-        The option that holds the names.
-    default : sequence
-        The names where ``names`` is None.
-    """
+    """Return names as a list, and check that there is one for each model or context and none twice."""
     if names is None:
         return list(default)
     if isinstance(names, str) or not isinstance(names, Iterable):
@@ -297,13 +240,7 @@ def read_weights(weights: str | CategoryWeights | Sequence[Sequence[float]], n_c
 
 
 def read_graph(graph: Graph | ArrayLike | None, n_items: int) -> Graph:
-    """Return the graph of compared pairs; None and "complete" stand for every pair.
-
-    Parameters
-    ----------
-    graph : Graph, array (K, K) of bool, "complete" or None
-    n_items : int
-    """
+    """Return the graph of compared pairs; None and "complete" stand for every pair."""
     if graph is None or (isinstance(graph, str) and graph == "complete"):
         return Graph.all_pairs(n_items)
     edges = graph.edges if isinstance(graph, Graph) else np.asarray(graph)

@@ -24,22 +24,7 @@ def influence_chart(
 ) -> Axes:
     """Draw the largest influence values as bars: dark blue where a prompt raises the score, light orange elsewhere.
 
-    Parameters
-    ----------
-    names : sequence of str
-        The prompts, from the top down.
-    values : ndarray, shape (m,)
-        Influence values.
-    label : str
-        Label of the axis, with the unit.
-    title : str
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure otherwise, with several columns where there are many prompts.
-
-    Returns
-    -------
-    matplotlib Axes
-        The first column.
+    Shapes: values (m,).
     """
     columns = row_columns(ax, len(names), f"a chart of {len(names):,} prompts")
     for axes, part in zip(columns.axes, columns.slices, strict=True):
@@ -65,26 +50,7 @@ def pair_chart(
 ) -> Axes:
     """Draw the expected labels of pairs as bars, which have a plain and a hatched part for the two display orders.
 
-    Parameters
-    ----------
-    names : sequence of str
-        The pairs, from the top down.
-    labels : ndarray, shape (m, 1) or (m, 2)
-        Expected labels: in either order, or with the first model of the name shown first, and shown second.
-    parts : sequence of str
-        Names of the parts of a bar, for the legend; one or two.
-    mean : float
-        Expected labels of a pair under the uniform plan, drawn as a dashed line.
-    n_contexts : int
-        Number of contexts, for the axis of labels per context above.
-    title : str
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure otherwise, with several columns where there are many pairs.
-
-    Returns
-    -------
-    matplotlib Axes
-        The first column.
+    Shapes: labels (m, 1).
     """
     columns = row_columns(ax, len(names), f"a chart of {len(names):,} pairs", width=10.0)
     from matplotlib.ticker import MaxNLocator

@@ -33,13 +33,9 @@ _BARS = 30
 class ReliabilityCurve:
     """Fitted probabilities of one category beside the observed shares, by bins of the fitted probability.
 
-    Attributes
-    ----------
-    category : str
-        Name of the category.
-    fitted, observed, low, high : ndarray, shape (b,)
-        Of each bin: the mean fitted probability, the observed share of the category, and the limits of the confidence
-        interval of this share.
+    category: Name of the category.
+    fitted, observed, low, high (b,): Of each bin: the mean fitted probability, the observed share of the category, and
+        the limits of the confidence interval of this share.
     """
 
     category: str
@@ -52,13 +48,7 @@ class ReliabilityCurve:
 def overlap_chart(propensity: NDArray[np.float64], title: str, ax: Axes | None = None) -> Axes:
     """Draw the histogram of the propensities of the labelled cells, and the share of cells below each propensity.
 
-    Parameters
-    ----------
-    propensity : ndarray, shape (m,)
-        Positive; the axis is logarithmic.
-    title : str
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure otherwise.
+    Shapes: propensity (m,).
     """
     axes = new_axes(ax, height=4.2, width=7.5)
     ordered = np.sort(propensity)
@@ -108,15 +98,7 @@ def _plain_log_ticks(axes: Axes) -> None:
 
 
 def reliability_chart(curves: Sequence[ReliabilityCurve], title: str, ax: Axes | None = None) -> Axes:
-    """Draw observed shares against fitted probabilities by category, with a dashed line where the two are equal.
-
-    Parameters
-    ----------
-    curves : sequence of ReliabilityCurve
-    title : str
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure otherwise.
-    """
+    """Draw observed shares against fitted probabilities by category, with a dashed line where the two are equal."""
     axes = new_axes(ax, height=4.8, width=6.4)
     axes.axline((0.0, 0.0), slope=1, color=REFERENCE, linewidth=0.9, linestyle="--", zorder=1)
     for curve, look in zip(curves, series_styles(len(curves)), strict=True):

@@ -49,20 +49,7 @@ def heat_map(
 ) -> Axes:
     """Draw a table (K, K) in colours, with the item shown first in rows; pairs with the value zero stay white.
 
-    Parameters
-    ----------
-    models : sequence of str
-    values : ndarray, shape (K, K)
-    label : str
-        Meaning of the colours.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure otherwise.
-    title : str
-
-    Raises
-    ------
-    OptionError
-        If there are so many models that nobody could read the picture.
+    Shapes: values (K, K).
     """
     n_models = len(models)
     if n_models > _MOST_MODELS:
@@ -99,31 +86,7 @@ def group_heat_map(
 ) -> Axes:
     """Draw a table with a row per model and a column per group, in colours, with the numbers where there is room.
 
-    Parameters
-    ----------
-    models : sequence of str
-        The K models from the top down.
-    groups : sequence of str
-        The G groups.
-    values : ndarray, shape (K, G)
-        Amounts, or differences where ``coloured`` is given.
-    label : str
-        Meaning of the colours, with the unit.
-    title : str
-    coloured : ndarray of bool, shape (K, G), optional
-        Where a difference is significant; other cells are grey. Amounts have colours everywhere.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure otherwise, with several columns of models where there are many.
-
-    Returns
-    -------
-    matplotlib Axes
-        The first column.
-
-    Raises
-    ------
-    OptionError
-        If there are so many models or groups that nobody could read the picture.
+    Shapes: values (K, G), coloured (K, G).
     """
     n_models, n_groups = values.shape
     if n_groups > _MOST_GROUPS:

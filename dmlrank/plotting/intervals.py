@@ -41,16 +41,10 @@ _LONGEST_PAIR = 48
 class Intervals:
     """Estimates with the limits of their intervals, in the order in which they are drawn from top to bottom.
 
-    Attributes
-    ----------
-    names : sequence of str
-        Names of the d estimates.
-    estimate, low, high : ndarray, shape (d,)
-        Estimates and limits; a limit of a one-sided interval may be infinite.
-    label : str
-        Label of the axis: the estimated quantity and its unit.
-    title : str
-        What is held at which level, and for how many models.
+    names: Names of the d estimates.
+    estimate, low, high (d,): Estimates and limits; a limit of a one-sided interval may be infinite.
+    label: Label of the axis: the estimated quantity and its unit.
+    title: What is held at which level, and for how many models.
     """
 
     names: Sequence[str]
@@ -72,21 +66,7 @@ class Intervals:
 
 
 def forest_plot(intervals: Intervals, reference: float | None, ax: Axes | None = None) -> Axes:
-    """Draw estimates with intervals, one below the other.
-
-    Parameters
-    ----------
-    intervals : Intervals
-    reference : float or None
-        Position of a dashed line in the unit of the estimates; no line when None.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure otherwise, with several columns where there are many estimates.
-
-    Returns
-    -------
-    matplotlib Axes
-        The first column.
-    """
+    """Draw estimates with intervals, one below the other."""
     n_rows = len(intervals.names)
     columns = row_columns(ax, n_rows, f"a forest plot of {n_rows} models")
     size = columns.marker_size
@@ -118,31 +98,7 @@ def grouped_forest_plot(
     variable: str,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw estimates by group, with the estimates of all groups for one name next to each other.
-
-    Parameters
-    ----------
-    intervals : sequence of Intervals
-        One per group, with the same names, label and title.
-    groups : sequence of str
-        Names of the groups.
-    reference : float or None
-        Position of a dashed line; no line when None.
-    variable : str
-        Variable that defines the groups: the title of the legend.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure otherwise, with several columns where there are many estimates.
-
-    Returns
-    -------
-    matplotlib Axes
-        The first column.
-
-    Raises
-    ------
-    OptionError
-        If there are so many groups or models that nobody could read the picture.
-    """
+    """Draw estimates by group, with the estimates of all groups for one name next to each other."""
     n_names, n_groups = len(intervals[0].names), len(groups)
     if n_groups > MOST_SERIES:
         raise too_many(f"a forest plot of {n_groups} groups", MOST_SERIES, "draw plot('heat_map'), which has a column")
@@ -186,20 +142,7 @@ def difference_plot(
 
     Infinite limits end at the frame.
 
-    Parameters
-    ----------
-    intervals : Intervals
-    rejected : ndarray of bool, shape (d,)
-        Whether each hypothesis is rejected.
-    margins : sequence of float
-        Differences on the boundary between hypothesis and alternative, marked by dashed lines.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure otherwise, with several columns where there are many differences.
-
-    Returns
-    -------
-    matplotlib Axes
-        The first column.
+    Shapes: rejected (d,).
     """
     n_rows, low, high = len(intervals.names), intervals.low, intervals.high
     columns = row_columns(ax, n_rows, f"a plot of {n_rows:,} differences", width=8.0)

@@ -32,14 +32,9 @@ _MOST_MODELS = 60
 class Leaderboard:
     """One column of the picture: scores of all models under one adjustment.
 
-    Attributes
-    ----------
-    title : str
-        Name of the adjustment, above the column.
-    score, std_error : ndarray, shape (K,)
-        Scores and their standard errors.
-    rank : ndarray of int, shape (K,)
-        Ranks by score, from 1.
+    title: Name of the adjustment, above the column.
+    score, std_error (K,): Scores and their standard errors.
+    rank (K,): Ranks by score, from 1.
     """
 
     title: str
@@ -51,24 +46,7 @@ class Leaderboard:
 def leaderboards_plot(
     models: Sequence[str], boards: Sequence[Leaderboard], adjusted_for: str, ax: Axes | None = None
 ) -> Axes:
-    """Draw leaderboards side by side, with coloured lines for models whose places in the first and last one differ.
-
-    Parameters
-    ----------
-    models : sequence of str
-        Names of the K models.
-    boards : sequence of Leaderboard
-        From left to right.
-    adjusted_for : str
-        The style columns, for the title.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure otherwise.
-
-    Raises
-    ------
-    OptionError
-        If there are more models than can be read.
-    """
+    """Draw leaderboards side by side, with coloured lines for models whose places in the first and last one differ."""
     n_models = len(models)
     if n_models > _MOST_MODELS:
         raise too_many(f"leaderboards of {n_models} models", _MOST_MODELS, "use style.table")

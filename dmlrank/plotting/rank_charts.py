@@ -50,14 +50,9 @@ _RESULT_WIDTH = 1.4
 class RankIntervals:
     """Ranks of models with their confidence sets, in the order in which they are drawn from top to bottom.
 
-    Attributes
-    ----------
-    names : sequence of str
-        Names of the m models that are drawn.
-    rank, best, worst : ndarray of int, shape (m,)
-        Rank by score, and the ends of the confidence set, among all models.
-    letters : sequence of str
-        Letters of the groups of models that are not separated.
+    names: Names of the m models that are drawn.
+    rank, best, worst (m,): Rank by score, and the ends of the confidence set, among all models.
+    letters: Letters of the groups of models that are not separated.
     """
 
     names: Sequence[str]
@@ -76,18 +71,6 @@ def rank_set_chart(ranks: RankIntervals, title: str, ax: Axes | None = None) -> 
     """Draw every model's rank as a point on a bar from the best to the worst rank of its confidence set.
 
     Letters of groups stand at the right end of the rows, unless some are longer than eight letters.
-
-    Parameters
-    ----------
-    ranks : RankIntervals
-    title : str
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure otherwise, with several columns where there are many models.
-
-    Returns
-    -------
-    matplotlib Axes
-        The first column.
     """
     n_rows = len(ranks.names)
     columns = row_columns(ax, n_rows, f"a chart of the ranks of {n_rows} models")
@@ -143,22 +126,7 @@ def bump_chart(
     The lines of the models that move most are coloured and thick. Where some models are left out, the ranks of the
     others may lie close together; their names then stand apart, with thin lines to the ranks.
 
-    Parameters
-    ----------
-    models : sequence of str
-        Names of the K models.
-    results : sequence of str
-        Names of the R results.
-    ranks : ndarray, shape (K, R)
-        NaN where a result does not have the model.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure otherwise.
-    title : str
-
-    Raises
-    ------
-    OptionError
-        If there are so many models that nobody could follow their lines.
+    Shapes: ranks (K, R).
     """
     n_models, n_results = ranks.shape
     if n_models > _MOST_LINES:
@@ -197,18 +165,7 @@ def bump_chart(
 def _write_names_at_ends(
     axes: Axes, names_at: Mapping[tuple[int, float, int], Sequence[tuple[str, Colour]]], *, size: float, pitch: float
 ) -> None:
-    """Write the names of a bump chart beside the ends of their lines, apart from each other.
-
-    Parameters
-    ----------
-    axes : matplotlib Axes
-    names_at : mapping
-        Names with colours, by result, rank and side: -1 to the left of the line, 1 to the right.
-    size : float
-        Of the text in points.
-    pitch : float
-        Points from one rank to the next.
-    """
+    """Write the names of a bump chart beside the ends of their lines, apart from each other."""
     for end, side in dict.fromkeys((end, side) for end, _, side in names_at):
         at_end = sorted(rank for other, rank, other_side in names_at if (other, other_side) == (end, side))
         apart = spread(at_end, size * _NAME_HEIGHT / pitch, axes.get_ylim()[0])
@@ -236,21 +193,6 @@ def spread(places: Sequence[float], distance: float, last: float) -> list[float]
 
     They move towards the end first, and then back until none lies beyond ``last``. Where there is too little room, the
     first places lie before the start.
-
-    Parameters
-    ----------
-    places : sequence of float
-        In ascending order.
-    distance : float
-    last : float
-        No place lies beyond this one.
-
-    Examples
-    --------
-    >>> spread([1, 2, 3, 9], 2.0, 10.0)
-    [1.0, 3.0, 5.0, 9.0]
-    >>> spread([1, 8, 9], 2.0, 10.0)
-    [1.0, 8.0, 10.0]
     """
     apart: list[float] = []
     for place in places:

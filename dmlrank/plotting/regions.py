@@ -38,16 +38,10 @@ _MARKERS_ON_LINE = 8
 class Bands:
     """Scores along a variable, with simultaneous limits.
 
-    Attributes
-    ----------
-    models : sequence of str
-        The J models.
-    variable : str
-        Name of the variable.
-    values : sequence
-        The m values of the variable: numbers, or other objects, which are labelled by ``str``.
-    estimate, low, high : ndarray, shape (J, m)
-        Scores and limits.
+    models: The J models.
+    variable: Name of the variable.
+    values: The m values of the variable: numbers, or other objects, which are labelled by ``str``.
+    estimate, low, high (J, m): Scores and limits.
     """
 
     models: Sequence[str]
@@ -69,19 +63,7 @@ def ellipse_plot(
 ) -> Axes:
     """Draw the confidence region of two scores or contrasts with its centre.
 
-    Parameters
-    ----------
-    outline : ndarray, shape (m, 2)
-        Points on the boundary; two points where the region is a line.
-    center : ndarray, shape (2,)
-        The estimates.
-    names : sequence of str
-        Labels of the two axes.
-    scores : bool
-        Whether the axes are scores, with a dashed line of equal scores; contrasts have dashed lines at zero.
-    title : str
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure otherwise.
+    Shapes: outline (m, 2), center (2,).
     """
     axes = new_axes(ax, height=4.6, width=5.4)
     if len(outline) > 2:
@@ -110,22 +92,7 @@ def ellipse_plot(
 
 
 def band_plot(bands: Bands, label: str, title: str, ax: Axes | None = None) -> Axes:
-    """Draw scores along a variable with their bands, or with intervals where the values are no numbers.
-
-    Parameters
-    ----------
-    bands : Bands
-    label : str
-        Functional and unit of the scores.
-    title : str
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure otherwise.
-
-    Raises
-    ------
-    OptionError
-        If there are so many models that nobody could tell their bands apart.
-    """
+    """Draw scores along a variable with their bands, or with intervals where the values are no numbers."""
     n_models, values = len(bands.models), bands.values
     if n_models > MOST_SERIES:
         raise too_many(f"a picture of the bands of {n_models} models", MOST_SERIES)

@@ -19,16 +19,11 @@ if TYPE_CHECKING:
 class BoundCurve:
     """Bounds of one contrast over gamma.
 
-    Attributes
-    ----------
-    name : str
-        Name of the contrast.
-    gamma, lower, upper, conf_lower, conf_upper : ndarray, shape (G,)
-        Values of gamma, the bounds, and the confidence limits of the bounds.
-    value : float
-        The value that the contrast is compared with.
-    label : str
-        Label of the vertical axis.
+    name: Name of the contrast.
+    gamma, lower, upper, conf_lower, conf_upper (G,): Values of gamma, the bounds, and the confidence limits of the
+        bounds.
+    value: The value that the contrast is compared with.
+    label: Label of the vertical axis.
     """
 
     name: str
@@ -42,14 +37,7 @@ class BoundCurve:
 
 
 def bound_chart(curve: BoundCurve, ax: Axes | None = None) -> Axes:
-    """Draw bounds over gamma as a dark band, and their intervals as a light band.
-
-    Parameters
-    ----------
-    curve : BoundCurve
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure otherwise.
-    """
+    """Draw bounds over gamma as a dark band, and their intervals as a light band."""
     axes = new_axes(ax, height=4.2)
     axes.fill_between(curve.gamma, curve.conf_lower, curve.conf_upper, color=LIGHT, alpha=0.35, linewidth=0)
     axes.fill_between(curve.gamma, curve.lower, curve.upper, color=DARK, alpha=0.45, linewidth=0)
@@ -88,22 +76,7 @@ def strength_contour(
     name: str = "",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw contours of an estimate less the largest bias from an omitted variable, over both strengths of the variable.
-
-    Parameters
-    ----------
-    estimate : float
-    spread : float
-        B: the bias is at most B C_Y C_D (:mod:`dmlrank.estimation.omitted_variables`).
-    value : float
-        The value that the estimate is compared with; its contour is dashed.
-    marks : sequence of (str, float, float)
-        Benchmarks: name, share of the second moment of 1/pi, share of the label's variance.
-    name : str
-        Title.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure otherwise.
-    """
+    """Draw contours of an estimate less the largest bias from an omitted variable, over its two strengths."""
     axes = new_axes(ax, height=5.0, width=6.0)
     limit = min(0.95, 1.3 * max([0.1, _equal_strength(abs(estimate - value) / spread), *(max(m[1:]) for m in marks)]))
     shares = np.linspace(0.0, limit, 120)

@@ -53,15 +53,9 @@ _LONGEST_NAME = 30
 class SeriesStyle:
     """Look of one series of a picture; two series differ in more than their hue.
 
-    Attributes
-    ----------
-    colour : str or tuple of float
-    marker : str
-        Of matplotlib.
-    linestyle : str or tuple
-        Of matplotlib.
-    hatch : str
-        Hatch of an area in place of the marker of a point.
+    marker: Of matplotlib.
+    linestyle: Of matplotlib.
+    hatch: Hatch of an area in place of the marker of a point.
     """
 
     colour: Colour
@@ -80,13 +74,7 @@ def palette(number: int) -> list[Colour]:
 
 
 def series_styles(number: int) -> list[SeriesStyle]:
-    """Return the looks of several series: colour, marker, line style and hatch.
-
-    Examples
-    --------
-    >>> [style.marker for style in series_styles(3)]
-    ['o', 's', '^']
-    """
+    """Return the looks of several series: colour, marker, line style and hatch."""
     looks = enumerate(palette(number))
     return [
         SeriesStyle(
@@ -124,11 +112,6 @@ def relative_luminance(colour: Colour) -> float:
     References
     ----------
     W3C (2018), Web Content Accessibility Guidelines 2.1, definition of relative luminance.
-
-    Examples
-    --------
-    >>> round(relative_luminance("white"), 3), round(relative_luminance("#777777"), 3)
-    (1.0, 0.184)
     """
     from matplotlib.colors import to_rgb
 
@@ -138,13 +121,7 @@ def relative_luminance(colour: Colour) -> float:
 
 
 def text_colour_on(background: Colour) -> str:
-    """Return the colour of text that has the higher contrast on a background: black or white.
-
-    Examples
-    --------
-    >>> text_colour_on("#08306b"), text_colour_on("#fbd9a6")
-    ('white', 'black')
-    """
+    """Return the colour of text that has the higher contrast on a background: black or white."""
     # At this luminance, black and white have the same contrast ratio.
     return "black" if relative_luminance(background) > 0.179 else "white"
 
@@ -155,24 +132,12 @@ def text_colour_at(image: ScalarMappable, value: float) -> str:
 
 
 def new_axes(ax: Axes | None, height: float, width: float = 7.5) -> Axes:
-    """Return the given axes, or the axes of a new figure of this size in inches.
-
-    Raises
-    ------
-    MissingExtraError
-        If matplotlib is not installed.
-    """
+    """Return the given axes, or the axes of a new figure of this size in inches."""
     return ax if ax is not None else new_figure(height, width).subplots()
 
 
 def new_figure(height: float, width: float = 7.5) -> Figure:
-    """Return a new, empty figure of this size in inches, which arranges its axes so that no text is cut off.
-
-    Raises
-    ------
-    MissingExtraError
-        If matplotlib is not installed.
-    """
+    """Return a new, empty figure of this size in inches, which arranges its axes so that no text is cut off."""
     try:
         from matplotlib import pyplot as plt
     except ImportError:
@@ -184,14 +149,9 @@ def new_figure(height: float, width: float = 7.5) -> Figure:
 class RowColumns:
     """The columns of a picture that has one row per name, from the top down and then to the right.
 
-    Attributes
-    ----------
-    axes : tuple of matplotlib Axes
-        One per column, from left to right.
-    slices : tuple of slice
-        The rows of each column.
-    pitch : float
-        Points from one row to the next; in axes of the caller, as large as the axes are now.
+    axes: One per column, from left to right.
+    slices: The rows of each column.
+    pitch: Points from one row to the next; in axes of the caller, as large as the axes are now.
     """
 
     axes: tuple[Axes, ...]
@@ -232,29 +192,6 @@ def row_columns(
     """Return axes for a picture with a row per name, folded into columns of a new figure where there are many rows.
 
     Rows in the caller's axes are not folded.
-
-    Parameters
-    ----------
-    ax : matplotlib Axes or None
-        The caller's axes; a new figure when None.
-    n_rows : int
-    what : str
-        What is drawn, for the error: ``"a forest plot of 900 models"``.
-    width : float
-        Inches of a figure with one column.
-    row : float, optional
-        Inches of a row; by default rows are lower where there are many.
-    most_rows : int
-        Rows that one column may have.
-    narrowed : float
-        Width of each of several columns as a share of ``width``.
-
-    Raises
-    ------
-    OptionError
-        If there are so many rows that nobody could read them.
-    MissingExtraError
-        If matplotlib is not installed.
     """
     n_columns, per_column = 1, n_rows
     if n_rows > most_rows:
@@ -273,28 +210,12 @@ def row_columns(
 
 
 def row_height(n_rows: int) -> float:
-    """Return the height of a row in inches: lower where there are many rows.
-
-    Examples
-    --------
-    >>> row_height(3), row_height(20), row_height(60)
-    (0.32, 0.29, 0.19)
-    """
+    """Return the height of a row in inches: lower where there are many rows."""
     return round(float(np.clip(_ROW - 0.00375 * (n_rows - 12), _LOWEST_ROW, _ROW)), 3)
 
 
 def too_many(what: str, most: int, advice: str = "choose some with models= or top=") -> OptionError:
-    """Return the error for a picture that nobody could read.
-
-    Parameters
-    ----------
-    what : str
-        What was to be drawn, with the number of models: ``"a bump chart of 900 models"``.
-    most : int
-        Largest number that can be drawn.
-    advice : str
-        What to do.
-    """
+    """Return the error for a picture that nobody could read."""
     return OptionError(f"{what} cannot be read; at most {most} can be drawn; {advice}")
 
 
@@ -313,20 +234,7 @@ def hide_frame(axes: Axes) -> None:
 def horizontal_rows(
     axes: Axes, names: Sequence[str], label: str, pitch: float = float("nan"), *, longest: int = _LONGEST_NAME
 ) -> None:
-    """Prepare one row per name from the top down; the horizontal axis gets a grid and the label.
-
-    Parameters
-    ----------
-    axes : matplotlib Axes
-    names : sequence of str
-        From the top down; the last is at 0.
-    label : str
-        Label of the horizontal axis, with the unit.
-    pitch : float
-        Points from one row to the next; measured when NaN.
-    longest : int
-        Letters of the longest name that is not shortened.
-    """
+    """Prepare one row per name from the top down; the horizontal axis gets a grid and the label."""
     axes.set_ylim(-0.7, len(names) - 0.3)
     write_names(axes, names, np.arange(len(names))[::-1], pitch=pitch, longest=longest)
     axes.set_xlabel(label, fontsize=TEXT_SIZE)
@@ -348,18 +256,7 @@ def write_names(
 
     The limits of the axis have to be set before.
 
-    Parameters
-    ----------
-    axes : matplotlib Axes
-    names : sequence of str
-    places : ndarray, shape (n,), optional
-        Where the names stand on the axis; 0, 1, 2 ... when None. Neighbours have equal distances.
-    axis : {"y", "x"}
-        Names on the horizontal axis stand upright where there are more than a few.
-    pitch : float
-        Points from one name to the next; measured when NaN.
-    longest : int
-        Letters of the longest name that is not shortened.
+    Shapes: places (n,).
     """
     at = np.arange(len(names), dtype=float) if places is None else np.asarray(places, dtype=float)
     if np.isnan(pitch):
@@ -393,11 +290,6 @@ def square_pitch(axes: Axes, names: Sequence[str]) -> float:
     """Return the points from one name to the next along both sides of a square in the caller's axes.
 
     The names stand beside and below the square, which therefore becomes smaller than the axes.
-
-    Parameters
-    ----------
-    axes : matplotlib Axes
-    names : sequence of str
     """
     size = min(axes_points(axes)) / (_LINE_HEIGHT * len(names) + _LETTER_WIDTH * _longest(names))
     return size * _LINE_HEIGHT
@@ -425,13 +317,6 @@ def title_lines(text: str, letters: int) -> list[str]:
     """Return the text in lines of at most so many letters.
 
     Lines end at commas, colons and semicolons, unless a part between them is too long for a line.
-
-    Examples
-    --------
-    >>> title_lines("95 % simultaneous intervals, 3 models, 4 groups", 40)
-    ['95 % simultaneous intervals, 3 models,', '4 groups']
-    >>> title_lines("95 % simultaneous intervals, 3 models", 20)
-    ['95 % simultaneous', 'intervals, 3 models']
     """
     # Lines are not broken at spaces that do not allow a break.
     parts = re.sub("(?<![,:;]) ", "\u00a0", text)
@@ -462,35 +347,12 @@ def outside_legend(axes: Axes, title: str = "") -> None:
 
 
 def level_words(alpha: float, what: str = "intervals", held: str = "simultaneous", method: str = "max-t") -> str:
-    """Return what is held at which level, for titles.
-
-    Parameters
-    ----------
-    alpha : float
-        One minus the level.
-    what : str
-        What holds at the level.
-    held : str
-        ``"simultaneous"``, or ``"pointwise"`` where each holds alone.
-    method : str
-        How the level is held; empty where nothing is adjusted.
-
-    Examples
-    --------
-    >>> level_words(0.05), level_words(0.1, "bands", "pointwise", "")
-    ('95 % simultaneous intervals (max-t)', '90 % pointwise bands')
-    """
+    """Return what is held at which level, for titles."""
     return f"{100 * (1 - alpha):g} % {held} {what}{f' ({method})' if method else ''}"
 
 
 def models_words(n_drawn: int, n_models: int, noun: str = "models") -> str:
-    """Return the number of models in a picture, and how many there are where not all are drawn.
-
-    Examples
-    --------
-    >>> models_words(20, 20), models_words(5, 20)
-    ('20 models', '5 of 20 models')
-    """
+    """Return the number of models in a picture, and how many there are where not all are drawn."""
     return f"{n_drawn} {noun}" if n_models == n_drawn else f"{n_drawn} of {n_models} {noun}"
 
 
@@ -499,24 +361,13 @@ def literal(name: str) -> str:
 
     Dollar signs would start a formula. A legend leaves out names that begin with an underscore; a space of no width
     before the underscore keeps them.
-
-    Examples
-    --------
-    >>> print(literal("gpt-$"))
-    gpt-\$
     """
     text = " ".join(name.split()).replace("$", r"\$")
     return f"\u200b{text}" if text.startswith("_") else text
 
 
 def short_names(names: Sequence[str], longest: int = _LONGEST_NAME) -> list[str]:
-    """Return the names without the middle of long names, unless two names would become equal.
-
-    Examples
-    --------
-    >>> short_names(["gpt-4", "a-very-long-name-of-a-model-2024-05-13"], longest=20)
-    ['gpt-4', 'a-very-lon…024-05-13']
-    """
+    """Return the names without the middle of long names, unless two names would become equal."""
     head, tail = longest // 2, longest - longest // 2 - 1
     cut = [name if len(name) <= longest else f"{name[:head]}…{name[-tail:]}" for name in map(str, names)]
     return cut if len(set(cut)) == len(set(names)) else list(map(str, names))

@@ -44,21 +44,7 @@ def win_matrix(
 ) -> Axes:
     """Draw the row's score minus the column's score, coloured where the hypothesis is rejected and grey elsewhere.
 
-    Parameters
-    ----------
-    models : sequence of str
-        The K models, the best first.
-    difference : ndarray, shape (K, K)
-        NaN where a pair is not tested.
-    rejected : ndarray of bool, shape (K, K)
-    title : str
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure otherwise.
-
-    Raises
-    ------
-    OptionError
-        If there are so many models that nobody could read the picture.
+    Shapes: difference (K, K), rejected (K, K).
     """
     n_models = len(models)
     if n_models > _MOST_MODELS:

@@ -19,27 +19,7 @@ _CHANGES_NAMED = 5
 def changes_summary(
     changes: pd.DataFrame, reference: str, *, alpha: float, unit: str, is_natural: bool, level_note: str
 ) -> Summary:
-    """Build a table with the change of every model's score (rows) in every later result (columns).
-
-    Parameters
-    ----------
-    changes : DataFrame
-        As :meth:`dmlrank.results.comparison.Comparison.changes` returns it.
-    reference : str
-        Name of the first result.
-    alpha : float
-        One minus the joint level.
-    unit : str
-        Functional and unit of the scores.
-    is_natural : bool
-        Whether the scores are in the functional's own unit.
-    level_note : str
-        Relative to what changes are measured, in a sentence; may be empty.
-
-    Returns
-    -------
-    Summary
-    """
+    """Build a table with the change of every model's score (rows) in every later result (columns)."""
     results = list(dict.fromkeys(changes["result"]))
     digits = decimals(changes["std_error"].to_numpy(), fewest=fewest_decimals(is_natural))
     level = f"{100 * (1 - alpha):g} %"
@@ -69,23 +49,7 @@ def change_notes(
     is_natural: bool,
     level_note: str,
 ) -> list[str]:
-    """Say which scores changed from the first result, or why there is no test of this.
-
-    Parameters
-    ----------
-    changes : DataFrame or str
-        As for :func:`changes_summary`, or why scores have no changes.
-    unchanged : WaldTestResults or str
-        The test that no score changed, or why there is none.
-    reference : str
-        Name of the first result.
-    alpha : float
-        One minus the joint level.
-    is_natural : bool
-        Whether the scores are in the functional's own unit.
-    level_note : str
-        Relative to what changes are measured, in a sentence; may be empty.
-    """
+    """Say which scores changed from the first result, or why there is no test of this."""
     if isinstance(changes, str):
         return [f"There are no tests of changes of scores. {as_sentence(changes)}"]
     joint = (

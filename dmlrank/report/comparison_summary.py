@@ -22,14 +22,10 @@ _REVERSALS_NAMED = 3
 class Intervals:
     """Intervals of the scores of all results.
 
-    Attributes
-    ----------
-    of_result : mapping
-        A frame with ``lower`` and ``upper``, a row per model, for each result; empty for results without intervals.
-    head : str
-        Head of the columns.
-    note : str
-        What the intervals hold for, in a sentence.
+    of_result: A frame with ``lower`` and ``upper``, a row per model, for each result; empty for results without
+        intervals.
+    head: Head of the columns.
+    note: What the intervals hold for, in a sentence.
     """
 
     of_result: Mapping[str, pd.DataFrame]
@@ -49,31 +45,7 @@ def comparison_summary(
     intervals: Intervals | None = None,
     shown: ShownModels | None = None,
 ) -> Summary:
-    """Build a table with score, standard error and rank of every model (rows) in every result (columns).
-
-    Parameters
-    ----------
-    names : sequence of str
-        Names of the R results.
-    results : sequence of Estimates
-    ranks, rank_changes : DataFrame
-        A row per model, a column per result; missing where a result does not have the model.
-    reversals : DataFrame or str
-        Pairs that two results order differently with their adjusted p-values, or the reason why the results have no
-        joint covariance.
-    alpha : float
-        One minus the joint level.
-    further_notes : sequence of str
-        Notes on the samples and on changes of scores.
-    intervals : Intervals, optional
-        Intervals of the scores, for a further column of each result.
-    shown : ShownModels, optional
-        The models in the table; all when None.
-
-    Returns
-    -------
-    Summary
-    """
+    """Build a table with score, standard error and rank of every model (rows) in every result (columns)."""
     models, columns, heads = list(ranks.index), [], []
     for name, result in zip(names, results, strict=True):
         std_errors = result.std_errors
@@ -151,18 +123,7 @@ def _notes(names: Sequence[str], results: Sequence[Estimates], intervals: Interv
 def _reversal_note(
     names: Sequence[str], results: Sequence[Estimates], reversals: pd.DataFrame | str, alpha: float
 ) -> str:
-    """Say which pairs of models two results order differently, and for which of them a test shows it.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Names of the R results.
-    results : sequence of Estimates
-    reversals : DataFrame or str
-        As for :func:`comparison_summary`.
-    alpha : float
-        One minus the joint level.
-    """
+    """Say which pairs of models two results order differently, and for which of them a test shows it."""
     without_intervals = [name for name, result in zip(names, results, strict=True) if not result.has_intervals]
     if without_intervals:
         # The note before this one says why there are no intervals.

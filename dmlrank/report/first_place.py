@@ -19,17 +19,6 @@ def first_place_note(results: Estimates, separation: Separation) -> list[str]:
 
     First place is decided where the model with the highest score is above every other model. Otherwise the note names
     the best of the models that it is not separated from.
-
-    Parameters
-    ----------
-    results : Estimates
-    separation : Separation
-        Which models are above which, at the level of the summary.
-
-    Returns
-    -------
-    list of str
-        One note; none where there are no valid tests, or where the difference to the rival does not vary.
     """
     ranking = np.argsort(-results.estimate, kind="stable")
     first, followers = int(ranking[0]), ranking[1:]
@@ -56,26 +45,7 @@ def first_place_note(results: Estimates, separation: Separation) -> list[str]:
 
 
 def _gap_clause(results: Estimates, separation: Separation, std_error: float, digits: int) -> str:
-    """Write which true gaps the present and larger numbers of prompts would show.
-
-    The clause does not say how many prompts the *estimated* gap would need. That number is proportional to the inverse
-    square of an estimate that does not differ significantly from zero, and is therefore too uncertain to plan with.
-
-    Parameters
-    ----------
-    results : Estimates
-    separation : Separation
-    std_error : float
-        Of the difference between the two models.
-    digits : int
-        Digits after the point.
-
-    Returns
-    -------
-    str
-        A sentence with a blank before it; empty for a fit to fixed prompts (``prompts="fixed"``), because more prompts
-        are then no larger sample of the same population.
-    """
+    """Write which true gaps the present and larger numbers of prompts would show."""
     if results.description.prompts == "fixed":
         return ""
     unit, number, remark = _sampling_unit(results)

@@ -23,18 +23,11 @@ _MODELS_NAMED = 10
 class SummaryLevel:
     """What a summary states at its level of confidence.
 
-    Attributes
-    ----------
-    alpha : float
-        One minus the joint level of the intervals.
-    critical : float
-        Half-width of the intervals in standard errors (max-t); NaN without intervals.
-    separation : Separation or None
-        Which models are above which; None where the estimates are not scores of models, or have no intervals.
-    letters : tuple of str
-        The compact letter display by model; empty where there is no separation.
-    bootstrap : str or None
-        Multipliers of the bootstrap behind critical value and separation; None for normal draws.
+    alpha: One minus the joint level of the intervals.
+    critical: Half-width of the intervals in standard errors (max-t); NaN without intervals.
+    separation: Which models are above which; None where the estimates are not scores of models, or have no intervals.
+    letters: The compact letter display by model; empty where there is no separation.
+    bootstrap: Multipliers of the bootstrap behind critical value and separation; None for normal draws.
     """
 
     alpha: float
@@ -116,13 +109,7 @@ def _looks(results: Estimates) -> str:
 
 
 def doubt_note(results: Estimates) -> list[str]:
-    """Return the sentence that intervals, tests and ranks may not hold, for a summary that does not list warnings.
-
-    Returns
-    -------
-    list of str
-        Empty where no warning of the fit is about the intervals.
-    """
+    """Return the sentence that intervals, tests and ranks may not hold, for a summary that does not list warnings."""
     n_warnings = len(results.diagnostics.doubts)
     if not n_warnings or not results.has_intervals:
         return []
@@ -331,10 +318,7 @@ def judge_note(results: Estimates) -> list[str]:
 
 
 def _warning_notes(results: Estimates) -> list[str]:
-    """Return a note for each warning of the fit, except for the warning that there are no intervals.
-
-    The note on intervals says this already.
-    """
+    """Return a note for each warning of the fit, except for the warning that there are no intervals."""
     reason = results.why_no_intervals
     warnings = [text for text in results.diagnostics.warnings if not (reason and reason in text)]
     if not warnings:

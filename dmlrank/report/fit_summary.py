@@ -29,23 +29,7 @@ _JOINT_WITHOUT_RANKS = "Simultaneous intervals and adjusted p-values"
 
 
 def rows_to_show(results: Estimates, models: object = None, top: object = None) -> ShownModels:
-    """Return the scores that a table shows, the best model first; outputs of a user's functional keep their order.
-
-    Parameters
-    ----------
-    results : Estimates
-    models : str or sequence of str, optional
-        The models, or outputs, to show.
-    top : int, optional
-        Number of models to show, those with the highest scores.
-
-    Raises
-    ------
-    OptionError
-        If ``top`` is given for outputs, which have no order, or an option has a value that it cannot have.
-    UnknownModelError
-        If there is no model, or output, of a name.
-    """
+    """Return the scores that a table shows, the best model first; outputs of a user's functional keep their order."""
     if not results.of_models:
         if top is not None:
             raise OptionError(
@@ -69,19 +53,7 @@ def build_summary(
 ) -> Summary:
     """Build the summary of a fit.
 
-    Parameters
-    ----------
-    results : Estimates
-    level : SummaryLevel
-        The level of confidence with critical value, separation and letters.
-    p_adjusted : ndarray, shape (d,)
-        p-values of the scores against the neutral value, adjusted for all scores; NaN without a test.
-    shown : ShownModels, optional
-        The models in the table; all when None.
-
-    Returns
-    -------
-    Summary
+    Shapes: p_adjusted (d,).
     """
     shown = rows_to_show(results) if shown is None else shown
     heads: tuple[str, ...] = ("coef", "std err", "z", "adj. P", f"[{100 * (1 - level.alpha):g}% simult. CI]")
@@ -165,14 +137,7 @@ def _clusters(results: Estimates) -> str:
 def _rows(results: Estimates, level: SummaryLevel, p: FloatArray, places: Sequence[int]) -> tuple[tuple[str, ...], ...]:
     """Return a row of cells for each of these scores.
 
-    Parameters
-    ----------
-    results : Estimates
-    level : SummaryLevel
-    p : ndarray, shape (d,)
-        Adjusted p-values of all scores.
-    places : sequence of int
-        Scores that the table shows.
+    Shapes: p (d,).
     """
     std_errors = results.std_errors
     z = z_statistics(*results.against_neutral())
@@ -217,11 +182,5 @@ def votes_of(results: Estimates, model: int) -> tuple[str, ...]:
 
 
 def rank_set_text(best: int, worst: int) -> str:
-    """Return a rank set as it is written.
-
-    Examples
-    --------
-    >>> rank_set_text(1, 3), rank_set_text(2, 2)
-    ('1-3', '2')
-    """
+    """Return a rank set as it is written."""
     return str(best) if best == worst else f"{best}-{worst}"

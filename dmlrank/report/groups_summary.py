@@ -71,31 +71,7 @@ def group_summary(
 ) -> Summary:
     """Build a table with rank, score and standard error of every model (rows) in every group (columns).
 
-    Parameters
-    ----------
-    fit : Estimates
-        The fit over all prompts.
-    groups : sequence of GroupSize
-        The G groups.
-    scores, std_errors : ndarray, shape (K, G)
-    variable : str
-        The variable that defines the groups.
-    equality : WaldTestResults or str
-        The test that every model has the same score in all groups, or why there is none.
-    p_equal : sequence of K floats, or None
-        Adjusted p-values of the same hypothesis for each model.
-    note : str
-        A remark on the joint covariance; may be empty.
-    shown : ShownModels
-        The models in the table.
-    is_partition : bool
-        Whether every prompt belongs to exactly one group.
-    left_out : sequence of (str, str)
-        Groups without scores, with the reason.
-
-    Returns
-    -------
-    Summary
+    Shapes: scores, std_errors (K, G).
     """
     digits = decimals(std_errors.ravel(), fewest=fewest_decimals(fit.scale.natural))
     columns = [_column(fit.estimate, fit.covariance.std_errors, digits)]
@@ -128,13 +104,7 @@ def _column(scores: FloatArray, std_errors: FloatArray, digits: int) -> list[str
 
 
 def left_out_groups_note(left_out: Sequence[tuple[str, str]]) -> list[str]:
-    """Return the note on groups without scores, each with its reason; no note where there are none.
-
-    Examples
-    --------
-    >>> left_out_groups_note([("hard", "1 labelled prompts")])
-    ['These groups have no scores: hard (1 labelled prompts).']
-    """
+    """Return the note on groups without scores, each with its reason; no note where there are none."""
     if not left_out:
         return []
     return [f"These groups have no scores: {'; '.join(f'{name} ({reason})' for name, reason in left_out)}."]
@@ -158,16 +128,7 @@ def _relation_to_all_prompts(fit: Estimates, is_partition: bool) -> str:
 def _notes(
     fit: Estimates, groups: Sequence[GroupSize], equality: WaldTestResults | str, *, is_partition: bool
 ) -> list[str]:
-    """Return the notes on the columns, the test of equal scores, the groups' sizes and groups with few votes.
-
-    Parameters
-    ----------
-    fit : Estimates
-    groups : sequence of GroupSize
-    equality : WaldTestResults or str
-    is_partition : bool
-        Whether every prompt belongs to exactly one group.
-    """
+    """Return the notes on the columns, the test of equal scores, the groups' sizes and groups with few votes."""
     notes = [
         "Each column has rank, score and (standard error) in a group. The scores of all groups come from one fit. "
         f"{_relation_to_all_prompts(fit, is_partition)} {as_sentence(f'in every group, {fit.reason}')}",

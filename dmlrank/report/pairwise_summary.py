@@ -169,15 +169,7 @@ class PairwiseResults:
         return table.with_notes(left_out).with_title(title)
 
     def _between(self, shown: ShownModels) -> pd.DataFrame:
-        """Return the rows of the differences between shown models, or between them and ``against``.
-
-        Rows are in the order of their models.
-
-        Raises
-        ------
-        OptionError
-            If there is no such row.
-        """
+        """Return the rows of the differences between shown models, or between them and ``against``."""
         order = {self.models[place]: number for number, place in enumerate(shown.places)}
         if self.against is not None:
             order.setdefault(self.against, len(order))

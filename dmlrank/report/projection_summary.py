@@ -24,26 +24,7 @@ def projection_summary(
     note: str,
     shown: ShownModels,
 ) -> Summary:
-    """Build a table of coefficients with standard errors: a row per model, a column per coefficient.
-
-    Parameters
-    ----------
-    fit : Estimates
-    coefficients, std_errors : DataFrame
-        A row per coefficient, a column per model.
-    formula : str
-        The functions of the prompt as a formula.
-    terms : DataFrame
-        Tests of the terms: ``statistic``, ``df`` and ``p_value``.
-    note : str
-        A remark on the joint covariance; may be empty.
-    shown : ShownModels
-        The models in the table.
-
-    Returns
-    -------
-    Summary
-    """
+    """Build a table of coefficients with standard errors: a row per model, a column per coefficient."""
     cells = []
     for values, errors in zip(coefficients.to_numpy(), std_errors.to_numpy(), strict=True):
         digits = decimals(errors, fewest=fewest_decimals(fit.scale.natural))

@@ -157,18 +157,7 @@ def _win_sentence(results: Estimates) -> str:
 
 
 def tie_weight(ties: Sequence[tuple[str, float, float]]) -> str:
-    """Return how much ties count, in words.
-
-    Parameters
-    ----------
-    ties : sequence of (str, float, float)
-        Each category of ties with its weight for the first and for the second model.
-
-    Examples
-    --------
-    >>> tie_weight([("both_good", 0.5, 0.5), ("both_bad", 0.5, 0.5)])
-    '1/2'
-    """
+    """Return how much ties count, in words."""
     if not ties:
         return "no ties"
     weights = {name: _fraction(a) if a == b else f"{_fraction(a)} and {_fraction(b)}" for name, a, b in ties}

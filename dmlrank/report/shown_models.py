@@ -13,14 +13,9 @@ from ..exceptions import OptionError, OptionTypeError, UnknownModelError, listed
 class ShownModels:
     """The models that a table shows.
 
-    Attributes
-    ----------
-    places : tuple of int
-        Places of the models among all models, in the order of the rows.
-    n_models : int
-        Number of all models.
-    noun : str
-        What the rows are, in the singular.
+    places: Places of the models among all models, in the order of the rows.
+    n_models: Number of all models.
+    noun: What the rows are, in the singular.
     """
 
     places: tuple[int, ...]
@@ -28,13 +23,7 @@ class ShownModels:
     noun: str = "model"
 
     def note(self, joint_statements: str) -> str:
-        """Return how many models are left out, and which statements refer to all models; empty where none is left out.
-
-        Parameters
-        ----------
-        joint_statements : str
-            Subject of the sentence on all models, such as "Ranks and adjusted p-values".
-        """
+        """How many models are left out, and which statements refer to all models; empty where none is left out."""
         n_left_out = self.n_models - len(self.places)
         if not n_left_out:
             return ""
@@ -48,37 +37,7 @@ class ShownModels:
 def choose_models(
     names: Sequence[str], ranking: Sequence[int], models: object = None, top: object = None, *, noun: str = "model"
 ) -> ShownModels:
-    """Return the models that a table shows.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Names of all models.
-    ranking : sequence of int
-        Places of all models in the order of the full table.
-    models : str or sequence of str, optional
-        Names of the models to show, in this order.
-    top : int, optional
-        Number of models to show, the first ones of the ranking.
-    noun : str
-        What the names are names of, for messages.
-
-    Raises
-    ------
-    OptionError
-        If both ``models`` and ``top`` are given, a model is named twice, or none is named.
-    OptionTypeError
-        If ``models`` is not a list of names, or ``top`` is not a whole number.
-    UnknownModelError
-        If there is no model of a name.
-
-    Examples
-    --------
-    >>> choose_models(["a", "b", "c"], [2, 0, 1], top=2).places
-    (2, 0)
-    >>> choose_models(["a", "b", "c"], [2, 0, 1], models=["b", "c"]).places
-    (1, 2)
-    """
+    """Return the models that a table shows."""
     if models is not None and top is not None:
         raise OptionError("models= and top= were both given; give models= (names) or top= (a number), not both")
     if top is not None:
@@ -100,22 +59,7 @@ def choose_models(
 
 
 def chosen_names(best_first: Sequence[str], models: object = None, top: object = None) -> list[str]:
-    """Return the names of the models that a picture shows; see :func:`choose_models` for the errors.
-
-    Parameters
-    ----------
-    best_first : sequence of str
-        Names of all models, the best first.
-    models : str or sequence of str, optional
-        Names of the models to show, in this order.
-    top : int, optional
-        Number of models to show, the best ones.
-
-    Examples
-    --------
-    >>> chosen_names(["a", "b", "c"], top=2)
-    ['a', 'b']
-    """
+    """Return the names of the models that a picture shows; see :func:`choose_models` for the errors."""
     return [best_first[place] for place in choose_models(best_first, range(len(best_first)), models, top).places]
 
 

@@ -14,20 +14,7 @@ from .shown_models import ShownModels
 
 
 def slim_summary(results: Estimates, level: SummaryLevel, shown: ShownModels) -> Summary:
-    """Build the short table of a fit, which has one note that says what the numbers are.
-
-    Parameters
-    ----------
-    results : Estimates
-    level : SummaryLevel
-        The level of confidence with critical value and separation.
-    shown : ShownModels
-        The models in the table.
-
-    Returns
-    -------
-    Summary
-    """
+    """Build the short table of a fit, which has one note that says what the numbers are."""
     n_rows = len(results.names)
     subject = f"Ranks and Scores of {n_rows} Models" if results.of_models else f"Estimates of {n_rows} Outputs"
     title = f"{subject}: {results.part}" if results.part else subject

@@ -97,18 +97,7 @@ def slope_digits(errors: np.ndarray) -> list[int]:
 def build_style_summary(
     results: Estimates, table: pd.DataFrame | None, changes: pd.DataFrame | None, alpha: float
 ) -> Summary:
-    """Build the table of scores before and after the adjustment, with rank changes.
-
-    Parameters
-    ----------
-    results : Estimates
-    table : DataFrame or None
-        Scores, standard errors and ranks by model; None for battles of equal style.
-    changes : DataFrame or None
-        Rank changes and shifts by model.
-    alpha : float
-        One minus the joint level of the rank changes.
-    """
+    """Build the table of scores before and after the adjustment, with rank changes."""
     style = results.style
     assert style is not None
     header = (("Functional:", functional_name(results), "No. Votes:", f"{style.n_votes_left:,} of {style.n_votes:,}"),)

@@ -18,12 +18,6 @@ def tidy_frame(results: Estimates, critical: float) -> pd.DataFrame:
 
     A further column ``votes_left_out`` counts the votes on pairs that are not compared. Outputs that are not scores of
     models have no columns of votes. Standard errors, tests and limits are NaN in a result without intervals.
-
-    Parameters
-    ----------
-    results : Estimates
-    critical : float
-        Half-width of the intervals in standard errors.
     """
     std_errors = results.std_errors
     lower, upper = results.intervals(critical)
@@ -83,15 +77,7 @@ def glance_frame(results: Estimates, critical: float, alpha: float) -> pd.DataFr
 def augment_frame(steps: FitSteps, phi: FloatArray, models: tuple[str, ...], model: str | None) -> pd.DataFrame:
     """Return one row per labelled cell, with its first stages and the influence of its context.
 
-    Parameters
-    ----------
-    steps : FitSteps
-    phi : ndarray, shape (n, K)
-        Influence values of the contexts.
-    models : tuple of str
-        Names of the estimates.
-    model : str or None
-        The model whose influence is returned; that of all models when None.
+    Shapes: phi (n, K).
     """
     data, cells = steps.data, steps.data.cells
     names = np.array(data.items, dtype=object)

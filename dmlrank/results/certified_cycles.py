@@ -18,21 +18,7 @@ from .lookup import require_intervals, require_steps
 
 @one_thread()
 def certified_cycles(estimates: Estimates, steps: FitSteps | None, alpha: float) -> CycleResults:
-    """Return the triples that :meth:`RankResults.cycles` documents.
-
-    Parameters
-    ----------
-    estimates : Estimates
-    steps : FitSteps or None
-        Steps of a fit with its data.
-    alpha : float
-        Largest adjusted p-value of a certified triple.
-
-    Raises
-    ------
-    OptionError
-        If the estimator has no first stages, so that win shares of pairs follow from scores and have no cycles.
-    """
+    """Return the triples that :meth:`RankResults.cycles` documents."""
     if not estimates.estimated_by.has_first_stages:
         raise OptionError(
             "cycles() with estimator='bt_mle': the win shares of this model follow from its scores, so that they have "

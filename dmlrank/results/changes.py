@@ -31,24 +31,14 @@ _COLUMNS = ["estimate", "std_error", "statistic", "p_value", "p_adjusted", "conf
 class Changes:
     """Scores of the models that all results share, in each later result minus the first one.
 
-    Attributes
-    ----------
-    names : tuple of str
-        Names of the R results; the first is the reference.
-    models : tuple of str
-        The K models that all results have, in the order of the first result's scores.
-    before : ndarray, shape (K,)
-        Scores in the first result, on the common level.
-    after : ndarray, shape (R - 1, K)
-        Scores in the later results, on the common level.
-    covariance : Covariance
-        Covariance of the changes, result by result, in (R - 1) K dimensions.
-    alpha : float
-        One minus the default level of the intervals.
-    seed : int
-        Seed of the draws of critical values.
-    level_note : str
-        What the common level of the scores is, in a sentence.
+    names: Names of the R results; the first is the reference.
+    models: The K models that all results have, in the order of the first result's scores.
+    before (K,): Scores in the first result, on the common level.
+    after (R - 1, K): Scores in the later results, on the common level.
+    covariance: Covariance of the changes, result by result, in (R - 1) K dimensions.
+    alpha: One minus the default level of the intervals.
+    seed: Seed of the draws of critical values.
+    level_note: What the common level of the scores is, in a sentence.
     """
 
     names: tuple[str, ...]
@@ -83,15 +73,7 @@ class Changes:
 
     @one_thread()
     def of_models(self, alpha: float, method: str) -> pd.DataFrame:
-        """Return the change of every model, with simultaneous intervals and adjusted p-values.
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the level.
-        method : {"max-t", "bonferroni", "none"}
-            As for :meth:`Comparison.changes`.
-        """
+        """Return the change of every model, with simultaneous intervals and adjusted p-values."""
         errors = self.covariance.std_errors
         z = z_statistics(self.estimate, errors)
         p = two_sided_p_values(z)
@@ -120,15 +102,7 @@ class Changes:
 
     @one_thread()
     def of_pairs(self, alpha: float, method: str) -> pd.DataFrame:
-        """Return the change of the difference between every two models, with simultaneous intervals.
-
-        Parameters
-        ----------
-        alpha : float
-            One minus the level.
-        method : str
-            As for :meth:`Comparison.pair_changes`.
-        """
+        """Return the change of the difference between every two models, with simultaneous intervals."""
         check_choice(method, PAIR_METHODS, "method")
         n_models, n_later = len(self.models), len(self.names) - 1
         pairs = np.triu_indices(n_models, 1)
@@ -160,21 +134,7 @@ class Changes:
 
 @one_thread()
 def changes_between(names: Sequence[str], results: Sequence[Estimates], joint: JointEstimates) -> Changes:
-    """Return the changes from the first result to each later one.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Names of the R results.
-    results : sequence of Estimates
-    joint : JointEstimates
-        All scores with their covariance, result by result.
-
-    Raises
-    ------
-    OptionError
-        If the scores of two results are different quantities, so that their difference is no change.
-    """
+    """Return the changes from the first result to each later one."""
     for name, result in zip(names[1:], results[1:], strict=True):
         reason = why_not_comparable(results[0], result)
         if reason:
@@ -209,14 +169,7 @@ def changes_between(names: Sequence[str], results: Sequence[Estimates], joint: J
 
 
 def why_not_comparable(first: Estimates, other: Estimates) -> str:
-    """Return why the scores of two results are different quantities; an empty text where they are the same quantity.
-
-    Scores are the same quantity of two populations where the functional, its settings and the models are the same.
-    With other models, a score is another quantity, because win shares, stationary probabilities and projections of
-    log-odds are means over the opponents. Under a Bradley-Terry model in every prompt, differences of scores do not
-    depend on the other models. Estimators that assume this model may therefore have other models, and their scores are
-    then taken relative to the mean of the common models.
-    """
+    """Return why the scores of two results are different quantities; an empty text where they are the same quantity."""
     a, b = first, other
     checks = (
         ("their estimators are {} and {}", a.estimator, b.estimator),
@@ -234,10 +187,7 @@ def why_not_comparable(first: Estimates, other: Estimates) -> str:
 
 
 def _why_other_mean(a: Estimates, b: Estimates) -> str:
-    """Return why two results average over other opponents, pairs or features; an empty text where they do not.
-
-    Only scores that assume no Bradley-Terry model depend on these averages.
-    """
+    """Return why two results average over other opponents, pairs or features; an empty text where they do not."""
     only = sorted(set(a.models) ^ set(b.models))
     if only:
         return (
@@ -287,20 +237,7 @@ def _other_weights(a: Estimates, b: Estimates) -> tuple[str, str]:
 
 
 def _common_level(first: Estimates, models: Sequence[str], has_other_models: bool) -> tuple[FloatArray, float, str]:
-    """Return the map of scores to a common level, (K, K), a constant that is added, and a sentence about the level.
-
-    In a unit with a fixed mean or a fixed model, all scores are shifted by the estimated mean or by the estimated score
-    of this model. The map subtracts this mean or score, so that its error is part of the error of a change.
-
-    Parameters
-    ----------
-    first : Estimates
-        The first result, whose unit all results have.
-    models : sequence of str
-        The K models that all results have.
-    has_other_models : bool
-        Whether a result has further models.
-    """
+    """Return the map of scores to a common level, (K, K), a constant that is added, and a sentence about the level."""
     n_models, scale = len(models), first.scale
     if scale.anchor is not None and scale.anchor[0] in models:
         name, score = scale.anchor
@@ -327,12 +264,7 @@ def _selection(models: Sequence[str], chosen: Sequence[str]) -> FloatArray:
 def _mapped(covariance: Covariance, matrix: FloatArray) -> Covariance:
     """Return the covariance of linear combinations of scores, with the free directions of the combinations.
 
-    Parameters
-    ----------
-    covariance : Covariance
-        Of d scores.
-    matrix : ndarray, shape (m, d)
-        Coefficients of the m combinations.
+    Shapes: matrix (m, d).
     """
     left, size, _ = np.linalg.svd(matrix @ covariance.basis, full_matrices=False)
     basis = left[:, size > 1e-9 * size.max(initial=0.0)]

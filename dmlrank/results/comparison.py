@@ -618,20 +618,7 @@ def compare(*results: RankResults, independent: bool | None = None, **named: Ran
 def named_results(
     names: Sequence[str], results: Sequence[RankResults], *, independent: bool | None = None
 ) -> Comparison:
-    """Compare results under names that need not be identifiers, such as names of files.
-
-    Parameters
-    ----------
-    names : sequence of str
-    results : sequence of RankResults
-    independent : bool, optional
-        As for :func:`compare`.
-
-    Raises
-    ------
-    OptionError
-        If names repeat, or there are not as many names as results.
-    """
+    """Compare results under names that need not be identifiers, such as names of files."""
     if len(names) != len(results) or len(set(names)) < len(names):
         raise OptionError(f"{len(results)} results need {len(results)} different names; got {listed(names)}")
     return _comparison(tuple(names), results, independent)

@@ -36,18 +36,11 @@ _WHY_FEATURES = (
 class ContextGroups:
     """Groups of contexts.
 
-    Attributes
-    ----------
-    variable : str
-        The grouping column, or the grouping columns joined by commas.
-    names : tuple of str
-        Names of the G groups, in order, all different.
-    values : tuple of tuple of str
-        Values of each group, one for every column.
-    members : ndarray of bool, shape (G, n)
-        The contexts of each group; groups may overlap.
-    left_out : tuple of (str, str)
-        Names of groups without scores, with the reason.
+    variable: The grouping column, or the grouping columns joined by commas.
+    names: Names of the G groups, in order, all different.
+    values: Values of each group, one for every column.
+    members (G, n): The contexts of each group; groups may overlap.
+    left_out: Names of groups without scores, with the reason.
     """
 
     variable: str
@@ -81,20 +74,12 @@ class ContextGroups:
 class ContextDesign:
     """Functions v of the context.
 
-    Attributes
-    ----------
-    formula : str
-        The formula of the functions.
-    names : tuple of str
-        Names of the P columns.
-    matrix : ndarray, shape (n, P)
-        Values of the functions.
-    terms : tuple of (str, tuple of int)
-        Terms of the formula with their columns, without the constant.
-    table : DataFrame
-        The variables, a row per context.
-    feature_map : FeatureMap
-        Computes the columns for further contexts, without the constant.
+    formula: The formula of the functions.
+    names: Names of the P columns.
+    matrix (n, P): Values of the functions.
+    terms: Terms of the formula with their columns, without the constant.
+    table: The variables, a row per context.
+    feature_map: Computes the columns for further contexts, without the constant.
     """
 
     formula: str
@@ -116,22 +101,7 @@ class ContextDesign:
 
 
 def read_groups(steps: FitSteps, columns: Sequence[str]) -> ContextGroups:
-    """Return groups of contexts: the combinations of values that occur in one or several columns.
-
-    Parameters
-    ----------
-    steps : FitSteps
-    columns : sequence of str
-        Grouping columns.
-
-    Raises
-    ------
-    OptionError
-        If a column is not a feature of the fit and the data do not show that it is a function of the features, or if it
-        has too many values.
-    DataError, MissingDataError
-        If a column varies within a context or has missing values.
-    """
+    """Return groups of contexts: the combinations of values that occur in one or several columns."""
     if not columns:
         raise OptionError("by() got no column; name one or several columns that define the groups")
     table = context_table(steps, columns, "by()")
@@ -163,22 +133,7 @@ def read_groups(steps: FitSteps, columns: Sequence[str]) -> ContextGroups:
 
 
 def read_design(steps: FitSteps, formula: str) -> ContextDesign:
-    """Return functions of the context from ``"~ ..."``, the constant first unless the formula leaves it out.
-
-    Parameters
-    ----------
-    steps : FitSteps
-    formula : str
-
-    Raises
-    ------
-    FormulaError
-        If the formula cannot be read, or its columns are collinear.
-    OptionError
-        If a variable is not a feature of the fit and the data do not show that it is a function of the features.
-    DataError, MissingDataError
-        If a column varies within a context or has missing values.
-    """
+    """Return functions of the context from ``"~ ..."``, the constant first unless the formula leaves it out."""
     text = one_sided(formula)
     if text is None:
         raise FormulaError(
@@ -235,15 +190,7 @@ def _terms(feature_map: FeatureMap, constant: bool) -> tuple[tuple[str, tuple[in
 def _check_rank(steps: FitSteps, matrix: FloatArray, names: Sequence[str], formula: str) -> None:
     """Raise where the columns of the formula are linearly dependent.
 
-    Parameters
-    ----------
-    steps : FitSteps
-    matrix : ndarray, shape (n, P)
-        Functions of the contexts.
-    names : sequence of str
-        Names of the columns.
-    formula : str
-        For the error.
+    Shapes: matrix (n, P).
     """
     size_of_column = np.abs(matrix).max(axis=0, initial=0.0)
     extreme = [
@@ -298,16 +245,7 @@ def check_function_of_features(
     accepted if the fit's formula uses them, or if most contexts share their features with another context, because the
     data could then have shown a difference.
 
-    Parameters
-    ----------
-    steps : FitSteps
-    columns : sequence of str
-        Columns that the values come from.
-    values : ndarray, shape (n, P)
-    what : str
-        Method that uses the values, for the error.
-    masks : collection of str
-        Names among ``columns`` that are no columns: the user passed the values.
+    Shapes: values (n, P).
     """
     features = parse_formula(steps.source.formula).features
     used = set(names_in(features).values)
@@ -339,11 +277,7 @@ def check_function_of_features(
 
 
 def _shows_in_a_column(steps: FitSteps, value: FloatArray, used: Collection[str]) -> bool:
-    """Whether the data show that a mask, (n,), is a function of one column of the formula.
-
-    This is the case if the mask is constant, if contexts with equal values of the column agree and most values occur
-    repeatedly, or if the mask is an interval of a column of numbers.
-    """
+    """Whether the data show that a mask, (n,), is a function of one column of the formula."""
     if np.ptp(value) == 0:
         return True
     for name in sorted(set(used) & set(steps.data.columns.available)):

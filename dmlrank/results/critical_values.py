@@ -32,24 +32,12 @@ from .lookup import require_intervals, require_steps
 
 
 def alpha_or_default(alpha: float | None, default: float) -> float:
-    """Return the user's alpha, or the default where the user gives None.
-
-    Raises
-    ------
-    OptionError, OptionTypeError
-        If alpha is not a number between 0 and 1.
-    """
+    """Return the user's alpha, or the default where the user gives None."""
     return default if alpha is None else check_alpha(alpha)
 
 
 def alpha_of(estimates: Estimates, alpha: float | None) -> float:
-    """Return the user's alpha for statements about a result, or the result's where the user gives None.
-
-    Raises
-    ------
-    OptionError, OptionTypeError
-        If alpha is not a number between 0 and 1, or another one than a sequential view was made for.
-    """
+    """Return the user's alpha for statements about a result, or the result's where the user gives None."""
     alpha, sequence = alpha_or_default(alpha, estimates.alpha), estimates.sequence
     if sequence is not None and alpha != sequence.alpha:
         raise OptionError(sequence.why_not_alpha(alpha))
@@ -57,12 +45,7 @@ def alpha_of(estimates: Estimates, alpha: float | None) -> float:
 
 
 def require_no_bootstrap(estimates: Estimates, bootstrap: str | None) -> None:
-    """Raise where a bootstrap is asked for in a sequential view.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Raise where a bootstrap is asked for in a sequential view."""
     if bootstrap is not None and estimates.sequence is not None:
         raise OptionError(
             f"bootstrap={shown(bootstrap)} of a sequential view: the bootstrap draws the estimates of one look, not of "
@@ -78,29 +61,7 @@ def interval_critical_value(
     bootstrap: str | None = None,
     steps: FitSteps | None = None,
 ) -> float:
-    """Return the half-width of the scores' intervals in standard errors.
-
-    Parameters
-    ----------
-    estimates : Estimates
-    alpha : float
-        One minus the level.
-    method : {"max-t", "bonferroni", "none"}
-    bootstrap : {"gaussian", "rademacher", "webb"}, optional
-        Multiplier bootstrap in place of the normal distribution, for ``"max-t"``; not in a sequential view, where
-        ``"max-t"`` and ``"bonferroni"`` are the same bound.
-    steps : FitSteps, optional
-        Needed for a bootstrap only.
-
-    Raises
-    ------
-    NoIntervalError
-        If the result has no intervals.
-    OptionError
-        If the method is unknown, or has no bootstrap.
-    DataNotStoredError
-        If there are no steps for a bootstrap.
-    """
+    """Return the half-width of the scores' intervals in standard errors."""
     require_intervals(estimates, "intervals")
     require_no_bootstrap(estimates, bootstrap)
     if estimates.sequence is not None:
@@ -122,18 +83,7 @@ def critical_value_or_nan(
     bootstrap: str | None = None,
     steps: FitSteps | None = None,
 ) -> float:
-    """Return the critical value for a table or picture: NaN where the result has no intervals.
-
-    Parameters
-    ----------
-    estimates, alpha, method, bootstrap, steps
-        As for :func:`interval_critical_value`.
-
-    Raises
-    ------
-    NoIntervalError
-        If a bootstrap is asked for, and the result has no intervals.
-    """
+    """Return the critical value for a table or picture: NaN where the result has no intervals."""
     check_choice(method, METHODS, "method")
     if not estimates.has_intervals and bootstrap is None:
         return float("nan")
@@ -143,18 +93,7 @@ def critical_value_or_nan(
 def _bootstrap_critical_value(
     estimates: Estimates, steps: FitSteps | None, alpha: float, method: str, *, bootstrap: str
 ) -> float:
-    """Return the max-t critical value from a multiplier bootstrap.
-
-    Parameters
-    ----------
-    estimates : Estimates
-    steps : FitSteps or None
-    alpha : float
-        One minus the level.
-    method : str
-        Only ``"max-t"`` has a bootstrap.
-    bootstrap : {"gaussian", "rademacher", "webb"}
-    """
+    """Return the max-t critical value from a multiplier bootstrap."""
     if method != "max-t":
         raise OptionError(
             f"bootstrap={shown(bootstrap)} is not possible with method={method!r}; use method='max-t', or leave "
@@ -178,20 +117,6 @@ def adjusted_p_values(estimates: Estimates, steps: FitSteps | None, bootstrap: s
     """Return two-sided p-values of the scores against the neutral value, or the mean score where there is none, (d,).
 
     They are adjusted for all scores by max-t, and in a sequential view by Bonferroni's method.
-
-    Parameters
-    ----------
-    estimates : Estimates
-    steps : FitSteps or None
-        Needed for a bootstrap only.
-    bootstrap : {"gaussian", "rademacher", "webb"}, optional
-
-    Raises
-    ------
-    OptionError
-        If the result has no bootstrap.
-    DataNotStoredError
-        If there are no steps for a bootstrap.
     """
     if bootstrap is None:
         return estimates.adjusted_p_values()
@@ -218,24 +143,6 @@ def summary_level(
     """Return critical value, tests of ranks and letters for a table or page of a result.
 
     Without intervals there is no separation and there are no letters, and the critical value is NaN.
-
-    Parameters
-    ----------
-    estimates : Estimates
-    steps : FitSteps or None
-        Needed for a bootstrap only.
-    alpha : float
-        One minus the joint level.
-    bootstrap : {"gaussian", "rademacher", "webb"}, optional
-
-    Raises
-    ------
-    NoIntervalError
-        If a bootstrap is asked for, and the result has no intervals.
-    OptionError
-        If the result has no bootstrap.
-    DataNotStoredError
-        If there are no steps for a bootstrap.
     """
     if bootstrap is None and not estimates.has_intervals:
         return SummaryLevel(alpha, float("nan"), None)
@@ -246,36 +153,14 @@ def summary_level(
 
 
 def t_statistic_draws(estimates: Estimates, steps: FitSteps | None, bootstrap: str | None = None) -> TStatisticDraws:
-    """Return joint draws of the scores' t statistics, which are the same for the same fit.
-
-    Parameters
-    ----------
-    estimates : Estimates
-    steps : FitSteps or None
-        Needed for a bootstrap only.
-    bootstrap : {"gaussian", "rademacher", "webb"}, optional
-        Multipliers of the influence values; normal draws when None.
-
-    Raises
-    ------
-    DataNotStoredError
-        If there are no steps for a bootstrap.
-    """
+    """Return joint draws of the scores' t statistics, which are the same for the same fit."""
     if bootstrap is None:
         return normal_draws(estimates.covariance, estimates.description.seed)
     return _bootstrap_draws(estimates, steps, bootstrap)
 
 
 def _bootstrap_draws(estimates: Estimates, steps: FitSteps | None, bootstrap: str) -> MultiplierBootstrap:
-    """Return draws of the scores' t statistics by the multiplier bootstrap.
-
-    Parameters
-    ----------
-    estimates : Estimates
-    steps : FitSteps or None
-        None raises DataNotStoredError.
-    bootstrap : {"gaussian", "rademacher", "webb"}
-    """
+    """Return draws of the scores' t statistics by the multiplier bootstrap."""
     fit_steps = require_steps(estimates, steps, f"bootstrap={bootstrap!r}")
     return multiplier_bootstrap(fit_steps, bootstrap, estimates.scale.factor, estimates.description.seed)
 
@@ -283,17 +168,7 @@ def _bootstrap_draws(estimates: Estimates, steps: FitSteps | None, bootstrap: st
 def separation_of_models(
     estimates: Estimates, steps: FitSteps | None, alpha: float, bootstrap: str | None = None
 ) -> Separation:
-    """Test which models are above which.
-
-    Parameters
-    ----------
-    estimates : Estimates
-    steps : FitSteps or None
-        Needed for a bootstrap only.
-    alpha : float
-        One minus the joint level.
-    bootstrap : {"gaussian", "rademacher", "webb"}, optional
-    """
+    """Test which models are above which."""
     e = estimates
     require_no_bootstrap(e, bootstrap)
     if e.sequence is not None:
@@ -304,17 +179,7 @@ def separation_of_models(
 def separation_by_model(
     estimates: Estimates, steps: FitSteps | None, alpha: float, bootstrap: str | None = None
 ) -> NDArray[np.bool_]:
-    """Return whether each model is above, and below, each other model, (K, K, 2), with a family of tests per model.
-
-    Parameters
-    ----------
-    estimates : Estimates
-    steps : FitSteps or None
-        Needed for a bootstrap only.
-    alpha : float
-        One minus the level for each model.
-    bootstrap : {"gaussian", "rademacher", "webb"}, optional
-    """
+    """Return whether each model is above, and below, each other model, (K, K, 2), with a family of tests per model."""
     e = estimates
     if e.sequence is not None:
         return separate_each_at_all_looks(e.estimate, e.covariance, e.sequence)
@@ -334,19 +199,7 @@ def pair_tests(
 ) -> PairTests:
     """Test differences of scores as one family, at one look or in a sequential view at all looks.
 
-    Parameters
-    ----------
-    estimates : Estimates
-    steps : FitSteps or None
-        Needed for a bootstrap only.
-    first, second : ndarray of int, shape (J,)
-        Scores whose difference, first - second, is tested.
-    method : str
-        How p-values are adjusted, as :func:`adjustment_in_use` names it.
-    alternative : Alternative
-    alpha : float
-        One minus the level.
-    bootstrap : {"gaussian", "rademacher", "webb"}, optional
+    Shapes: first, second (J,).
     """
     e = estimates
     require_no_bootstrap(e, bootstrap)
@@ -365,11 +218,6 @@ def adjustment_in_use(estimates: Estimates, method: str) -> str:
 
     The joint distribution of all differences at all looks is not known. A sequential view therefore uses Bonferroni's
     method for ``"max-t"``, and Holm's for ``"step-down"``.
-
-    Raises
-    ------
-    OptionError
-        If a sequential view has no such adjustment.
     """
     if estimates.sequence is None:
         return method
@@ -396,21 +244,7 @@ def intervals_to_draw(
     top: int | None = None,
     bootstrap: str | None = None,
 ) -> Intervals:
-    """Return simultaneous intervals for a forest plot, the best model first.
-
-    Parameters
-    ----------
-    estimates : Estimates
-    steps : FitSteps or None
-        Needed for a bootstrap only.
-    alpha : float
-        One minus the joint level, over all models.
-    models : sequence of str, optional
-        Models in the picture; all when None.
-    top : int, optional
-        Number of the best models in the picture.
-    bootstrap : {"gaussian", "rademacher", "webb"}, optional
-    """
+    """Return simultaneous intervals for a forest plot, the best model first."""
     e = estimates
     scores = list(rows_to_show(e, models, top).places)
     chosen = [e.names[j] for j in scores]

@@ -36,12 +36,7 @@ _INDEPENDENT = (
 class NamedResult:
     """One of the results that are compared.
 
-    Attributes
-    ----------
-    name : str
-    estimates : Estimates
-    steps : FitSteps or None
-        Data and learners; None in a result without them.
+    steps: Data and learners; None in a result without them.
     """
 
     name: str
@@ -53,13 +48,9 @@ class NamedResult:
 class JointResults:
     """What is known about the joint distribution of results.
 
-    Attributes
-    ----------
-    joint_or_reason : JointEstimates or str
-        All scores with one covariance, or why there is none.
-    samples : str
-        How the samples of prompts are related, in a sentence; empty where all results are of the same prompts, or where
-        there is no joint covariance.
+    joint_or_reason: All scores with one covariance, or why there is none.
+    samples: How the samples of prompts are related, in a sentence; empty where all results are of the same prompts, or
+        where there is no joint covariance.
     """
 
     joint_or_reason: JointEstimates | str
@@ -73,18 +64,6 @@ def joint_results(members: Sequence[NamedResult], independent: bool | None) -> J
     The diagonal blocks are the covariances of the results. Between results of independent samples the covariance is
     zero. Between others it comes from their influence values on the contexts that they share, see
     :func:`dmlrank.inference.joint_covariance.match_blocks`.
-
-    Parameters
-    ----------
-    members : sequence of NamedResult
-    independent : bool or None
-        True where the caller says that the samples of all results are independent; False where the caller says that
-        they are not; None where the identifiers of the prompts decide.
-
-    Raises
-    ------
-    OptionError
-        If ``independent`` is True, and two results are of one data set.
     """
     for member in members:
         if not member.estimates.has_intervals:
@@ -117,13 +96,7 @@ def joint_results(members: Sequence[NamedResult], independent: bool | None) -> J
 
 
 def _declared_independent(members: Sequence[NamedResult]) -> JointResults:
-    """Return the joint estimates of samples that the caller declares independent, after the checks that are possible.
-
-    Raises
-    ------
-    OptionError
-        If two results are of one data set.
-    """
+    """The joint estimates of samples that the caller declares independent, after the checks that are possible."""
     for first, other in combinations(members, 2):
         if _seem_of_one_data_set(first, other):
             raise OptionError(
@@ -202,18 +175,7 @@ def _why_no_influence_values(member: NamedResult) -> str:
 def _stacked_estimates(
     members: Sequence[NamedResult], steps: Sequence[FitSteps], shared: SharedContexts
 ) -> JointEstimates:
-    """Return the scores of all results with their joint covariance from influence values.
-
-    A result is a mean over its own contexts. As a mean over the contexts of all results, it has influence values that
-    are zero on the contexts of the others, and larger by N / n_r on its own.
-
-    Parameters
-    ----------
-    members : sequence of NamedResult
-    steps : sequence of FitSteps
-        Steps of the members.
-    shared : SharedContexts
-    """
+    """Return the scores of all results with their joint covariance from influence values."""
     estimates = [member.estimates for member in members]
     centred, corrections, contexts = [], [], []
     for e, fit, places in zip(estimates, steps, shared.places, strict=True):
@@ -258,10 +220,7 @@ def _joint_estimates(members: Sequence[NamedResult], covariance: Covariance) -> 
 
 
 def _between_repetitions(estimates: Sequence[Estimates], steps: Sequence[FitSteps], is_same: bool) -> FloatArray:
-    """Return the covariance between repetitions, joint for results with the same folds, otherwise by result.
-
-    ``is_same`` says whether all results are of the same contexts.
-    """
+    """Return the covariance between repetitions, joint for results with the same folds, otherwise by result."""
     by_result = []
     for e, fit in zip(estimates, steps, strict=True):
         repeated = [repetition.target.estimate for repetition in fit.repetitions]

@@ -25,15 +25,7 @@ TARGETS = ("sign", "significance")
 def analyse_fragility(
     estimates: Estimates, steps: FitSteps | None, hypothesis: HypothesisLike | None, unit: str, target: str
 ) -> FragilityResults:
-    """Return how few units turn results, see :meth:`RankResults.fragility`.
-
-    Parameters
-    ----------
-    estimates : Estimates
-    steps : FitSteps or None
-    hypothesis : str, tuple, mapping, array or list, optional
-    unit, target : str
-    """
+    """Return how few units turn results, see :meth:`RankResults.fragility`."""
     check_choice(target, TARGETS, "target")
     if not isinstance(unit, str):
         raise OptionTypeError(
@@ -76,18 +68,7 @@ def _questions(estimates: Estimates, hypothesis: HypothesisLike, target: str) ->
 
 
 def _first_place(estimates: Estimates, steps: FitSteps, units: Units, target: str) -> Question:
-    """Return the question whether the first model stays first.
-
-    For the sign, the rival is the model that needs the fewest units to overtake the first one, by their influence; for
-    significance, the model that needs the fewest units until it is not separated from the first one.
-
-    Parameters
-    ----------
-    estimates : Estimates
-    steps : FitSteps
-    units : Units
-    target : str
-    """
+    """Return the question whether the first model stays first."""
     require_models(estimates, "fragility() without a hypothesis")
     ranking = np.argsort(-estimates.estimate, kind="stable")
     critical = critical_value_of_pairs(estimates, steps) if target == "significance" else 0.0
@@ -105,16 +86,7 @@ def _first_place(estimates: Estimates, steps: FitSteps, units: Units, target: st
 def _results(
     answers: list[Answer], estimates: Estimates, steps: FitSteps, units: Units, *, target: str
 ) -> FragilityResults:
-    """Return the numbers in the unit of the scores.
-
-    Parameters
-    ----------
-    answers : list of Answer
-    estimates : Estimates
-    steps : FitSteps
-    units : Units
-    target : str
-    """
+    """Return the numbers in the unit of the scores."""
     scale, rows, identifiers, notes = estimates.scale, [], {}, []
     for one in answers:
         shift, number = scale.shift * one.question.contrast.sum(), one.dropped

@@ -29,18 +29,11 @@ GROUP_PICTURES = ("forest", "heat_map", "differences", "bump")
 class DrawnGroupScores:
     """Scores by group, as the pictures need them.
 
-    Attributes
-    ----------
-    estimates : Estimates
-        Estimates of the fit to all prompts.
-    joint : JointEstimates
-        Scores of the G groups, group by group.
-    groups : tuple of str
-        Names of the groups.
-    shares : ndarray, shape (G,)
-        The groups' shares of the prompts.
-    variable : str
-        The columns that define the groups.
+    estimates: Estimates of the fit to all prompts.
+    joint: Scores of the G groups, group by group.
+    groups: Names of the groups.
+    shares (G,): The groups' shares of the prompts.
+    variable: The columns that define the groups.
     """
 
     estimates: Estimates
@@ -71,19 +64,7 @@ class DrawnGroupScores:
 def draw_groups(
     scores: DrawnGroupScores, picture: str, places: Sequence[int], *, alpha: float, ax: Axes | None
 ) -> Axes:
-    """Draw one picture of scores by group, see :meth:`GroupResults.plot`.
-
-    Parameters
-    ----------
-    scores : DrawnGroupScores
-    picture : str
-        One of ``GROUP_PICTURES``.
-    places : sequence of int
-        The models in the picture, the best first.
-    alpha : float
-        One minus the joint level.
-    ax : matplotlib Axes or None
-    """
+    """Draw one picture of scores by group, see :meth:`GroupResults.plot`."""
     e, columns = scores.estimates, list(places)
     names, label = [e.models[j] for j in columns], score_label(e)
     counts = f"{models_words(len(names), len(e.models))}, {len(scores.groups)} groups by {scores.variable}"
@@ -106,20 +87,7 @@ def draw_groups(
 def _intervals(
     scores: DrawnGroupScores, places: Sequence[int], alpha: float, label: str, counts: str
 ) -> list[Intervals]:
-    """Return the intervals of every group, for a forest plot.
-
-    Parameters
-    ----------
-    scores : DrawnGroupScores
-    places : sequence of int
-        The models in the picture.
-    alpha : float
-        One minus the joint level.
-    label : str
-        Label of the axis.
-    counts : str
-        Numbers of models and groups.
-    """
+    """Return the intervals of every group, for a forest plot."""
     columns, limits = list(places), scores.joint.conf_int(alpha)
     low, high = (limits[side].to_numpy().reshape(scores.scores.shape)[:, columns] for side in ("lower", "upper"))
     names = [scores.estimates.models[j] for j in columns]

@@ -51,26 +51,16 @@ _SMALL_GROUP = 30
 class GroupFacts:
     """Size and composition of a group.
 
-    Attributes
-    ----------
-    name : str
-        Name of the group.
-    values : tuple of str
-        The group's value of every grouping column.
-    share : float
-        p_g, the group's (weighted) share of the contexts.
-    n_contexts, n_unlabelled, n_comparisons, n_votes, smallest_pair : int
-        As in :class:`dmlrank.fit.estimates.FitDescription`, within the group; ``smallest_pair`` may be zero.
-    n_clusters : tuple of int
-        Clusters with contexts or votes in the group, for every column of clusters.
-    unseen : tuple of str
-        Models without a vote in the group.
-    plugin, shares : ndarray, shape (K,)
-        Plug-in scores and shares of comparisons won.
-    effective_contexts : float
-        Equivalent number of contexts on which a standard error rests; the smallest over models.
-    votes : VoteCounts
-        Votes by model.
+    name: Name of the group.
+    values: The group's value of every grouping column.
+    share: p_g, the group's (weighted) share of the contexts.
+    n_contexts, n_unlabelled, n_comparisons, n_votes, smallest_pair: As in
+        :class:`dmlrank.fit.estimates.FitDescription`, within the group; ``smallest_pair`` may be zero.
+    n_clusters: Clusters with contexts or votes in the group, for every column of clusters.
+    unseen: Models without a vote in the group.
+    plugin, shares (K,): Plug-in scores and shares of comparisons won.
+    effective_contexts: Equivalent number of contexts on which a standard error rests; the smallest over models.
+    votes: Votes by model.
     """
 
     name: str
@@ -499,19 +489,6 @@ def group_estimates(
     """Return the estimates of one group as if they came from a fit of their own.
 
     The critical value is still that of the overall estimates.
-
-    Parameters
-    ----------
-    overall : Estimates
-        Estimates of the fit to all prompts.
-    joint : JointEstimates
-        Scores of all groups, group by group.
-    facts : sequence of GroupFacts
-        Size and composition of the groups.
-    group : int
-        Place of the group.
-    variable : str
-        The columns that define the groups.
     """
     fact, n_models = facts[group], len(overall.models)
     place = slice(group * n_models, (group + 1) * n_models)
@@ -544,15 +521,7 @@ def group_estimates(
 def equality_test(estimate: FloatArray, covariance: FloatArray) -> tuple[float, float, float]:
     """Return statistic, degrees of freedom and p-value of a chi-squared test of equal means; NaN without variation.
 
-    Parameters
-    ----------
-    estimate : ndarray, shape (G,)
-    covariance : ndarray, shape (G, G)
-
-    Examples
-    --------
-    >>> equality_test(np.array([0.0, 1.0]), np.diag([0.5, 0.5]))[:2]
-    (1.0, 1)
+    Shapes: estimate (G,), covariance (G, G).
     """
     df = len(estimate) - 1
     between = np.eye(df + 1)[1:] - np.eye(df + 1)[0]
@@ -578,23 +547,7 @@ def make_groups(
 ) -> GroupResults[Result]:
     """Return the scores in groups from their influence.
 
-    Parameters
-    ----------
-    overall : Estimates
-        Estimates of the fit to all prompts.
-    steps : FitSteps
-    groups : ContextGroups
-        The contexts of every group.
-    influence : InfluenceInGroups
-        Influence of the scores in all groups.
-    plugin : ndarray, shape (G, K)
-        Plug-in scores of all groups.
-    covariance : Covariance
-        Covariance of these scores.
-    as_result : callable
-        Returns the result of a group from its estimates.
-    style : tuple of StyleEstimates
-        Scores before and after the adjustment for style, and slopes, of each group; empty without slopes.
+    Shapes: plugin (G, K).
     """
     win_shares = _win_shares(steps, groups.members)
     facts = tuple(
@@ -636,18 +589,7 @@ def _facts(
 ) -> GroupFacts:
     """Return size and composition of a group.
 
-    Parameters
-    ----------
-    steps : FitSteps
-    groups : ContextGroups
-    group : int
-        Place of the group.
-    phi : ndarray, shape (n_g, K)
-        Influence values of the group's scores in its contexts.
-    plugin : ndarray, shape (K,)
-        Plug-in scores of the group.
-    shares : ndarray, shape (K,)
-        Shares of comparisons won in the group.
+    Shapes: phi (n_g, K), plugin (K,), shares (K,).
     """
     data, all_cells = steps.data, steps.data.cells
     inside = groups.members[group]

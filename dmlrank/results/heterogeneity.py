@@ -49,18 +49,7 @@ def scores_by_group(
     columns: Sequence[GroupColumns],
     as_result: Callable[[Estimates], Result],
 ) -> GroupResults[Result]:
-    """Return scores in every group of contexts, see :meth:`RankResults.by`.
-
-    Parameters
-    ----------
-    estimates : Estimates
-    steps : FitSteps or None
-        Steps of a fit with its data.
-    columns : sequence
-        Columns that define the groups; or one mapping, or one sequence of columns of booleans.
-    as_result : callable
-        Returns the result of a group from its estimates.
-    """
+    """Return scores in every group of contexts, see :meth:`RankResults.by`."""
     fit_steps = _steps_of_mean(estimates, steps, "by")
     groups = _read_any_groups(fit_steps, columns)
     _check_group_weights(fit_steps, groups.members)
@@ -175,13 +164,7 @@ def _steps_of_mean(estimates: Estimates, steps: FitSteps | None, method: str) ->
 def _project(steps: FitSteps, design: FloatArray, scale: Scale) -> tuple[ProjectedInfluence, Covariance]:
     """Regress the influence on a design and return coefficients with their covariance, (P K, P K).
 
-    Parameters
-    ----------
-    steps : FitSteps
-    design : ndarray, shape (n, P)
-        Functions of the contexts.
-    scale : Scale
-        The unit of the coefficients.
+    Shapes: design (n, P).
     """
     repeated = [repetition.one_step_result.target for repetition in steps.repetitions]
     for estimate in (steps.influence, *repeated):
@@ -220,19 +203,7 @@ def _joint_covariance(
 ) -> Covariance:
     """Return the covariance of the scores in groups, or of coefficients on functions of the context, (P K, P K).
 
-    Parameters
-    ----------
-    steps : FitSteps
-    coefficients : callable
-        Returns the influence of the coefficients; with true, that for fixed prompts.
-    n_columns : int
-        Number of groups or functions, P.
-    scale : Scale
-        The unit of the coefficients.
-    uniform_covariance : ndarray, shape (P K, P K), or None
-        Covariance of the coefficients that is added for uniform pairs, in the functional's own unit.
-    repeated : sequence of ndarray, shape (P K,)
-        The coefficients of each repetition.
+    Shapes: uniform_covariance (P K, P K), repeated (P K,).
     """
     influence = _in_unit(steps.influence.by_context(), scale)
     gauge = steps.setup.functional.gauge(influence.value.shape[1]).basis

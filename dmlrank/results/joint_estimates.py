@@ -26,21 +26,13 @@ from .lookup import joined_names
 class JointEstimates:
     """Estimates by block (group, coefficient or result) and model, with one covariance.
 
-    Attributes
-    ----------
-    kind : str
-        Kind of the blocks: ``"group"``, ``"coefficient"`` or ``"result"``.
-    blocks, models : tuple of str
-        Block and model of each of the d estimates.
-    estimate : ndarray, shape (d,)
-    covariance : Covariance
-        Joint covariance, (d, d).
-    reason : str
-        What the functional fixes, for errors.
-    alpha : float
-        One minus the level of intervals by default.
-    seed : int
-        Seed of the fit, from which critical values are drawn.
+    kind: Kind of the blocks: ``"group"``, ``"coefficient"`` or ``"result"``.
+    blocks, models: Block and model of each of the d estimates.
+    estimate (d,).
+    covariance: Joint covariance, (d, d).
+    reason: What the functional fixes, for errors.
+    alpha: One minus the level of intervals by default.
+    seed: Seed of the fit, from which critical values are drawn.
     """
 
     kind: str
@@ -58,17 +50,7 @@ class JointEstimates:
     ) -> JointEstimates:
         """Return estimates for all models of one fit, block by block.
 
-        Parameters
-        ----------
-        kind : str
-            Kind of the blocks.
-        names : sequence of str
-            Names of the B blocks.
-        estimate : ndarray, shape (B K,)
-        covariance : Covariance
-            Joint covariance of these estimates.
-        fit : Estimates
-            Estimates of the fit, with its K models.
+        Shapes: estimate (B K,).
         """
         return cls(
             kind=kind,
@@ -117,65 +99,19 @@ class JointEstimates:
         return pd.DataFrame(self.covariance.matrix.copy(), index=self.index, columns=self.index)
 
     def conf_int(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
-        """Return confidence intervals, simultaneous over all blocks and models.
-
-        Parameters
-        ----------
-        alpha : float, optional
-            One minus the level; the fit's when None.
-        method : {"max-t", "bonferroni", "none"}
-            ``"max-t"`` and ``"bonferroni"``: intervals that hold simultaneously. ``"none"``: intervals that each hold
-            for one estimate.
-
-        Returns
-        -------
-        DataFrame
-            Columns ``lower`` and ``upper``, a row per block and model.
-        """
+        """Return confidence intervals, simultaneous over all blocks and models."""
         critical = critical_value(self.covariance, alpha_or_default(alpha, self.alpha), method)
         half_width = critical * self.covariance.std_errors
         limits = {"lower": self.estimate - half_width, "upper": self.estimate + half_width}
         return pd.DataFrame(limits, index=self.index)
 
     def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> ZTestResults:
-        """Test linear combinations, one z test for each.
-
-        Parameters
-        ----------
-        hypothesis : str, tuple, mapping, array or list
-            As for :meth:`RankResults.t_test`, with names ``"block: model"``; columns of a matrix are in the order of
-            :meth:`cov_params`.
-        delta : float
-            As for :meth:`RankResults.t_test`.
-        side : str
-            As for :meth:`RankResults.t_test`.
-
-        Returns
-        -------
-        ContrastResults
-            As in statsmodels.
-        """
+        """Test linear combinations, one z test for each."""
         alternative, named = read_alternative(side, delta), self.named
         return t_test(named, named.hypothesis(hypothesis), alternative)
 
     def wald_test(self, hypothesis: HypothesisLike | LinearHypothesis) -> WaldTestResults:
-        """Test linear restrictions jointly by one chi-squared test; its degrees of freedom are the structural rank.
-
-        Parameters
-        ----------
-        hypothesis
-            As for :meth:`t_test`, or restrictions that have been read already.
-
-        Returns
-        -------
-        ContrastResults
-            As in statsmodels.
-
-        Raises
-        ------
-        HypothesisError
-            If there are too few clusters for so many restrictions: their covariance then has no inverse.
-        """
+        """Test linear restrictions jointly by one chi-squared test; its degrees of freedom are the structural rank."""
         named, basis = self.named, self.covariance.basis
         restrictions = hypothesis if isinstance(hypothesis, LinearHypothesis) else named.hypothesis(hypothesis)
         rank = np.linalg.matrix_rank(restrictions.matrix @ basis)
@@ -190,18 +126,7 @@ class JointEstimates:
     def tidy(self, z: FloatArray, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
         """Return a row per block and model, with the block's name in the column of its kind.
 
-        Parameters
-        ----------
-        z : ndarray, shape (d,)
-            z statistic of each estimate.
-        alpha, method
-            As for :meth:`conf_int`.
-
-        Returns
-        -------
-        DataFrame
-            The first column has the kind of the blocks as its name and holds the blocks' names; then ``term estimate
-            std_error statistic p_value conf_low conf_high``.
+        Shapes: z (d,).
         """
         limits = self.conf_int(alpha, method)
         return pd.DataFrame(

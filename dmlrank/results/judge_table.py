@@ -14,21 +14,7 @@ from .lookup import require_intervals
 
 
 def judge_table(estimates: Estimates, steps: FitSteps, alpha: float) -> pd.DataFrame:
-    """Return the frame that :meth:`RankResults.judge_table` documents, with a row per model.
-
-    Parameters
-    ----------
-    estimates : Estimates
-    steps : FitSteps
-        Steps of a fit with verdicts.
-    alpha : float
-        One minus the level of each interval.
-
-    Raises
-    ------
-    OptionError
-        If the fit has no judge.
-    """
+    """Return the frame that :meth:`RankResults.judge_table` documents, with a row per model."""
     figures, scale = estimates.judge, estimates.scale
     if figures is None or steps.verdicts is None:
         raise OptionError("judge_table: this fit has no judge; pass judge= to dml_rank")

@@ -28,13 +28,7 @@ def named_estimates(estimates: Estimates) -> NamedEstimates:
 
 
 def model_index(models: Sequence[str], model: str) -> int:
-    """Return the place of a model among the ranked models.
-
-    Raises
-    ------
-    UnknownModelError
-        If the model was not ranked.
-    """
+    """Return the place of a model among the ranked models."""
     if not isinstance(model, str) or model not in models:
         raise UnknownModelError(
             f"no model {shown(model)} was ranked{nearest(model, models)} (models: {listed(models, 25)})"
@@ -43,13 +37,7 @@ def model_index(models: Sequence[str], model: str) -> int:
 
 
 def estimate_index(estimates: Estimates, name: str) -> int:
-    """Return the place of an estimate: the score of a model, or an output of a user's functional.
-
-    Raises
-    ------
-    UnknownModelError
-        If no estimate has this name.
-    """
+    """Return the place of an estimate: the score of a model, or an output of a user's functional."""
     if estimates.of_models:
         return model_index(estimates.models, name)
     outputs = estimates.names
@@ -72,13 +60,6 @@ def joined_names(parts: Sequence[Sequence[object]], separator: str) -> list[str]
     """Join the parts of every name, so that names with different parts are different.
 
     Where two joined names would be equal, parts that contain the separator are quoted.
-
-    Examples
-    --------
-    >>> joined_names([("a", "b"), ("a", "c")], ", ")
-    ['a, b', 'a, c']
-    >>> joined_names([("a, b", "c"), ("a", "b, c")], ", ")
-    ["'a, b', c", "a, 'b, c'"]
     """
     texts = [tuple(map(str, name_parts)) for name_parts in parts]
     quotations: tuple[Callable[[str], str], ...] = (
@@ -95,15 +76,7 @@ def joined_names(parts: Sequence[Sequence[object]], separator: str) -> list[str]
 
 
 def check_picture(name: object, names: Iterable[str]) -> None:
-    """Raise unless ``name`` is one of the names of pictures.
-
-    Raises
-    ------
-    OptionTypeError
-        If the name is not a string: axes are given as ``ax=``.
-    OptionError
-        If there is no picture of this name; the error lists all and names the nearest.
-    """
+    """Raise unless ``name`` is one of the names of pictures."""
     words = list(names)
     if not isinstance(name, str):
         raise OptionTypeError(
@@ -113,21 +86,7 @@ def check_picture(name: object, names: Iterable[str]) -> None:
 
 
 def require_models(estimates: Estimates, method: str, purpose: str = "puts models in an order") -> None:
-    """Check that the estimates are scores of the models.
-
-    Parameters
-    ----------
-    estimates : Estimates
-    method : str
-        Method that needs scores of models, for the error.
-    purpose : str
-        What the method does, as a verb phrase for the error.
-
-    Raises
-    ------
-    OptionError
-        If the estimates are outputs of a user's functional.
-    """
+    """Check that the estimates are scores of the models."""
     if not estimates.of_models:
         raise OptionError(
             f"{method} {purpose}, and the outputs of this functional ({listed(estimates.names, 5)}) are not scores of "
@@ -137,33 +96,13 @@ def require_models(estimates: Estimates, method: str, purpose: str = "puts model
 
 
 def require_intervals(estimates: Estimates, method: str) -> None:
-    """Check that the estimates have intervals.
-
-    Raises
-    ------
-    NoIntervalError
-        If they have none; the error says why.
-    """
+    """Check that the estimates have intervals."""
     if not estimates.has_intervals:
         raise NoIntervalError(f"{method}: this result is an estimate without intervals: {estimates.why_no_intervals}")
 
 
 def require_single_look(estimates: Estimates, method: str, why: str) -> None:
-    """Check that a result is no sequential view, for a method whose statements hold for one look only.
-
-    Parameters
-    ----------
-    estimates : Estimates
-    method : str
-        The method, for the error.
-    why : str
-        Clause that says why the method has no sequential form.
-
-    Raises
-    ------
-    OptionError
-        If the result is a sequential view.
-    """
+    """Check that a result is no sequential view, for a method whose statements hold for one look only."""
     if estimates.sequence is not None:
         raise OptionError(
             f"{method} of a sequential view: {why}; call it on the result that sequential() was called on"
@@ -171,13 +110,7 @@ def require_single_look(estimates: Estimates, method: str, why: str) -> None:
 
 
 def require_steps(estimates: Estimates, steps: FitSteps | None, method: str) -> FitSteps:
-    """Return the steps of the fit, for a method that needs data or learners.
-
-    Raises
-    ------
-    DataNotStoredError
-        If the result has no steps, because it describes a group of prompts or was stored without its data.
-    """
+    """Return the steps of the fit, for a method that needs data or learners."""
     if steps is None and estimates.part:
         raise DataNotStoredError(
             f"{method} needs the data and learners of the fit, and a result of a part of the prompts "
@@ -205,23 +138,7 @@ _NO_PLAN = "it plans labels for scores without adjustment, and the style of answ
 
 
 def require_raw_scores(estimates: Estimates, method: str, why: str, kinds: tuple[str, ...] = ("equal",)) -> None:
-    """Check that scores are not adjusted for style, for a method that describes votes as they are.
-
-    Parameters
-    ----------
-    estimates : Estimates
-    method : str
-        The method, for the error.
-    why : str
-        Clause that says why the method needs scores without adjustment.
-    kinds : tuple of {"equal", "balanced"}
-        The adjustments that the method cannot use.
-
-    Raises
-    ------
-    OptionError
-        If the scores are adjusted in one of these ways.
-    """
+    """Check that scores are not adjusted for style, for a method that describes votes as they are."""
     if estimates.style is not None and estimates.style.kind in kinds:
         name = {"equal": "EqualStyle", "balanced": "BalancedStyle"}[estimates.style.kind]
         raise OptionError(f"{method} with adjust={name}(...): {why}; use update(adjust=None).{method}")

@@ -25,19 +25,6 @@ def read_overlapping_groups(steps: FitSteps, groups: Mapping[str, object] | Sequ
     """Return groups of contexts that may overlap.
 
     Groups without enough labels, or whose labels do not connect the models that have any, are left out with a reason.
-
-    Parameters
-    ----------
-    steps : FitSteps
-    groups : mapping or sequence of str
-        Names of groups with a column of booleans or a mask each; or columns of booleans, each of which names its group.
-
-    Raises
-    ------
-    OptionError, OptionTypeError
-        If there is no group, or a group is neither a column nor a mask, or membership is no function of the features.
-    DataError, MissingDataError
-        If a column holds something other than booleans, varies within a context or has missing values.
     """
     if not isinstance(groups, Mapping | list | tuple):
         raise OptionTypeError(

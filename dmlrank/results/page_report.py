@@ -35,23 +35,7 @@ def make_board(
     bootstrap: str | None = None,
     steps: FitSteps | None = None,
 ) -> Board:
-    """Return a leaderboard of a page, with the tests that its table and plots show.
-
-    Parameters
-    ----------
-    estimates : Estimates
-    name : str
-        Text of the leaderboard's tab; the title of the leaderboard where it is empty.
-    alpha : float, optional
-        One minus the joint level; the fit's when None.
-    is_explained : bool
-        Whether method, assumptions and diagnostics stand below the leaderboard.
-    remarks : tuple of (str, tuple of str)
-        Titles and paragraphs of further sections.
-    bootstrap : {"gaussian", "rademacher", "webb"}, optional
-    steps : FitSteps, optional
-        Needed for a bootstrap only.
-    """
+    """Return a leaderboard of a page, with the tests that its table and plots show."""
     e, joint = estimates, alpha_of(estimates, alpha)
     level = summary_level(e, steps, joint, bootstrap)
     tests = _tests(e, steps, joint, bootstrap) if e.of_models and e.has_intervals else None
@@ -69,22 +53,6 @@ def make_boards(
     """Return the leaderboards of a result's page: one, or three with scores at equal style.
 
     The other two are the raw scores and those averaged over style.
-
-    Parameters
-    ----------
-    estimates : Estimates
-    alpha : float, optional
-        One minus the joint level; the fit's when None.
-    remarks : tuple of (str, tuple of str)
-        Titles and paragraphs of further sections of the first leaderboard.
-    bootstrap : {"gaussian", "rademacher", "webb"}, optional
-    steps : FitSteps, optional
-        Needed for a bootstrap only.
-
-    Raises
-    ------
-    OptionError
-        If a bootstrap is asked for scores at equal style, because the other two leaderboards have none.
     """
     style = estimates.style
     if style is None or style.kind != "equal":
@@ -111,17 +79,7 @@ def make_boards(
 
 
 def _tests(estimates: Estimates, steps: FitSteps | None, alpha: float, bootstrap: str | None) -> PairTests:
-    """Return the two-sided max-t tests of all differences, as ``t_test_pairwise()`` computes them.
-
-    Parameters
-    ----------
-    estimates : Estimates
-    steps : FitSteps or None
-        Needed for a bootstrap only.
-    alpha : float
-        One minus the joint level.
-    bootstrap : {"gaussian", "rademacher", "webb"}, optional
-    """
+    """Return the two-sided max-t tests of all differences, as ``t_test_pairwise()`` computes them."""
     first, second = pairs_best_first(estimates)
     method = adjustment_in_use(estimates, "max-t")
     return pair_tests(

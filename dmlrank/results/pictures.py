@@ -60,25 +60,14 @@ _SHEET_WIDTH, _SHEET_HEIGHT = 7.0, 5.2
 class PictureRequest:
     """A request for one picture: the fit and the options of the picture.
 
-    Attributes
-    ----------
-    estimates : Estimates
-    steps : FitSteps or None
-        Data and learners of the fit.
-    alpha : float or None
-        One minus the level; that of the fit when None.
-    models : sequence of str or None
-        Models in the picture.
-    top : int or None
-        Number of the best models in the picture.
-    by : str, sequence of str, or None
-        Columns of groups.
-    variable : str or None
-        Variable of the prompt along which scores are projected and drawn as bands.
-    contrast : hypothesis or None
-        Linear combination of scores whose influence values or region are drawn.
-    bootstrap : str or None
-        Multipliers of the bootstrap behind critical values; None for normal draws.
+    steps: Data and learners of the fit.
+    alpha: One minus the level; that of the fit when None.
+    models: Models in the picture.
+    top: Number of the best models in the picture.
+    by: Columns of groups.
+    variable: Variable of the prompt along which scores are projected and drawn as bands.
+    contrast: Linear combination of scores whose influence values or region are drawn.
+    bootstrap: Multipliers of the bootstrap behind critical values; None for normal draws.
     """
 
     estimates: Estimates
@@ -101,12 +90,8 @@ class PictureRequest:
 class Picture:
     """A picture that a fit can draw.
 
-    Attributes
-    ----------
-    prepare : callable
-        Computes the numbers of the picture and returns a function that draws them.
-    options : frozenset of str
-        Options of :meth:`RankResults.plot` that the picture uses.
+    prepare: Computes the numbers of the picture and returns a function that draws them.
+    options: Options of :meth:`RankResults.plot` that the picture uses.
     """
 
     prepare: Callable[[PictureRequest], Draw]
@@ -114,19 +99,7 @@ class Picture:
 
 
 def draw_picture(name: object, request: PictureRequest, ax: Axes | None) -> Axes:
-    """Draw one picture of a fit, see :meth:`RankResults.plot`.
-
-    Parameters
-    ----------
-    name : str
-    request : PictureRequest
-    ax : matplotlib Axes or None
-
-    Raises
-    ------
-    OptionError, OptionTypeError
-        If there is no picture of this name, or the picture does not use an option that the caller gives.
-    """
+    """Draw one picture of a fit, see :meth:`RankResults.plot`."""
     check_picture(name, PICTURES)
     picture = PICTURES[str(name)]
     options = ("alpha", "models", "top", "by", "variable", "contrast", "bootstrap")
@@ -323,23 +296,7 @@ def _identifier(identifier: object) -> str:
 
 
 def _first_stages(request: PictureRequest, name: str, needed: str) -> FitSteps:
-    """Return the steps of a fit that has first stages.
-
-    Parameters
-    ----------
-    request : PictureRequest
-    name : str
-        Name of the picture.
-    needed : str
-        What the picture shows, for the error.
-
-    Raises
-    ------
-    DataNotStoredError
-        If the result has no data.
-    OptionError
-        If the estimator has no first stages.
-    """
+    """Return the steps of a fit that has first stages."""
     steps = require_steps(request.estimates, request.steps, f"plot({name!r})")
     if not steps.repetitions:
         raise OptionError(
@@ -390,15 +347,7 @@ def _bands(request: PictureRequest) -> Draw:
 
 
 def _draw_bands(projection: Projection, variable: str, request: PictureRequest, ax: Axes | None) -> Axes:
-    """Draw the bands of a projection along a variable.
-
-    Parameters
-    ----------
-    projection : Projection
-    variable : str
-    request : PictureRequest
-    ax : matplotlib Axes or None
-    """
+    """Draw the bands of a projection along a variable."""
     return projection.plot(variable, models=request.models, top=request.top, alpha=request.alpha, ax=ax)
 
 

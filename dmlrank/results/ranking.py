@@ -53,16 +53,7 @@ _CHOSEN_BY_DATA = (
 def t_test_of_scores(
     estimates: Estimates, hypothesis: HypothesisLike, *, delta: float = 0.0, side: str = "two-sided"
 ) -> ZTestResults:
-    """Test linear combinations of scores, see :meth:`RankResults.t_test`.
-
-    Parameters
-    ----------
-    estimates : Estimates
-    hypothesis : str, tuple, mapping, array or list
-    delta : float
-    side : str
-        As for :meth:`RankResults.t_test`.
-    """
+    """Test linear combinations of scores, see :meth:`RankResults.t_test`."""
     require_intervals(estimates, "t_test")
     alternative, named = read_alternative(side, delta), named_estimates(estimates)
     contrasts = named.hypothesis(hypothesis)
@@ -91,16 +82,7 @@ def compare_models(
     alpha: float | None,
     bootstrap: str | None,
 ) -> PairwiseResults:
-    """Test differences between models as one family, see :meth:`RankResults.t_test_pairwise`.
-
-    Parameters
-    ----------
-    estimates : Estimates
-    steps : FitSteps or None
-        Needed for a bootstrap only.
-    method, models, against, side, delta, alpha, bootstrap
-        As for :meth:`RankResults.t_test_pairwise`.
-    """
+    """Test differences between models as one family, see :meth:`RankResults.t_test_pairwise`."""
     require_models(estimates, "t_test_pairwise")
     require_intervals(estimates, "t_test_pairwise")
     check_choice(method, METHODS, "method")
@@ -147,17 +129,7 @@ def pairs_best_first(estimates: Estimates) -> tuple[IntArray, IntArray]:
 def win_probability_of(
     estimates: Estimates, steps: FitSteps | None, first: str, second: str, *, alpha: float
 ) -> WinProbability:
-    """Return the share of comparisons that ``first`` wins, see :meth:`RankResults.win_probability`.
-
-    Parameters
-    ----------
-    estimates : Estimates
-    steps : FitSteps or None
-    first, second : str
-        Two models.
-    alpha : float
-        One minus the level.
-    """
+    """Return the share of comparisons that ``first`` wins, see :meth:`RankResults.win_probability`."""
     j, k = (model_index(estimates.models, name) for name in (first, second))
     if j == k:
         raise OptionError(f"win_probability got the model {first!r} twice; give two different models")
@@ -191,19 +163,7 @@ def rank_sets(
     simultaneous: bool = True,
     bootstrap: str | None = None,
 ) -> RankSets:
-    """Return ranks with confidence sets and letters, see :meth:`RankResults.ranks`.
-
-    Parameters
-    ----------
-    estimates : Estimates
-    steps : FitSteps or None
-        Needed for a bootstrap only.
-    alpha : float
-        One minus the level.
-    simultaneous : bool
-        Whether the rank sets hold for all models at once.
-    bootstrap : {"gaussian", "rademacher", "webb"}, optional
-    """
+    """Return ranks with confidence sets and letters, see :meth:`RankResults.ranks`."""
     require_models(estimates, "ranks")
     require_intervals(estimates, "ranks")
     e, separation = estimates, separation_of_models(estimates, steps, alpha, bootstrap)
@@ -229,18 +189,7 @@ def rank_sets(
 def best_models(
     estimates: Estimates, steps: FitSteps | None, n_best: int, *, alpha: float | None, bootstrap: str | None
 ) -> list[str]:
-    """Return the models that may be among the ``n_best`` best, see :meth:`RankResults.best_set`.
-
-    Parameters
-    ----------
-    estimates : Estimates
-    steps : FitSteps or None
-        Needed for a bootstrap only.
-    n_best : int
-    alpha : float or None
-    bootstrap : str or None
-        As for :meth:`RankResults.best_set`.
-    """
+    """Return the models that may be among the ``n_best`` best, see :meth:`RankResults.best_set`."""
     require_models(estimates, "best_set")
     require_intervals(estimates, "best_set")
     n_models = len(estimates.models)
@@ -258,17 +207,7 @@ def confidence_region(
     models: Sequence[str] | None = None,
     contrasts: HypothesisLike | None = None,
 ) -> Ellipsoid:
-    """Return the joint confidence region of scores or contrasts, see :meth:`RankResults.ellipsoid`.
-
-    Parameters
-    ----------
-    estimates : Estimates
-    alpha : float
-        One minus the level.
-    models : sequence of str, optional
-    contrasts : str, tuple, mapping, array or list, optional
-        As for :meth:`RankResults.ellipsoid`.
-    """
+    """Return the joint confidence region of scores or contrasts, see :meth:`RankResults.ellipsoid`."""
     require_intervals(estimates, "ellipsoid")
     e, named = estimates, named_estimates(estimates)
     if contrasts is not None:

@@ -19,27 +19,7 @@ _NAMED = {"elo": ELO_PER_LOG_ODDS, "log-odds": 1.0}
 
 
 def make_scale(estimates: Estimates, scale: object, mean: object = None, anchor: object = None) -> Scale:
-    """Return the scale that a user asks for.
-
-    Parameters
-    ----------
-    estimates : Estimates
-        On any scale.
-    scale : {"elo", "log-odds"} or float
-        Unit, or a positive factor.
-    mean : float, optional
-        The new mean score.
-    anchor : mapping or tuple, optional
-        ``{model: value}`` or ``(model, value)``: the new score of one model.
-
-    Raises
-    ------
-    OptionError, OptionTypeError
-        If the scale is unknown, not positive, or not possible for the functional; if both ``mean`` and ``anchor`` are
-        given, or one of them is not a finite number.
-    UnknownModelError
-        If the anchor was not ranked.
-    """
+    """Return the scale that a user asks for."""
     name, factor = _factor(estimates, scale)
     natural = natural_scores(estimates)
     if mean is not None and anchor is not None:

@@ -113,15 +113,7 @@ def _statistic_text(z: float) -> str:
 
 @one_thread()
 def bradley_terry_test(estimates: Estimates, steps: FitSteps | None) -> RestrictionTest:
-    """Test the Bradley-Terry model that the fit assumes, see :meth:`RankResults.restriction_test`.
-
-    Raises
-    ------
-    OptionError
-        If the estimator assumes no such model, or nothing is restricted.
-    DataNotStoredError
-        If the result was loaded without data.
-    """
+    """Test the Bradley-Terry model that the fit assumes, see :meth:`RankResults.restriction_test`."""
     if not estimates.estimated_by.has_restriction_test:
         raise OptionError(
             f"restriction_test is for estimator='bt_restricted'; this fit has {estimates.estimator!r}: use "

@@ -37,15 +37,7 @@ _FIXED = 1e-9
 def analyse_sensitivity(
     estimates: Estimates, steps: FitSteps | None, hypothesis: HypothesisLike | None, gamma: object
 ) -> SensitivityResults:
-    """Return bounds, tipping points and robustness values, see :meth:`RankResults.sensitivity`.
-
-    Parameters
-    ----------
-    estimates : Estimates
-    steps : FitSteps or None
-    hypothesis : str, tuple, mapping, array or list, optional
-    gamma : float or sequence of float
-    """
+    """Return bounds, tipping points and robustness values, see :meth:`RankResults.sensitivity`."""
     gammas = read_gammas(gamma)
     fit_steps = steps_of_debiased_fit(estimates, steps, "sensitivity")
     contrasts, value, critical = _contrasts(estimates, fit_steps, hypothesis)
@@ -98,15 +90,7 @@ def spread_of_labels(steps: FitSteps, contrasts: FloatArray) -> FloatArray:
 def _tipping_frame(bounds: Bounds, labels: Sequence[str], value: FloatArray, spread: FloatArray) -> pd.DataFrame:
     """Return tipping points and robustness values, a row per contrast.
 
-    Parameters
-    ----------
-    bounds : Bounds
-        Bounds of J contrasts from gamma = 1 on.
-    labels : sequence of str
-    value : ndarray, shape (J,)
-        Hypothetical values.
-    spread : ndarray, shape (J,)
-        Spread B of each contrast, see :func:`spread_of_labels`.
+    Shapes: value (J,), spread (J,).
     """
     distance = np.abs((bounds.lower[0] + bounds.upper[0]) / 2 - value)
     beyond_interval = np.maximum(distance - bounds.critical[0] * bounds.lower_error[0], 0.0)
@@ -123,18 +107,7 @@ def _tipping_frame(bounds: Bounds, labels: Sequence[str], value: FloatArray, spr
 
 
 def read_gammas(gamma: object) -> tuple[float, ...]:
-    """Return the values of gamma, sorted, each once.
-
-    Raises
-    ------
-    OptionTypeError, OptionError
-        If one of them is not a finite number of at least 1, or there is none.
-
-    Examples
-    --------
-    >>> read_gammas([2, 1, 1.5, 2])
-    (1.0, 1.5, 2.0)
-    """
+    """Return the values of gamma, sorted, each once."""
     values: object = [gamma] if isinstance(gamma, Real) else gamma
     is_list = isinstance(values, list | tuple | range) or (isinstance(values, np.ndarray) and values.ndim == 1)
     if not is_list:
@@ -156,15 +129,7 @@ def read_gammas(gamma: object) -> tuple[float, ...]:
 
 
 def steps_of_debiased_fit(estimates: Estimates, steps: FitSteps | None, method: str) -> FitSteps:
-    """Return the steps of a debiased fit with its data; refuse other fits with the reason.
-
-    Parameters
-    ----------
-    estimates : Estimates
-    steps : FitSteps or None
-    method : str
-        The method that needs the steps, for errors.
-    """
+    """Return the steps of a debiased fit with its data; refuse other fits with the reason."""
     if not estimates.estimated_by.is_unrestricted_one_step:
         raise OptionError(
             f"{method}() with estimator={estimates.estimator!r}: the bounds are those of the debiased estimator; use "
@@ -204,11 +169,7 @@ def steps_of_debiased_fit(estimates: Estimates, steps: FitSteps | None, method: 
 def _contrasts(
     estimates: Estimates, steps: FitSteps, hypothesis: HypothesisLike | None
 ) -> tuple[LinearHypothesis, FloatArray, float]:
-    """Return the contrasts, their values in the functional's own unit, and the critical value of a larger family.
-
-    Without a hypothesis, the contrasts are the differences of neighbours on the leaderboard, and the larger family is
-    all pairs of models.
-    """
+    """Return the contrasts, their values in the functional's own unit, and the critical value of a larger family."""
     if hypothesis is None and not estimates.of_models:
         raise OptionError(
             "sensitivity() of a functional whose outputs are not scores of models needs a hypothesis about these "

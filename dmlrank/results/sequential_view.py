@@ -18,25 +18,7 @@ _SLOPES = "slopes on style and rank changes have intervals for one look only"
 
 
 def sequential_view(estimates: Estimates, *, planned: int, start: int) -> Estimates:
-    """Return the estimates with a :class:`ConfidenceSequence`; see :meth:`RankResults.sequential`.
-
-    Parameters
-    ----------
-    estimates : Estimates
-        Of one look.
-    planned : int
-        Number of contexts, or clusters, at which intervals are tightest.
-    start : int
-        Number of contexts, or clusters, at the first look.
-
-    Raises
-    ------
-    OptionError
-        If the estimates are a sequential view already, have no sequential form, or have fewer units than ``start``; or
-        if ``planned`` or ``start`` are no whole numbers, or ``planned`` is below ``start``.
-    NoIntervalError
-        If the result is an estimate without intervals.
-    """
+    """Return the estimates with a :class:`ConfidenceSequence`; see :meth:`RankResults.sequential`."""
     require_intervals(estimates, "sequential")
     _require_growing_sample(estimates)
     check_whole("planned", planned, 2)
@@ -60,19 +42,7 @@ def sequential_view(estimates: Estimates, *, planned: int, start: int) -> Estima
 
 
 def require_same_alpha(estimates: Estimates, changes: Mapping[str, object]) -> None:
-    """Raise where an update of a sequential view changes alpha.
-
-    Parameters
-    ----------
-    estimates : Estimates
-        Of the view, or of one look.
-    changes : mapping
-        Options that the update changes.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Raise where an update of a sequential view changes alpha."""
     sequence, alpha = estimates.sequence, changes.get("alpha", estimates.alpha)
     if sequence is not None and alpha != sequence.alpha:
         raise OptionError(sequence.why_not_alpha(alpha))

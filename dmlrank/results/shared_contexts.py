@@ -21,14 +21,9 @@ _OTHER_CLUSTERS = "the clusters of the results contain different prompts"
 class SharedContexts:
     """The contexts of all results together.
 
-    Attributes
-    ----------
-    n_contexts : int
-        N, the number of different contexts.
-    places : tuple of ndarray of int, shapes (n_r,)
-        Place of each context of each result among all contexts.
-    clusters : Clusters or None
-        Clusters of all contexts; None where contexts are independent. ``of_vote`` is not used.
+    n_contexts: N, the number of different contexts.
+    places: Place of each context of each result among all contexts.
+    clusters: Clusters of all contexts; None where contexts are independent. ``of_vote`` is not used.
     """
 
     n_contexts: int
@@ -59,14 +54,7 @@ class SharedContexts:
 
 
 def share_contexts(steps: Sequence[FitSteps], names: Sequence[str]) -> SharedContexts | str:
-    """Match the contexts and clusters of results by their identifiers, or say why they cannot be matched.
-
-    Parameters
-    ----------
-    steps : sequence of FitSteps
-    names : sequence of str
-        Names of the results, for the reason.
-    """
+    """Match the contexts and clusters of results by their identifiers, or say why they cannot be matched."""
     for other, name in zip(steps[1:], names[1:], strict=True):
         reason = _why_unmatched(steps[0], other)
         if reason:
@@ -132,16 +120,7 @@ def _places(steps: Sequence[FitSteps]) -> tuple[tuple[IntArray, ...], int]:
 
 
 def _joint_clusters(steps: Sequence[FitSteps], places: Sequence[IntArray], n_contexts: int) -> Clusters | str:
-    """Return the clusters of all contexts, by the names of the clusters, or why the clusters of results differ.
-
-    Parameters
-    ----------
-    steps : sequence of FitSteps
-        Results with clusters in the same columns.
-    places : sequence of ndarray of int, shapes (n_r,)
-        Place of each context of each result among all contexts.
-    n_contexts : int
-    """
+    """Return the clusters of all contexts, by the names of the clusters, or why the clusters of results differ."""
     first = steps[0].clusters
     assert first is not None
     if all(len(place) == n_contexts for place in places):
@@ -184,15 +163,7 @@ def _is_same_partition(left: IntArray, right: IntArray) -> bool:
 def _cluster_names(fit: FitSteps, number: int, places: IntArray) -> list[Hashable]:
     """Return the name of each context's cluster in one of the columns of clusters.
 
-    Where each context is a cluster, the name is the context's place.
-
-    Parameters
-    ----------
-    fit : FitSteps
-    number : int
-        0 for the first column of clusters, 1 for the second one.
-    places : ndarray of int, shape (n,)
-        Place of each context among the contexts of all results.
+    Shapes: places (n,).
     """
     assert fit.clusters is not None
     name = fit.clusters.names[number]

@@ -19,16 +19,7 @@ from .sensitivity_numbers import SensitivityNumbers
 
 
 def benchmark_frame(steps: FitSteps, numbers: SensitivityNumbers, factor: float, features: object) -> pd.DataFrame:
-    """Return the strengths of features that are left out, see :meth:`SensitivityResults.benchmark`.
-
-    Parameters
-    ----------
-    steps : FitSteps
-    numbers : SensitivityNumbers
-    factor : float
-        Number of units in which scores are shown (such as Elo points) in one unit of the functional.
-    features : str, or sequence of str or of sequences of str
-    """
+    """Return the strengths of features that are left out, see :meth:`SensitivityResults.benchmark`."""
     if steps.options.mu is not None:
         raise OptionError(
             "benchmark() fits the outcome model again without features, and this fit was given mu=; fit with learner= "
@@ -55,16 +46,7 @@ def _groups_of_features(features: object) -> list[tuple[str, ...]]:
 
 
 def _one_benchmark(steps: FitSteps, numbers: SensitivityNumbers, factor: float, group: tuple[str, ...]) -> pd.DataFrame:
-    """Return the rows of one refit.
-
-    Parameters
-    ----------
-    steps : FitSteps
-    numbers : SensitivityNumbers
-    factor : float
-    group : tuple of str
-        Features that are left out together.
-    """
+    """Return the rows of one refit."""
     source = replace(steps.source, formula=formula_without(steps.source.formula, group))
     options = steps.options
     if options.propensity_formula is not None:
@@ -95,10 +77,7 @@ def _one_benchmark(steps: FitSteps, numbers: SensitivityNumbers, factor: float, 
 
 
 def _residual_variance(steps: FitSteps) -> float:
-    """Return the mean squared difference between a vote's worth and its out-of-fold prediction by mu.
-
-    The worth of a category is half the difference between its weights for the model shown first and the other model.
-    """
+    """Return the mean squared difference between a vote's worth and its out-of-fold prediction by mu."""
     cells, weights = steps.data.cells, steps.setup.weights
     worth = np.subtract(weights.first, weights.second) / 2
     return residual_variance(steps.one_step_result.cell_mu, cells.y, cells.n_votes, worth)
@@ -112,18 +91,7 @@ def _second_moment(steps: FitSteps) -> float:
 
 
 def formula_without(formula: str, names: Sequence[str]) -> str:
-    """Return a formula without the terms that are named, or that use a column that is named.
-
-    Raises
-    ------
-    OptionError
-        If no term of the formula has or uses a name.
-
-    Examples
-    --------
-    >>> formula_without("winner ~ C(topic) + length | model_a + model_b", ["topic"])
-    'winner ~ length | model_a + model_b'
-    """
+    """Return a formula without the terms that are named, or that use a column that is named."""
     parts = parse_formula(formula)
     terms = _terms(parts.features)
     available = list(dict.fromkeys(name for term in terms for name in _names_of_term(term)))

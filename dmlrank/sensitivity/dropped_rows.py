@@ -25,14 +25,9 @@ from ..inference.covariance import Covariance
 class Refit:
     """Estimates of a contrast after a refit.
 
-    Attributes
-    ----------
-    estimate : float
-        NaN where the refit failed.
-    std_error : float
-        Standard error of the estimate; NaN where the refit failed.
-    failure : str
-        Why the refit failed; empty where it did not.
+    estimate: NaN where the refit failed.
+    std_error: Standard error of the estimate; NaN where the refit failed.
+    failure: Why the refit failed; empty where it did not.
     """
 
     estimate: float
@@ -44,14 +39,9 @@ class Refit:
 class RefitFrames:
     """The frames of a fit, from which rows can be dropped before the model is fitted again.
 
-    Attributes
-    ----------
-    steps : FitSteps
-        The fit to all rows.
-    data : DataFrame
-        The frame of the votes, with all its columns.
-    unlabelled : DataFrame or None
-        The frame of further contexts.
+    steps: The fit to all rows.
+    data: The frame of the votes, with all its columns.
+    unlabelled: The frame of further contexts.
     """
 
     steps: FitSteps
@@ -60,13 +50,7 @@ class RefitFrames:
 
     @classmethod
     def of(cls, steps: FitSteps) -> RefitFrames:
-        """Read all columns of the frames; refuse fits whose arrays would no longer match the rows.
-
-        Raises
-        ------
-        OptionError
-            If the fit uses arrays with an entry per row or prompt, or data without a row per vote.
-        """
+        """Read all columns of the frames; refuse fits whose arrays would no longer match the rows."""
         options, source = steps.options, steps.source
         if isinstance(source.data, DerivedPairs):
             raise OptionError(

@@ -24,15 +24,9 @@ MAX_REFITS = 12
 class Question:
     """A result that may turn: the sign of a contrast, or its significance.
 
-    Attributes
-    ----------
-    label : str
-    contrast : ndarray, shape (d,)
-        Coefficients of the scores.
-    value : float
-        The value that the contrast is compared with, in the functional's own unit.
-    critical : float
-        0 for the sign. For significance, the half-width of the interval in standard errors.
+    contrast (d,): Coefficients of the scores.
+    value: The value that the contrast is compared with, in the functional's own unit.
+    critical: 0 for the sign. For significance, the half-width of the interval in standard errors.
     """
 
     label: str
@@ -53,22 +47,13 @@ class Question:
 class Answer:
     """How many units turn a result.
 
-    Attributes
-    ----------
-    question : Question
-    dropped : ndarray of int, or None
-        The smallest set of units that turned the result, or the last one that did not; None where half of the units do
-        not suffice.
-    before : float
-        Estimate of the contrast.
-    after : float
-        Estimate after the refit without these units; NaN where the refit failed.
-    confirmed : bool
-        Whether the result turned in the refit without ``dropped``.
-    n_refits : int
-        Number of all refits.
-    failure : str
-        Why the refit without ``dropped`` failed; empty where it did not.
+    dropped: The smallest set of units that turned the result, or the last one that did not; None where half of the
+        units do not suffice.
+    before: Estimate of the contrast.
+    after: Estimate after the refit without these units; NaN where the refit failed.
+    confirmed: Whether the result turned in the refit without ``dropped``.
+    n_refits: Number of all refits.
+    failure: Why the refit without ``dropped`` failed; empty where it did not.
     """
 
     question: Question
@@ -104,20 +89,7 @@ def predicted_set(steps: FitSteps, units: Units, question: Question) -> IntArray
 
 
 def answer(steps: FitSteps, frames: RefitFrames, units: Units, question: Question) -> Answer:
-    """Return how many units turn a result, confirmed by refits.
-
-    The units with the largest influence are dropped, and the model is fitted again. Where the result has not turned,
-    the set is enlarged by a fifth. Where it has turned, smaller sets are tried by bisection. There are at most
-    :data:`MAX_REFITS` refits. A set contains at most half of the units, and only units whose removal moves the estimate
-    towards the turn.
-
-    Parameters
-    ----------
-    steps : FitSteps
-    frames : RefitFrames
-    units : Units
-    question : Question
-    """
+    """Return how many units turn a result, confirmed by refits."""
     before = float(question.contrast @ steps.influence.estimate)
     predicted = predicted_set(steps, units, question)
     if predicted is not None and not len(predicted):
@@ -157,16 +129,7 @@ def answer(steps: FitSteps, frames: RefitFrames, units: Units, question: Questio
 
 
 def _refit(frames: RefitFrames, units: Units, dropped: IntArray, question: Question) -> Refit:
-    """Fit again without some units.
-
-    Parameters
-    ----------
-    frames : RefitFrames
-    units : Units
-    dropped : ndarray of int
-        The units.
-    question : Question
-    """
+    """Fit again without some units."""
     members = units.members(dropped)
     if units.of_votes:
         return frames.without_votes(members, question.contrast)

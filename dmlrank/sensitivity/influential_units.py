@@ -29,23 +29,14 @@ from ..fit.state import FitSteps
 class Units:
     """The units that a fragility analysis drops: contexts, votes, or groups of contexts or of votes.
 
-    Attributes
-    ----------
-    name : str
-        The unit as the user names it.
-    of_votes : bool
-        Whether a unit is a set of votes, whose labels are deleted; otherwise it is a set of contexts, whose rows are
-        dropped.
-    code : ndarray of int, shape (n,) or (v,)
-        Unit of each context, or of each vote.
-    identifiers : ndarray of object, shape (u,)
-        How each unit is named for the user.
-    influence : ndarray, shape (u, d)
-        Sum of the influence values of each unit's contexts or votes. To first order, dropping the unit changes the
-        scores by minus this sum divided by n.
-    weight : ndarray, shape (u,)
-        Sum of the weights of the contexts that are dropped with each unit; zero for votes.
-    n_contexts : int
+    name: The unit as the user names it.
+    of_votes: Whether a unit is a set of votes, whose labels are deleted; otherwise it is a set of contexts, whose rows
+        are dropped.
+    code (n,): Unit of each context, or of each vote.
+    identifiers (u,): How each unit is named for the user.
+    influence (u, d): Sum of the influence values of each unit's contexts or votes. To first order, dropping the unit
+        changes the scores by minus this sum divided by n.
+    weight (u,): Sum of the weights of the contexts that are dropped with each unit; zero for votes.
     """
 
     name: str
@@ -65,19 +56,7 @@ class Units:
 
 
 def units_of(steps: FitSteps, unit: str) -> Units:
-    """Return the units of a fit with their influence.
-
-    Parameters
-    ----------
-    steps : FitSteps
-    unit : str
-        ``"context"``, ``"vote"``, ``"cluster"`` (of the fit's covariance), or a column.
-
-    Raises
-    ------
-    OptionError, ColumnError
-        If there is no such unit, or the estimator has no influence values of single votes.
-    """
+    """Return the units of a fit with their influence."""
     data = steps.data
     if unit == "context":
         return _of_contexts(steps, unit, np.arange(data.n_contexts), data.context_ids)
@@ -119,13 +98,7 @@ def _column_of(steps: FitSteps, unit: str) -> str:
 def _of_contexts(steps: FitSteps, name: str, code: IntArray, identifiers: NDArray[np.object_]) -> Units:
     """Return units that are sets of contexts; units without a context in the fit are left out.
 
-    Parameters
-    ----------
-    steps : FitSteps
-    name : str
-    code : ndarray of int, shape (n,)
-        Unit of each context.
-    identifiers : ndarray of object, shape (u,)
+    Shapes: code (n,), identifiers (u,).
     """
     present, code = np.unique(code, return_inverse=True)
     weight = np.ones(steps.data.n_contexts) if steps.context_weight is None else steps.context_weight
@@ -143,13 +116,7 @@ def _of_contexts(steps: FitSteps, name: str, code: IntArray, identifiers: NDArra
 def _of_votes(steps: FitSteps, name: str, code: IntArray, identifiers: NDArray[np.object_]) -> Units:
     """Return units that are sets of votes; the parameters are those of :func:`_of_contexts`.
 
-    Parameters
-    ----------
-    steps : FitSteps
-    name : str
-    code : ndarray of int, shape (v,)
-        Unit of each vote.
-    identifiers : ndarray of object, shape (u,)
+    Shapes: code (v,), identifiers (u,).
     """
     if not steps.estimator.is_unrestricted_one_step:
         raise OptionError(
@@ -177,12 +144,7 @@ def vote_influence(steps: FitSteps, vote_group: IntArray) -> tuple[Influence, In
 
     An influence block contains the votes of one group on one context. Blocks of no group have the number -1.
 
-    Parameters
-    ----------
-    steps : FitSteps
-        A fit with the debiased estimator.
-    vote_group : ndarray of int, shape (v,)
-        Group of each vote.
+    Shapes: vote_group (v,).
     """
     blocks, group = blocks_by_group(steps.data, vote_group)
     influences = [
@@ -206,29 +168,7 @@ def smallest_set(
 
     To first order, the distance without a set A of units is distance - sum_A effect / (n - sum_A weight).
 
-    Parameters
-    ----------
-    effect : ndarray, shape (u,)
-        Influence of each unit on the distance.
-    weight : ndarray, shape (u,)
-        Number of contexts that are dropped with each unit.
-    distance : float
-        Positive.
-    n_contexts : int
-        n.
-    margin : ndarray, shape (u,), optional
-        Entry k is the number below which the distance has to fall when the k + 1 most influential units are dropped;
-        zero by default.
-
-    Returns
-    -------
-    ndarray of int, or None
-        The units in the order of their influence; None if half of the units do not suffice.
-
-    Examples
-    --------
-    >>> smallest_set(np.array([1.0, 3.0, -2.0, 0.5]), np.ones(4), 0.5, 4)
-    array([1])
+    Shapes: effect (u,), weight (u,), margin (u,).
     """
     order = np.argsort(-effect, kind="stable")
     left = n_contexts - np.cumsum(weight[order])

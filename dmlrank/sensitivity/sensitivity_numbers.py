@@ -15,37 +15,21 @@ from .vote_bounds import Bounds
 class SensitivityNumbers:
     """The numbers of a sensitivity analysis of J contrasts, in the unit in which scores are shown.
 
-    Attributes
-    ----------
-    result_frame, tipping : DataFrame
-        As :class:`.sensitivity_results.SensitivityResults` describes them.
-    hypothesis : LinearHypothesis
-        The contrasts and their hypothetical values.
-    estimate, std_error : ndarray, shape (J,)
-        Estimates of the contrasts and their standard errors.
-    critical : float
-        Half-width of the intervals at gamma = 1, in standard errors.
-    spread : ndarray, shape (J,)
-        B: the bias from an omitted variable is at most B C_Y C_D, where C_Y and C_D are the two strengths of the
-        variable (:mod:`dmlrank.estimation.omitted_variables`).
-    curve : Bounds
-        All bounds that were evaluated, also beyond the gammas of ``result_frame``.
-    gammas : tuple of float
-        The gammas that the user asked for.
-    alpha : float
-        One minus the joint confidence level.
-    functional : str
-        The functional and the unit of the scores.
-    is_natural : bool
-        Whether the scores are in the functional's own unit.
-    n_shown, n_unvoted : int
-        Number of shown battles, and of those without a vote.
-    is_sharp : bool
-        Whether no contrast outside of the bounds is possible; otherwise this holds to first order in gamma - 1.
-    is_linear : bool
-        Whether the functional is linear, so that the bound of the bias from an omitted variable is exact.
-    is_chosen_by_data : bool
-        Whether the hypotheses are the default: neighbours on the leaderboard.
+    result_frame, tipping: As :class:`.sensitivity_results.SensitivityResults` describes them.
+    hypothesis: The contrasts and their hypothetical values.
+    estimate, std_error (J,): Estimates of the contrasts and their standard errors.
+    critical: Half-width of the intervals at gamma = 1, in standard errors.
+    spread (J,): B: the bias from an omitted variable is at most B C_Y C_D, where C_Y and C_D are the two strengths of
+        the variable (:mod:`dmlrank.estimation.omitted_variables`).
+    curve: All bounds that were evaluated, also beyond the gammas of ``result_frame``.
+    gammas: The gammas that the user asked for.
+    alpha: One minus the joint confidence level.
+    functional: The functional and the unit of the scores.
+    is_natural: Whether the scores are in the functional's own unit.
+    n_shown, n_unvoted: Number of shown battles, and of those without a vote.
+    is_sharp: Whether no contrast outside of the bounds is possible; otherwise this holds to first order in gamma - 1.
+    is_linear: Whether the functional is linear, so that the bound of the bias from an omitted variable is exact.
+    is_chosen_by_data: Whether the hypotheses are the default: neighbours on the leaderboard.
     """
 
     result_frame: pd.DataFrame

@@ -12,32 +12,14 @@ from .sensitivity_numbers import SensitivityNumbers
 
 
 def gamma_text(gamma: float) -> str:
-    """Return a tipping point as text.
-
-    Examples
-    --------
-    >>> gamma_text(1.2345), gamma_text(12.3), gamma_text(float("inf"))
-    ('1.23', '12.3', '>100')
-    """
+    """Return a tipping point as text."""
     if np.isinf(gamma):
         return ">100"
     return f"{gamma:.2f}" if gamma < 10 else f"{gamma:.3g}"
 
 
 def tipping_sentence(tipping: pd.DataFrame) -> str:
-    """Return the sentence on the first result that changes.
-
-    Parameters
-    ----------
-    tipping : DataFrame
-        As :class:`.sensitivity_results.SensitivityResults` has it.
-
-    Examples
-    --------
-    >>> frame = pd.DataFrame({"hypothesis": ["a - b"], "gamma_estimate": [1.5], "gamma_interval": [1.2]})
-    >>> tipping_sentence(frame).split(", ")[1]
-    'and its sign may change at 1.50.'
-    """
+    """Return the sentence on the first result that changes."""
     decided = tipping[tipping["gamma_interval"] > 1]
     if not len(decided):
         return "None of the contrasts is decided, so that no assumption about who votes can undo a result."
@@ -54,12 +36,7 @@ def tipping_sentence(tipping: pd.DataFrame) -> str:
 
 
 def sensitivity_summary(results: SensitivityNumbers) -> Summary:
-    """Return the table: tipping points and robustness values, with the bounds at one gamma.
-
-    Parameters
-    ----------
-    results : SensitivityNumbers
-    """
+    """Return the table: tipping points and robustness values, with the bounds at one gamma."""
     shown_gamma = _middle(results.gammas)
     frame = results.result_frame[results.result_frame["gamma"] == shown_gamma]
     digits = decimals(results.std_error, fewest=fewest_decimals(results.is_natural))
@@ -107,12 +84,7 @@ def sensitivity_summary(results: SensitivityNumbers) -> Summary:
 
 
 def page_paragraphs(results: SensitivityNumbers) -> tuple[str, ...]:
-    """Return the paragraphs of a page: what gamma means, the first result that changes, and one line per contrast.
-
-    Parameters
-    ----------
-    results : SensitivityNumbers
-    """
+    """Return the paragraphs of a page: what gamma means, the first result that changes, and one line per contrast."""
     gamma = _middle(results.gammas)
     frame = results.result_frame[results.result_frame["gamma"] == gamma]
     limits = frame[["lower", "upper"]].to_numpy(dtype=float)

@@ -23,14 +23,7 @@ def extend_to_tipping_points(
     Larger values are added until every bound has reached its value, or gamma is 100. Then values are added between the
     two evaluated values that enclose a tipping point.
 
-    Parameters
-    ----------
-    bounds : Bounds
-        At gamma = 1 and perhaps at larger values.
-    value : ndarray, shape (J,)
-        Value of each hypothesis.
-    evaluate : callable
-        Returns the bounds at some gammas.
+    Shapes: value (J,).
     """
     for gamma in GRID:
         if gamma > bounds.gamma[-1] and (distances(bounds, value)[0][-1] > 0).any():
@@ -61,17 +54,7 @@ def tipping_gammas(gamma: FloatArray, distance: FloatArray) -> FloatArray:
 
     Between the values of gamma, (G,), the distance is interpolated by monotone cubics in log gamma.
 
-    Parameters
-    ----------
-    gamma : ndarray, shape (G,)
-        Increasing, from 1.
-    distance : ndarray, shape (G, J)
-
-    Examples
-    --------
-    >>> gamma = np.array([1.0, 2.0, 4.0])
-    >>> tipping_gammas(gamma, np.array([[0.2, -0.1, 1.0], [0.0, -0.2, 0.9], [-0.2, -0.3, 0.8]])).tolist()
-    [2.0, 1.0, inf]
+    Shapes: gamma (G,), distance (G, J).
     """
     return np.array([_smallest_root(np.log(gamma), column) for column in distance.T])
 

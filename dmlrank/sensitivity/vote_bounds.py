@@ -28,15 +28,10 @@ _MAX_STORED = 60_000_000
 class Bounds:
     """Bounds of J contrasts at G values of gamma.
 
-    Attributes
-    ----------
-    gamma : ndarray, shape (G,)
-    lower, upper : ndarray, shape (G, J)
-        Estimates of the bounds.
-    lower_error, upper_error : ndarray, shape (G, J)
-        Standard errors of the estimated bounds.
-    critical : ndarray, shape (G,)
-        Half-width of the intervals in standard errors, simultaneous over contrasts and over both bounds.
+    gamma (G,).
+    lower, upper (G, J): Estimates of the bounds.
+    lower_error, upper_error (G, J): Standard errors of the estimated bounds.
+    critical (G,): Half-width of the intervals in standard errors, simultaneous over contrasts and over both bounds.
     """
 
     gamma: FloatArray
@@ -68,19 +63,12 @@ class Bounds:
 class BoundEvaluation:
     """The bounds of contrasts of a fit, ready to be evaluated at any gamma.
 
-    Attributes
-    ----------
-    steps : FitSteps
-    contrasts : ndarray, shape (J, K)
-        Linear combinations of the scores.
-    battles : ShownBattles
-    inputs : tuple of BoundInputs
-        One for each repetition of the fit.
-    added_covariance : ndarray, shape (2 J, 2 J)
-        What the fit's covariance of the contrasts contains beyond the covariance of the influence values: variance
-        correction and uniform pairs. The bounds get the same addition.
-    critical_of_family : float
-        Critical value of a larger family of contrasts, from which the data have chosen these; 0 for none.
+    contrasts (J, K): Linear combinations of the scores.
+    inputs: One for each repetition of the fit.
+    added_covariance (2 J, 2 J): What the fit's covariance of the contrasts contains beyond the covariance of the
+        influence values: variance correction and uniform pairs. The bounds get the same addition.
+    critical_of_family: Critical value of a larger family of contrasts, from which the data have chosen these; 0 for
+        none.
     """
 
     steps: FitSteps
@@ -131,15 +119,7 @@ class BoundEvaluation:
         return [list(influences) for influences in zip(*by_repetition, strict=True)]
 
     def at(self, gammas: Sequence[float], alpha: float) -> Bounds:
-        """Return the bounds with their standard errors.
-
-        Parameters
-        ----------
-        gammas : sequence of float
-            Bounds of the odds ratio, at least 1.
-        alpha : float
-            One minus the joint level of the intervals.
-        """
+        """Return the bounds with their standard errors."""
         size = self.steps.data.n_contexts * 2 * len(self.contrasts)
         step = max(1, _MAX_STORED // size)
         evaluated = [
@@ -181,11 +161,7 @@ class BoundEvaluation:
 
 
 def _has_pair_terms(steps: FitSteps) -> bool:
-    """Whether the scores have the form of :class:`PairAdditiveScore`, so that the bounds are sharp.
-
-    The categories must also have one order from the best to the worst: where they are sorted by the difference between
-    their weights for the first and the second item, the first weight must not fall and the second must not rise.
-    """
+    """Whether the scores have the form of :class:`PairAdditiveScore`, so that the bounds are sharp."""
     functional, weights = steps.setup.functional, steps.setup.weights
     if not isinstance(functional, PairAdditiveScore) or functional.label_directions(steps.data.n_items) is None:
         return False

@@ -25,24 +25,12 @@ def shown_battles_of(steps: FitSteps) -> ShownBattles:
 
 
 def voting_stage(steps: FitSteps, repetition: Repetition, number: int, battles: ShownBattles) -> VotingStage:
-    """Return the voting stage of one repetition.
-
-    Parameters
-    ----------
-    steps : FitSteps
-    repetition : Repetition
-    number : int
-        Number of the repetition, from 0.
-    battles : ShownBattles
-    """
+    """Return the voting stage of one repetition."""
     return _estimated(steps, repetition, number, battles) if battles.n_unvoted else _all_shown(steps, repetition)
 
 
 def _all_shown(steps: FitSteps, repetition: Repetition) -> VotingStage:
-    """Return the voting stage where every pair of every context counts as shown.
-
-    The probability v that a shown pair gets a vote is then the propensity pi of a label.
-    """
+    """Return the voting stage where every pair of every context counts as shown."""
     pairs = repetition.propensity.pairs
     if pairs is None:
         raise OptionError(
@@ -63,17 +51,7 @@ def _all_shown(steps: FitSteps, repetition: Repetition) -> VotingStage:
 
 
 def _estimated(steps: FitSteps, repetition: Repetition, number: int, battles: ShownBattles) -> VotingStage:
-    """Return the voting stage with estimated probabilities of showing a pair and of voting.
-
-    Parameters
-    ----------
-    steps : FitSteps
-    repetition : Repetition
-    number : int
-        Number of the repetition, from 0.
-    battles : ShownBattles
-        Battles of which at least one got no vote.
-    """
+    """Return the voting stage with estimated probabilities of showing a pair and of voting."""
     data, options, seed = steps.data, steps.options, RepetitionSeed(steps.options.seed, number)
     model = PropensityModel.of(options, steps.setup.graph, steps.source, needs_all_propensities=False)
     seeds = seed.child(Draw.VOTE_RATES).spawn(repetition.folds.n_folds)
@@ -108,16 +86,7 @@ def _estimated(steps: FitSteps, repetition: Repetition, number: int, battles: Sh
 def _blocks(steps: FitSteps, battles: ShownBattles) -> tuple[IntArray, FloatArray, IntArray | None, IntArray]:
     """Return the influence blocks of the fit, followed by blocks for battles that belong to no block of the fit.
 
-    Returns
-    -------
-    context : ndarray of int, shape (q,)
-        Context of each block.
-    weight : ndarray, shape (q,)
-        Number of shown cells in each block.
-    annotator : ndarray of int, shape (q,), or None
-        Annotator of each block where annotators are clusters.
-    block : ndarray of int, shape (b,)
-        Block of each battle.
+    Shapes: context (q,), weight (q,), annotator (q,), block (b,).
     """
     blocks, clusters = steps.blocks, steps.clusters
     if steps.annotator is None or clusters is None:

@@ -26,18 +26,7 @@ _ROUNDING = 1e-8
 
 
 def check_estimates(estimates: Estimates) -> None:
-    """Check that the entries of a stored result fit together and have values that a fit can give.
-
-    Parameters
-    ----------
-    estimates : Estimates
-        The result; its entries have the right types.
-
-    Raises
-    ------
-    StorageError
-        If a shape, a number, a count or a word is wrong; the error names the entry and what is allowed.
-    """
+    """Check that the entries of a stored result fit together and have values that a fit can give."""
     _check_names(estimates)
     _check_shapes(estimates)
     _check_numbers(estimates)
@@ -136,10 +125,7 @@ def _check_covariance(covariance: Covariance, estimate: FloatArray, entry: str) 
 
 
 def _is_covariance(matrix: NDArray[np.float64], scale: float) -> bool:
-    """Return whether a matrix is finite, symmetric and positive semidefinite, up to rounding.
-
-    Rounding errors are those of scores whose largest absolute value is ``scale``.
-    """
+    """Return whether a matrix is finite, symmetric and positive semidefinite, up to rounding."""
     if not np.isfinite(matrix).all():
         return False
     # Where labels have no variation, the covariance is zero up to squared rounding errors of the scores, and its

@@ -44,22 +44,7 @@ def to_text(estimates: Estimates) -> str:
 
 
 def from_text(text: str, source: str = "the text", *, max_characters: int = MAX_CHARACTERS) -> Estimates:
-    """Return the estimates that :func:`to_text` has written.
-
-    Parameters
-    ----------
-    text : str
-        JSON text.
-    source : str
-        Name of the text in errors.
-    max_characters : int
-        Longest text that is read.
-
-    Raises
-    ------
-    StorageError
-        If the text is no JSON, not of this format or of an unknown schema, or if an entry is missing, unknown or wrong.
-    """
+    """Return the estimates that :func:`to_text` has written."""
     if len(text) > max_characters:
         raise StorageError(f"{source} has more than {max_characters:,} characters, the largest size of a result")
     try:
@@ -143,17 +128,7 @@ def _special(number: float) -> str:
 
 
 def _decode(value: object, kind: object, entry: str) -> object:
-    """Return a value of JSON, converted to the type that an annotation names.
-
-    Parameters
-    ----------
-    value : object
-        A value that ``json.loads`` returned.
-    kind : type or annotation
-        The annotation of a field, or the type of an entry of a container.
-    entry : str
-        Name of the value in errors, such as ``estimates.models[0]``.
-    """
+    """Return a value of JSON, converted to the type that an annotation names."""
     kind = _without_alias(kind)
     origin, parts = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
@@ -177,13 +152,7 @@ def _decode(value: object, kind: object, entry: str) -> object:
 
 
 def _without_alias(kind: object) -> object:
-    """Return the type that a type alias stands for. ``NDArray`` is an alias from numpy 2.5 and Python 3.12 on.
-
-    Examples
-    --------
-    >>> get_origin(_without_alias(NDArray[np.float64])) is np.ndarray
-    True
-    """
+    """Return the type that a type alias stands for. ``NDArray`` is an alias from numpy 2.5 and Python 3.12 on."""
     meaning = getattr(get_origin(kind), "__value__", None)
     return kind if meaning is None else meaning[get_args(kind)]
 
@@ -218,19 +187,7 @@ def _decode_array(value: object, dtype: np.dtype[np.generic], entry: str) -> NDA
 
 
 def _flatten(value: object, numbers: list[object], entry: str, depth: int = 1) -> tuple[int, ...]:
-    """Return the shape of nested lists, and append their numbers to the list ``numbers``.
-
-    Parameters
-    ----------
-    value : object
-        A number, or a list of numbers or of lists.
-    numbers : list
-        The list that is extended.
-    entry : str
-        Name of the value in errors.
-    depth : int
-        Level of nesting of the value: 1 for the outermost list.
-    """
+    """Return the shape of nested lists, and append their numbers to the list ``numbers``."""
     if not isinstance(value, list):
         numbers.append(value)
         return ()

@@ -53,12 +53,9 @@ _ADVICE = "define it in a module that can be imported, or save without with_data
 class StoredSteps:
     """Steps of a fit as bytes. When pickle loads this object, it calls :func:`revive`, which returns the steps.
 
-    Attributes
-    ----------
-    reading : bytes
-        Formula, frame, objects that the formula names, and options, from which the data are read again; compressed.
-    steps : bytes
-        The steps and, separately, their large arrays, each array stored once. The frame and the features of the data
+    reading: Formula, frame, objects that the formula names, and options, from which the data are read again;
+        compressed.
+    steps: The steps and, separately, their large arrays, each array stored once. The frame and the features of the data
         are left out, because ``reading`` gives them. Compressed.
     """
 
@@ -73,12 +70,8 @@ class StoredSteps:
 class Rebuilt:
     """A stand-in that is pickled for an object; when pickle loads the stand-in, a function call builds the object.
 
-    Attributes
-    ----------
-    call : callable
-        The function that builds the object.
-    arguments : tuple
-        Arguments of the call.
+    call: The function that builds the object.
+    arguments: Arguments of the call.
     """
 
     call: Callable[..., object]
@@ -94,13 +87,7 @@ def write_pickle(path: str | os.PathLike[str], result: object) -> None:
 
 
 def read_pickle(path: str | os.PathLike[str], kind: type[T]) -> T:
-    """Read an object of the class ``kind`` from a file that :func:`write_pickle` has written.
-
-    Raises
-    ------
-    StorageError
-        If the file holds an object of another class, or cannot be unpickled.
-    """
+    """Read an object of the class ``kind`` from a file that :func:`write_pickle` has written."""
     check_path(path)
     try:
         with open(path, "rb") as file:
@@ -118,14 +105,7 @@ def read_pickle(path: str | os.PathLike[str], kind: type[T]) -> T:
 
 
 def store_steps(steps: FitSteps) -> StoredSteps:
-    """Return the steps of a fit with their data, to be pickled.
-
-    Raises
-    ------
-    StorageError
-        If a function of the formula or an option cannot be stored, since it is a lambda, or defined in a function or in
-        the script that was started; or if the frame has changed since the fit.
-    """
+    """Return the steps of a fit with their data, to be pickled."""
     source, names = steps.source, _formula_names(steps.source)
     for name, value in names.items():
         _dump(value, f"{name!r}, which the formula uses,")
@@ -149,13 +129,7 @@ def _compress(stored: bytes) -> bytes:
 
 
 def revive(version: int, reading: bytes, steps: bytes) -> FitSteps:
-    """Return the steps that :func:`store_steps` has stored.
-
-    Raises
-    ------
-    StorageError
-        If another version stored the steps, or if the formula now gives other features.
-    """
+    """Return the steps that :func:`store_steps` has stored."""
     if version != _FORMAT:
         raise StorageError(
             f"the file has data in format {version}, but this version of dmlrank reads format {_FORMAT}; load the "
@@ -212,17 +186,7 @@ def _is_builtin(name: str, value: object) -> bool:
 
 
 def _dump(value: object, description: str, arrays: ArrayByDigest | None = None) -> bytes:
-    """Return a value as pickled bytes.
-
-    Parameters
-    ----------
-    value : object
-        The value.
-    description : str
-        Description of the value, for errors.
-    arrays : dict, optional
-        If given, large arrays are added to this dictionary, under their digests, and the bytes hold the digests only.
-    """
+    """Return a value as pickled bytes."""
     out = io.BytesIO()
     try:
         _Pickler(out, description, arrays).dump(value)

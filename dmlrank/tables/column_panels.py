@@ -6,27 +6,7 @@ from collections.abc import Sequence
 
 
 def divide_columns(widths: Sequence[float], available: float) -> list[list[int]]:
-    """Divide columns over as few panels as possible, with nearly equal numbers of columns.
-
-    Parameters
-    ----------
-    widths : sequence of float
-        Widths of the columns with the gap before each of them.
-    available : float
-        Width of a panel without the names of the rows, which every panel repeats.
-
-    Returns
-    -------
-    list of list of int
-        Places of the columns of every panel. A column that is wider than a panel has a panel of its own.
-
-    Examples
-    --------
-    >>> divide_columns([20, 20, 20, 20, 20], 70)
-    [[0, 1, 2], [3, 4]]
-    >>> divide_columns([20, 20, 20, 20], 70)
-    [[0, 1], [2, 3]]
-    """
+    """Divide columns over as few panels as possible, with nearly equal numbers of columns."""
     greedy: list[list[int]] = []
     used = 0.0
     for place, width in enumerate(widths):

@@ -34,11 +34,6 @@ def inert(text: str) -> str:
     """Return a text without control characters, without marks of direction and without line breaks.
 
     Control characters become the replacement character, line breaks and tabs become blanks.
-
-    Examples
-    --------
-    >>> inert("a" + chr(0x202E) + "b" + chr(10) + "c")
-    'ab c'
     """
     shown = _DIRECTION.sub("", _UNSHOWABLE.sub(_REPLACEMENT, text))
     return " ".join(shown.split()) if _LINE_BREAKS.search(shown) else shown
@@ -49,11 +44,6 @@ def isolated(text: str) -> str:
 
     Parts in Hebrew, Arabic and similar scripts get the Unicode marks of an isolate around them. Other texts are
     returned as they are.
-
-    Examples
-    --------
-    >>> isolated("gpt-4"), len(isolated(chr(0x05D0) + chr(0x05D1)))
-    ('gpt-4', 4)
     """
     return _RIGHT_TO_LEFT_RUN.sub(lambda run: f"{_ISOLATE}{run[0]}{_END_OF_ISOLATE}", text)
 
@@ -63,23 +53,12 @@ def display_width(text: str) -> int:
 
     Wide characters of East Asia and emoji take two columns, combining marks take none. A sequence of emoji with
     joiners, a flag and an emoji with a skin tone take two columns together.
-
-    Examples
-    --------
-    >>> display_width("gpt-4"), display_width("通义"), display_width("e" + chr(0x301))
-    (5, 4, 1)
     """
     return len(text) if text.isascii() else sum(width for _, width in _clusters(text))
 
 
 def padded(text: str, width: int, align: str = "<") -> str:
-    """Return a text filled with blanks up to a display width, aligned left ("<"), right (">") or centred ("^").
-
-    Examples
-    --------
-    >>> padded("通义", 6) + "|", padded("a", 3, ">")
-    ('通义  |', '  a')
-    """
+    """Return a text filled with blanks up to a display width, aligned left ("<"), right (">") or centred ("^")."""
     missing = max(0, width - display_width(text))
     before = {"<": 0, ">": missing, "^": missing // 2}[align]
     return " " * before + text + " " * (missing - before)
@@ -89,11 +68,6 @@ def wrapped(text: str, width: int, indent: str = "    ") -> list[str]:
     """Return the lines of a text of at most this display width; lines after the first are indented.
 
     Words are not divided at hyphens. A word that is longer than a line is divided.
-
-    Examples
-    --------
-    >>> wrapped("通义 is first", 8, indent="")
-    ['通义 is', 'first']
     """
     if text.isascii():
         return textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False)

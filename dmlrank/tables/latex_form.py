@@ -38,16 +38,10 @@ _LABEL_SHARE = 0.27
 class _Layout:
     """How a table is fitted to the line.
 
-    Attributes
-    ----------
-    panels : list of Heads
-        Heads of every panel, with the places of their columns.
-    gap : float
-        Half of the gap between two columns, in points.
-    name_width : float or None
-        Largest width of a name, in points; None where names are not divided.
-    whole_heads : bool
-        Whether every head stands in one line.
+    panels: Heads of every panel, with the places of their columns.
+    gap: Half of the gap between two columns, in points.
+    name_width: Largest width of a name, in points; None where names are not divided.
+    whole_heads: Whether every head stands in one line.
     """
 
     panels: list[Heads]
@@ -57,18 +51,7 @@ class _Layout:
 
 
 def latex_table(table: TableContent, width: float, *, longtable: bool | None, label: str | None) -> str:
-    """Return a table as LaTeX.
-
-    Parameters
-    ----------
-    table : TableContent
-    width : float
-        Width of a line in points.
-    longtable : bool or None
-        Whether the table may break over pages; None: where it is higher than a page.
-    label : str or None
-        Name for references.
-    """
+    """Return a table as LaTeX."""
     layout = _fitted(table, width - _MARGIN)
     is_long = _height(table, layout, width) > _PAGE_HEIGHT if longtable is None else longtable
     caption = latex_text(table.title) + (f"\\label{{{label}}}" if label else "")
@@ -104,10 +87,7 @@ def _fitted(table: TableContent, width: float) -> _Layout:
 
 
 def _column_widths(table: TableContent, whole_heads: bool) -> list[float]:
-    """Return the widths of all columns in points, those of the heads included.
-
-    With ``whole_heads`` a head has one line; otherwise the longest part of a head that is not divided counts.
-    """
+    """Return the widths of all columns in points, those of the heads included."""
     n_columns = sum(len(places) for _, places in table.heads())
     widths = [max((width_in_points(row[place]) for row in table.rows), default=0.0) for place in range(n_columns)]
     widths = [
@@ -206,17 +186,7 @@ def _body_rows(table: TableContent, heads: Heads, layout: _Layout) -> list[str]:
 
 
 def _cell(table: TableContent, row: Sequence[str], place: int, layout: _Layout) -> str:
-    """Return a cell of a row; a name that is too wide is divided over lines.
-
-    Parameters
-    ----------
-    table : TableContent
-    row : sequence of str
-        All cells of the row.
-    place : int
-        The cell's column.
-    layout : _Layout
-    """
+    """Return a cell of a row; a name that is too wide is divided over lines."""
     text = row[place]
     if place == table.name_place and layout.name_width and width_in_points(text) > layout.name_width:
         return _paragraph(text, layout.name_width, indent=True)
@@ -296,17 +266,7 @@ def _prose(text: str) -> str:
 
 
 def _floating(table: TableContent, layout: _Layout, width: float, caption: str) -> list[str]:
-    """Return the lines of a table on one page.
-
-    Parameters
-    ----------
-    table : TableContent
-    layout : _Layout
-    width : float
-        Width of a line in points.
-    caption : str
-        The title, in LaTeX.
-    """
+    """Return the lines of a table on one page."""
     lines = [r"\begin{table}", r"\centering\footnotesize", rf"\caption{{{caption}}}", r"\smallskip"]
     if table.header:
         lines += [r"\begingroup", *_fact_rows(table, width), r"\endgroup", r"\par\medskip"]
@@ -329,17 +289,7 @@ def _floating(table: TableContent, layout: _Layout, width: float, caption: str) 
 
 
 def _long(table: TableContent, layout: _Layout, width: float, caption: str) -> list[str]:
-    """Return the lines of a table that may break over pages, with its heads on every page.
-
-    Parameters
-    ----------
-    table : TableContent
-    layout : _Layout
-    width : float
-        Width of a line in points.
-    caption : str
-        The title, in LaTeX.
-    """
+    """Return the lines of a table that may break over pages, with its heads on every page."""
     fill = bool(table.header) or len(layout.panels) > 1
     lines = [
         r"\begingroup\footnotesize",

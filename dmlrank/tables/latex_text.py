@@ -86,24 +86,13 @@ def latex_text(text: str) -> str:
 
     Characters that pdfLaTeX cannot typeset, such as Chinese, stay as they are for XeLaTeX and LuaLaTeX. In pdfLaTeX
     their code points appear instead, so that the document compiles.
-
-    Examples
-    --------
-    >>> latex_text("a_b 100%")
-    'a\\_b 100\\%'
     """
     composed = unicodedata.normalize("NFC", inert(text))
     return "".join(_typeset(run[1]) if run[1] else _code_points(run[2]) for run in _RUNS.finditer(composed))
 
 
 def latex_number(text: str) -> str:
-    """Return a cell of numbers: a minus sign for a hyphen before a number, a dash between two ranks.
-
-    Examples
-    --------
-    >>> latex_number("-0.12"), latex_number("1-3"), latex_number("n/a")
-    ('$-$0.12', '1--3', 'n/a')
-    """
+    """Return a cell of numbers: a minus sign for a hyphen before a number, a dash between two ranks."""
     if re.fullmatch(r"\d+-\d+", text):
         return text.replace("-", "--")
     signed = re.sub(r"(?<![\w.-])(?:\{-\}|-)(?=[\d.]|inf)", "$-$", latex_text(text))
@@ -112,15 +101,7 @@ def latex_number(text: str) -> str:
 
 
 def breakable(text: str, every: int = 14) -> str:
-    r"""Return an escaped name that may be divided over lines: after punctuation, and within very long words.
-
-    Parameters
-    ----------
-    text : str
-        The name, not escaped.
-    every : int
-        Largest number of characters without a possible break.
-    """
+    r"""Return an escaped name that may be divided over lines: after punctuation, and within very long words."""
     pieces = re.findall(rf"[^-_/.: ]{{1,{every}}}[-_/.:]* *|[-_/.: ]+", inert(text))
     # A line may end at a blank in any case.
     parts = (latex_text(piece) + ("" if piece.endswith(" ") else r"\allowbreak{}") for piece in pieces)
@@ -128,13 +109,7 @@ def breakable(text: str, every: int = 14) -> str:
 
 
 def width_in_points(text: str) -> float:
-    r"""Return the width of a text in \\footnotesize of a document at 10 pt (Computer Modern at 8 pt).
-
-    Examples
-    --------
-    >>> round(width_in_points("0.123"), 1)
-    19.4
-    """
+    r"""Return the width of a text in \\footnotesize of a document at 10 pt (Computer Modern at 8 pt)."""
     thousandths = 0.0
     for character in inert(text):
         code = ord(character)

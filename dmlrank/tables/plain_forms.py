@@ -56,11 +56,7 @@ def _column_sizes(table: TableContent, rows: list[tuple[str, ...]]) -> list[int]
 
 
 def _header_lines(header: list[tuple[str, ...]], total: int, right: int) -> list[str]:
-    """Return the lines above the columns.
-
-    Two values in a line end at the middle and at the right of the table. A single value begins behind its label and may
-    have several lines.
-    """
+    """Return the lines above the columns."""
     left = total - _GAP - right
     label_width = max([_LABEL_WIDTH, *(display_width(line[0]) + 2 for line in header if len(line) == 2)])
     lines = []
@@ -77,20 +73,7 @@ def _header_lines(header: list[tuple[str, ...]], total: int, right: int) -> list
 def _panel_lines(
     table: TableContent, rows: list[tuple[str, ...]], heads: Heads, sizes: list[int], total: int
 ) -> list[str]:
-    """Return heads, a rule and rows of a panel.
-
-    Parameters
-    ----------
-    table : TableContent
-    rows : list of tuple of str
-        All rows, with the cells as they are shown.
-    heads : Heads
-        Heads of the panel with the places of their columns.
-    sizes : list of int
-        Widths of all columns of the table.
-    total : int
-        Width of the table. Columns are widened evenly, so that all rules and panels end together.
-    """
+    """Return heads, a rule and rows of a panel."""
     places = [place for _, group in heads for place in group]
     n_numbers = max(1, len(places) - 1)
     extra = (total - sum(sizes[place] + _GAP for place in places)) // n_numbers

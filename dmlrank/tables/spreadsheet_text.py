@@ -16,24 +16,12 @@ def not_a_formula(text: str) -> str:
 
     Numbers and single signs, such as the "-" of an empty cell, are returned as they are. :func:`as_written` is the
     inverse.
-
-    Examples
-    --------
-    >>> not_a_formula("=1+1"), not_a_formula("-0.82"), not_a_formula("gpt-4"), not_a_formula("'=x")
-    ("'=1+1", '-0.82', 'gpt-4', "''=x")
     """
     return f"'{text}" if _FORMULA.match(text) and not _is_harmless(text) else text
 
 
 def safe_csv(frame: pd.DataFrame, index_label: str | None = None) -> str:
-    """Return a frame as CSV in which no name is a formula; with ``index_label`` the index is a column of this name.
-
-    Parameters
-    ----------
-    frame : DataFrame
-    index_label : str, optional
-        Head of the index; None leaves the index out.
-    """
+    """Return a frame as CSV in which no name is a formula; with ``index_label`` the index is a column of this name."""
     table = frame if index_label is None else frame.rename_axis(index_label).reset_index()
     texts = {
         name: table[name].map(lambda cell: not_a_formula(cell) if isinstance(cell, str) else cell)
@@ -45,13 +33,7 @@ def safe_csv(frame: pd.DataFrame, index_label: str | None = None) -> str:
 
 
 def as_written(text: str) -> str:
-    """Return a cell without the apostrophe that :func:`not_a_formula` puts before it.
-
-    Examples
-    --------
-    >>> as_written("'=1+1"), as_written("'quoted'"), as_written("''=x")
-    ('=1+1', "'quoted'", "'=x")
-    """
+    """Return a cell without the apostrophe that :func:`not_a_formula` puts before it."""
     return text[1:] if text.startswith("'") and _FORMULA.match(text) and not _is_harmless(text[1:]) else text
 
 

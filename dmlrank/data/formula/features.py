@@ -45,10 +45,7 @@ class _KeepRows(NAAction):
     The fit has already dropped the rows that the user wants to be dropped. A missing number stays NaN. A missing
     category gets an arbitrary code here; later its columns become NaN.
 
-    Attributes
-    ----------
-    missing : list of ndarray of bool, shape (n,)
-        Rows in which each factor is a missing category.
+    missing (n,): Rows in which each factor is a missing category.
     """
 
     def __init__(self) -> None:
@@ -78,12 +75,8 @@ class _KeepRows(NAAction):
 class FeatureNames:
     """Names in the features, by what they stand for.
 
-    Attributes
-    ----------
-    columns : tuple of str
-        Columns of the data.
-    arrays : tuple of str
-        Arrays of the caller, with an entry for each row of the data.
+    columns: Columns of the data.
+    arrays: Arrays of the caller, with an entry for each row of the data.
     """
 
     columns: tuple[str, ...]
@@ -94,20 +87,12 @@ class FeatureNames:
 class FeatureMap:
     """Fitted features, which turn further contexts into rows of X.
 
-    Attributes
-    ----------
-    text : str
-        The features as the formula writes them.
-    variables : tuple of str
-        Columns and arrays that the features use.
-    names : tuple of str
-        Names of the p columns of X.
-    info : patsy DesignInfo or None
-        Patsy's coding of all terms except the numeric ones; None where all terms are numeric.
-    numeric : tuple of (int, NumericTerm)
-        The numeric terms, each with its first column of X.
-    coded : ndarray of int, or None
-        Columns of X that patsy computes.
+    text: The features as the formula writes them.
+    variables: Columns and arrays that the features use.
+    names: Names of the p columns of X.
+    info: Patsy's coding of all terms except the numeric ones; None where all terms are numeric.
+    numeric: The numeric terms, each with its first column of X.
+    coded: Columns of X that patsy computes.
     """
 
     text: str
@@ -153,17 +138,7 @@ class FeatureMap:
         return cast("FloatArray", x)
 
     def _numbers(self, column: Variable, name: str, width: int) -> Variable:
-        """Return a variable of further contexts as numbers, because the fit had numbers.
-
-        Parameters
-        ----------
-        column : Series or ndarray
-            The variable.
-        name : str
-            Name of the variable, for the error.
-        width : int
-            Number of columns of X that the variable has: the length of its vectors, or 1.
-        """
+        """Return a variable of further contexts as numbers, because the fit had numbers."""
         if not isinstance(column, pd.Series) or is_vector_column(column):
             return column
         if column.dtype == object and column.isna().all():
@@ -180,21 +155,7 @@ class FeatureMap:
 
 
 def caller_environment(env: int | Mapping[str, Any] | EvalEnvironment | None, depth: int) -> EvalEnvironment:
-    """Return the namespace in which functions and arrays of a formula are looked up, with the package's transforms.
-
-    Parameters
-    ----------
-    env : int, mapping, patsy EvalEnvironment or None
-        A mapping of names, or the number of levels of callers above the user's function in which names are looked up
-        (None means 0: the user's function itself).
-    depth : int
-        Number of stack frames between the user's call and this function.
-
-    Raises
-    ------
-    OptionTypeError, OptionError
-        If ``env`` is something else, or there are not that many callers.
-    """
+    """Return the namespace in which functions and arrays of a formula are looked up, with the package's transforms."""
     if isinstance(env, Mapping):
         namespace = EvalEnvironment([dict(env)])
     elif isinstance(env, EvalEnvironment):
@@ -219,28 +180,7 @@ def caller_environment(env: int | Mapping[str, Any] | EvalEnvironment | None, de
 def locate_names(
     features: str, available: Sequence[str], environment: EvalEnvironment, n_rows: int, roles: Sequence[str]
 ) -> FeatureNames:
-    """Return which names in the features are columns and which are arrays of the caller.
-
-    Parameters
-    ----------
-    features : str
-        The features of a formula.
-    available : sequence of str
-        Columns of the data.
-    environment : EvalEnvironment
-        Where functions and arrays of the formula are looked up.
-    n_rows : int
-        Number of rows of the data.
-    roles : sequence of str
-        Columns of the outcome and of the items. They describe a comparison, not a context, and are no features.
-
-    Raises
-    ------
-    ColumnError
-        If a name is neither a column nor known where the formula is written.
-    FormulaError
-        If a feature is the outcome or an item column, or a function is not known.
-    """
+    """Return which names in the features are columns and which are arrays of the caller."""
     values, _, single_features = names_in(features)
     for name in dotted_names(features):
         if name in available:
@@ -273,23 +213,7 @@ def fit_features(
 ) -> tuple[FloatArray, FeatureMap]:
     """Evaluate the features on one row per context and fit the transforms for further contexts.
 
-    Parameters
-    ----------
-    features : str
-        The features of a formula.
-    columns : mapping
-        Columns and arrays that the features use, with a value per context.
-    n_rows : int
-        Number of contexts.
-    environment : EvalEnvironment
-        Where functions of the formula are looked up.
-
-    Returns
-    -------
-    X : ndarray, shape (n, p)
-        Without an intercept.
-    feature_map : FeatureMap
-        Fitted transforms.
+    Shapes: X (n, p).
     """
     terms = terms_of(features)
     numeric = numeric_terms(terms, columns)
@@ -311,24 +235,7 @@ def fit_features(
 
 
 def new_features(feature_map: FeatureMap, table: pd.DataFrame, keep_missing: bool) -> FloatArray:
-    """Return X, (n, p), of further contexts.
-
-    Parameters
-    ----------
-    feature_map : FeatureMap
-        The features of the fit.
-    table : DataFrame
-        The variables of the features, one row per context.
-    keep_missing : bool
-        Whether missing features are allowed.
-
-    Raises
-    ------
-    DataError
-        If a feature is infinite.
-    MissingDataError
-        If a feature is missing although ``keep_missing`` is false.
-    """
+    """Return X, (n, p), of further contexts."""
     missing = [name for name in feature_map.variables if table[name].isna().any()]
     if missing and not keep_missing:
         n_missing = int(table[missing].isna().any(axis=1).sum())
@@ -344,21 +251,7 @@ def new_features(feature_map: FeatureMap, table: pd.DataFrame, keep_missing: boo
 def check_features(x: FloatArray, names: Sequence[str], keep_missing: bool) -> NDArray[np.bool_]:
     """Return which contexts have a missing feature, (n,).
 
-    Parameters
-    ----------
-    x : ndarray, shape (n, p)
-        Features.
-    names : sequence of str
-        Names of the p features.
-    keep_missing : bool
-        Whether missing features are allowed.
-
-    Raises
-    ------
-    DataError
-        If a feature is infinite.
-    MissingDataError
-        If a feature is missing although ``keep_missing`` is false.
+    Shapes: x (n, p).
     """
     if all(np.isfinite(x[block]).all() for block in row_blocks(x)):
         return np.zeros(len(x), dtype=bool)
@@ -379,11 +272,7 @@ def check_features(x: FloatArray, names: Sequence[str], keep_missing: bool) -> N
 def _arrange_columns(
     terms: Sequence[Term], numeric: Mapping[Term, NumericTerm], info: DesignInfo | None
 ) -> tuple[tuple[str, ...], tuple[tuple[int, NumericTerm], ...], IntArray]:
-    """Return the names of the columns of X, where each numeric term starts, and the columns that patsy computes.
-
-    The order is patsy's: first the terms that consist of categories only, then the other terms. Terms that contain the
-    same numeric factors stand next to each other, in order of appearance.
-    """
+    """Return the names of the columns of X, where each numeric term starts, and the columns that patsy computes."""
     fitted = info.factor_infos if info is not None else {}
     coded = [term for term in info.term_slices if term.factors] if info is not None else []
     numbers_in = {factor for term in numeric for factor in term.factors}
@@ -449,10 +338,7 @@ def _check_category(name: str, column: Variable, n_rows: int) -> None:
 
 @contextmanager
 def _errors_of_formula(features: str, kind: type[DmlrankError], advice: str = "") -> Iterator[None]:
-    """Raise errors of patsy, and of functions in the formula, as errors of this kind, with the advice at their end.
-
-    numpy does not warn of numbers such as the logarithm of zero: features that are infinite or NaN are refused later.
-    """
+    """Raise errors of patsy, and of functions in the formula, as errors of this kind, with the advice at their end."""
     try:
         with np.errstate(all="ignore"):
             yield
@@ -473,21 +359,7 @@ def _errors_of_formula(features: str, kind: type[DmlrankError], advice: str = ""
 def _coded_matrix(
     info: DesignInfo, columns: Mapping[str, Variable], n_rows: int, *, features: str, kind: type[DmlrankError]
 ) -> FloatArray:
-    """Return the columns of X that patsy computes, (n, columns), NaN where a number or category is missing.
-
-    Parameters
-    ----------
-    info : DesignInfo
-        Patsy's coding of the terms.
-    columns : mapping
-        Columns and arrays that the terms use, with a value per context.
-    n_rows : int
-        Number of contexts.
-    features : str
-        The features as the formula writes them, for errors.
-    kind : type
-        Kind of error that is raised.
-    """
+    """Return the columns of X that patsy computes, (n, columns), NaN where a number or category is missing."""
     action = _KeepRows()
     with _errors_of_formula(features, kind):
         (matrix,) = patsy.build_design_matrices([info], columns, NA_action=action)

@@ -33,24 +33,6 @@ def resolve_functions(features: str, environment: EvalEnvironment) -> EvalEnviro
 
     A function of the caller goes before a function of patsy of the same name, as in patsy. A variable of the caller
     that cannot be called, or a variable ``np`` without the attribute that the features use, is passed over.
-
-    Parameters
-    ----------
-    features : str
-        The features of a formula.
-    environment : EvalEnvironment
-        Where functions and arrays of the formula are looked up.
-
-    Raises
-    ------
-    FormulaError
-        If the features call a name that is not known, or that is a variable and no function.
-
-    Examples
-    --------
-    >>> environment = resolve_functions("C(category) + np.log(length)", EvalEnvironment([{"C": 1.0, "np": 3}]))
-    >>> environment.namespace["C"] is patsy.builtins.C, environment.namespace["np"] is np
-    (True, True)
     """
     namespace, replaced = environment.namespace, {}
     for name in names_in(features).calls:
@@ -73,22 +55,7 @@ def resolve_functions(features: str, environment: EvalEnvironment) -> EvalEnviro
 
 
 def check_column_names(features: str, columns: Collection[str], environment: EvalEnvironment) -> None:
-    """Raise where a column would hide a function that patsy calls, because patsy looks among the columns first.
-
-    Parameters
-    ----------
-    features : str
-        The features of a formula.
-    columns : collection of str
-        The columns that patsy gets.
-    environment : EvalEnvironment
-        Where functions of the formula are looked up.
-
-    Raises
-    ------
-    FormulaError
-        If a column that the features use has the name of a function that they call, or is called ``np``.
-    """
+    """Raise where a column would hide a function that patsy calls, because patsy looks among the columns first."""
     for name in names_in(features).calls:
         function = environment.namespace.get(name, _FORMULA_NAMES.get(name))
         # Patsy gives another name to a stateful transform, such as center(), before it looks names up.
@@ -105,13 +72,7 @@ def check_column_names(features: str, columns: Collection[str], environment: Eva
 
 
 def hiding_functions(features: str, environment: EvalEnvironment) -> str:
-    """Return which functions of the caller hide functions of patsy, for the end of an error; an empty text if none do.
-
-    Examples
-    --------
-    >>> hiding_functions("bs(x, df=4)", EvalEnvironment([{"bs": len}]))
-    '; bs() is here the function of this name where the formula is written, which hides that of patsy: rename your bs'
-    """
+    """Which functions of the caller hide functions of patsy, for the end of an error; an empty text if none do."""
     namespace = environment.namespace
     names = [
         name

@@ -20,14 +20,9 @@ from .parse import names_in
 class NumericTerm:
     """A term that is one column of numbers, or one column or array of vectors.
 
-    Attributes
-    ----------
-    variable : str
-        Name of the column or array.
-    label : str
-        The term as the formula writes it.
-    width : int
-        Number of columns of X that the term has.
+    variable: Name of the column or array.
+    label: The term as the formula writes it.
+    width: Number of columns of X that the term has.
     """
 
     variable: str
@@ -80,13 +75,7 @@ def common_type(columns: Iterable[Variable]) -> type[np.float32] | type[np.float
 
 
 def write_term(term: NumericTerm, column: Variable, out: NDArray[np.floating]) -> None:
-    """Write a numeric term into its columns of X, (n, width).
-
-    Raises
-    ------
-    DataError
-        If the column holds no numbers, or vectors of another length than at the fit.
-    """
+    """Write a numeric term into its columns of X, (n, width)."""
     layout = numeric_layout(column)
     if layout is None:
         value = column.iloc[0] if isinstance(column, pd.Series) and len(column) else column

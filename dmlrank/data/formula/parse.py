@@ -51,16 +51,10 @@ SHAPE = "winner ~ features | model_a + model_b"
 class Formula:
     """The parts of a formula.
 
-    Attributes
-    ----------
-    outcome : str
-        The column of labels, or the text left of the tilde where several columns of probabilities stand there.
-    features : str
-        The features, as patsy reads them.
-    first, second : str
-        Columns of the item shown first and of the item shown second.
-    probabilities : tuple of str
-        Columns of probabilities, if several columns stand left of the tilde.
+    outcome: The column of labels, or the text left of the tilde where several columns of probabilities stand there.
+    features: The features, as patsy reads them.
+    first, second: Columns of the item shown first and of the item shown second.
+    probabilities: Columns of probabilities, if several columns stand left of the tilde.
     """
 
     outcome: str
@@ -82,14 +76,9 @@ class Formula:
 class FormulaNames(NamedTuple):
     """Names in the features, each kind in order of appearance.
 
-    Attributes
-    ----------
-    values : tuple of str
-        Columns and arrays whose values are used.
-    calls : tuple of str
-        Functions that are called; a name may be here and among the values, as ``C`` in ``C(topic) + C``.
-    features : tuple of str
-        Columns and arrays that are a feature by themselves, such as ``x`` in ``x + log(y)``.
+    values: Columns and arrays whose values are used.
+    calls: Functions that are called; a name may be here and among the values, as ``C`` in ``C(topic) + C``.
+    features: Columns and arrays that are a feature by themselves, such as ``x`` in ``x + log(y)``.
     """
 
     values: tuple[str, ...]
@@ -100,14 +89,9 @@ class FormulaNames(NamedTuple):
 class _FormulaToken(NamedTuple):
     """A token of a formula.
 
-    Attributes
-    ----------
-    text : str
-        The token as it is written.
-    start, end : int
-        Where the token begins in the formula, and where it ends.
-    depth : int
-        Number of brackets around the token.
+    text: The token as it is written.
+    start, end: Where the token begins in the formula, and where it ends.
+    depth: Number of brackets around the token.
     """
 
     text: str
@@ -117,26 +101,7 @@ class _FormulaToken(NamedTuple):
 
 
 def parse_formula(formula: str) -> Formula:
-    """Split a formula into its outcome, features and items.
-
-    Parameters
-    ----------
-    formula : str
-        ``winner ~ features | model_a + model_b``. The features are anything that patsy can read; ``1`` means that
-        there are none. Left of the tilde stands one column of labels, or columns of probabilities joined by ``+``.
-
-    Raises
-    ------
-    FormulaError
-        If the formula does not have this form.
-
-    Examples
-    --------
-    >>> parse_formula("winner ~ C(category) + length | model_a + model_b")
-    Formula(outcome='winner', features='C(category) + length', first='model_a', second='model_b', probabilities=())
-    >>> parse_formula("p_a + p_b + p_tie ~ 1 | model_a + model_b").probabilities
-    ('p_a', 'p_b', 'p_tie')
-    """
+    """Split a formula into its outcome, features and items."""
     if not isinstance(formula, str):
         raise FormulaError(f"the formula is a {type(formula).__name__}; it must be a string such as {SHAPE!r}")
     # The tokenizer of patsy counts positions from the first character that is not a blank.
@@ -164,13 +129,7 @@ def parse_formula(formula: str) -> Formula:
 
 
 def one_sided(formula: object) -> str | None:
-    """Return the features in ``"~ features"``; None where the formula has another form.
-
-    Examples
-    --------
-    >>> one_sided("~ C(category) + score"), one_sided("winner ~ score")
-    ('C(category) + score', None)
-    """
+    """Return the features in ``"~ features"``; None where the formula has another form."""
     text = formula.strip() if isinstance(formula, str) else ""
     return text[1:].strip() or None if text.startswith("~") and "|" not in text else None
 
@@ -198,13 +157,7 @@ def terms_of(features: str) -> tuple[Term, ...]:
 
 
 def _count_terms(node: ParseNode) -> int:
-    """Return an upper bound of the number of terms that a formula stands for, without forming the terms.
-
-    Examples
-    --------
-    >>> _count_terms(patsy_tree("~ a * b + c")), _count_terms(patsy_tree("~ (a + b + c) ** 2"))
-    (4, 6)
-    """
+    """Return an upper bound of the number of terms that a formula stands for, without forming the terms."""
     if len(node.args) < 2:
         return _count_terms(node.args[0]) if node.args else 1
     left = _count_terms(node.args[0])
@@ -218,15 +171,7 @@ def _count_terms(node: ParseNode) -> int:
 
 
 def _with_brackets(features: str) -> str:
-    """Return a long sum with nested brackets, as in ``((a + b) + (c + d))``, so that patsy's recursion is not deep.
-
-    A sum that takes terms away (by a minus or a zero) is returned as it is, because brackets would change its meaning.
-
-    Examples
-    --------
-    >>> _with_brackets("a + b:c")
-    'a + b:c'
-    """
+    """Return a long sum with nested brackets, as in ``((a + b) + (c + d))``, so that patsy's recursion is not deep."""
     parts = _summands(_tokenize(features))
     words = [[token.text for token in part if token.depth == 0] for part in parts]
     if len(parts) < _MANY_SUMMANDS or any(not part or part == ["0"] or {"-", "~", "|"} & set(part) for part in words):
@@ -264,11 +209,6 @@ def function_arguments(features: str) -> frozenset[str]:
     """Return the names in the features that are arguments of a function, such as ``text()``.
 
     ``C()`` does not count: it only says that a column is a category.
-
-    Examples
-    --------
-    >>> sorted(function_arguments("text(prompt, 2) + C(topic) + length"))
-    ['prompt']
     """
     factors = dict.fromkeys(factor for term in terms_of(features) for factor in term.factors)
     names = set()
@@ -292,26 +232,14 @@ def _parse_python(code: str, features: str) -> ast.expr:
 
 
 def equivalent(function: str) -> str:
-    """Return advice on what to write instead of a function of R or another program; an empty text if none is known.
-
-    Examples
-    --------
-    >>> equivalent("log"), equivalent("as.factor")
-    ('; write np.log(x)', '; write C(x)')
-    """
+    """Return advice on what to write instead of a function of R or another program; an empty text if none is known."""
     if function in NUMPY_FUNCTIONS:
         return f"; write np.{NUMPY_FUNCTIONS[function]}(x)"
     return f"; write {_EQUIVALENTS[function]}" if function in _EQUIVALENTS else ""
 
 
 def dotted_names(features: str) -> tuple[str, ...]:
-    """Return the attributes in the features, such as ``prompt.len``, which may be meant as the name of a column.
-
-    Examples
-    --------
-    >>> dotted_names("prompt.len + np.log(length)")
-    ('prompt.len', 'np.log')
-    """
+    """Return the attributes in the features, such as ``prompt.len``, which may be meant as the name of a column."""
     factors = dict.fromkeys(factor for term in terms_of(features) for factor in term.factors)
     nodes = [node for factor in factors for node in ast.walk(_parse_python(factor.code, features))]
     return tuple(dict.fromkeys(ast.unparse(node) for node in nodes if isinstance(node, ast.Attribute)))

@@ -42,19 +42,8 @@ class Text:
     In a formula it is written ``text(prompt, 100)``. It is fitted once, on all contexts, labelled or not; it sees no
     labels. A missing text becomes a row of NaN.
 
-    Parameters
-    ----------
-    column : array_like of str, shape (n,)
-        Texts.
-    k : int
-        Number of components.
-
-    Raises
-    ------
-    DataError
-        If every text is missing or empty, or there are too few texts or distinct words for ``k`` components.
-    MissingExtraError
-        If scikit-learn is not installed.
+    column (n,): Texts.
+    k: Number of components.
 
     Notes
     -----
@@ -65,14 +54,6 @@ class Text:
     ----------
     Deerwester et al. (1990), Indexing by latent semantic analysis; the text features of Frauen et al., arXiv
     2601.21816, appendix "Preprocessing and text representation".
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from patsy import dmatrix
-    >>> prompts = pd.DataFrame({"prompt": ["write a poem", "sort a list", "write a list", "a poem on sorting"]})
-    >>> dmatrix("0 + text(prompt, 2)", {"prompt": prompts["prompt"], "text": text}).shape
-    (4, 2)
     """
 
     def __init__(self) -> None:
@@ -150,16 +131,7 @@ class MissingAllowed:
     The transforms of patsy itself return NaN in every row if a single value is missing; ``center(x)`` is an example.
     Where no value is missing, this class returns what the transform of patsy returns.
 
-    Parameters
-    ----------
-    kind : callable
-        A function without arguments that returns a new transform of patsy, such as a class.
-
-    Examples
-    --------
-    >>> x, center = np.array([1.0, np.nan, 3.0]), MissingAllowed(patsy.center.__patsy_stateful_transform__)
-    >>> center.memorize_chunk(x); center.memorize_finish(); center.transform(x).tolist()
-    [-1.0, nan, 1.0]
+    kind: A function without arguments that returns a new transform of patsy, such as a class.
     """
 
     def __init__(self, kind: Callable[[], StatefulTransform]) -> None:

@@ -23,16 +23,11 @@ from .parse_trees import NANS, Trees, go_left
 class Comparisons:
     """Distinct thresholds of one feature in splits that treat missing values alike.
 
-    Attributes
-    ----------
-    column : int
-        Position of the feature in ``features`` of :class:`Branches`.
-    thresholds : ndarray, shape (t,)
-        Increasing. Numbers up to a threshold go left.
-    missing : int
-        Values that are treated as missing: none (0), zeros and NaN (1) or NaN (2). NaN that is not missing is zero.
-    default_left : bool
-        Whether missing values go left.
+    column: Position of the feature in ``features`` of :class:`Branches`.
+    thresholds (t,): Increasing. Numbers up to a threshold go left.
+    missing: Values that are treated as missing: none (0), zeros and NaN (1) or NaN (2). NaN that is not missing is
+        zero.
+    default_left: Whether missing values go left.
     """
 
     column: int
@@ -74,25 +69,15 @@ class Branches:
     Splits are listed by level, which is their depth in the tree. The branch on which a split lies starts at a split of
     a smaller depth, so that the branches that contexts take can be found level by level.
 
-    Attributes
-    ----------
-    split : ndarray of int, shape (c,)
-        The splits on context features, by level: their numbers in the trees.
-    parent : ndarray of int, shape (c,)
-        The branch on which each split lies.
-    levels : tuple of (int, int)
-        Range of the positions in ``split`` that hold the splits of each level: start, and end exclusive.
-    features : ndarray of int, shape (u,)
-        Context features that occur in a split.
-    comparisons : tuple of Comparisons
-        Comparisons with thresholds that decide the numeric splits.
-    decision : ndarray of int, shape (c,)
-        The decision that each split takes. Decisions are numbered through the thresholds of all ``comparisons``, and
-        then through the categorical splits. Numeric splits that decide alike share a decision.
-    categorical : ndarray of int, shape (g,)
-        The categorical splits: their numbers in the trees.
-    categorical_column : ndarray of int, shape (g,)
-        Position of each categorical split's feature in ``features``.
+    split (c,): The splits on context features, by level: their numbers in the trees.
+    parent (c,): The branch on which each split lies.
+    levels: Range of the positions in ``split`` that hold the splits of each level: start, and end exclusive.
+    features (u,): Context features that occur in a split.
+    comparisons: Comparisons with thresholds that decide the numeric splits.
+    decision (c,): The decision that each split takes. Decisions are numbered through the thresholds of all
+        ``comparisons``, and then through the categorical splits. Numeric splits that decide alike share a decision.
+    categorical (g,): The categorical splits: their numbers in the trees.
+    categorical_column (g,): Position of each categorical split's feature in ``features``.
     """
 
     split: IntArray
@@ -109,16 +94,10 @@ class Branches:
 class Leaves:
     """The leaves that at least one pair of items can reach.
 
-    Attributes
-    ----------
-    leaf : ndarray of int, shape (l,)
-        Number of the leaf in the trees.
-    branch : ndarray of int, shape (l,)
-        The branch on which the leaf hangs.
-    output : ndarray of int, shape (l,)
-        The output of the booster to which the leaf adds: the category, or 0 for a binary booster.
-    first, second : ndarray of bool, shape (l, K)
-        Sets of first and of second items that reach the leaf.
+    leaf (l,): Number of the leaf in the trees.
+    branch (l,): The branch on which the leaf hangs.
+    output (l,): The output of the booster to which the leaf adds: the category, or 0 for a binary booster.
+    first, second (l, K): Sets of first and of second items that reach the leaf.
     """
 
     leaf: IntArray
@@ -132,16 +111,10 @@ class Leaves:
 class _Nodes:
     """Nodes of the trees, with the branches and the items that lead to them.
 
-    Attributes
-    ----------
-    node : ndarray of int, shape (d,)
-        Number of a split, or ``~leaf``.
-    branch : ndarray of int, shape (d,)
-        The branch on which the node lies.
-    output : ndarray of int, shape (d,)
-        The output of the booster to which the node's tree adds.
-    first, second : ndarray of bool, shape (d, K)
-        Sets of first and of second items that reach the node.
+    node (d,): Number of a split, or ``~leaf``.
+    branch (d,): The branch on which the node lies.
+    output (d,): The output of the booster to which the node's tree adds.
+    first, second (d, K): Sets of first and of second items that reach the node.
     """
 
     node: IntArray
@@ -155,15 +128,7 @@ class _Nodes:
 
 
 def evaluate_items(trees: Trees, n_items: int) -> tuple[Branches, Leaves]:
-    """Walk through all trees level by level with sets of items.
-
-    Parameters
-    ----------
-    trees : Trees
-        Trees whose last two features are the codes of the first and of the second item.
-    n_items : int
-        K.
-    """
+    """Walk through all trees level by level with sets of items."""
     n_trees, first_item_feature = len(trees.root), trees.n_features - 2
     all_items = np.ones((n_trees, n_items), dtype=bool)
     root_branch, output = np.zeros(n_trees, dtype=np.intp), np.arange(n_trees) % trees.link.n_outputs
@@ -206,16 +171,7 @@ def _concatenate(parts: list[_Nodes]) -> _Nodes:
 
 
 def _split_by_context(trees: Trees, nodes: _Nodes, n_splits: int) -> tuple[_Nodes, _Nodes]:
-    """Return the left and the right children of splits on context features.
-
-    Parameters
-    ----------
-    trees : Trees
-    nodes : _Nodes
-        The splits, all of one level.
-    n_splits : int
-        Number of splits on context features on the levels above, which determines the numbers of the new branches.
-    """
+    """Return the left and the right children of splits on context features."""
     left_branch = 1 + 2 * (n_splits + np.arange(len(nodes.node)))
     return (
         _Nodes(trees.left[nodes.node], left_branch, nodes.output, nodes.first, nodes.second),
@@ -224,16 +180,7 @@ def _split_by_context(trees: Trees, nodes: _Nodes, n_splits: int) -> tuple[_Node
 
 
 def _split_by_items(trees: Trees, nodes: _Nodes, first_item_feature: int) -> tuple[_Nodes, _Nodes]:
-    """Return the left and the right children of splits on items.
-
-    Parameters
-    ----------
-    trees : Trees
-    nodes : _Nodes
-        The splits.
-    first_item_feature : int
-        Number of the feature that holds the code of the first item; the next feature holds the second item.
-    """
+    """Return the left and the right children of splits on items."""
     n_items = nodes.first.shape[1]
     goes_left = go_left(trees, nodes.node, np.broadcast_to(np.arange(float(n_items)), (len(nodes.node), n_items)))
     on_first = (trees.feature[nodes.node] == first_item_feature)[:, None]
@@ -258,13 +205,7 @@ def _split_by_items(trees: Trees, nodes: _Nodes, first_item_feature: int) -> tup
 def _branches(trees: Trees, split: IntArray, parent: IntArray, levels: tuple[tuple[int, int], ...]) -> Branches:
     """Find the features, comparisons and decisions of the splits on context features.
 
-    Parameters
-    ----------
-    trees : Trees
-    split, parent : ndarray of int, shape (c,)
-        The splits and the branches on which they lie, as in :class:`Branches`.
-    levels : tuple of (int, int)
-        Range of the positions in ``split`` that hold the splits of each level.
+    Shapes: split, parent (c,).
     """
     features, column = np.unique(trees.feature[split], return_inverse=True)
     is_categorical = trees.categorical[split]
@@ -303,17 +244,7 @@ def _differs_from_previous(values: NDArray[np.generic]) -> NDArray[np.bool_]:
 def contexts_by_branch(trees: Trees, branches: Branches, x: FloatArray) -> NDArray[np.uint8]:
     """Return which contexts take each branch, as bits: eight contexts in each number.
 
-    Parameters
-    ----------
-    trees : Trees
-    branches : Branches
-    x : ndarray, shape (n, u)
-        The context features ``branches.features``, as
-        :func:`dmlrank.nuisance.all_pairs.parse_trees.as_lightgbm_reads` gives them.
-
-    Returns
-    -------
-    ndarray of uint8, shape (1 + 2 c, ceil(n / 8))
+    Shapes: x (n, u), returns (1 + 2 c, ceil(n / 8).
     """
     goes_left = np.packbits(_decisions(trees, branches, np.ascontiguousarray(x.T)), axis=1)[branches.decision]
     bits = np.empty((1 + 2 * len(branches.split), -(-len(x) // 8)), dtype=np.uint8)

@@ -42,15 +42,10 @@ _CONTEXTS_AT_ONCE = 64
 class _OutputTables:
     """The tables of one output.
 
-    Attributes
-    ----------
-    tables : ndarray, shape (t, m)
-        Scores of the m pairs.
-    by_rank : tuple of (int, ndarray of int)
-        Number of a comparison among ``branches.comparisons``, and the table of each rank of a context's value among the
-        thresholds of the comparison. Every context gets one table of each comparison.
-    branches : ndarray of int, shape (b,)
-        Branches for which a context gets a table if it takes the branch: the last b tables.
+    tables (t, m): Scores of the m pairs.
+    by_rank: Number of a comparison among ``branches.comparisons``, and the table of each rank of a context's value
+        among the thresholds of the comparison. Every context gets one table of each comparison.
+    branches (b,): Branches for which a context gets a table if it takes the branch: the last b tables.
     """
 
     tables: FloatArray
@@ -60,12 +55,7 @@ class _OutputTables:
     def sums(self, ranks: Sequence[NDArray[np.unsignedinteger]], takes_branch: NDArray[np.bool_]) -> csr_array:
         """Return which tables are summed, as a matrix of ones, (n, t).
 
-        Parameters
-        ----------
-        ranks : sequence of ndarray of int, shape (n,)
-            Rank of each context by comparison.
-        takes_branch : ndarray of bool, shape (n, b)
-            Which of ``branches`` each context takes.
+        Shapes: ranks (n,), takes_branch (n, b).
         """
         n, n_fixed, n_branches = len(takes_branch), len(self.by_rank), len(self.branches)
         number = np.empty((n, n_fixed + n_branches), dtype=np.int32)
@@ -83,16 +73,9 @@ class _OutputTables:
 class PairTables:
     """Scores of all outputs as sums of tables.
 
-    Attributes
-    ----------
-    trees : Trees
-    branches : Branches
-    outputs : tuple of _OutputTables
-        The tables of every output.
-    n_items : int
-        Number of items, K.
-    place : ndarray of int, shape (C, K * K)
-        Where the score of each ordered pair is found among the scores of all outputs and pairs, (C m,).
+    outputs: The tables of every output.
+    n_items: Number of items, K.
+    place (C, K * K): Where the score of each ordered pair is found among the scores of all outputs and pairs, (C m,).
     """
 
     trees: Trees
@@ -107,18 +90,7 @@ class PairTables:
     ) -> PairTables:
         """Prepare the tables.
 
-        Parameters
-        ----------
-        trees : Trees
-        branches : Branches
-        leaves : Leaves
-        value : ndarray, shape (n_leaves,)
-            Value of every leaf of the trees.
-        n_items : int
-        mirrored : bool
-            Whether the score of a pair is the mean of the booster's scores in both display orders. The first two
-            outputs are then wins of the first and of the second item, which are exchanged in the other order, and
-            tables hold the pairs with first < second alone.
+        Shapes: value (n_leaves,).
         """
         n_outputs = trees.link.n_outputs
         first, second = np.triu_indices(n_items, 1) if mirrored else np.indices((n_items, n_items)).reshape(2, -1)
@@ -137,11 +109,7 @@ class PairTables:
     def scores(self, x: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
         """Yield the scores of a few contexts at a time, (b, C m), with the range of these contexts.
 
-        Parameters
-        ----------
-        x : ndarray, shape (n, u)
-            The context features ``branches.features``, as
-            :func:`dmlrank.nuisance.all_pairs.parse_trees.as_lightgbm_reads` gives them.
+        Shapes: x (n, u).
         """
         columns = np.ascontiguousarray(x.T)
         ranks = [comparison.ranks(columns[comparison.column]) for comparison in self.branches.comparisons]
@@ -162,19 +130,7 @@ class PairTables:
 def tables_pay(
     branches: Branches, leaves: Leaves, n_outputs: int, n_items: int, n_contexts: int | None, *, mirrored: bool
 ) -> bool:
-    """Return whether summing tables takes less time than summing rectangles, for so many contexts.
-
-    Parameters
-    ----------
-    branches : Branches
-    leaves : Leaves
-    n_outputs : int
-        Number of outputs of the booster.
-    n_items : int
-    n_contexts : int or None
-        Number of contexts that will be scored; None where it is not known.
-    mirrored : bool
-    """
+    """Return whether summing tables takes less time than summing rectangles, for so many contexts."""
     if n_contexts is None or n_contexts < _FEWEST_CONTEXTS:
         return False
     n_pairs = n_items * (n_items - 1) // 2 if mirrored else n_items**2
@@ -212,16 +168,7 @@ def _tables_of_branches(
 ) -> FloatArray:
     """Return the sum of the leaves that hang on each branch, (1 + 2 c, m).
 
-    Parameters
-    ----------
-    leaves : Leaves
-    rows : ndarray of int, shape (l,)
-        The leaves that are summed.
-    value : ndarray
-        Value of every leaf.
-    branches : Branches
-    pairs : tuple of two ndarrays of int, shape (m,)
-        First and second items of the pairs.
+    Shapes: rows (l,), pairs (m,).
     """
     order = rows[np.argsort(leaves.branch[rows], kind="stable")]
     n_branches = 1 + 2 * len(branches.split)
@@ -245,15 +192,7 @@ def _tables_of_branches(
 def _output_tables(trees: Trees, branches: Branches, by_branch: FloatArray) -> _OutputTables:
     """Return the tables of an output, from the sums of the leaves on each branch, which are overwritten.
 
-    A split has a table R for contexts that it sends to the right, and L for those that it sends to the left. R is added
-    to the table of the branch on which the split lies, so that L - R is needed for contexts on the left alone. Numeric
-    splits on the branch of all roots that compare the same feature share one table for each rank of the feature.
-
-    Parameters
-    ----------
-    trees : Trees
-    branches : Branches
-    by_branch : ndarray, shape (1 + 2 c, m)
+    Shapes: by_branch (1 + 2 c, m).
     """
     for split in range(len(branches.split) - 1, -1, -1):
         by_branch[branches.parent[split]] += by_branch[2 + 2 * split]

@@ -33,13 +33,9 @@ class UnreadableTreesError(Exception):
 class Link:
     """Conversion of sums over trees to probabilities: the softmax, or for one output the logistic function.
 
-    Attributes
-    ----------
-    n_outputs : int
-        Number of categories of a multiclass booster, C; 1 for a binary booster, which predicts the probability of the
-        positive class.
-    scale : float
-        Factor by which the sums are multiplied: the steepness of a binary objective's sigmoid. In a random forest,
+    n_outputs: Number of categories of a multiclass booster, C; 1 for a binary booster, which predicts the probability
+        of the positive class.
+    scale: Factor by which the sums are multiplied: the steepness of a binary objective's sigmoid. In a random forest,
         whose trees are averaged, this steepness is divided by the number of rounds.
     """
 
@@ -63,30 +59,19 @@ class Trees:
     Where a node can be a split or a leaf, a split is given by its number, and leaf i by the negative number ``~i`` =
     -1 - i.
 
-    Attributes
-    ----------
-    root : ndarray of int, shape (t,)
-        Root of each tree: a split, or ``~leaf``. Tree i adds to output i modulo ``link.n_outputs``.
-    feature : ndarray of int, shape (s,)
-        Feature of each split.
-    threshold : ndarray, shape (s,)
-        Numbers up to the threshold go left.
-    categorical : ndarray of bool, shape (s,)
-        Whether the split is on the categories of its feature.
-    default_left : ndarray of bool, shape (s,)
-        Whether the default direction of the split is left.
-    missing : ndarray of int, shape (s,)
-        Values that are treated as missing and go in the default direction: none (0), zeros and NaN (1) or NaN (2).
-    left, right : ndarray of int, shape (s,)
-        Children of each split: a split, or ``~leaf``.
-    words, word_start, word_count : ndarray of int
-        Categories that go left, as bits: those of split i are ``words[word_start[i]:][:word_count[i]]``.
-    value : ndarray, shape (l,)
-        Value of each leaf.
-    n_features : int
-        Number of features, the codes of the two items included.
-    link : Link
-        Converts the sums over trees to probabilities.
+    root (t,): Root of each tree: a split, or ``~leaf``. Tree i adds to output i modulo ``link.n_outputs``.
+    feature (s,): Feature of each split.
+    threshold (s,): Numbers up to the threshold go left.
+    categorical (s,): Whether the split is on the categories of its feature.
+    default_left (s,): Whether the default direction of the split is left.
+    missing (s,): Values that are treated as missing and go in the default direction: none (0), zeros and NaN (1) or NaN
+        (2).
+    left, right (s,): Children of each split: a split, or ``~leaf``.
+    words, word_start, word_count: Categories that go left, as bits: those of split i are
+        ``words[word_start[i]:][:word_count[i]]``.
+    value (l,): Value of each leaf.
+    n_features: Number of features, the codes of the two items included.
+    link: Converts the sums over trees to probabilities.
     """
 
     root: IntArray
@@ -106,27 +91,7 @@ class Trees:
 
 
 def read_trees(booster: object) -> Trees:
-    """Read the trees that ``booster.predict`` uses: those up to the best iteration, where the booster has one.
-
-    This function parses the text of ``model_to_string``. The JSON of ``dump_model`` holds the same thresholds and leaf
-    values to the last bit, but takes 2.5 times as long for 150 trees of 15 leaves (21 ms, of which ``dump_model`` takes
-    19 ms, against 9 ms) and 4.3 times as long for 450 trees (148 ms, of which ``dump_model`` takes 124 ms, against
-    35 ms).
-
-    Raises
-    ------
-    UnreadableTreesError
-        If the leaves hold linear models, if the objective is neither multiclass nor binary, or if the object is no
-        LightGBM booster.
-
-    Examples
-    --------
-    >>> import lightgbm as lgb
-    >>> data = lgb.Dataset(np.arange(100.0)[:, None], np.arange(100) % 50 > 20)
-    >>> trees = read_trees(lgb.train({"objective": "binary", "verbosity": -1}, data, 3))
-    >>> len(trees.root), trees.link
-    (3, Link(n_outputs=1, scale=1.0))
-    """
+    """Read the trees that ``booster.predict`` uses: those up to the best iteration, where the booster has one."""
     model_to_string = getattr(booster, "model_to_string", None)
     if model_to_string is None:
         raise UnreadableTreesError(f"a {type(booster).__name__} is no LightGBM booster")
@@ -172,13 +137,7 @@ def read_trees(booster: object) -> Trees:
 
 
 def as_lightgbm_reads(x: FloatArray) -> FloatArray:
-    """Return features as LightGBM reads them: in double precision, with the tiniest numbers replaced by zero.
-
-    Examples
-    --------
-    >>> as_lightgbm_reads(np.array([1e-36, -0.0, 1e-34], dtype=np.float32))[:2]
-    array([0., 0.])
-    """
+    """Return features as LightGBM reads them: in double precision, with the tiniest numbers replaced by zero."""
     features = x.astype(float)
     features[np.abs(features) <= _ZERO_THRESHOLD] = 0.0
     return features
@@ -187,17 +146,7 @@ def as_lightgbm_reads(x: FloatArray) -> FloatArray:
 def go_left(trees: Trees, split: IntArray, values: FloatArray) -> NDArray[np.bool_]:
     """Return which values a split sends left, by LightGBM's rules for missing values and categories.
 
-    Parameters
-    ----------
-    trees : Trees
-    split : ndarray of int, shape (m,)
-        Numbers of the splits.
-    values : ndarray, shape (m, n)
-        Values of each split's feature, as :func:`as_lightgbm_reads` gives them.
-
-    Returns
-    -------
-    ndarray of bool, shape (m, n)
+    Shapes: split (m,), values (m, n), returns (m, n).
     """
     is_nan, missing = np.isnan(values), trees.missing[split, None]
     numbers = np.where(is_nan, 0.0, values)
@@ -209,10 +158,7 @@ def go_left(trees: Trees, split: IntArray, values: FloatArray) -> NDArray[np.boo
 
 
 def _in_category_set(trees: Trees, split: IntArray, values: FloatArray) -> NDArray[np.bool_]:
-    """Return which values, (m, n), are categories that go left at categorical splits, (m,).
-
-    Fractions are truncated to integers. NaN and negative categories never go left.
-    """
+    """Return which values, (m, n), are categories that go left at categorical splits, (m,)."""
     end = (trees.word_count[split] * _WORD_BITS)[:, None]
     with np.errstate(invalid="ignore"):
         is_code = (values > -1) & (values < end)
@@ -270,16 +216,7 @@ def _bit_sets(
 ) -> tuple[IntArray, IntArray, IntArray]:
     """Return ``words``, ``word_start`` and ``word_count`` of :class:`Trees`.
 
-    Parameters
-    ----------
-    trees : list of dict
-        Fields of each tree.
-    threshold : ndarray, shape (s,)
-        The threshold of a categorical split is the number of its set of categories within the tree.
-    categorical : ndarray of bool, shape (s,)
-        Whether each split is on categories.
-    n_splits : list of int
-        Number of splits of each tree.
+    Shapes: threshold (s,), categorical (s,).
     """
     bounds = [_integers(tree, "cat_boundaries") for tree in trees]
     words = [_integers(tree, "cat_threshold") for tree in trees]

@@ -72,17 +72,11 @@ class PairOffset(Protocol):
 class SeparatedTrees:
     """A booster's trees, separated into splits on the context and splits on the items.
 
-    Attributes
-    ----------
-    trees : Trees
-        The trees before they are separated.
-    branches : Branches
-        The branches to which splits on context features lead.
-    sums : tuple of RectangleSum
-        For each output of the booster (a category, or the positive class), the scores of all pairs as a function of the
-        branches that a context takes; empty where tables are summed instead.
-    tables : PairTables or None
-        The same scores as sums of tables of pairs, for boosters and numbers of contexts where this is faster.
+    trees: The trees before they are separated.
+    branches: The branches to which splits on context features lead.
+    sums: For each output of the booster (a category, or the positive class), the scores of all pairs as a function of
+        the branches that a context takes; empty where tables are summed instead.
+    tables: The same scores as sums of tables of pairs, for boosters and numbers of contexts where this is faster.
     """
 
     trees: Trees
@@ -99,19 +93,12 @@ class PairTrees:
     table of pairs, and the weights of the rectangles depend on the context alone. The scores of a context are therefore
     sums over distinct rectangles instead of sums over trees for every pair.
 
-    Attributes
-    ----------
-    booster : lightgbm.Booster
-        The booster, or an object that predicts like one.
-    n_items : int
-        K.
-    separated : SeparatedTrees or None
-        The trees; None where they cannot be separated, so that ``booster`` has to predict a row for every pair.
-    mirrored : bool
-        Whether the score of a pair is the mean of the booster's scores in both display orders; first and second wins,
-        which are the first two categories, are exchanged in the other order.
-    n_contexts : int or None
-        Number of contexts that will be scored; None where it is not known.
+    booster: The booster, or an object that predicts like one.
+    n_items: K.
+    separated: The trees; None where they cannot be separated, so that ``booster`` has to predict a row for every pair.
+    mirrored: Whether the score of a pair is the mean of the booster's scores in both display orders; first and second
+        wins, which are the first two categories, are exchanged in the other order.
+    n_contexts: Number of contexts that will be scored; None where it is not known.
     """
 
     booster: RowPredictor
@@ -124,30 +111,7 @@ class PairTrees:
     def of(
         cls, booster: RowPredictor, n_items: int, *, mirrored: bool = False, n_contexts: int | None = None
     ) -> PairTrees:
-        """Prepare a booster whose last two features are the codes of the first and of the second item.
-
-        Some boosters cannot be separated into sums of rectangles: boosters with linear models in their leaves, boosters
-        with objectives other than the multiclass and the binary one, and objects that are no LightGBM boosters but
-        predict like one. Such a booster will be called with stacked rows: one row [x, first, second] for every context
-        and ordered pair.
-
-        Parameters
-        ----------
-        booster : lightgbm.Booster
-            The booster, or an object that predicts like one.
-        n_items : int
-            K.
-        mirrored : bool
-            Whether the score of a pair is the mean of the booster's scores in both display orders.
-        n_contexts : int, optional
-            Number of contexts that will be scored. For many contexts, tables of pairs are prepared if summing these
-            takes less time than summing rectangles. The sums differ by rounding.
-
-        Warns
-        -----
-        DmlrankWarning
-            For a LightGBM booster that has to predict stacked rows.
-        """
+        """Prepare a booster whose last two features are the codes of the first and of the second item."""
         try:
             trees = read_trees(booster)
         except UnreadableTreesError as reason:
@@ -177,16 +141,7 @@ class PairTrees:
     ) -> Iterator[tuple[slice, FloatArray]] | None:
         """Yield ranges of contexts and their predictions, (b, K, K, C); None where tables of pairs are not summed.
 
-        Parameters
-        ----------
-        x : ndarray, shape (n, p)
-        raw_score, offset
-            As for :func:`predict_all_pairs`.
-
-        Yields
-        ------
-        slice, ndarray
-            The predictions of one category lie together in memory, which the next step overwrites.
+        Shapes: x (n, p).
         """
         separated = self.separated
         if separated is None or separated.tables is None:
@@ -207,41 +162,7 @@ def predict_all_pairs(
 ) -> FloatArray:
     """Predict every ordered pair of items in every context with a booster over rows [x, first, second].
 
-    Parameters
-    ----------
-    booster : lightgbm.Booster or PairTrees
-        Booster whose last two features are the codes of the first and of the second item. For repeated predictions,
-        for example chunk by chunk, ``PairTrees.of(booster, n_items)`` prepares the booster once.
-    x : ndarray, shape (n, p)
-        Context features; equal contexts are scored once.
-    n_items : int
-        K.
-    raw_score : bool
-        Whether to return scores before the softmax or the logistic function. Those of a random forest are averages
-        over its trees.
-    offset : PairOffset, optional
-        Added to the scores before they become probabilities, such as main effects from which the training started.
-    n_jobs : int, optional
-        Number of threads; all cores by default. The result does not depend on it, to the last bit.
-    contexts_at_once : int
-        Largest number of contexts that are scored at a time where trees are summed.
-    entries_at_once : int
-        Largest number of entries in a stack of rows for ``Booster.predict``, where the trees cannot be summed.
-
-    Returns
-    -------
-    ndarray, shape (n, K, K, C)
-        The predictions of ``Booster.predict`` for stacked rows, with zeros on the diagonal. C = 1 for a binary booster,
-        whose prediction is the probability of the positive class.
-
-    Examples
-    --------
-    >>> import lightgbm as lgb
-    >>> rows = np.random.default_rng(0).integers(0, 3, size=(300, 3)).astype(float)
-    >>> data = lgb.Dataset(rows, (rows[:, 1] > rows[:, 2]).astype(int), categorical_feature=[1, 2])
-    >>> booster = lgb.train({"objective": "multiclass", "num_class": 2, "verbosity": -1}, data, 10)
-    >>> predict_all_pairs(booster, np.array([[0.0], [1.0]]), n_items=3).shape
-    (2, 3, 3, 2)
+    Shapes: x (n, p), returns (n, K, K, C).
     """
     pairs = booster if isinstance(booster, PairTrees) else PairTrees.of(booster, n_items)
     if pairs.n_items != n_items:
@@ -258,18 +179,11 @@ def predict_all_pairs(
 class _Request:
     """Arguments of :func:`predict_all_pairs` that both ways to predict need; see there.
 
-    Attributes
-    ----------
-    x : ndarray, shape (n, p)
-        Context features.
-    n_items : int
-        K.
-    raw_score : bool
-        Whether to return scores instead of probabilities.
-    offset : PairOffset or None
-        Added to the scores.
-    n_jobs : int or None
-        Number of threads; None means all cores.
+    x (n, p): Context features.
+    n_items: K.
+    raw_score: Whether to return scores instead of probabilities.
+    offset: Added to the scores.
+    n_jobs: Number of threads; None means all cores.
     """
 
     x: FloatArray
@@ -316,14 +230,7 @@ def _blocks_from_tables(
 ) -> Iterator[tuple[slice, FloatArray]]:
     """Yield ranges of contexts and their predictions, (b, K, K, C); see :meth:`PairTrees.blocks`.
 
-    Parameters
-    ----------
-    tables : PairTables
-    x : ndarray, shape (n, p)
-    link : Link or None
-        Converts scores to probabilities; None for scores.
-    offset : PairOffset or None
-        Added to the scores.
+    Shapes: x (n, p).
     """
     n_outputs, n_items = len(tables.outputs), tables.n_items
     size = max(1, _BLOCK_ENTRIES // (n_outputs * n_items**2))
@@ -364,10 +271,7 @@ def _predict_from_tables(pairs: PairTrees, request: _Request, contexts_at_once: 
 
 
 def _chunk_size(n: int, largest: int) -> int:
-    """Return the number of contexts in a chunk, so that n contexts make chunks of even size, up to ``largest``.
-
-    The size does not depend on the number of threads. Therefore the result does not depend on it, to the last bit.
-    """
+    """Return the number of contexts in a chunk, so that n contexts make chunks of even size, up to ``largest``."""
     n_chunks = max(-(-n // largest), min(2, n // _FEWEST_CONTEXTS), 1)
     return max(1, -(-n // n_chunks))
 
@@ -376,14 +280,9 @@ def _chunk_size(n: int, largest: int) -> int:
 class _Target:
     """Rows of the table of predictions that the scores of a chunk of distinct contexts fill.
 
-    Attributes
-    ----------
-    table : ndarray, shape (n, K, K, C)
-        The table of predictions.
-    rows : ndarray of int or slice
-        Contexts whose rows are filled.
-    place : ndarray of int or slice
-        For each of these contexts, the position of its equal among the distinct contexts of the chunk.
+    table (n, K, K, C): The table of predictions.
+    rows: Contexts whose rows are filled.
+    place: For each of these contexts, the position of its equal among the distinct contexts of the chunk.
     """
 
     table: FloatArray
@@ -395,18 +294,7 @@ class _Target:
     ) -> None:
         """Fill the pairs of one first item, and where only second items behind it have scores, their other order.
 
-        Parameters
-        ----------
-        first : int
-            The first item.
-        seconds : slice
-            The second items: all of them, or those behind the first item.
-        scores : ndarray, shape (C, d, k)
-            Scores of d distinct contexts and k second items.
-        link : Link or None
-            Converts scores to probabilities; None for scores.
-        offset : PairOffset or None
-            Added to the scores.
+        Shapes: scores (C, d, k).
         """
         scores = scores[:, self.place]
         values = scores if offset is None else offset.of_first(first, seconds, self.rows) + scores
@@ -429,26 +317,7 @@ class _Target:
 def distinct_rows(x: FloatArray, factors: NDArray[np.uint64] | None = None) -> tuple[IntArray, IntArray]:
     """Find the distinct rows of a matrix.
 
-    Parameters
-    ----------
-    x : ndarray, shape (n, p)
-        The matrix; NaN equals NaN, and -0.0 equals 0.0.
-    factors : ndarray of uint64, shape (p,), optional
-        Factors of the columns in the hash of a row; random odd numbers by default. Rows are first grouped by their
-        hash. If unequal rows share a hash, they are grouped by their entries instead, so that the result does not
-        depend on the factors.
-
-    Returns
-    -------
-    distinct : ndarray of int, shape (d,)
-        The first of every group of equal rows, in the order of the rows.
-    place : ndarray of int, shape (n,)
-        For each row, the position in ``distinct`` of the row that is equal to it.
-
-    Examples
-    --------
-    >>> distinct_rows(np.array([[0.0, 1.0], [2.0, 2.0], [-0.0, 1.0]]))
-    (array([0, 1]), array([0, 1, 0]))
+    Shapes: x (n, p), factors (p,), distinct (d,), place (n,).
     """
     if factors is None:
         drawn = np.random.default_rng(0).integers(2**64, size=(x.shape[1],), dtype=np.uint64)
@@ -504,14 +373,7 @@ def _predict_stacked(
 ) -> FloatArray:
     """Return predictions for pairs in all contexts, (n, q, C).
 
-    Parameters
-    ----------
-    predict : callable
-        Predicts rows [x, first, second].
-    x : ndarray, shape (n, p)
-        Features of the contexts.
-    first, second : ndarray of int, shape (q,)
-        Codes of the items of each pair.
+    Shapes: x (n, p), first, second (q,).
     """
     rows = np.empty((len(x), len(first), x.shape[1] + 2), dtype=x.dtype)
     rows[:, :, :-2] = x[:, None]

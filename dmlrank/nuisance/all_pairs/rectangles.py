@@ -26,23 +26,16 @@ class RectangleSum:
 
     A rectangle is a set of first items times a set of second items.
 
-    Attributes
-    ----------
-    branches : ndarray of int, shape (u,)
-        Branches on which leaves of this output hang.
-    weights : csr_array, shape (r + q, u)
-        The weight that each branch contributes to each rectangle, if a context takes the branch. The first r rows are
-        rectangles with some of the first items, and the last q rows are rectangles with all first items.
-    second : ndarray, shape (r + q, K)
-        One for the second items of a rectangle, zero for the other items.
-    with_first : tuple of K ndarrays of int
-        For each item, the rectangles among the first r that contain it as first item, and a second item that is scored
-        with it.
-    n_rectangles : int
-        Number of rectangles with some of the first items, r.
-    mirrored : bool
-        Whether the scores of a pair are the same in both display orders, but for the exchange of first and second wins.
-        Then only the second items behind the first one are scored.
+    branches (u,): Branches on which leaves of this output hang.
+    weights (r + q, u): The weight that each branch contributes to each rectangle, if a context takes the branch. The
+        first r rows are rectangles with some of the first items, and the last q rows are rectangles with all first
+        items.
+    second (r + q, K): One for the second items of a rectangle, zero for the other items.
+    with_first: For each item, the rectangles among the first r that contain it as first item, and a second item that is
+        scored with it.
+    n_rectangles: Number of rectangles with some of the first items, r.
+    mirrored: Whether the scores of a pair are the same in both display orders, but for the exchange of first and second
+        wins. Then only the second items behind the first one are scored.
     """
 
     branches: IntArray
@@ -62,16 +55,7 @@ def sums_of_rectangles(
 ) -> tuple[RectangleSum, ...]:
     """Return the sum of rectangles of every output.
 
-    Parameters
-    ----------
-    leaves : Leaves
-    value : ndarray, shape (n_leaves,)
-        Value of every leaf of the trees.
-    n_outputs : int
-        Number of outputs of the booster: the categories, or 1 for a binary booster.
-    mirrored : bool
-        Whether the score of a pair is the mean of the booster's scores in both display orders. The first two outputs
-        are then wins of the first and of the second item, which are exchanged in the other order.
+    Shapes: value (n_leaves,).
     """
     output, first, second, branch, leaf_value = (
         leaves.output,
@@ -96,16 +80,7 @@ def _sum_of_rectangles(
 ) -> RectangleSum:
     """Return the sum of rectangles of one output; equal rectangles of several leaves are merged.
 
-    Parameters
-    ----------
-    first, second : ndarray of bool, shape (l, K)
-        Sets of first and of second items of every leaf.
-    branch : ndarray of int, shape (l,)
-        Branch on which every leaf hangs.
-    value : ndarray, shape (l,)
-        Value of every leaf.
-    mirrored : bool
-        Whether only second items behind the first item are scored.
+    Shapes: first, second (l, K), branch (l,), value (l,).
     """
     weight, first, second, branch = _without_large_sets(first, second, branch, value)
     # The flag in the first column sorts rectangles with all first items behind the other rectangles.
@@ -129,27 +104,7 @@ def _without_large_sets(
 ) -> tuple[FloatArray, NDArray[np.bool_], NDArray[np.bool_], IntArray]:
     """Rewrite the rectangle of each leaf as a sum of rectangles whose sets of items are small, or contain all items.
 
-    A set is small if it contains at most half of the items. For a set A with a small complement A^c, the indicator of
-    A x B is 1[all items x B] - 1[A^c x B]; the same rule applies to B. The leaves on the two sides of a split on items
-    then share rectangles. Therefore there are fewer different rectangles, and few of them contain a given first item.
-
-    Parameters
-    ----------
-    first, second : ndarray of bool, shape (l, K)
-        Sets of first and of second items of every leaf.
-    branch : ndarray of int, shape (l,)
-        Branch on which every leaf hangs.
-    value : ndarray, shape (l,)
-        Value of every leaf.
-
-    Returns
-    -------
-    weight : ndarray, shape (t,)
-        Value of every term, with its sign.
-    first, second : ndarray of bool, shape (t, K)
-        Sets of first and of second items of every term.
-    branch : ndarray of int, shape (t,)
-        Branch of every term.
+    Shapes: first, second (l, K), branch (l,), value (l,), weight (t,), first, second (t, K), branch (t,).
     """
     small_first, first_swapped = _smaller_sets(first)
     small_second, second_swapped = _smaller_sets(second)
@@ -168,11 +123,7 @@ def _without_large_sets(
 
 
 def _smaller_sets(sets: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return each set or its complement, whichever is smaller, (l, K), and which sets were swapped, (l,).
-
-    The set of all items is not swapped. Of two halves, the one without item 0 is returned, so that a half and its
-    complement give the same set.
-    """
+    """Return each set or its complement, whichever is smaller, (l, K), and which sets were swapped, (l,)."""
     size, n_items = sets.sum(axis=1), sets.shape[1]
     half_with_item_0 = (2 * size == n_items) & sets[:, 0]
     swapped: NDArray[np.bool_] = ((2 * size > n_items) | half_with_item_0) & (size < n_items)
@@ -184,19 +135,7 @@ def scores_by_first(
 ) -> Iterator[FloatArray]:
     """Yield the scores of second items, for one first item after the other.
 
-    Parameters
-    ----------
-    sums : tuple of RectangleSum
-        One per output.
-    branch_bits : ndarray of uint8, shape (b, n / 8)
-        The contexts that take each branch, as bits, see :func:`.context_splits.contexts_by_branch`.
-    limit : int
-        Largest number of multiplications in one matrix product.
-
-    Yields
-    ------
-    ndarray, shape (C, n, K), or (C, n, K - 1 - j) for first item j of mirrored sums
-        The array is overwritten in the next step.
+    Shapes: branch_bits (b, n / 8), returns (C, n, K).
     """
     n, n_items = 8 * branch_bits.shape[1], sums[0].second.shape[1]
     weights = [terms.weights @ np.unpackbits(branch_bits[terms.branches], axis=1).astype(float) for terms in sums]
@@ -217,17 +156,7 @@ def scores_by_first(
 def _multiply(weight: FloatArray, second: FloatArray, out: FloatArray, limit: int) -> None:
     """Write the product weight' second to ``out``.
 
-    The product is computed for eight contexts at a time and for few rectangles at a time. If the linear algebra library
-    computed the whole product at once, it would use threads of its own, which would compete with the threads of this
-    package and, on a busy machine, with the threads of other programs.
-
-    Parameters
-    ----------
-    weight : ndarray, shape (r, n)
-    second : ndarray, shape (r, K)
-    out : ndarray, shape (n, K)
-    limit : int
-        Largest number of multiplications in one matrix product.
+    Shapes: weight (r, n), second (r, K), out (n, K).
     """
     n, n_items = out.shape
     # From (r, n) to (n / 8, 8, r).

@@ -26,13 +26,7 @@ _ITEM_BINS = 255
 
 
 def bin_parameters(n_features: int, n_item_columns: int) -> dict[str, Parameter]:
-    """Return LightGBM's parameters for the bins of features and of the columns with item codes, which come last.
-
-    Examples
-    --------
-    >>> bin_parameters(2, 2)
-    {'max_bin_by_feature': '63,63,255,255'}
-    """
+    """Return LightGBM's parameters for the bins of features and of the columns with item codes, which come last."""
     widths = [BINS] * n_features + [_ITEM_BINS] * n_item_columns
     return {"max_bin_by_feature": ",".join(map(str, widths))}
 
@@ -41,14 +35,9 @@ def bin_parameters(n_features: int, n_item_columns: int) -> dict[str, Parameter]
 class BinnedPairs:
     """Rows [x, first, second] in bins, sorted by context; the bins of a context are kept once for all of its rows.
 
-    Attributes
-    ----------
-    features : lightgbm.Dataset
-        The features of the contexts in bins, one row for each context.
-    items : lightgbm.Dataset
-        The codes of the items in bins, r rows.
-    place : ndarray of int, shape (r,)
-        Row of ``features`` with the features of each row, ascending.
+    features: The features of the contexts in bins, one row for each context.
+    items: The codes of the items in bins, r rows.
+    place (r,): Row of ``features`` with the features of each row, ascending.
     """
 
     features: lgb.Dataset
@@ -63,14 +52,7 @@ class BinnedPairs:
 
         The bins of features are those of the contexts, each counted once.
 
-        Parameters
-        ----------
-        x : ndarray, shape (n, p)
-            Features of the contexts.
-        context, first, second : ndarray of int, shape (r,)
-            Context and items of each row.
-        parameters : mapping
-            Parameters of LightGBM; those of the bins are added.
+        Shapes: x (n, p), context, first, second (r,).
         """
         # Contexts are numbered in the order of their first appearance, and the rows are sorted by this number.
         first_row = np.full(len(x), len(context))
@@ -103,12 +85,7 @@ class BinnedPairs:
         LightGBM has one number of threads for the whole process, which the object constructed last determines, and a
         booster warns if its data ask for another number. Therefore a data set asks for as many threads as its booster.
 
-        Parameters
-        ----------
-        rows : ndarray of int, shape (s,), optional
-            Numbers of the rows, ascending; all rows when None.
-        n_threads : int, optional
-            Threads of the booster that is trained on the rows.
+        Shapes: rows (s,).
         """
         place = self.place if rows is None else self.place[rows]
         gathered = gather_rows(self.features, place, n_threads)
@@ -123,26 +100,14 @@ def bin_rows(
 
     The order holds, for each row of the data set, its place among the arguments.
 
-    Parameters
-    ----------
-    x : ndarray, shape (n, p)
-        Features of the contexts.
-    context, first, second : ndarray of int, shape (r,)
-        Context and items of each row.
-    parameters : mapping
-        Parameters of LightGBM; those of the bins are added.
+    Shapes: x (n, p), context, first, second (r,).
     """
     binned, order = BinnedPairs.of(x, context, first, second, parameters)
     return binned.rows(), order
 
 
 def _join_columns(rows: lgb.Dataset, other: lgb.Dataset) -> None:
-    """Append the columns of another data set of the same rows, as ``rows.add_features_from(other)`` does.
-
-    That method warns that there are no raw data to join, and that the data set no longer knows which features are
-    categorical. Both are intended here. Python can silence a warning only for the whole process; therefore the C
-    function is called directly. Where a release of LightGBM has it under another name, the method is called and warns.
-    """
+    """Append the columns of another data set of the same rows, as ``rows.add_features_from(other)`` does."""
     library, check = getattr(lgb.basic, "_LIB", None), getattr(lgb.basic, "_safe_call", None)
     handles = [getattr(dataset, "_handle", None) for dataset in (rows, other)]
     if library is None or check is None or None in handles:
@@ -162,14 +127,7 @@ def binning_parameters(n_jobs: int | None) -> dict[str, Parameter]:
 def gather_rows(dataset: lgb.Dataset, rows: NDArray[np.integer[Any]], n_threads: int | None = None) -> lgb.Dataset:
     """Return rows of a data set, some of them several times.
 
-    Parameters
-    ----------
-    dataset : lightgbm.Dataset
-        The rows in bins.
-    rows : ndarray of int, shape (r,)
-        Numbers of the rows, ascending.
-    n_threads : int, optional
-        Number of threads that the result asks for; that of the data set when None.
+    Shapes: rows (r,).
     """
     threads = {} if n_threads is None else {"num_threads": n_threads}
     gathered = dataset.subset([], params={**dataset.params, **threads})
@@ -182,18 +140,11 @@ def gather_rows(dataset: lgb.Dataset, rows: NDArray[np.integer[Any]], n_threads:
 class BinnedCells:
     """Labelled cells in bins: for every category with votes in a cell, one row in each of the two display orders.
 
-    Attributes
-    ----------
-    binned : BinnedPairs
-        The rows in bins.
-    label : ndarray of int, shape (r,)
-        Category of each row, in the display order of the row.
-    cell : ndarray of int, shape (r,)
-        Cell of each row.
-    is_swapped : ndarray of bool, shape (r,)
-        Whether the row has the display order that is not the one of its cell.
-    weight : ndarray, shape (r,)
-        Votes of the cell for the row's category.
+    binned: The rows in bins.
+    label (r,): Category of each row, in the display order of the row.
+    cell (r,): Cell of each row.
+    is_swapped (r,): Whether the row has the display order that is not the one of its cell.
+    weight (r,): Votes of the cell for the row's category.
     """
 
     binned: BinnedPairs
@@ -212,16 +163,7 @@ class BinnedCells:
     ) -> BinnedCells:
         """Bin labelled cells.
 
-        Parameters
-        ----------
-        x : ndarray, shape (n, p)
-            Features of the contexts.
-        context : ndarray of int, shape (m,)
-            Context of each cell.
-        cells : LabelledRows
-            The cells, m of them.
-        parameters : mapping
-            Parameters of LightGBM; those of the bins are added.
+        Shapes: x (n, p), context (m,).
         """
         # There are millions of rows; their codes are kept in half the memory of numpy's default integers.
         voted_cell, label = (numbers.astype(np.int32) for numbers in np.nonzero(cells.y))
@@ -245,17 +187,7 @@ class BinnedCells:
     def subset(self, cells: IntArray, scores: FloatArray, mirrored: bool, n_threads: int) -> lgb.Dataset:
         """Return the rows of some cells with weights and initial scores.
 
-        Parameters
-        ----------
-        cells : ndarray of int, shape (c,)
-            Numbers of the cells, ascending.
-        scores : ndarray, shape (c, C)
-            Scores of the cells that the booster starts from.
-        mirrored : bool
-            True for the rows in both display orders, each with half of its weight; False for the rows in the order of
-            their cells alone.
-        n_threads : int
-            Threads of the booster that is trained on the rows.
+        Shapes: cells (c,), scores (c, C).
         """
         is_member = np.zeros(self.cell.max(initial=-1) + 1, dtype=bool)
         is_member[cells] = True

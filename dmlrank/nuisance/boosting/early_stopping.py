@@ -41,12 +41,8 @@ EXHAUSTIVE_THRESHOLDS: Mapping[str, Parameter] = {
 class TrialFold:
     """The booster of a fold, whose held-out cells help to select the number of rounds.
 
-    Attributes
-    ----------
-    booster : lightgbm.Booster
-        The held-out cells are its only validation set.
-    weight : float
-        Total weight of the held-out cells; zero where there are none.
+    booster: The held-out cells are its only validation set.
+    weight: Total weight of the held-out cells; zero where there are none.
     """
 
     booster: lgb.Booster
@@ -56,19 +52,7 @@ class TrialFold:
     def of(
         cls, parameters: Mapping[str, Parameter], training: lgb.Dataset, held_out: lgb.Dataset | None, weight: float
     ) -> TrialFold:
-        """Create a booster without trees.
-
-        Parameters
-        ----------
-        parameters : mapping
-            Parameters of LightGBM.
-        training : lightgbm.Dataset
-            What the booster is trained on.
-        held_out : lightgbm.Dataset or None
-            The held-out cells; None where there are none, so that the fold does not count in the selection.
-        weight : float
-            Total weight of the held-out cells.
-        """
+        """Create a booster without trees."""
         booster = lgb.Booster(dict(parameters), training)
         if held_out is not None:
             booster.add_valid(held_out, "held out")
@@ -79,14 +63,9 @@ class TrialFold:
 class BoostingPath:
     """The boosters of the trial folds, with their held-out log-loss by round.
 
-    Attributes
-    ----------
-    boosters : list of lightgbm.Booster
-        One per trial fold.
-    losses : list of float
-        Held-out log-loss, summed over the folds, after 0, 1, 2, ... rounds.
-    iterations : list of tuple of int
-        Iterations of each booster after 0, 1, 2, ... rounds. A round in which no split is possible adds none.
+    boosters: One per trial fold.
+    losses: Held-out log-loss, summed over the folds, after 0, 1, 2, ... rounds.
+    iterations: Iterations of each booster after 0, 1, 2, ... rounds. A round in which no split is possible adds none.
     """
 
     boosters: list[lgb.Booster]
@@ -104,15 +83,7 @@ class BoostingPath:
         return int(np.argmin(self.losses))
 
     def should_stop(self, best: BoostingPath | None, max_rounds: int) -> bool:
-        """Return whether boosting ends: after enough rounds, without progress, or behind the best configuration.
-
-        Parameters
-        ----------
-        best : BoostingPath or None
-            The best configuration so far.
-        max_rounds : int
-            Largest number of rounds.
-        """
+        """Return whether boosting ends: after enough rounds, without progress, or behind the best configuration."""
         n_rounds = len(self.losses) - 1
         stale = n_rounds - self.rounds >= (PATIENCE if self.rounds else WARM_UP)
         behind = (
@@ -143,21 +114,7 @@ def _remove_later_rounds(booster: lgb.Booster, n_iterations: int) -> None:
 def booster_parameters(
     n_classes: int | None, configuration: Mapping[str, Parameter], seed: int, n_threads: int, *, size: int = 0
 ) -> dict[str, Parameter]:
-    """Return the parameters of a booster that starts from given scores and whose log-loss is computed every round.
-
-    Parameters
-    ----------
-    n_classes : int or None
-        Number of categories; None for a binary booster.
-    configuration : mapping
-        The parameters that are selected.
-    seed : int
-        Seed of LightGBM.
-    n_threads : int
-        Threads of LightGBM.
-    size : int
-        Number of entries of the training matrix.
-    """
+    """Return the parameters of a booster that starts from given scores and whose log-loss is computed every round."""
     metric = "binary_logloss" if n_classes is None else "multi_logloss"
     fixed = fixed_parameters(n_classes, seed, n_threads)
     # Histograms by row need a second copy of the bins. Histograms by column have the same bits.
@@ -174,21 +131,7 @@ def boost_together(
     *,
     max_rounds: int = MAX_ROUNDS,
 ) -> BoostingPath:
-    """Boost on all trial folds, round by round, until further rounds do not promise a smaller held-out log-loss.
-
-    Parameters
-    ----------
-    folds : sequence of TrialFold
-        The trial folds; their boosters are trained in place.
-    loss_without_trees : float
-        Held-out log-loss before the first round.
-    workers : int
-        Number of folds that are trained at a time.
-    best : BoostingPath or None
-        The best configuration so far.
-    max_rounds : int
-        Largest number of rounds.
-    """
+    """Boost on all trial folds, round by round, until further rounds do not promise a smaller held-out log-loss."""
     path = BoostingPath([fold.booster for fold in folds], [loss_without_trees], [(0,) * len(folds)])
 
     def boost_one_round(fold: TrialFold) -> tuple[float, int]:

@@ -154,13 +154,7 @@ _REASONS: Mapping[str, str] = {
 
 
 def names_of(*parameters: str) -> tuple[str, ...]:
-    """Return all names of some parameters.
-
-    Examples
-    --------
-    >>> names_of("bagging_freq")
-    ('bagging_freq', 'subsample_freq')
-    """
+    """Return all names of some parameters."""
     return tuple(name for parameter in parameters for name in ALIASES[parameter])
 
 
@@ -184,13 +178,7 @@ _PARAMETER_BY_NAME = {name: parameter for parameter, names in ALIASES.items() fo
 
 
 def parameter_of(name: str) -> str:
-    """Return the parameter that one of its names stands for.
-
-    Examples
-    --------
-    >>> parameter_of("n_estimators")
-    'num_iterations'
-    """
+    """Return the parameter that one of its names stands for."""
     return _PARAMETER_BY_NAME[name]
 
 
@@ -198,24 +186,6 @@ def check_names(names: Iterable[object], option: str, lightgbm_names: Iterable[s
     """Check that all parameters can be set by a user.
 
     A parameter that cannot be set would be ignored by LightGBM without a warning, or would make it end the process.
-
-    Parameters
-    ----------
-    names : iterable of str
-        The names to check.
-    option : str
-        What errors call the option that holds the names.
-    lightgbm_names : iterable of str
-        Every name that the installed LightGBM accepts.
-
-    Raises
-    ------
-    OptionError
-        If a name is not among those that can be set; the error gives the reason.
-
-    Examples
-    --------
-    >>> check_names(["num_leaves", "lambda_l2"], "tune")
     """
     accepted = set(lightgbm_names)
     for name in names:

@@ -28,14 +28,9 @@ _NUMBER_TEXT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?")
 class _Interval:
     """Numbers between two bounds.
 
-    Attributes
-    ----------
-    low, high : float
-        The bounds; infinite where there is none.
-    is_integer : bool
-        Whether only whole numbers are allowed.
-    excludes_low : bool
-        Whether the lower bound itself is not allowed.
+    low, high: The bounds; infinite where there is none.
+    is_integer: Whether only whole numbers are allowed.
+    excludes_low: Whether the lower bound itself is not allowed.
     """
 
     low: float = -math.inf
@@ -75,10 +70,7 @@ class _Interval:
 class _Words:
     """A list of words, one of which is the value.
 
-    Attributes
-    ----------
-    words : tuple of str
-        The words that are allowed.
+    words: The words that are allowed.
     """
 
     words: tuple[str, ...]
@@ -171,24 +163,7 @@ _ALLOWED: Mapping[str, _Interval | _Words | _TrueOrFalse] = {
 
 
 def check_values(parameters: Mapping[str, object], option: str) -> None:
-    """Check that LightGBM accepts the value of every parameter, and the combination of these values.
-
-    Parameters
-    ----------
-    parameters : mapping
-        Values by name; the names have been checked before.
-    option : str
-        What errors call the option that holds the parameters.
-
-    Raises
-    ------
-    OptionError
-        If a value or a combination of values is not allowed.
-
-    Examples
-    --------
-    >>> check_values({"num_leaves": 4, "eta": 0.05}, "tune")
-    """
+    """Check that LightGBM accepts the value of every parameter, and the combination of these values."""
     for name, value in parameters.items():
         allowed = _ALLOWED[parameter_of(name)]
         if not allowed.contains(value):
@@ -197,10 +172,7 @@ def check_values(parameters: Mapping[str, object], option: str) -> None:
 
 
 def _check_sampling(parameters: Mapping[str, object], option: str) -> None:
-    """Check that the parameters that sample rows and features for each tree can be combined.
-
-    The parameters have LightGBM's main names, not their aliases.
-    """
+    """Check that the parameters that sample rows and features for each tree can be combined."""
 
     def number(name: str, default: float) -> float:
         return float(str(parameters.get(name, default)))

@@ -21,12 +21,8 @@ Parameter: TypeAlias = float | int | str | bool
 class Settings:
     """Hyperparameters of a booster.
 
-    Attributes
-    ----------
-    parameters : mapping
-        LightGBM's parameters, without the number of rounds.
-    rounds : int
-        Number of rounds.
+    parameters: LightGBM's parameters, without the number of rounds.
+    rounds: Number of rounds.
     """
 
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
@@ -34,22 +30,7 @@ class Settings:
 
 
 def fixed_parameters(n_classes: int | None, seed: int, n_threads: int) -> dict[str, Parameter]:
-    """Return the parameters that are the same for all configurations.
-
-    Parameters
-    ----------
-    n_classes : int or None
-        Number of categories; None for a binary booster.
-    seed : int
-        Seed of LightGBM.
-    n_threads : int
-        Threads of LightGBM.
-
-    Examples
-    --------
-    >>> fixed_parameters(None, 1, 2)["objective"], fixed_parameters(3, 1, 2)["num_class"]
-    ('binary', 3)
-    """
+    """Return the parameters that are the same for all configurations."""
     objective: dict[str, Parameter] = {"objective": "binary"}
     if n_classes is not None:
         objective = {"objective": "multiclass", "num_class": n_classes}
@@ -72,22 +53,6 @@ def check_parameters(parameters: Mapping[str, Parameter], option: str) -> None:
 
     LightGBM would ignore a misspelt parameter without a warning, and would refuse a value only when it trains, which is
     after all other steps of a fit.
-
-    Parameters
-    ----------
-    parameters : mapping
-        Values by name.
-    option : str
-        What errors call the option that holds the parameters.
-
-    Raises
-    ------
-    OptionError
-        If a parameter cannot be set, or a value is not accepted.
-
-    Examples
-    --------
-    >>> check_parameters({"num_leaves": 4}, "tune")
     """
     check_names(parameters, option, lightgbm_names())
     check_values(parameters, option)
@@ -98,17 +63,7 @@ def check_parameters(parameters: Mapping[str, Parameter], option: str) -> None:
 # The parameters are checked again whenever a fit is updated. The cache avoids growing the same trees again.
 @lru_cache(maxsize=1000)
 def _grow_two_trees(parameters: tuple[tuple[str, Parameter], ...], option: str, n_classes: int | None) -> None:
-    """Check that LightGBM grows two trees with these parameters on a few rows.
-
-    Parameters
-    ----------
-    parameters : tuple of (str, value)
-        The parameters, which :func:`check_values` has checked before.
-    option : str
-        What errors call the option that holds the parameters.
-    n_classes : int or None
-        Number of categories; None for a binary booster.
-    """
+    """Check that LightGBM grows two trees with these parameters on a few rows."""
     settings = {**fixed_parameters(n_classes, 0, 1), **as_settings(dict(parameters)).parameters}
     try:
         rows = np.arange(120.0).reshape(60, 2)
@@ -130,12 +85,6 @@ def lightgbm_names() -> set[str]:
 
 
 def as_settings(parameters: Mapping[str, Parameter]) -> Settings:
-    """Return the parameters of a booster and its number of rounds, which is 100 where no parameter gives one.
-
-    Examples
-    --------
-    >>> as_settings({"num_leaves": 4, "n_estimators": 50})
-    Settings(parameters={'num_leaves': 4}, rounds=50)
-    """
+    """Return the parameters of a booster and its number of rounds, which is 100 where no parameter gives one."""
     rounds = [int(parameters[name]) for name in ROUND_NAMES if name in parameters]
     return Settings({k: v for k, v in parameters.items() if k not in ROUND_NAMES}, rounds[0] if rounds else 100)

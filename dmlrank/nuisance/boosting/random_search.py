@@ -146,23 +146,7 @@ def best_draw(
     rng: np.random.Generator,
     cross_validate: CrossValidate,
 ) -> Settings:
-    """Return the drawn configuration with the smallest mean log-loss over the folds.
-
-    Parameters
-    ----------
-    search : RandomSearch
-        What to draw from.
-    train : lightgbm.Dataset
-        The training rows; every trial uses their bins.
-    folds : list of (ndarray of int, ndarray of int)
-        Training rows and held-out rows of each fold.
-    fixed : mapping
-        Parameters that are not selected: objective, seed and threads.
-    rng : Generator
-        Draws the configurations.
-    cross_validate : callable
-        :func:`cross_validate_last_round`, or a function with its arguments, such as ``lightgbm.cv``.
-    """
+    """Return the drawn configuration with the smallest mean log-loss over the folds."""
     trials = [as_settings(_with_bagging(draw)) for draw in search.draws(rng)]
     losses = []
     for trial in trials:
@@ -181,22 +165,6 @@ def cross_validate_last_round(
     The boosters and the loss are those of ``lightgbm.cv``, which computes the loss after every round. A random search
     needs the last one only, as the number of rounds is a part of the configuration. The losses of all other rounds took
     a sixth of its time.
-
-    Parameters
-    ----------
-    parameters : mapping
-        Parameters of LightGBM.
-    train : lightgbm.Dataset
-        The training rows.
-    num_boost_round : int
-        Number of rounds.
-    folds : list of (ndarray of int, ndarray of int)
-        Training rows and held-out rows of each fold.
-
-    Returns
-    -------
-    dict
-        One entry, a list with the loss, under a name that ends as in the history of ``lightgbm.cv``.
     """
     losses = []
     for training_rows, held_out_rows in folds:

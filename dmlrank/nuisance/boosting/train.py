@@ -30,12 +30,9 @@ class ThreadSizes:
     takes as long as training it. On a large matrix LightGBM's own threads are as fast, and only one training needs
     memory at a time.
 
-    Attributes
-    ----------
-    own_threads : int
-        From this size on, a booster uses several threads.
-    several_boosters : tuple of int
-        From the first size on, and below the second one, boosters of several folds are trained at the same time.
+    own_threads: From this size on, a booster uses several threads.
+    several_boosters: From the first size on, and below the second one, boosters of several folds are trained at the
+        same time.
     """
 
     own_threads: int = 2_000_000
@@ -49,14 +46,10 @@ THREAD_SIZES = ThreadSizes()
 class BinnedRows:
     """Training rows in LightGBM's bins, which all subsets of the rows share.
 
-    Attributes
-    ----------
-    dataset : lightgbm.Dataset
-        The rows in bins, with labels and weights.
-    label, unit : ndarray of int, shape (r,)
-        Category and unit of each row. Cross-validation within the rows keeps the rows of a unit in one fold.
-    n_features : int
-        Number of columns, codes of items included.
+    dataset: The rows in bins, with labels and weights.
+    label, unit (r,): Category and unit of each row. Cross-validation within the rows keeps the rows of a unit in one
+        fold.
+    n_features: Number of columns, codes of items included.
     """
 
     dataset: lgb.Dataset
@@ -100,37 +93,14 @@ class BinnedRows:
 
 
 def thread_count(n_jobs: int | None, size: int, sizes: ThreadSizes = THREAD_SIZES) -> int:
-    """Return the number of threads of a booster whose training matrix has ``size`` entries; 0 means all cores.
-
-    Examples
-    --------
-    >>> thread_count(None, 10_000), thread_count(4, 10_000_000)
-    (1, 4)
-    """
+    """Return the number of threads of a booster whose training matrix has ``size`` entries; 0 means all cores."""
     return (n_jobs or 0) if size >= sizes.own_threads else 1
 
 
 def split_jobs(
     n_jobs: int | None, size: int, n_boosters: int, sizes: ThreadSizes = THREAD_SIZES
 ) -> tuple[int, int | None]:
-    """Return how many of several boosters to train at the same time, and ``n_jobs`` of each of them.
-
-    Parameters
-    ----------
-    n_jobs : int or None
-        Number of threads for all boosters together; None means all cores.
-    size : int
-        Number of entries of the training matrix of one booster.
-    n_boosters : int
-        Number of boosters.
-    sizes : ThreadSizes
-        Sizes between which boosters are trained at the same time.
-
-    Examples
-    --------
-    >>> split_jobs(2, 10_000, 5), split_jobs(2, 500_000, 5), split_jobs(2, 50_000_000, 5)
-    ((1, 2), (2, 1), (1, 2))
-    """
+    """Return how many of several boosters to train at the same time, and ``n_jobs`` of each of them."""
     cores = core_count(n_jobs)
     workers = min(n_boosters, cores)
     smallest, too_large = sizes.several_boosters
@@ -143,16 +113,10 @@ def split_jobs(
 class BoosterSpec:
     """What a booster predicts, from which kind of rows, and how its hyperparameters are selected.
 
-    Attributes
-    ----------
-    n_classes : int or None
-        Number of categories for the multiclass objective; None for the binary objective.
-    n_items : int or None
-        Number of items where the last two features are item codes; None where no feature is an item code.
-    tune : {"cv", "random"}, RandomSearch, mapping or None
-        See :func:`dmlrank.nuisance.boosting.tuning.tuned_settings`.
-    n_jobs : int or None
-        Number of threads; None means all cores. Small training sets use one thread in any case.
+    n_classes: Number of categories for the multiclass objective; None for the binary objective.
+    n_items: Number of items where the last two features are item codes; None where no feature is an item code.
+    tune: See :func:`dmlrank.nuisance.boosting.tuning.tuned_settings`.
+    n_jobs: Number of threads; None means all cores. Small training sets use one thread in any case.
     """
 
     n_classes: int | None
@@ -168,19 +132,7 @@ class BoosterSpec:
 def train_booster(
     rows: TrainingRows | BinnedRows, spec: BoosterSpec, rng: np.random.Generator, settings: Settings | None = None
 ) -> lgb.Booster:
-    """Train a booster, and select its hyperparameters on the training rows alone.
-
-    Parameters
-    ----------
-    rows : TrainingRows or BinnedRows
-        The training rows. Binned rows have to be binned for the same ``spec``.
-    spec : BoosterSpec
-        What to train.
-    rng : Generator
-        Draws the inner folds and the booster's seed.
-    settings : Settings, optional
-        Hyperparameters that :func:`select_settings` has selected before.
-    """
+    """Train a booster, and select its hyperparameters on the training rows alone."""
     seed = int(rng.integers(2**31 - 1))
     binned = (
         rows if isinstance(rows, BinnedRows) else BinnedRows.of(rows, spec.tune, has_items=spec.n_items is not None)

@@ -32,17 +32,7 @@ CONFIGURATIONS: tuple[Mapping[str, Parameter], ...] = (
 
 
 def check_tune(tune: Tune) -> None:
-    """Check that ``tune`` is ``"cv"``, ``"random"``, a search, None or a mapping of LightGBM's parameters.
-
-    Raises
-    ------
-    OptionTypeError, OptionError
-        If it is none of these, or if LightGBM does not accept a parameter.
-
-    Examples
-    --------
-    >>> check_tune("cv")
-    """
+    """Check that ``tune`` is ``"cv"``, ``"random"``, a search, None or a mapping of LightGBM's parameters."""
     if isinstance(tune, Mapping):
         rounds = {name: tune[name] for name in ROUND_NAMES if name in tune}
         if len(rounds) > 1 or not all(_is_round_count(count) for count in rounds.values()):
@@ -79,30 +69,7 @@ def tuned_settings(
 ) -> Settings:
     """Return the hyperparameters that are selected for one training set.
 
-    ``"cv"`` compares a few configurations by their log-loss on inner folds, which divide the training rows and never
-    split a unit. Each configuration stops early, and all use the bins of ``train``. ``"random"`` is ``RandomSearch()``.
-    None means LightGBM's own defaults with 100 rounds. These are also used instead of ``"cv"`` or a search where there
-    are too few units, fewer than two for every inner fold.
-
-    Parameters
-    ----------
-    tune : {"cv", "random"}, RandomSearch, mapping or None
-        How to select.
-    train : lightgbm.Dataset
-        The training rows, r of them.
-    unit : ndarray of int, shape (r,)
-        Unit of each row.
-    fixed : mapping
-        Parameters that are not selected: objective, seed and threads.
-    rng : Generator
-        Draws the inner folds, and the configurations of a random search.
-    configurations : sequence of mapping
-        What ``"cv"`` compares.
-    single_fold_rows : int
-        Number of rows from which ``"cv"`` uses one of the inner folds only.
-    cross_validate : callable, optional
-        A function with the arguments of ``lightgbm.cv``. None means ``lightgbm.cv`` for ``"cv"``, and
-        :func:`dmlrank.nuisance.boosting.random_search.cross_validate_last_round` for a random search.
+    Shapes: unit (r,).
     """
     if isinstance(tune, Mapping):
         return as_settings(tune)
@@ -134,10 +101,7 @@ class _EarlyStopping:
     Boosting stops where the loss no longer falls, or where it is larger than the best configuration's at the same
     round.
 
-    Parameters
-    ----------
-    best : sequence of float
-        Losses of the best configuration so far, by round; empty for the first configuration.
+    best: Losses of the best configuration so far, by round; empty for the first configuration.
     """
 
     def __init__(self, best: Sequence[float]) -> None:
@@ -156,14 +120,7 @@ class _EarlyStopping:
 def draw_inner_folds(unit: IntArray, rng: np.random.Generator, n_folds: int = INNER_FOLDS) -> InnerFolds:
     """Return training rows and held-out rows of random folds that never split a unit.
 
-    Parameters
-    ----------
-    unit : ndarray of int, shape (r,)
-        Unit of each row.
-    rng : Generator
-        Assigns the units to folds.
-    n_folds : int
-        Number of folds.
+    Shapes: unit (r,).
     """
     units, place = np.unique(unit, return_inverse=True)
     fold = rng.permutation(np.arange(len(units)) % n_folds)[place]

@@ -41,16 +41,10 @@ _MOST_FEATURES = 50
 class CalibrationRows:
     """Labels, the predictions to recalibrate, and the features that recalibrate the predictions.
 
-    Attributes
-    ----------
-    base : ndarray, shape (r, C)
-        Predicted probabilities, which do not use the features.
-    features : ndarray, shape (r, q)
-        Features of the recalibration.
-    y : ndarray, shape (r, C)
-        Shares of the categories among the votes of each row.
-    weight : ndarray, shape (r,)
-        Number of votes.
+    base (r, C): Predicted probabilities, which do not use the features.
+    features (r, q): Features of the recalibration.
+    y (r, C): Shares of the categories among the votes of each row.
+    weight (r,): Number of votes.
     """
 
     base: FloatArray
@@ -71,16 +65,10 @@ class CalibrationRows:
 class Recalibration:
     """A multinomial regression that recalibrates probabilities by features.
 
-    Attributes
-    ----------
-    stretch : float
-        The log-odds of the probabilities are multiplied by one plus this number.
-    level : ndarray, shape (C,)
-        Intercepts of the categories.
-    slope : ndarray, shape (q, C)
-        Coefficients of the standardised features.
-    centre, scale : ndarray, shape (q,)
-        Means and standard deviations that standardise the features.
+    stretch: The log-odds of the probabilities are multiplied by one plus this number.
+    level (C,): Intercepts of the categories.
+    slope (q, C): Coefficients of the standardised features.
+    centre, scale (q,): Means and standard deviations that standardise the features.
 
     References
     ----------
@@ -101,22 +89,7 @@ class Recalibration:
 
 
 def fit_recalibration(rows: CalibrationRows, ridge: float) -> Recalibration:
-    """Fit a recalibration by penalised maximum likelihood; an infinite ridge would leave the base as it is.
-
-    Parameters
-    ----------
-    rows : CalibrationRows
-        Labels, base and features.
-    ridge : float
-        Prior precision of the coefficients of standardised features.
-
-    Examples
-    --------
-    >>> base, y = np.full((200, 2), 0.5), np.repeat(np.eye(2), 100, axis=0)
-    >>> fitted = fit_recalibration(CalibrationRows(base, y[:, :1], y, np.ones(200)), ridge=1.0)
-    >>> bool(fitted.of(base, y[:, :1])[0, 0] > 0.95)
-    True
-    """
+    """Fit a recalibration by penalised maximum likelihood; an infinite ridge would leave the base as it is."""
     y, weight, features = rows.y, rows.weight, rows.features
     logs = np.log(np.maximum(rows.base, _TINY))
     centre, scale = features.mean(axis=0), features.std(axis=0)
@@ -159,14 +132,7 @@ def select_recalibrations(rows: CalibrationRows, fold: IntArray, n_folds: int) -
     coefficients and is fitted on predictions that are already out of fold, as in the short-stacking of Ahrens et al.
     (2025). Therefore mu is not fitted again within the training set of each fold.
 
-    Parameters
-    ----------
-    rows : CalibrationRows
-        Labels, base and features; the base is out of fold.
-    fold : ndarray of int, shape (r,)
-        Fold of each row.
-    n_folds : int
-        Number of folds.
+    Shapes: fold (r,).
     """
     no_recalibration: tuple[Recalibration | None, ...] = (None,) * n_folds
     varying = rows.features.std(axis=0) > 1e-9 if len(rows.features) else np.zeros(0, dtype=bool)
@@ -191,16 +157,7 @@ def recalibrated(
 ) -> FloatArray:
     """Return probabilities, (r, C), that are recalibrated row by row with the recalibration of the row's fold.
 
-    Parameters
-    ----------
-    fitted : sequence of Recalibration or None
-        One per fold; None leaves the base of the fold as it is.
-    base : ndarray, shape (r, C)
-        Probabilities to recalibrate.
-    features : ndarray, shape (r, q)
-        Features of the recalibration.
-    fold : ndarray of int, shape (r,)
-        Fold of each row.
+    Shapes: base (r, C), features (r, q), fold (r,).
     """
     probabilities = base.copy()
     for f, recalibration in enumerate(fitted):
@@ -214,12 +171,8 @@ def recalibrated(
 class HumanGivenVerdict:
     """The fitted m = P(Y | x, verdict).
 
-    Attributes
-    ----------
-    recalibrations : tuple of Recalibration or None
-        One per fold; None where the verdicts do not lower the held-out log-loss.
-    m : ndarray, shape (r, C)
-        Out-of-fold m at the judged cells, with wins of the cell's first item as the first category.
+    recalibrations: One per fold; None where the verdicts do not lower the held-out log-loss.
+    m (r, C): Out-of-fold m at the judged cells, with wins of the cell's first item as the first category.
     """
 
     recalibrations: tuple[Recalibration | None, ...]
@@ -231,16 +184,7 @@ def human_given_verdict(data: PreferenceData, verdicts: Verdicts, base: FloatArr
 
     In the regression, labels, mu and verdicts refer to the order in which the judges were shown the pair.
 
-    Parameters
-    ----------
-    data : PreferenceData
-        The votes.
-    verdicts : Verdicts
-        The verdicts.
-    base : ndarray, shape (r, C)
-        Out-of-fold mu at the judged cells.
-    folds : Folds
-        Folds of the contexts.
+    Shapes: base (r, C).
     """
     cells = verdicts.cells
     # Cells that have votes and verdicts: their places among the cells of the votes, and among the judged cells.
@@ -263,16 +207,7 @@ def soft_labels(
 ) -> Cells:
     """Return m at judged cells without a label, as soft labels that weigh as much as one vote each.
 
-    Parameters
-    ----------
-    verdicts : Verdicts
-        The verdicts.
-    recalibration : Recalibration
-        Turns mu into m.
-    places : ndarray of int, shape (s,)
-        Places of the cells among the judged cells, see :func:`draw_soft_label_cells`.
-    base : ndarray, shape (s, C)
-        mu at these cells, which is recalibrated.
+    Shapes: places (s,), base (s, C).
     """
     cells = verdicts.cells
     flipped = cells.flipped[places]
@@ -293,22 +228,7 @@ def draw_soft_label_cells(data: PreferenceData, verdicts: Verdicts, rng: np.rand
 
 
 def labelled_share(data: PreferenceData, verdicts: Verdicts, folds: Folds) -> FloatArray:
-    """Return the estimated probability that a judged cell has a human label, at each labelled cell, (m,).
-
-    The estimate begins with the share of cells with a label among the judged cells of the pair. This share is
-    recalibrated by the verdicts and the features of the context. If this does not lower the held-out log-loss, the
-    labelled cells were apparently drawn without regard to verdicts and features, and the share is the estimate. All
-    labelled cells have to be judged. Where features are many, their leading principal components are used.
-
-    Parameters
-    ----------
-    data : PreferenceData
-        The votes.
-    verdicts : Verdicts
-        The verdicts.
-    folds : Folds
-        Folds of the contexts.
-    """
+    """Return the estimated probability that a judged cell has a human label, at each labelled cell, (m,)."""
     cells, labelled = verdicts.cells, verdicts.labelled
     pair = cells.first * data.n_items + cells.second
     n_judged, n_labelled = (np.bincount(pair, weights=w, minlength=data.n_items**2) for w in (None, labelled))
@@ -327,11 +247,6 @@ def leading_components(x: FloatArray) -> FloatArray:
     """Return standardised features, (n, p), or their 50 leading principal components if there are more than 50.
 
     Missing values count as the mean of their feature.
-
-    Examples
-    --------
-    >>> leading_components(np.arange(400.0).reshape(2, 200)).shape, leading_components(np.ones((3, 2))).tolist()
-    ((2, 50), [[0.0, 0.0], [0.0, 0.0], [0.0, 0.0]])
     """
     is_present = ~np.isnan(x)
     count = np.maximum(is_present.sum(axis=0), 1)

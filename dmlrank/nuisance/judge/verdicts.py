@@ -32,15 +32,10 @@ JudgeSpec: TypeAlias = Any
 class JudgeRatings:
     """The verdicts of one judge, one row for each verdict.
 
-    Attributes
-    ----------
-    context, first, second : ndarray of int, shape (r,)
-        Context of each verdict, and the items in the order in which the judge was shown them.
-    values : ndarray, shape (r, 5) or (r, q)
-        Probabilities of the five meanings of a label, which are ``dmlrank.data.outcomes.MEANINGS`` (first wins, second
-        wins, and three kinds of ties), or q other numbers.
-    is_probability : bool
-        Whether ``values`` are probabilities.
+    context, first, second (r,): Context of each verdict, and the items in the order in which the judge was shown them.
+    values (r, 5): Probabilities of the five meanings of a label, which are ``dmlrank.data.outcomes.MEANINGS`` (first
+        wins, second wins, and three kinds of ties), or q other numbers.
+    is_probability: Whether ``values`` are probabilities.
     """
 
     context: IntArray
@@ -54,16 +49,10 @@ class JudgeRatings:
 class VerdictSource:
     """The data and options of a fit that verdicts refer to.
 
-    Attributes
-    ----------
-    data : PreferenceData
-        The votes, with the columns that :func:`judge_columns` names.
-    formula : Formula
-        Names the columns with the items, in the data and in frames of verdicts.
-    context : tuple of str
-        Columns that identify a context in frames of verdicts.
-    categories : mapping or None
-        Meanings of labels with other spellings than the recognised ones.
+    data: The votes, with the columns that :func:`judge_columns` names.
+    formula: Names the columns with the items, in the data and in frames of verdicts.
+    context: Columns that identify a context in frames of verdicts.
+    categories: Meanings of labels with other spellings than the recognised ones.
     """
 
     data: PreferenceData
@@ -86,13 +75,7 @@ def named_judges(judge: object) -> list[tuple[str, JudgeSpec]]:
 
 
 def judge_columns(judge: object) -> tuple[str, ...] | None:
-    """Return the columns of the data that ``judge=`` needs; None means all columns, which a function receives.
-
-    Examples
-    --------
-    >>> judge_columns((("gpt", "verdict"), ("mini", ("p_a", "p_b")))), judge_columns(None)
-    (('verdict', 'p_a', 'p_b'), ())
-    """
+    """Return the columns of the data that ``judge=`` needs; None means all columns, which a function receives."""
     specs = [spec for _, spec in named_judges(judge)]
     if any(callable(spec) and not _is_frame(spec) for spec in specs):
         return None
@@ -100,13 +83,7 @@ def judge_columns(judge: object) -> tuple[str, ...] | None:
 
 
 def are_of_fixed_prompts(judge: object) -> bool:
-    """Return whether a judge is an array or a frame, which holds verdicts on prompts that were fixed beforehand.
-
-    Examples
-    --------
-    >>> are_of_fixed_prompts(("verdict",)), are_of_fixed_prompts(np.zeros((2, 3, 3, 1))), are_of_fixed_prompts(None)
-    (False, True, False)
-    """
+    """Return whether a judge is an array or a frame, which holds verdicts on prompts that were fixed beforehand."""
     if judge is None:
         return False
     return any(_is_frame(spec) or not (_names_columns(spec) or callable(spec)) for _, spec in named_judges(judge))
@@ -177,16 +154,7 @@ def _from_frame(frame: Any, source: VerdictSource) -> JudgeRatings:
 def _from_rows(rows: Columns, context: IntArray, columns: tuple[str, ...], source: VerdictSource) -> JudgeRatings:
     """Read the verdicts of rows; rows about other models or contexts and missing verdicts are left out.
 
-    Parameters
-    ----------
-    rows : Columns
-        The rows, v of them.
-    context : ndarray of int, shape (v,)
-        Context of each row; -1 for contexts that are not in the data.
-    columns : tuple of str
-        Columns that hold the verdicts.
-    source : VerdictSource
-        The data and options that the verdicts refer to.
+    Shapes: context (v,).
     """
     items = source.data.items
     item_code = {name: code for code, name in enumerate(items)}
@@ -244,25 +212,17 @@ def _from_array(array: object, data: PreferenceData) -> JudgeRatings:
 class Verdicts:
     """The verdicts of J judges on judged cells, which are sorted by context, first item and second item.
 
-    Attributes
-    ----------
-    names : tuple of str
-        Names of the judges.
-    cells : Cells
-        The judged cells, r of them. ``y`` is the mean of the verdicts as probabilities of the human categories, and NaN
-        where a judge's numbers are not probabilities. Where display order does not matter, ``flipped`` says whether the
-        judges were shown the pair in the other order.
-    features : ndarray, shape (r, q)
-        The verdicts as features of a learner, in the order in which the pair was shown.
-    shares : ndarray, shape (J, r, 3)
-        Probability by judge that the first item as shown wins, that the second wins, and of a tie. NaN where a judge
-        has no verdict, or where the judge's numbers are not probabilities.
-    label : ndarray of int, shape (m,)
-        Judged cell of every labelled cell; -1 for labelled cells that no judge judged.
-    covers_all_pairs : bool
-        Whether every pair of every context was judged.
-    both_orders : ndarray of int, shape (J, 2)
-        By judge, the number of pairs judged in both display orders, and how many of these had the same winner in both.
+    names: Names of the judges.
+    cells: The judged cells, r of them. ``y`` is the mean of the verdicts as probabilities of the human categories, and
+        NaN where a judge's numbers are not probabilities. Where display order does not matter, ``flipped`` says whether
+        the judges were shown the pair in the other order.
+    features (r, q): The verdicts as features of a learner, in the order in which the pair was shown.
+    shares (J, r, 3): Probability by judge that the first item as shown wins, that the second wins, and of a tie. NaN
+        where a judge has no verdict, or where the judge's numbers are not probabilities.
+    label (m,): Judged cell of every labelled cell; -1 for labelled cells that no judge judged.
+    covers_all_pairs: Whether every pair of every context was judged.
+    both_orders (J, 2): By judge, the number of pairs judged in both display orders, and how many of these had the same
+        winner in both.
     """
 
     names: tuple[str, ...]
@@ -281,13 +241,7 @@ class Verdicts:
         return is_labelled
 
     def as_votes(self, data: PreferenceData) -> PreferenceData:
-        """Return the data with the verdicts in place of the human votes.
-
-        Raises
-        ------
-        JudgeError
-            If the numbers of a judge are not probabilities.
-        """
+        """Return the data with the verdicts in place of the human votes."""
         if np.isnan(self.cells.y).any():
             raise JudgeError(
                 "the judge's numbers are not probabilities of the categories, so that the judge has no ranking of its "
@@ -307,29 +261,7 @@ def read_verdicts(
     context: tuple[str, ...] = (),
     categories: Categories | None = None,
 ) -> Verdicts:
-    """Read the verdicts of all judges.
-
-    Parameters
-    ----------
-    judge : str, tuple, frame, array or callable
-        The option ``judge=``, normalised: a column, columns, a long frame, an array, a function, or a tuple of pairs of
-        a name and one of these.
-    data : PreferenceData
-        The votes, with the columns that :func:`judge_columns` names.
-    formula : Formula
-        Names the columns with the items, in the data and in long frames.
-    context : tuple of str
-        Columns that identify a context in long frames.
-    categories : mapping, optional
-        Meanings of labels with other spellings than the recognised ones.
-
-    Raises
-    ------
-    JudgeError
-        If a judge has no verdict; or if the judged pairs are not a mix of pairs with and pairs without a label.
-    OptionTypeError, DataError
-        If the verdicts cannot be read.
-    """
+    """Read the verdicts of all judges."""
     named = named_judges(judge)
     source = VerdictSource(data, formula, context, categories)
     by_judge = [_average_by_cell(_read_ratings(name, spec, source), data) for name, spec in named]
@@ -347,16 +279,10 @@ def read_verdicts(
 class _JudgedCells(NamedTuple):
     """The verdicts of one judge, averaged by cell.
 
-    Attributes
-    ----------
-    cells : Cells
-        The judged cells, r of them.
-    values : ndarray, shape (r, 5) or (r, q)
-        Mean verdicts, in the order in which the pair was shown.
-    is_probability : bool
-        Whether ``values`` are probabilities.
-    both_orders : ndarray of int, shape (2,)
-        Number of pairs judged in both display orders, and how many of these had the same winner in both.
+    cells: The judged cells, r of them.
+    values (r, 5): Mean verdicts, in the order in which the pair was shown.
+    is_probability: Whether ``values`` are probabilities.
+    both_orders (2,): Number of pairs judged in both display orders, and how many of these had the same winner in both.
     """
 
     cells: Cells
@@ -366,13 +292,7 @@ class _JudgedCells(NamedTuple):
 
 
 def _average_by_cell(ratings: JudgeRatings, data: PreferenceData) -> _JudgedCells:
-    """Average the verdicts of one judge on the same cell.
-
-    Where display order does not matter, a cell stands for both orders of its pair, and the item with the smaller code
-    is the first one. A verdict with the larger code first is called reversed here. If all verdicts on a cell are
-    reversed, the cell is flipped. If only some are reversed, their first and second wins are exchanged where verdicts
-    are probabilities; otherwise these verdicts are left out.
-    """
+    """Average the verdicts of one judge on the same cell."""
     first, second = ratings.first, ratings.second
     is_reversed = np.zeros(len(first), dtype=bool) if data.ordered else first > second
     low, high = np.where(is_reversed, second, first), np.where(is_reversed, first, second)
@@ -419,17 +339,7 @@ def _count_both_orders(ratings: JudgeRatings) -> IntArray:
 
 
 def _join_judges(names: tuple[str, ...], by_judge: Sequence[_JudgedCells], data: PreferenceData) -> Verdicts:
-    """Join the verdicts of all judges on the union of their cells.
-
-    Parameters
-    ----------
-    names : tuple of str
-        Names of the judges.
-    by_judge : sequence of _JudgedCells
-        The verdicts of each judge.
-    data : PreferenceData
-        The votes.
-    """
+    """Join the verdicts of all judges on the union of their cells."""
     keys = [np.stack([judged.cells.context, judged.cells.first, judged.cells.second], axis=1) for judged in by_judge]
     union, place = np.unique(np.concatenate(keys), axis=0, return_inverse=True)
     places = np.split(place.reshape(-1), np.cumsum([len(key) for key in keys])[:-1])
@@ -468,17 +378,7 @@ def _join_judges(names: tuple[str, ...], by_judge: Sequence[_JudgedCells], data:
 
 
 def _order_of_first_judge(places: Sequence[IntArray], by_judge: Sequence[_JudgedCells], n: int) -> NDArray[np.bool_]:
-    """Return whether the first judge of each cell was shown the pair in the other order, (n,).
-
-    Parameters
-    ----------
-    places : sequence of ndarray of int
-        Places of each judge's cells among all n cells.
-    by_judge : sequence of _JudgedCells
-        The verdicts of each judge.
-    n : int
-        Number of judged cells.
-    """
+    """Return whether the first judge of each cell was shown the pair in the other order, (n,)."""
     flipped, has_judge = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
     for place, judged in zip(places, by_judge, strict=True):
         is_new = ~has_judge[place]
@@ -488,10 +388,7 @@ def _order_of_first_judge(places: Sequence[IntArray], by_judge: Sequence[_Judged
 
 
 def _as_features(values: FloatArray) -> FloatArray:
-    """Return the verdicts as features, one column for each win and for each kind of tie that occurs.
-
-    Verdicts that are labels give indicators; verdicts that are probabilities give centred log-probabilities.
-    """
+    """Return the verdicts as features, one column for each win and for each kind of tie that occurs."""
     present = values[:, [place for place in range(len(MEANINGS)) if place < 2 or values[:, place].any()]]
     if ((present == 0) | (present == 1)).all():
         return present
@@ -502,17 +399,7 @@ def _as_features(values: FloatArray) -> FloatArray:
 def _on_all_cells(features: FloatArray, place: IntArray, n: int) -> FloatArray:
     """Return the features of one judge on all n judged cells.
 
-    Features are zero on cells without a verdict of the judge. If there are such cells, a last column indicates the
-    cells with a verdict.
-
-    Parameters
-    ----------
-    features : ndarray, shape (r, q)
-        Features of the cells that the judge judged.
-    place : ndarray of int, shape (r,)
-        Places of these cells among all cells.
-    n : int
-        Number of judged cells.
+    Shapes: features (r, q), place (r,).
     """
     if len(place) == n:
         table = np.empty_like(features)
@@ -524,11 +411,7 @@ def _on_all_cells(features: FloatArray, place: IntArray, n: int) -> FloatArray:
 
 
 def _as_categories(values: FloatArray, categories: tuple[str, ...]) -> FloatArray:
-    """Return probabilities of the meanings, (r, 5), as probabilities of the human categories, (r, C).
-
-    A kind of tie that is not among the human categories is divided equally between the kinds of ties that are. Where no
-    tie is among the human categories, it counts as half a win for each item.
-    """
+    """Return probabilities of the meanings, (r, 5), as probabilities of the human categories, (r, C)."""
     ties = [c for c, name in enumerate(categories) if c >= 2]
     shares = np.zeros((len(values), len(categories)))
     for place, meaning in enumerate(MEANINGS):
@@ -540,12 +423,7 @@ def _as_categories(values: FloatArray, categories: tuple[str, ...]) -> FloatArra
 def _judged_cell_of_labels(judged: IntArray, data: PreferenceData) -> IntArray:
     """Return for every labelled cell its place among the judged cells, (m,), or -1 if no judge judged it.
 
-    Parameters
-    ----------
-    judged : ndarray of int, shape (r, 3)
-        Context, first item and second item of the judged cells, sorted.
-    data : PreferenceData
-        The votes.
+    Shapes: judged (r, 3).
     """
     cells, n_items = data.cells, data.n_items
     code = (judged[:, 0] * n_items + judged[:, 1]) * n_items + judged[:, 2]

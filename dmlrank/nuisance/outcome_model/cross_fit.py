@@ -41,12 +41,8 @@ class MuModel(Protocol):
 class BoosterMu:
     """A booster over rows [x, first, second] as an outcome model.
 
-    Attributes
-    ----------
-    trees : PairTrees
-        The booster, with its trees in a form from which its raw scores for all pairs are computed fast.
-    n_jobs : int or None
-        Number of threads; None means all cores.
+    trees: The booster, with its trees in a form from which its raw scores for all pairs are computed fast.
+    n_jobs: Number of threads; None means all cores.
     """
 
     trees: PairTrees
@@ -68,10 +64,7 @@ class BoosterMu:
 class ConstantMu:
     """An outcome model with the same probabilities in every context.
 
-    Attributes
-    ----------
-    table : ndarray, shape (K, K, C)
-        Category probabilities of every ordered pair; zero diagonal.
+    table (K, K, C): Category probabilities of every ordered pair; zero diagonal.
     """
 
     table: FloatArray
@@ -94,12 +87,8 @@ class MirroredMu:
     Its prediction for a pair is the mean of another model's prediction for the pair and of that model's prediction for
     the other order, with first and second wins exchanged.
 
-    Attributes
-    ----------
-    model : MuModel
-        The other model.
-    flip : ndarray of int, shape (C,)
-        Code of each category in the other display order: the codes of first and second wins are exchanged.
+    model: The other model.
+    flip (C,): Code of each category in the other display order: the codes of first and second wins are exchanged.
     """
 
     model: MuModel
@@ -124,10 +113,7 @@ class MirroredMu:
 class MeanMu:
     """The mean of the models of all folds, for contexts that none of these models has seen.
 
-    Attributes
-    ----------
-    models : tuple of MuModel
-        One per fold.
+    models: One per fold.
     """
 
     models: tuple[MuModel, ...]
@@ -167,32 +153,7 @@ def fit_all(
     soft: Sequence[Cells] | None = None,
     like: MuModel | None = None,
 ) -> tuple[MuModel, ...]:
-    """Fit one model of mu per fold, each trained on the other folds.
-
-    Parameters
-    ----------
-    data : PreferenceData
-        The votes.
-    folds : Folds
-        Folds of the contexts.
-    seeds : sequence of SeedSequence
-        One per fold.
-    tune : {"cv", "random"}, RandomSearch, mapping or None
-        See :func:`fit_mu`.
-    n_jobs : int or None
-        Number of threads; None means all cores.
-    learner : str, classifier or callable
-        See :func:`fit_mu`. ``learner="auto"`` with ``tune="cv"`` means smooth main effects and boosting, see
-        :func:`dmlrank.nuisance.outcome_model.main_effects_boosting.fit_smooth_boosted`; with any other ``tune`` it
-        means LightGBM alone.
-    soft : sequence of Cells, optional
-        Cells with soft labels, by fold. A soft label is a vector of category probabilities, predicted for a cell
-        without a label by a model that never saw the labels of this fold. The model of the fold is trained on these
-        cells as well.
-    like : MuModel, optional
-        A model that was fitted to the same labels before. If it has smooth main effects and boosting, the new models
-        are boosted with its parameters, and only the number of rounds is selected again.
-    """
+    """Fit one model of mu per fold, each trained on the other folds."""
     fold = folds.fold
     if learner == "auto" and tune == "cv" and data.x.shape[1] and _several_categories(data, fold, len(seeds)):
         stage = like.stage if isinstance(like, SmoothBoostedMu) else None
@@ -235,26 +196,7 @@ def fit_mu(
     Neither is needed in two cases. Without features, the probabilities are estimated from counts of votes. Where all
     labels have the same category, this category gets probability one.
 
-    Parameters
-    ----------
-    data : PreferenceData
-        The votes.
-    in_training : ndarray of bool, shape (n,)
-        Whether a context belongs to the training set.
-    unit : ndarray of int, shape (n,)
-        Unit of each context: a prompt, or a cluster of prompts. Cross-validation within the training set keeps the
-        contexts of a unit in one fold.
-    rng : Generator
-        Draws the folds of the cross-validation within the training set, and seeds.
-    tune : {"cv", "random"}, RandomSearch, mapping or None
-        How LightGBM's hyperparameters are selected, see :class:`dmlrank.nuisance.boosting.train.BoosterSpec`.
-    n_jobs : int or None
-        Number of threads; None means all cores.
-    learner : str, classifier or callable
-        A learner of the user, see :func:`dmlrank.nuisance.outcome_model.user_learners.fit_learner`. Any text means
-        LightGBM here; smooth main effects with boosting are fitted by :func:`fit_all`.
-    counts : ndarray, shape (K, K, C), optional
-        Votes of the training contexts by ordered pair and category; counted here when None.
+    Shapes: in_training (n,), unit (n,), counts (K, K, C).
     """
     if counts is None:
         counts = _vote_counts(data, in_training.astype(np.intp), 2)[1]

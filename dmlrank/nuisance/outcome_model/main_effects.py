@@ -39,18 +39,12 @@ class MainEffects:
     :math:`\sqrt{1 + a^2} - 1` is the distance between the two items. The curves u, s and v are linear in the smooth
     columns: the q columns into which :class:`dmlrank.nuisance.smooth.basis.SmoothBasis` turns the features.
 
-    Attributes
-    ----------
-    strength : ndarray, shape (K, 1 + q)
-        Coefficients of u: of a constant, then of the smooth columns.
-    position : float
-        beta, the position effect: the advantage of being shown first.
-    pair : ndarray, shape (K, K)
-        c, antisymmetric: by how much the advantage in a pair differs from the difference of the strengths.
-    distance_effect : ndarray, shape (C - 2,)
-        gamma, by kind of tie: how the score of the tie changes with the distance between the two items.
-    tie : ndarray, shape (C - 2, 1 + K, 1 + q)
-        Coefficients by kind of tie: of s, then of v of every item.
+    strength (K, 1 + q): Coefficients of u: of a constant, then of the smooth columns.
+    position: beta, the position effect: the advantage of being shown first.
+    pair (K, K): c, antisymmetric: by how much the advantage in a pair differs from the difference of the strengths.
+    distance_effect (C - 2,): gamma, by kind of tie: how the score of the tie changes with the distance between the two
+        items.
+    tie (C - 2, 1 + K, 1 + q): Coefficients by kind of tie: of s, then of v of every item.
     """
 
     strength: FloatArray
@@ -124,16 +118,10 @@ class MainEffects:
 class MainEffectScores:
     """Main effects in n contexts, as :class:`dmlrank.nuisance.all_pairs.predict.PairOffset` describes them.
 
-    Attributes
-    ----------
-    effects : MainEffects
-        The main effects.
-    strength : ndarray, shape (n, K)
-        u of every item in every context.
-    tie_level : tuple of ndarrays, shape (n, 1)
-        s in every context, by kind of tie.
-    tie_by_item : tuple of ndarrays, shape (n, K)
-        v of every item in every context, by kind of tie.
+    effects: The main effects.
+    strength (n, K): u of every item in every context.
+    tie_level (n, 1): s in every context, by kind of tie.
+    tie_by_item (n, K): v of every item in every context, by kind of tie.
     """
 
     effects: MainEffects
@@ -194,16 +182,7 @@ class MainEffectScores:
     def _scores(self, advantage: FloatArray, item: int, others: slice, contexts: IntArray | slice) -> FloatArray:
         """Return scores from the advantages of the first items.
 
-        Parameters
-        ----------
-        advantage : ndarray, shape (b, k)
-            Advantage of the first item of every pair over the second one.
-        item : int
-            The item that all pairs share.
-        others : slice
-            The k other items.
-        contexts : ndarray of int or slice
-            The b contexts.
+        Shapes: advantage (b, k).
         """
         scores = np.empty((2 + len(self.tie_level), *advantage.shape))
         np.divide(advantage, 2, out=scores[0])
@@ -222,14 +201,10 @@ class MainEffectScores:
 class _ByItem:
     """A design matrix whose rows are sorted by item, so that the rows of an item form one or a few blocks.
 
-    Attributes
-    ----------
-    design : ndarray, shape (r, q)
-        The matrix.
-    blocks : list of (int, int, int)
-        Item, first row and end of each block. The blocks are so small that the linear algebra library uses one thread.
-    n_items : int
-        Number of items, K.
+    design (r, q): The matrix.
+    blocks: Item, first row and end of each block. The blocks are so small that the linear algebra library uses one
+        thread.
+    n_items: Number of items, K.
     """
 
     design: FloatArray
@@ -240,16 +215,7 @@ class _ByItem:
     def of(cls, design: FloatArray, items: IntArray, n_items: int, width: int) -> _ByItem:
         """Divide a matrix into blocks.
 
-        Parameters
-        ----------
-        design : ndarray, shape (r, q)
-            The matrix, sorted by item.
-        items : ndarray of int, shape (r,)
-            Item of each row.
-        n_items : int
-            Number of items, K.
-        width : int
-            Number of columns, m, of the arrays that the blocks will be multiplied with.
+        Shapes: design (r, q), items (r,).
         """
         bounds = np.searchsorted(items, np.arange(n_items + 1)).tolist()
         step = max(1, SINGLE_THREAD_MULTIPLICATIONS // (design.shape[1] * width))
@@ -282,28 +248,18 @@ class MainEffectsLikelihood:
     The flat vector, (d,), holds the arrays of :class:`MainEffects` in the order of its attributes. All K x K
     entries of ``MainEffects.pair`` are in the vector, but only those above the diagonal are fitted.
 
-    Attributes
-    ----------
-    rows : LabelledRows
-        The rows, r of them, sorted by the item shown first.
-    shown_first, shown_second : _ByItem
-        The smooth columns, with a constant in front, sorted by the item shown first and by the item shown second.
-    order_by_second : ndarray of int, shape (r,)
-        Numbers of the rows in the order that ``shown_second`` has them in.
-    place_by_second : ndarray of int, shape (r,)
-        Place of each row in ``shown_second``; the inverse of ``order_by_second``.
-    n_items : int
-        Number of items, K.
-    pair_number : ndarray of int, shape (r,)
-        Number of each row's unordered pair, i K + j with i < j.
-    sign : ndarray, shape (r,)
-        1 where the item with the smaller code is shown first, otherwise -1.
-    penalty : ndarray, shape (d,)
-        Penalty of every effect, as a multiple of the ridge.
-    precision : ndarray, shape (d,)
-        Approximate Fisher information of the labels about every effect. It only scales the steps of the search.
-    is_free : ndarray of bool, shape (d,)
-        Whether an effect is fitted; an effect that is not fitted is zero.
+    rows: The rows, r of them, sorted by the item shown first.
+    shown_first, shown_second: The smooth columns, with a constant in front, sorted by the item shown first and by the
+        item shown second.
+    order_by_second (r,): Numbers of the rows in the order that ``shown_second`` has them in.
+    place_by_second (r,): Place of each row in ``shown_second``; the inverse of ``order_by_second``.
+    n_items: Number of items, K.
+    pair_number (r,): Number of each row's unordered pair, i K + j with i < j.
+    sign (r,): 1 where the item with the smaller code is shown first, otherwise -1.
+    penalty (d,): Penalty of every effect, as a multiple of the ridge.
+    precision (d,): Approximate Fisher information of the labels about every effect. It only scales the steps of the
+        search.
+    is_free (d,): Whether an effect is fitted; an effect that is not fitted is zero.
 
     References
     ----------
@@ -369,14 +325,7 @@ class MainEffectsLikelihood:
     ) -> PenalisedSearch:
         """Return a search for the effects with the largest penalised likelihood.
 
-        Parameters
-        ----------
-        ridge : float
-            Prior precision of the coefficients of the curves.
-        start : ndarray, shape (d,), optional
-            Where the search begins; zero when None.
-        tolerance : float, optional
-            See :class:`dmlrank.nuisance.smooth.minimise.PenalisedSearch`.
+        Shapes: start (d,).
         """
         penalty = ridge * self.penalty
         # With steps in units of the standard errors, effects of items with few votes converge as fast as the others.
@@ -447,16 +396,7 @@ class MainEffectsLikelihood:
 def _information(rows: LabelledRows, square: FloatArray, n_items: int) -> tuple[FloatArray, FloatArray]:
     """Return sums of squared columns over all rows, (q,), and over the rows of each item, (K, q).
 
-    Each row is multiplied by its number of votes. A row counts for both of its items.
-
-    Parameters
-    ----------
-    rows : LabelledRows
-        The rows, r of them.
-    square : ndarray, shape (r, q)
-        Squares of the rows' columns.
-    n_items : int
-        Number of items, K.
+    Shapes: square (r, q).
     """
     per_item = np.zeros((n_items, square.shape[1]))
     for items in (rows.first, rows.second):

@@ -47,14 +47,9 @@ MAIN_EFFECTS_MODEL: SmoothEffectsModel[MainEffects] = SmoothEffectsModel(_likeli
 class BoostingStage:
     """How the booster is trained, which is the second stage of the model after the main effects.
 
-    Attributes
-    ----------
-    parameters : mapping
-        The parameters of LightGBM that were selected.
-    mirrored : bool
-        True if the booster is trained on every vote in both display orders, False if in the recorded order alone.
-    rounds : int
-        Number of rounds; zero where trees do not lower the held-out log-loss.
+    parameters: The parameters of LightGBM that were selected.
+    mirrored: True if the booster is trained on every vote in both display orders, False if in the recorded order alone.
+    rounds: Number of rounds; zero where trees do not lower the held-out log-loss.
     """
 
     parameters: Mapping[str, Parameter]
@@ -66,26 +61,16 @@ class BoostingStage:
 class SmoothBoostedMu:
     """An outcome model whose scores are those of main effects plus those of a booster.
 
-    Attributes
-    ----------
-    basis : SmoothBasis
-        Basis of the smooth columns of the main effects.
-    main_effects : MainEffects
-        The main effects.
-    trees : PairTrees or None
-        The booster, prepared once for all chunks of contexts; None where trees did not lower the held-out log-loss.
-    stage : BoostingStage
-        How the booster was trained. Where it was trained on both display orders, the score of a pair is the mean of the
-        scores of its two orders.
-    n_items : int
-        Number of items, K.
-    n_jobs : int or None
-        Number of threads; None means all cores.
-    ridge : float
-        The selected penalty of the main effects.
-    tree_items : ndarray of int, or None
-        The items that the trees know, in the order of their codes in the trees, where further items have main effects
-        of their own; None where the trees know all items.
+    basis: Basis of the smooth columns of the main effects.
+    main_effects: The main effects.
+    trees: The booster, prepared once for all chunks of contexts; None where trees did not lower the held-out log-loss.
+    stage: How the booster was trained. Where it was trained on both display orders, the score of a pair is the mean of
+        the scores of its two orders.
+    n_items: Number of items, K.
+    n_jobs: Number of threads; None means all cores.
+    ridge: The selected penalty of the main effects.
+    tree_items: The items that the trees know, in the order of their codes in the trees, where further items have main
+        effects of their own; None where the trees know all items.
     """
 
     basis: SmoothBasis
@@ -141,14 +126,7 @@ class SmoothBoostedMu:
     def _tree_scores(self, booster: lgb.Booster, x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
         """Return the booster's scores, (r, C), of one pair in each context.
 
-        Parameters
-        ----------
-        booster : lightgbm.Booster
-            The trees.
-        x : ndarray, shape (r, p)
-            Features of the contexts.
-        first, second : ndarray of int, shape (r,)
-            Items shown first and second.
+        Shapes: x (r, p), first, second (r,).
         """
 
         def scores(j: IntArray, k: IntArray) -> FloatArray:
@@ -174,33 +152,7 @@ def fit_smooth_boosted(
 ) -> tuple[SmoothBoostedMu, ...]:
     """Fit one model per fold, each trained on the other folds.
 
-    Three settings are selected once for all folds, by the log-loss on held-out folds: the ridge penalty of the main
-    effects; whether and how long to boost; and whether the booster is trained on both display orders of a pair. There
-    are only a handful of candidates, so that held-out predictions remain nearly independent of the held-out labels.
-
-    The folds whose held-out log-loss is compared are called trial folds. They are all folds. Where labelled cells are
-    many, the only trial fold is the first one, and the candidates are fitted to a random sample of the cells.
-
-    Parameters
-    ----------
-    data : PreferenceData
-        Data with features. For each fold, the labels in the other folds have more than one category.
-    fold : ndarray of int, shape (n,)
-        Fold of each context.
-    seeds : sequence of SeedSequence
-        One per fold.
-    n_jobs : int, optional
-        Number of threads; None means all cores.
-    soft : sequence of Cells, optional
-        Cells with soft labels, by fold, on which the model of the fold is trained as well, see
-        :func:`dmlrank.nuisance.outcome_model.cross_fit.fit_all`. The log-losses that are compared are those of labelled
-        cells alone.
-    like : BoostingStage, optional
-        How to boost, as selected in another fit to the same labels; only the number of rounds is selected again.
-    selection_sample : int
-        Where there are more labelled cells than this number, the settings are selected on a sample of this size.
-    thread_sizes : ThreadSizes
-        Sizes of training matrices on which the use of threads depends.
+    Shapes: fold (n,).
 
     References
     ----------
@@ -244,22 +196,13 @@ def fit_smooth_boosted(
 class _Training:
     """What the training of all folds shares.
 
-    Attributes
-    ----------
-    cells : FoldCells
-        All cells, those with soft labels included.
-    compared_cells : FoldCells
-        The cells on which settings are selected: ``cells`` itself, or a sample.
-    trial_folds : range
-        The folds whose held-out log-loss is compared.
-    seeds : list of int
-        Seeds of LightGBM, one per fold.
-    n_jobs : int or None
-        Number of threads; None means all cores.
-    like : BoostingStage or None
-        How to boost, where another fit has selected it.
-    thread_sizes : ThreadSizes
-        Sizes of training matrices on which the use of threads depends.
+    cells: All cells, those with soft labels included.
+    compared_cells: The cells on which settings are selected: ``cells`` itself, or a sample.
+    trial_folds: The folds whose held-out log-loss is compared.
+    seeds: Seeds of LightGBM, one per fold.
+    n_jobs: Number of threads; None means all cores.
+    like: How to boost, where another fit has selected it.
+    thread_sizes: Sizes of training matrices on which the use of threads depends.
     """
 
     cells: FoldCells
@@ -287,14 +230,9 @@ class _Training:
 class _Selection:
     """The settings that the held-out log-loss selects.
 
-    Attributes
-    ----------
-    tuned : TunedEffects
-        Main effects of the trial folds, with the selected penalty.
-    stage : BoostingStage
-        How to boost.
-    boosters : list of lightgbm.Booster
-        The boosters of the trial folds; none where trees do not lower the loss.
+    tuned: Main effects of the trial folds, with the selected penalty.
+    stage: How to boost.
+    boosters: The boosters of the trial folds; none where trees do not lower the loss.
     """
 
     tuned: TunedEffects[MainEffects]
@@ -345,23 +283,7 @@ def _select_stage(
     like: BoostingStage | None,
     thread_sizes: ThreadSizes,
 ) -> tuple[BoostingStage, list[lgb.Booster]]:
-    """Return how to boost, and the boosters of the trial folds; no boosters where trees do not lower the loss.
-
-    Parameters
-    ----------
-    binned : BinnedCells
-        All cells in bins.
-    tuned : TunedEffects
-        Main effects of the trial folds, whose scores the boosters start from.
-    seeds : list of int
-        Seeds of LightGBM, one per fold.
-    n_jobs : int or None
-        Number of threads; None means all cores.
-    like : BoostingStage or None
-        The only candidate, if there is one; otherwise two or three candidates are compared.
-    thread_sizes : ThreadSizes
-        Sizes of training matrices on which the use of threads depends.
-    """
+    """Return how to boost, and the boosters of the trial folds; no boosters where trees do not lower the loss."""
     if like is not None:
         candidates = [like]
     else:
@@ -389,25 +311,7 @@ def _boost_trials(
     best: BoostingPath | None,
     thread_sizes: ThreadSizes,
 ) -> BoostingPath:
-    """Boost on all trial folds with one candidate.
-
-    Parameters
-    ----------
-    binned : BinnedCells
-        All cells in bins.
-    tuned : TunedEffects
-        Main effects of the trial folds.
-    stage : BoostingStage
-        The candidate.
-    seeds : list of int
-        Seeds of LightGBM, one per fold.
-    n_jobs : int or None
-        Number of threads; None means all cores.
-    best : BoostingPath or None
-        The best candidate so far; boosting ends early where the losses of this candidate are larger.
-    thread_sizes : ThreadSizes
-        Sizes of training matrices on which the use of threads depends.
-    """
+    """Boost on all trial folds with one candidate."""
     size = _matrix_size(tuned.fits[0].training, stage)
     workers, jobs_per_fold = split_jobs(n_jobs, size, len(tuned.fits), thread_sizes)
     n_threads = thread_count(jobs_per_fold, size, thread_sizes)
@@ -433,23 +337,7 @@ def _train(
     n_jobs: int | None,
     thread_sizes: ThreadSizes,
 ) -> lgb.Booster:
-    """Train the booster of one fold with the selected stage.
-
-    Parameters
-    ----------
-    binned : BinnedCells
-        All cells in bins.
-    fitted : FoldEffects
-        Main effects of the fold.
-    stage : BoostingStage
-        How to boost, and for how many rounds.
-    seed : int
-        Seed of LightGBM.
-    n_jobs : int or None
-        Number of threads; None means all cores.
-    thread_sizes : ThreadSizes
-        Sizes of training matrices on which the use of threads depends.
-    """
+    """Train the booster of one fold with the selected stage."""
     size = _matrix_size(fitted.training, stage)
     n_threads = thread_count(n_jobs, size, thread_sizes)
     n_categories = fitted.training.rows.y.shape[1]
@@ -466,20 +354,6 @@ def _matrix_size(cells: FoldCells, stage: BoostingStage) -> int:
 def _dataset(
     binned: BinnedCells, fitted: FoldEffects[MainEffects], cells: FoldCells, mirrored: bool, n_threads: int
 ) -> lgb.Dataset:
-    """Return training or held-out cells in bins, with the scores of the main effects as initial scores.
-
-    Parameters
-    ----------
-    binned : BinnedCells
-        All cells in bins.
-    fitted : FoldEffects
-        The main effects of the fold.
-    cells : FoldCells
-        The cells to return.
-    mirrored : bool
-        True for the cells in both display orders, False for the recorded order alone.
-    n_threads : int
-        Threads of the booster.
-    """
+    """Return training or held-out cells in bins, with the scores of the main effects as initial scores."""
     rows = cells.rows
     return binned.subset(cells.number, fitted.effects.at(rows.columns, rows.first, rows.second), mirrored, n_threads)

@@ -22,16 +22,7 @@ def fit_new_items(
     the likelihood as in the training; the curves of its known opponents, the position effect and the effects of ties
     are fixed. The penalty is that of the training. Trees add nothing to the score of a pair with a new item.
 
-    Parameters
-    ----------
-    model : SmoothBoostedMu
-        The model of a fold.
-    data : PreferenceData
-        Votes on K items.
-    in_training : ndarray of bool, shape (n,)
-        Contexts outside the fold.
-    item : ndarray of int, shape (K_old,)
-        Number of each item of the model among the K items.
+    Shapes: in_training (n,), item (K_old,).
     """
     trained = np.arange(model.n_items) if model.tree_items is None else model.tree_items
     is_new = np.ones(data.n_items, dtype=bool)
@@ -68,17 +59,7 @@ def _fit(
 ) -> MainEffects:
     """Return the effects, with those of new items fitted to the rows.
 
-    Parameters
-    ----------
-    rows : LabelledRows
-        Labels of new items.
-    effects : MainEffects
-        Effects at which the search begins.
-    is_new : ndarray of bool, shape (K,)
-    ordered : bool
-        Whether display order matters.
-    ridge : float
-        Prior precision of the coefficients of the curves.
+    Shapes: is_new (K,).
     """
     n_items = len(is_new)
     likelihood = MainEffectsLikelihood.of(rows, n_items, ordered)

@@ -18,20 +18,7 @@ _TOLERANCE = 1e-6
 def checked_mu(mu: object, data: PreferenceData) -> FloatArray:
     """Check out-of-fold probabilities of the user, and return them as an array, (n, K, K, C), with a zero diagonal.
 
-    Parameters
-    ----------
-    mu : array_like, shape (n, K, K, C)
-        Probabilities by context, first model, second model and category.
-    data : PreferenceData
-        The votes.
-
-    Raises
-    ------
-    OptionTypeError
-        If ``mu`` is not an array of numbers.
-    NuisanceError
-        If the shape is wrong, an entry is not a probability, the categories of a pair do not sum to one, or the two
-        orders of a pair differ where display order does not matter.
+    Shapes: mu (n, K, K, C).
     """
     try:
         table = real_array(mu)
@@ -65,16 +52,7 @@ def checked_mu(mu: object, data: PreferenceData) -> FloatArray:
 def _refuse(is_wrong: NDArray[np.bool_], finding: str, table: FloatArray, data: PreferenceData) -> None:
     """Raise an error if there are wrong places, and show the first of them.
 
-    Parameters
-    ----------
-    is_wrong : ndarray of bool, shape (n, K, K)
-        The wrong places.
-    finding : str
-        What is wrong, after "mu=" in the error.
-    table : ndarray, shape (n, K, K, C)
-        The probabilities.
-    data : PreferenceData
-        Names the context and the models.
+    Shapes: is_wrong (n, K, K), table (n, K, K, C).
     """
     if is_wrong.any():
         i, j, k = (int(place[0]) for place in np.nonzero(is_wrong))

@@ -29,18 +29,12 @@ _SIGNATURE = "learner(features, labels, weights, rng) -> predict, with predict(f
 class RowsMu:
     """An outcome model that predicts the category probabilities of rows [x, items].
 
-    Attributes
-    ----------
-    predictor : callable
-        Takes rows, (r, width), and returns probabilities, (r, C), which are checked here.
-    n_items, n_categories : int
-        Number of items, K, and of categories, C.
-    one_hot : bool
-        True if items are given to the predictor as indicators, one per item and position; False if as integer codes.
-    name : str
-        What errors call the learner.
-    max_entries : int
-        Largest number of entries of the matrix in one call to the predictor.
+    predictor: Takes rows, (r, width), and returns probabilities, (r, C), which are checked here.
+    n_items, n_categories: Number of items, K, and of categories, C.
+    one_hot: True if items are given to the predictor as indicators, one per item and position; False if as integer
+        codes.
+    name: What errors call the learner.
+    max_entries: Largest number of entries of the matrix in one call to the predictor.
     """
 
     predictor: Predictor
@@ -77,12 +71,7 @@ class RowsMu:
     def _predict_pairs(self, x: FloatArray, items: FloatArray) -> FloatArray:
         """Return the probabilities of pairs, (b, pairs, C), in contexts with features ``x``, (b, p).
 
-        Parameters
-        ----------
-        x : ndarray, shape (b, p)
-            Features of the contexts.
-        items : ndarray, shape (pairs, q)
-            Columns that describe the items of each pair.
+        Shapes: x (b, p), items (pairs, q).
         """
         n_features = x.shape[1]
         rows = np.empty((len(x), len(items), n_features + items.shape[1]), dtype=x.dtype)
@@ -98,13 +87,7 @@ def is_user_learner(learner: object) -> bool:
 
 
 def learner_name(learner: object) -> str:
-    """Return what errors and summaries call a learner: the name of its class, the steps of a pipeline, or its own name.
-
-    Examples
-    --------
-    >>> learner_name("auto")
-    'lightgbm'
-    """
+    """What errors and summaries call a learner: the name of its class, the steps of a pipeline, or its own name."""
     if not is_user_learner(learner):
         return "lightgbm"
     steps = _steps(learner)
@@ -114,22 +97,7 @@ def learner_name(learner: object) -> str:
 
 
 def check_learner(learner: object, tune: object, propensity: object) -> None:
-    """Check that a learner can be used, and that ``tune`` has something to tune.
-
-    Parameters
-    ----------
-    learner : str, classifier or callable
-        Names of learners have been checked before.
-    tune, propensity : object
-        The options of the fit. ``tune`` is about LightGBM, which fits mu, estimated propensities, or both.
-
-    Raises
-    ------
-    OptionTypeError
-        If the learner is a class, cannot be fitted, or does not predict probabilities.
-    OptionError
-        If ``tune`` was passed, and LightGBM fits neither mu nor the propensities.
-    """
+    """Check that a learner can be used, and that ``tune`` has something to tune."""
     if not is_user_learner(learner):
         return
     name = learner_name(learner)
@@ -147,25 +115,7 @@ def check_learner(learner: object, tune: object, propensity: object) -> None:
 
 
 def fit_learner(learner: Any, rows: TrainingRows, n_items: int, n_categories: int, rng: np.random.Generator) -> RowsMu:
-    """Fit a copy of a classifier, or call the user's function.
-
-    Parameters
-    ----------
-    learner : classifier or callable
-        A classifier is fitted to rows [x, one-hot first, one-hot second] with p + 2 K columns, because most classifiers
-        treat codes as numbers. A function receives rows [x, first, second] with p + 2 columns.
-    rows : TrainingRows
-        The training rows, with codes of the items.
-    n_items, n_categories : int
-        Number of items, K, and of categories, C.
-    rng : Generator
-        Draws a seed for every ``random_state`` that is None; a function receives the generator itself.
-
-    Raises
-    ------
-    NuisanceError
-        If fitting fails, or if a function does not return a predictor.
-    """
+    """Fit a copy of a classifier, or call the user's function."""
     name = learner_name(learner)
     if is_classifier(learner):
         wide = replace(rows, features=_one_hot(rows.features, n_items))
@@ -183,19 +133,7 @@ def fit_learner(learner: Any, rows: TrainingRows, n_items: int, n_categories: in
 def item_columns(first: IntArray, second: IntArray, n_items: int, one_hot: bool) -> FloatArray:
     """Return the columns that describe the items of rows.
 
-    Parameters
-    ----------
-    first, second : ndarray of int, shape (r,)
-        Items of each row.
-    n_items : int
-        Number of items, K.
-    one_hot : bool
-        Whether to return indicators of the first item, then of the second, (r, 2 K), or the codes, (r, 2).
-
-    Examples
-    --------
-    >>> item_columns(np.array([0]), np.array([2]), 3, one_hot=True)
-    array([[1., 0., 0., 0., 0., 1.]])
+    Shapes: first, second (r,).
     """
     if not one_hot:
         return np.column_stack([first, second]).astype(float)
@@ -206,22 +144,7 @@ def item_columns(first: IntArray, second: IntArray, n_items: int, one_hot: bool)
 
 
 def check_probabilities(probabilities: ArrayLike, n_rows: int, n_columns: int, name: str) -> FloatArray:
-    """Check the probabilities that a learner predicted, and return them as an array, (r, C), whose rows sum to one.
-
-    Parameters
-    ----------
-    probabilities : array_like
-        What the learner returned.
-    n_rows, n_columns : int
-        The shape that the probabilities must have, (r, C).
-    name : str
-        What errors call the learner.
-
-    Raises
-    ------
-    NuisanceError
-        If the shape is wrong, an entry is not a probability, or a row does not sum to one.
-    """
+    """Check the probabilities that a learner predicted, and return them as an array, (r, C), whose rows sum to one."""
     try:
         table = real_array(probabilities)
     except (TypeError, ValueError):
@@ -254,23 +177,7 @@ def check_probabilities(probabilities: ArrayLike, n_rows: int, n_columns: int, n
 def _fit_classifier(
     model: Any, rows: TrainingRows, n_categories: int, rng: np.random.Generator, name: str
 ) -> Predictor:
-    """Fit a classifier in place, and return a predictor of all categories.
-
-    Categories that are not among the labels have probability zero.
-
-    Parameters
-    ----------
-    model : classifier
-        The classifier to fit.
-    rows : TrainingRows
-        The training rows, with indicators of the items.
-    n_categories : int
-        Number of categories, C.
-    rng : Generator
-        Draws seeds.
-    name : str
-        What errors call the classifier.
-    """
+    """Fit a classifier in place, and return a predictor of all categories."""
     # Some classifiers accept only labels that are numbered without gaps.
     present, code = np.unique(rows.label, return_inverse=True)
     _seed(model, rng)
@@ -285,16 +192,10 @@ def _fit_classifier(
 class _AllCategories:
     """A predictor of all categories from a classifier that was fitted to some of them.
 
-    Attributes
-    ----------
-    model : classifier
-        The fitted classifier.
-    present : ndarray of int
-        Categories of the labels that the classifier was fitted to, in the order of its classes.
-    n_categories : int
-        Number of categories, C.
-    name : str
-        What errors call the classifier.
+    model: The fitted classifier.
+    present: Categories of the labels that the classifier was fitted to, in the order of its classes.
+    n_categories: Number of categories, C.
+    name: What errors call the classifier.
     """
 
     model: Any
@@ -313,18 +214,7 @@ class _AllCategories:
 def _fit_weighted(model: Any, features: FloatArray, label: IntArray, weight: FloatArray, name: str) -> None:
     """Fit a classifier with weights if it takes weights; otherwise repeat every row as often as it has votes.
 
-    Parameters
-    ----------
-    model : classifier
-        Fitted in place.
-    features : ndarray, shape (r, width)
-        Rows of the training set.
-    label : ndarray of int, shape (r,)
-        Category of each row.
-    weight : ndarray, shape (r,)
-        Votes of each row.
-    name : str
-        What errors call the classifier.
+    Shapes: features (r, width), label (r,), weight (r,).
     """
     keyword = None if (weight == 1).all() else _weight_keyword(model)
     if keyword is None:
@@ -336,10 +226,7 @@ def _fit_weighted(model: Any, features: FloatArray, label: IntArray, weight: Flo
 
 
 def _repetitions(weight: FloatArray, name: str) -> NDArray[np.int64]:
-    """Return how often to repeat each row: as often as its weight says, or twice as often where weights are halves.
-
-    Weights are halves where display order does not matter: a vote then gives one row of weight 1/2 in each order.
-    """
+    """Return how often to repeat each row: as often as its weight says, or twice as often where weights are halves."""
     for scale in (1, 2):
         times = np.rint(weight * scale)
         if np.allclose(times, weight * scale, atol=1e-9) and (times > 0).all():
@@ -351,10 +238,7 @@ def _repetitions(weight: FloatArray, name: str) -> NDArray[np.int64]:
 
 
 def _weight_keyword(model: Any) -> str | None:
-    """Return the keyword by which a model's ``fit`` takes weights, such as ``sample_weight``; None if it takes none.
-
-    A pipeline passes weights to its last step, for example as ``logisticregression__sample_weight``.
-    """
+    """Return the keyword by which a model's ``fit`` takes weights, such as ``sample_weight``; None if it takes none."""
     if "sample_weight" in inspect.signature(model.fit).parameters:
         return "sample_weight"
     routed = _routes_weights(model)

@@ -25,16 +25,7 @@ def shrunken_frequencies(counts: FloatArray) -> FloatArray:
     The estimate is the posterior mean under a Dirichlet prior. The mean of the prior is the fit of the main effects,
     and the strength of the prior maximises the marginal likelihood of the counts (empirical Bayes; Good 1965).
 
-    Parameters
-    ----------
-    counts : ndarray, shape (K, K, C)
-        Votes by ordered pair and category, the categories "first wins" and "second wins" in front; zero diagonal.
-
-    Examples
-    --------
-    >>> counts = np.zeros((2, 2, 2)); counts[0, 1] = [30, 10]; counts[1, 0] = [12, 28]
-    >>> shrunken_frequencies(counts)[0, 1].round(2)
-    array([0.75, 0.25])
+    Shapes: counts (K, K, C).
     """
     probabilities = main_effects(counts)
     pairs = PairVotes.of(counts)
@@ -51,14 +42,9 @@ def shrunken_frequencies(counts: FloatArray) -> FloatArray:
 class PairVotes:
     """The ordered pairs with votes, m of them; where items are many, most pairs have no votes.
 
-    Attributes
-    ----------
-    first, second : ndarray of int, shape (m,)
-        Items of each pair.
-    votes : ndarray, shape (m, C)
-        Votes of each pair by category.
-    n_items : int
-        Number of items, K.
+    first, second (m,): Items of each pair.
+    votes (m, C): Votes of each pair by category.
+    n_items: Number of items, K.
     """
 
     first: IntArray
@@ -84,10 +70,7 @@ def main_effects(counts: FloatArray) -> FloatArray:
     a_1 + r_j - r_k (first wins), a_2 - r_j + r_k (second wins) and a_c + t_cj + t_ck (ties). This is the Bradley-Terry
     model with a position effect and ties; it is fitted by penalised Newton steps.
 
-    Parameters
-    ----------
-    counts : ndarray, shape (K, K, C)
-        Votes by ordered pair and category; zero diagonal.
+    Shapes: counts (K, K, C).
 
     References
     ----------
@@ -116,13 +99,7 @@ def main_effects(counts: FloatArray) -> FloatArray:
 
 
 def softmax_rows(scores: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the probabilities that belong to scores of the categories, along the last axis, and their logarithms.
-
-    Examples
-    --------
-    >>> softmax_rows(np.array([0.0, np.log(3.0)]))[0].round(2).tolist()
-    [0.25, 0.75]
-    """
+    """Return the probabilities that belong to scores of the categories, along the last axis, and their logarithms."""
     scores = scores - scores.max(axis=-1, keepdims=True)
     p = np.exp(scores)
     total = p.sum(axis=-1, keepdims=True)
@@ -134,14 +111,7 @@ def softmax_rows(scores: FloatArray) -> tuple[FloatArray, FloatArray]:
 def _scores(effects: FloatArray, first: IntArray, second: IntArray, n_categories: int) -> FloatArray:
     """Return the scores of the categories for ordered pairs, (..., C).
 
-    Parameters
-    ----------
-    effects : ndarray, shape (C + K (C - 1),)
-        Intercepts of the categories, strengths of the items, then inclinations of the items to each kind of tie.
-    first, second : ndarray of int
-        Items of the pairs, which are broadcast against each other.
-    n_categories : int
-        Number of categories, C.
+    Shapes: effects (C + K (C - 1).
     """
     of_items = effects[n_categories:].reshape(n_categories - 1, -1)
     gap = of_items[0][first] - of_items[0][second]
@@ -155,12 +125,7 @@ def _scores(effects: FloatArray, first: IntArray, second: IntArray, n_categories
 def penalised_likelihood(effects: FloatArray, pairs: PairVotes, penalty: FloatArray) -> tuple[float, FloatArray]:
     """Return the penalised log-likelihood, and the probabilities of the pairs with votes, (m, C).
 
-    Parameters
-    ----------
-    effects, penalty : ndarray, shape (C + K (C - 1),)
-        The effects, see :func:`main_effects`, intercepts first, and their prior precisions.
-    pairs : PairVotes
-        The votes.
+    Shapes: effects, penalty (C + K (C - 1).
     """
     p, log_p = softmax_rows(_scores(effects, pairs.first, pairs.second, pairs.votes.shape[1]))
     return float((pairs.votes * log_p).sum() - (penalty * effects**2).sum() / 2), p
@@ -175,14 +140,7 @@ def likelihood_derivatives(
     that of "second wins", and an inclination changes the score of one kind of tie. The effect of the item shown first
     has the factor one, and that of the item shown second the factor ``sign``.
 
-    Parameters
-    ----------
-    effects, penalty : ndarray, shape (C + K (C - 1),)
-        The effects and their prior precisions, as for :func:`penalised_likelihood`.
-    pairs : PairVotes
-        The votes.
-    p : ndarray, shape (m, C)
-        Probabilities of the pairs with votes at these effects.
+    Shapes: effects, penalty (C + K (C - 1), p (m, C).
     """
     n_items, n_categories, first, second = pairs.n_items, pairs.votes.shape[1], pairs.first, pairs.second
     n_kinds = n_categories - 1
@@ -222,12 +180,7 @@ def likelihood_derivatives(
 def _marginal_likelihood(votes: FloatArray, expected: FloatArray, strength: float) -> float:
     """Return the log-likelihood of votes on pairs under the prior Dirichlet(strength * expected), up to a constant.
 
-    Parameters
-    ----------
-    votes, expected : ndarray, shape (m, C)
-        Votes, and probabilities from the main effects, by pair and category.
-    strength : float
-        Number of votes that the prior counts for.
+    Shapes: votes, expected (m, C).
     """
     # A category without votes contributes zero.
     has_votes, total = votes > 0, votes.sum(axis=1)

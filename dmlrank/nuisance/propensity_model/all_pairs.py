@@ -33,10 +33,7 @@ class PairPropensity(Protocol):
 class TabulatedPairPropensity:
     """Propensities of all pairs in a table.
 
-    Attributes
-    ----------
-    values : ndarray, shape (n, K, K) or (1, K, K)
-        One table per context, or a single one where the propensities are the same in all contexts.
+    values (n, K, K): One table per context, or a single one where the propensities are the same in all contexts.
     """
 
     values: FloatArray
@@ -52,13 +49,9 @@ class TabulatedPairPropensity:
 class AnyLabelModel:
     """P(any pair of the context is labelled | x).
 
-    Attributes
-    ----------
-    share : float
-        Share of contexts that have a label. Without a booster, this share is the prediction for every context.
-    booster : lightgbm.Booster or None
-        Predicts the probability from the features. None if every context has a label, or if the training contexts of
-        the fold all have a label or all have none, so that there is nothing to learn.
+    share: Share of contexts that have a label. Without a booster, this share is the prediction for every context.
+    booster: Predicts the probability from the features. None if every context has a label, or if the training contexts
+        of the fold all have a label or all have none, so that there is nothing to learn.
     """
 
     share: float
@@ -81,16 +74,7 @@ class FoldPropensityModel(Protocol):
     def at(self, x: FloatArray, first: IntArray, second: IntArray, n_items: int, n_jobs: int | None) -> FloatArray:
         """Return the estimates for one pair of each context, (b,).
 
-        Parameters
-        ----------
-        x : ndarray, shape (b, p)
-            Features of the contexts.
-        first, second : ndarray of int, shape (b,)
-            Codes of the two items of each context's pair.
-        n_items : int
-            K.
-        n_jobs : int or None
-            Number of threads; None means all cores.
+        Shapes: x (b, p), first, second (b,).
         """
         ...
 
@@ -99,14 +83,9 @@ class FoldPropensityModel(Protocol):
 class PairChoicePropensity:
     """P(any label | x) times the pair's share, for data with at most one labelled pair per context.
 
-    Attributes
-    ----------
-    shares : PairShares
-        P(the pair is the labelled one | x, some pair is labelled).
-    any_label : AnyLabelModel
-        P(some pair is labelled | x).
-    ordered : bool
-        Whether display order matters.
+    shares: P(the pair is the labelled one | x, some pair is labelled).
+    any_label: P(some pair is labelled | x).
+    ordered: Whether display order matters.
     """
 
     shares: PairShares
@@ -121,16 +100,7 @@ class PairChoicePropensity:
     def at(self, x: FloatArray, first: IntArray, second: IntArray, n_items: int, n_jobs: int | None) -> FloatArray:
         """Return the estimates for one pair of each context, (b,).
 
-        Parameters
-        ----------
-        x : ndarray, shape (b, p)
-            Features of the contexts.
-        first, second : ndarray of int, shape (b,)
-            Codes of the two items of each context's pair.
-        n_items : int
-            K. This model does not use it, because its shares already know the number of items.
-        n_jobs : int or None
-            Number of threads; None means all cores.
+        Shapes: x (b, p), first, second (b,).
         """
         share = self.shares.at(x, first, second, n_jobs, both_orders=not self.ordered)
         return share * self.any_label.predict(x, n_jobs)
@@ -140,17 +110,12 @@ class PairChoicePropensity:
 class BoostedPropensity:
     """Propensities from a booster over rows [x, first, second].
 
-    Attributes
-    ----------
-    booster : Booster, PairTrees or None
-        P(the pair is labelled | x, pair). A :class:`.PairTrees` predicts the same as its booster, but all pairs
+    booster: P(the pair is labelled | x, pair). A :class:`.PairTrees` predicts the same as its booster, but all pairs
         faster. None if the training contexts have labels on all pairs or on none, so that there is nothing to learn.
         Every estimate is then one. The scale of :class:`.FloorAndScale` turns this one into the pair's labelling rate.
-    any_label : AnyLabelModel or None
-        P(some pair is labelled | x), for data with at most one labelled pair per context. The booster's estimates are
-        then normalised to sum to this probability in every context. None for other data.
-    ordered : bool
-        Whether display order matters.
+    any_label: P(some pair is labelled | x), for data with at most one labelled pair per context. The booster's
+        estimates are then normalised to sum to this probability in every context. None for other data.
+    ordered: Whether display order matters.
     """
 
     booster: RowPredictor | PairTrees | None
@@ -170,16 +135,7 @@ class BoostedPropensity:
     def at(self, x: FloatArray, first: IntArray, second: IntArray, n_items: int, n_jobs: int | None) -> FloatArray:
         """Return the estimates for one pair of each context, (b,).
 
-        Parameters
-        ----------
-        x : ndarray, shape (b, p)
-            Features of the contexts.
-        first, second : ndarray of int, shape (b,)
-            Codes of the two items of each context's pair.
-        n_items : int
-            K.
-        n_jobs : int or None
-            Number of threads; None means all cores.
+        Shapes: x (b, p), first, second (b,).
         """
         if self.booster is None or self.any_label is not None:
             return pair_entries(lambda chunk: self.table(chunk, n_items, n_jobs), x, first, second, n_items=n_items)
@@ -193,10 +149,7 @@ class BoostedPropensity:
 class MeanPropensity:
     """The mean of the models of all folds, for contexts that none of these models has seen.
 
-    Attributes
-    ----------
-    models : tuple of FoldPropensityModel
-        One per fold.
+    models: One per fold.
     """
 
     models: tuple[FoldPropensityModel, ...]
@@ -208,16 +161,7 @@ class MeanPropensity:
     def at(self, x: FloatArray, first: IntArray, second: IntArray, n_items: int, n_jobs: int | None) -> FloatArray:
         """Return the estimates for one pair of each context, (b,).
 
-        Parameters
-        ----------
-        x : ndarray, shape (b, p)
-            Features of the contexts.
-        first, second : ndarray of int, shape (b,)
-            Codes of the two items of each context's pair.
-        n_items : int
-            K.
-        n_jobs : int or None
-            Number of threads; None means all cores.
+        Shapes: x (b, p), first, second (b,).
         """
         return np.asarray(np.mean([model.at(x, first, second, n_items, n_jobs) for model in self.models], axis=0))
 
@@ -226,19 +170,12 @@ class MeanPropensity:
 class CrossFittedPairPropensity:
     """Cross-fitted propensities of all pairs, clipped at the floor and scaled like those of the labelled cells.
 
-    Attributes
-    ----------
-    models : tuple of FoldPropensityModel
-        The model of each fold, trained on the contexts outside the fold, then the mean of these models where some
+    models: The model of each fold, trained on the contexts outside the fold, then the mean of these models where some
         contexts came after the training.
-    fold : ndarray of int, shape (n,)
-        The model of each context, by its place in ``models``.
-    x : ndarray, shape (n, p)
-        Features of the contexts.
-    floor, scale : ndarray, shape (K, K)
-        Floor and scale of each pair; the scale is zero for a pair without a label.
-    n_jobs : int or None
-        Number of threads; None means all cores.
+    fold (n,): The model of each context, by its place in ``models``.
+    x (n, p): Features of the contexts.
+    floor, scale (K, K): Floor and scale of each pair; the scale is zero for a pair without a label.
+    n_jobs: Number of threads; None means all cores.
     """
 
     models: tuple[FoldPropensityModel, ...]

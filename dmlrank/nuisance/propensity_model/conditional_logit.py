@@ -43,12 +43,9 @@ class PairChoiceEffects:
     These probabilities are called shares, because they are the pairs' shares among the pairs shown. The effect of an
     item is a = u + w where the item is shown first, and b = u - w where it is shown second.
 
-    Attributes
-    ----------
-    share : ndarray, shape (K, K)
-        Overall shares rho bar, positive off the diagonal and zero on it.
-    first, second : ndarray, shape (1 + q, K)
-        Coefficients of a (items shown first) and of b (items shown second) in a constant and the q smooth columns.
+    share (K, K): Overall shares rho bar, positive off the diagonal and zero on it.
+    first, second (1 + q, K): Coefficients of a (items shown first) and of b (items shown second) in a constant and the
+        q smooth columns.
     """
 
     share: FloatArray
@@ -67,14 +64,7 @@ class PairChoiceEffects:
     def log_at(self, columns: FloatArray, first: IntArray, second: IntArray, row: IntArray | None = None) -> FloatArray:
         """Return the log shares of r ordered pairs, (r,).
 
-        Parameters
-        ----------
-        columns : ndarray, shape (n, q)
-            Smooth columns of n contexts.
-        first, second : ndarray of int, shape (r,)
-            Codes of the items of each pair.
-        row : ndarray of int, shape (r,), optional
-            The context of each pair. By default pair i belongs to context i, with r = n.
+        Shapes: columns (n, q), first, second (r,), row (r,).
         """
         n, n_items = len(columns), len(self.share)
         of_first, of_second = (empty((n, n_items), like=columns) for _ in range(2))
@@ -107,21 +97,7 @@ def _exponentials(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray,
 def pair_shares(first: IntArray, second: IntArray, n_items: int, prior: float) -> FloatArray:
     """Estimate the overall shares of the ordered pairs, (K, K), shrunk towards products of their items' shares.
 
-    Parameters
-    ----------
-    first, second : ndarray of int, shape (r,)
-        Pairs shown.
-    n_items : int
-        K.
-    prior : float
-        Weight of the products, as a number of additional observations per ordered pair.
-
-    Examples
-    --------
-    >>> pair_shares(np.array([0, 0, 1]), np.array([1, 2, 0]), 3, prior=1.0).round(2)
-    array([[0.  , 0.3 , 0.3 ],
-           [0.22, 0.  , 0.11],
-           [0.04, 0.04, 0.  ]])
+    Shapes: first, second (r,).
     """
     count = np.zeros((n_items, n_items))
     np.add.at(count, (first, second), 1.0)
@@ -143,29 +119,18 @@ class PairChoiceLikelihood:
     nevertheless: shares are not linear in the effects, so that even curves with mean zero change the average shares,
     and the constants correct this change.
 
-    Attributes
-    ----------
-    columns : ndarray, shape (d, 1 + q)
-        Distinct rows of a constant and the smooth columns.
-    count : ndarray, shape (d,)
-        Number of training rows with these columns.
-    gradient_of_shown : ndarray, shape (1 + q, 2 K)
-        Sums of the columns over the pairs shown: the gradient of the part of the log-likelihood that is linear in the
-        coefficients.
-    log_share : float
-        Sum of the logs of the overall shares of the pairs shown.
-    share : ndarray, shape (K, K)
-        Overall shares, which hold where all effects are zero.
-    penalty : ndarray, shape (2 K (1 + q),)
-        Prior precision of every coefficient, as a multiple of the ridge that :meth:`search` gets.
-    precision : ndarray, shape (2 K (1 + q),)
-        Approximate Fisher information of the rows about every coefficient, which scales the steps of the search.
-    n_threads : int
-        Number of threads for a large likelihood.
-    chunk_size : int
-        Largest number of entries of an array (rows, 2 K): the rows are processed in chunks of this size.
-    parallel_from : int
-        Several threads are used if a product over all rows takes at least this many multiplications.
+    columns (d, 1 + q): Distinct rows of a constant and the smooth columns.
+    count (d,): Number of training rows with these columns.
+    gradient_of_shown (1 + q, 2 K): Sums of the columns over the pairs shown: the gradient of the part of the
+        log-likelihood that is linear in the coefficients.
+    log_share: Sum of the logs of the overall shares of the pairs shown.
+    share (K, K): Overall shares, which hold where all effects are zero.
+    penalty (2 K (1 + q): Prior precision of every coefficient, as a multiple of the ridge that :meth:`search` gets.
+    precision (2 K (1 + q): Approximate Fisher information of the rows about every coefficient, which scales the steps
+        of the search.
+    n_threads: Number of threads for a large likelihood.
+    chunk_size: Largest number of entries of an array (rows, 2 K): the rows are processed in chunks of this size.
+    parallel_from: Several threads are used if a product over all rows takes at least this many multiplications.
 
     References
     ----------
@@ -197,18 +162,7 @@ class PairChoiceLikelihood:
 
         The sum over all pairs depends on the columns alone. It is computed once for all rows with equal columns.
 
-        Parameters
-        ----------
-        rows : LabelledRows
-            Smooth columns of the contexts and the pair that each shows.
-        share : ndarray, shape (K, K)
-            Overall shares, which hold where all effects are zero.
-        n_threads : int
-            Number of threads for a large likelihood.
-        chunk_size : int
-            Largest number of entries of an array (rows, 2 K): the rows are processed in chunks of this size.
-        parallel_from : int
-            Several threads are used if a product over all rows takes at least this many multiplications.
+        Shapes: share (K, K).
         """
         columns, n_items = with_constant(rows.columns), len(share)
         penalty = np.ones((columns.shape[1], 2 * n_items))
@@ -236,15 +190,7 @@ class PairChoiceLikelihood:
     ) -> PenalisedSearch:
         """Begin a search for the most likely effects under a ridge penalty.
 
-        Parameters
-        ----------
-        ridge : float
-            Prior precision of the coefficients of u's curves; ``penalty`` multiplies it for the other coefficients.
-        start : ndarray, shape (2 K (1 + q),), optional
-            Coefficients to start from; zeros by default.
-        tolerance : float, optional
-            The search ends when the expected decrease of the penalised loss is below this number; by default the
-            tolerance of :class:`.PenalisedSearch`.
+        Shapes: start (2 K (1 + q).
         """
         penalty = ridge * self.penalty
         step_scale = 1 / np.sqrt(self.precision + penalty)

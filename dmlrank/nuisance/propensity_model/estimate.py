@@ -49,19 +49,12 @@ BoosterTrainer: TypeAlias = Callable[[BinnedRows, BoosterSpec, np.random.Generat
 class Propensity:
     """P(S_jk = 1 | x) at the labelled cells.
 
-    Attributes
-    ----------
-    cells : ndarray, shape (m,)
-        Propensity of each labelled cell.
-    how : str
-        Where the propensities come from: ``"estimated"`` by models of the features, ``"marginal"`` (labelling rates of
+    cells (m,): Propensity of each labelled cell.
+    how: Where the propensities come from: ``"estimated"`` by models of the features, ``"marginal"`` (labelling rates of
         the pairs) or ``"given"`` by the user.
-    n_floored : int
-        Number of cells whose estimate was raised to the floor.
-    pairs : PairPropensity or None
-        Propensities of all pairs; None where only those of the labelled cells are known.
-    estimates : ndarray, shape (m,), or None
-        What the models predict at the labelled cells, before floor and scale; None where no model predicts.
+    n_floored: Number of cells whose estimate was raised to the floor.
+    pairs: Propensities of all pairs; None where only those of the labelled cells are known.
+    estimates (m,): What the models predict at the labelled cells, before floor and scale; None where no model predicts.
     """
 
     cells: FloatArray
@@ -88,35 +81,7 @@ def estimate_propensity(
     n_jobs: int | None,
     train: BoosterTrainer = train_booster,
 ) -> Propensity:
-    """Estimate the propensities by cross-fitting, then clip them at the floor and scale them.
-
-    Which model is fitted depends on the data and on ``tune``:
-
-    - If every context has at most one labelled pair and ``tune`` is ``"cv"``, the propensity is P(some pair is labelled
-      | x) times the pair's share among the labelled pairs of contexts with these features. Smooth effects of the items
-      and boosted trees estimate the shares (:func:`.pair_choice.fit_pair_shares`).
-    - If every context has at most one labelled pair and ``tune`` is anything else, a binary booster per fold learns to
-      distinguish labelled cells from a sample of unlabelled pairs (Frauen et al., arXiv 2601.21816,
-      [P app:nuisances]). Its estimates are normalised to sum to P(some pair is labelled | x) over the pairs.
-    - If some context has several labelled pairs, the same booster is used without normalising its estimates.
-
-    Without features, or if all propensities are one, :func:`marginal_propensity` is returned.
-    :class:`.floor_and_scale.FloorAndScale` describes floor and scale. Where display order does not matter, the
-    propensity of a pair is the sum over both orders, which is the expected number of labelled orders.
-
-    Parameters
-    ----------
-    data : PreferenceData
-    folds : Folds
-    seeds : list of SeedSequence
-        One seed per fold.
-    tune : {"cv", "random"}, RandomSearch, mapping or None
-        How the hyperparameters are selected, see :class:`dmlrank.nuisance.boosting.train.BoosterSpec`.
-    n_jobs : int or None
-        Number of threads; None means all cores.
-    train : callable, optional
-        Trains one booster, as :func:`dmlrank.nuisance.boosting.train.train_booster` does.
-    """
+    """Estimate the propensities by cross-fitting, then clip them at the floor and scale them."""
     if needs_no_model(data):
         return marginal_propensity(data)
     rngs = [np.random.default_rng(seed) for seed in seeds]
@@ -136,18 +101,7 @@ def estimates_at_cells(
 ) -> FloatArray:
     """Return what the models predict at labelled cells, (m,), before floor and scale.
 
-    Parameters
-    ----------
-    models : sequence of FoldPropensityModel
-    fold : ndarray of int, shape (n,)
-        The model of each context, by its place in ``models``.
-    x : ndarray, shape (n, p)
-        Features of the contexts.
-    cells : Cells
-    n_items : int
-        K.
-    n_jobs : int or None
-        Number of threads; None means all cores.
+    Shapes: fold (n,), x (n, p).
     """
     estimates = np.empty(len(cells))
     for number, model in enumerate(models):
@@ -168,16 +122,7 @@ def propensity_from_models(
 ) -> Propensity:
     """Apply floor and scale to what the models predict.
 
-    Parameters
-    ----------
-    models : sequence of FoldPropensityModel
-    fold : ndarray of int, shape (n,)
-        The model of each context, by its place in ``models``.
-    data : PreferenceData
-    estimates : ndarray, shape (m,)
-        What the models predict at the labelled cells.
-    n_jobs : int or None
-        Number of threads; None means all cores.
+    Shapes: fold (n,), estimates (m,).
     """
     rule = FloorAndScale.of(estimates, data)
     floor, scale = rule.of_pairs(data.ordered)
@@ -208,19 +153,7 @@ def _fit_models(
     spec: BoosterSpec,
     train: BoosterTrainer,
 ) -> list[FoldPropensityModel]:
-    """Fit the propensity model of each fold.
-
-    Parameters
-    ----------
-    data : PreferenceData
-    folds : Folds
-    rngs : list of Generator
-        One generator per fold.
-    spec : BoosterSpec
-        Specification of a booster for pairs.
-    train : callable
-        Trains one booster.
-    """
+    """Fit the propensity model of each fold."""
     if not has_one_pair_per_context(data.cells):
         boosters = pair_boosters(data, folds, rngs, spec, train)
         return [BoostedPropensity(booster, None, data.ordered) for booster in boosters]
@@ -245,24 +178,7 @@ def pair_boosters(
     spec: BoosterSpec,
     train: BoosterTrainer = train_booster,
 ) -> list[lgb.Booster | None]:
-    """Train a booster per fold for P(the pair is labelled | x, pair).
-
-    Parameters
-    ----------
-    data : PreferenceData
-    folds : Folds
-    rngs : list of Generator
-        One generator per fold.
-    spec : BoosterSpec
-        Specification of a binary booster with items.
-    train : callable, optional
-        Trains one booster, as :func:`dmlrank.nuisance.boosting.train.train_booster` does.
-
-    Returns
-    -------
-    list of Booster or None
-        None where the training contexts have labels on all pairs or on none.
-    """
+    """Train a booster per fold for P(the pair is labelled | x, pair)."""
     rows = BinnedRows.of_pairs(labelled_and_sampled_pairs(data, rngs[0]), data.x, spec.tune)
     return boosters_by_fold(rows, folds, spec, rngs, train)
 
@@ -274,19 +190,7 @@ def _any_label_models(
     spec: BoosterSpec,
     train: BoosterTrainer,
 ) -> list[AnyLabelModel]:
-    """Fit P(any label | x) for each fold; where every context has a label, the models predict the probability 1.
-
-    Parameters
-    ----------
-    data : PreferenceData
-    folds : Folds
-    rngs : list of Generator
-        One generator per fold.
-    spec : BoosterSpec
-        Specification of a booster for pairs. It is used without the two item columns, because the rows are contexts.
-    train : callable
-        Trains one booster.
-    """
+    """Fit P(any label | x) for each fold; where every context has a label, the models predict the probability 1."""
     is_labelled = np.zeros(data.n_contexts, dtype=np.intp)
     is_labelled[data.cells.context] = 1
     share = float(is_labelled.mean())
@@ -310,22 +214,6 @@ def boosters_by_fold(
 
     All folds share the bins of the rows. With ``tune="cv"``, and with ``tune="random"`` on many rows, the settings
     are selected once for all folds: on the rows outside the first fold whose training rows have both labels.
-
-    Parameters
-    ----------
-    rows : BinnedRows
-        Rows of all contexts; the unit of a row is its context.
-    folds : Folds
-    spec : BoosterSpec
-    rngs : list of Generator
-        One generator per fold.
-    train : callable, optional
-        Trains one booster, as :func:`dmlrank.nuisance.boosting.train.train_booster` does.
-
-    Returns
-    -------
-    list of Booster or None
-        None for a fold outside which all rows have the same label.
     """
     fold = folds.fold[rows.unit]
     binned = replace(rows, unit=folds.unit[rows.unit])
@@ -393,21 +281,7 @@ def _draw_pairs(
 ) -> tuple[IntArray, IntArray]:
     """Draw pairs that stand for the unlabelled ones: all pairs of a context where they are few, else a sample.
 
-    Parameters
-    ----------
-    contexts : ndarray of int, shape (n,)
-        The contexts, in the order in which pairs are drawn for them.
-    n_labelled : ndarray of int, shape (n,)
-        Number of labelled cells of each context: entry i belongs to context i, not to the i-th of ``contexts``.
-    n_pairs : int
-        Number of ordered pairs, K (K - 1).
-    rng : Generator
-
-    Returns
-    -------
-    ndarray of int, ndarray of int
-        Context and pair code of every draw. A labelled pair of the context may be among the draws; the caller leaves
-        it out.
+    Shapes: contexts (n,), n_labelled (n,).
     """
     n_draws = NEGATIVES_PER_POSITIVE * np.maximum(1, n_labelled[contexts])
     if n_draws.mean() >= n_pairs:

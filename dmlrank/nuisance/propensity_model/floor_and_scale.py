@@ -24,12 +24,8 @@ class FloorAndScale:
     The floor is a tenth of the pair's labelling rate, which is the share of contexts in which the pair is labelled.
     The scale makes the mean of S / pi over all contexts one, where S says whether the pair is labelled.
 
-    Attributes
-    ----------
-    floor : ndarray, shape (K, K)
-        Smallest propensity of each ordered pair before scaling.
-    scale : ndarray, shape (K, K)
-        Factor of each ordered pair; zero for a pair without a label.
+    floor (K, K): Smallest propensity of each ordered pair before scaling.
+    scale (K, K): Factor of each ordered pair; zero for a pair without a label.
 
     References
     ----------

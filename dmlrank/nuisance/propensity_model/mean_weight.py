@@ -39,25 +39,16 @@ _FEWEST_EFFECTIVE_LABELS = 30, 100
 class MeanWeights:
     """The mean of S / pi over contexts, for every pair with labels and over all these pairs.
 
-    Attributes
-    ----------
-    first, second : ndarray of int, shape (q,)
-        Pairs with labels.
-    observed, expected : ndarray, shape (q,)
-        Number of labels of each pair, and the number expected from the propensities. Where propensities are known at
-        the labels only, both are effective numbers: numbers of labels of equal weight that would give the same
-        precision.
-    factor : float
-        Overall factor: the mean of the pairs' factors, weighted with the expected numbers of labels.
-    std_error : float
-        Standard error of the factor, over contexts or clusters of contexts.
-    z : float
-        Distance of the factor from one, in standard errors.
-    overdispersion : float
-        Variance of the number of labels over contexts or clusters, divided by the variance that this number would
-        have if labels were independent; at least 1. It exceeds 1 if labels come in clusters.
-    is_reliable : ndarray of bool, shape (q,)
-        Whether ``expected`` is precise enough to conclude that a pair has too few labels.
+    first, second (q,): Pairs with labels.
+    observed, expected (q,): Number of labels of each pair, and the number expected from the propensities. Where
+        propensities are known at the labels only, both are effective numbers: numbers of labels of equal weight that
+        would give the same precision.
+    factor: Overall factor: the mean of the pairs' factors, weighted with the expected numbers of labels.
+    std_error: Standard error of the factor, over contexts or clusters of contexts.
+    z: Distance of the factor from one, in standard errors.
+    overdispersion: Variance of the number of labels over contexts or clusters, divided by the variance that this number
+        would have if labels were independent; at least 1. It exceeds 1 if labels come in clusters.
+    is_reliable (q,): Whether ``expected`` is precise enough to conclude that a pair has too few labels.
     """
 
     first: IntArray
@@ -110,18 +101,7 @@ class MeanWeights:
 def mean_weights(data: PreferenceData, propensity: Propensity, unit: IntArray) -> MeanWeights:
     """Compute the mean of S / pi by pair and over all pairs.
 
-    Where the propensities of all pairs are known, the expected number of labels of a pair is the sum of its
-    propensities over contexts. Where the propensities stand in a column of the data, they are known at the labels only.
-    The expected number is then estimated as n divided by the mean of 1 / pi over the pair's labels. This estimate is
-    too large if 1 / pi varies between contexts and no label happened to fall on contexts with a large 1 / pi.
-
-    Parameters
-    ----------
-    data : PreferenceData
-    propensity : Propensity
-        Supplied propensities.
-    unit : ndarray of int, shape (n,)
-        Independent unit of each context: the context itself, or a cluster of contexts.
+    Shapes: unit (n,).
     """
     cells, n_items = data.cells, data.n_items
     pair = cells.first * n_items + cells.second
@@ -161,21 +141,7 @@ def _factor_by_halves(
 ) -> tuple[float, float, float]:
     """Return the overall factor, its standard error and z, where propensities are known at the labels only.
 
-    The overall factor is a weighted mean of the pairs' factors. The weights are estimated from one half of the contexts
-    (or clusters) and the pairs' factors from the other half; then the halves change roles. The labels of one half
-    therefore do not influence their own weights, and the expectation of the overall factor is one for right
-    propensities.
-
-    Parameters
-    ----------
-    pair : ndarray of int, shape (m,)
-        Code of each labelled cell's pair.
-    weight : ndarray, shape (m,)
-        1 / pi of each labelled cell.
-    unit : ndarray of int, shape (n,)
-        Number of each context's independent unit, from 0.
-    context : ndarray of int, shape (m,)
-        Context of each labelled cell.
+    Shapes: pair (m,), weight (m,), unit (n,), context (m,).
     """
     half = unit % 2
     observed, expected, variance = 0.0, 0.0, 0.0
@@ -228,11 +194,6 @@ def check_mean_weights(data: PreferenceData, propensity: Propensity, unit: IntAr
 
     The result is None where the propensities are not supplied, because estimated propensities are scaled so that the
     factors are one, and where there are too few labels to estimate the factor.
-
-    Warns
-    -----
-    DmlrankWarning
-        If the overall factor, or that of some pairs, is far from one.
     """
     if propensity.how != "given":
         return None
@@ -281,18 +242,7 @@ def _likely_cause(factor: float, ordered: bool) -> str:
 
 
 def _implausible_pairs_text(weights: MeanWeights, items: Sequence[str], ordered: bool, limit: int = 3) -> str:
-    """Name the pairs whose factors are far from one, with the factors in brackets.
-
-    Parameters
-    ----------
-    weights : MeanWeights
-    items : sequence of str
-        Names of the items.
-    ordered : bool
-        Whether display order matters.
-    limit : int
-        Number of pairs that are named; the others are counted.
-    """
+    """Name the pairs whose factors are far from one, with the factors in brackets."""
     between = " before " if ordered else " and "
     names = [
         f"{items[weights.first[q]]!r}{between}{items[weights.second[q]]!r} ({weights.factors[q]:.3g})"

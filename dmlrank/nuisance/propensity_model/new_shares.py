@@ -23,16 +23,7 @@ def fit_new_shares(
     counted again. A context that shows no new item contributes, too: it says that the new items were not shown. Trees
     add nothing to the score of a pair with a new item.
 
-    Parameters
-    ----------
-    model : PairShares
-        The model of a fold.
-    data : PreferenceData
-        Labelled pairs of K items.
-    in_training : ndarray of bool, shape (n,)
-        Contexts outside the fold.
-    item : ndarray of int, shape (K_old,)
-        Number of each item of the model among the K items.
+    Shapes: in_training (n,), item (K_old,).
     """
     trained = np.arange(len(item)) if model.tree_items is None else model.tree_items
     known = item[trained]
@@ -63,16 +54,7 @@ def _enlarged(coefficients: FloatArray, item: IntArray, n_items: int) -> FloatAr
 def _fit(rows: LabelledRows, effects: PairChoiceEffects, item: IntArray, ridge: float) -> PairChoiceEffects:
     """Return the effects, with those of items that are not in ``item`` fitted to the rows.
 
-    Parameters
-    ----------
-    rows : LabelledRows
-        Pairs shown.
-    effects : PairChoiceEffects
-        Effects at which the search begins.
-    item : ndarray of int, shape (K_old,)
-        Items whose effects are fixed.
-    ridge : float
-        Prior precision of the coefficients of the curves.
+    Shapes: item (K_old,).
     """
     likelihood = PairChoiceLikelihood.of(rows, effects.share)
     penalty = ridge * likelihood.penalty

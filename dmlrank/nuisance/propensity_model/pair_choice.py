@@ -55,21 +55,13 @@ _CHUNK_SIZE = 2_000_000
 class PairShares:
     """Model of one fold for the share of each ordered pair: its probability to be the one that a context shows.
 
-    Attributes
-    ----------
-    basis : SmoothBasis
-        Computes the smooth columns of the effects from the features.
-    effects : PairChoiceEffects
-        Conditional logit with smooth effects of the items.
-    trees : PairTrees or None
-        Boosted trees whose score is added to the log share of every pair; None where trees did not help.
-    prior : float
-        Weight of the products of item shares, see :func:`.conditional_logit.pair_shares`.
-    ridge : float
-        The selected penalty of the effects; infinite where all effects are zero.
-    tree_items : ndarray of int, or None
-        The items that the trees know, in the order of their codes in the trees, where further items have effects of
-        their own; None where the trees know all items.
+    basis: Computes the smooth columns of the effects from the features.
+    effects: Conditional logit with smooth effects of the items.
+    trees: Boosted trees whose score is added to the log share of every pair; None where trees did not help.
+    prior: Weight of the products of item shares, see :func:`.conditional_logit.pair_shares`.
+    ridge: The selected penalty of the effects; infinite where all effects are zero.
+    tree_items: The items that the trees know, in the order of their codes in the trees, where further items have
+        effects of their own; None where the trees know all items.
     """
 
     basis: SmoothBasis
@@ -93,16 +85,7 @@ class PairShares:
     ) -> FloatArray:
         """Return the share of one pair in each context, (n,).
 
-        Parameters
-        ----------
-        x : ndarray, shape (n, p)
-            Features of the contexts.
-        first, second : ndarray of int, shape (n,)
-            Codes of the two items of each context's pair.
-        n_jobs : int or None
-            Number of threads; None means all cores.
-        both_orders : bool
-            Whether to return the sum over both orders of the pair.
+        Shapes: x (n, p), first, second (n,).
         """
         if self.trees is not None:
             n_items = len(self.effects.share)
@@ -127,19 +110,7 @@ def pair_entries(
 ) -> FloatArray:
     """Return one pair's entry of the table of all pairs for every context, (n,).
 
-    Parameters
-    ----------
-    table : callable
-        Returns the table of all pairs, (b, K, K), from the features of b contexts, (b, p). It is called for a few
-        contexts at a time to limit memory.
-    x : ndarray, shape (n, p)
-        Features of the contexts.
-    first, second : ndarray of int, shape (n,)
-        Codes of the two items of each context's pair.
-    n_items : int
-        K.
-    both_orders : bool
-        Whether to return the sum of the entries of both orders of the pair.
+    Shapes: x (n, p), first, second (n,).
     """
     entries = np.empty(len(x))
     step = max(1, _CHUNK_SIZE // max(n_items**2, x.shape[1]))
@@ -165,34 +136,7 @@ def fit_pair_shares(
 ) -> tuple[PairShares, ...]:
     """Fit one model per fold on the labelled contexts outside the fold, each of which shows one pair.
 
-    The log-loss on the held-out folds selects how strongly pair shares are shrunk towards products of item shares, the
-    ridge penalty of the smooth effects, whether trees are used and how many. The trees learn to distinguish the pairs
-    shown from pairs that are drawn with the overall shares as probabilities (noise-contrastive estimation). Boosting
-    starts from the log-odds that the smooth effects imply. The trees therefore learn only the log of the ratio between
-    the true share and the share that the effects imply.
-
-    Parameters
-    ----------
-    data : PreferenceData
-        Data with features and with at most one labelled pair in a context.
-    fold : ndarray of int, shape (n,)
-        Fold of each context.
-    rngs : sequence of Generator
-        One generator per fold.
-    n_jobs : int, optional
-        Number of threads; all cores by default.
-    selection_sample : int, optional
-        With more labelled cells than this number, a sample of this size selects the hyperparameters for all folds,
-        with the first fold held out.
-    thread_sizes : ThreadSizes, optional
-        Sizes of training matrices on which the use of threads depends.
-    most_contrasted : int, optional
-        With more labelled cells than this number, the trees learn from a random sample of this size, so that their
-        memory does not grow further. The effects learn from all cells.
-
-    Returns
-    -------
-    tuple of PairShares
+    Shapes: fold (n,).
 
     References
     ----------
@@ -229,26 +173,15 @@ def fit_pair_shares(
 class _Training:
     """What the training of all folds shares.
 
-    Attributes
-    ----------
-    cells : FoldCells
-        All pairs shown.
-    sample : FoldCells
-        The cells on which settings are selected: ``cells`` itself, or a sample.
-    trials : range
-        The folds that are held out while settings are compared.
-    seeds : list of int
-        Seeds of LightGBM, one per fold.
-    rng : Generator
-        Draws the pairs with which the pairs shown are contrasted.
-    n_jobs : int or None
-        Number of threads; None means all cores.
-    thread_sizes : ThreadSizes
-        Sizes of training matrices on which the use of threads depends.
-    most_contrasted : int
-        Largest number of pairs shown from which the trees learn.
-    _contrasts : dict
-        Rows of :meth:`contrast` by prior, and the generator after they were drawn.
+    cells: All pairs shown.
+    sample: The cells on which settings are selected: ``cells`` itself, or a sample.
+    trials: The folds that are held out while settings are compared.
+    seeds: Seeds of LightGBM, one per fold.
+    rng: Draws the pairs with which the pairs shown are contrasted.
+    n_jobs: Number of threads; None means all cores.
+    thread_sizes: Sizes of training matrices on which the use of threads depends.
+    most_contrasted: Largest number of pairs shown from which the trees learn.
+    _contrasts: Rows of :meth:`contrast` by prior, and the generator after they were drawn.
     """
 
     cells: FoldCells
@@ -293,18 +226,11 @@ class _Training:
 class _Selection:
     """The settings that the held-out log-loss selects.
 
-    Attributes
-    ----------
-    prior : float
-        Weight of the products of item shares, see :func:`.conditional_logit.pair_shares`.
-    smooth : TunedEffects
-        Effects of the trial folds, with the selected penalty.
-    trees : Settings
-        Parameters of LightGBM and number of rounds.
-    boosters : list of lightgbm.Booster
-        The boosters of the trial folds; none where trees do not lower the loss.
-    state_of_rng : mapping
-        State of the generator after the pairs were drawn.
+    prior: Weight of the products of item shares, see :func:`.conditional_logit.pair_shares`.
+    smooth: Effects of the trial folds, with the selected penalty.
+    trees: Parameters of LightGBM and number of rounds.
+    boosters: The boosters of the trial folds; none where trees do not lower the loss.
+    state_of_rng: State of the generator after the pairs were drawn.
     """
 
     prior: float
@@ -360,11 +286,7 @@ def smooth_effects_model(prior: float, n_jobs: int | None) -> SmoothEffectsModel
 def _select_effects(
     cells: FoldCells, trials: range, n_jobs: int | None
 ) -> tuple[float, TunedEffects[PairChoiceEffects]]:
-    """Select the prior of the pair shares and fit the effects of each trial fold.
-
-    A trial fold is a fold that is held out while hyperparameters are compared. If curves do not reduce the held-out
-    log-loss, all effects are zero.
-    """
+    """Select the prior of the pair shares and fit the effects of each trial fold."""
     losses = {prior: _loss_without_effects(cells, trials, prior) for prior in _PRIORS}
     prior = min(_PRIORS, key=losses.__getitem__)
     smooth = smooth_effects_model(prior, n_jobs).select(cells, trials)
@@ -376,21 +298,7 @@ def _select_effects(
 def _fit_effects(
     cells: FoldCells, f: int, prior: float, smooth: TunedEffects[PairChoiceEffects], n_jobs: int | None
 ) -> FoldEffects[PairChoiceEffects]:
-    """Fit the effects of one fold with the hyperparameters that a sample has selected.
-
-    Parameters
-    ----------
-    cells : FoldCells
-        All labelled cells.
-    f : int
-        The fold.
-    prior : float
-        Weight of the products of item shares, see :func:`.conditional_logit.pair_shares`.
-    smooth : TunedEffects
-        Effects fitted on the sample, with the selected ridge; the ridge is infinite where all effects are zero.
-    n_jobs : int or None
-        Number of threads; None means all cores.
-    """
+    """Fit the effects of one fold with the hyperparameters that a sample has selected."""
     if np.isinf(smooth.ridge):
         return _without_effects(cells, f, prior)
     model = smooth_effects_model(prior, n_jobs)
@@ -425,21 +333,13 @@ def _overall_shares(cells: FoldCells, prior: float) -> FloatArray:
 class NoiseContrast:
     """Rows for boosters that learn to distinguish pairs shown from pairs drawn at random for the same contexts.
 
-    Attributes
-    ----------
-    binned : BinnedPairs
-        The rows [x, first, second] in bins.
-    cell : ndarray of int, shape (r,)
-        Number of the labelled cell to which a row belongs: the row has the context of this cell, and either its pair
-        or one that was drawn for the cell.
-    first, second : ndarray of int, shape (r,)
-        The pair of each row.
-    is_shown : ndarray of int, shape (r,)
-        One for a pair shown, zero for a pair drawn with the overall shares as probabilities.
-    log_drawn : ndarray, shape (K, K)
-        Logs of the expected number of draws of each pair per context.
-    width : int
-        Number of columns of the rows.
+    binned: The rows [x, first, second] in bins.
+    cell (r,): Number of the labelled cell to which a row belongs: the row has the context of this cell, and either its
+        pair or one that was drawn for the cell.
+    first, second (r,): The pair of each row.
+    is_shown (r,): One for a pair shown, zero for a pair drawn with the overall shares as probabilities.
+    log_drawn (K, K): Logs of the expected number of draws of each pair per context.
+    width: Number of columns of the rows.
     """
 
     binned: BinnedPairs
@@ -462,18 +362,7 @@ class NoiseContrast:
     ) -> NoiseContrast:
         """Draw pairs for all cells and bin the rows.
 
-        Parameters
-        ----------
-        cells : FoldCells
-            The pairs shown, see :func:`shown_pairs`.
-        prior : float
-            Weight of the products of item shares, see :func:`.conditional_logit.pair_shares`.
-        rng : Generator
-            Draws the pairs.
-        n_jobs : int or None
-            Number of threads; None means all cores.
-        share : ndarray, shape (K, K), optional
-            Overall shares of the pairs, with which pairs are drawn; those of the cells when None.
+        Shapes: share (K, K).
         """
         rows, n_items, width = cells.rows, cells.n_items, cells.x.shape[1] + 2
         share = _overall_shares(cells, prior) if share is None else share
@@ -505,20 +394,7 @@ class NoiseContrast:
     def trial_fold(
         self, fold_effects: FoldEffects[PairChoiceEffects], trees: Mapping[str, Parameter], seed: int, n_threads: int
     ) -> TrialFold:
-        """Begin to boost on the training cells of a fold; the loss on the held-out cells decides when to stop.
-
-        Parameters
-        ----------
-        fold_effects : FoldEffects
-            Effects whose log-odds the booster starts from.
-        trees : mapping
-            LightGBM's parameters of the trees.
-        seed : int
-            Seed of LightGBM.
-        n_threads : int
-            Number of threads of the booster and of its data sets, which have to agree: LightGBM has one number for the
-            whole process, and warns where it changes.
-        """
+        """Begin to boost on the training cells of a fold; the loss on the held-out cells decides when to stop."""
         training = self.dataset_of(fold_effects, fold_effects.training, n_threads)
         n_held_out = len(fold_effects.held_out.rows)
         held_out = self.dataset_of(fold_effects, fold_effects.held_out, n_threads) if n_held_out else None
@@ -550,22 +426,7 @@ def _train(
     n_jobs: int | None,
     thread_sizes: ThreadSizes,
 ) -> lgb.Booster:
-    """Train the booster of one fold with settings that a sample has selected.
-
-    Parameters
-    ----------
-    contrast : NoiseContrast
-    fold_effects : FoldEffects
-        Effects whose log-odds the booster starts from, with the training cells of the fold.
-    settings : Settings
-        Parameters of LightGBM and number of rounds.
-    seed : int
-        Seed of LightGBM.
-    n_jobs : int or None
-        Number of threads; None means all cores.
-    thread_sizes : ThreadSizes
-        Sizes of training matrices on which the use of threads depends.
-    """
+    """Train the booster of one fold with settings that a sample has selected."""
     size = contrast.matrix_size(fold_effects.training)
     n_threads = thread_count(n_jobs, size, thread_sizes)
     training = contrast.dataset_of(fold_effects, fold_effects.training, n_threads)
@@ -580,25 +441,7 @@ def _select_trees(
     n_jobs: int | None,
     thread_sizes: ThreadSizes,
 ) -> tuple[Settings, BoostingPath]:
-    """Select the trees' parameters and the number of rounds, which is zero if trees do not reduce the held-out loss.
-
-    Parameters
-    ----------
-    contrast : NoiseContrast
-    fits : list of FoldEffects
-        Effects of the trial folds.
-    seeds : list of int
-        Seed of LightGBM for each fold.
-    n_jobs : int or None
-        Number of threads; None means all cores.
-    thread_sizes : ThreadSizes
-        Sizes of training matrices on which the use of threads depends.
-
-    Returns
-    -------
-    Settings, BoostingPath
-        The selected settings, and the boosters of the trial folds.
-    """
+    """Select the trees' parameters and the number of rounds, which is zero if trees do not reduce the held-out loss."""
     loss_without_trees = sum(contrast.loss(fold_effects) for fold_effects in fits)
     if not all(len(fold_effects.training.rows) for fold_effects in fits):
         return Settings(RANDOM_THRESHOLDS, 0), BoostingPath([], [loss_without_trees], [()])

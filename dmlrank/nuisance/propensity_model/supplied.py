@@ -38,11 +38,6 @@ def propensity_columns(propensity: object, formula: str | None) -> tuple[str, ..
     """Return the columns that ``propensity=`` and ``propensity_formula=`` read; None means every column.
 
     A propensity that is a function reads every column.
-
-    Examples
-    --------
-    >>> propensity_columns("estimate", "~ C(category) + score"), propensity_columns("marginal", None)
-    (('category', 'score'), ())
     """
     if formula is not None:
         return names_in(_features_of(formula)).values
@@ -50,24 +45,7 @@ def propensity_columns(propensity: object, formula: str | None) -> tuple[str, ..
 
 
 def propensity_features(data: PreferenceData, formula: str, environment: EvalEnvironment) -> FloatArray:
-    """Evaluate the features of ``propensity_formula``, (n, q), one row per context.
-
-    Parameters
-    ----------
-    data : PreferenceData
-        Data with the columns that :func:`propensity_columns` names.
-    formula : str
-        ``"~ features"``: the features on which the propensity may depend.
-    environment : EvalEnvironment
-        Namespace in which functions of the formula are looked up.
-
-    Raises
-    ------
-    FormulaError, ColumnError
-        If the formula cannot be read, or names a column that does not exist.
-    DataError, MissingDataError
-        If a column varies within a context or has missing values.
-    """
+    """Evaluate the features of ``propensity_formula``, (n, q), one row per context."""
     features = _features_of(formula)
     names = locate_names(features, data.columns.available, environment, data.n_rows, ())
     if names.arrays:
@@ -96,20 +74,6 @@ def propensity_table(data: PreferenceData, propensity: object) -> FloatArray:
     """Return the propensities of all pairs, (n, K, K), that an array, a function or a plan gives.
 
     Where a plan has ``position_bias`` and the data differ from it, the plan's propensities are converted.
-
-    Parameters
-    ----------
-    data : PreferenceData
-        Data with every column of the frame where ``propensity`` is a function.
-    propensity : array_like, callable or plan
-        A function takes the contexts (a DataFrame with all columns of the data, one row per context) and the names of
-        the models, and returns the array. A plan is an object with an array ``propensity``; its ``models`` and
-        ``contexts``, where it has them, are matched by name.
-
-    Raises
-    ------
-    NuisanceError
-        If the function returns something else than numbers, or the plan lacks models or contexts of the data.
     """
     if is_plan(propensity):
         return _table_of_plan(propensity, data)
@@ -131,15 +95,7 @@ def is_plan(value: object) -> TypeGuard[PropensityPlan]:
 
 
 def check_propensity(propensity: object) -> None:
-    """Check that ``propensity`` is a string, a function, a plan or an array (n, K, K).
-
-    Raises
-    ------
-    OptionError
-        If it is an empty string.
-    OptionTypeError
-        If it is no string, function, plan or array with three axes.
-    """
+    """Check that ``propensity`` is a string, a function, a plan or an array (n, K, K)."""
     if isinstance(propensity, str) and not propensity:
         raise OptionError("propensity='' names no column; allowed: 'estimate', 'marginal', the name of a column")
     if isinstance(propensity, str) or is_plan(propensity) or callable(propensity):
@@ -160,21 +116,7 @@ def supplied_propensity(
 ) -> Propensity:
     """Use an array of known propensities unchanged.
 
-    Parameters
-    ----------
-    data : PreferenceData
-    values : ndarray, shape (n, K, K)
-        Propensities of ordered pairs; where display order does not matter, the expected number of labelled orders of
-        a pair, the same for both orders. Only entries on the comparison graph and at labels are used.
-    graph : Graph
-        The comparison graph.
-    zeros_allowed : bool
-        Whether a pair on the graph may have propensity 0 in a context where the pair has no label.
-
-    Raises
-    ------
-    NuisanceError
-        If the shape is wrong, or an entry that is used is not in (0, 1], or in (0, 2] where order does not matter.
+    Shapes: values (n, K, K).
     """
     shape = (data.n_contexts, data.n_items, data.n_items)
     if values.shape != shape:
@@ -210,14 +152,7 @@ def supplied_propensity(
 
 
 def column_propensity(data: PreferenceData, column: str) -> Propensity:
-    """Use a column that holds the propensity of the pair of each row (of the ordered pair, where order matters).
-
-    Raises
-    ------
-    NuisanceError
-        If the value of a labelled row is not in (0, 1], or in (0, 2] where order does not matter, or if votes on the
-        same pair in the same context have different values.
-    """
+    """Use a column that holds the propensity of the pair of each row (of the ordered pair, where order matters)."""
     raw = data.columns[column][data.vote_row]
     try:
         votes = raw.astype(float)
@@ -275,20 +210,7 @@ def _table_of_plan(plan: PropensityPlan, data: PreferenceData) -> FloatArray:
 
 
 def _places_in_plan(what: str, plan_names: Sequence[Hashable], data_names: Sequence[Hashable]) -> list[int]:
-    """Return the position of each of ``data_names`` in ``plan_names``.
-
-    Parameters
-    ----------
-    what : str
-        "models" or "contexts": what the names denote, for the error.
-    plan_names, data_names : sequence of hashable
-        Names along an axis of the plan's array, and names in the data.
-
-    Raises
-    ------
-    NuisanceError
-        If the plan lacks a name of the data.
-    """
+    """Return the position of each of ``data_names`` in ``plan_names``."""
     place = {name: position for position, name in enumerate(plan_names)}
     missing = [name for name in data_names if name not in place]
     if missing:

@@ -19,20 +19,13 @@ from .estimate import boosters_by_fold
 class CrossFittedVoteRates:
     """Vote rates from one booster per fold, each trained on the battles outside the fold.
 
-    Attributes
-    ----------
-    models : tuple of BoostedPropensity
-        The model of each fold.
-    fold : ndarray of int, shape (n,)
-        Fold of each context.
-    x : ndarray, shape (n, p)
-        Features of the contexts.
-    n_items : int
-        K.
-    ordered : bool
-        Whether display order matters. Otherwise both orders have the rate of the order with the smaller code first.
-    n_jobs : int or None
-        Number of threads; None means all cores.
+    models: The model of each fold.
+    fold (n,): Fold of each context.
+    x (n, p): Features of the contexts.
+    n_items: K.
+    ordered: Whether display order matters. Otherwise both orders have the rate of the order with the smaller code
+        first.
+    n_jobs: Number of threads; None means all cores.
     """
 
     models: tuple[BoostedPropensity, ...]
@@ -68,10 +61,7 @@ class CrossFittedVoteRates:
 class TabulatedVoteRates:
     """Vote rates that are the same in all contexts.
 
-    Attributes
-    ----------
-    values : ndarray, shape (K, K)
-        Rate of each ordered pair.
+    values (K, K): Rate of each ordered pair.
     """
 
     values: FloatArray
@@ -89,10 +79,7 @@ class TabulatedVoteRates:
 class PropensitiesAsVoteRates:
     """Propensities of labels as vote rates, where every pair of every context counts as shown.
 
-    Attributes
-    ----------
-    pairs : PairPropensity
-        Propensities of all pairs.
+    pairs: Propensities of all pairs.
     """
 
     pairs: PairPropensity
@@ -120,19 +107,6 @@ def estimate_vote_rates(
 
     One booster per fold learns from the features and the pair which shown battles got a vote. Without features, the
     rate of a pair is the share of its shown battles that got a vote.
-
-    Parameters
-    ----------
-    data : PreferenceData
-    battles : ShownBattles
-        Some of them without a vote.
-    folds : Folds
-    seeds : list of SeedSequence
-        One seed per fold.
-    tune : {"cv", "random"}, RandomSearch, mapping or None
-        How the hyperparameters are selected, see :class:`dmlrank.nuisance.boosting.train.BoosterSpec`.
-    n_jobs : int or None
-        Number of threads; None means all cores.
     """
     if data.x.shape[1] == 0:
         return TabulatedVoteRates(_share_of_votes(data, battles))

@@ -56,14 +56,9 @@ class _FeatureColumns(Protocol):
 class _Linear:
     """One column with the standardised feature.
 
-    Attributes
-    ----------
-    centre, scale : float
-        Mean and standard deviation of the feature.
-    width : int
-        Number of columns, one.
-    rows_at_a_time : int
-        One, because every value is transformed by itself.
+    centre, scale: Mean and standard deviation of the feature.
+    width: Number of columns, one.
+    rows_at_a_time: One, because every value is transformed by itself.
     """
 
     centre: float
@@ -82,14 +77,9 @@ class _Spline:
 
     The curves are constant beyond the range of the feature in the data.
 
-    Attributes
-    ----------
-    knots : ndarray
-        Knots of the B-splines.
-    mean : ndarray, shape (b,)
-        Means of the B-splines in the data.
-    rotation : ndarray, shape (b, q)
-        Coefficients of the curves in the centred B-splines.
+    knots: Knots of the B-splines.
+    mean (b,): Means of the B-splines in the data.
+    rotation (b, q): Coefficients of the curves in the centred B-splines.
     """
 
     knots: FloatArray
@@ -122,16 +112,10 @@ class SmoothBasis:
     instead. Where features are very many, their leading principal components replace them. A missing value counts as
     the mean of its feature, and a feature with missing values has a further column that indicates them.
 
-    Attributes
-    ----------
-    columns : tuple of (int, columns)
-        For each feature that varies, its number and its columns.
-    centre : ndarray, shape (p,)
-        Means of the features, which replace missing values.
-    missing : tuple of int
-        Numbers of the features that have missing values, and therefore a column that indicates these values.
-    loadings : ndarray, shape (p, c), or None
-        Principal components of the standardised features where features are very many, otherwise None.
+    columns: For each feature that varies, its number and its columns.
+    centre (p,): Means of the features, which replace missing values.
+    missing: Numbers of the features that have missing values, and therefore a column that indicates these values.
+    loadings (p, c): Principal components of the standardised features where features are very many, otherwise None.
 
     References
     ----------
@@ -154,22 +138,7 @@ class SmoothBasis:
     ) -> SmoothBasis:
         """Choose the columns for features.
 
-        Parameters
-        ----------
-        x : ndarray, shape (n, p)
-            The features of all contexts.
-        features : ndarray of int, optional
-            Numbers of the features that get columns; all when None.
-        max_features : int
-            With more varying features than this number, principal components replace them.
-        n_components : int
-            Number of these principal components.
-
-        Examples
-        --------
-        >>> x = np.random.default_rng(0).uniform(size=(100, 2)); x[:, 1] = x[:, 1] > 0.5
-        >>> SmoothBasis.learn(x).of(x).shape
-        (100, 8)
+        Shapes: x (n, p).
         """
         used = np.arange(x.shape[1]) if features is None else features
         values = x if features is None else _columns_of(x, features)
@@ -324,12 +293,7 @@ def _spline_moments(feature: FloatArray, knots: FloatArray) -> tuple[FloatArray,
 def _principal_axes(standardised: FloatArray, n_components: int) -> tuple[FloatArray, float]:
     """Return the leading principal axes of features, (p, c), and the standard deviation of the first component.
 
-    Parameters
-    ----------
-    standardised : ndarray, shape (n, p)
-        Features with mean zero and standard deviation one.
-    n_components : int
-        Number of axes, c; with fewer features than this number, all axes are returned.
+    Shapes: standardised (n, p).
     """
     values, axes = np.linalg.eigh(standardised.T @ standardised / len(standardised))
     return axes[:, : -n_components - 1 : -1], float(np.sqrt(values[-1]))

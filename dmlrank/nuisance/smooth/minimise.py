@@ -35,19 +35,11 @@ class LBFGS:
     equally often. SciPy 1.17 took 0.99 and 1.06 times as long as this search with one BLAS thread, and 1.8 and 4.2
     times as long with two BLAS threads.
 
-    Parameters
-    ----------
-    objective : callable
-        Returns the value and the gradient. Coordinates should be scaled so that second derivatives are about one.
-    start : ndarray, shape (d,)
-        Where the search begins.
-    tolerance : float
-        The search ends where a further step promises a smaller decrease than this.
-
-    Attributes
-    ----------
-    best : ndarray, shape (d,)
-        The best point so far.
+    objective: Returns the value and the gradient. Coordinates should be scaled so that second derivatives are about
+        one.
+    start (d,): Where the search begins.
+    tolerance: The search ends where a further step promises a smaller decrease than this.
+    best (d,): The best point so far.
 
     References
     ----------
@@ -91,14 +83,7 @@ class LBFGS:
 
 
 def minimise(objective: Objective, start: FloatArray, tolerance: float = 1e-3) -> FloatArray:
-    """Return the minimum of a function, (d,); see :class:`LBFGS` for the arguments.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> minimise(lambda z: (float(((z - 3) ** 2).sum()), 2 * (z - 3)), np.zeros(2)).round(2)
-    array([3., 3.])
-    """
+    """Return the minimum of a function, (d,); see :class:`LBFGS` for the arguments."""
     search = LBFGS(objective, start, tolerance)
     search.advance()
     return search.best
@@ -107,19 +92,13 @@ def minimise(objective: Objective, start: FloatArray, tolerance: float = 1e-3) -
 class PenalisedSearch:
     """A search for the largest penalised log-likelihood, with steps scaled by each coefficient's standard error.
 
-    Parameters
-    ----------
-    loss : callable
-        Returns minus the log-likelihood and its gradient.
-    penalty : ndarray, shape (d,)
-        Prior precision of every coefficient.
-    step_scale : ndarray, shape (d,)
-        Approximate standard error of every coefficient; zero for coefficients that stay where the search begins.
-    start : ndarray, shape (d,), optional
-        Where the search begins; zero when None.
-    tolerance : float, optional
-        The search ends where a further step promises a smaller increase of the penalised log-likelihood than this.
-        When None it is 0.001, which changes no coefficient by a noticeable part of its standard error.
+    loss: Returns minus the log-likelihood and its gradient.
+    penalty (d,): Prior precision of every coefficient.
+    step_scale (d,): Approximate standard error of every coefficient; zero for coefficients that stay where the search
+        begins.
+    start (d,): Where the search begins; zero when None.
+    tolerance: The search ends where a further step promises a smaller increase of the penalised log-likelihood than
+        this. When None it is 0.001, which changes no coefficient by a noticeable part of its standard error.
     """
 
     def __init__(
@@ -154,12 +133,7 @@ class PenalisedSearch:
 def _inverse_hessian_times(gradient: FloatArray, steps: list[FloatArray], changes: list[FloatArray]) -> FloatArray:
     """Return the gradient, (d,), times the inverse Hessian that is estimated from the last steps.
 
-    Parameters
-    ----------
-    gradient : ndarray, shape (d,)
-        The vector that is multiplied.
-    steps, changes : list of ndarray, shape (d,)
-        The last steps, and the changes of the gradient along them.
+    Shapes: gradient (d,), steps, changes (d,).
     """
     product, weights = gradient, []
     for step, change in zip(reversed(steps), reversed(changes), strict=True):

@@ -57,14 +57,9 @@ class PenalisedLikelihood(Protocol[E_co]):
 class FoldEffects(Generic[E]):
     """Effects that were fitted for one fold.
 
-    Attributes
-    ----------
-    training, held_out : FoldCells
-        The cells that the effects were fitted to, and those of the fold.
-    effects : Effects
-        The fitted effects.
-    flat : ndarray, shape (d,)
-        The coefficients of the effects in one vector, where a later search can begin.
+    training, held_out: The cells that the effects were fitted to, and those of the fold.
+    effects: The fitted effects.
+    flat (d,): The coefficients of the effects in one vector, where a later search can begin.
     """
 
     training: FoldCells
@@ -97,16 +92,10 @@ class TunedEffects(Generic[E]):
 
     A trial fold is a fold whose held-out log-loss is compared between the candidates, here the ridges.
 
-    Attributes
-    ----------
-    loss : float
-        Log-loss on the held-out cells of all trial folds.
-    ridge : float
-        The selected prior precision of the coefficients.
-    screened : bool
-        Whether only the most important features are used, as curves.
-    fits : list of FoldEffects
-        One per trial fold.
+    loss: Log-loss on the held-out cells of all trial folds.
+    ridge: The selected prior precision of the coefficients.
+    screened: Whether only the most important features are used, as curves.
+    fits: One per trial fold.
     """
 
     loss: float
@@ -119,14 +108,9 @@ class TunedEffects(Generic[E]):
 class SmoothEffectsModel(Generic[E]):
     """A penalised likelihood of smooth effects, and the ridges to select from.
 
-    Attributes
-    ----------
-    likelihood : callable
-        Returns the likelihood of training cells.
-    ridges : sequence of float
-        Prior precisions of the curves' coefficients that are tried, in decreasing order.
-    name : str
-        What reports of progress call the effects.
+    likelihood: Returns the likelihood of training cells.
+    ridges: Prior precisions of the curves' coefficients that are tried, in decreasing order.
+    name: What reports of progress call the effects.
     """
 
     likelihood: Callable[[FoldCells], PenalisedLikelihood[E]]
@@ -139,13 +123,6 @@ class SmoothEffectsModel(Generic[E]):
         Where there are too many features for all of them to have curves, two models are compared. The first has a
         straight line of every feature. The second has curves of the features that are most important in the first one,
         and leaves the other features out. These features are chosen within every training set.
-
-        Parameters
-        ----------
-        cells : FoldCells
-            The cells that the candidates are fitted to and compared on.
-        trial_folds : range
-            Folds that are held out, one after the other.
         """
         best = self.select_ridge([split(cells, f) for f in trial_folds], screened=False)
         if not len(cells.basis.straight):
@@ -155,20 +132,7 @@ class SmoothEffectsModel(Generic[E]):
         return min(best, self.select_ridge(splits, screened=True), key=lambda tuned: tuned.loss)
 
     def select_ridge(self, splits: Sequence[tuple[FoldCells, FoldCells]], *, screened: bool) -> TunedEffects[E]:
-        """Return the effects with the ridge that has the smallest held-out log-loss.
-
-        The ridges are tried in decreasing order, and each search begins at the effects of the previous ridge. Along
-        such a search the effects become rougher. If the held-out loss after the first steps is not below that of the
-        best ridge so far, rougher effects would only increase it, and neither this ridge nor a smaller one is tried
-        further. This saves much time, because the searches with too small a ridge take the most steps.
-
-        Parameters
-        ----------
-        splits : sequence of (training cells, held-out cells)
-            One per trial fold.
-        screened : bool
-            Whether the cells have curves of selected features; copied to the result.
-        """
+        """Return the effects with the ridge that has the smallest held-out log-loss."""
         best: TunedEffects[E] | None = None
         likelihoods = [self.likelihood(training) for training, _ in splits]
         starts: list[FloatArray | None] = [None] * len(splits)
@@ -197,18 +161,7 @@ class SmoothEffectsModel(Generic[E]):
     ) -> FoldEffects[E]:
         """Return the effects of one fold with hyperparameters that a sample has selected.
 
-        Parameters
-        ----------
-        cells : FoldCells
-            All cells.
-        f : int
-            The fold that is held out.
-        ridge : float
-            Prior precision of the coefficients.
-        screened : bool
-            Whether the most important features get curves and the other features are left out.
-        start : ndarray, shape (d,), optional
-            Where the search begins; zero when None. Not used where ``screened`` is true.
+        Shapes: start (d,).
         """
         training, held_out = split(cells, f)
         if not screened:
@@ -221,14 +174,7 @@ class SmoothEffectsModel(Generic[E]):
     ) -> FoldEffects[E]:
         """Return the effects of the training cells.
 
-        Parameters
-        ----------
-        training, held_out : FoldCells
-            The cells to fit and those of the fold.
-        ridge : float
-            Prior precision of the coefficients.
-        start : ndarray, shape (d,), or None
-            Where the search begins.
+        Shapes: start (d,).
         """
         likelihood = self.likelihood(training)
         search = likelihood.search(ridge, start)
@@ -248,17 +194,6 @@ def selection_cells(
 
     These are all cells and all folds. Where the cells are many, they are a random sample of the cells and the first
     fold.
-
-    Parameters
-    ----------
-    cells : FoldCells
-        All cells.
-    n_folds : int
-        Number of folds.
-    rng : Generator
-        Draws the sample.
-    sample_size : int
-        With more labelled cells than this number, a sample of this size is drawn.
     """
     if len(cells.rows) <= sample_size:
         return cells, range(n_folds)
@@ -278,10 +213,7 @@ def _sample_cells(cells: FoldCells, size: int, rng: np.random.Generator) -> Fold
 class _Curves:
     """Curves of single features, built when they are first needed and shared by all folds.
 
-    Parameters
-    ----------
-    x : ndarray, shape (n, p)
-        Features of all contexts.
+    x (n, p): Features of all contexts.
     """
 
     def __init__(self, x: FloatArray) -> None:
@@ -306,15 +238,7 @@ class _Curves:
 
 
 def _with_curves(fitted: FoldEffects[E], curves: _Curves) -> tuple[FoldCells, FoldCells]:
-    """Return a fold's training and held-out cells with curves of the most important features.
-
-    Parameters
-    ----------
-    fitted : FoldEffects
-        Effects with a straight line of every feature, whose importance selects the features.
-    curves : _Curves
-        Curves of single features.
-    """
+    """Return a fold's training and held-out cells with curves of the most important features."""
     straight = fitted.basis.straight
     leading = np.argsort(-fitted.effects.importance[: len(straight)], kind="stable")[:SCREENED]
     basis, columns = curves.of(np.sort(straight[leading]))

@@ -33,16 +33,10 @@ _LEAST_VARIANCE = 1e-4
 class AdditiveRows:
     """Rows of an additive regression.
 
-    Attributes
-    ----------
-    design : ndarray, shape (r, 1 + q)
-        A constant and the smooth columns of each row's context.
-    first, second : ndarray of int, shape (r,)
-        Items of each row.
-    extra : ndarray, shape (r, p)
-        Extra columns.
-    weight : ndarray, shape (r,)
-        Weight of each row.
+    design (r, 1 + q): A constant and the smooth columns of each row's context.
+    first, second (r,): Items of each row.
+    extra (r, p): Extra columns.
+    weight (r,): Weight of each row.
     """
 
     design: FloatArray
@@ -63,18 +57,11 @@ class AdditiveRows:
 class AdditiveModel:
     """The form of an additive regression.
 
-    Attributes
-    ----------
-    n_items : int
-        Number of items, K.
-    sign : {-1, 1}
-        Sign of the second item's part.
-    position : bool
-        With the sign -1, whether the item shown first has a constant advantage.
-    logistic : bool
-        Whether the regression is logistic; otherwise it is linear.
-    extra_penalty : ndarray, shape (p,)
-        Penalties of the extra columns, as multiples of the ridge.
+    n_items: Number of items, K.
+    sign: Sign of the second item's part.
+    position: With the sign -1, whether the item shown first has a constant advantage.
+    logistic: Whether the regression is logistic; otherwise it is linear.
+    extra_penalty (p,): Penalties of the extra columns, as multiples of the ridge.
     """
 
     n_items: int
@@ -102,17 +89,10 @@ class AdditiveModel:
 class AdditiveFit:
     """Coefficients of an additive regression of R responses.
 
-    Attributes
-    ----------
-    item : ndarray, shape (K, 1 + q, R)
-        Coefficients u of every item.
-    shared : ndarray, shape (s, R)
-        Coefficients of the shared columns.
-    extra : ndarray, shape (p, R)
-        Coefficients of the extra columns.
-    pair : ndarray, shape (K, K, R)
-        Deviations of the pairs, antisymmetric or symmetric by the sign.
-    model : AdditiveModel
+    item (K, 1 + q, R): Coefficients u of every item.
+    shared (s, R): Coefficients of the shared columns.
+    extra (p, R): Coefficients of the extra columns.
+    pair (K, K, R): Deviations of the pairs, antisymmetric or symmetric by the sign.
     """
 
     item: FloatArray
@@ -152,28 +132,7 @@ def fit_by_fold(
     The ridge and the shrinkage of the pairs' deviations are selected once for all folds, for every response, by the
     held-out loss.
 
-    Parameters
-    ----------
-    model : AdditiveModel
-    rows : AdditiveRows
-    responses : sequence of ndarray, shape (r, R)
-        For every fold, the responses of all rows. They may depend on the fold, where they are predictions of a model
-        that was trained on the other folds.
-    fold : ndarray of int, shape (r,)
-        Fold of each row.
-    selection_sample : int
-        With more rows than this number, the settings are selected on a sample of this size with one trial fold.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> first, second = rng.integers(0, 2, 400), rng.integers(2, 4, 400)
-    >>> y = np.array([0.0, 1.0, 2.0, 5.0])[first] - np.array([0.0, 1.0, 2.0, 5.0])[second]
-    >>> rows = AdditiveRows(np.ones((400, 1)), first, second, np.empty((400, 0)), np.ones(400))
-    >>> model = AdditiveModel(4, -1, False, False, np.empty(0))
-    >>> fits = fit_by_fold(model, rows, [y[:, None]] * 2, np.arange(400) % 2)
-    >>> bool(np.abs(fits[0].predictor(rows)[:, 0] - y).max() < 0.1)
-    True
+    Shapes: responses (r, R), fold (r,).
     """
     n_folds = len(responses)
     trial_folds, sample = range(n_folds), np.arange(len(rows))
@@ -192,12 +151,8 @@ def fit_by_fold(
 class _Setting:
     """The settings of one response.
 
-    Attributes
-    ----------
-    ridge : float
-    prior_votes : float
-        A pair's deviation is shrunk to zero as if the pair had this number of further votes without a deviation;
-        infinite for no deviations.
+    prior_votes: A pair's deviation is shrunk to zero as if the pair had this number of further votes without a
+        deviation; infinite for no deviations.
     """
 
     ridge: float
@@ -208,13 +163,8 @@ class _Setting:
 class _Trial:
     """Training rows of a trial fold, prepared once for all ridges, and its held-out rows.
 
-    Attributes
-    ----------
-    equations : _Equations
-        Normal equations of the training rows.
-    training, held_out : AdditiveRows
-    y, y_held_out : ndarray, shape (r, R)
-        Responses of the training rows and of the held-out rows.
+    equations: Normal equations of the training rows.
+    y, y_held_out (r, R): Responses of the training rows and of the held-out rows.
     """
 
     equations: _Equations
@@ -227,13 +177,7 @@ class _Trial:
     def of(cls, model: AdditiveModel, rows: AdditiveRows, y: FloatArray, is_held_out: NDArray[np.bool_]) -> _Trial:
         """Divide rows into training rows and held-out rows.
 
-        Parameters
-        ----------
-        model : AdditiveModel
-        rows : AdditiveRows
-        y : ndarray, shape (r, R)
-            Responses.
-        is_held_out : ndarray of bool, shape (r,)
+        Shapes: y (r, R), is_held_out (r,).
         """
         training = rows.only(~is_held_out)
         equations = _Equations.of(model, training, y[~is_held_out])
@@ -284,14 +228,7 @@ def _losses(model: AdditiveModel, predictor: FloatArray, y: FloatArray) -> Float
 def _fit(model: AdditiveModel, rows: AdditiveRows, y: FloatArray, settings: Sequence[_Setting]) -> AdditiveFit:
     """Fit every response with its setting.
 
-    Parameters
-    ----------
-    model : AdditiveModel
-    rows : AdditiveRows
-    y : ndarray, shape (r, R)
-        Responses.
-    settings : sequence of _Setting
-        One for each response.
+    Shapes: y (r, R).
     """
     equations = _Equations.of(model, rows, y)
     flat = np.stack([equations.solve(setting.ridge, r) for r, setting in enumerate(settings)], axis=1)
@@ -301,16 +238,7 @@ def _fit(model: AdditiveModel, rows: AdditiveRows, y: FloatArray, settings: Sequ
 def _with_pairs(fit: AdditiveFit, rows: AdditiveRows, y: FloatArray, prior_votes: Sequence[float]) -> AdditiveFit:
     """Add deviations of the pairs: one Newton step from zero for each pair, shrunk towards zero.
 
-    Parameters
-    ----------
-    fit : AdditiveFit
-        Without deviations.
-    rows : AdditiveRows
-        The training rows.
-    y : ndarray, shape (r, R)
-        Responses.
-    prior_votes : sequence of float
-        See :class:`_Setting`; one for each response.
+    Shapes: y (r, R).
     """
     model, predictor = fit.model, fit.predictor(rows)
     mean = expit(predictor) if model.logistic else predictor
@@ -334,27 +262,16 @@ class _Equations:
 
     The flat vector of the d coefficients holds those of every item, then those of shared and of extra columns.
 
-    Attributes
-    ----------
-    model : AdditiveModel
-    columns : ndarray, shape (r, 1 + q + s + p)
-        Columns of the design, shared columns and extra columns of the rows, sorted by ordered pair.
-    blocks : list of (int, int, int, int)
-        First item, second item, first row and end of the rows of every ordered pair.
-    weight : ndarray, shape (r,)
-        Weights of the sorted rows.
-    y : ndarray, shape (r, R)
-        Responses of the sorted rows.
-    width : int
-        Number of columns of the design, 1 + q.
-    penalty : ndarray, shape (d,)
-        Penalties as multiples of the ridge.
-    matrix : ndarray, shape (d, d)
-        Sum of the weighted squares of all rows.
-    moment : ndarray, shape (d, R)
-        Sum of the weighted products of columns and responses.
-    factors : dict
-        Factorised matrices by ridge, for linear regressions.
+    columns (r, 1 + q + s + p): Columns of the design, shared columns and extra columns of the rows, sorted by ordered
+        pair.
+    blocks: First item, second item, first row and end of the rows of every ordered pair.
+    weight (r,): Weights of the sorted rows.
+    y (r, R): Responses of the sorted rows.
+    width: Number of columns of the design, 1 + q.
+    penalty (d,): Penalties as multiples of the ridge.
+    matrix (d, d): Sum of the weighted squares of all rows.
+    moment (d, R): Sum of the weighted products of columns and responses.
+    factors: Factorised matrices by ridge, for linear regressions.
     """
 
     model: AdditiveModel
@@ -442,12 +359,7 @@ class _Equations:
     def _sums(self, weight: FloatArray, target: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the sums over rows of weighted squares of the regressors, (d, d), and of regressors times targets.
 
-        Parameters
-        ----------
-        weight : ndarray, shape (r,)
-            Weights of the squares.
-        target : ndarray, shape (r, R)
-            Numbers that the regressors are multiplied with.
+        Shapes: weight (r,), target (r, R).
         """
         width, sign, d = self.width, self.model.sign, len(self.penalty)
         matrix, moment = np.zeros((d, d)), np.zeros((d, target.shape[1]))

@@ -28,20 +28,12 @@ _TINY = 1e-10
 class StyleRows:
     """The votes of a fit as rows, sorted by context in an order that does not depend on the order of the data's rows.
 
-    Attributes
-    ----------
-    context, block, first, second : ndarray of int, shape (v,)
-        Context, influence block and items of each vote.
-    share : ndarray, shape (v,)
-        One divided by the number of votes on the cell.
-    propensity : ndarray, shape (v,)
-        pi of the vote's cell.
-    style : ndarray, shape (v, r)
-        Style differences D of the two answers.
-    y : ndarray, shape (v,)
-        Preference for the first item.
-    fold : ndarray of int, shape (v,)
-        Fold of each vote's context.
+    context, block, first, second (v,): Context, influence block and items of each vote.
+    share (v,): One divided by the number of votes on the cell.
+    propensity (v,): pi of the vote's cell.
+    style (v, r): Style differences D of the two answers.
+    y (v,): Preference for the first item.
+    fold (v,): Fold of each vote's context.
     """
 
     context: IntArray
@@ -64,25 +56,15 @@ class StyleRows:
 class StyleStages:
     """The cross-fitted first stages of scores at equal style; predictions at votes are out of fold.
 
-    Attributes
-    ----------
-    design : ndarray, shape (n, 1 + q)
-        A constant and the smooth columns of every context.
-    fold : ndarray of int, shape (n,)
-        Fold of every context.
-    m : ndarray, shape (v,)
-        m = E[Y | x, D], the preference for the first item given context and style, clipped at the floor.
-    floor : float
-        Smallest preference; 0 for the identity link.
-    link_mean : tuple of AdditiveFit
-        By fold, the mean of the link given context and pair.
-    style_mean : tuple of AdditiveFit
-        By fold, e = E[D | x, pair], the mean style differences; r responses.
-    moments : tuple of AdditiveFit
-        By fold, the conditional covariances of D and the link, r responses, then those of D with itself, r (r + 1) / 2
-        responses in the order of ``numpy.triu_indices``.
-    log_loss, log_loss_without : float
-        Out-of-fold log-loss per vote of m, and of the same regression without style.
+    design (n, 1 + q): A constant and the smooth columns of every context.
+    fold (n,): Fold of every context.
+    m (v,): m = E[Y | x, D], the preference for the first item given context and style, clipped at the floor.
+    floor: Smallest preference; 0 for the identity link.
+    link_mean: By fold, the mean of the link given context and pair.
+    style_mean: By fold, e = E[D | x, pair], the mean style differences; r responses.
+    moments: By fold, the conditional covariances of D and the link, r responses, then those of D with itself, r (r + 1)
+        / 2 responses in the order of ``numpy.triu_indices``.
+    log_loss, log_loss_without: Out-of-fold log-loss per vote of m, and of the same regression without style.
     """
 
     design: FloatArray
@@ -101,16 +83,7 @@ def fit_style_stages(
 ) -> StyleStages:
     """Fit the first stages of scores at equal style, one model per fold on the votes of the other folds.
 
-    Parameters
-    ----------
-    rows : StyleRows
-    link : LinkedScore
-    x : ndarray, shape (n, p)
-        Features of the contexts.
-    fold : ndarray of int, shape (n,)
-        Fold of every context.
-    seed_order : ndarray of int, shape (n,)
-        Order of the contexts that does not depend on the rows of the data.
+    Shapes: x (n, p), fold (n,), seed_order (n,).
     """
     n_folds = int(fold.max()) + 1
     design = context_design(x[np.argsort(seed_order)], x, link.n_items)
@@ -163,14 +136,7 @@ def context_design(x_in_order: FloatArray, x: FloatArray, n_items: int) -> Float
 
     Where there are too many smooth columns, their leading principal components replace them.
 
-    Parameters
-    ----------
-    x_in_order : ndarray, shape (n, p)
-        The features in an order that does not depend on the rows of the data.
-    x : ndarray, shape (n, p)
-        The features.
-    n_items : int
-        Number of items, K; K (1 + q) is limited.
+    Shapes: x_in_order (n, p), x (n, p).
     """
     basis = SmoothBasis.learn(x_in_order)
     columns = basis.of(x)
@@ -188,12 +154,7 @@ def style_regressors(style: FloatArray, design: FloatArray) -> tuple[FloatArray,
     They are curves of each style difference, and products of the style differences and the smooth columns of the
     context.
 
-    Parameters
-    ----------
-    style : ndarray, shape (v, r)
-        Style differences.
-    design : ndarray, shape (v, 1 + q)
-        A constant and the smooth columns of the context of each vote.
+    Shapes: style (v, r), design (v, 1 + q).
     """
     both_signs = np.concatenate([style, -style])
     scale = np.sqrt(np.square(style).mean(axis=0))

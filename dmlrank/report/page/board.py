@@ -25,20 +25,12 @@ _MINUS = "\u2212"
 class Board:
     """One leaderboard of a page.
 
-    Attributes
-    ----------
-    name : str
-        Text of the leaderboard's tab.
-    results : Estimates
-    level : SummaryLevel
-        The level of confidence, with critical value, separation and letters.
-    tests : PairTests or None
-        Two-sided max-t tests of all differences: the best model with each of the others, then the second best with
+    name: Text of the leaderboard's tab.
+    level: The level of confidence, with critical value, separation and letters.
+    tests: Two-sided max-t tests of all differences: the best model with each of the others, then the second best with
         each of those below it, and so on. None where there are no intervals or no models.
-    is_explained : bool
-        Whether the page explains method, assumptions and diagnostics below this leaderboard.
-    remarks : tuple of (str, tuple of str)
-        Titles and paragraphs of further sections below the leaderboard.
+    is_explained: Whether the page explains method, assumptions and diagnostics below this leaderboard.
+    remarks: Titles and paragraphs of further sections below the leaderboard.
     """
 
     name: str
@@ -91,14 +83,9 @@ class Board:
 class Cell:
     """A cell of a table.
 
-    Attributes
-    ----------
-    text : str
-        What the cell shows.
-    key : str
-        Number by which the column is sorted; empty where the text itself is sorted.
-    kind : str
-        "name" for the row's head, "text" for text aligned left, empty for numbers.
+    text: What the cell shows.
+    key: Number by which the column is sorted; empty where the text itself is sorted.
+    kind: "name" for the row's head, "text" for text aligned left, empty for numbers.
     """
 
     text: str
@@ -110,15 +97,9 @@ class Cell:
 class Column:
     """A column of a table.
 
-    Attributes
-    ----------
-    head : str
-    explanation : str
-        What the column shows, in a sentence; may be empty.
-    ascending : bool
-        Whether the first click on the head sorts from the smallest to the largest.
-    kind : str
-        As in :class:`Cell`.
+    explanation: What the column shows, in a sentence; may be empty.
+    ascending: Whether the first click on the head sorts from the smallest to the largest.
+    kind: As in :class:`Cell`.
     """
 
     head: str
@@ -128,26 +109,14 @@ class Column:
 
 
 def number_text(value: float, digits: int) -> str:
-    """Return a number with this number of decimals and a minus sign that is not a hyphen.
-
-    Examples
-    --------
-    >>> number_text(-0.12345, 3)
-    '−0.123'
-    """
+    """Return a number with this number of decimals and a minus sign that is not a hyphen."""
     text = f"{value:.{digits}f}"
     # A negative number that is rounded to zero has no sign.
     return text.replace("-", _MINUS) if float(text) else text.lstrip("-")
 
 
 def interval_text(low: float, high: float, digits: int) -> str:
-    """Return an interval as text.
-
-    Examples
-    --------
-    >>> interval_text(-0.1, 0.25, 2)
-    '−0.10 to 0.25'
-    """
+    """Return an interval as text."""
     return f"{number_text(low, digits)} to {number_text(high, digits)}"
 
 

@@ -20,13 +20,7 @@ _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
 def script_json(value: object) -> str:
-    r"""Return a value as JSON that is safe within a ``script`` element: ASCII without ``<``, ``>`` and ``&``.
-
-    Examples
-    --------
-    >>> script_json("</script>\u2028")
-    '"\\u003c/script\\u003e\\u2028"'
-    """
+    r"""Return a value as JSON that is safe within a ``script`` element: ASCII without ``<``, ``>`` and ``&``."""
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     for character, escaped in _ESCAPES.items():
         text = text.replace(character, escaped)
@@ -34,13 +28,7 @@ def script_json(value: object) -> str:
 
 
 def content_hash(text: str) -> str:
-    """Return the source expression of an inline script or style in a content security policy.
-
-    Examples
-    --------
-    >>> content_hash("")
-    "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
-    """
+    """Return the source expression of an inline script or style in a content security policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
@@ -58,17 +46,6 @@ def board_data(board: Board) -> dict[str, object]:
     """Return the numbers of a leaderboard for the page's scripts: a list per column, in the order of the page.
 
     The scripts read the names, which may be long, from the table.
-
-    Parameters
-    ----------
-    board : Board
-
-    Returns
-    -------
-    dict
-        ``pairs`` has standard error, adjusted p-value and separation of every difference in the order of
-        ``board.tests``, and the critical value of their intervals. Standard errors of scores and of differences
-        determine the covariance matrix.
     """
     results, order = board.results, board.order
     low, high = board.intervals()

@@ -38,33 +38,7 @@ def forest_svg(
     Colours, fonts and widths come from the page's style sheet, which knows the heights of this module. The names are
     HTML and not SVG, because browsers shorten only HTML with dots and set only its width by the style sheet.
 
-    Parameters
-    ----------
-    names : sequence of str
-        The d names, from the top down.
-    estimate, low, high : ndarray, shape (d,)
-        Finite numbers.
-    neutral : float or None
-        Where a vertical line marks the value that scores are compared with.
-    digits : int
-        Decimals of the numbers in the rows' titles.
-    label : str
-        Below the axis.
-    description : str
-        Text for screen readers.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> ends = np.array([0.1, -0.3]), np.array([0.5, 0.1])
-    >>> plot = forest_svg(
-    ...     ["a", "b<"], np.array([0.3, -0.1]), *ends, neutral=0.0, digits=1, label="score", description="Two scores"
-    ... )
-    >>> "<svg" in plot, "b&lt;" in plot, "−0.1 (−0.3 to 0.1)" in plot
-    (True, True, True)
+    Shapes: estimate, low, high (d,).
     """
     values = np.concatenate([low, high, [] if neutral is None else [neutral]])
     ticks, decimals = axis_ticks(float(values.min()), float(values.max()))
@@ -107,13 +81,7 @@ def forest_svg(
 
 
 def axis_ticks(low: float, high: float) -> tuple[list[float], int]:
-    """Return round numbers from ``low`` to ``high`` for the ticks of an axis, and the decimals that they need.
-
-    Examples
-    --------
-    >>> axis_ticks(-0.98, 0.97)
-    ([-0.5, 0.0, 0.5], 1)
-    """
+    """Return round numbers from ``low`` to ``high`` for the ticks of an axis, and the decimals that they need."""
     width = (high - low) or max(abs(high), 1.0)
     step = 10.0 ** np.floor(np.log10(width / _TICKS))
     step *= next(factor for factor in (1, 2, 5, 10) if width / (step * factor) <= _TICKS)

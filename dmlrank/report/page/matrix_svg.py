@@ -34,29 +34,7 @@ def matrix_svg(
 
     Neighbouring cells of one colour are drawn as one rectangle. As models are sorted by score, a row has few of them.
 
-    Parameters
-    ----------
-    names : sequence of str
-        The K models, the best first.
-    difference : ndarray, shape (K, K)
-        Score of the row's model minus score of the column's model.
-    separated : ndarray of bool, shape (K, K)
-    digits : int
-        Decimals of the numbers in the cells.
-    description : str
-        Text for screen readers.
-
-    Returns
-    -------
-    str
-        The attributes ``data-x``, ``data-y``, ``data-size`` and ``data-count`` give the geometry of the cells.
-
-    Examples
-    --------
-    >>> gap = np.array([[0.0, 0.5], [-0.5, 0.0]])
-    >>> svg = matrix_svg(["a", "b"], gap, gap != 0, digits=1, description="Two models")
-    >>> 'class="a3"' in svg, 'class="b3"' in svg, 'class="n"' in svg
-    (True, True, False)
+    Shapes: difference (K, K), separated (K, K).
     """
     n_models = len(names)
     size = float(np.clip(np.floor(2 * _WIDTH / n_models) / 2, _SMALLEST, _LARGEST))
@@ -82,11 +60,7 @@ def matrix_svg(
 
 
 def _shades(difference: FloatArray, separated: NDArray[np.bool_]) -> dict[str, NDArray[np.bool_]]:
-    """Return the cells of every colour.
-
-    The classes a1 to a3 are cells whose row has the higher score, b1 to b3 those whose row has the lower score, and n
-    are pairs that are not separated.
-    """
+    """Return the cells of every colour."""
     size = np.abs(difference)
     limits = np.quantile(size[separated], [1 / 3, 2 / 3]) if separated.any() else np.zeros(_SHADES - 1)
     shade = 1 + (size[:, :, None] >= limits).sum(axis=2)
@@ -102,14 +76,7 @@ def _shades(difference: FloatArray, separated: NDArray[np.bool_]) -> dict[str, N
 def _rectangles(mask: NDArray[np.bool_], left: float, top: float, size: float) -> str:
     """Return the path of the cells of one colour, with a rectangle for each run of cells within a row.
 
-    Parameters
-    ----------
-    mask : ndarray of bool, shape (K, K)
-        The cells of this colour.
-    left, top : float
-        Left and upper edge of the matrix.
-    size : float
-        Width and height of a cell.
+    Shapes: mask (K, K).
     """
     padded = np.pad(mask, ((0, 0), (1, 1))).astype(np.int8)
     rows, starts = np.nonzero(np.diff(padded, axis=1) == 1)
@@ -123,15 +90,7 @@ def _rectangles(mask: NDArray[np.bool_], left: float, top: float, size: float) -
 def _numbers(difference: FloatArray, left: float, size: float, digits: int) -> str:
     """Return the text elements with the differences, one in each cell off the diagonal.
 
-    Parameters
-    ----------
-    difference : ndarray, shape (K, K)
-    left : float
-        Left edge of the matrix.
-    size : float
-        Width and height of a cell.
-    digits : int
-        Decimals of the scores; at most two are shown.
+    Shapes: difference (K, K).
     """
     texts = "".join(
         f'<text x="{left + (column + 0.5) * size:g}" y="{_HEAD_HEIGHT + (row + 0.5) * size + 4:g}">'

@@ -11,34 +11,16 @@ _DIRECTION = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def printable(text: str) -> str:
-    """Return the text with control characters and lone surrogates replaced by the replacement character.
-
-    Examples
-    --------
-    >>> printable("a" + chr(0) + "b") == "a" + chr(0xFFFD) + "b"
-    True
-    """
+    """Return the text with control characters and lone surrogates replaced by the replacement character."""
     return _UNWRITABLE.sub("\ufffd", text)
 
 
 def prose(text: str) -> str:
-    """Return a sentence that may contain names, without the names' direction marks, which could reverse the sentence.
-
-    Examples
-    --------
-    >>> prose("a" + chr(0x202E) + "b leads")
-    'ab leads'
-    """
+    """A sentence that may contain names, without the names' direction marks, which could reverse the sentence."""
     return _DIRECTION.sub("", printable(text))
 
 
 def label_text(name: str, length: int) -> str:
-    """Return a name as the escaped label of a plot: one line, at most ``length`` characters, no marks of direction.
-
-    Examples
-    --------
-    >>> label_text("a <b>", 10), label_text("a long name of a model", 10)
-    ('a &lt;b&gt;', 'a long na…')
-    """
+    """Return a name as the escaped label of a plot: one line, at most ``length`` characters, no marks of direction."""
     line = " ".join(prose(name).split())
     return html.escape(line if len(line) <= length else line[: length - 1] + "…", quote=False)

@@ -40,13 +40,7 @@ _ADDRESS = "https://arxiv.org/abs/2601.21816"
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading with its paragraphs.
-
-    Attributes
-    ----------
-    title : str
-    paragraphs : tuple of str
-    """
+    """A heading with its paragraphs."""
 
     title: str
     paragraphs: tuple[str, ...]

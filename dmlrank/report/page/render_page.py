@@ -34,12 +34,7 @@ _HYPHEN = re.compile(r"(?<![\w.])-(?=[\d.])")
 
 
 def check_page_extra() -> None:
-    """Raise where the library that fills templates is not installed.
-
-    Raises
-    ------
-    MissingExtraError
-    """
+    """Raise where the library that fills templates is not installed."""
     try:
         import jinja2  # noqa: F401
     except ImportError:
@@ -47,13 +42,7 @@ def check_page_extra() -> None:
 
 
 def write_page(path: str | os.PathLike[str] | None, text: str) -> str:
-    """Write the text of a page and return the path, or return the text where the path is None.
-
-    Raises
-    ------
-    FileWriteError
-        If the file cannot be written. An earlier file stays as it was.
-    """
+    """Write the text of a page and return the path, or return the text where the path is None."""
     if path is None:
         return text
     write_file(path, text)
@@ -67,22 +56,6 @@ def render_page(
 
     The file needs no network: its content security policy allows its own style and scripts, known by their hashes, and
     nothing else. Names are escaped. Without JavaScript all tables, plots and explanations can be read.
-
-    Parameters
-    ----------
-    title : str
-    boards : sequence of Board
-    overview : sequence of Summary
-        Tables about all leaderboards side by side, which become the first tab; or, without leaderboards, tables of
-        their own.
-    problems : sequence of str, optional
-        What the page says above the table of a check, where an empty sequence means that there are no problems; None
-        for pages that are no check.
-
-    Raises
-    ------
-    MissingExtraError
-        If Jinja2 is not installed.
     """
     check_page_extra()
     check_text("title", title)
