@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 
 import dmlrank as dr
-from dmlrank.planning.propensities import StoredPropensities
+from dmlrank.planning.allocation import StoredPropensities
 
 FUNCTIONALS = ("borda", "bt", "rank_centrality")
 

@@ -16,9 +16,9 @@ from .data.style_columns import style_columns
 from .exceptions import DmlrankError, DmlrankWarning
 from .functionals import CategoryWeights
 from .nuisance.boosting.random_search import RandomSearch
-from .planning.contrasts import Against, Top
 from .planning.design import design
 from .planning.plan import Plan
+from .planning.plan_options import Against, Top
 from .planning.rounds import mixture_propensity, repeated_propensity
 from .results.comparison import compare
 from .results.rank_results import RankResults

@@ -17,7 +17,7 @@ from ..api import check, dml_rank, read_json
 from ..exceptions import DmlrankError, FileWriteError, OptionError
 from ..inference.simultaneous import METHODS
 from ..inspection.periods import PERIODS
-from ..planning.contrasts import Against, Top
+from ..planning.plan_options import Against, Top
 from ..results.comparison import Comparison, named_results
 from ..results.rank_results import RankResults
 from ..tables.summary_table import Summary

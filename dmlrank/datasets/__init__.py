@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from .arena import Arena, simulate_arena
-from .lmarena import read_arena
-from .readers import read_chatbot_arena, read_mt_bench
+from .readers import read_arena, read_chatbot_arena, read_mt_bench
 from .simulators import Bt, Ties, simulate_bt, simulate_ties
 from .styled import Styled, simulate_styled
 

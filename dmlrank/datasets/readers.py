@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
-from ..exceptions import ColumnError, DataError, listed, nearest
+from ..data.plain_columns import arrow_module
+from ..data.style_columns import style_columns
+from ..exceptions import ColumnError, DataError, OutcomeError, listed, nearest
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow.parquet import ParquetFile
+
 
 __all__ = ["read_chatbot_arena", "read_mt_bench"]
 
@@ -227,3 +237,319 @@ def _first_user_turn(conversation: object) -> object:
     """Return the text of the first turn of the user, None where there is none."""
     turns = conversation if isinstance(conversation, list) else []
     return next((turn.get("content") for turn in turns if isinstance(turn, dict) and turn.get("role") == "user"), None)
+
+
+# Number of rows that are read at a time. With long conversations these rows take some tens of megabytes.
+_ROWS_PER_BATCH = 2_000
+_WINNERS = ("model_a", "model_b", "tie", "both_bad", "tie (bothbad)")
+# Columns of the result, each with the names that it may have in a file; the first name that a file has counts.
+_PLAIN = {
+    "question_id": ("question_id", "id"),
+    "model_a": ("model_a",),
+    "model_b": ("model_b",),
+    "winner": ("winner",),
+    "language": ("language",),
+    "session": ("evaluation_session_id", "judge_hash", "judge"),
+    "evaluation_order": ("evaluation_order",),
+    "turn": ("turn",),
+    "timestamp": ("timestamp", "tstamp"),
+    "is_code": ("is_code",),
+    "is_refusal": ("is_refusal",),
+    "anony": ("anony",),
+}
+_REQUIRED = ("question_id", "model_a", "model_b", "winner")
+_CONVERSATIONS = ("conversation_a", "conversation_b")
+_METADATA = "conv_metadata"
+_TAGS = ("category_tag", "dedup_tag")
+# Names of columns for tags whose name in the files does not say what the tag means.
+_TAG_NAMES = {"if": "instruction_following"}
+_CRITERIA = (
+    "specificity",
+    "domain_knowledge",
+    "complexity",
+    "problem_solving",
+    "creativity",
+    "technical_accuracy",
+    "real_world",
+)
+# Criteria that a prompt must meet to be a hard prompt on LMArena's leaderboards.
+_HARD = 6
+_STYLE = ("log_length", "headers", "bold", "lists", "code_blocks")
+
+
+def read_arena(path: str | os.PathLike[str]) -> pd.DataFrame:
+    """Read LMArena's published votes: the parquet files of 100,000 and of 140,000 human preferences.
+
+    Files are read by column and in batches, so that memory holds the result and a few thousand conversations at a
+    time. Only the conversations of the vote are read, not those of earlier votes in the same session.
+
+    Parameters
+    ----------
+    path : str or path
+        A parquet file, or a folder whose parquet files are read in the order of their names.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per vote, in the order of the file.
+
+        - ``question_id``: identifier of the vote (``id`` in the file of 140,000).
+        - ``model_a``, ``model_b``, ``winner``: as in the file. The labels ``both_bad`` and ``tie (bothbad)`` mean the
+          same to :func:`dmlrank.dml_rank`.
+        - ``prompt``: the text of the user's first turn; texts of several parts are joined by line breaks, and images
+          are left out.
+        - ``language``, ``evaluation_order``, ``turn``, ``timestamp``, ``is_code``, ``is_refusal``, ``anony``: as far as
+          the file has them.
+        - ``session``: votes that may depend on each other, for ``cov_kwds={"groups": "session"}``. These are the
+          evaluation sessions of the file of 140,000, and the voters of the file of 100,000.
+        - A column of booleans for each tag of the prompt: ``creative_writing``, ``math``, ``instruction_following`` and
+          the seven criteria such as ``complexity``; ``hard_prompt`` says that six of the criteria hold. ``high_freq``
+          and ``sampled`` are LMArena's marks of repeated prompts.
+        - ``log_length``, ``headers``, ``bold``, ``lists``, ``code_blocks``: style of the first answer minus style of
+          the second, as :func:`dmlrank.style_columns` defines it. Lengths (in tokens), headers, bold passages and lists
+          come from the counts in ``conv_metadata`` where the file has them, else from the conversations.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no file, or no parquet file in the folder (a :class:`DataError`, too).
+    ColumnError
+        If the identifier, a model or the winner is missing.
+    OutcomeError
+        If a winner is missing or unknown.
+    DataError
+        If a file is not parquet, or a nested column has another form than LMArena's.
+    MissingExtraError
+        If pyarrow is not installed.
+
+    References
+    ----------
+    LMArena, datasets ``arena-human-preference-100k`` and ``arena-human-preference-140k`` (2024, 2025). Li, Chiang and
+    Dunlap (2024), Introducing Hard Prompts Category in Chatbot Arena.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pyarrow as pa, pyarrow.parquet as pq
+    >>> talk = [{"role": "user", "content": [{"type": "text", "text": "Hello?"}]}]
+    >>> vote = {"id": "v1", "model_a": "gpt-4o", "model_b": "llama-4", "winner": "both_bad", "conversation_a": talk}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     pq.write_table(pa.Table.from_pylist([vote]), Path(folder) / "votes.parquet")
+    ...     read_arena(folder).iloc[0].to_dict()
+    {'question_id': 'v1', 'model_a': 'gpt-4o', 'model_b': 'llama-4', 'winner': 'both_bad', 'prompt': 'Hello?'}
+    """
+    arrow_module("a parquet file")
+    files = _parquet_files(Path(path))
+    parts = [part for file in files for part in _read_file(file)]
+    columns = list(parts[0])
+    other = next((part for part in parts if list(part) != columns), None)
+    if other is not None:
+        raise DataError(
+            f"the parquet files in {str(path)!r} have different columns: {listed(set(columns) ^ set(other))} are in "
+            f"one file and not in another; read the files one by one"
+        )
+    votes = pd.concat(parts, ignore_index=True)
+    _check_winners(votes["winner"], path)
+    return votes
+
+
+def _parquet_files(path: Path) -> list[Path]:
+    """Return the parquet files of a path; raise :class:`DataFileNotFoundError` where there is none."""
+    if path.is_dir():
+        files = sorted(path.glob("*.parquet"))
+        if not files:
+            raise DataFileNotFoundError(f"the folder {str(path)!r} has no file that ends with .parquet")
+        return files
+    if not path.is_file():
+        names = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
+        raise DataFileNotFoundError(f"{str(path)!r} does not exist{nearest(path.name, names)}")
+    return [path]
+
+
+def _read_file(path: Path) -> Iterator[pd.DataFrame]:
+    """Yield the votes of one file, a batch of rows at a time."""
+    from pyarrow import ArrowException
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        file = ParquetFile(path)
+    except (ArrowException, OSError) as error:
+        raise DataError(f"{str(path)!r} cannot be read as a parquet file: {error}") from None
+    with file:
+        schema = file.schema_arrow
+        plain = _plain_columns(schema.names, path)
+        _check_nested(schema, path)
+        nested = [name for name in (*_CONVERSATIONS, _METADATA, *_TAGS) if name in schema.names]
+        wanted = [*plain.values(), *nested]
+        if not file.metadata.num_rows:
+            raise DataError(f"{str(path)!r} holds no votes: it has no rows")
+        yield from _batches(file, wanted, plain, path)
+
+
+def _batches(file: ParquetFile, wanted: list[str], plain: Mapping[str, str], path: Path) -> Iterator[pd.DataFrame]:
+    """Yield the votes of an open file as frames."""
+    from pyarrow import ArrowException
+
+    try:
+        for batch in file.iter_batches(_ROWS_PER_BATCH, columns=wanted):
+            yield _frame(batch, plain)
+    except (ArrowException, OSError) as error:
+        raise DataError(f"{str(path)!r} cannot be read to its end: {error}") from None
+
+
+def _plain_columns(available: Sequence[str], path: Path) -> dict[str, str]:
+    """Return for each plain column of the result its name in the file, as far as the file has it."""
+    found = {
+        name: next(spelling for spelling in spellings if spelling in available)
+        for name, spellings in _PLAIN.items()
+        if any(spelling in available for spelling in spellings)
+    }
+    missing = [" or ".join(_PLAIN[name][::-1]) for name in _REQUIRED if name not in found]
+    if missing:
+        raise ColumnError(
+            f"{str(path)!r} has the columns {listed(available)}, but not {listed(missing)}; a file of LMArena's votes "
+            f"has an identifier, two models and the winner"
+        )
+    return found
+
+
+def _check_nested(schema: pa.Schema, path: Path) -> None:
+    """Raise :class:`DataError` where a nested column has another form than LMArena's."""
+    from pyarrow import types
+
+    for name in _CONVERSATIONS:
+        if name in schema.names and not _is_conversation(schema.field(name).type):
+            raise DataError(
+                f"column {name!r} of {str(path)!r} has the type {schema.field(name).type}; a conversation must be a "
+                f"list of structs with 'role' and 'content', and the content a text or a list of structs with 'text'"
+            )
+    for name in (_METADATA, *_TAGS):
+        if name in schema.names and not types.is_struct(schema.field(name).type):
+            raise DataError(
+                f"column {name!r} of {str(path)!r} has the type {schema.field(name).type}; it must be a struct, with a "
+                f"field for each {'count' if name == _METADATA else 'tag'}"
+            )
+
+
+def _is_conversation(data_type: pa.DataType) -> bool:
+    """Return whether a type is a list of turns with role and content."""
+    turn = _element(data_type)
+    if turn is None or not {"role", "content"} <= set(_field_names(turn)):
+        return False
+    content = turn.field("content").type
+    part = _element(content)
+    return _is_text(content) or (part is not None and "text" in _field_names(part))
+
+
+def _element(data_type: pa.DataType) -> pa.DataType | None:
+    """Return the type of the elements of a list; None for other types."""
+    from pyarrow import types
+
+    return data_type.value_type if types.is_list(data_type) or types.is_large_list(data_type) else None
+
+
+def _field_names(data_type: pa.DataType) -> list[str]:
+    """Return the names of the fields of a struct; none for other types."""
+    from pyarrow import types
+
+    if not types.is_struct(data_type):
+        return []
+    return [data_type.field(place).name for place in range(data_type.num_fields)]
+
+
+def _is_text(data_type: pa.DataType) -> bool:
+    from pyarrow import types
+
+    return types.is_string(data_type) or types.is_large_string(data_type)
+
+
+def _frame(batch: pa.RecordBatch, plain: Mapping[str, str]) -> pd.DataFrame:
+    """Return the votes of a batch of rows as a frame."""
+    columns: dict[str, object] = {name: batch.column(spelling).to_pandas() for name, spelling in plain.items()}
+    if "timestamp" in columns:
+        columns["timestamp"] = _times(batch.column(plain["timestamp"]))
+    conversations = {name: batch.column(name).to_pylist() for name in _CONVERSATIONS if name in batch.schema.names}
+    if "conversation_a" in conversations:
+        leading = [*_REQUIRED]
+        prompts = pd.Series([_first_prompt(turns) for turns in conversations["conversation_a"]], dtype=object)
+        columns = {name: columns[name] for name in leading} | {"prompt": prompts} | columns
+    columns |= _tags(batch)
+    return pd.DataFrame(columns | _style(batch, conversations))
+
+
+def _times(column: pa.Array) -> pd.Series:
+    """Return dates with times from texts, from timestamps, or from seconds since 1970."""
+    from pyarrow import types
+
+    values = column.to_pandas()
+    if types.is_floating(column.type) or types.is_integer(column.type):
+        return pd.to_datetime(values, unit="s")
+    try:
+        return pd.to_datetime(values, format="ISO8601")
+    except (ValueError, TypeError) as error:
+        raise DataError(f"a timestamp cannot be read: {error}; it must be a time in ISO format, or seconds") from None
+
+
+def _first_prompt(turns: Sequence[Mapping[str, object]] | None) -> str | None:
+    """Return the text of the first turn of the user; None where there is none."""
+    content = next((turn["content"] for turn in turns or () if turn["role"] == "user"), None)
+    if content is None or isinstance(content, str):
+        return content
+    assert isinstance(content, list)
+    return "\n".join(part["text"] for part in content if part is not None and part["text"] is not None)
+
+
+def _tags(batch: pa.RecordBatch) -> dict[str, pd.Series]:
+    """Return the boolean fields of the nested tags by name, and whether a prompt is hard."""
+    from pyarrow import compute, types
+
+    tags: dict[str, pd.Series] = {}
+
+    def collect(column: pa.Array, group: str) -> None:
+        for place, field in enumerate(_field_names(column.type)):
+            values = compute.struct_field(column, [place])
+            if types.is_struct(values.type):
+                collect(values, field)
+            elif types.is_boolean(values.type):
+                name = _TAG_NAMES.get(field, field)
+                tags[name if name not in tags else f"{name}_{group}"] = values.to_pandas()
+
+    for name in _TAGS:
+        if name in batch.schema.names:
+            collect(batch.column(name), name)
+    if set(_CRITERIA) <= set(tags):
+        met = pd.concat([tags[name] for name in _CRITERIA], axis=1)
+        is_hard = met.eq(True).sum(axis=1) >= _HARD
+        tags["hard_prompt"] = is_hard.where(met.notna().all(axis=1), None) if met.isna().to_numpy().any() else is_hard
+    return tags
+
+
+def _style(batch: pa.RecordBatch, conversations: Mapping[str, list[object]]) -> dict[str, pd.Series]:
+    """Return the style columns of a batch, from the counts of the file and from the conversations."""
+    style: dict[str, pd.Series] = {}
+    if set(conversations) == set(_CONVERSATIONS):
+        style = _differences(pd.DataFrame(conversations), _CONVERSATIONS)
+    if _METADATA in batch.schema.names:
+        counts = pd.DataFrame({_METADATA: pd.Series(batch.column(_METADATA).to_pylist(), dtype=object)})
+        style |= _differences(counts, _METADATA)
+    return {name: style[name] for name in _STYLE if name in style}
+
+
+def _differences(frame: pd.DataFrame, answers: str | Sequence[str]) -> dict[str, pd.Series]:
+    """Return the columns of :func:`style_columns`; NaN in all of them where no row of the batch has both answers."""
+    if frame.isna().to_numpy().any(axis=1).all():
+        names = _STYLE if len(frame.columns) > 1 else _STYLE[:-1]
+        return {name: pd.Series(np.nan, index=frame.index) for name in names}
+    table = style_columns(frame, answers)
+    return {str(name): table[name] for name in table if name not in frame}
+
+
+def _check_winners(winners: pd.Series, path: str | os.PathLike[str]) -> None:
+    """Raise :class:`OutcomeError` where a winner is missing or no label of the arena."""
+    is_unknown = ~winners.isin(_WINNERS)
+    if is_unknown.any():
+        counts = winners[is_unknown].fillna("missing").value_counts()
+        found = ", ".join(f"{label!r} in {count:,} rows" for label, count in counts.items())
+        raise OutcomeError(
+            f"{str(path)!r} has winners that are no labels of the arena: {found}; allowed: {listed(_WINNERS)}"
+        )

@@ -3,19 +3,90 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import ClassVar
+from numbers import Integral
+from typing import ClassVar, Protocol
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
+from .._utils.argument_checks import real_number
 from ..data.arrays import AnyArray, FloatArray, IntArray
-from ..exceptions import DataError
-from .random_draws import Rng, check_between, check_count, draw_categories, generator
-from .true_scores import Scorer, true_scores
+from ..exceptions import DataError, OptionError, OptionTypeError, shown
+from ..functionals import CategoryWeights, named
+
+Rng = int | np.random.Generator | None
+
+
+def generator(rng: Rng) -> np.random.Generator:
+    """Return the random generator that the option ``rng`` stands for; numpy's global generator is never used."""
+    if rng is None or isinstance(rng, np.random.Generator):
+        return np.random.default_rng(rng)
+    if isinstance(rng, bool) or not isinstance(rng, Integral):
+        raise OptionTypeError(f"rng must be an int, a numpy.random.Generator or None, not {type(rng).__name__}")
+    return np.random.default_rng(check_count(rng, "rng", smallest=0))
+
+
+def check_count(value: object, option: str, smallest: int = 1) -> int:
+    """Return ``value`` as an int; raise where it is no whole number or below ``smallest``."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise OptionTypeError(f"{option} must be an int, not {type(value).__name__}")
+    if value < smallest:
+        raise OptionError(f"{option}={value} is too small; it must be at least {smallest}")
+    return int(value)
+
+
+def check_between(value: object, option: str, lower: float = -np.inf, upper: float = np.inf) -> None:
+    """Check that the value of an option is a finite number between two bounds."""
+    number = real_number(value)
+    if number is None:
+        raise OptionTypeError(f"{option} must be a number, not {type(value).__name__}")
+    if not (np.isfinite(number) and lower <= number <= upper):
+        bounds = [f"at least {lower:g}"] * (lower > -np.inf) + [f"at most {upper:g}"] * (upper < np.inf)
+        raise OptionError(f"{option}={shown(value)} is not allowed; it must be {' and '.join(['finite', *bounds])}")
+
+
+def draw_categories(probabilities: FloatArray, rng: np.random.Generator) -> IntArray:
+    """Draw one category per row of a matrix of probabilities, (m, C); return their places, (m,)."""
+    steps = np.cumsum(probabilities, axis=1)[:, :-1]
+    return (rng.random((len(probabilities), 1)) >= steps).sum(axis=1)
+
+
+class Scorer(Protocol):
+    """A functional that maps category probabilities to scores."""
+
+    def value(self, mu: FloatArray) -> FloatArray:
+        """Return the scores F(mu), (n, d), of category probabilities mu, (n, K, K, C)."""
+
+
+def true_scores(
+    functional: str | Scorer,
+    chunks: Iterable[tuple[FloatArray, FloatArray]],
+    *,
+    n_categories: int,
+    models: tuple[str, ...],
+) -> pd.Series:
+    """Return the weighted mean of F(mu) over contexts."""
+    scorer = _bound_functional(functional, n_categories)
+    total, weight = np.zeros(()), 0.0
+    for mu, weights in chunks:
+        total = total + weights @ scorer.value(mu)
+        weight += weights.sum()
+    scores = total / weight
+    return pd.Series(scores, index=models if len(scores) == len(models) else None)
+
+
+def _bound_functional(functional: str | Scorer, n_categories: int) -> Scorer:
+    """Return a functional by name or as it is, with one half as the weight of ties where it leaves the weights open."""
+    chosen = named(functional) if isinstance(functional, str) else functional
+    if isinstance(chosen, type) or not callable(getattr(chosen, "value", None)):
+        raise OptionTypeError(f"functional must be a name or an object with value(mu), not {functional!r}")
+    bind = getattr(chosen, "bind", None)
+    return chosen if bind is None else bind(weights=CategoryWeights.half(n_categories))
+
 
 _LABELS = np.array(["model_a", "model_b", "tie"], dtype=object)
 # Entries of mu that are computed at a time.

@@ -11,8 +11,7 @@ from scipy.special import expit, softmax
 
 from ..data.arrays import FloatArray
 from ..exceptions import OptionTypeError, listed, nearest
-from .random_draws import Rng
-from .simulator_base import Simulator
+from .simulator_base import Rng, Simulator
 
 __all__ = ["Bt", "Ties", "simulate_bt", "simulate_ties"]
 

@@ -15,10 +15,8 @@ from ..estimation.bt_restricted import RestrictedBradleyTerry, check_restricted_
 from ..exceptions import OptionError
 from ..functionals import BradleyTerry
 from ..nuisance.propensity_model.all_pairs import TabulatedPairPropensity
-from .allocation import propensities_at_multiplier
-from .passes import pass_over
-from .problem import DesignProblem
-from .propensities import Propensities, as_propensities
+from .allocation import Propensities, as_propensities, propensities_at_multiplier
+from .problem import DesignProblem, pass_over
 
 # A plan's rule for contexts outside the plan is a fixed point: the information of a label depends on the propensities,
 # and the propensities on the information. The steps towards this point end after _MAX_STEPS, or if no propensity

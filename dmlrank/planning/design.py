@@ -24,16 +24,13 @@ from ..functionals import CategoryWeights, Functional
 from ..functionals.base import output_names
 from ..options import OPTIONS, PROMPTS
 from .bt_restricted import RestrictedDesignProblem
-from .contrasts import ContrastsLike, make_criterion
-from .earlier_labels import EarlierLabels
-from .passes import Tables
+from .criteria import EarlierLabels
 from .plan import Plan
-from .problem import DesignProblem, Pairs, SomeTables
-from .specification import ALPHA, PlanNames, PlanSpecification
-from .stopping import UntilLike, read_until
-from .validate import (
+from .plan_options import (
+    ContrastsLike,
     PlanOptions,
     check_mu,
+    make_criterion,
     mu_array,
     read_context_weights,
     read_costs,
@@ -42,6 +39,9 @@ from .validate import (
     read_names,
     read_weights,
 )
+from .problem import DesignProblem, Pairs, SomeTables, Tables
+from .rounds import UntilLike, read_until
+from .specification import ALPHA, PlanNames, PlanSpecification
 
 
 def design(

@@ -23,13 +23,13 @@ from ..fit.estimates import Estimates
 from ..fit.state import FitSteps
 from ..functionals import Functional
 from ..functionals.linearised import Linearised
+from .allocation import Rows
+from .criteria import EarlierLabels
 from .design import PlannedFit, PlanSource, specify
-from .earlier_labels import EarlierLabels
-from .passes import Tables
 from .plan import Plan
-from .propensities import Rows
+from .plan_options import PlanOptions
+from .problem import Tables
 from .specification import PlanNames
-from .validate import PlanOptions
 
 # Number of probabilities that are predicted at a time, and the largest number that is kept in memory.
 _CHUNK_NUMBERS = 2_000_000

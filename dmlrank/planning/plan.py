@@ -20,15 +20,12 @@ from ..exceptions import NuisanceError, OptionError, OptionTypeError, shown
 from ..inference.ranks import power_of, smallest_gap
 from ..tables.spreadsheet_text import safe_csv
 from ..tables.summary_table import Summary
-from .plan_pictures import draw_plan
-from .plan_summary import plan_summary
-from .power import cheapest_solution, max_width, pair_critical_value, predicted_precision
+from .plan_options import check_mu, check_positive, mu_array
+from .plan_summary import draw_plan, plan_summary
+from .precision import Regret, cheapest_solution, max_width, pair_critical_value, predicted_precision, regret_of
 from .problem import TablesNotStored
-from .robustness import Regret, regret_of
-from .sampling import PlanHeader, draw_cells, sample_frame, tasks_json
+from .rounds import Decision, HasEstimates, PlanHeader, decide, draw_cells, sample_frame, tasks_json
 from .specification import PlanSolution, PlanSpecification, solve
-from .stopping import Decision, HasEstimates, decide
-from .validate import check_mu, check_positive, mu_array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,15 +1,28 @@
-"""Propensities of contexts that were labelled in several rounds."""
+"""Labelling in rounds: propensities of several rounds, when rounds end, and samples of what to label."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, TypeAlias, TypedDict
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 
 from .._utils.argument_checks import array_of_numbers, check_flag
-from ..data.preferences import FloatArray
-from ..exceptions import NuisanceError, OptionError, OptionTypeError, shown
+from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_text
+from ..data.hypotheses import LinearHypothesis
+from ..data.preferences import FloatArray, IntArray
+from ..exceptions import NuisanceError, OptionError, OptionTypeError, UnknownModelError, listed, nearest, shown
+from ..fit.estimates import Estimates
+from ..inference.wald import NamedEstimates, t_test
+from ..report.fit_notes import sequential_note
+from ..tables.summary_table import Summary
+from .allocation import Propensities
+from .problem import Pairs
+from .specification import PlanNames
 
 
 def mixture_propensity(propensities: Sequence[ArrayLike], shares: Sequence[float]) -> FloatArray:
@@ -111,3 +124,270 @@ def _tables(propensities: Sequence[ArrayLike]) -> FloatArray:
             f"propensities range from {tables.min():g} to {tables.max():g}; pass probabilities, between 0 and 1"
         )
     return tables
+
+
+UntilLike: TypeAlias = "str | tuple[str, str] | Sequence[str | tuple[str, str]] | None"
+
+
+class HasEstimates(Protocol):
+    """The part of a fit's result that a decision uses."""
+
+    @property
+    def estimates(self) -> Estimates:
+        """Scores with their covariance."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Decision:
+    """Which of the questions of a plan the labels so far decide; :meth:`Plan.decide` returns it.
+
+    The object is true where all questions are decided, so that rounds can end: ``if plan.decide(view): break``.
+
+    Attributes
+    ----------
+    result_frame : DataFrame
+        A row per question: ``question estimate std_error p_value conf_low conf_high decided answer``. ``answer`` is the
+        order of the two models that the labels show, such as ``"b > a"``; empty where the question is open.
+    note : str
+        Sentences about what holds at all looks, for the summary.
+    is_natural : bool
+        Whether the scores have the functional's own unit.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"question": ["a > b"], "decided": [True], "answer": ["b > a"]})
+    >>> bool(Decision(frame, "")), Decision(frame, "").answers
+    (True, ['b > a'])
+    """
+
+    result_frame: pd.DataFrame
+    note: str
+    is_natural: bool = True
+
+    def __bool__(self) -> bool:
+        return bool(self.result_frame["decided"].all())
+
+    @property
+    def answers(self) -> list[str]:
+        """The orders of models that the labels show."""
+        return self.result_frame.loc[self.result_frame["decided"], "answer"].tolist()
+
+    def __str__(self) -> str:
+        return self.summary().as_text()
+
+    def __repr__(self) -> str:
+        n_open = int((~self.result_frame["decided"]).sum())
+        shown = f"decided: {listed(self.answers)}" if self.answers else "nothing decided"
+        return f"<Decision: {shown}{f'; {n_open} open' if n_open else ''}>"
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
+
+    def summary(self, title: str | None = None) -> Summary:
+        """Return the table for a report.
+
+        Parameters
+        ----------
+        title : str, optional
+            Stands above the table in place of the default title.
+
+        Returns
+        -------
+        Summary
+            It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
+        """
+        frame = self.result_frame
+        digits = decimals(frame["std_error"].to_numpy(), fewest=fewest_decimals(self.is_natural))
+        rows = []
+        for row in frame.to_dict("records"):
+            numbers = (fixed_text(row[name], digits) for name in ("estimate", "std_error", "conf_low", "conf_high"))
+            rows.append((row["question"], *numbers, p_value_text(row["p_value"]), row["answer"] or "open"))
+        columns = (("diff", 1), ("std err", 1), ("[simult. CI]", 2), ("adj. P", 1), ("answer", 1))
+        meaning = (
+            "A question is decided where the interval of the difference excludes zero, in either direction. Intervals "
+            "and p-values hold jointly for all questions (Bonferroni)."
+        )
+        table = Summary("Decisions of a Plan in Rounds", (), columns, tuple(rows), (meaning, self.note), "question")
+        return table.with_title(title)
+
+
+def read_until(until: UntilLike, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Return the pairs of models whose order is asked for; an empty tuple where ``until`` is None."""
+    if until is None:
+        return ()
+    is_pair = isinstance(until, tuple) and len(until) == 2 and not any(">" in str(part) for part in until)
+    questions: list[object] = [until] if isinstance(until, str) or is_pair else _as_list(until)
+    pairs = tuple(_read_question(question, names) for question in questions)
+    if not pairs or len({frozenset(pair) for pair in pairs}) < len(pairs):
+        raise OptionError(f"until={shown(until)} is not allowed; ask at least one question, and each question once")
+    return pairs
+
+
+def _as_list(until: object) -> list[object]:
+    """Return several questions as a list."""
+    if not isinstance(until, Sequence):
+        raise OptionTypeError(
+            f"until is a {type(until).__name__}; give a question such as 'a > b', a pair ('a', 'b'), or a list of them"
+        )
+    return list(until)
+
+
+def _read_question(question: object, names: Sequence[str]) -> tuple[str, str]:
+    """Return the two models of a question."""
+    if isinstance(question, str):
+        splits = [place for place, sign in enumerate(question) if sign == ">"]
+        candidates = [(question[:place].strip(), question[place + 1 :].strip()) for place in splits]
+        if not candidates:
+            raise OptionError(
+                f"until={question!r} is no question; write two models with > between them, such as "
+                f"'{names[0]} > {names[1]}'"
+            )
+        known = [pair for pair in candidates if set(pair) <= set(names)]
+        first, second = (known or candidates)[0]
+    elif isinstance(question, tuple) and len(question) == 2 and all(isinstance(name, str) for name in question):
+        first, second = question
+    else:
+        raise OptionTypeError(f"until has {question!r}; a question is 'a > b' or a pair of two names")
+    for name in (first, second):
+        if name not in names:
+            raise UnknownModelError(
+                f"until: unknown model {name!r}{nearest(name, names)}; the models are {listed(names, 25)}"
+            )
+    if first == second:
+        raise OptionError(f"until={question!r} compares {first!r} with itself; name two models")
+    return first, second
+
+
+def decide(questions: tuple[tuple[str, str], ...], result: HasEstimates) -> Decision:
+    """Return which questions a sequential view decides."""
+    estimates = getattr(result, "estimates", None)
+    if not isinstance(estimates, Estimates):
+        raise OptionTypeError(f"decide() got a {type(result).__name__}; pass a sequential view of a result")
+    if not questions:
+        raise OptionError("this plan has no question to decide; make the plan with until='a > b'")
+    if estimates.sequence is None:
+        raise OptionError(
+            "decide() needs a sequential view, because tests of one look are wrong too often where labelling goes on "
+            "until they decide; pass res.sequential(planned=, start=), with the same two numbers in every round"
+        )
+    names = estimates.names
+    for name in {name for pair in questions for name in pair}:
+        if name not in names:
+            raise UnknownModelError(f"no model {name!r} was ranked{nearest(name, names)} (models: {listed(names, 25)})")
+    matrix = np.zeros((len(questions), len(names)))
+    for row, (first, second) in enumerate(questions):
+        matrix[row, names.index(first)], matrix[row, names.index(second)] = 1, -1
+    labels = tuple(f"{first} > {second}" for first, second in questions)
+    named = NamedEstimates(estimates.estimate, estimates.covariance, names, estimates.reason)
+    tests = t_test(named, LinearHypothesis(matrix, np.zeros(len(questions)), labels))
+    estimate, error = np.atleast_1d(tests.effect), np.ravel(tests.sd)
+    p_value = estimates.sequence.adjusted_p_values(estimate / error)
+    half_width = estimates.sequence.critical(len(questions)) * error
+    is_decided = np.abs(estimate) >= half_width
+    reversed_labels = [f"{second} > {first}" for first, second in questions]
+    answers = np.where(is_decided, np.where(estimate > 0, labels, reversed_labels), "")
+    frame = pd.DataFrame(
+        {
+            "question": labels,
+            "estimate": estimate,
+            "std_error": error,
+            "p_value": p_value,
+            "conf_low": estimate - half_width,
+            "conf_high": estimate + half_width,
+            "decided": is_decided,
+            "answer": answers.tolist(),
+        }
+    )
+    return Decision(frame, " ".join(sequential_note(estimates)), estimates.scale.natural)
+
+
+class DrawnCells(NamedTuple):
+    """The L labels to collect, sorted by context.
+
+    context (L,): Index of the context of each label.
+    first, second (L,): Codes of the items shown first and second.
+    propensity (L,): Probability with which the label was drawn.
+    """
+
+    context: IntArray
+    first: IntArray
+    second: IntArray
+    propensity: FloatArray
+
+
+class PlanHeader(TypedDict):
+    """The description of a plan in the JSON file of its tasks.
+
+    seed: Seed of the draw.
+    """
+
+    criterion: str
+    budget: float
+    expected_cost: float
+    position_bias: bool
+    seed: int
+
+
+def draw_cells(
+    propensities: Propensities,
+    pairs: Pairs,
+    one_pair: bool,
+    rng: np.random.Generator,
+    *,
+    row: IntArray | None = None,
+    chunk_contexts: int = 4096,
+) -> DrawnCells:
+    """Draw the pairs to label on each context, independently or at most one of a context.
+
+    Shapes: propensities (g, m), row (n,).
+    """
+    n_contexts = propensities.shape[0] if row is None else len(row)
+    places, drawn_propensities = [], []
+    for start in range(0, n_contexts, chunk_contexts):
+        part = slice(start, min(start + chunk_contexts, n_contexts))
+        table = propensities.block(part if row is None else row[part])
+        if one_pair:
+            # One uniform number per context; the first pair whose cumulative probability exceeds the number is drawn.
+            exceeds = rng.random((len(table), 1)) < np.cumsum(table, axis=1)
+            context = np.flatnonzero(exceeds[:, -1])
+            column = exceeds.argmax(axis=1)[context]
+        else:
+            context, column = np.nonzero(rng.random(table.shape) < table)
+        places.append(np.stack([context + start, column]))
+        drawn_propensities.append(table[context, column])
+    context, column = np.concatenate(places, axis=1)
+    first, second = pairs.first[column], pairs.second[column]
+    if not pairs.ordered:
+        exchange = rng.random(len(column)) < 0.5
+        first, second = np.where(exchange, second, first), np.where(exchange, first, second)
+    return DrawnCells(context, first, second, np.concatenate(drawn_propensities))
+
+
+def sample_frame(cells: DrawnCells, names: PlanNames) -> pd.DataFrame:
+    """Return a row for every label to collect and for every context without a label, in the order of the contexts."""
+    unlabelled = np.setdiff1d(np.arange(len(names.contexts)), cells.context)
+    context = np.concatenate([cells.context, unlabelled])
+    by_context = np.argsort(context, kind="stable")
+    models = np.array([*names.models, None], dtype=object)
+    no_model = np.full(len(unlabelled), len(names.models))
+    ids = names.contexts[context[by_context]]
+    if len(names.context_columns) == 1:
+        frame = pd.DataFrame({names.context_columns[0]: pd.Series(list(ids)).infer_objects()})
+    else:
+        frame = pd.DataFrame(list(ids), columns=list(names.context_columns))
+    frame[names.first_column] = models[np.concatenate([cells.first, no_model])[by_context]]
+    frame[names.second_column] = models[np.concatenate([cells.second, no_model])[by_context]]
+    frame["propensity"] = np.concatenate([cells.propensity, np.full(len(unlabelled), np.nan)])[by_context]
+    return frame
+
+
+def tasks_json(rows: pd.DataFrame, names: PlanNames, header: PlanHeader) -> str:
+    """Return the rows of a sample as JSON: the tasks, the contexts without a task, and the header of the plan."""
+    drawn = rows["propensity"].notna()
+    tasks = json.loads(rows[drawn].to_json(orient="records", double_precision=15))
+    # pandas writes 15 digits at most. Propensities are written with all digits, so that reading gives the same numbers.
+    for task, propensity in zip(tasks, rows.loc[drawn, "propensity"], strict=True):
+        task["propensity"] = float(propensity)
+    unlabelled = json.loads(rows.loc[~drawn, list(names.context_columns)].to_json(orient="records"))
+    return json.dumps({**header, "tasks": tasks, "unlabelled": unlabelled}, indent=1, ensure_ascii=False)

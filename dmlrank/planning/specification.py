@@ -3,7 +3,7 @@
 Sigma is n times the covariance of the scores. It is the sum of the covariance of the scores between contexts, which no
 plan changes, and of the *labelling covariance* E sum_jk M_jk / pi_jk, which becomes smaller when the propensities pi
 become larger; see :func:`dmlrank.design`. The labels of an earlier fit make Sigma smaller; see
-:mod:`dmlrank.planning.earlier_labels`.
+:class:`dmlrank.planning.criteria.EarlierLabels`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from .._utils.warning_collection import warn
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError
-from .criteria import Criterion, Precision, SearchOptions, SearchStart, optimise
-from .earlier_labels import EarlierLabels
+from .allocation import CellRates, MixedPropensities, Propensities, propensity_table
+from .criteria import Criterion, EarlierLabels, Precision, SearchOptions, SearchStart, optimise
 from .problem import DesignProblem
-from .propensities import CellRates, MixedPropensities, Propensities, propensity_table
 
 # One minus the level of intervals and tests where no fit has one.
 ALPHA = 0.05

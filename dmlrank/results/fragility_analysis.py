@@ -11,10 +11,17 @@ from ..exceptions import OptionError, OptionTypeError, check_choice
 from ..fit.estimates import Estimates
 from ..fit.state import FitSteps
 from ..inference.simultaneous import critical_value_of_contrasts
-from ..sensitivity.dropped_rows import RefitFrames, contrast_error
-from ..sensitivity.fragility import Answer, Question, answer, predicted_set
+from ..sensitivity.fragility import (
+    Answer,
+    Question,
+    RefitFrames,
+    Units,
+    answer,
+    contrast_error,
+    predicted_set,
+    units_of,
+)
 from ..sensitivity.fragility_results import FragilityResults
-from ..sensitivity.influential_units import Units, units_of
 from .lookup import require_intervals, require_models, require_steps
 from .sensitivity_analysis import critical_value_of_pairs, require_free_contrasts
 

@@ -35,11 +35,10 @@ from ..inference.wald import WaldTestResults, ZTestResults, wald_test
 from ..inference.win_probability import WinProbability
 from ..inference.z_tests import z_statistics
 from ..options import Options
-from ..planning.contrasts import ContrastsLike
 from ..planning.from_fit import design_fit
 from ..planning.plan import Plan
-from ..planning.stopping import UntilLike
-from ..planning.validate import PlanOptions
+from ..planning.plan_options import ContrastsLike, PlanOptions
+from ..planning.rounds import UntilLike
 from ..report.cycles_summary import CycleResults
 from ..report.fit_summary import build_summary, rows_to_show
 from ..report.judge_summary import JudgeReport

@@ -22,10 +22,15 @@ from ..fit.state import FitSteps
 from ..functionals.base import is_linear
 from ..report.fit_summary import functional_unit
 from ..sensitivity.benchmark import benchmark_frame
-from ..sensitivity.sensitivity_numbers import SensitivityNumbers
 from ..sensitivity.sensitivity_results import SensitivityResults
-from ..sensitivity.tipping import distances, extend_to_tipping_points, tipping_gammas
-from ..sensitivity.vote_bounds import BoundEvaluation, Bounds
+from ..sensitivity.vote_bounds import (
+    BoundEvaluation,
+    Bounds,
+    SensitivityNumbers,
+    distances,
+    extend_to_tipping_points,
+    tipping_gammas,
+)
 from .lookup import require_intervals, require_steps
 from .ranking import compare_models
 

@@ -15,7 +15,7 @@ from ..estimation.omitted_variables import relative_second_moment, residual_vari
 from ..exceptions import OptionError, OptionTypeError, listed, nearest, shown
 from ..fit.pipeline import run
 from ..fit.state import FitSteps
-from .sensitivity_numbers import SensitivityNumbers
+from .vote_bounds import SensitivityNumbers
 
 
 def benchmark_frame(steps: FitSteps, numbers: SensitivityNumbers, factor: float, features: object) -> pd.DataFrame:

@@ -1,18 +1,308 @@
-"""Fragility: how few votes, contexts or groups of rows turn a result if they are dropped, confirmed by refits.
-
-A result turns when the sign of a contrast of scores changes, or when the contrast is no longer significant.
-"""
+"""How few units (votes, contexts, groups of rows) turn a result: their order of influence, and refits without them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
+from .._utils.warning_collection import collected_warnings
+from ..data.derived_pairs import DerivedPairs
+from ..data.formula.features import locate_names
+from ..data.formula.parse import parse_formula
+from ..data.frames import column_names, take_columns
 from ..data.preferences import FloatArray, IntArray
-from ..fit.state import FitSteps
-from .dropped_rows import Refit, RefitFrames, contrast_error
-from .influential_units import Units, smallest_set
+from ..data.read_votes import with_columns
+from ..estimation.influence import Influence, mean_influence
+from ..estimation.influence_blocks import blocks_by_group
+from ..estimation.one_step import one_step
+from ..estimation.one_step_result import Estimands
+from ..exceptions import ColumnError, DataError, DmlrankError, OptionError, nearest, shown
+from ..fit.pipeline import run
+from ..fit.state import FitSteps, Source
+from ..functionals.base import output_names
+from ..inference.covariance import Covariance
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Units:
+    """The units that a fragility analysis drops: contexts, votes, or groups of contexts or of votes.
+
+    name: The unit as the user names it.
+    of_votes: Whether a unit is a set of votes, whose labels are deleted; otherwise it is a set of contexts, whose rows
+        are dropped.
+    code (n,): Unit of each context, or of each vote.
+    identifiers (u,): How each unit is named for the user.
+    influence (u, d): Sum of the influence values of each unit's contexts or votes. To first order, dropping the unit
+        changes the scores by minus this sum divided by n.
+    weight (u,): Sum of the weights of the contexts that are dropped with each unit; zero for votes.
+    """
+
+    name: str
+    of_votes: bool
+    code: IntArray
+    identifiers: NDArray[np.object_]
+    influence: FloatArray
+    weight: FloatArray
+    n_contexts: int
+
+    def __len__(self) -> int:
+        return len(self.identifiers)
+
+    def members(self, units: IntArray) -> NDArray[np.bool_]:
+        """Return which contexts, (n,), or votes, (v,), belong to some of the units."""
+        return np.isin(self.code, units)
+
+
+def units_of(steps: FitSteps, unit: str) -> Units:
+    """Return the units of a fit with their influence."""
+    data = steps.data
+    if unit == "context":
+        return _of_contexts(steps, unit, np.arange(data.n_contexts), data.context_ids)
+    if unit == "vote":
+        return _of_votes(steps, unit, np.arange(data.n_votes), data.row_index[data.vote_row].astype(object))
+    column = _column_of(steps, unit)
+    columns = with_columns(data, steps.source.data, steps.options.unlabelled, [column]).columns
+    code, values = columns.sorted_codes(column), columns.texts(column)
+    if (code < 0).any():
+        raise DataError(
+            f"unit={unit!r}: column {column!r} has no value in {int((code < 0).sum())} rows; fill them, or give "
+            f"another unit"
+        )
+    names = np.empty(int(code.max()) + 1, dtype=object)
+    names[code] = values
+    if data.varying_context(code) is None:
+        return _of_contexts(steps, unit, code[data.first_row], names)
+    return _of_votes(steps, unit, code[data.vote_row], names)
+
+
+def _column_of(steps: FitSteps, unit: str) -> str:
+    """Return the column that defines the units."""
+    if unit == "cluster":
+        if steps.clusters is None:
+            raise OptionError(
+                "unit='cluster': this fit has no clusters; give unit='context', 'vote' or a column, or fit with "
+                "cov_type='cluster'"
+            )
+        return steps.clusters.names[0]
+    columns = steps.data.columns
+    if unit not in columns.available:
+        raise ColumnError(
+            f"unit={shown(unit)} is neither 'context', 'vote' or 'cluster' nor a column"
+            f"{nearest(unit, ['context', 'vote', 'cluster', *columns.available])}"
+        )
+    return unit
+
+
+def _of_contexts(steps: FitSteps, name: str, code: IntArray, identifiers: NDArray[np.object_]) -> Units:
+    """Return units that are sets of contexts; units without a context in the fit are left out.
+
+    Shapes: code (n,), identifiers (u,).
+    """
+    present, code = np.unique(code, return_inverse=True)
+    weight = np.ones(steps.data.n_contexts) if steps.context_weight is None else steps.context_weight
+    return Units(
+        name=name,
+        of_votes=False,
+        code=code,
+        identifiers=identifiers[present],
+        influence=steps.influence.sums_by(code),
+        weight=np.bincount(code, weight).astype(float),
+        n_contexts=steps.data.n_contexts,
+    )
+
+
+def _of_votes(steps: FitSteps, name: str, code: IntArray, identifiers: NDArray[np.object_]) -> Units:
+    """Return units that are sets of votes; the parameters are those of :func:`_of_contexts`.
+
+    Shapes: code (v,), identifiers (u,).
+    """
+    if not steps.estimator.is_unrestricted_one_step:
+        raise OptionError(
+            f"unit={name!r} with estimator={steps.options.estimator!r}: the influence of single votes is known for "
+            f"estimator='debiased'; use unit='context' or a column that is the same in all rows of a context"
+        )
+    present, code = np.unique(code, return_inverse=True)
+    influence, group = vote_influence(steps, code)
+    corrections = influence.weight[influence.block_context, None] * influence.correction
+    total = np.zeros((len(present), influence.n_scores))
+    np.add.at(total, group[group >= 0], corrections[group >= 0])
+    return Units(
+        name=name,
+        of_votes=True,
+        code=code,
+        identifiers=identifiers[present],
+        influence=total,
+        weight=np.zeros(len(present)),
+        n_contexts=steps.data.n_contexts,
+    )
+
+
+def vote_influence(steps: FitSteps, vote_group: IntArray) -> tuple[Influence, IntArray]:
+    """Return influence values by context and group of votes, and the group of each influence block.
+
+    An influence block contains the votes of one group on one context. Blocks of no group have the number -1.
+
+    Shapes: vote_group (v,).
+    """
+    blocks, group = blocks_by_group(steps.data, vote_group)
+    influences = [
+        one_step(
+            Estimands(steps.setup.functional),
+            steps.data,
+            repetition.nuisances,
+            blocks,
+            steps.population(repetition),
+            n_jobs=steps.options.n_jobs,
+        ).target.by_context()
+        for repetition in steps.repetitions
+    ]
+    return (influences[0] if len(influences) == 1 else mean_influence(influences)), group
+
+
+def smallest_set(
+    effect: FloatArray, weight: FloatArray, distance: float, n_contexts: int, margin: FloatArray | None = None
+) -> IntArray | None:
+    """Return the fewest units, in the order of their influence, whose removal brings a distance to zero.
+
+    To first order, the distance without a set A of units is distance - sum_A effect / (n - sum_A weight).
+
+    Shapes: effect (u,), weight (u,), margin (u,).
+    """
+    order = np.argsort(-effect, kind="stable")
+    left = n_contexts - np.cumsum(weight[order])
+    reduced = distance - np.cumsum(effect[order]) / np.where(left > 0, left, np.nan)
+    reached = np.flatnonzero(reduced < (0.0 if margin is None else margin))
+    if not len(reached) or reached[0] + 1 > len(effect) // 2:
+        return None
+    return order[: reached[0] + 1]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Refit:
+    """Estimates of a contrast after a refit.
+
+    estimate: NaN where the refit failed.
+    std_error: Standard error of the estimate; NaN where the refit failed.
+    failure: Why the refit failed; empty where it did not.
+    """
+
+    estimate: float
+    std_error: float
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RefitFrames:
+    """The frames of a fit, from which rows can be dropped before the model is fitted again.
+
+    steps: The fit to all rows.
+    data: The frame of the votes, with all its columns.
+    unlabelled: The frame of further contexts.
+    """
+
+    steps: FitSteps
+    data: pd.DataFrame
+    unlabelled: pd.DataFrame | None
+
+    @classmethod
+    def of(cls, steps: FitSteps) -> RefitFrames:
+        """Read all columns of the frames; refuse fits whose arrays would no longer match the rows."""
+        options, source = steps.options, steps.source
+        if isinstance(source.data, DerivedPairs):
+            raise OptionError(
+                "fragility() with comparisons made from scores or rankings: these data have no row per vote that could "
+                "be dropped; fit a frame of battles"
+            )
+        arrays = {
+            "mu": options.mu is not None,
+            "weights": options.weights is not None and not isinstance(options.weights, str),
+            "propensity": not isinstance(options.propensity, str),
+            "edge_weights": not isinstance(options.edge_weights, str),
+            "graph": not isinstance(options.graph, str),
+            "judge": options.judge is not None,
+        }
+        for name, is_array in arrays.items():
+            if is_array:
+                raise OptionError(
+                    f"fragility() of a fit with {name}=: a refit without some rows needs {name} in a form that follows "
+                    f"the rows; give a column, or one of the words that {name} allows, or leave {name} out"
+                )
+        data = take_columns(source.data, column_names(source.data))
+        formula = parse_formula(source.formula)
+        roles = (*formula.outcomes, formula.first, formula.second)
+        names = locate_names(formula.features, list(data.columns), source.environment, len(data), roles)
+        if names.arrays:
+            raise OptionError(
+                f"fragility() of a fit whose formula uses the array {names.arrays[0]!r}: a refit without some rows "
+                f"needs it as a column of the frame"
+            )
+        unlabelled = options.unlabelled
+        further = None if unlabelled is None else take_columns(unlabelled, column_names(unlabelled))
+        return cls(steps, data, further)
+
+    def without_contexts(self, dropped: NDArray[np.bool_], contrast: FloatArray) -> Refit:
+        """Fit again without all rows of the contexts that ``dropped``, boolean and of shape (n,), marks."""
+        data = self.steps.data
+        rows = data.row_index[dropped[data.row_context]]
+        keep = np.ones(data.n_rows, dtype=bool)
+        keep[rows] = False
+        if data.n_votes_dropped:
+            # Of several votes on a context and pair, the fit has kept the first one. The rows of the others are found
+            # by the identifier of their context.
+            keep[: len(self.data)] &= ~self._has_identifier(dropped)
+        n = len(self.data)
+        unlabelled = None if self.unlabelled is None else self.unlabelled[keep[n:]]
+        return self._fit(self.data[keep[:n]], unlabelled, contrast)
+
+    def without_votes(self, dropped: NDArray[np.bool_], contrast: FloatArray) -> Refit:
+        """Fit again without the labels of the votes that ``dropped``, boolean and of shape (v,), marks; rows stay."""
+        data, formula = self.steps.data, parse_formula(self.steps.source.formula)
+        rows = data.row_index[data.vote_row[dropped]]
+        frame = self.data.copy()
+        for name in formula.outcomes:
+            column = frame[name]
+            frame[name] = column.mask(np.isin(np.arange(len(frame)), rows))
+        return self._fit(frame, self.unlabelled, contrast)
+
+    def _has_identifier(self, dropped: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return which rows of the frame belong to one of the dropped contexts, by their identifiers."""
+        names = list(self.steps.options.context)
+        identifiers = pd.MultiIndex.from_frame(self.data[names])
+        gone = pd.MultiIndex.from_frame(
+            self.steps.data.columns.table(names, self.steps.data.first_row[dropped]).reset_index(drop=True)
+        )
+        return np.asarray(identifiers.isin(gone))
+
+    def _fit(self, frame: pd.DataFrame, unlabelled: pd.DataFrame | None, contrast: FloatArray) -> Refit:
+        """Fit other frames with the options of the first fit, and return the estimate of the contrast."""
+        steps = self.steps
+        options = replace(steps.options, position_bias=steps.data.ordered)
+        if unlabelled is not None:
+            options = replace(options, unlabelled=unlabelled if len(unlabelled) else None)
+        source = Source(steps.source.formula, frame.reset_index(drop=True), steps.source.environment)
+        try:
+            with collected_warnings():
+                refit = run(options, source)
+        except DmlrankError as error:
+            return Refit(float("nan"), float("nan"), str(error))
+        names = output_names(refit.setup.functional, refit.data.items)
+        old_names = output_names(steps.setup.functional, steps.data.items)
+        needed = [name for name, weight in zip(old_names, contrast, strict=True) if weight]
+        missing = [name for name in needed if name not in names]
+        if missing:
+            return Refit(float("nan"), float("nan"), f"{missing[0]} has no votes left")
+        place = {name: weight for name, weight in zip(old_names, contrast, strict=True) if weight}
+        weights = np.array([place.get(name, 0.0) for name in names])
+        return Refit(float(weights @ refit.influence.estimate), contrast_error(refit.covariance, weights))
+
+
+def contrast_error(covariance: Covariance, weights: FloatArray) -> float:
+    """Return the standard error of a linear combination of scores with coefficients (d,)."""
+    return float(np.sqrt(np.maximum(weights @ covariance.matrix @ weights, 0.0)))
+
 
 # How much larger the set becomes after a refit that did not turn the result.
 _GROWTH = 1.2

@@ -15,8 +15,8 @@ from .._utils.atomic_write import write_file
 from ..exceptions import OptionError, OptionTypeError, listed, nearest
 from ..plotting.sensitivity_charts import BoundCurve, bound_chart, strength_contour
 from ..report.table import Summary
-from .sensitivity_numbers import SensitivityNumbers
 from .sensitivity_summary import page_paragraphs, sensitivity_summary, tipping_sentence
+from .vote_bounds import SensitivityNumbers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

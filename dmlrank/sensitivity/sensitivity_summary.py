@@ -8,7 +8,7 @@ import pandas as pd
 from .._utils.number_text import decimals, fewest_decimals
 from ..report.sentences import counted, percentage
 from ..report.table import Summary
-from .sensitivity_numbers import SensitivityNumbers
+from .vote_bounds import SensitivityNumbers
 
 
 def gamma_text(gamma: float) -> str:

@@ -1,24 +1,173 @@
-"""Bounds of contrasts of scores if votes that were not cast differ from votes that were, with standard errors."""
+"""Numbers of a sensitivity analysis: the voting stage of a fit, bounds with their errors, tipping points."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
+from scipy.interpolate import PchipInterpolator
+from scipy.optimize import brentq
 
 from .._utils.warning_collection import collected_warnings
-from ..data.preferences import FloatArray
-from ..data.shown_battles import ShownBattles
+from ..data.formula.parse import parse_formula
+from ..data.hypotheses import LinearHypothesis
+from ..data.preferences import FloatArray, IntArray
+from ..data.shown_battles import ShownBattles, read_shown_battles
 from ..estimation.first_order_bounds import first_order_bounds
 from ..estimation.influence import Influence, InfluenceFunction, mean_influence
 from ..estimation.voting_bounds import BoundInputs, additive_bounds
+from ..estimation.voting_stage import ShownRows, VotingStage
+from ..exceptions import OptionError
+from ..fit.first_stages import Draw, PropensityModel, RepetitionSeed, label_and_judge_propensities
 from ..fit.fit_covariance import make_covariance
-from ..fit.state import FitSteps
+from ..fit.state import FitSteps, Repetition
 from ..functionals.base import PairAdditiveScore, is_linear
 from ..inference.covariance import Covariance
 from ..inference.simultaneous import critical_value_of_contrasts
-from .voting import shown_battles_of, voting_stage
+from ..nuisance.propensity_model.vote_rates import PropensitiesAsVoteRates, estimate_vote_rates, shown_data
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SensitivityNumbers:
+    """The numbers of a sensitivity analysis of J contrasts, in the unit in which scores are shown.
+
+    result_frame, tipping: As :class:`.sensitivity_results.SensitivityResults` describes them.
+    hypothesis: The contrasts and their hypothetical values.
+    estimate, std_error (J,): Estimates of the contrasts and their standard errors.
+    critical: Half-width of the intervals at gamma = 1, in standard errors.
+    spread (J,): B: the bias from an omitted variable is at most B C_Y C_D, where C_Y and C_D are the two strengths of
+        the variable (:mod:`dmlrank.estimation.omitted_variables`).
+    curve: All bounds that were evaluated, also beyond the gammas of ``result_frame``.
+    gammas: The gammas that the user asked for.
+    alpha: One minus the joint confidence level.
+    functional: The functional and the unit of the scores.
+    is_natural: Whether the scores are in the functional's own unit.
+    n_shown, n_unvoted: Number of shown battles, and of those without a vote.
+    is_sharp: Whether no contrast outside of the bounds is possible; otherwise this holds to first order in gamma - 1.
+    is_linear: Whether the functional is linear, so that the bound of the bias from an omitted variable is exact.
+    is_chosen_by_data: Whether the hypotheses are the default: neighbours on the leaderboard.
+    """
+
+    result_frame: pd.DataFrame
+    tipping: pd.DataFrame
+    hypothesis: LinearHypothesis
+    estimate: FloatArray
+    std_error: FloatArray
+    critical: float
+    spread: FloatArray
+    curve: Bounds
+    gammas: tuple[float, ...]
+    alpha: float
+    functional: str
+    is_natural: bool
+    n_shown: int
+    n_unvoted: int
+    is_sharp: bool
+    is_linear: bool
+    is_chosen_by_data: bool
+
+
+def shown_battles_of(steps: FitSteps) -> ShownBattles:
+    """Return the battles that were shown, voted or not."""
+    formula = parse_formula(steps.source.formula)
+    return read_shown_battles(steps.data, formula.first, formula.second)
+
+
+def voting_stage(steps: FitSteps, repetition: Repetition, number: int, battles: ShownBattles) -> VotingStage:
+    """Return the voting stage of one repetition."""
+    return _estimated(steps, repetition, number, battles) if battles.n_unvoted else _all_shown(steps, repetition)
+
+
+def _all_shown(steps: FitSteps, repetition: Repetition) -> VotingStage:
+    """Return the voting stage where every pair of every context counts as shown."""
+    pairs = repetition.propensity.pairs
+    if pairs is None:
+        raise OptionError(
+            "sensitivity needs to know how often battles get no vote. These data have no shown battles without a vote "
+            "(rows with two models and a missing winner), and the propensities are given for the labelled pairs alone; "
+            "add the shown battles without a vote, or give propensities of all pairs, or use propensity='estimate'"
+        )
+    rates = PropensitiesAsVoteRates(pairs)
+    return VotingStage(
+        rates=rates,
+        cell_rate=np.minimum(repetition.propensity.cells, 1.0),
+        shown=None,
+        block_context=steps.blocks.context,
+        block_weight=steps.blocks.weight,
+        annotator=steps.annotator,
+        shares_rates=rates.is_constant,
+    )
+
+
+def _estimated(steps: FitSteps, repetition: Repetition, number: int, battles: ShownBattles) -> VotingStage:
+    """Return the voting stage with estimated probabilities of showing a pair and of voting."""
+    data, options, seed = steps.data, steps.options, RepetitionSeed(steps.options.seed, number)
+    model = PropensityModel.of(options, steps.setup.graph, steps.source, needs_all_propensities=False)
+    seeds = seed.child(Draw.VOTE_RATES).spawn(repetition.folds.n_folds)
+    rates = estimate_vote_rates(data, battles, repetition.folds, seeds, tune=model.tune, n_jobs=options.n_jobs)
+    is_marginal = model.word == "marginal"
+    shown_model = model._replace(propensity="marginal" if is_marginal else "estimate", column=None)
+    shown = shown_data(data, battles)
+    propensity = label_and_judge_propensities(
+        shown, repetition.folds, shown_model, verdicts=None, seed=seed, n_jobs=options.n_jobs
+    )[0]
+    cells, cell = battles.cells(data.n_items, data.n_categories)
+    block_context, block_weight, annotator, block = _blocks(steps, battles)
+    rate = rates.at(cells.context, cells.first, cells.second)[cell]
+    return VotingStage(
+        rates=rates,
+        cell_rate=rates.at(data.cells.context, data.cells.first, data.cells.second),
+        shown=ShownRows(
+            context=battles.context,
+            block=block,
+            first=battles.first,
+            second=battles.second,
+            rate=rate,
+            residual=(battles.voted - rate) * battles.share / propensity.cells[cell],
+            mu=repetition.mu.at(cells)[cell],
+        ),
+        block_context=block_context,
+        block_weight=block_weight,
+        annotator=annotator,
+    )
+
+
+def _blocks(steps: FitSteps, battles: ShownBattles) -> tuple[IntArray, FloatArray, IntArray | None, IntArray]:
+    """Return the influence blocks of the fit, followed by blocks for battles that belong to no block of the fit.
+
+    Shapes: context (q,), weight (q,), annotator (q,), block (b,).
+    """
+    blocks, clusters = steps.blocks, steps.clusters
+    if steps.annotator is None or clusters is None:
+        block = blocks.context_block[battles.context]
+        return blocks.context, _sums(battles.share, block, len(blocks.context)), None, block
+    of_row = steps.data.columns.sorted_codes(clusters.names[-1])[battles.row]
+    known = np.stack([blocks.context, steps.annotator], axis=1)
+    _, first, place = np.unique(
+        np.concatenate([known, np.stack([battles.context, of_row], axis=1)]),
+        axis=0,
+        return_index=True,
+        return_inverse=True,
+    )
+    place = place.reshape(-1)
+    # Blocks of the fit keep their numbers; contexts and annotators that the fit has no block for get further numbers.
+    is_new = first >= len(known)
+    number = np.empty(len(first), dtype=np.intp)
+    number[place[: len(known)]] = np.arange(len(known))
+    number[is_new] = len(known) + np.arange(int(is_new.sum()))
+    block, new_row = number[place[len(known) :]], first[is_new] - len(known)
+    context = np.concatenate([blocks.context, battles.context[new_row]])
+    annotator = np.concatenate([steps.annotator, of_row[new_row]])
+    return context, _sums(battles.share, block, len(context)), annotator, block
+
+
+def _sums(amounts: FloatArray, group: IntArray, n_groups: int) -> FloatArray:
+    """Add up amounts, (b,), by group, (n_groups,)."""
+    total: FloatArray = np.bincount(group, amounts, n_groups).astype(float)
+    return total
+
 
 # Largest number of influence values that are stored for one pass over the contexts.
 _MAX_STORED = 60_000_000
@@ -185,3 +334,63 @@ def _added_covariance(steps: FitSteps) -> FloatArray:
             estimates=steps.estimator.estimates([r.one_step_result.target for r in steps.repetitions]),
         )
     return steps.covariance.matrix - alone.matrix
+
+
+# Values of gamma at which bounds are evaluated to find tipping points, as far as these need them.
+GRID = (1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 25.0, 50.0, 100.0)
+
+
+def extend_to_tipping_points(
+    bounds: Bounds, value: FloatArray, evaluate: Callable[[Sequence[float]], Bounds]
+) -> Bounds:
+    """Return the bounds with those values of the grid that tipping points need.
+
+    Larger values are added until every bound has reached its value, or gamma is 100. Then values are added between the
+    two evaluated values that enclose a tipping point.
+
+    Shapes: value (J,).
+    """
+    for gamma in GRID:
+        if gamma > bounds.gamma[-1] and (distances(bounds, value)[0][-1] > 0).any():
+            bounds = bounds.joined(evaluate([gamma]))
+    inside = set[float]()
+    for distance in distances(bounds, value):
+        places = np.argmax(distance <= 0, axis=0)
+        for place in places[places > 0]:
+            low, high = bounds.gamma[place - 1], bounds.gamma[place]
+            inside |= {gamma for gamma in GRID if low < gamma < high}
+    return bounds.joined(evaluate(sorted(inside))) if inside else bounds
+
+
+def distances(bounds: Bounds, value: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return how far bounds and confidence limits are from the value, (G, J) each.
+
+    The bound is the one that comes closer to the value as gamma grows: the lower bound where the estimate is above the
+    value, the upper bound elsewhere. A distance is negative where the value lies between the bounds.
+    """
+    is_above = bounds.lower[0] + bounds.upper[0] >= 2 * value
+    of_bounds = np.where(is_above, bounds.lower - value, value - bounds.upper)
+    of_limits = np.where(is_above, bounds.conf_lower - value, value - bounds.conf_upper)
+    return of_bounds, of_limits
+
+
+def tipping_gammas(gamma: FloatArray, distance: FloatArray) -> FloatArray:
+    """Return the smallest gamma at which each distance, (G, J), is zero: 1 if it is none at gamma = 1, else inf.
+
+    Between the values of gamma, (G,), the distance is interpolated by monotone cubics in log gamma.
+
+    Shapes: gamma (G,), distance (G, J).
+    """
+    return np.array([_smallest_root(np.log(gamma), column) for column in distance.T])
+
+
+def _smallest_root(log_gamma: FloatArray, distance: FloatArray) -> float:
+    """Return gamma where the interpolated distance is zero for the first time."""
+    reached = np.flatnonzero(distance <= 0)
+    if not len(reached):
+        return float("inf")
+    place = int(reached[0])
+    if place == 0 or distance[place] == 0:
+        return float(np.exp(log_gamma[place]))
+    curve = PchipInterpolator(log_gamma, distance)
+    return float(np.exp(brentq(curve, log_gamma[place - 1], log_gamma[place])))

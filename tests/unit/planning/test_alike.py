@@ -12,13 +12,12 @@ import pytest
 
 import dmlrank as dr
 from dmlrank.exceptions import DataNotStoredError
-from dmlrank.planning.allocation import Constraints, allocate
+from dmlrank.planning.allocation import CellRates, Constraints, allocate
 from dmlrank.planning.criteria import SearchOptions
 from dmlrank.planning.from_fit import OwnTables, design_fit
-from dmlrank.planning.power import cheapest_solution
-from dmlrank.planning.propensities import CellRates
+from dmlrank.planning.plan_options import PlanOptions
+from dmlrank.planning.precision import cheapest_solution
 from dmlrank.planning.specification import solve
-from dmlrank.planning.validate import PlanOptions
 
 
 @pytest.fixture(scope="module")

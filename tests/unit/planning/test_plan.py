@@ -17,14 +17,12 @@ from scipy.stats import norm
 import dmlrank as dr
 from dmlrank._utils.executor import executing
 from dmlrank.exceptions import GraphError, HypothesisError, NuisanceError, OptionError, OptionTypeError
-from dmlrank.planning.allocation import Constraints, allocate, kkt_residual
+from dmlrank.planning.allocation import Constraints, StoredPropensities, allocate, kkt_residual
 from dmlrank.planning.criteria import SearchOptions
-from dmlrank.planning.passes import pass_over
-from dmlrank.planning.problem import Pairs
-from dmlrank.planning.propensities import StoredPropensities
-from dmlrank.planning.sampling import draw_cells
+from dmlrank.planning.plan_options import PlanOptions, check_mu, read_costs
+from dmlrank.planning.problem import Pairs, pass_over
+from dmlrank.planning.rounds import draw_cells
 from dmlrank.planning.specification import solve
-from dmlrank.planning.validate import PlanOptions, check_mu, read_costs
 
 from ...support import either_order, without_order
 

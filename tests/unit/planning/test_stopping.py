@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dmlrank as dr
-from dmlrank.planning.stopping import read_until
+from dmlrank.planning.rounds import read_until
 
 NAMES = ["a", "b", "a > b", "c"]
 
