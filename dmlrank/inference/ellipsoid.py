@@ -15,7 +15,7 @@ from .._utils.blas import one_thread
 from .._utils.number_text import decimals, fewest_decimals, fixed_text
 from ..data.hypotheses import LinearHypothesis
 from ..exceptions import HypothesisError, OptionError, listed, shown
-from ..plotting.regions import ellipse_plot
+from ..plotting.intervals import ellipse_plot
 from ..tables.summary_table import Summary
 from .confidence_sequence import ConfidenceSequence
 from .covariance import FloatArray

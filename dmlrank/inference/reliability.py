@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from ..data.preferences import FloatArray
-from ..plotting.first_stage_charts import ReliabilityCurve
+from ..plotting.diagnostic_charts import ReliabilityCurve
 
 
 def reliability_curve(

@@ -12,9 +12,9 @@ from .._utils.argument_checks import check_whole
 from .._utils.number_text import decimals, fewest_decimals, fixed_text
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError, OptionTypeError, check_choice, listed
-from ..plotting.bar_charts import pair_chart
+from ..plotting.diagnostic_charts import pair_chart
 from ..plotting.heat_maps import heat_map
-from ..plotting.style import short_names
+from ..plotting.theme import short_names
 from ..report.sentences import counted, percentage
 from ..report.shown_models import choose_models, chosen_names
 from ..tables.summary_table import Summary

@@ -14,9 +14,9 @@ from ..data.preferences import FloatArray
 from ..exceptions import OptionError, OptionTypeError, check_choice, listed
 from ..inference.alternatives import Alternative
 from ..inference.pairwise import PairTests
+from ..plotting.heat_maps import win_matrix
 from ..plotting.intervals import Intervals, difference_plot
-from ..plotting.style import level_words, literal, short_names
-from ..plotting.win_matrix import win_matrix
+from ..plotting.theme import level_words, literal, short_names
 from ..tables.summary_table import Summary
 from .sentences import counted
 from .shown_models import ShownModels, choose_models, chosen_names

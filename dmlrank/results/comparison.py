@@ -23,7 +23,7 @@ from ..inference.ranks import ranks_of
 from ..inference.simultaneous import METHODS as INTERVAL_METHODS
 from ..inference.wald import WaldTestResults, ZTestResults
 from ..plotting.rank_charts import bump_chart
-from ..plotting.style import models_words
+from ..plotting.theme import models_words
 from ..report.changes_summary import change_notes, changes_summary
 from ..report.comparison_summary import Intervals, comparison_summary
 from ..report.fit_summary import functional_unit

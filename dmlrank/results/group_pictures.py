@@ -15,7 +15,7 @@ from ..inference.simultaneous import critical_value_of_contrasts
 from ..plotting.heat_maps import group_heat_map
 from ..plotting.intervals import Intervals, grouped_forest_plot
 from ..plotting.rank_charts import bump_chart
-from ..plotting.style import level_words, models_words
+from ..plotting.theme import level_words, models_words
 from .critical_values import score_label
 from .joint_estimates import JointEstimates
 

@@ -21,10 +21,9 @@ from ..exceptions import DmlrankError, OptionError, listed
 from ..fit.estimates import Estimates
 from ..fit.state import FitSteps
 from ..inference.reliability import reliability_curve
-from ..plotting.bar_charts import influence_chart
-from ..plotting.first_stage_charts import overlap_chart, reliability_chart
+from ..plotting.diagnostic_charts import influence_chart, overlap_chart, reliability_chart
 from ..plotting.intervals import forest_plot
-from ..plotting.style import TEXT_SIZE, level_words, literal, new_figure, write_reason
+from ..plotting.theme import TEXT_SIZE, level_words, literal, new_figure, write_reason
 from ..report.fit_summary import functional_unit, rows_to_show
 from ..report.sentences import counted, percentage
 from ..report.shown_models import chosen_names

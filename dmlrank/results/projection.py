@@ -16,8 +16,8 @@ from ..fit.estimates import Estimates
 from ..inference.simultaneous import critical_value_of_contrasts
 from ..inference.wald import WaldTestResults, ZTestResults
 from ..inference.z_tests import z_statistics
-from ..plotting.regions import Bands, band_plot
-from ..plotting.style import level_words, literal, models_words
+from ..plotting.intervals import Bands, band_plot
+from ..plotting.theme import level_words, literal, models_words
 from ..report.fit_summary import rows_to_show
 from ..report.projection_summary import projection_summary
 from ..tables.summary_table import Summary

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ..plotting.rank_charts import RankIntervals, rank_set_chart
-from ..plotting.style import models_words
+from ..plotting.theme import models_words
 from ..report.sentences import counted
 from ..report.shown_models import chosen_names
 from ..tables.summary_table import Summary

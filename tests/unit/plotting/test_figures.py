@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dmlrank.plotting.intervals import Intervals, difference_plot, forest_plot, grouped_forest_plot
-from dmlrank.plotting.regions import Bands, band_plot
+from dmlrank.plotting.intervals import Bands, Intervals, band_plot, difference_plot, forest_plot, grouped_forest_plot
 
 plt = pytest.importorskip("matplotlib.pyplot")
 PACKAGE = Path(__file__).parents[3] / "dmlrank"

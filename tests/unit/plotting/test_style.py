@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from dmlrank.exceptions import OptionError
-from dmlrank.plotting.bar_charts import pair_chart
-from dmlrank.plotting.heat_maps import group_heat_map
+from dmlrank.plotting.diagnostic_charts import pair_chart
+from dmlrank.plotting.heat_maps import group_heat_map, win_matrix
 from dmlrank.plotting.intervals import Intervals, forest_plot, grouped_forest_plot
 from dmlrank.plotting.rank_charts import RankIntervals, bump_chart, rank_set_chart
-from dmlrank.plotting.style import (
+from dmlrank.plotting.theme import (
     NOT_SIGNIFICANT,
     relative_luminance,
     sequential_colours,
@@ -20,7 +20,6 @@ from dmlrank.plotting.style import (
     short_names,
     signed_colours,
 )
-from dmlrank.plotting.win_matrix import win_matrix
 
 plt = pytest.importorskip("matplotlib.pyplot")
 Text = pytest.importorskip("matplotlib.text").Text

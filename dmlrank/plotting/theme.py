@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure, SubFigure
 
+
 Colour: TypeAlias = str | tuple[float, ...]
 
 DARK, LIGHT = "#1f4e79", "#7fa6c9"
