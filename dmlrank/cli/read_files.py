@@ -19,7 +19,7 @@ from ..data.frames import column_names
 from ..data.partitions import has_several_files
 from ..data.plain_columns import arrow_module
 from ..exceptions import DataError, OptionError, nearest
-from ..tables.spreadsheet_text import as_written
+from ..tables.display_text import as_written
 from .column_roles import ColumnRoles, whole_numbers_as_text
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from ..data.formula.parse import parse_formula
 from ..data.frames import column_names, take_columns
 from ..data.plain_columns import name_of
 from ..exceptions import OptionError
-from ..report.shown_models import choose_models
+from ..report.leaderboard import choose_models
 from .read_files import Frame
 
 

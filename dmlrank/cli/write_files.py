@@ -18,7 +18,7 @@ from ..inspection.check import Check, facts
 from ..inspection.time_check import TimeCheck
 from ..report.page.render_page import check_page_extra
 from ..results.comparison import Comparison
-from ..tables.spreadsheet_text import safe_csv
+from ..tables.display_text import safe_csv
 from .read_files import STANDARD_INPUT
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from .._utils.number_text import p_value_clause
 from ..data.preferences import PreferenceData
 from ..exceptions import listed
 from ..fit.estimand import explain_disconnected
-from ..report.sentences import as_sentence, counted
+from ..report.statements import as_sentence, counted
 from .check import Check
 from .settings import recommended_row
 from .time_text import time_problems

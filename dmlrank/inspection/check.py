@@ -12,9 +12,9 @@ import pandas as pd
 from .._utils.number_text import p_value_clause
 from ..data.derived_pairs import DERIVED_KINDS
 from ..data.graph import Graph
+from ..report.leaderboard import ShownModels, choose_models
 from ..report.page.render_page import render_page, write_page
-from ..report.sentences import counted
-from ..report.shown_models import ShownModels, choose_models
+from ..report.statements import counted
 from ..tables.summary_table import Summary
 from .cost import Cost
 from .counts import FirstPositionWins, OrderTest, Repeats

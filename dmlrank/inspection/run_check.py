@@ -27,7 +27,7 @@ from ..fit.display_order import OrderChoice, edges_of_option, order_by_counts
 from ..fit.estimand import check_edge_weights, comparison_graph
 from ..fit.inputs import warn_of_dependence
 from ..functionals import CategoryWeights
-from ..report.sentences import as_sentence
+from ..report.statements import as_sentence
 from .advice import find_problems
 from .check import Check
 from .cost import Cost

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from .._utils.number_text import p_value_clause, p_value_text
-from ..report.sentences import counted, percentage
+from ..report.statements import counted, percentage
 from ..tables.summary_table import Summary
 from .time_check import DRIFT_ALPHA, TimeCheck
 

@@ -18,7 +18,7 @@ from ..data.hypotheses import HypothesisLike, read_hypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import NuisanceError, OptionError, OptionTypeError, shown
 from ..inference.ranks import power_of, smallest_gap
-from ..tables.spreadsheet_text import safe_csv
+from ..tables.display_text import safe_csv
 from ..tables.summary_table import Summary
 from .plan_options import check_mu, check_positive, mu_array
 from .plan_summary import draw_plan, plan_summary

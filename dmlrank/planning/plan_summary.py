@@ -15,8 +15,8 @@ from ..exceptions import OptionError, OptionTypeError, check_choice, listed
 from ..plotting.diagnostic_charts import pair_chart
 from ..plotting.heat_maps import heat_map
 from ..plotting.theme import short_names
-from ..report.sentences import counted, percentage
-from ..report.shown_models import choose_models, chosen_names
+from ..report.leaderboard import choose_models, chosen_names
+from ..report.statements import counted, percentage
 from ..tables.summary_table import Summary
 from .allocation import propensity_range
 from .precision import predicted_precision

@@ -18,7 +18,7 @@ from ..data.preferences import FloatArray, IntArray
 from ..exceptions import NuisanceError, OptionError, OptionTypeError, UnknownModelError, listed, nearest, shown
 from ..fit.estimates import Estimates
 from ..inference.wald import NamedEstimates, t_test
-from ..report.fit_notes import sequential_note
+from ..report.statements import sequential_note
 from ..tables.summary_table import Summary
 from .allocation import Propensities
 from .problem import Pairs

@@ -11,8 +11,8 @@ from ..fit.estimates import Estimates
 from ..fit.pair_margins import pair_margins
 from ..fit.state import FitSteps
 from ..inference.cycles import closest_cycle, count_cycles, find_cycles, margin_p_values
-from ..report.cycles_summary import CycleResults
-from ..report.fit_summary import functional_unit
+from ..report.hypothesis_tables import CycleResults
+from ..report.leaderboard import functional_unit
 from .lookup import require_intervals, require_steps
 
 

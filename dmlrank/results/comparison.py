@@ -24,10 +24,8 @@ from ..inference.simultaneous import METHODS as INTERVAL_METHODS
 from ..inference.wald import WaldTestResults, ZTestResults
 from ..plotting.rank_charts import bump_chart
 from ..plotting.theme import models_words
-from ..report.changes_summary import change_notes, changes_summary
-from ..report.comparison_summary import Intervals, comparison_summary
-from ..report.fit_summary import functional_unit
-from ..report.shown_models import ShownModels, choose_models, chosen_names
+from ..report.joint_tables import ScoreIntervals, change_notes, changes_summary, comparison_summary
+from ..report.leaderboard import ShownModels, choose_models, chosen_names, functional_unit
 from ..tables.summary_table import Summary
 from .changes import Changes, changes_between
 from .critical_values import alpha_or_default
@@ -462,7 +460,7 @@ class Comparison:
     def _changes(self) -> Changes:
         return changes_between(self.names, [result.estimates for result in self.results], self.joint)
 
-    def _side_by_side(self, intervals: Intervals | None = None, shown: ShownModels | None = None) -> Summary:
+    def _side_by_side(self, intervals: ScoreIntervals | None = None, shown: ShownModels | None = None) -> Summary:
         """Return the table of scores and ranks, with the notes on samples, changes and reversals."""
         joint = self.joint_or_reason
         return comparison_summary(
@@ -505,7 +503,7 @@ class Comparison:
             level_note=changes.level_note,
         )
 
-    def _intervals(self, alpha: float | None) -> Intervals:
+    def _intervals(self, alpha: float | None) -> ScoreIntervals:
         """Return the intervals of all scores: simultaneous over all results where there is a joint covariance."""
         alpha = alpha_or_default(alpha, self.results[0].estimates.alpha)
         confidence = f"{100 * (1 - alpha):g} %"
@@ -522,7 +520,7 @@ class Comparison:
                 for name, result in zip(self.names, self.results, strict=True)
             }
             note = f"The {confidence} intervals hold for all scores of one result at once, not across results."
-        return Intervals(of_result, f"{confidence} interval", note)
+        return ScoreIntervals(of_result, f"{confidence} interval", note)
 
     def _table(self, columns: Sequence[pd.Series]) -> pd.DataFrame:
         return pd.DataFrame(dict(zip(self.names, columns, strict=True)), index=self.models)

@@ -26,8 +26,8 @@ from ..inference.simultaneous import METHODS, critical_value
 from ..inference.z_tests import two_sided_p_values, z_statistics
 from ..plotting.intervals import Intervals
 from ..plotting.theme import level_words, models_words
-from ..report.fit_notes import SummaryLevel, interval_method
-from ..report.fit_summary import rows_to_show
+from ..report.leaderboard import rows_to_show
+from ..report.statements import SummaryLevel, interval_method
 from .lookup import require_intervals, require_steps
 
 

@@ -28,8 +28,8 @@ from ..inference.multiple_testing import holm
 from ..inference.simultaneous import critical_value
 from ..inference.wald import WaldTestResults, ZTestResults
 from ..inference.z_tests import z_statistics
-from ..report.fit_summary import rows_to_show
-from ..report.groups_summary import group_summary
+from ..report.joint_tables import group_summary
+from ..report.leaderboard import rows_to_show
 from ..tables.summary_table import Summary
 from .context_variables import ContextGroups
 from .critical_values import alpha_or_default

@@ -24,9 +24,8 @@ from ..inference.reliability import reliability_curve
 from ..plotting.diagnostic_charts import influence_chart, overlap_chart, reliability_chart
 from ..plotting.intervals import forest_plot
 from ..plotting.theme import TEXT_SIZE, level_words, literal, new_figure, write_reason
-from ..report.fit_summary import functional_unit, rows_to_show
-from ..report.sentences import counted, percentage
-from ..report.shown_models import chosen_names
+from ..report.leaderboard import chosen_names, functional_unit, rows_to_show
+from ..report.statements import counted, percentage
 from .context_scores import influence_values
 from .critical_values import alpha_of, intervals_to_draw
 from .groups import GroupResults

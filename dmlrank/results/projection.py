@@ -18,8 +18,8 @@ from ..inference.wald import WaldTestResults, ZTestResults
 from ..inference.z_tests import z_statistics
 from ..plotting.intervals import Bands, band_plot
 from ..plotting.theme import level_words, literal, models_words
-from ..report.fit_summary import rows_to_show
-from ..report.projection_summary import projection_summary
+from ..report.joint_tables import projection_summary
+from ..report.leaderboard import rows_to_show
 from ..tables.summary_table import Summary
 from .context_variables import ContextDesign
 from .critical_values import alpha_or_default, score_label

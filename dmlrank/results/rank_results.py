@@ -39,12 +39,8 @@ from ..planning.from_fit import design_fit
 from ..planning.plan import Plan
 from ..planning.plan_options import ContrastsLike, PlanOptions
 from ..planning.rounds import UntilLike
-from ..report.cycles_summary import CycleResults
-from ..report.fit_summary import build_summary, rows_to_show
-from ..report.judge_summary import JudgeReport
-from ..report.pairwise_summary import PairwiseResults
-from ..report.slim_summary import slim_summary
-from ..report.tidy_frames import augment_frame, glance_frame, tidy_frame
+from ..report.hypothesis_tables import CycleResults, JudgeReport, PairwiseResults
+from ..report.leaderboard import augment_frame, build_summary, glance_frame, rows_to_show, slim_summary, tidy_frame
 from ..sensitivity.fragility_results import FragilityResults
 from ..sensitivity.sensitivity_results import SensitivityResults
 from ..storage.json_format import to_text

@@ -11,8 +11,8 @@ import pandas as pd
 
 from ..plotting.rank_charts import RankIntervals, rank_set_chart
 from ..plotting.theme import models_words
-from ..report.sentences import counted
-from ..report.shown_models import chosen_names
+from ..report.leaderboard import chosen_names
+from ..report.statements import counted
 from ..tables.summary_table import Summary
 
 if TYPE_CHECKING:

@@ -22,9 +22,9 @@ from ..inference.pairwise import METHODS
 from ..inference.ranks import rank_bounds, ranks_of
 from ..inference.wald import ZTestResults, add_remark, t_test
 from ..inference.win_probability import WinProbability, win_probability
-from ..report.fit_notes import doubt_note, sequential_note
-from ..report.fit_summary import functional_unit
-from ..report.pairwise_summary import PairwiseResults, pairwise_frame
+from ..report.hypothesis_tables import PairwiseResults, pairwise_frame
+from ..report.leaderboard import functional_unit
+from ..report.statements import doubt_note, sequential_note
 from .critical_values import (
     adjustment_in_use,
     alpha_of,

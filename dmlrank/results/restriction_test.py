@@ -14,7 +14,7 @@ from ..exceptions import OptionError
 from ..fit.estimates import Estimates
 from ..fit.post_estimation import restricted_against_projection
 from ..fit.state import FitSteps
-from ..report.shown_models import choose_models
+from ..report.leaderboard import choose_models
 from ..tables.summary_table import Summary
 from .lookup import require_intervals, require_steps
 

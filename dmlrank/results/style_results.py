@@ -22,7 +22,7 @@ from ..inference.simultaneous import critical_value_of_contrasts, simultaneous_p
 from ..inference.wald import NamedEstimates, WaldTestResults, ZTestResults, t_test, wald_test
 from ..inference.z_tests import two_sided_p_values, z_statistics
 from ..plotting.rank_charts import Leaderboard, leaderboards_plot
-from ..report.style_summary import build_style_summary, side_by_side_on_page
+from ..report.joint_tables import build_style_summary, side_by_side_on_page
 from ..tables.summary_table import Summary
 from .critical_values import alpha_or_default
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from .._utils.atomic_write import write_file
 from ..data.preferences import FloatArray
-from ..report.table import Summary
+from ..tables.summary_table import Summary
 from .fragility import MAX_REFITS
 
 

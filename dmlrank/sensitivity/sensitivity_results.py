@@ -14,7 +14,7 @@ import pandas as pd
 from .._utils.atomic_write import write_file
 from ..exceptions import OptionError, OptionTypeError, listed, nearest
 from ..plotting.diagnostic_charts import BoundCurve, bound_chart, strength_contour
-from ..report.table import Summary
+from ..tables.summary_table import Summary
 from .sensitivity_summary import page_paragraphs, sensitivity_summary, tipping_sentence
 from .vote_bounds import SensitivityNumbers
 

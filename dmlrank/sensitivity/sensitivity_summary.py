@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 from .._utils.number_text import decimals, fewest_decimals
-from ..report.sentences import counted, percentage
-from ..report.table import Summary
+from ..report.statements import counted, percentage
+from ..tables.summary_table import Summary
 from .vote_bounds import SensitivityNumbers
 
 

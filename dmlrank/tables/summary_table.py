@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from .._utils.argument_checks import check_text, check_whole
-from .html_form import html_table
-from .latex_form import LINE_WIDTH, latex_table
-from .plain_forms import csv_table, markdown_table, text_table
+from .forms import csv_table, html_table, markdown_table, text_table
+from .latex import LINE_WIDTH, latex_table
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.tables.spreadsheet_text import not_a_formula
+from dmlrank.tables.display_text import not_a_formula
 
 from ..support import HOSTILE_NAMES, needs, simulated_votes
 

@@ -1,7 +1,11 @@
-"""What one leaderboard of a page holds: its results, level and tests, and the rows of its table."""
+"""One leaderboard of a page: results, level and tests, the rows of its table, and the numbers for the scripts."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from string import ascii_letters
 
@@ -15,8 +19,9 @@ from ...fit.estimates import Estimates
 from ...inference.compact_letters import abbreviate_letters
 from ...inference.pairwise import PairTests
 from ...inference.ranks import rank_bounds, ranks_of
-from ..fit_notes import SummaryLevel
-from ..fit_summary import votes_of
+from ..leaderboard import votes_of
+from ..statements import SummaryLevel
+from .page_text import printable
 
 _MINUS = "\u2212"
 
@@ -186,3 +191,108 @@ def _group_cell(letters: str) -> Cell:
 def _votes_cell(text: str) -> Cell:
     plain = text.split("/")[0].replace(",", "")
     return Cell(text, "" if plain == text else plain)
+
+
+_FIGURES = 9
+# Characters that could end the script element, or that old parsers read as the end of a line.
+_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
+
+
+def script_json(value: object) -> str:
+    r"""Return a value as JSON that is safe within a ``script`` element: ASCII without ``<``, ``>`` and ``&``."""
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    for character, escaped in _ESCAPES.items():
+        text = text.replace(character, escaped)
+    return text
+
+
+def content_hash(text: str) -> str:
+    """Return the source expression of an inline script or style in a content security policy."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def pack_floats(values: FloatArray) -> str:
+    """Return numbers as base64 of their 32-bit floating-point form, low byte first; seven digits remain."""
+    return base64.b64encode(np.asarray(values, dtype="<f4").tobytes()).decode()
+
+
+def pack_bits(values: NDArray[np.bool_]) -> str:
+    """Return truth values as base64 of bits, the first value in the lowest bit of the first byte."""
+    return base64.b64encode(np.packbits(values, bitorder="little").tobytes()).decode()
+
+
+def board_data(board: Board) -> dict[str, object]:
+    """Return the numbers of a leaderboard for the page's scripts: a list per column, in the order of the page.
+
+    The scripts read the names, which may be long, from the table.
+    """
+    results, order = board.results, board.order
+    low, high = board.intervals()
+    data: dict[str, object] = {
+        "name": printable(board.name),
+        "score": _rounded(results.estimate[order]),
+        "digits": board.digits,
+        "level": board.level.confidence,
+        "ofModels": results.of_models,
+        "about": _about(board),
+    }
+    if results.has_intervals:
+        data |= {"se": _rounded(results.std_errors[order]), "low": _rounded(low[order]), "high": _rounded(high[order])}
+    if results.of_models:
+        data["share"] = _rounded(results.shares[order])
+    if results.of_models and results.votes is not None:
+        data |= {"votes": results.votes.used[order].tolist(), "allVotes": results.votes.total[order].tolist()}
+    sets = board.rank_sets()
+    if sets is not None:
+        data |= {
+            "best": sets[0][order].tolist(),
+            "worst": sets[1][order].tolist(),
+            "group": [board.level.letters[j] for j in order],
+        }
+    if board.tests is None and results.has_intervals:
+        # Leaderboards have the standard errors of all differences instead, which the covariance follows from.
+        matrix = results.covariance.matrix[np.ix_(order, order)]
+        data["covariance"] = [list(_rounded(row)) for row in matrix]
+    if board.tests is not None and board.separated is not None:
+        data["pairs"] = {
+            "critical": None if np.isnan(board.tests.critical) else float(board.tests.critical),
+            "se": pack_floats(board.tests.std_error),
+            "p": pack_floats(board.tests.p_adjusted),
+            "separated": pack_bits(board.separated),
+        }
+    return data
+
+
+def _about(board: Board) -> Mapping[str, object]:
+    """Return what identifies the fit in downloaded files."""
+    results = board.results
+    description, sequence = results.description, results.sequence
+    looks: dict[str, object] = {}
+    if sequence is not None:
+        unit = printable(sequence.unit)
+        looks = {"sequential": {"planned": sequence.planned, "start": sequence.start, "unit": unit}}
+    return {
+        "formula": printable(description.formula),
+        "functional": printable(results.functional_label),
+        "scale": printable(results.scale.name),
+        "estimator": results.estimator,
+        "part": printable(results.part),
+        "learner": printable(description.learner),
+        "covarianceType": description.cov_type,
+        "clusters": [printable(name) for name in description.clusters],
+        "constraint": printable(results.reason),
+        "prompts": description.n_contexts,
+        "votes": description.n_votes,
+        "level": float(f"{1 - board.level.alpha:.12g}"),
+        "alpha": board.level.alpha,
+        "critical": float(board.level.critical) if np.isfinite(board.level.critical) else None,
+        "whyNoIntervals": printable(results.why_no_intervals),
+        **looks,
+        "seed": description.seed,
+        "version": description.version,
+    }
+
+
+def _rounded(values: FloatArray) -> Sequence[float | None]:
+    """Return numbers with nine significant figures; None where a number is not finite."""
+    return [float(f"{value:.{_FIGURES}g}") if np.isfinite(value) else None for value in values]

@@ -14,16 +14,12 @@ from ..._utils.atomic_write import write_file
 from ..._version import __version__
 from ...exceptions import MissingExtraError
 from ...tables.summary_table import Summary
-from ..first_place import first_place_note
-from ..fit_notes import bootstrap_sentence
-from ..fit_summary import functional_unit, header_lines
-from ..sentences import as_sentence
-from .board import Board, table_columns, table_rows
-from .embedded_data import board_data, content_hash, script_json
-from .forest_svg import ROW_HEIGHT, ROWS_TOP, forest_svg
-from .matrix_svg import matrix_svg
+from ..leaderboard import functional_unit, header_lines
+from ..statements import as_sentence, bootstrap_sentence, first_place_note
+from .board import Board, board_data, content_hash, script_json, table_columns, table_rows
+from .page_sections import citation, explanations, group_notes
 from .page_text import printable, prose
-from .plain_words import citation, explanations, group_notes
+from .svg import ROW_HEIGHT, ROWS_TOP, forest_svg, matrix_svg
 
 # A rank with a score, such as "2. 0.71 (0.02)", and another number at the start of a cell.
 _RANK = re.compile(r"^(\d+)\. ")

@@ -13,8 +13,8 @@ import pytest
 import dmlrank as dr
 from dmlrank._utils.number_text import decimals
 from dmlrank.functionals import Custom
-from dmlrank.report.fit_summary import rank_set_text
-from dmlrank.report.score_meaning import tie_weight
+from dmlrank.report.leaderboard import rank_set_text
+from dmlrank.report.statements import tie_weight
 
 
 def battles(names=("alpha", "beta", "gamma"), n=600, seed=0, labels=("model_a", "model_b", "tie")):

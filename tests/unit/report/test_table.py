@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.tables.latex_text import latex_number
-from dmlrank.tables.spreadsheet_text import as_written
+from dmlrank.tables.display_text import as_written
+from dmlrank.tables.latex import latex_number
 from dmlrank.tables.summary_table import Summary
 
 NASTY = (

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from dmlrank.tables.latex_text import latex_text, width_in_points
+from dmlrank.tables.latex import latex_text, width_in_points
 from dmlrank.tables.summary_table import Summary
 
 DOCUMENT = "\\documentclass{article}\n\\usepackage{booktabs,longtable}\n\\begin{document}\n%s\n\\end{document}\n"

@@ -21,9 +21,9 @@ from dmlrank.inference.compact_letters import letter_groups
 from dmlrank.inference.covariance import Covariance
 from dmlrank.inference.pairwise import PairTests
 from dmlrank.inference.ranks import Separation
-from dmlrank.report.fit_notes import SummaryLevel
 from dmlrank.report.page.board import Board, interval_text, number_text
 from dmlrank.report.page.render_page import render_page
+from dmlrank.report.statements import SummaryLevel
 
 from ....support import HOSTILE_NAMES, needs, simulated_votes
 

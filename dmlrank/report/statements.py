@@ -1,20 +1,355 @@
-"""The notes below the summary of a fit, for a person who publishes the table; technical figures come last."""
+"""What the results of a fit say in sentences."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from .._utils.number_text import decimals, fewest_decimals, p_value_clause
 from ..data.derived_pairs import DERIVED_KINDS
 from ..exceptions import listed
 from ..fit.estimates import Estimates
+from ..fit.style_estimates import StyleEstimates
 from ..inference.compact_letters import abbreviate_letters
-from ..inference.ranks import Separation
-from .first_place import first_place_note
-from .score_meaning import meaning_note, neutral_text
-from .sentences import as_sentence, counted, percentage
-from .style_summary import style_note
+from ..inference.ranks import Separation, smallest_gap
+from ..inference.resampling import differences
+from ..inference.z_tests import two_sided_p_values, z_statistics
+
+_SMALLEST_PERCENTAGE = 0.05
+
+
+def as_sentence(text: str) -> str:
+    """Return the text with a capital letter at the start and a full stop at the end.
+
+    A first word that is an option or another piece of code stays as it is.
+    """
+    stripped = text.strip()
+    if not stripped:
+        return ""
+    starts_with_a_word = re.match(r"[a-z]+(?:['’-][a-z]+)*[\s,;:.]", stripped + " ") is not None
+    capitalised = stripped[0].upper() + stripped[1:] if starts_with_a_word else stripped
+    return capitalised if capitalised[-1] in ".!?" else f"{capitalised}."
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """Return a number with its noun in the singular or plural."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def percentage(share: float) -> str:
+    """Return a share as a percentage with one digit after the point."""
+    value = 100 * share
+    return f"{value:.1f} %" if value == 0 or value >= _SMALLEST_PERCENTAGE else "less than 0.1 %"
+
+
+def value_text(value: float) -> str:
+    """Return a value that scores are compared with: three significant figures, or all digits before the point."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+ASSOCIATION = (
+    "This is an association, not an effect: style lies between the model and the vote, and better answers may be "
+    "longer."
+)
+
+
+def style_unit(results: Estimates) -> str:
+    """Return the addition to the functional's name; empty without an adjustment for style."""
+    if results.style is None:
+        return ""
+    return ", at equal style" if results.style.kind == "equal" else ", battles of equal style"
+
+
+def style_note(results: Estimates) -> list[str]:
+    """Say in the summary of a fit what the adjustment for style does; empty without one."""
+    see = " See .style for scores before and after the adjustment."
+    is_equal = results.style is not None and results.style.kind == "equal"
+    return [text + see * is_equal for text in style_sentences(results)]
+
+
+def style_sentences(results: Estimates) -> list[str]:
+    """Say what the adjustment for style does; empty without one."""
+    style = results.style
+    if style is None:
+        return []
+    if style.kind == "balanced":
+        return [balanced_sentences(style)]
+    return [f"{slope_sentences(results, style)} {ASSOCIATION}"]
+
+
+def win_shares_without_adjustment(results: Estimates) -> str:
+    """Return the addition to the meaning of win shares: scores at equal style are not about the same votes."""
+    is_equal = results.style is not None and results.style.kind == "equal"
+    return ", without the adjustment for style" if is_equal else ""
+
+
+def slope_sentences(results: Estimates, style: StyleEstimates) -> str:
+    """Say what scores at equal style are, with the slopes."""
+    unit = {"bt": "log-odds", "borda": "win share"}[results.functional]
+    unit = unit if results.scale.natural else f"score, {results.scale.name}"
+    errors = style.slope_covariance.std_errors
+    slopes = "; ".join(
+        f"{name} {slope:.{digits}f} (std. err. {error:.{digits}f}, p {p_value_clause(p)})"
+        for name, slope, error, digits, p in zip(
+            style.columns, style.slopes, errors, slope_digits(errors), slope_p_values(style), strict=True
+        )
+    )
+    return (
+        f"Scores are those of answers that are alike in {listed(style.columns)}: the slopes on these style differences "
+        f"within prompt and pair are removed. Slopes ({unit} for one unit of the difference): {slopes}."
+    )
+
+
+def balanced_sentences(style: StyleEstimates) -> str:
+    """Say which votes count at balanced style, and how many are left."""
+    share = percentage(style.n_votes_left / style.n_votes)
+    how = "" if style.weights == "band" else "; votes count less, the larger the difference is"
+    return (
+        f"Only votes on answers of nearly equal style count: differences of at most {style.within:g} in "
+        f"{listed(style.columns)}{how}. {style.n_votes_left:,} of {style.n_votes:,} votes ({share}) are left. "
+        f"{ASSOCIATION}"
+    )
+
+
+def slope_p_values(style: StyleEstimates) -> np.ndarray:
+    """Return two-sided p-values of the slopes, (r,), not adjusted."""
+    return two_sided_p_values(z_statistics(style.slopes, style.slope_covariance.std_errors))
+
+
+def slope_digits(errors: np.ndarray) -> list[int]:
+    """Return the number of decimals of each slope, so that its standard error has two digits."""
+    return [decimals(np.array([error]), fewest=2) for error in errors]
+
+
+def functional_name(results: Estimates) -> str:
+    """Return the functional with its unit, without the adjustment."""
+    return results.functional_label + ("" if results.scale.natural else f", {results.scale.name}")
+
+
+_NON_LINEAR = ("bt", "rank_centrality", "dominance", "softmin")
+NO_FEATURES = ("1", "0", "0 + 1", "1 + 0", "-1")
+_FRACTIONS = {0.0: "0", 0.5: "1/2", 1.0: "1"}
+
+
+def meaning_note(results: Estimates) -> str:
+    """Say what the scores are, what they are compared with, and what "win" is."""
+    if results.of_models:
+        sentences = [
+            score_definition(results),
+            *unit_sentences(results),
+            as_sentence(results.reason),
+            *dependence_sentences(results),
+        ]
+    else:
+        sentences = ["The rows are the outputs of a user-defined functional.", *unit_sentences(results)]
+        sentences.append(as_sentence(results.reason))
+    if results.has_intervals:
+        sentences.append(_tested_hypothesis(results))
+    if results.of_models:
+        sentences.append(_win_sentence(results))
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def score_definition(results: Estimates) -> str:
+    """Say what a score is."""
+    n_models = len(results.models)
+    opponents = f" against the other {n_models - 1} models." if results.graph.complete else "."
+    different = "" if results.graph.complete else " The models faced different opponents."
+    definitions = {
+        "bt": f"Scores are log-odds relative to the average of these {n_models} models.",
+        "borda": f"Each score is the mean share of comparisons that the model wins{opponents}{different}",
+        "rank_centrality": "Each score is the share of time that a random walk over the models spends at the model. "
+        "The walk moves from a model to an opponent more often, the more often the opponent is preferred.",
+        "dominance": "Each score is the share of its opponents that the model clearly beats. An "
+        "opponent counts in part where the preference is close to the limit of a clear win.",
+        "softmin": "Each score is a smooth minimum of the model's preferences over its opponents: how well the model "
+        "does against the opponent that is hardest for it.",
+    }
+    return definitions.get(results.functional, f"The functional of the scores is {results.functional_label}.")
+
+
+def unit_sentences(results: Estimates) -> list[str]:
+    """Say how scores were multiplied and shifted; nothing where they are in the functional's own unit."""
+    unit = results.scale
+    if unit.natural:
+        return []
+    unit_texts = {
+        "elo": ["Scores are shown in Elo points (400 / ln 10 = 173.7 points for each unit of log-odds)."],
+        "log-odds": [],
+    }.get(unit.name, [f"Scores are shown multiplied by {unit.factor:g}."])
+    if unit.anchor is not None:
+        model, value = unit.anchor
+        unit_texts.append(f"Scores are shifted so that {model} has {value:g}; the shift changes no interval's width.")
+    elif unit.mean is not None:
+        unit_texts.append(f"Scores are shifted so that their mean is {unit.mean:g}.")
+    return unit_texts
+
+
+def dependence_sentences(results: Estimates) -> list[str]:
+    """Say what the scores depend on, for the package's non-linear functionals and for maximum likelihood.
+
+    The scores of non-linear functionals depend on the features unless preferences are averaged first; those of maximum
+    likelihood depend on which pairs were compared. Where the estimator assumes Bradley-Terry, this is said, too.
+    """
+    if not results.estimated_by.has_first_stages:
+        return _likelihood_model(results)
+    assumption = (
+        ["The estimator assumes that the Bradley-Terry model holds for every prompt; restriction_test() tests this."]
+        if results.estimated_by.assumes_bradley_terry
+        else []
+    )
+    if results.functional not in _NON_LINEAR:
+        return []
+    if results.style is not None and results.style.kind == "equal":
+        return ["A formula with other features would define other scores, because log-odds are not linear in votes."]
+    if results.description.average == "preferences":
+        return [
+            "Preferences are averaged over prompts first, and scores are computed from these averages. The target does "
+            "not depend on the features in the formula."
+        ]
+    if _features_of(results) in NO_FEATURES:
+        return [
+            *assumption,
+            "The scores describe preferences averaged over all prompts. A formula with features would define other "
+            "scores, unless the preferences are averaged before scores are computed (average='preferences').",
+        ]
+    return [
+        *assumption,
+        "For each prompt, scores are computed from the preference probabilities given the features in the formula; the "
+        "scores shown are their averages over prompts. The functional is not linear, so that this target depends on "
+        "which features are conditioned on: a formula with other features would define other scores, and "
+        "average='preferences' has a target that does not depend on the features.",
+    ]
+
+
+def _likelihood_model(results: Estimates) -> list[str]:
+    """Say which model's likelihood the scores maximise, and on what they depend where the model does not hold."""
+    if results.estimated_by.uses_features:
+        return [
+            "The scores are means over prompts of r_j(x) = b_j + w_j'x, the scores of a Bradley-Terry model that are "
+            "linear in the features x. The coefficients maximise the likelihood of all votes. If log-odds are not "
+            "differences of such scores, the means depend on how often each pair was compared on which prompts."
+        ]
+    unused = (
+        []
+        if _features_of(results) in NO_FEATURES
+        else ["The features of the formula are not used; estimator='bt_contextual' uses them."]
+    )
+    return [
+        "The scores maximise the Bradley-Terry likelihood of all votes. If log-odds are not differences of scores, "
+        "the scores depend on how often each pair was compared.",
+        *unused,
+    ]
+
+
+def _features_of(results: Estimates) -> str:
+    """Return the features of the formula."""
+    return results.description.formula.split("~", 1)[-1].split("|")[0].strip()
+
+
+def _tested_hypothesis(results: Estimates) -> str:
+    """Say what z and adj. P compare a row with."""
+    row = "a score" if results.of_models else "an output"
+    if results.neutral is None:
+        return f"z and adj. P test whether {row} equals the mean {row.split()[-1]}."
+    if results.functional == "bt":
+        return f"z and adj. P test whether {row} equals {neutral_text(results)}, the average of the models."
+    return f"z and adj. P test whether {row} equals {neutral_text(results)}."
+
+
+def neutral_text(results: Estimates) -> str:
+    """Return the value that scores are tested against as text; empty where this is the mean score."""
+    return "" if results.neutral is None else value_text(results.neutral)
+
+
+def _win_sentence(results: Estimates) -> str:
+    """Say what the column "win" is, and how ties count there."""
+    description = results.description
+    compared = "the models that it is compared with"
+    opponents = f"the other {len(results.models) - 1} models" if results.graph.complete else compared
+    ties = tie_weight(description.tie_weights)
+    counting = f"; a tie counts {ties}" if description.tie_weights else ""
+    return (
+        f'"win" is the share of comparisons won against {opponents}{win_shares_without_adjustment(results)}{counting}.'
+    )
+
+
+def tie_weight(ties: Sequence[tuple[str, float, float]]) -> str:
+    """Return how much ties count, in words."""
+    if not ties:
+        return "no ties"
+    weights = {name: _fraction(a) if a == b else f"{_fraction(a)} and {_fraction(b)}" for name, a, b in ties}
+    if len(set(weights.values())) == 1:
+        return next(iter(weights.values()))
+    return ", ".join(f"{name.replace('_', ' ')} {weight}" for name, weight in weights.items())
+
+
+def _fraction(weight: float) -> str:
+    return _FRACTIONS.get(weight, f"{weight:g}")
+
+
+_POWER = 0.8
+# Sample sizes for which the note gives the smallest gap, as multiples of the fit's own.
+_SAMPLE_MULTIPLES = (1, 2, 10)
+
+
+def first_place_note(results: Estimates, separation: Separation) -> list[str]:
+    """Write the note on first place.
+
+    First place is decided where the model with the highest score is above every other model. Otherwise the note names
+    the best of the models that it is not separated from.
+    """
+    ranking = np.argsort(-results.estimate, kind="stable")
+    first, followers = int(ranking[0]), ranking[1:]
+    not_separated = [int(k) for k in followers if not separation.above[first, k]]
+    rival = not_separated[0] if not_separated else int(followers[0])
+    pair = differences(results.covariance, np.array([first]), np.array([rival]))
+    gap = float(results.estimate[first] - results.estimate[rival])
+    if not results.has_intervals or not np.isfinite(separation.critical) or not pair.usable[0]:
+        return []
+    std_error = float(pair.std_error[0])
+    digits = decimals(pair.std_error, fewest=fewest_decimals(results.scale.natural))
+    unit = " Elo points" if results.scale.name == "elo" else ""
+    lead = f"{results.models[first]} leads {results.models[rival]} by {gap:.{digits}f}{unit}"
+    if not not_separated:
+        p = p_value_clause(float(separation.p_above[first, followers].max()))
+        tests = "step-down tests" if results.sequence is None else "Holm's tests at all looks"
+        return [f"First place is decided: {lead} and is above every other model ({tests}; the largest adjusted p {p})."]
+    p = p_value_clause(float(separation.p_single[first, rival]))
+    if results.sequence is not None:
+        # The power of tests at one sample size says little about tests at all looks.
+        return [f"First place is not decided: {lead} (adjusted p {p}). A later look may decide it."]
+    gaps = _gap_clause(results, separation, std_error, digits)
+    return [f"First place is not decided: {lead} (adjusted p {p}).{gaps}"]
+
+
+def _gap_clause(results: Estimates, separation: Separation, std_error: float, digits: int) -> str:
+    """Write which true gaps the present and larger numbers of prompts would show."""
+    if results.description.prompts == "fixed":
+        return ""
+    unit, number, remark = _sampling_unit(results)
+    gap = smallest_gap(std_error, separation.critical, _POWER)
+    present, doubled, tenfold = (f"{gap / np.sqrt(multiple):.{digits}f}" for multiple in _SAMPLE_MULTIPLES)
+    largest_addition = (_SAMPLE_MULTIPLES[-1] - 1) * number
+    return (
+        f" The smallest true gap that would be found with power {_POWER:.2f} is {present} with these {number:,} "
+        f"{unit}, {doubled} with {number:,} more and {tenfold} with {largest_addition:,} more.{remark}"
+    )
+
+
+def _sampling_unit(results: Estimates) -> tuple[str, int, str]:
+    """Return what is independent in words, how many of these there are, and a remark where there are two kinds."""
+    names, counts = results.description.clusters, results.covariance.n_clusters
+    if not names:
+        return "prompts" if results.description.context else "rows", results.description.n_contexts, ""
+    remark = (
+        "" if len(names) == 1 else f" The number of clusters (values of {names[1]!r}) is assumed to grow in proportion."
+    )
+    return f"clusters (values of {names[0]!r})", counts[0], remark
+
 
 _MODELS_NAMED = 10
 

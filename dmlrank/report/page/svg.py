@@ -1,4 +1,4 @@
-"""The win matrix of a page: which pairs of models are separated, as SVG that stays small with hundreds of models."""
+"""The forest plot and the win matrix of a page, as SVG."""
 
 from __future__ import annotations
 
@@ -9,12 +9,91 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...data.preferences import FloatArray
-from .board import number_text
+from .board import interval_text, number_text
 from .page_text import label_text
+
+# Heights in pixels: of a row, and above and below the rows.
+ROW_HEIGHT, ROWS_TOP = 22, 28
+_BOTTOM = 46
+# A name that its column has no room for ends with dots; longer names are cut here, for the size of the page.
+_LABEL_LENGTH = 60
+_TICKS = 6
+# Share of the range of the numbers that is added on either side of the axis.
+_MARGIN = 0.03
+
+
+def forest_svg(
+    names: Sequence[str],
+    estimate: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+    *,
+    neutral: float | None,
+    digits: int,
+    label: str,
+    description: str,
+) -> str:
+    """Draw intervals as SVG beside their names, one row per name.
+
+    Positions along the axis are percentages, so that the plot is as wide as its box while texts keep their size.
+    Colours, fonts and widths come from the page's style sheet, which knows the heights of this module. The names are
+    HTML and not SVG, because browsers shorten only HTML with dots and set only its width by the style sheet.
+
+    Shapes: estimate, low, high (d,).
+    """
+    values = np.concatenate([low, high, [] if neutral is None else [neutral]])
+    ticks, decimals = axis_ticks(float(values.min()), float(values.max()))
+    margin = _MARGIN * (float(values.max() - values.min()) or 1.0)
+    start, end = float(values.min()) - margin, float(values.max()) + margin
+
+    def position(value: float) -> str:
+        return f"{100 * (value - start) / (end - start):.2f}%"
+
+    bottom = ROWS_TOP + ROW_HEIGHT * len(names)
+    labels = "".join(f"<div>{label_text(name, _LABEL_LENGTH)}</div>" for name in names)
+    grid = "".join(f'<line x1="{position(x)}" x2="{position(x)}" y1="{ROWS_TOP}" y2="{bottom}"/>' for x in ticks)
+    numbers = "".join(
+        f'<text x="{position(x)}" y="{y}">{number_text(x, decimals)}</text>'
+        for y in (ROWS_TOP - 8, bottom + 16)
+        for x in ticks
+    )
+    reference = ""
+    if neutral is not None:
+        x = position(neutral)
+        reference = f'<line class="neutral" x1="{x}" x2="{x}" y1="{ROWS_TOP}" y2="{bottom}"/>'
+    marks = "".join(
+        f"<g><title>{number_text(score, digits)} ({interval_text(lower, upper, digits)})</title>"
+        f'<line x1="{position(lower)}" x2="{position(upper)}" y1="{y}" y2="{y}"/>'
+        f'<circle cx="{position(score)}" cy="{y}" r="4"/></g>'
+        for y, score, lower, upper in zip(
+            range(ROWS_TOP + ROW_HEIGHT // 2, bottom, ROW_HEIGHT), estimate, low, high, strict=True
+        )
+    )
+    height = bottom + _BOTTOM
+    return (
+        f'<div class="forest" role="img" aria-label="{html.escape(description)}">'
+        f'<svg class="rows" width="100%" height="{height}">'
+        f'<rect y="{ROWS_TOP}" width="100%" height="{bottom - ROWS_TOP}" fill="url(#stripes)"/></svg>'
+        f'<div class="names">{labels}</div>'
+        f'<svg class="plot" height="{height}"><g class="grid">{grid}</g>'
+        f'<g class="axis">{numbers}<text x="50%" y="{bottom + 36}">{html.escape(label)}</text></g>'
+        f'{reference}<g class="marks">{marks}</g></svg></div>'
+    )
+
+
+def axis_ticks(low: float, high: float) -> tuple[list[float], int]:
+    """Return round numbers from ``low`` to ``high`` for the ticks of an axis, and the decimals that they need."""
+    width = (high - low) or max(abs(high), 1.0)
+    step = 10.0 ** np.floor(np.log10(width / _TICKS))
+    step *= next(factor for factor in (1, 2, 5, 10) if width / (step * factor) <= _TICKS)
+    decimals = int(max(0, -np.floor(np.log10(step) + 1e-9)))
+    places = np.arange(np.ceil(low / step - 1e-9), np.floor(high / step + 1e-9) + 1)
+    return [round(float(place * step), decimals) + 0.0 for place in places], decimals
+
 
 # The matrix has about this width in pixels; a cell has at least and at most the sizes below.
 _WIDTH, _SMALLEST, _LARGEST = 640, 3.0, 46.0
-_LABEL_LENGTH, _RANK_WIDTH, _HEAD_HEIGHT = 22, 36, 22
+_NAME_LENGTH, _RANK_WIDTH, _HEAD_HEIGHT = 22, 36, 22
 # Width of a character of the labels, which are set in 12 pixels.
 _CHARACTER = 7
 # Cells of this size have names beside the rows, and cells of this size have numbers inside.
@@ -38,7 +117,7 @@ def matrix_svg(
     """
     n_models = len(names)
     size = float(np.clip(np.floor(2 * _WIDTH / n_models) / 2, _SMALLEST, _LARGEST))
-    longest = min(max(map(len, names)), _LABEL_LENGTH) if size >= _SIZE_FOR_NAMES else 0
+    longest = min(max(map(len, names)), _NAME_LENGTH) if size >= _SIZE_FOR_NAMES else 0
     left = _RANK_WIDTH + _CHARACTER * longest
     cells = "".join(
         f'<path class="{kind}" d="{_rectangles(mask, left, _HEAD_HEIGHT, size)}"/>'
@@ -49,7 +128,7 @@ def matrix_svg(
     lines = np.arange(n_models + 1) * size
     grid = "".join(f"M{left} {_HEAD_HEIGHT + x:g}h{side:g}M{left + x:g} {_HEAD_HEIGHT}v{side:g}" for x in lines)
     grid = f'<path class="lines" d="{grid}"/>' if size >= 6 else ""
-    numbers = _numbers(difference, left, size, digits) if size >= _SIZE_FOR_NUMBERS else ""
+    numbers = _differences(difference, left, size, digits) if size >= _SIZE_FOR_NUMBERS else ""
     width, height = left + side + 6, _HEAD_HEIGHT + side + 6
     return (
         f'<svg class="matrix" role="img" aria-label="{html.escape(description)}" width="{width:g}" '
@@ -87,7 +166,7 @@ def _rectangles(mask: NDArray[np.bool_], left: float, top: float, size: float) -
     )
 
 
-def _numbers(difference: FloatArray, left: float, size: float, digits: int) -> str:
+def _differences(difference: FloatArray, left: float, size: float, digits: int) -> str:
     """Return the text elements with the differences, one in each cell off the diagonal.
 
     Shapes: difference (K, K).
@@ -116,6 +195,6 @@ def _heads(names: Sequence[str], left: float, size: float) -> str:
         sides.append(f'<text x="{left - 6}" y="{y}">{place + 1}</text>')
         if has_names:
             # A text of its own, so that a name that is read from right to left does not move the number.
-            sides.append(f'<text x="{left - 26}" y="{y}">{label_text(names[place], _LABEL_LENGTH)}</text>')
+            sides.append(f'<text x="{left - 26}" y="{y}">{label_text(names[place], _NAME_LENGTH)}</text>')
     font = f' font-size="{min(12.0, size):g}"' if has_names else ""
     return f'<g class="top">{tops}</g><g class="side"{font}>{"".join(sides)}</g>'

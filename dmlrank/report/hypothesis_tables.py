@@ -1,4 +1,4 @@
-"""Results of pairwise comparisons: their frame, table and plot."""
+"""Results of tests with their tables: pairwise differences, certified cycles, and the report on judges."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ import numpy as np
 import pandas as pd
 
 from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_text
-from ..data.preferences import FloatArray
+from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError, OptionTypeError, check_choice, listed
+from ..fit.judge_value import JudgeFigures
 from ..inference.alternatives import Alternative
 from ..inference.pairwise import PairTests
 from ..plotting.heat_maps import win_matrix
 from ..plotting.intervals import Intervals, difference_plot
 from ..plotting.theme import level_words, literal, short_names
 from ..tables.summary_table import Summary
-from .sentences import counted
-from .shown_models import ShownModels, choose_models, chosen_names
+from .leaderboard import ShownModels, choose_models, chosen_names
+from .statements import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
 
 _NUMBERS = ["estimate", "std_error", "statistic", "p_value", "p_adjusted", "conf_low", "conf_high"]
 # Letters of the name of a model in the name of a drawn difference.
@@ -162,7 +164,7 @@ class PairwiseResults:
         digits = decimals(std_errors, fewest=fewest_decimals(self.is_natural))
         names = frame["first"] + " - " + frame["second"]
         numbers = frame[_NUMBERS].to_numpy(dtype=float)
-        rows = tuple(_cells(name, row, digits) for name, row in zip(names, numbers, strict=True))
+        rows = tuple(_difference_cells(name, row, digits) for name, row in zip(names, numbers, strict=True))
         columns = tuple((head, 1 + head.startswith("[")) for head in heads)
         table = Summary("Tests of Differences of Scores", header, columns, rows, self._notes(n_untested))
         left_out = shown.note("Adjusted p-values, intervals and the numbers above the table")
@@ -339,7 +341,7 @@ def pairwise_frame(tests: PairTests, names: Sequence[str]) -> pd.DataFrame:
     )
 
 
-def _cells(name: str, numbers: FloatArray, digits: int) -> tuple[str, ...]:
+def _difference_cells(name: str, numbers: FloatArray, digits: int) -> tuple[str, ...]:
     """Return the cells of one difference, from its numbers in the order of the frame, (7,)."""
     gap, error, z, p, adjusted, low, high = numbers
     if not error > 0:
@@ -348,3 +350,303 @@ def _cells(name: str, numbers: FloatArray, digits: int) -> tuple[str, ...]:
     scores = (fixed_text(number, digits) for number in (gap, error))
     limits = (fixed_text(limit, digits) for limit in (low, high))
     return (name, *scores, fixed_text(z, 2), p_value_text(p), p_value_text(adjusted), *limits)
+
+
+_SHARES = ("share_ab", "share_bc", "share_ca")
+# Rows of the table; the frame holds all triples.
+_MOST_ROWS = 30
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CycleResults:
+    """Triples of models a > b > c > a; :meth:`RankResults.cycles` returns an object of this class.
+
+    Attributes
+    ----------
+    result_frame : DataFrame
+        A row per certified triple, the smallest p-value first: ``a b c p_adjusted``. Every model beats the next one,
+        and c beats a; a has the highest score of the three.
+    shares : DataFrame
+        Win shares in the same triples: ``share_ab``, ``share_bc`` and ``share_ca``.
+    n_raw : int
+        Number of triples a > b > c > a in the estimates, certified or not.
+    n_triples : int
+        Number of triples of models all three of whose pairs are compared.
+    n_pairs : int
+        Number of compared pairs, for which p-values are adjusted.
+    alpha : float
+        Largest adjusted p-value of a certified triple.
+    closest : tuple, or None
+        The models of the triple with the smallest p-value, and this p-value; None where the estimates have no triple.
+    method : {"max-t", "sidak"}
+        How p-values are adjusted.
+    functional : str
+        The functional of the fit, for the title.
+
+    Examples
+    --------
+    >>> import dmlrank as dr
+    >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
+    >>> cycles = res.cycles()
+    >>> len(cycles.result_frame), cycles.n_triples
+    (0, 56)
+    """
+
+    result_frame: pd.DataFrame
+    shares: pd.DataFrame
+    n_raw: int
+    n_triples: int
+    n_pairs: int
+    alpha: float
+    closest: tuple[str, str, str, float] | None
+    method: str
+    functional: str
+
+    def __len__(self) -> int:
+        return len(self.result_frame)
+
+    def __str__(self) -> str:
+        return self.summary().as_text()
+
+    def __repr__(self) -> str:
+        return f"<CycleResults: {len(self)} certified of {self.n_raw} in the estimates>"
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
+
+    def summary(self, title: str | None = None) -> Summary:
+        """Return the table for a report; with more than 30 triples, the 30 with the smallest p-values.
+
+        Parameters
+        ----------
+        title : str, optional
+            Stands above the table in place of the default title.
+
+        Returns
+        -------
+        Summary
+            It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
+        """
+        triples = self.result_frame[["a", "b", "c"]].head(_MOST_ROWS).to_numpy(dtype=object)
+        shares = self.shares[list(_SHARES)].head(_MOST_ROWS).to_numpy(dtype=float)
+        p_values = self.result_frame["p_adjusted"].head(_MOST_ROWS).to_numpy(dtype=float)
+        rows = [
+            (f"{a} > {b} > {c} > {a}", *(f"{share:.2f}" for share in shares[row]), p_value_text(float(p_values[row])))
+            for row, (a, b, c) in enumerate(triples)
+        ]
+        if not rows:
+            rows.append(("(no certified cycle)", "", "", "", ""))
+        header = (
+            ("Certified cycles:", f"{len(self):,}", "In the estimates:", f"{self.n_raw:,}"),
+            ("Level:", f"{100 * (1 - self.alpha):g} %", "Compared triples:", f"{self.n_triples:,}"),
+        )
+        columns = (("a beats b", 1), ("b beats c", 1), ("c beats a", 1), ("adj. P", 1))
+        return Summary("Cycles of preferences", header, columns, tuple(rows), self._notes()).with_title(title)
+
+    def _notes(self) -> tuple[str, ...]:
+        """Return the notes: what a certified cycle is, what the raw number means, and the closest triple."""
+        method = "max-t" if self.method == "max-t" else "Sidak's bound"
+        notes = [
+            f"A cycle is a triple of models a > b > c > a, where > means a win share above one half. A cycle is "
+            f"certified if all three win shares differ from one half with p-values that are adjusted for all "
+            f"{counted(self.n_pairs, 'compared pair')} ({method}). The probability that any certified triple is no "
+            f"cycle is at most {self.alpha:g}.",
+            "The estimates contain no cycle."
+            if not self.n_raw
+            else f"The estimates contain {counted(self.n_raw, 'cycle')}, by chance or in truth: models of nearly equal "
+            f"strength form cycles in every sample.",
+        ]
+        if len(self) > _MOST_ROWS:
+            notes.append(f"The table shows {_MOST_ROWS} of {len(self):,} certified cycles; result_frame has all.")
+        if not len(self) and self.closest:
+            a, b, c, p = self.closest
+            notes.append(
+                f"The triple that comes closest is {a} > {b} > {c} > {a} with an adjusted p-value of {p_value_text(p)}."
+            )
+        return tuple(notes)
+
+
+_HEADS = ("pairs", "agree", "kappa", "decided", "agree dec.", "kappa dec.", "first", "second", "tie")
+_COLUMNS = tuple((head, 1) for head in _HEADS)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class JudgeReport:
+    """How often judges agree with humans, and how much precision their verdicts add.
+
+    Attributes
+    ----------
+    figures : JudgeFigures
+        The numbers of the report.
+    models : tuple of str
+        The K models.
+    factor : float
+        Factor by which scores are multiplied in the unit in which the result shows them.
+
+    Examples
+    --------
+    >>> import dmlrank as dr
+    >>> battles, rng = dr.datasets.simulate_arena(n=2000, rng=0), np.random.default_rng(1)
+    >>> battles["verdict"] = battles["winner"].where(rng.random(2000) < 0.8, "tie")
+    >>> battles["winner"] = battles["winner"].where(rng.random(2000) < 0.4)
+    >>> formula = "winner ~ 1 | model_a + model_b"
+    >>> res = dr.dml_rank(formula, battles, functional="bt", judge="verdict", position_bias=False, rng=0)
+    >>> bool(res.judge.worth > 100), bool(res.judge.variance_ratio.mean() < 0.9)
+    (True, True)
+    """
+
+    figures: JudgeFigures
+    models: tuple[str, ...]
+    factor: float = 1.0
+
+    @property
+    def agreement(self) -> pd.DataFrame:
+        """Agreement and Cohen's kappa with the human votes, with ties and without: a row per judge.
+
+        Where a pair has several votes, the category with most votes counts; where two categories have equally many,
+        the pair counts as a tie. A verdict that consists of probabilities counts as its most probable category.
+        """
+        f = self.figures
+        columns: dict[str, FloatArray | IntArray] = {
+            "pairs": f.compared[:, 0],
+            "agreement": f.agreement[:, 0],
+            "kappa": f.kappa[:, 0],
+            "pairs_decided": f.compared[:, 1],
+            "agreement_decided": f.agreement[:, 1],
+            "kappa_decided": f.kappa[:, 1],
+        }
+        return pd.DataFrame(columns, index=pd.Index(f.names, name="judge"))
+
+    @property
+    def position(self) -> pd.DataFrame:
+        """Shares of verdicts for the answer shown first, the answer shown second, and ties: a row per judge.
+
+        Columns that start with ``human_`` have the same shares of the human votes on the pairs that the judge saw.
+        ``both_orders`` counts the pairs judged in both display orders, ``consistent`` those with the same winner.
+        """
+        f = self.figures
+        names = ("first", "second", "tie")
+        columns: dict[str, FloatArray | IntArray] = {name: f.position[:, place] for place, name in enumerate(names)}
+        columns |= {f"human_{name}": f.human_position[:, place] for place, name in enumerate(names)}
+        columns |= {"both_orders": f.both_orders[:, 0], "consistent": f.both_orders[:, 1]}
+        return pd.DataFrame(columns, index=pd.Index(f.names, name="judge"))
+
+    @property
+    def log_loss(self) -> pd.Series:
+        """Out-of-fold log-loss of the human labels on judged pairs.
+
+        ``without``: of the outcome model of the fit without the judge. ``mu``: of the outcome model that uses the
+        judge. ``given verdict``: of the model that predicts the label from features and verdict.
+        """
+        return pd.Series(self.figures.log_loss, index=["without", "mu", "given verdict"], name="log_loss")
+
+    @property
+    def variance_ratio(self) -> pd.Series:
+        """Variance with the judge divided by the variance without the judge, by model; NaN where the latter is zero."""
+        f = self.figures
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ratio = np.where(f.alone_errors > 0, np.square(f.errors / f.alone_errors), np.nan)
+        return pd.Series(ratio, index=list(self.models), name="variance_ratio")
+
+    @property
+    def worth(self) -> float:
+        """Equivalent votes: how many more human votes would give the fit without the judge the same precision.
+
+        Infinite where no number of votes gives this precision. Zero or negative where the judge adds no precision.
+        """
+        return self.figures.worth
+
+    @property
+    def without(self) -> pd.DataFrame:
+        """Scores and standard errors of the same fit without the judge: a row per model."""
+        f = self.figures
+        columns = {"coef": f.alone * self.factor, "std_error": f.alone_errors * self.factor}
+        return pd.DataFrame(columns, index=list(self.models))
+
+    def __str__(self) -> str:
+        return self.as_text()
+
+    def __repr__(self) -> str:
+        return self.as_text()
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
+
+    def as_text(self) -> str:
+        """Return the report as plain text."""
+        return self.summary().as_text()
+
+    def summary(self, title: str | None = None) -> Summary:
+        """Return the table of the report.
+
+        Parameters
+        ----------
+        title : str, optional
+            Stands above the table in place of the default title.
+
+        Returns
+        -------
+        Summary
+            It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
+        """
+        f = self.figures
+        rows = []
+        for judge, name in enumerate(f.names):
+            agreement = (
+                cell
+                for column in (0, 1)  # all pairs, and pairs that are no tie
+                for cell in (
+                    f"{f.compared[judge, column]:,}",
+                    f"{f.agreement[judge, column]:.3f}",
+                    f"{f.kappa[judge, column]:.3f}",
+                )
+            )
+            rows.append((name, *agreement, *_share_cells(f.position[judge])))
+            rows.append(("  human votes", *[""] * 6, *_share_cells(f.human_position[judge])))
+        header = (("Judged pairs:", f"{f.n_verdicts:,}", "Without a human label:", f"{f.n_unlabelled:,}"),)
+        table = Summary("Judges", header, _COLUMNS, tuple(rows), tuple(self._notes()), row_head="judge")
+        return table.with_title(title)
+
+    def _notes(self) -> list[str]:
+        """Return the notes: columns, precision gained, consistency between display orders, log-loss."""
+        f = self.figures
+        ratio = float(np.nanmean(self.variance_ratio))
+        variance = f"The variances of the scores with the verdicts are on average {ratio:.2f} times those without."
+        if f.worth < 0:
+            gain = "The verdicts add no precision."
+        elif np.isinf(f.worth):
+            gain = (
+                f"The {f.n_votes:,} human votes and any number of further human votes on these prompts would not reach "
+                f"this precision."
+            )
+        else:
+            gain = (
+                f"The gain in precision is equivalent to about {f.worth:,.0f} more human votes; {f.n_votes:,} human "
+                f"votes are used."
+            )
+        notes = [
+            '"agree" is the share of pairs on which the judge and the human votes have the same winner, "kappa" is '
+            'Cohen\'s kappa. "decided" counts the pairs on which neither the judge nor the human votes give a tie; '
+            '"agree dec." and "kappa dec." refer to these pairs. "first", "second" and "tie" are the shares of '
+            'verdicts for the answer shown first, for the answer shown second, and of ties. The row "human votes" has '
+            "the same shares of the human votes on the judge's pairs.",
+            f"{variance} {gain}",
+        ]
+        for name, (n_both, n_same) in zip(f.names, f.both_orders, strict=True):
+            if n_both:
+                notes.append(
+                    f"{name} judged {counted(int(n_both), 'pair')} in both display orders and named the same winner in "
+                    f"{n_same / n_both:.0%} of them."
+                )
+        without, mu, given_verdict = f.log_loss
+        notes.append(
+            f"Technical: the out-of-fold log-loss of the human labels is {without:.4f} without the judge, {mu:.4f} for "
+            f"the outcome model that uses the judge, and {given_verdict:.4f} for a model that predicts the label from "
+            f"the features and the verdict."
+        )
+        return notes
+
+
+def _share_cells(shares: FloatArray) -> tuple[str, ...]:
+    """Return the shares of verdicts for the first answer, for the second, and of ties; blank where unknown."""
+    return ("",) * 3 if np.isnan(shares).any() else tuple(f"{share:.2f}" for share in shares)

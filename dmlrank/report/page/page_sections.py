@@ -7,7 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...fit.estimates import Estimates
-from ..fit_notes import (
+from ..statements import (
+    NO_FEATURES,
+    as_sentence,
+    counted,
+    dependence_sentences,
     first_stage_sentences,
     interval_method,
     judge_note,
@@ -15,12 +19,14 @@ from ..fit_notes import (
     likelihood_sentences,
     outcome_note,
     part_note,
+    score_definition,
     sequential_note,
+    style_sentences,
+    tie_weight,
+    unit_sentences,
     untested_note,
+    win_shares_without_adjustment,
 )
-from ..score_meaning import NO_FEATURES, dependence_sentences, score_definition, tie_weight, unit_sentences
-from ..sentences import as_sentence, counted
-from ..style_summary import style_sentences, win_shares_without_adjustment
 from .board import Board
 from .page_text import prose
 

@@ -1,0 +1,512 @@
+"""Tables of several estimates: groups, projections, results side by side, changes, and scores at equal style."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+import pandas as pd
+
+from .._utils.number_text import decimals, fewest_decimals, p_value_clause, p_value_text, score_text
+from ..data.preferences import FloatArray
+from ..fit.estimates import Estimates
+from ..fit.style_estimates import StyleEstimates
+from ..inference.ranks import ranks_of
+from ..inference.wald import WaldTestResults
+from ..tables.summary_table import Summary
+from .leaderboard import ShownModels, choose_models, covariance_words, functional_unit
+from .statements import (
+    ASSOCIATION,
+    as_sentence,
+    balanced_sentences,
+    counted,
+    doubt_note,
+    functional_name,
+    slope_sentences,
+)
+
+# Labelled prompts or clusters that a group needs for each free score before the chi-squared distribution approximates
+# the test of equality well: with 25, a 5 % test rejects true hypotheses in up to 8 % of simulations (docs/groups.md).
+_PER_SCORE = 25
+
+
+class GroupSize(Protocol):
+    """The size of a group, as the table shows it."""
+
+    @property
+    def name(self) -> str:
+        """Name of the group."""
+        ...
+
+    @property
+    def n_contexts(self) -> int:
+        """Number of contexts."""
+        ...
+
+    @property
+    def n_votes(self) -> int:
+        """Number of votes."""
+        ...
+
+    @property
+    def n_independent(self) -> int:
+        """Number of labelled contexts, or of clusters where these are fewer."""
+        ...
+
+    @property
+    def smallest_pair(self) -> int:
+        """Votes on the pair with the fewest votes in the group."""
+        ...
+
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """Models without a vote in the group."""
+        ...
+
+
+def group_summary(
+    fit: Estimates,
+    groups: Sequence[GroupSize],
+    scores: FloatArray,
+    *,
+    std_errors: FloatArray,
+    variable: str,
+    equality: WaldTestResults | str,
+    p_equal: Sequence[float] | None,
+    note: str,
+    shown: ShownModels,
+    is_partition: bool = True,
+    left_out: Sequence[tuple[str, str]] = (),
+) -> Summary:
+    """Build a table with rank, score and standard error of every model (rows) in every group (columns).
+
+    Shapes: scores, std_errors (K, G).
+    """
+    digits = decimals(std_errors.ravel(), fewest=fewest_decimals(fit.scale.natural))
+    columns = [_group_column(fit.estimate, fit.covariance.std_errors, digits)]
+    columns += [_group_column(scores[:, g], std_errors[:, g], digits) for g in range(len(groups))]
+    heads = ["all", *(group.name for group in groups)]
+    if p_equal is not None:
+        columns.append([p_value_text(p) for p in p_equal])
+        heads.append("P equal")
+    rows = tuple((fit.models[j], *(column[j] for column in columns)) for j in shown.places)
+    smallest = min(groups, key=lambda group: group.n_contexts)
+    header = (
+        ("Functional:", functional_unit(fit), "Cov. Type:", covariance_words(fit)),
+        ("Groups:", f"{len(groups)} of {variable}", "No. Prompts:", f"{fit.description.n_contexts:,}"),
+        ("Estimator:", fit.estimator, "Smallest group:", f"{smallest.name}, {smallest.n_contexts:,} prompts"),
+    )
+    notes = (
+        *_group_notes(fit, groups, equality, is_partition=is_partition),
+        *left_out_groups_note(left_out),
+        *([as_sentence(note)] if note else []),
+        *doubt_note(fit),
+    )
+    table = Summary(f"Scores by {variable}", header, tuple((head, 1) for head in heads), rows, notes)
+    return table.with_notes(shown.note("Ranks, tests and adjusted p-values"))
+
+
+def _group_column(scores: FloatArray, std_errors: FloatArray, digits: int) -> list[str]:
+    """Return the cells of a group: rank, score and standard error."""
+    cells = zip(ranks_of(scores), scores, std_errors, strict=True)
+    return [f"{rank}. {score_text(score, error, digits)}" for rank, score, error in cells]
+
+
+def left_out_groups_note(left_out: Sequence[tuple[str, str]]) -> list[str]:
+    """Return the note on groups without scores, each with its reason; no note where there are none."""
+    if not left_out:
+        return []
+    return [f"These groups have no scores: {'; '.join(f'{name} ({reason})' for name, reason in left_out)}."]
+
+
+def _relation_to_all_prompts(fit: Estimates, is_partition: bool) -> str:
+    """Say how the scores of the groups and the scores over all prompts are related."""
+    if not is_partition:
+        return (
+            "Groups may overlap: a prompt counts in each of its groups, and tests between groups take account of "
+            "prompts that groups share."
+        )
+    if fit.averages_preferences:
+        return (
+            "Scores in a group are computed from the mean preferences of the group, so that their mean over groups is "
+            "not the score over all prompts."
+        )
+    return "The mean of the groups' scores, weighted by their shares of the prompts, is the score over all prompts."
+
+
+def _group_notes(
+    fit: Estimates, groups: Sequence[GroupSize], equality: WaldTestResults | str, *, is_partition: bool
+) -> list[str]:
+    """Return the notes on the columns, the test of equal scores, the groups' sizes and groups with few votes."""
+    notes = [
+        "Each column has rank, score and (standard error) in a group. The scores of all groups come from one fit. "
+        f"{_relation_to_all_prompts(fit, is_partition)} {as_sentence(f'in every group, {fit.reason}')}",
+        _equality_note(fit, groups, equality),
+    ]
+    unseen = [f"{group.name} ({', '.join(group.unseen)})" for group in groups if group.unseen]
+    if unseen:
+        notes.append(
+            f"Some models have no vote in a group: {'; '.join(unseen)}. Their scores there are predictions of the "
+            f"outcome model that no vote corrects."
+        )
+    without_pair = [group.name for group in groups if group.smallest_pair == 0]
+    if without_pair:
+        notes.append(
+            f"In some groups a compared pair has no vote: {', '.join(without_pair)}. The part of the scores that comes "
+            f"from such a pair is predicted by the outcome model."
+        )
+    sizes = ", ".join(f"{group.name} {group.n_contexts:,} prompts ({group.n_votes:,} votes)" for group in groups)
+    return [*notes, f"Groups: {sizes}."]
+
+
+def _equality_note(fit: Estimates, groups: Sequence[GroupSize], equality: WaldTestResults | str) -> str:
+    """Return the test that all models have the same scores in every group, with a caution where groups are small."""
+    if isinstance(equality, str):
+        return f"There is no test of equal scores in all groups: {equality}."
+    note = (
+        f"Test that every model has the same score in all groups: chi2({equality.df_denom:g}) = "
+        f'{float(equality.statistic):.1f}, P {p_value_clause(float(equality.pvalue))}. "P equal" tests one model at a '
+        f"time, adjusted for all models by Holm's method."
+    )
+    smallest = min(groups, key=lambda group: group.n_independent)
+    n_required = _PER_SCORE * fit.covariance.basis.shape[1]
+    if smallest.n_independent < n_required:
+        note += (
+            f" The joint test rejects too often for these data: it needs {n_required} labelled prompts or clusters in "
+            f"every group, and {smallest.name} has {smallest.n_independent}."
+        )
+    return note
+
+
+def projection_summary(
+    fit: Estimates,
+    coefficients: pd.DataFrame,
+    std_errors: pd.DataFrame,
+    *,
+    formula: str,
+    terms: pd.DataFrame,
+    note: str,
+    shown: ShownModels,
+) -> Summary:
+    """Build a table of coefficients with standard errors: a row per model, a column per coefficient."""
+    cells = []
+    for values, errors in zip(coefficients.to_numpy(), std_errors.to_numpy(), strict=True):
+        digits = decimals(errors, fewest=fewest_decimals(fit.scale.natural))
+        cells.append([score_text(number, std_error, digits) for number, std_error in zip(values, errors, strict=True)])
+    rows = tuple((fit.models[j], *(column[j] for column in cells)) for j in shown.places)
+    header = (
+        ("Functional:", functional_unit(fit), "Cov. Type:", covariance_words(fit)),
+        ("Projected on:", formula, "No. Prompts:", f"{fit.description.n_contexts:,}"),
+    )
+    heads = tuple((str(name), 1) for name in coefficients.index)
+    notes = (*_projection_notes(fit, terms), *([as_sentence(note)] if note else []), *doubt_note(fit))
+    return Summary("Scores Projected on Functions of the Prompt", header, heads, rows, notes).with_notes(
+        shown.note("Sums of coefficients and tests of terms")
+    )
+
+
+def _projection_notes(fit: Estimates, terms: pd.DataFrame) -> list[str]:
+    """Return the notes on what coefficients are, and on the tests of the terms."""
+    notes = [
+        "Each cell has a coefficient and its (standard error). The coefficients are the best linear approximation of "
+        "how a model's score varies over prompts, whether or not the relation is linear. "
+        f"{as_sentence(fit.reason)}"
+    ]
+    basis = fit.covariance.basis
+    if basis.shape[1] < len(fit.models) and np.allclose(basis.sum(axis=0), 0.0):
+        notes[0] += " The models' coefficients on every term except the constant therefore sum to 0."
+    numbers = zip(terms.index, terms["statistic"], terms["df"], terms["p_value"], strict=True)
+    tests = [
+        f"{name}: chi2({df:g}) = {statistic:.1f}, P {p_value_clause(p)}"
+        if np.isfinite(statistic)
+        else f"{name}: cannot be tested ({df:g} restrictions)"
+        for name, statistic, df, p in numbers
+    ]
+    if tests:
+        notes.append(f"Tests of the terms (hypothesis: no model's score varies with the term): {'; '.join(tests)}.")
+    return notes
+
+
+_REVERSALS_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoreIntervals:
+    """ScoreIntervals of the scores of all results.
+
+    of_result: A frame with ``lower`` and ``upper``, a row per model, for each result; empty for results without
+        intervals.
+    head: Head of the columns.
+    note: What the intervals hold for, in a sentence.
+    """
+
+    of_result: Mapping[str, pd.DataFrame]
+    head: str
+    note: str
+
+
+def comparison_summary(
+    names: Sequence[str],
+    results: Sequence[Estimates],
+    ranks: pd.DataFrame,
+    *,
+    rank_changes: pd.DataFrame,
+    reversals: pd.DataFrame | str,
+    alpha: float,
+    further_notes: Sequence[str] = (),
+    intervals: ScoreIntervals | None = None,
+    shown: ShownModels | None = None,
+) -> Summary:
+    """Build a table with score, standard error and rank of every model (rows) in every result (columns)."""
+    models, columns, heads = list(ranks.index), [], []
+    for name, result in zip(names, results, strict=True):
+        std_errors = result.std_errors
+        digits = decimals(std_errors, fewest=fewest_decimals(result.scale.natural))
+        cells = {
+            model: score_text(score, error if intervals is None else np.nan, digits)
+            for model, score, error in zip(result.models, result.estimate, std_errors, strict=True)
+        }
+        columns.append([cells.get(model, "") for model in models])
+        if intervals is not None:
+            limits = intervals.of_result[name]
+            columns.append([_interval(limits, model, digits) for model in models])
+        columns.append([_rank(rank, change) for rank, change in zip(ranks[name], rank_changes[name], strict=True)])
+        heads += [(name, 1), *([] if intervals is None else [(intervals.head, 1)]), ("rank", 1)]
+    shown = choose_models(models, range(len(models))) if shown is None else shown
+    rows = tuple((models[place], *(column[place] for column in columns)) for place in shown.places)
+    notes = (
+        *_comparison_notes(names, results, intervals),
+        *further_notes,
+        _reversal_note(names, results, reversals, alpha),
+    )
+    together = 2 if intervals is None else 3
+    table = Summary(
+        "Results Side by Side", _comparison_header(names, results), tuple(heads), rows, notes, heads_together=together
+    )
+    return table.with_notes(shown.note("Ranks, changes of ranks and tests"))
+
+
+def _comparison_header(names: Sequence[str], results: Sequence[Estimates]) -> tuple[tuple[str, str, str, str], ...]:
+    """Return a line per result: functional, estimator, sizes and type of covariance."""
+    lines = []
+    for name, e in zip(names, results, strict=True):
+        cov = f"cluster ({', '.join(e.description.clusters)})" if e.description.clusters else "robust"
+        size = f"{e.description.n_contexts:,} prompts, {e.description.n_votes:,} votes, {len(e.models)} models, {cov}"
+        method = f"{functional_unit(e)}, {e.estimator}" + (f", {e.part}" if e.part else "")
+        lines.append((f"{name}:", method, "Data:", size))
+    return tuple(lines)
+
+
+def _interval(limits: pd.DataFrame, model: str, digits: int) -> str:
+    """Return the interval of a model's score as text; empty where the result does not have it."""
+    if model not in limits.index:
+        return ""
+    low, high = limits.loc[model, ["lower", "upper"]]
+    return f"{low:.{digits}f} to {high:.{digits}f}"
+
+
+def _rank(rank: int, change: int) -> str:
+    """Return a rank with the places gained or lost in brackets."""
+    if pd.isna(rank):
+        return ""
+    return str(rank) if pd.isna(change) or change == 0 else f"{rank} ({change:+d})"
+
+
+def _comparison_notes(
+    names: Sequence[str], results: Sequence[Estimates], intervals: ScoreIntervals | None
+) -> list[str]:
+    """Return the notes on what the columns show, and on results without intervals."""
+    columns = (
+        "a column with the score and its standard error in brackets, and a column with the rank."
+        if intervals is None
+        else f"columns with the score, its interval and its rank. {intervals.note}"
+    )
+    notes = [
+        f"Each result has {columns} The "
+        f"number in brackets beside a rank is the number of places gained (+) or lost (-) compared with {names[0]!r}, "
+        f"counted among the models that both results have."
+    ]
+    if len({functional_unit(result) for result in results}) > 1:
+        notes[0] += " Scores of different functionals have different units: compare ranks, not scores."
+    notes += [
+        f"{name!r} is an estimate without intervals, so that no test supports its order: {result.why_no_intervals}."
+        for name, result in zip(names, results, strict=True)
+        if not result.has_intervals
+    ]
+    return notes
+
+
+def _reversal_note(
+    names: Sequence[str], results: Sequence[Estimates], reversals: pd.DataFrame | str, alpha: float
+) -> str:
+    """Say which pairs of models two results order differently, and for which of them a test shows it."""
+    without_intervals = [name for name, result in zip(names, results, strict=True) if not result.has_intervals]
+    if without_intervals:
+        # The note before this one says why there are no intervals.
+        return f"There are no tests between the results, because {without_intervals[0]!r} has no intervals."
+    if isinstance(reversals, str):
+        return f"There are no tests between the results. {as_sentence(reversals)}"
+    if not len(reversals):
+        return "All results have the models that they share in the same order."
+    n_reversed = len(reversals)
+    significant = reversals[reversals["p_adjusted"] <= alpha]
+    columns = ["model", "other", "above_in", "below_in", "p_adjusted"]
+    reversal_texts = "; ".join(
+        f"{model} is above {other} in {above_in} and below in {below_in} (adjusted p {p_value_clause(p)})"
+        for model, other, above_in, below_in, p in significant[columns].head(_REVERSALS_NAMED).to_numpy(dtype=object)
+    )
+    n_unnamed = len(significant) - _REVERSALS_NAMED
+    unnamed = f"; and {n_unnamed} more" if n_unnamed > 0 else ""
+    verb = "is" if n_reversed == 1 else "are"
+    statement = f"{counted(n_reversed, 'pair')} of models {verb} in opposite orders in two of the results."
+    confidence = f"at a joint confidence level of {100 * (1 - alpha):g} %"
+    if not len(significant):
+        return f"{statement} The tests do not show for any of them {confidence} that both orders are real."
+    return (
+        f"{statement} For {len(significant):,} of them the tests show {confidence} that both orders are real: "
+        f"{reversal_texts}{unnamed}."
+    )
+
+
+# Number of changes that a sentence names.
+_CHANGES_NAMED = 5
+
+
+def changes_summary(
+    changes: pd.DataFrame, reference: str, *, alpha: float, unit: str, is_natural: bool, level_note: str
+) -> Summary:
+    """Build a table with the change of every model's score (rows) in every later result (columns)."""
+    results = list(dict.fromkeys(changes["result"]))
+    digits = decimals(changes["std_error"].to_numpy(), fewest=fewest_decimals(is_natural))
+    level = f"{100 * (1 - alpha):g} %"
+    of_result = {name: changes[changes["result"] == name].set_index("model") for name in results}
+    rows = tuple(
+        (model, *(cell for name in results for cell in _change_cells(of_result[name].loc[model], digits)))
+        for model in dict.fromkeys(changes["model"])
+    )
+    columns = tuple(
+        head for name in results for head in ((f"{name} minus {reference}", 1), (f"{level} interval", 1), ("adj. P", 1))
+    )
+    note = (
+        f"A change is the score in the later result minus the score in {reference!r}. Intervals hold for all changes "
+        f"in the table at once, and p-values are adjusted for their number (max-t)."
+    )
+    header = (("Scores:", unit, "Changes:", f"{counted(len(rows), 'model')}, {counted(len(results), 'later result')}"),)
+    notes = (note, level_note) if level_note else (note,)
+    return Summary(f"Changes of Scores from {reference}", header, columns, rows, notes)
+
+
+def change_notes(
+    changes: pd.DataFrame | str,
+    unchanged: WaldTestResults | str,
+    reference: str,
+    *,
+    alpha: float,
+    is_natural: bool,
+    level_note: str,
+) -> list[str]:
+    """Say which scores changed from the first result, or why there is no test of this."""
+    if isinstance(changes, str):
+        return [f"There are no tests of changes of scores. {as_sentence(changes)}"]
+    joint = (
+        f"There is no joint test of all changes: {unchanged}."
+        if isinstance(unchanged, str)
+        else f"Test that no score differs from {reference!r}: chi2({unchanged.df_denom:g}) = "
+        f"{float(unchanged.statistic):.1f}, P {p_value_clause(float(unchanged.pvalue))}."
+    )
+    significant = changes[changes["p_adjusted"] <= alpha].sort_values("p_adjusted", kind="stable")
+    level = f"at a joint confidence level of {100 * (1 - alpha):g} %"
+    if not len(significant):
+        return [f"{joint} The tests show no change of any single model's score {level}.", *filter(None, [level_note])]
+    digits = decimals(changes["std_error"].to_numpy(), fewest=fewest_decimals(is_natural))
+    columns = ["model", "result", "estimate"]
+    named = ", ".join(
+        f"{model} by {estimate:+.{digits}f} in {result}"
+        for model, result, estimate in significant[columns].head(_CHANGES_NAMED).to_numpy(dtype=object)
+    )
+    n_unnamed = len(significant) - _CHANGES_NAMED
+    more = f", and {n_unnamed:,} more" if n_unnamed > 0 else ""
+    counts = f"{len(significant):,} of {counted(len(changes), 'change')}"
+    return [f"{joint} The tests show {counts} {level}: {named}{more}.", *filter(None, [level_note])]
+
+
+def _change_cells(row: pd.Series, digits: int) -> Sequence[str]:
+    """Return change, interval and adjusted p-value of a model as text."""
+    if not row["std_error"] > 0:
+        return (f"{row['estimate']:+.{digits}f}", "", "n/a")
+    limits = (row["conf_low"], row["conf_high"])
+    low, high = (f"{limit:.{digits}f}" if np.isfinite(limit) else "" for limit in limits)
+    return (f"{row['estimate']:+.{digits}f}", f"{low} to {high}", p_value_text(row["p_adjusted"]))
+
+
+# One head for every column of the table of the three leaderboards, where no head stands over two columns.
+_COLUMN_HEADS = (
+    *(f"{board}{number}" for board in ("raw", "averaged", "equal") for number in ("", " std err")),
+    *("rank raw", "rank equal", "change", "change CI", "shift P"),
+)
+
+
+def build_style_summary(
+    results: Estimates, table: pd.DataFrame | None, changes: pd.DataFrame | None, alpha: float
+) -> Summary:
+    """Build the table of scores before and after the adjustment, with rank changes."""
+    style = results.style
+    assert style is not None
+    header = (("Functional:", functional_name(results), "No. Votes:", f"{style.n_votes_left:,} of {style.n_votes:,}"),)
+    title = "Scores Adjusted for Style" + (f": {results.part}" if results.part else "")
+    if table is None or changes is None:
+        order = np.argsort(-results.estimate, kind="stable")
+        digits = decimals(results.std_errors, fewest=2)
+        balanced = tuple(
+            (results.names[j], f"{results.estimate[j]:.{digits}f}", f"({results.std_errors[j]:.{digits}f})")
+            for j in order
+        )
+        names = ("balanced", "balanced std err")
+        return Summary(title, header, (("balanced", 2),), balanced, (balanced_sentences(style),), column_heads=names)
+    digits = decimals(table["equal_se"].to_numpy(), fewest=2)
+    heads = (("raw", 2), ("averaged", 2), ("equal", 2), ("rank", 2), ("change", 2), ("shift P", 1))
+    moved = changes.loc[table.index]
+    columns: list[list[str]] = []
+    for board in ("raw", "averaged", "equal"):
+        columns.append([f"{score:.{digits}f}" for score in table[board]])
+        columns.append([f"({error:.{digits}f})" for error in table[f"{board}_se"]])
+    columns += [[f"{rank:.0f}" for rank in table[name]] for name in ("rank_raw", "rank_equal")]
+    columns.append([f"{change:+.0f}" for change in moved["change"]])
+    ends = zip(moved["change_low"], moved["change_high"], strict=True)
+    columns.append([f"[{low:+.0f}, {high:+.0f}]" for low, high in ends])
+    columns.append([p_value_text(p) for p in moved["p_adjusted"]])
+    rows = tuple((str(name), *cells) for name, *cells in zip(table.index, *columns, strict=True))
+    return Summary(title, header, heads, rows, _style_notes(results, style, alpha), column_heads=_COLUMN_HEADS)
+
+
+def side_by_side_on_page(summary: Summary) -> Summary:
+    """Return the table of the three leaderboards for a page: a score and its standard error share a cell."""
+    rows = tuple(
+        (name, *(f"{cells[place]} {cells[place + 1]}" for place in (0, 2, 4)), *cells[6:])
+        for name, *cells in summary.rows
+    )
+    heads = ("raw", "averaged", "equal", *_COLUMN_HEADS[6:])
+    return replace(summary, columns=tuple((head, 1) for head in heads), rows=rows, column_heads=())
+
+
+def _style_notes(results: Estimates, style: StyleEstimates, alpha: float) -> tuple[str, ...]:
+    """Return the notes of a summary of scores before and after the adjustment."""
+    link = "log-odds" if results.functional == "bt" else "preferences"
+    boards = (
+        f"raw: scores without adjustment. averaged: {link} given prompt and style, averaged over the style of the "
+        f"answers that were shown. equal: the same with the slopes on style removed. Standard errors are in brackets."
+    )
+    if results.functional == "bt":
+        boards += " Raw and averaged scores differ because the mean of log-odds is not the log-odds of the mean."
+    changes = (
+        "rank: ranks by raw scores and by scores at equal style. change: rise in ranks, with intervals that hold for "
+        f"all models at the same time with {100 * (1 - alpha):g} % confidence. shift P: adjusted p-value of the test "
+        "that the scores at equal style and the raw scores are equal (max-t)."
+    )
+    loss = (
+        f"The out-of-fold log-loss of the preference is {style.log_loss:.4f} with style and "
+        f"{style.log_loss_without:.4f} without."
+    )
+    return (slope_sentences(results, style), ASSOCIATION, boards, changes, loss)
