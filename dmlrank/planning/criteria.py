@@ -11,7 +11,7 @@ problem is called *interdependent*.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
@@ -90,9 +90,9 @@ def _inverse(matrix: FloatArray) -> FloatArray:
 # every direction.
 _TOLERANCE = 1e-6
 # Largest number of steps of a search where the objective is not linear in the labelling covariance.
-_STEPS = 300
+MAX_STEPS = 300
 # Largest number of steps of a search in an interdependent problem; three steps are one cycle of the search.
-_INTERDEPENDENT_STEPS = 6000
+MAX_INTERDEPENDENT_STEPS = 6000
 # Number of past steps from which the next one is extrapolated.
 _HISTORY = 5
 # The search in an interdependent problem ends if the optimality conditions are violated by less than this.
@@ -189,24 +189,6 @@ class Precision:
         return np.asarray(slope @ metric @ slope.T)
 
 
-@dataclass(frozen=True, slots=True)
-class SearchOptions:
-    """How the search for an optimal allocation is carried out; no option changes the optimum.
-
-    certify: Whether to compute the violation of the optimality conditions where the search does not need this number.
-        The violation is NaN otherwise.
-    max_steps: Largest number of steps of a search. When None: 6000 in an interdependent problem, 300 in others.
-    rows: Number of rows that an allocation processes at a time; when None, as many as have about 65,536 cells.
-    sample_size: Number of rows in a random sample. Where the problem has more than four times as many rows, a search by
-        steps begins at the optimum of this sample.
-    """
-
-    certify: bool = True
-    max_steps: int | None = None
-    rows: int | None = None
-    sample_size: int = 4_000
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class SearchStart:
     """Where a search by steps begins.
@@ -231,14 +213,16 @@ def optimise(
     budget: float,
     rates: CellRates | None = None,
     start: SearchStart | None = None,
-    options: SearchOptions | None = None,
+    certify: bool = True,
 ) -> Optimum:
     """Find the propensities that minimise the criterion within a budget.
+
+    Without ``certify`` the violation of the optimality conditions is NaN where the search does not need it.
 
     Shapes: lower (1, m or 1), rates (g, m).
     """
     constraints = Constraints(problem.cost, lower, budget, problem.one_pair, problem.count)
-    search = _Search(problem, precision, constraints, options or SearchOptions())
+    search = _Search(problem, precision, constraints, certify)
     if problem.interdependent:
         return search.of_interdependent_labels()
     if precision.linear:
@@ -253,15 +237,15 @@ class _Search:
     problem: DesignProblem
     precision: Precision
     constraints: Constraints
-    options: SearchOptions
+    certify: bool
 
     def allocate(self, rates: CellRates, start: float | None = None) -> Allocation:
         """Find the best propensities for labels with these rates, (g, m); ``start`` is a level near the optimum's."""
-        return allocate(rates, self.constraints, start=start, n_jobs=self.problem.n_jobs, rows=self.options.rows)
+        return allocate(rates, self.constraints, start=start, n_jobs=self.problem.n_jobs)
 
     def residual(self, rates: CellRates, allocation: Allocation) -> float:
         """Return the largest relative violation of the optimality conditions."""
-        return kkt_residual(rates, self.constraints, allocation, n_jobs=self.problem.n_jobs, rows=self.options.rows)
+        return kkt_residual(rates, self.constraints, allocation, n_jobs=self.problem.n_jobs)
 
     def of_linear_objective(self, rates: CellRates | None) -> Optimum:
         """Find the optimum of the A criterion of a plan without earlier labels, by one allocation."""
@@ -269,22 +253,24 @@ class _Search:
         if rates is None:
             rates = self.problem.label_rates(metric)
         allocation = self.allocate(rates)
-        residual = self.residual(rates, allocation) if self.options.certify else np.nan
+        residual = self.residual(rates, allocation) if self.certify else np.nan
         labelling = self.problem.labelling_covariance(allocation.propensities)
         return Optimum(allocation, self.precision.sigma(labelling), metric, residual, 1, labelling)
 
     def of_concave_objective(self, start: SearchStart | None) -> Optimum:
         """Find the optimum of an objective that is concave in the labelling covariance, by majorise-minimise steps."""
-        problem, precision, max_steps = self.problem, self.precision, self.options.max_steps or _STEPS
+        problem, precision = self.problem, self.precision
         if start is None:
             start = self.first_step()
         if precision.criterion.kind == "D":
             _check_regular(precision.criterion, precision.sigma(start.labelling))
-        basis, level = _basis_with_variance(start.labelling), start.level
+        values, vectors = np.linalg.eigh(start.labelling)
+        # The directions in which there is variance.
+        basis, level = vectors[:, values > _ROUNDING * values[-1]], start.level
         # A step starts at the labelling covariance ``state`` and leads to ``reached``, in coordinates of the basis.
         state = reached = basis.T @ start.labelling @ basis
         best, past = np.inf, list[tuple[FloatArray, FloatArray]]()
-        for step in range(1, max_steps + 1):
+        for step in range(1, MAX_STEPS + 1):
             metric = precision.metric(basis @ state @ basis.T)
             allocation = self.allocate(problem.label_rates(metric), level)
             level = None if allocation.slack else allocation.level
@@ -301,13 +287,13 @@ class _Search:
             past = [*past[1 - _HISTORY :], (_log(state), _log(reached))]
             state = _extrapolate(past) if len(past) > 1 else reached
         metric, sigma = precision.metric(labelling), precision.sigma(labelling)
-        residual = self.residual(problem.label_rates(metric), allocation) if self.options.certify else np.nan
+        residual = self.residual(problem.label_rates(metric), allocation) if self.certify else np.nan
         return Optimum(allocation, sigma, metric, residual, step, labelling)
 
     def first_step(self) -> SearchStart:
         """Return where a search by steps begins: at the optimum of a sample of the rows, or at the uniform plan."""
         problem, budget = self.problem, self.constraints.budget
-        size = problem.sample_size(self.options.sample_size)
+        size = problem.sample_size
         if problem.n_rows <= 4 * size:
             uniform = min(1.0, budget / problem.total_cost)
             return SearchStart(problem.labelling_covariance(np.full((1, 1), uniform)))
@@ -317,7 +303,7 @@ class _Search:
             self.precision,
             lower=self.constraints.lower,
             budget=budget * sample.total_cost / problem.total_cost,
-            options=replace(self.options, certify=False),
+            certify=False,
         )
         return optimum.as_start()
 
@@ -329,7 +315,7 @@ class _Search:
         the objective is not linear in the labelling covariance, each step minimises the tangent at the current point.
         """
         problem, precision, constraints = self.problem, self.precision, self.constraints
-        max_cycles = max(1, (self.options.max_steps or _INTERDEPENDENT_STEPS) // 3)
+        max_cycles = max(1, MAX_INTERDEPENDENT_STEPS // 3)
         cap = 1 / len(problem.pairs) if problem.one_pair else 1.0
         start = np.full(problem.shape, min(cap, constraints.budget / problem.total_cost))
 
@@ -358,12 +344,6 @@ class _Search:
             residual = self.residual(rates_at(propensity, labelling), allocation)
         sigma, metric = precision.sigma(labelling), precision.metric(labelling)
         return Optimum(allocation, sigma, metric, residual, 3 * cycle, labelling)
-
-
-def _basis_with_variance(matrix: FloatArray) -> FloatArray:
-    """Return an orthonormal basis, (K, r), of the directions in which a covariance, (K, K), has variance."""
-    values, vectors = np.linalg.eigh(matrix)
-    return np.asarray(vectors[:, values > 1e-12 * values[-1]], dtype=np.float64)
 
 
 def _extrapolate_two_steps(start: FloatArray, first: FloatArray, second: FloatArray, lower: FloatArray) -> FloatArray:

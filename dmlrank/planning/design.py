@@ -41,7 +41,7 @@ from .plan_options import (
 )
 from .problem import DesignProblem, Pairs, SomeTables, Tables
 from .rounds import UntilLike, read_until
-from .specification import ALPHA, PlanNames, PlanSpecification
+from .specification import ALPHA, PlanNames, PlanSpecification, solve
 
 
 def design(
@@ -210,7 +210,8 @@ def design(
         estimator=estimator,
     )
     with reporting(progress), one_thread(), executing(executor):
-        return Plan.within(specify(source, options), options.budget)
+        specification = specify(source, options)
+        return Plan(specification, solve(specification, options.budget))
 
 
 def _bind_functional(

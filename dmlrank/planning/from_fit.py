@@ -29,7 +29,7 @@ from .design import PlannedFit, PlanSource, specify
 from .plan import Plan
 from .plan_options import PlanOptions
 from .problem import Tables
-from .specification import PlanNames
+from .specification import PlanNames, solve
 
 # Number of probabilities that are predicted at a time, and the largest number that is kept in memory.
 _CHUNK_NUMBERS = 2_000_000
@@ -85,7 +85,8 @@ def design_fit(
         row=prompts.row,
         fit=planned_fit,
     )
-    return Plan.within(specify(source, options), options.budget)
+    specification = specify(source, options)
+    return Plan(specification, solve(specification, options.budget))
 
 
 class Prompts(NamedTuple):

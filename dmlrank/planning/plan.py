@@ -25,7 +25,7 @@ from .plan_summary import draw_plan, plan_summary
 from .precision import Regret, cheapest_solution, max_width, pair_critical_value, predicted_precision, regret_of
 from .problem import TablesNotStored
 from .rounds import Decision, HasEstimates, PlanHeader, decide, draw_cells, sample_frame, tasks_json
-from .specification import PlanSolution, PlanSpecification, solve
+from .specification import PlanSolution, PlanSpecification
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,42 +55,6 @@ class Plan:
 
     specification: PlanSpecification
     solution: PlanSolution
-
-    @classmethod
-    def within(cls, specification: PlanSpecification, budget: float) -> Plan:
-        """Solve a specification within a budget and return the plan.
-
-        Parameters
-        ----------
-        specification : PlanSpecification
-            The purpose of the plan and its limits.
-        budget : float
-            Largest expected cost.
-
-        Returns
-        -------
-        Plan
-            The optimal plan.
-        """
-        return cls.of(specification, solve(specification, budget))
-
-    @classmethod
-    def of(cls, specification: PlanSpecification, solution: PlanSolution) -> Plan:
-        """Return the plan of a specification that is already solved.
-
-        Parameters
-        ----------
-        specification : PlanSpecification
-            The purpose of the plan and its limits.
-        solution : PlanSolution
-            Its solution within a budget.
-
-        Returns
-        -------
-        Plan
-            The plan, without any further computation.
-        """
-        return cls(specification, solution)
 
     @property
     def propensity(self) -> FloatArray:
@@ -344,7 +308,7 @@ class Plan:
             ratio = relative_width(solution)
             return self._explain_failure(f"makes the widest interval {ratio * target:.4g} wide, not {target:g}", ratio)
 
-        return Plan.of(self.specification, cheapest_solution(self.specification, self.budget, relative_width, explain))
+        return Plan(self.specification, cheapest_solution(self.specification, self.budget, relative_width, explain))
 
     def for_power(
         self,
@@ -415,7 +379,7 @@ class Plan:
                 relative_gap(solution),
             )
 
-        return Plan.of(self.specification, cheapest_solution(self.specification, self.budget, relative_gap, explain))
+        return Plan(self.specification, cheapest_solution(self.specification, self.budget, relative_gap, explain))
 
     def at(self, contexts: object) -> FloatArray:
         """Apply the plan's rule to other contexts and return their propensities, (n, K, K).

@@ -20,7 +20,6 @@ from ..inference.resampling import normal_draws
 from ..inference.simultaneous import METHODS, critical_value
 from ..tables.summary_table import Summary
 from .allocation import CellRates, Constraints, allocate
-from .criteria import SearchOptions
 from .plan_options import check_mu, mu_array
 from .specification import PlanSolution, PlanSpecification, solve
 
@@ -97,8 +96,6 @@ def cheapest_solution(
     start: float,
     relative_width: Callable[[PlanSolution], float],
     explain: Callable[[PlanSolution], str],
-    *,
-    sample_size: int = 4_000,
 ) -> PlanSolution:
     """Return the solution of the smallest budget that reaches a width or a power, to four figures."""
     problem = specification.problem
@@ -117,7 +114,7 @@ def cheapest_solution(
         )
     # The search is on the log scale. Without a sample, it first looks between half of ``start`` and twice ``start``.
     largest_log, margin = float(np.log(all_labelled.expected_cost)), 0.7
-    sample_size = problem.sample_size(sample_size)
+    sample_size = problem.sample_size
     if problem.n_rows > 4 * sample_size:
         # A random sample of the rows needs nearly the same budget in proportion, and takes little time.
         sample = problem.sampled(sample_size)
@@ -146,8 +143,7 @@ class _Solver:
     def at(self, budget: float, certify: bool = True) -> PlanSolution:
         """Return the solution within a budget; ``certify`` computes how far it violates the optimality conditions."""
         start = None if self._latest is None else self._latest.start.at_budget(budget / self._latest.budget)
-        options = SearchOptions(certify=certify)
-        self._latest = solve(self._specification, budget, rates=self._rates, start=start, options=options)
+        self._latest = solve(self._specification, budget, rates=self._rates, start=start, certify=certify)
         return self._latest
 
     def cheapest(

@@ -40,6 +40,8 @@ T = TypeVar("T")
 ChunkWork: TypeAlias = Callable[..., T]
 # A pass over fewer chunks than this takes so little time that a log file gets no line of progress for it.
 _FEW_CHUNKS = 20
+# Where a problem has more than four times as many rows, a search begins at the optimum of a sample of so many rows.
+SAMPLE_SIZE = 4_000
 
 
 class Tables(Protocol):
@@ -55,42 +57,8 @@ class Tables(Protocol):
     def __getitem__(self, part: Rows) -> FloatArray: ...
 
 
-class ProblemInChunks(Protocol):
-    """A design problem whose rows are processed chunk by chunk, see :class:`.problem.DesignProblem`."""
-
-    @property
-    def mu(self) -> Tables:
-        """Probabilities of each row, not yet clipped at the floor."""
-        ...
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        ...
-
-    @property
-    def functional(self) -> Functional:
-        """The scores that the plan is for."""
-        ...
-
-    @property
-    def floor(self) -> float:
-        """Smallest probability of a category for functionals with a logit or a division."""
-        ...
-
-    @property
-    def chunk_size(self) -> int:
-        """Number of probabilities in a chunk of rows."""
-        ...
-
-    @property
-    def n_jobs(self) -> int:
-        """Number of threads."""
-        ...
-
-
 def pass_over(
-    problem: ProblemInChunks,
+    problem: DesignProblem,
     work: ChunkWork[T],
     arguments_of: Callable[[slice], tuple[object, ...]] = lambda part: (),
 ) -> Iterator[tuple[slice, T]]:
@@ -117,9 +85,7 @@ def pass_over(
 class _Tasks(Sequence[Any]):
     """The tasks of a pass. The arguments of a task are computed when the task is handed to a worker.
 
-    work: See :func:`pass_over`.
     parts: Range of rows of each task.
-    arguments_of: See :func:`pass_over`.
     """
 
     work: ChunkWork[Any]
@@ -134,13 +100,13 @@ class _Tasks(Sequence[Any]):
         return self.work, part, self.arguments_of(part)
 
 
-def _work_on(problem: ProblemInChunks, task: tuple[ChunkWork[T], slice, tuple[object, ...]]) -> T:
+def _work_on(problem: DesignProblem, task: tuple[ChunkWork[T], slice, tuple[object, ...]]) -> T:
     """Return the result of a task of :class:`_Tasks`."""
     work, part, arguments = task
     return work(problem, part, _clipped(problem, part), *arguments)
 
 
-def _clipped(problem: ProblemInChunks, part: slice) -> FloatArray:
+def _clipped(problem: DesignProblem, part: slice) -> FloatArray:
     """Return the probabilities of a range of rows, clipped at the floor and renormalised."""
     table = np.asarray(problem.mu[part], dtype=np.float64)
     # The diagonal is zero and below the floor in any case. Where no other probability is below the floor, clipping
@@ -366,11 +332,12 @@ class DesignProblem:
         parts = map_blocks(lambda block: count[block] @ propensity.block(block), self.shape, n_jobs=self.n_jobs)
         return np.asarray(sum(parts))
 
-    def sample_size(self, size: int) -> int:
-        """Return ``size``, or a smaller number of rows where the probabilities of so many rows need too much memory."""
+    @property
+    def sample_size(self) -> int:
+        """Number of rows in a random sample, fewer where the probabilities of so many rows need too much memory."""
         if self.deviations is not None:
-            return size
-        return min(size, max(200, 10 * self.chunk_size // int(np.prod(self.mu.shape[1:]))))
+            return SAMPLE_SIZE
+        return min(SAMPLE_SIZE, max(200, 10 * self.chunk_size // int(np.prod(self.mu.shape[1:]))))
 
     def sampled(self, size: int) -> DesignProblem:
         """Return the problem of a random sample of the rows with all their contexts; every call draws the same rows."""

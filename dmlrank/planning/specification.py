@@ -18,7 +18,7 @@ from .._utils.warning_collection import warn
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError
 from .allocation import CellRates, MixedPropensities, Propensities, propensity_table
-from .criteria import Criterion, EarlierLabels, Precision, SearchOptions, SearchStart, optimise
+from .criteria import Criterion, EarlierLabels, Precision, SearchStart, optimise
 from .problem import DesignProblem
 
 # One minus the level of intervals and tests where no fit has one.
@@ -167,13 +167,13 @@ def solve(
     *,
     rates: CellRates | None = None,
     start: SearchStart | None = None,
-    options: SearchOptions | None = None,
+    certify: bool = True,
 ) -> PlanSolution:
     """Find the optimal propensities within a budget, mixed with the uniform plan where ``explore`` is positive."""
     problem, precision = specification.problem, specification.precision
     smallest_propensity = specification.smallest_propensity(budget)
     lower = np.full((1, 1), smallest_propensity)
-    best = optimise(problem, precision, lower=lower, budget=budget, rates=rates, start=start, options=options)
+    best = optimise(problem, precision, lower=lower, budget=budget, rates=rates, start=start, certify=certify)
     if best.kkt_residual > _LARGEST_RESIDUAL:
         warn(
             f"the plan violates the optimality conditions by {best.kkt_residual:.1e} (relative; kkt_residual), more "

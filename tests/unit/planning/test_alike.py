@@ -12,8 +12,8 @@ import pytest
 
 import dmlrank as dr
 from dmlrank.exceptions import DataNotStoredError
+from dmlrank.planning import problem
 from dmlrank.planning.allocation import CellRates, Constraints, allocate
-from dmlrank.planning.criteria import SearchOptions
 from dmlrank.planning.from_fit import OwnTables, design_fit
 from dmlrank.planning.plan_options import PlanOptions
 from dmlrank.planning.precision import cheapest_solution
@@ -157,13 +157,14 @@ def test_a_long_pass_reports_how_far_it_is(fitted):
 @pytest.mark.parametrize("criterion", ["A", "D"])
 @pytest.mark.parametrize("one_pair", [False, True])
 def test_a_search_that_begins_on_a_sample_in_single_precision_finds_the_same_plan(
-    varied, functional, criterion, one_pair, ignore_warnings
+    varied, functional, criterion, one_pair, ignore_warnings, monkeypatch
 ):
     plan = varied.update(functional=functional).design(120, criterion, one_pair=one_pair)
     specification = plan.specification
     single = replace(specification.problem, double_cells=0, deviations=None).scan()[2]
     assert (single.deviations is None) == (functional == "rank_centrality")
-    other = solve(replace(specification, problem=single), 120, options=SearchOptions(sample_size=50))
+    monkeypatch.setattr(problem, "SAMPLE_SIZE", 50)
+    other = solve(replace(specification, problem=single), 120)
     rates = single.label_rates(np.eye(3))
     assert rates.base.dtype == np.float32
     assert other.kkt_residual < 1e-5
@@ -173,7 +174,7 @@ def test_a_search_that_begins_on_a_sample_in_single_precision_finds_the_same_pla
 
 
 @pytest.mark.parametrize("criterion", ["A", "D"])
-def test_a_budget_that_is_searched_for_on_a_sample_first_is_the_same(varied, criterion):
+def test_a_budget_that_is_searched_for_on_a_sample_first_is_the_same(varied, criterion, monkeypatch):
     plan = varied.design(120, criterion)
     names = plan.models
 
@@ -183,9 +184,10 @@ def test_a_budget_that_is_searched_for_on_a_sample_first_is_the_same(varied, cri
 
     limit = 1.0
     limit = 0.9 * error_of(plan.solution)
-    budgets = [
-        cheapest_solution(plan.specification, 120, error_of, str, sample_size=size).budget for size in (4000, 60)
-    ]
+    budgets = []
+    for size in (4000, 60):
+        monkeypatch.setattr(problem, "SAMPLE_SIZE", size)
+        budgets.append(cheapest_solution(plan.specification, 120, error_of, str).budget)
     assert len(names) == 3
     assert budgets[1] == pytest.approx(budgets[0], rel=2e-4)
     assert budgets[0] > 120

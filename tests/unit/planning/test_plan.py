@@ -17,8 +17,8 @@ from scipy.stats import norm
 import dmlrank as dr
 from dmlrank._utils.executor import executing
 from dmlrank.exceptions import GraphError, HypothesisError, NuisanceError, OptionError, OptionTypeError
+from dmlrank.planning import criteria
 from dmlrank.planning.allocation import Constraints, StoredPropensities, allocate, kkt_residual
-from dmlrank.planning.criteria import SearchOptions
 from dmlrank.planning.plan_options import PlanOptions, check_mu, read_costs
 from dmlrank.planning.problem import Pairs, pass_over
 from dmlrank.planning.rounds import draw_cells
@@ -90,17 +90,21 @@ def test_a_wrong_plan_fails_the_optimality_conditions(mu):
     assert kkt_residual(rates, constraints, wrong) > 0.05
 
 
-def test_a_plan_that_is_not_certified_says_so(mu):
+def test_a_plan_that_is_not_certified_says_so(mu, monkeypatch):
     specification = dr.design(mu, "bt", budget=60, criterion="D").specification
+    monkeypatch.setattr(criteria, "MAX_STEPS", 1)
     with pytest.warns(dr.DmlrankWarning, match="may not be optimal"):
-        solution = solve(specification, 60, options=SearchOptions(max_steps=1))
+        solution = solve(specification, 60)
     assert solution.n_steps == 1
     assert solution.kkt_residual > 1e-4
 
 
-def test_every_step_of_the_determinant_lowers_it(mu, ignore_warnings):
+def test_every_step_of_the_determinant_lowers_it(mu, ignore_warnings, monkeypatch):
     specification = dr.design(mu, "rank_centrality", budget=60, criterion="D").specification
-    solutions = [solve(specification, 60, options=SearchOptions(max_steps=steps)) for steps in range(1, 6)]
+    solutions = []
+    for steps in range(1, 6):
+        monkeypatch.setattr(criteria, "MAX_STEPS", steps)
+        solutions.append(solve(specification, 60))
     objectives = [specification.criterion.objective(solution.sigma) for solution in solutions]
     assert (np.diff(objectives) <= 1e-12).all()
     assert objectives[0] > objectives[-1] + 1e-6
@@ -156,7 +160,7 @@ def test_threads_and_chunks_do_not_matter(mu, costly, one_pair):
     plan = dr.design(mu, "rank_centrality", budget=50, n_jobs=1, **options)
     chunks = replace(plan.specification.problem, chunk_size=4 * 4 * 3 * 7, n_jobs=3)
     assert len(list(pass_over(chunks, rows_of_a_chunk))) == 9
-    other = solve(replace(plan.specification, problem=chunks), 50, options=SearchOptions(rows=11))
+    other = solve(replace(plan.specification, problem=chunks), 50)
     np.testing.assert_allclose(other.propensity, plan.solution.propensity, rtol=1e-7)
 
 
