@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import pathlib
 import sys
 import warnings
 from contextlib import contextmanager
@@ -37,7 +35,6 @@ LABELS = {
     4: ["model_a", "model_b", "both_good", "both_bad"],
     5: ["model_a", "model_b", "both_good", "both_bad", "tie"],
 }
-BENCHMARKS = pathlib.Path(__file__).parents[1] / "benchmarks"
 
 
 def pytest_configure(config):
@@ -103,23 +100,6 @@ def global_seed():
 def _state():
     kind, key, *others = np.random.get_state()  # noqa: NPY002
     return kind, key.tobytes(), *others
-
-
-@pytest.fixture(scope="session")
-def load_benchmark():
-    """A script of benchmarks/ as a module, by its name."""
-    loaded = {}
-
-    def load(name):
-        if name not in loaded:
-            spec = importlib.util.spec_from_file_location(f"benchmark_{name}", BENCHMARKS / f"{name}.py")
-            loaded[name] = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # dataclasses look it up
-            spec.loader.exec_module(loaded[name])
-        return loaded[name]
-
-    yield load
-    for module in loaded.values():
-        del sys.modules[module.__name__]
 
 
 @pytest.fixture(scope="session")

@@ -357,14 +357,6 @@ def test_only_bradley_terry_scores_can_be_restricted_to_common_models():
         assert gap(functional, additive) > 1e-3
 
 
-def test_simultaneous_intervals_of_changes_cover_together(load_benchmark):
-    """Twelve pairs of months of which two models change; a seeded small version of benchmarks/changes.py."""
-    study = load_benchmark("changes")
-    covered = np.sum([study.covers(study.independent, "borda", 400, seed)[:2] for seed in range(12)], axis=0)
-    # With 95 % coverage, fewer than 9 of 12 have a probability of 0.2 %.
-    assert covered.min() >= 9
-
-
 def test_the_page_has_the_changes_and_the_intervals(fitted):
     pytest.importorskip("jinja2")
     side = dr.compare(**fitted)

@@ -10,7 +10,6 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import dmlrank as dr
-from benchmarks.determinism import differences, table
 from dmlrank._utils.blas import one_thread
 from tests.support import needs
 
@@ -87,15 +86,3 @@ def test_blocks_of_one_thread_may_overlap_in_any_order():
         with pytest.raises(ZeroDivisionError), one_thread():
             _ = 1 / 0
         assert set(blas_threads()) == {3}
-
-
-def test_the_table_names_what_differs():
-    numbers = {"params": np.array([1.0, 2.0]), "text": "same"}
-    other = {"params": np.array([1.0, 2.0 + 4e-16]), "text": "same"}
-    assert differences(numbers, dict(numbers)) == {}
-    assert differences(numbers, other) == {"params": pytest.approx(2e-16, rel=0.2)}
-    assert differences(numbers, {"params": numbers["params"]}) == {"text": np.inf}
-    text, n_different = table(["fit"], {"one": {"fit": numbers}, "two": {"fit": numbers}, "three": {"fit": other}})
-    assert n_different == 1
-    assert "fit, three: params 2e-16" in text
-    assert "1 of 2 cells differ" in text

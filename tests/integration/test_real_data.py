@@ -112,25 +112,6 @@ def test_maximum_likelihood_is_statsmodels_glm_and_the_published_ranking(folder)
         np.testing.assert_allclose(ours.cov_params(), expected, rtol=0, atol=1e-8 * np.abs(expected).max())
 
 
-def test_a_plan_for_a_tenth_of_gpt4s_verdicts_finds_the_full_table(folder, load_benchmark):
-    benchmark = load_benchmark("design")
-    verdicts, plan, labels = next(benchmark.plans_of_verdicts(folder / "mt_bench", 0.1))[1:]
-    assert len(verdicts) == plan.propensity[:, *np.triu_indices(6, 1)].size == 2400
-    assert plan.expected_cost == pytest.approx(240)
-    truth = benchmark.full_table(plan, labels)
-    # Borda of the verdicts, counted: wins plus half the ties over the 5 x 160 verdicts about a model.
-    won = pd.Series(0.0, index=plan.models)
-    for row in verdicts.itertuples():
-        share = {"model_a": 1.0, "model_b": 0.0}.get(row.winner, 0.5)
-        won[row.model_a] += share / 800
-        won[row.model_b] += (1 - share) / 800
-    np.testing.assert_allclose(truth, won, rtol=1e-12)
-    made = benchmark.estimates(plan, plan.solution.propensity, n=160, seeds=400, seed=0, labels=labels)
-    error = made.std(axis=0) / np.sqrt(len(made))
-    assert (np.abs(made.mean(axis=0) - truth) < 4 * error).all()
-    assert made.std(axis=0).max() < 0.05
-
-
 def test_pairs_of_the_arena_that_are_separated(arena):
     """Where parametric Bradley-Terry with the same tests separates some 166 of 190."""
     separated = {}

@@ -22,6 +22,14 @@ def test_generated_inputs_are_answered_rightly_or_refused(name):
     assert watcher.inputs
 
 
+def test_random_frames_are_ranked_or_refused():
+    watcher = watch.Watch()
+    for seed in range(120):
+        targets.run_case("frames.odd_frames", seed, watcher)
+    assert watcher.outcomes["answered"]
+    assert len(watcher.outcomes) > 3
+
+
 def test_a_wrong_answer_is_found():
     """The watch itself: what it must not let pass."""
     watcher = watch.Watch()

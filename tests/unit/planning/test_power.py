@@ -16,11 +16,6 @@ FORMULA = "winner ~ x0 + x1 | model_a + model_b"
 
 
 @pytest.fixture(scope="module")
-def benchmark(load_benchmark):
-    return load_benchmark("design")
-
-
-@pytest.fixture(scope="module")
 def label():
     def draw(rows, mu, rng):
         """Rows of a plan's sample with features of the context and labels, from probabilities (n, K, K, 3)."""
@@ -63,23 +58,6 @@ def test_predicted_standard_errors_are_those_of_the_estimator(ties, label, rank,
     np.testing.assert_allclose(fits[0].bse, plan.std_errors, rtol=0.15)
     truth = ties.truth(functional, n=200_000)
     assert (np.abs(fits[0].params - truth) < 4 * plan.std_errors).all()
-
-
-@pytest.mark.parametrize("functional", FUNCTIONALS)
-def test_formula_and_simulation_agree_in_the_papers_collection_setting(benchmark, functional):
-    row = benchmark.compare(benchmark.collection(pool=600, coefficients=5), functional, seeds=800)
-    assert row["formula ratio"] < 0.95
-    assert row["realised ratio"] == pytest.approx(row["formula ratio"], abs=2 * row["+-"])
-    assert row["realised plan"] == pytest.approx(row["formula plan"], rel=0.2)
-    assert 0.9 < row["se ratio min"] <= row["se ratio max"] < 1.1
-
-
-def test_a_plan_without_position_effect_is_as_precise_as_it_says(benchmark):
-    ties = dr.datasets.Ties(coefficients=5)
-    mu = without_order(ties.mu(ties.features(600, rng=2)))
-    plan = dr.design(mu, "bt", budget=500, position_bias=False, floor=0)
-    made = benchmark.estimates(plan, plan.solution.propensity, n=600, seeds=800, seed=0)
-    np.testing.assert_allclose(made.std(axis=0), plan.std_errors, rtol=0.1)
 
 
 def test_repeated_offers_need_the_probability_of_a_label_not_the_expected_number(ties, label, rank):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,7 +12,6 @@ import pytest
 
 import dmlrank as dr
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 NAMES = ("arena", "collection", "debiasing", "judges", "misspecification", "mt_bench", "report", "tables", "ways")
 SYNTHETIC = ("debiasing", "judges", "collection", "misspecification")
 
@@ -22,11 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::dmlrank.exceptions.DmlrankWarni
 
 @pytest.fixture(scope="module")
 def paper():
-    sys.path.insert(0, ROOT)
-    try:
-        yield SimpleNamespace(**{name: importlib.import_module(f"benchmarks.paper.{name}") for name in NAMES})
-    finally:
-        sys.path.remove(ROOT)
+    return SimpleNamespace(**{name: importlib.import_module(f"benchmarks.paper.{name}") for name in NAMES})
 
 
 @pytest.mark.parametrize("way", ["described", "default"])

@@ -1,15 +1,11 @@
 """A chain of daily extensions is near one fit at the end, and flat in memory and in time: a small benchmark."""
 
 import gc
-import sys
 
 import numpy as np
 import pytest
 
 import dmlrank as dr
-from dmlrank.fit.state import FitSteps
-
-from ..conftest import BENCHMARKS
 
 DAYS, BY_DAY, N_FIRST = 20, 6, 400
 pytestmark = pytest.mark.filterwarnings("ignore::dmlrank.exceptions.DmlrankWarning")
@@ -17,11 +13,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::dmlrank.exceptions.DmlrankWarni
 
 @pytest.fixture(scope="module")
 def benchmark(load_benchmark):
-    sys.path.insert(0, str(BENCHMARKS))
-    try:
-        return load_benchmark("extend")
-    finally:
-        sys.path.remove(str(BENCHMARKS))
+    return load_benchmark("extend", "scenarios", "coverage")
 
 
 def shares(features, labels, weights, rng):
@@ -30,28 +22,27 @@ def shares(features, labels, weights, rng):
     return lambda features: np.tile(share, (len(features), 1))
 
 
-def count_fits():
+def count_results():
     gc.collect()
-    return sum(type(found) is FitSteps for found in gc.get_objects())
+    return sum(type(found) is dr.RankResults for found in gc.get_objects())
 
 
 def test_a_chain_of_extensions_is_right_and_flat(benchmark):
     frame = dr.datasets.simulate_arena(n=N_FIRST + DAYS * BY_DAY, rng=5)
     settings = {**benchmark.options(5), "learner": shares}
-    n_fits, cache_sizes, rows = count_fits(), set(), []
+    n_results, rows = count_results(), []
     for result, row in benchmark.chain(frame, n_first=N_FIRST, by_day=BY_DAY, days=DAYS, settings=settings):
         rows.append(row)
-        cache_sizes.add(len(result.steps.cache))
+        last = result
     assert [row["prompts"] for row in rows] == list(range(N_FIRST + BY_DAY, len(frame) + 1, BY_DAY))
     # After 100 further prompts the votes have grown by a quarter.
     assert sum(row["trained"] for row in rows) == 1
-    assert result.extension.number < DAYS
-    distance = benchmark.distances(result, frame, settings)
+    assert last.extension.number < DAYS
+    distance = benchmark.distances(last, frame, settings)
     assert distance.mean() < 0.1
     assert distance.max() < 0.3
-    # Only the last result is kept, with the same number of cached steps on every day.
-    assert len(cache_sizes) == 1
+    # Only the last result is kept.
     del result
-    assert count_fits() <= n_fits + 1
+    assert count_results() <= n_results + 1
     seconds = [row["cpu_seconds"] for row in rows if not row["trained"]]
     assert np.median(seconds[-10:]) < 3 * np.median(seconds[:10])

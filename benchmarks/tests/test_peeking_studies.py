@@ -1,14 +1,10 @@
 """Small versions of the studies of looks at growing data and of stopping; their closed forms against the package."""
 
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
 
 import dmlrank as dr
-
-from ..conftest import BENCHMARKS
 
 
 @pytest.fixture(scope="module")
@@ -18,11 +14,7 @@ def peeking(load_benchmark):
 
 @pytest.fixture(scope="module")
 def stopping(load_benchmark):
-    sys.path.insert(0, str(BENCHMARKS))
-    try:
-        return load_benchmark("stopping")
-    finally:
-        sys.path.remove(str(BENCHMARKS))
+    return load_benchmark("stopping", "peeking")
 
 
 @pytest.mark.parametrize("functional", ["borda", "bt", "rank_centrality"])
@@ -91,11 +83,7 @@ def test_a_plan_with_sequential_tests_stops_early(stopping):
 
 @pytest.fixture(scope="module")
 def clusters(load_benchmark):
-    sys.path.insert(0, str(BENCHMARKS))
-    try:
-        return load_benchmark("peeking_clusters")
-    finally:
-        sys.path.remove(str(BENCHMARKS))
+    return load_benchmark("peeking_clusters", "peeking")
 
 
 def test_moments_of_the_study_of_users_are_the_packages(clusters, monkeypatch):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -12,10 +11,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def study(load_benchmark):
-    with pytest.MonkeyPatch.context() as patch:
-        # The script imports another one of its folder.
-        patch.setitem(sys.modules, "settings", load_benchmark("settings"))
-        return load_benchmark("arena_settings")
+    return load_benchmark("arena_settings", "settings")
 
 
 def test_targets_are_the_strengths_where_nothing_stands_between(study):

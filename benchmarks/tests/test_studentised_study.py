@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,11 +9,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def study(load_benchmark):
-    with pytest.MonkeyPatch.context() as patch:
-        # The script imports others of its folder.
-        for name in ("scenarios", "coverage"):
-            patch.setitem(sys.modules, name, load_benchmark(name))
-        return load_benchmark("studentised")
+    return load_benchmark("studentised", "scenarios", "coverage")
 
 
 def samples(bias, slope, n=2000):
