@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 
 import dmlrank as dr
+from dmlrank._utils.computation import computing
 from dmlrank.nuisance.all_pairs.predict import PairTrees, predict_all_pairs
 from dmlrank.nuisance.boosting.train import BoosterSpec, train_booster
 from dmlrank.nuisance.boosting.tuning import Tune
@@ -75,7 +76,8 @@ def compare(
         times.append(time.perf_counter())
         prepared = PairTrees.of(booster, n_items)
         times.append(time.perf_counter())
-        table = predict_all_pairs(prepared, x, n_items, n_jobs=threads)
+        with computing(threads):
+            table = predict_all_pairs(prepared, x, n_items)
         times.append(time.perf_counter())
         turns.append(np.diff(times) / [n_stacked, len(x), len(x)])
     error = np.abs(table[:n_stacked, off] - np.concatenate(parts).reshape(n_stacked, n_pairs, -1)).max()
@@ -119,7 +121,7 @@ def main() -> int:
             rows = draw_labels(given.labels, n_features, n_items, rng)
             contexts, items = np.split(rows.features, [n_features], axis=1)
             features = np.column_stack([remove_values(contexts, share_missing, rng), items])
-            specification = BoosterSpec(N_CATEGORIES, n_items, tune, 1)
+            specification = BoosterSpec(N_CATEGORIES, n_items, tune)
             booster = train_booster(replace(rows, features=features), specification, rng)
             x = remove_values(rng.normal(size=(given.contexts, n_features)), share_missing, rng)
             n_stacked = min(given.contexts, max(1, given.rows // (n_items * (n_items - 1))))

@@ -38,7 +38,7 @@ from scenarios import FUNCTIONALS, Scenario, scenarios
 from scipy.stats import beta
 
 import dmlrank as dr
-from dmlrank._utils.executor import executing, in_workers
+from dmlrank._utils.computation import computing, in_workers
 from dmlrank.exceptions import DmlrankError, DmlrankWarning
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "coverage.csv"
@@ -107,8 +107,8 @@ def replications(
         from distributed import Client
 
         workers = Client(scheduler)
-    with workers, executing(workers):
-        yield from in_workers(replication, None, tasks, name="replications", n_jobs=1)
+    with workers, computing(1, workers):
+        yield from in_workers(replication, None, tasks, name="replications")
 
 
 def _limits(fit: dr.RankResults) -> pd.DataFrame:

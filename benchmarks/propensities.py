@@ -105,11 +105,11 @@ def boosted(data: PreferenceData, folds: Folds, seeds: list[np.random.SeedSequen
     """One binary booster over rows [x, first, second] per fold, normalised over pairs."""
     rngs = [np.random.default_rng(seed) for seed in seeds]
     made = np.empty(data.n_contexts)
-    for f, booster in enumerate(pair_boosters(data, folds, rngs, BoosterSpec(None, data.n_items, "cv", 1))):
+    for f, booster in enumerate(pair_boosters(data, folds, rngs, BoosterSpec(None, data.n_items, "cv"))):
         here = folds.fold == f
         selection = BoostedPropensity(PairTrees.of(booster, data.n_items), AnyLabelModel(1.0), True)
         first, second = (items[here] for items in data.cells.in_display_order)
-        made[here] = selection.at(data.x[here], first, second, data.n_items, 1)
+        made[here] = selection.at(data.x[here], first, second, data.n_items)
     return floored_and_scaled(made, data).cells
 
 
@@ -121,9 +121,7 @@ def compare(name: str, seed: int) -> list[dict[str, object]]:
     folds = Folds(fold, data.seed_order, setting.n_folds)
     seeds = np.random.SeedSequence(seed)
     ways = {
-        "effects, trees": lambda: (
-            estimate_propensity(data, folds, seeds.spawn(setting.n_folds), tune="cv", n_jobs=1).cells
-        ),
+        "effects, trees": lambda: estimate_propensity(data, folds, seeds.spawn(setting.n_folds), tune="cv").cells,
         "booster": lambda: boosted(data, folds, seeds.spawn(setting.n_folds)),
         "frequencies": lambda: marginal_propensity(data).cells,
         "true, scaled": lambda: floored_and_scaled(truth.copy(), data).cells,

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from patsy import EvalEnvironment
 
 from ._utils.blas import one_thread
-from ._utils.executor import executing
-from ._utils.progress import Report, reporting
+from ._utils.computation import Report, computing
 from .data.formula.features import caller_environment
 from .data.graph import Graph
 from .fit.derived_pairs_options import for_derived_pairs
@@ -328,7 +327,7 @@ def dml_rank(
     call = locals()
     options = options_of_fit(for_derived_pairs(call))
     source = Source(formula, data, caller_environment(env, depth=1))
-    with reporting(progress), executing(executor):
+    with computing(options.n_jobs, executor, progress):
         return fit(options, source)
 
 

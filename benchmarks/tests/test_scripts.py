@@ -38,7 +38,7 @@ def test_stacked_probabilities_are_the_packages(end_to_end, battles):
     parameters = {"objective": "multiclass", "num_class": 3, "verbosity": -1, "num_threads": 1, "num_leaves": 6}
     booster = lgb.train(parameters, data, 12)
     stacked = end_to_end.stacked_probabilities(booster, battles.x, 4, 1, rows_at_once=100)
-    np.testing.assert_allclose(predict_all_pairs(booster, battles.x, 4, n_jobs=1), stacked, atol=1e-10)
+    np.testing.assert_allclose(predict_all_pairs(booster, battles.x, 4), stacked, atol=1e-10)
     assert stacked[:, 0, 1].std() > 0.01
 
 
@@ -87,7 +87,7 @@ def test_all_pairs_agree_with_stacked_rows(load_benchmark):
     module = load_benchmark("all_pairs")
     rng = np.random.default_rng(3)
     rows = module.draw_labels(400, 7, 5, rng)
-    booster = train_booster(rows, BoosterSpec(module.N_CATEGORIES, 5, {"num_leaves": 7, "n_estimators": 10}, 1), rng)
+    booster = train_booster(rows, BoosterSpec(module.N_CATEGORIES, 5, {"num_leaves": 7, "n_estimators": 10}), rng)
     x = module.remove_values(rng.normal(size=(50, 7)), 0.1, rng)
     row = module.compare(booster, x, 5, n_stacked=30, threads=1, repeats=2)
     assert float(row["largest difference"]) < 1e-10

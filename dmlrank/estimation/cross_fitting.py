@@ -14,7 +14,7 @@ from .._utils.log_loss import log_loss
 from .._utils.mapped_arrays import take
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import DataError
-from ..nuisance.outcome_model.cross_fit import MeanMu, MuModel, on_one_thread
+from ..nuisance.outcome_model.cross_fit import MeanMu, MuModel
 from ..nuisance.training_rows import Folds
 from .identical_contexts import IdenticalContexts, find_identical_contexts, may_save_half, merge_by_pair
 
@@ -176,7 +176,7 @@ class CrossFittedMu:
     def parts(self, size: int, selected: NDArray[np.bool_] | None = None) -> Iterator[ContextPart]:
         """Yield parts fold by fold; contexts with equal features are predicted once per fold."""
         for held_out, model in enumerate(self.models):
-            single_threaded, in_fold = on_one_thread(model), self.folds.fold == held_out
+            in_fold = self.folds.fold == held_out
             contexts = np.flatnonzero(in_fold if selected is None else in_fold & selected)
             representative, place = distinct_rows(self.x, contexts)
             by_place = np.argsort(place, kind="stable")
@@ -184,11 +184,11 @@ class CrossFittedMu:
             for number, start in enumerate(range(0, len(representative), size)):
                 members = np.sort(by_place[bounds[number] : bounds[number + 1]])
                 rows = representative[start : start + size]
-                stream = getattr(single_threaded, "blocks", None)
+                stream = getattr(model, "blocks", None)
                 yield ContextPart(
                     contexts[members],
                     place[members] - start,
-                    partial(_predict_rows, single_threaded.predict, self.x, rows),
+                    partial(_predict_rows, model.predict, self.x, rows),
                     getattr(model, "concurrent", False),
                     None if stream is None else partial(_predict_rows, stream, self.x, rows),
                 )

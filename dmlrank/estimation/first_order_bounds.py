@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .._utils.progress import report
+from .._utils.computation import report
 from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray
 from ..functionals.base import Functional, PairDerivativeScore, PairLocalScore

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from .._utils.executor import in_workers
+from .._utils.computation import in_workers, report
 from .._utils.mapped_arrays import row_blocks, zeros
-from .._utils.progress import report
 from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals.base import PairLocalScore
@@ -45,7 +44,6 @@ def evaluate_contexts(
     population: TargetPopulation,
     *,
     known: KnownValues | None = None,
-    n_jobs: int | None,
     chunk: int,
 ) -> OneStepResult:
     """Estimate by one step with the influence values of every context.
@@ -70,7 +68,6 @@ def evaluate_contexts(
         (task, parts),
         range(len(parts)),
         name="scores of contexts",
-        n_jobs=n_jobs,
         is_concurrent=parts.is_concurrent,
     )
     for number, evaluated in enumerate(evaluated_parts):

@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 from scipy import sparse
 
-from .._utils.progress import report
+from .._utils.computation import report
 from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals.base import PairDerivativeScore, PairLocalScore

@@ -14,8 +14,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from .._utils.executor import in_workers
-from .._utils.progress import report
+from .._utils.computation import in_workers, report
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals.linearised import Linearised
 from .cross_fitting import NumberedParts
@@ -186,7 +185,6 @@ def mean_preference_influence(
     population: TargetPopulation,
     *,
     members: NDArray[np.bool_],
-    n_jobs: int | None = 1,
     chunk: int = CHUNK,
 ) -> InfluenceInGroups:
     """Return the influence of the scores of mean preferences in groups, in one pass over the probabilities.
@@ -203,7 +201,6 @@ def mean_preference_influence(
         (scores, valued, parts),
         range(len(parts)),
         name="scores of groups",
-        n_jobs=n_jobs,
         is_concurrent=parts.is_concurrent,
     )
     n_done = 0

@@ -14,6 +14,7 @@ import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
 
+from .._utils.computation import current
 from ..data.outcomes import exchange_wins, in_other_order
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import DataError, JudgeError
@@ -109,14 +110,12 @@ class FeatureMu:
     judged cells of context i are rows i P to (i + 1) P.
 
     boosters: The booster of each fold, trained on the other folds.
-    n_jobs: Number of threads of a prediction; None for all cores.
     """
 
     boosters: tuple[lgb.Booster, ...]
     folds: Folds
     data: PreferenceData
     verdicts: Verdicts
-    n_jobs: int | None
 
     def chunks(self, size: int) -> Iterator[tuple[IntArray, FloatArray]]:
         """Yield contexts and their out-of-fold probabilities, fold by fold."""
@@ -172,7 +171,7 @@ class FeatureMu:
     def _predict_cells(self, booster: lgb.Booster, rows: IntArray) -> FloatArray:
         """Return the probabilities of r judged cells, (r, C)."""
         features = _booster_features(self.data, self.verdicts, rows)
-        probabilities = np.asarray(booster.predict(features, num_threads=self.n_jobs or 0))
+        probabilities = np.asarray(booster.predict(features, num_threads=current().lightgbm_threads))
         return exchange_wins(probabilities, self.verdicts.cells.flipped[rows])
 
 
@@ -183,7 +182,6 @@ def fit_with_features(
     *,
     tune: Tune,
     seeds: Sequence[np.random.SeedSequence],
-    n_jobs: int | None,
 ) -> FeatureMu:
     """Train one booster per fold, with the verdict among the features."""
     if not verdicts.covers_all_pairs:
@@ -196,8 +194,8 @@ def fit_with_features(
     for held_out, seed in enumerate(seeds):
         rows = _training_rows(data, verdicts, folds, folds.fold != held_out)
         rng = np.random.default_rng(seed)
-        boosters.append(train_booster(rows, BoosterSpec(data.n_categories, data.n_items, tune, n_jobs), rng))
-    return FeatureMu(tuple(boosters), folds, data, verdicts, n_jobs)
+        boosters.append(train_booster(rows, BoosterSpec(data.n_categories, data.n_items, tune), rng))
+    return FeatureMu(tuple(boosters), folds, data, verdicts)
 
 
 def _training_rows(

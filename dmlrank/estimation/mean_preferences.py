@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from .._utils.executor import in_workers
-from .._utils.progress import report
+from .._utils.computation import in_workers, report
 from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals.category_weights import CategoryWeights
@@ -64,7 +63,6 @@ def mean_preferences(
     population: TargetPopulation,
     *,
     members: NDArray[np.bool_] | None = None,
-    n_jobs: int | None = 1,
     chunk: int = CHUNK,
 ) -> MeanPreferences:
     """Estimate the mean preferences of groups of contexts by one step, in one pass over the probabilities.
@@ -83,7 +81,6 @@ def mean_preferences(
         (value_weights, parts),
         range(len(parts)),
         name="mean preferences of contexts",
-        n_jobs=n_jobs,
         is_concurrent=parts.is_concurrent,
     )
     for number, part_sum in enumerate(part_sums):

@@ -20,7 +20,6 @@ def one_step(
     population: TargetPopulation = _EVERY_CONTEXT,
     *,
     known: KnownValues | None = None,
-    n_jobs: int | None = 1,
     chunk: int = CHUNK,
     max_stored: int = MAX_STORED,
 ) -> OneStepResult:
@@ -49,4 +48,4 @@ def one_step(
     """
     if groups_suffice(estimands, data, nuisances, blocks, population, max_stored=max_stored):
         return evaluate_groups(estimands, data, nuisances, blocks, population)
-    return evaluate_contexts(estimands, data, nuisances, blocks, population, known=known, n_jobs=n_jobs, chunk=chunk)
+    return evaluate_contexts(estimands, data, nuisances, blocks, population, known=known, chunk=chunk)

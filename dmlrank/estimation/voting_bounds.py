@@ -25,8 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._utils.executor import in_workers
-from .._utils.progress import report
+from .._utils.computation import in_workers, report
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals.base import PairAdditiveScore
 from .cross_fitting import ContextPart, NumberedParts
@@ -137,8 +136,6 @@ def additive_bounds(
     contrasts: FloatArray,
     gammas: Sequence[float],
     inputs: BoundInputs,
-    *,
-    n_jobs: int | None = 1,
 ) -> list[Influence]:
     """Return the influence of the lower and upper bounds of contrasts, one for each gamma.
 
@@ -153,7 +150,6 @@ def additive_bounds(
         (task, parts, tuple(gammas)),
         range(len(parts)),
         name="bounds of contexts",
-        n_jobs=n_jobs,
         is_concurrent=parts.is_concurrent,
     )
     n_done = 0

@@ -62,10 +62,9 @@ def mean_target(
     population: TargetPopulation,
     floor: float | str,
     estimator: str,
-    n_jobs: int | None,
 ) -> MeanTarget:
     """Estimate the mean preferences of all contexts, and linearise the functional there."""
-    means = mean_preferences(data, nuisances, blocks, population, n_jobs=n_jobs)
+    means = mean_preferences(data, nuisances, blocks, population)
     return targets_of(means, data, setup, floor=floor, estimator=estimator)[0]
 
 
@@ -89,9 +88,8 @@ def estimate_target(
             population=population,
             floor=options.floor,
             estimator=options.estimator,
-            n_jobs=options.n_jobs,
         ).score
-    return one_step(Estimands(score), data, nuisances, blocks, population, n_jobs=options.n_jobs)
+    return one_step(Estimands(score), data, nuisances, blocks, population)
 
 
 def targets_of(

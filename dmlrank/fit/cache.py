@@ -13,9 +13,9 @@ from ..nuisance.boosting.random_search import RandomSearch
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# Arguments that do not change the result, so that a change of them does not call a function again: the number of
-# threads, and the columns that are read in advance for later steps (a later step reads a column that is missing).
-_NOT_COMPARED = ("n_jobs", "extra_columns")
+# Arguments that do not change the result, so that a change of them does not call a function again: the columns that are
+# read in advance for later steps (a later step reads a column that is missing).
+_NOT_COMPARED = ("extra_columns",)
 # Types whose values are compared by equality; values of other types are compared by identity.
 _COMPARED_BY_VALUE = (str, int, float, bool, dict, RandomSearch, type(None))
 

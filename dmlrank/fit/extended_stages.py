@@ -245,13 +245,12 @@ class ExtendedStages:
         learner: OutcomeLearner,
         *,
         seed: RepetitionSeed,
-        n_jobs: int | None,
     ) -> MuSource:
         """Return mu of all contexts from the models of the fit; without features, frequencies are counted again."""
         check_categories(self.steps.data, data)
         repetition = self.steps.repetitions[seed.repetition]
         if not data.x.shape[1]:
-            mu: MuSource = cross_fit_mu(data, folds, learner, seed=seed, n_jobs=n_jobs)
+            mu: MuSource = cross_fit_mu(data, folds, learner, seed=seed)
         else:
             mu = self._extended_mu(repetition.mu_without_judge, data, folds)
         self._repetition[id(mu)] = seed.repetition
@@ -314,7 +313,6 @@ class ExtendedStages:
         *,
         verdicts: Verdicts | None,
         seed: RepetitionSeed,
-        n_jobs: int | None,
     ) -> tuple[Propensity, FloatArray | None]:
         """Return propensities from the models of the fit, floored and scaled by all labels.
 
@@ -329,7 +327,6 @@ class ExtendedStages:
             model,
             verdicts=verdicts,
             seed=seed,
-            n_jobs=n_jobs,
             propensities=partial(self._propensities, of_fit),
         )
 
@@ -341,7 +338,7 @@ class ExtendedStages:
             return propensities_of_cells(data, folds, model, **keywords)
         if not isinstance(of_fit.pairs, CrossFittedPairPropensity) or of_fit.estimates is None:
             raise NeedsTraining("the fit has no models of the propensities that could predict new prompts")
-        return self._extended_propensity(of_fit.pairs, of_fit.estimates, data, folds, n_jobs=keywords["n_jobs"])
+        return self._extended_propensity(of_fit.pairs, of_fit.estimates, data, folds)
 
     def _extended_propensity(
         self,
@@ -349,8 +346,6 @@ class ExtendedStages:
         old_estimates: FloatArray,
         data: PreferenceData,
         folds: Folds,
-        *,
-        n_jobs: int | None,
     ) -> Propensity:
         """Return the propensities of all labelled cells.
 
@@ -359,8 +354,8 @@ class ExtendedStages:
         trained, new = pairs.trained, self.new_items(data)
         if new.are_fitted:
             fitted = [_with_new_items(model, data, folds.fold != f, new.item) for f, model in enumerate(trained)]
-            estimates = estimates_at_cells(fitted, folds.fold, data.x, data.cells, n_items=data.n_items, n_jobs=n_jobs)
-            return propensity_from_models(fitted, folds.fold, data, estimates, n_jobs=n_jobs)
+            estimates = estimates_at_cells(fitted, folds.fold, data.x, data.cells, n_items=data.n_items)
+            return propensity_from_models(fitted, folds.fold, data, estimates)
         model = self._model_of_contexts(pairs.fold, len(trained))
         models: tuple[FoldPropensityModel, ...] = (*trained, MeanPropensity(trained))
         place = self._places_of_cells(data)
@@ -368,8 +363,8 @@ class ExtendedStages:
         estimates = np.empty(len(data.cells))
         estimates[~is_new] = old_estimates[place[~is_new]]
         new_cells = data.cells.only(is_new)
-        estimates[is_new] = estimates_at_cells(models, model, data.x, new_cells, n_items=data.n_items, n_jobs=n_jobs)
-        return propensity_from_models(models, model, data, estimates, n_jobs=n_jobs)
+        estimates[is_new] = estimates_at_cells(models, model, data.x, new_cells, n_items=data.n_items)
+        return propensity_from_models(models, model, data, estimates)
 
     # --- scores -------------------------------------------------------------------------------------------------------
 

@@ -145,15 +145,12 @@ def cross_fit_mu(
     learner: OutcomeLearner,
     *,
     seed: RepetitionSeed,
-    n_jobs: int | None,
     soft: Sequence[Cells] | None = None,
     like: MuModel | None = None,
 ) -> CrossFittedMu:
     """Fit mu by fold, on the labels of the other folds."""
     seeds = seed.child(Draw.MU).spawn(folds.n_folds)
-    models = fit_all(
-        data, folds, seeds, tune=learner.tune, n_jobs=n_jobs, learner=learner.learner, soft=soft, like=like
-    )
+    models = fit_all(data, folds, seeds, tune=learner.tune, learner=learner.learner, soft=soft, like=like)
     return CrossFittedMu(models, folds, data.x)
 
 
@@ -164,11 +161,10 @@ def cross_fit_mu_with_verdicts(
     *,
     tune: Tune,
     seed: RepetitionSeed,
-    n_jobs: int | None,
 ) -> FeatureMu:
     """Fit mu with verdicts among the features, one booster per fold."""
     seeds = seed.child(Draw.JUDGE).spawn(folds.n_folds)
-    return fit_with_features(data, verdicts, folds, tune=tune, seeds=seeds, n_jobs=n_jobs)
+    return fit_with_features(data, verdicts, folds, tune=tune, seeds=seeds)
 
 
 def cross_fit_mu_and_judge(
@@ -179,7 +175,6 @@ def cross_fit_mu_and_judge(
     mu_without_judge: MuSource,
     learner: OutcomeLearner,
     seed: RepetitionSeed,
-    n_jobs: int | None,
 ) -> JudgedMu:
     """Fit P(label | x, verdict), then fit mu again with the predictions of this model as further labels."""
     refit = None
@@ -187,7 +182,7 @@ def cross_fit_mu_and_judge(
         like = mu_without_judge.models[0]
 
         def refit(soft: Sequence[Cells]) -> CrossFittedMu:
-            return cross_fit_mu(data, folds, learner, seed=seed, n_jobs=n_jobs, soft=soft, like=like)
+            return cross_fit_mu(data, folds, learner, seed=seed, soft=soft, like=like)
 
     rng = np.random.default_rng(seed.child(Draw.JUDGE))
     return cross_fit_judged(data, verdicts, folds, mu_without_judge, refit=refit, rng=rng)
@@ -200,7 +195,6 @@ def label_and_judge_propensities(
     *,
     verdicts: Verdicts | None,
     seed: RepetitionSeed,
-    n_jobs: int | None,
     propensities: Callable[..., Propensity] | None = None,
 ) -> tuple[Propensity, FloatArray | None]:
     """Return the propensities of labels, and those of verdicts at the judged cells, (r,) (None without a judge).
@@ -211,25 +205,25 @@ def label_and_judge_propensities(
     at_cells = propensities_of_cells if propensities is None else propensities
     label_seed = seed.child(Draw.PROPENSITY)
     if verdicts is None:
-        return at_cells(data, folds, model, seed=label_seed, n_jobs=n_jobs), None
+        return at_cells(data, folds, model, seed=label_seed), None
     # Verdicts on all pairs of all contexts have the propensity 1.
     if verdicts.covers_all_pairs:
-        return at_cells(data, folds, model, seed=label_seed, n_jobs=n_jobs), np.ones(len(verdicts.cells))
+        return at_cells(data, folds, model, seed=label_seed), np.ones(len(verdicts.cells))
     judged = replace(data, cells=verdicts.cells)
     if model.word == "marginal":
         return marginal_propensity(data), marginal_propensity(judged).cells
     estimated = model._replace(propensity="estimate", column=None)
     judge_seed = seed.child(Draw.JUDGE_PROPENSITY)
-    of_verdicts = at_cells(judged, folds, estimated, seed=judge_seed, n_jobs=n_jobs).cells
+    of_verdicts = at_cells(judged, folds, estimated, seed=judge_seed).cells
     only_judged_labelled = (verdicts.label >= 0).all() and len(np.unique(verdicts.label)) == len(data.cells)
     if model.word == "estimate" and only_judged_labelled:
         share = labelled_share(data, verdicts, folds)
         return floored_and_scaled(of_verdicts[verdicts.label] * share, data), of_verdicts
-    return at_cells(data, folds, model, seed=label_seed, n_jobs=n_jobs), of_verdicts
+    return at_cells(data, folds, model, seed=label_seed), of_verdicts
 
 
 def propensities_of_cells(
-    data: PreferenceData, folds: Folds, model: PropensityModel, *, seed: np.random.SeedSequence, n_jobs: int | None
+    data: PreferenceData, folds: Folds, model: PropensityModel, *, seed: np.random.SeedSequence
 ) -> Propensity:
     """Return the propensities of the data's cells."""
     if model.column:
@@ -242,4 +236,4 @@ def propensities_of_cells(
     if model.formula is not None:
         x = propensity_features(model.with_columns(data), model.formula, model.source.environment)
         data = replace(data, x=x)
-    return estimate_propensity(data, folds, seed.spawn(folds.n_folds), tune=model.tune, n_jobs=n_jobs)
+    return estimate_propensity(data, folds, seed.spawn(folds.n_folds), tune=model.tune)

@@ -134,7 +134,7 @@ def estimate_from_verdicts(steps: FitSteps, verdicts: Verdicts) -> tuple[Influen
         assert r.judge_propensity is not None, "a fit with a judge has propensities of its verdicts"
         seeds = np.random.SeedSequence([options.seed, number, 1]).spawn(r.folds.n_folds)
         tune = "cv" if is_user_learner(options.learner) else options.tune
-        models = fit_all(data, r.folds, seeds, tune=tune, n_jobs=options.n_jobs, learner=options.learner)
+        models = fit_all(data, r.folds, seeds, tune=tune, learner=options.learner)
         mu = CrossFittedMu(models, r.folds, data.x)
         floors.append(select_floor(HeldOutLabels.of(mu, data)) if functional.interior else 0.0)
         nuisances = NuisanceEstimates(mu, r.judge_propensity, floors[-1])

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._utils.computation import computing
 from .._utils.warning_collection import collected_warnings
 from ..data.preferences import FloatArray, IntArray
 from ..estimation.one_step import one_step
@@ -57,11 +58,11 @@ def pair_margins(
 def _margins_of(steps: FitSteps, item: IntArray, opponent: IntArray) -> tuple[FloatArray, Covariance]:
     """Estimate the margins of some pairs, (p,), with their covariance."""
     score = PairMargins(steps.setup.weights, item, opponent)
-    jobs = steps.options.n_jobs
-    influences = [
-        one_step(Estimands(score), steps.data, r.nuisances, steps.blocks, steps.population(r), n_jobs=jobs).target
-        for r in steps.repetitions
-    ]
+    with computing(steps.options.n_jobs):
+        influences = [
+            one_step(Estimands(score), steps.data, r.nuisances, steps.blocks, steps.population(r)).target
+            for r in steps.repetitions
+        ]
     influence = steps.estimator.average(influences)
     uniform_covariance = steps.uniform_covariance(score, pooled=False)
     covariance = covariance_of(

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from .._utils.computation import computing
 from ..data.preferences import FloatArray, IntArray
 from ..estimation.bt_restricted import RestrictedResampling, require_pair_propensities, resampling_under_restriction
 from ..estimation.influence import Influence, InfluenceFunction
@@ -31,11 +32,11 @@ def pair_win_probability(steps: FitSteps, item: int, opponent: int) -> tuple[flo
         variance = covariance_of(steps, win_probability, np.empty((0, 1)), uniform_covariance=uniform_variance)
         return float(win_probability.estimate[0]), variance
     score = PairWinProbability(steps.setup.weights, item, opponent)
-    jobs = steps.options.n_jobs
-    influences = [
-        one_step(Estimands(score), steps.data, r.nuisances, steps.blocks, steps.population(r), n_jobs=jobs).target
-        for r in steps.repetitions
-    ]
+    with computing(steps.options.n_jobs):
+        influences = [
+            one_step(Estimands(score), steps.data, r.nuisances, steps.blocks, steps.population(r)).target
+            for r in steps.repetitions
+        ]
     influence = steps.estimator.average(influences)
     estimates = steps.estimator.estimates(influences)
     uniform_covariance = steps.uniform_covariance(score, pooled=False)
@@ -100,17 +101,12 @@ def scores_of_contexts(steps: FitSteps) -> tuple[IntArray, FloatArray]:
     Shapes: returns (s,), returns (n, d).
     """
     repetitions = steps.repetitions if steps.sample is None else steps.repetitions[:1]
-    values = []
-    for r in repetitions:
-        result = one_step(
-            Estimands(steps.setup.functional),
-            steps.data,
-            r.nuisances,
-            steps.blocks,
-            steps.population(r),
-            n_jobs=steps.options.n_jobs,
-        )
-        values.append(result.target.by_context().value)
+    estimands = Estimands(steps.setup.functional)
+    with computing(steps.options.n_jobs):
+        values = [
+            one_step(estimands, steps.data, r.nuisances, steps.blocks, steps.population(r)).target.by_context().value
+            for r in repetitions
+        ]
     contexts = np.arange(steps.data.n_contexts) if steps.sample is None else steps.sample
     return contexts, np.asarray(np.mean(values, axis=0))
 
@@ -122,6 +118,7 @@ def scores_at(steps: FitSteps, x: FloatArray) -> FloatArray:
     """
     if steps.likelihood:
         return steps.likelihood.scores_at(x)
-    mu = np.mean([repetition.mu.average(x) for repetition in steps.repetitions], axis=0)
+    with computing(steps.options.n_jobs):
+        mu = np.mean([repetition.mu.average(x) for repetition in steps.repetitions], axis=0)
     functional = steps.setup.functional
     return functional.value(clip_and_renormalise(mu, steps.first.floor) if functional.interior else mu)

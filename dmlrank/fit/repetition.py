@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._utils.executor import has_workers
-from .._utils.parallel import at_the_same_time
+from .._utils.computation import at_the_same_time, current
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..estimation.bt_restricted import RestrictedBradleyTerry, require_pair_propensities
 from ..estimation.cross_fitting import HeldOutLabels, MuSource
@@ -98,7 +97,6 @@ def make_repetition(cache: Cache, number: int, inputs: Inputs, *, source: Source
         judge_correction=models.judge_correction,
         is_restricted=estimator_named(options.estimator).assumes_bradley_terry,
         mean=mean,
-        n_jobs=options.n_jobs,
     )
     style_terms = equal_style_of(cache, inputs, folds, propensity)
     return Repetition(
@@ -138,7 +136,6 @@ def mean_target_of(
         sample=sample,
         judge_correction=stages.models.judge_correction,
         estimator=options.estimator,
-        n_jobs=options.n_jobs,
     )
 
 
@@ -159,7 +156,6 @@ def fit_first_stages(
             propensity_model,
             verdicts=inputs.verdicts,
             seed=seed,
-            n_jobs=options.n_jobs,
         )
         if inputs.balanced is not None:
             of_labels = cache.call(balanced_propensity, inputs.balanced, of_labels, folds)
@@ -170,7 +166,7 @@ def fit_first_stages(
     def outcome_models(judge_propensity: FloatArray | None) -> OutcomeModels:
         return fit_outcome_models(cache, inputs, folds, judge_propensity=judge_propensity, seed=seed, options=options)
 
-    if has_workers() and inputs.verdicts is None and propensity_model.word == "estimate":
+    if current().workers and inputs.verdicts is None and propensity_model.word == "estimate":
         (propensity, judge_propensity), models = at_the_same_time(propensities, lambda: outcome_models(None))
     else:
         # Propensities come before mu, so that supplied propensities are checked before anything is trained.
@@ -210,20 +206,16 @@ def fit_outcome_models(
 
     Shapes: judge_propensity (r,).
     """
-    data, verdicts, n_jobs = inputs.data, inputs.verdicts, options.n_jobs
+    data, verdicts = inputs.data, inputs.verdicts
     learner = OutcomeLearner.of(options)
     training_data = data
     if inputs.balanced is not None:
         training_data = cache.call(weighted_training_data, data, inputs.balanced)
-    mu: MuSource = inputs.supplied_mu or cache.call(
-        cross_fit_mu, training_data, folds, learner, seed=seed, n_jobs=n_jobs
-    )
+    mu: MuSource = inputs.supplied_mu or cache.call(cross_fit_mu, training_data, folds, learner, seed=seed)
     if verdicts is None:
         return OutcomeModels(mu, mu)
     if options.judge_as == "features":
-        with_verdicts = cache.call(
-            cross_fit_mu_with_verdicts, data, folds, verdicts, tune=learner.tune, seed=seed, n_jobs=n_jobs
-        )
+        with_verdicts = cache.call(cross_fit_mu_with_verdicts, data, folds, verdicts, tune=learner.tune, seed=seed)
         return OutcomeModels(with_verdicts, mu)
     assert judge_propensity is not None, "a fit with a judge has propensities of its verdicts"
     judged = cache.call(
@@ -234,7 +226,6 @@ def fit_outcome_models(
         mu_without_judge=mu,
         learner=learner,
         seed=seed,
-        n_jobs=n_jobs,
     )
     return OutcomeModels(judged.mu, mu, cache.call(judge_correction, verdicts, judge_propensity, judged.m))
 
@@ -282,7 +273,6 @@ def one_step_estimates(
     judge_correction: JudgeCorrection | None,
     is_restricted: bool,
     mean: MeanTarget | None,
-    n_jobs: int | None,
     known: KnownValues | None = None,
 ) -> OneStepResult:
     """Estimate the scores, the win shares and the position effect by the one-step estimator.
@@ -293,7 +283,7 @@ def one_step_estimates(
     estimands = fit_estimands(setup, pairs, data.ordered, target=None if mean is None else mean.score)
     nuisances = NuisanceEstimates(mu, propensity.cells, floor, judge_correction)
     population = TargetPopulation(context_weight, sample)
-    return one_step(estimands, data, nuisances, blocks, population, known=known, n_jobs=n_jobs)
+    return one_step(estimands, data, nuisances, blocks, population, known=known)
 
 
 def target_of_mean_preferences(
@@ -308,7 +298,6 @@ def target_of_mean_preferences(
     sample: IntArray | None,
     judge_correction: JudgeCorrection | None,
     estimator: str,
-    n_jobs: int | None,
 ) -> MeanTarget:
     """Linearise the functional at the mean preferences of all contexts.
 
@@ -322,7 +311,6 @@ def target_of_mean_preferences(
         population=TargetPopulation(context_weight, sample),
         floor=floor,
         estimator=estimator,
-        n_jobs=n_jobs,
     )
 
 

@@ -54,14 +54,12 @@ def _scores_of_repetition(steps: FitSteps, repetition: Repetition, members: NDAr
     if repetition.mean is None:
         influence = influence_in_groups(repetition.one_step_result.target.by_context(), members)
         return GroupScores(influence, np.stack([part.plugin for part in influence.parts]))
-    options, data, nuisances, n_jobs = steps.options, steps.data, repetition.nuisances, steps.options.n_jobs
+    options, data, nuisances = steps.options, steps.data, repetition.nuisances
     population = steps.population(repetition)
-    means = mean_preferences(data, nuisances, steps.blocks, population, members=members, n_jobs=n_jobs)
+    means = mean_preferences(data, nuisances, steps.blocks, population, members=members)
     targets = targets_of(means, data, steps.setup, floor=options.floor, estimator=options.estimator)
     scores = [target.score for target in targets]
-    influence = mean_preference_influence(
-        scores, data, nuisances, steps.blocks, population, members=members, n_jobs=n_jobs
-    )
+    influence = mean_preference_influence(scores, data, nuisances, steps.blocks, population, members=members)
     return GroupScores(influence, np.stack([target.plugin for target in targets]))
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from .._utils.parallel import in_order
+from .._utils.computation import current, in_order
 from ..data.preferences import FloatArray, IntArray
 
 T = TypeVar("T")
@@ -248,7 +248,7 @@ def cached_blocks(rows: slice, n_pairs: int) -> list[slice]:
     return [slice(start, min(start + size, rows.stop)) for start in range(rows.start, rows.stop, size)]
 
 
-def map_blocks(work: Callable[[slice], T], shape: tuple[int, int], *, n_jobs: int = 1) -> list[T]:
+def map_blocks(work: Callable[[slice], T], shape: tuple[int, int]) -> list[T]:
     """Return the results of a function for all blocks of rows, in order.
 
     The blocks do not depend on the number of threads. Sums of the results are therefore the same to the last bit.
@@ -260,7 +260,7 @@ def map_blocks(work: Callable[[slice], T], shape: tuple[int, int], *, n_jobs: in
     def work_on(task: slice) -> list[T]:
         return [work(block) for block in cached_blocks(task, n_pairs)]
 
-    return [result for results in in_order(work_on, tasks, n_jobs) for result in results]
+    return [result for results in in_order(work_on, tasks, current().n_threads) for result in results]
 
 
 # Relative precision of a cost that is to equal the budget; a sum over millions of cells is no more precise.
@@ -324,7 +324,7 @@ class Constraints:
         return float(by_row.sum() if self.count is None else self.count[rows] @ by_row)
 
 
-def allocate(rates: CellRates, constraints: Constraints, *, start: float | None = None, n_jobs: int = 1) -> Allocation:
+def allocate(rates: CellRates, constraints: Constraints, *, start: float | None = None) -> Allocation:
     """Find the propensities that minimise the sum of information / propensity, which is cost rate^2 / propensity.
 
     Shapes: rates (n, m).
@@ -334,15 +334,15 @@ def allocate(rates: CellRates, constraints: Constraints, *, start: float | None 
     Frauen et al., arXiv 2601.21816, [P thrm:allocation] and [P thm:allocation_onehot0].
     """
     if constraints.one_pair and constraints.cost.shape[1] > 1:
-        return _allocate_one_pair(rates, constraints, n_jobs)
+        return _allocate_one_pair(rates, constraints)
     lower = constraints.lower
     # All labels of a context cost the same here, so that lambda cost + nu is one number per context. The constraint of
     # at most one label is therefore a largest level of the context.
     cap = None
     if constraints.one_pair:
-        caps = map_blocks(lambda block: _one_pair_level(rates.block(block), lower), rates.shape, n_jobs=n_jobs)
+        caps = map_blocks(lambda block: _one_pair_level(rates.block(block), lower), rates.shape)
         cap = np.concatenate(caps)
-    level = _budget_level(_Spending(rates, constraints, cap, n_jobs), start)
+    level = _budget_level(_Spending(rates, constraints, cap), start)
     propensities = LevelPropensities(rates, lower, level, cap)
     multiplier = 0.0 if np.isinf(level) else level**-2.0 if level > 0 else np.inf
     if cap is None:
@@ -367,7 +367,7 @@ def propensities_at_multiplier(
     return at_level(rate, lower, np.minimum(level, _one_pair_level(rate, lower)) if one_pair else level)
 
 
-def kkt_residual(rates: CellRates, constraints: Constraints, allocation: Allocation, *, n_jobs: int = 1) -> float:
+def kkt_residual(rates: CellRates, constraints: Constraints, allocation: Allocation) -> float:
     """Return the largest relative violation of the Karush-Kuhn-Tucker conditions information / pi^2 = lambda cost + nu.
 
     Where pi is the smallest propensity allowed, the left side may be smaller; where pi is one, it may be larger.
@@ -389,7 +389,7 @@ def kkt_residual(rates: CellRates, constraints: Constraints, allocation: Allocat
         np.minimum(violation, 0, out=violation, where=propensity >= 1 - 1e-12)
         return float(np.abs(violation).max(initial=0.0))
 
-    return max(map_blocks(violation_of, rates.shape, n_jobs=n_jobs), default=0.0)
+    return max(map_blocks(violation_of, rates.shape), default=0.0)
 
 
 def _budget_level(spending: _Spending, start: float | None) -> float:
@@ -428,11 +428,10 @@ class _Spending:
     rates: CellRates
     constraints: Constraints
     cap: FloatArray | None
-    n_jobs: int
 
     def at(self, level: float) -> tuple[float, float]:
         """Return the expected cost at a level, and its derivative."""
-        parts = map_blocks(partial(self._of_block, level), self.rates.shape, n_jobs=self.n_jobs)
+        parts = map_blocks(partial(self._of_block, level), self.rates.shape)
         return sum(total for total, _ in parts), sum(slope for _, slope in parts)
 
     def is_slack(self) -> bool:
@@ -446,7 +445,7 @@ class _Spending:
         def of_block(block: slice) -> float:
             return constraints.total(_row_sums(self.rates.block(block), constraints.cost_of(block)), block)
 
-        return sum(map_blocks(of_block, self.rates.shape, n_jobs=self.n_jobs))
+        return sum(map_blocks(of_block, self.rates.shape))
 
     def _of_block(self, level: float, block: slice) -> tuple[float, float]:
         """Return the expected cost of a range of rows at a level, and its derivative."""
@@ -491,7 +490,7 @@ def _one_pair_level(rate: FloatArray, lower: FloatArray) -> FloatArray:
     return level
 
 
-def _allocate_one_pair(rates: CellRates, constraints: Constraints, n_jobs: int) -> Allocation:
+def _allocate_one_pair(rates: CellRates, constraints: Constraints) -> Allocation:
     """Allocate at most one label per context where the pairs of a context differ in cost.
 
     Shapes: rates (n, m).
@@ -508,7 +507,7 @@ def _allocate_one_pair(rates: CellRates, constraints: Constraints, n_jobs: int) 
             root, cost_of_label = roots(block)
             return _context_multipliers(root, multiplier * cost_of_label, lower)
 
-        return np.concatenate(map_blocks(of_block, rates.shape, n_jobs=n_jobs))
+        return np.concatenate(map_blocks(of_block, rates.shape))
 
     def allocation_at(multiplier: float) -> Allocation:
         nu = context_multipliers(multiplier)
@@ -520,11 +519,11 @@ def _allocate_one_pair(rates: CellRates, constraints: Constraints, n_jobs: int) 
         def of_block(block: slice) -> float:
             return constraints.total(_row_sums(propensities.block(block), constraints.cost_of(block)), block)
 
-        return sum(map_blocks(of_block, rates.shape, n_jobs=n_jobs))
+        return sum(map_blocks(of_block, rates.shape))
 
     if spend(0.0) <= budget * (1 + _BUDGET_PRECISION):
         return allocation_at(0.0)
-    largest_rate = max(map_blocks(lambda block: rates.block(block).max(), rates.shape, n_jobs=n_jobs))
+    largest_rate = max(map_blocks(lambda block: rates.block(block).max(), rates.shape))
     # The search ends at this logarithm of lambda: for any larger lambda every propensity is the smallest one allowed,
     # and the smallest propensities cost no more than the budget.
     largest_log = 2 * float(np.log(largest_rate / lower.min()))

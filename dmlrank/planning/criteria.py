@@ -241,11 +241,11 @@ class _Search:
 
     def allocate(self, rates: CellRates, start: float | None = None) -> Allocation:
         """Find the best propensities for labels with these rates, (g, m); ``start`` is a level near the optimum's."""
-        return allocate(rates, self.constraints, start=start, n_jobs=self.problem.n_jobs)
+        return allocate(rates, self.constraints, start=start)
 
     def residual(self, rates: CellRates, allocation: Allocation) -> float:
         """Return the largest relative violation of the optimality conditions."""
-        return kkt_residual(rates, self.constraints, allocation, n_jobs=self.problem.n_jobs)
+        return kkt_residual(rates, self.constraints, allocation)
 
     def of_linear_objective(self, rates: CellRates | None) -> Optimum:
         """Find the optimum of the A criterion of a plan without earlier labels, by one allocation."""

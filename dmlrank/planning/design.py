@@ -11,9 +11,7 @@ from numpy.typing import ArrayLike
 
 from .._utils.argument_checks import check_flag, check_whole, real_number
 from .._utils.blas import one_thread
-from .._utils.executor import executing
-from .._utils.parallel import core_count
-from .._utils.progress import Report, reporting
+from .._utils.computation import Report, computing
 from ..data.alignment import align_by_index, align_pairs_by_name
 from ..data.graph import Graph
 from ..data.preferences import FloatArray, IntArray
@@ -206,10 +204,11 @@ def design(
         weights=align_by_index(weights, pd.Index(names.contexts), name="weights", of="the contexts"),
         prompts=prompts,
         floor=floor,
-        n_jobs=n_jobs,
         estimator=estimator,
     )
-    with reporting(progress), one_thread(), executing(executor):
+    if n_jobs is not None:
+        check_whole("n_jobs", n_jobs, 1)
+    with one_thread(), computing(n_jobs, executor, progress):
         specification = specify(source, options)
         return Plan(specification, solve(specification, options.budget))
 
@@ -305,7 +304,6 @@ class PlanSource:
     weights: ArrayLike | None
     prompts: str
     floor: float
-    n_jobs: int | None
     estimator: str = "debiased"
     row: IntArray | None = None
     fit: PlannedFit | None = None
@@ -328,8 +326,6 @@ class PlanSource:
                 f"floor={shown(floor)} with {self.mu.shape[3]} categories; it must be at least 0 and below "
                 f"{1 / self.mu.shape[3]:.4g}, since the probabilities of the categories sum to one"
             )
-        if self.n_jobs is not None:
-            check_whole("n_jobs", self.n_jobs, 1)
 
 
 def bound_graph(functional: Functional, n_items: int) -> Graph:
@@ -394,7 +390,6 @@ def _design_problem(source: PlanSource, options: PlanOptions) -> DesignProblem:
         context_weight=context_weight,
         fixed_prompts=source.prompts == "fixed",
         unit=1.0 if source.fit is None else source.fit.unit,
-        n_jobs=core_count(source.n_jobs),
         row=row,
     )
     return RestrictedDesignProblem.of(problem) if estimator_named(source.estimator).needs_all_propensities else problem

@@ -80,7 +80,6 @@ def design_fit(
         weights=steps.context_weight,
         prompts=steps.options.prompts,
         floor=steps.repetitions[0].floor,
-        n_jobs=steps.options.n_jobs,
         estimator=steps.estimator.plan_estimator,
         row=prompts.row,
         fit=planned_fit,

@@ -259,7 +259,7 @@ def regret_of(specification: PlanSpecification, solution: PlanSolution, mu: Arra
     information = truth.label_information(metric)
     floor = solution.smallest_propensity
     constraints = Constraints(truth.cost, np.full((1, 1), floor), solution.budget, problem.one_pair)
-    best = allocate(CellRates.of(information, truth.cost), constraints, n_jobs=problem.n_jobs).propensity
+    best = allocate(CellRates.of(information, truth.cost), constraints).propensity
     propensity, uniform = solution.propensity[row_of_context], specification.uniform(solution.expected_cost)
     best_variance = float((information / best).sum()) / n
     between = float(np.trace(metric @ between_covariance))

@@ -17,8 +17,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 
-from .._utils.executor import in_workers
-from .._utils.progress import report
+from .._utils.computation import in_workers, report
 from ..data.graph import Graph
 from ..data.preferences import FloatArray, IntArray
 from ..estimation.outcome_floor import clip_and_renormalise
@@ -73,8 +72,6 @@ def pass_over(
         problem,
         _Tasks(work, parts, arguments_of),
         name="prompts of a plan",
-        n_jobs=problem.n_jobs,
-        is_kept=True,
     )
     for number, result in enumerate(results):
         yield parts[number], result
@@ -247,7 +244,6 @@ class DesignProblem:
         sample of.
     unit: Factor that turns the values of the functional into the unit of the reported scores, such as Elo points per
         log-odds.
-    n_jobs: Number of threads.
     chunk_size: Number of probabilities in a chunk of rows. Every thread holds a few arrays of this size in memory.
     row (n,): Row of each context; None where every context is a row of its own.
     double_cells: Largest number of cells, rows x pairs, whose numbers are stored in double precision. The numbers of
@@ -264,7 +260,6 @@ class DesignProblem:
     context_weight: FloatArray | None
     fixed_prompts: bool
     unit: float = 1.0
-    n_jobs: int = 1
     chunk_size: int = 2_000_000
     row: IntArray | None = None
     double_cells: int = 20_000_000
@@ -324,12 +319,12 @@ class DesignProblem:
             cost = self.cost if len(self.cost) == 1 else self.cost[block]
             return float(count[block] @ (propensities.block(block) * cost).sum(axis=1))
 
-        return sum(map_blocks(cost_of, self.shape, n_jobs=self.n_jobs))
+        return sum(map_blocks(cost_of, self.shape))
 
     def expected_labels(self, propensity: Propensities) -> FloatArray:
         """Return the expected number of labels of each pair, (m,), over all contexts."""
         count = self.count
-        parts = map_blocks(lambda block: count[block] @ propensity.block(block), self.shape, n_jobs=self.n_jobs)
+        parts = map_blocks(lambda block: count[block] @ propensity.block(block), self.shape)
         return np.asarray(sum(parts))
 
     @property
@@ -437,7 +432,7 @@ class DesignProblem:
                 variance /= propensities.block(block)
                 return np.asarray((count[block] * self.scale(block))[:, 0] @ variance)
 
-            total = sum(map_blocks(variances, self.shape, n_jobs=self.n_jobs))
+            total = sum(map_blocks(variances, self.shape))
             return np.asarray((directions.T * total) @ directions / self.n_contexts)
         parts = pass_over(self, _accumulated, lambda part: (count[part] / propensities.block(part),))
         return np.asarray(sum(total for _, total in parts) / self.n_contexts)

@@ -116,7 +116,7 @@ class GroupResults(Generic[Result]):
     --------
     >>> import dmlrank as dr
     >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
-    >>> res = dr.dml_rank("winner ~ C(category) | model_a + model_b", battles, functional="bt", rng=0, n_jobs=1)
+    >>> res = dr.dml_rank("winner ~ C(category) | model_a + model_b", battles, functional="bt", rng=0)
     >>> groups = res.by("category")
     >>> groups.params.shape, groups.t_test("coding: gpt-4 - writing: gpt-4").effect.shape
     ((8, 6), (1,))

@@ -54,7 +54,7 @@ class Projection:
     --------
     >>> import dmlrank as dr
     >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
-    >>> res = dr.dml_rank("winner ~ length | model_a + model_b", battles, functional="bt", rng=0, n_jobs=1)
+    >>> res = dr.dml_rank("winner ~ length | model_a + model_b", battles, functional="bt", rng=0)
     >>> projection = res.project("~ length")
     >>> projection.coefficients, projection.test_terms().index.tolist()
     (['Intercept', 'length'], ['length'])
@@ -229,7 +229,7 @@ class Projection:
         --------
         >>> import dmlrank as dr
         >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
-        >>> res = dr.dml_rank("winner ~ length | model_a + model_b", battles, rng=0, n_jobs=1)
+        >>> res = dr.dml_rank("winner ~ length | model_a + model_b", battles, rng=0)
         >>> res.project("~ length").bands("length", grid=[0, 100], models=["gpt-4"]).columns.tolist()
         ['length', 'model', 'estimate', 'std_error', 'lower', 'upper']
         """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
@@ -15,9 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._utils.argument_checks import check_flag
 from .._utils.atomic_write import write_file
 from .._utils.blas import one_thread
-from .._utils.executor import executing
-from .._utils.parallel import lightgbm_memory_errors
-from .._utils.progress import Report, reporting
+from .._utils.computation import Report, computing, lightgbm_memory_errors
 from .._utils.warning_collection import collected_warnings, warn
 from ..data.graph import Graph
 from ..data.hypotheses import HypothesisLike
@@ -697,7 +696,7 @@ class RankResults:
         """
         require_raw_scores(self.estimates, "sensitivity()", NO_BOUNDS, ("equal", "balanced"))
         require_single_look(self.estimates, "sensitivity()", "intervals of its bounds hold for one look only")
-        with one_thread():
+        with one_thread(), self._computing():
             return analyse_sensitivity(self.estimates, self.steps, hypothesis, gamma)
 
     def fragility(
@@ -744,7 +743,8 @@ class RankResults:
         True
         """
         require_single_look(self.estimates, "fragility()", "its refits and their intervals are those of one look")
-        return analyse_fragility(self.estimates, self.steps, hypothesis, unit, target)
+        with self._computing():
+            return analyse_fragility(self.estimates, self.steps, hypothesis, unit, target)
 
     def restriction_test(self) -> RestrictionTest:
         """Test the Bradley-Terry model by a Hausman test, for ``estimator="bt_restricted"``.
@@ -865,7 +865,7 @@ class RankResults:
         """
         require_models(self.estimates, "by", "gives scores of models by group")
         require_single_look(self.estimates, "by()", GROUPS_AT_ONE_LOOK)
-        with one_thread(), reporting(progress), executing(executor):
+        with one_thread(), self._computing(executor, progress):
             return scores_by_group(self.estimates, self.steps, columns, type(self))
 
     def project(self, formula: str) -> Projection:
@@ -1088,7 +1088,7 @@ class RankResults:
             until=until,
         )
         steps = steps_for_plan(self.estimates, self.steps)
-        with reporting(progress), one_thread(), executing(executor):
+        with one_thread(), self._computing(executor, progress):
             return design_fit(self.estimates, steps, newdata, options, from_scratch)
 
     # --- summaries, frames and plots ----------------------------------------------------------------------------------
@@ -1595,8 +1595,9 @@ class RankResults:
         steps = require_steps(self.estimates, self.steps, "update")
         require_same_alpha(self.estimates, changes)
         executor = changes.pop("executor", None)
-        with executing(executor):
-            updated = fit(options_of_update(steps.options, changes), steps.source, steps)
+        options = options_of_update(steps.options, changes)
+        with computing(options.n_jobs, executor):
+            updated = fit(options, steps.source, steps)
         return self._in_unit(updated)
 
     def extend(self, new_rows: object, refit: str = "auto", *, executor: object = None) -> RankResults:
@@ -1658,8 +1659,12 @@ class RankResults:
                 warn_of_returning_clusters(extended)
             return extended
 
-        with executing(executor):
+        with self._computing(executor):
             return self._in_unit(results_of(extended_steps))
+
+    def _computing(self, executor: object = None, progress: bool | Report = False) -> AbstractContextManager[None]:
+        """Compute with the number of threads of the fit."""
+        return computing(None if self.steps is None else self.steps.options.n_jobs, executor, progress)
 
     def _in_unit(self, other: RankResults) -> RankResults:
         """Return another result in the unit of this one, and as a sequential view where this one is a view."""

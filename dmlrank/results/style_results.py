@@ -49,7 +49,7 @@ class StyleResults:
     >>> import dmlrank as dr
     >>> battles = dr.datasets.simulate_styled(1500, rng=0)
     >>> formula = "winner ~ x0 + x1 | model_a + model_b"
-    >>> res = dr.dml_rank(formula, battles, functional="bt", adjust="~ log_length + headers", rng=0, n_jobs=1)
+    >>> res = dr.dml_rank(formula, battles, functional="bt", adjust="~ log_length + headers", rng=0)
     >>> bool(res.style.params["log_length"] > 0), list(res.style.table)[:3]
     (True, ['raw', 'raw_se', 'averaged'])
     """

@@ -155,7 +155,6 @@ def vote_influence(steps: FitSteps, vote_group: IntArray) -> tuple[Influence, In
             repetition.nuisances,
             blocks,
             steps.population(repetition),
-            n_jobs=steps.options.n_jobs,
         ).target.by_context()
         for repetition in steps.repetitions
     ]

@@ -106,13 +106,11 @@ def _estimated(steps: FitSteps, repetition: Repetition, number: int, battles: Sh
     data, options, seed = steps.data, steps.options, RepetitionSeed(steps.options.seed, number)
     model = PropensityModel.of(options, steps.setup.graph, steps.source, needs_all_propensities=False)
     seeds = seed.child(Draw.VOTE_RATES).spawn(repetition.folds.n_folds)
-    rates = estimate_vote_rates(data, battles, repetition.folds, seeds, tune=model.tune, n_jobs=options.n_jobs)
+    rates = estimate_vote_rates(data, battles, repetition.folds, seeds, tune=model.tune)
     is_marginal = model.word == "marginal"
     shown_model = model._replace(propensity="marginal" if is_marginal else "estimate", column=None)
     shown = shown_data(data, battles)
-    propensity = label_and_judge_propensities(
-        shown, repetition.folds, shown_model, verdicts=None, seed=seed, n_jobs=options.n_jobs
-    )[0]
+    propensity = label_and_judge_propensities(shown, repetition.folds, shown_model, verdicts=None, seed=seed)[0]
     cells, cell = battles.cells(data.n_items, data.n_categories)
     block_context, block_weight, annotator, block = _blocks(steps, battles)
     rate = rates.at(cells.context, cells.first, cells.second)[cell]
@@ -257,12 +255,12 @@ class BoundEvaluation:
 
     def influences(self, gammas: Sequence[float]) -> list[list[Influence]]:
         """Return the influence of lower and upper bounds, for each gamma a list with one entry per repetition."""
-        functional, jobs = self.steps.setup.functional, self.steps.options.n_jobs
+        functional = self.steps.setup.functional
         by_repetition = []
         for inputs in self.inputs:
             if _has_pair_terms(self.steps):
                 assert isinstance(functional, PairAdditiveScore)
-                by_repetition.append(additive_bounds(functional, self.contrasts, gammas, inputs, n_jobs=jobs))
+                by_repetition.append(additive_bounds(functional, self.contrasts, gammas, inputs))
             else:
                 by_repetition.append(first_order_bounds(functional, self.contrasts, gammas, inputs))
         return [list(influences) for influences in zip(*by_repetition, strict=True)]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dmlrank as dr
-from dmlrank._utils.progress import Bar, report, reporting
+from dmlrank._utils.computation import Bar, computing, report
 
 FORMULA = "winner ~ x0 | model_a + model_b"
 
@@ -66,9 +66,8 @@ def test_a_terminal_gets_a_bar_that_ends_its_line():
 
 def test_a_bar_left_half_full_is_closed():
     out = Terminal()
-    bar = Bar(out)
-    bar(1, 2, "mu, folds")
-    bar.close()
+    with Bar(out) as bar:
+        bar(1, 2, "mu, folds")
     assert out.getvalue().endswith("1/2\n")
 
 
@@ -87,7 +86,7 @@ def test_reports_outside_a_fit_go_nowhere():
 
 def test_reporting_ends_with_its_block():
     heard = []
-    with reporting(lambda *a: heard.append(a)):
+    with computing(None, progress=lambda *a: heard.append(a)):
         report(1, 1, "inside")
     report(1, 1, "outside")
     assert heard == [(1, 1, "inside")]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dmlrank as dr
-from dmlrank._utils.parallel import Workers
+from dmlrank._utils.computation import Threads
 from dmlrank._utils.warning_collection import collected_warnings, warn
 
 FORMULA = "winner ~ C(category) + length | model_a + model_b"
@@ -63,7 +63,7 @@ def test_fits_that_overlap_have_their_own_warnings_and_leave_the_filters_alone()
 
 
 def test_warnings_from_threads_of_a_fit_go_where_the_fit_collects_them():
-    with collected_warnings() as given, Workers(2) as workers:
+    with collected_warnings() as given, Threads(2) as workers:
         list(workers.in_order(warn, ["one", "two", "three"]))
     assert sorted(map(str, given)) == ["one", "three", "two"]
 

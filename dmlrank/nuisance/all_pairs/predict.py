@@ -11,8 +11,8 @@ import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._utils.computation import current, in_order
 from ..._utils.mapped_arrays import row_blocks
-from ..._utils.parallel import core_count, in_order
 from ..._utils.warning_collection import warn
 from ...data.outcomes import exchanged_wins
 from ...data.preferences import FloatArray, IntArray
@@ -156,7 +156,6 @@ def predict_all_pairs(
     *,
     raw_score: bool = False,
     offset: PairOffset | None = None,
-    n_jobs: int | None = None,
     contexts_at_once: int = CONTEXTS_AT_ONCE,
     entries_at_once: int = ENTRIES_AT_ONCE,
 ) -> FloatArray:
@@ -167,7 +166,7 @@ def predict_all_pairs(
     pairs = booster if isinstance(booster, PairTrees) else PairTrees.of(booster, n_items)
     if pairs.n_items != n_items:
         raise ValueError(f"the booster was prepared for {pairs.n_items} items, not for {n_items}")
-    request = _Request(x, n_items, raw_score, offset, n_jobs)
+    request = _Request(x, n_items, raw_score, offset)
     if pairs.separated is None:
         return _predict_from_stacked_rows(pairs, request, entries_at_once)
     if pairs.separated.tables is not None:
@@ -183,14 +182,12 @@ class _Request:
     n_items: K.
     raw_score: Whether to return scores instead of probabilities.
     offset: Added to the scores.
-    n_jobs: Number of threads; None means all cores.
     """
 
     x: FloatArray
     n_items: int
     raw_score: bool
     offset: PairOffset | None
-    n_jobs: int | None
 
 
 def _predict_from_rectangles(separated: SeparatedTrees, request: _Request, contexts_at_once: int) -> FloatArray:
@@ -220,7 +217,7 @@ def _predict_from_rectangles(separated: SeparatedTrees, request: _Request, conte
             target.write(first, seconds, scores, link=link, offset=request.offset)
 
     starts = range(0, len(distinct), step)
-    for _ in in_order(fill, starts, core_count(request.n_jobs)):
+    for _ in in_order(fill, starts, current().n_threads):
         pass
     return table
 
@@ -265,7 +262,7 @@ def _predict_from_tables(pairs: PairTrees, request: _Request, contexts_at_once: 
         for contexts, predictions in blocks:
             table[rows][contexts] = predictions
 
-    for _ in in_order(fill, range(0, len(x), contexts_at_once), core_count(request.n_jobs)):
+    for _ in in_order(fill, range(0, len(x), contexts_at_once), current().n_threads):
         pass
     return table
 
@@ -353,7 +350,7 @@ def _predict_from_stacked_rows(pairs: PairTrees, request: _Request, entries_at_o
     needs_scores = request.raw_score or offset is not None or pairs.mirrored
 
     def predict(rows: FloatArray) -> FloatArray:
-        return np.asarray(pairs.booster.predict(rows, raw_score=needs_scores, num_threads=request.n_jobs or 0))
+        return np.asarray(pairs.booster.predict(rows, raw_score=needs_scores, num_threads=current().lightgbm_threads))
 
     chunks = (x[distinct[start : start + step]] for start in range(0, len(distinct), step))
     values = np.concatenate([_predict_stacked(predict, chunk, first, second) for chunk in chunks])[place]

@@ -10,6 +10,7 @@ import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._utils.computation import current
 from ..._utils.mapped_arrays import stored, take
 from ...data.outcomes import exchange_wins, exchanged_wins
 from ...data.preferences import FloatArray, IntArray
@@ -119,9 +120,9 @@ def _join_columns(rows: lgb.Dataset, other: lgb.Dataset) -> None:
     rows.feature_name, rows.categorical_feature = rows.get_feature_name(), "auto"
 
 
-def binning_parameters(n_jobs: int | None) -> dict[str, Parameter]:
+def binning_parameters() -> dict[str, Parameter]:
     """Return LightGBM's parameters for constructing bins, where each thread bins one feature at a time."""
-    return {"verbosity": -1, "num_threads": n_jobs or 0}
+    return {"verbosity": -1, "num_threads": current().lightgbm_threads}
 
 
 def gather_rows(dataset: lgb.Dataset, rows: NDArray[np.integer[Any]], n_threads: int | None = None) -> lgb.Dataset:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import lightgbm as lgb
 import numpy as np
 
-from ..._utils.parallel import Workers
+from ..._utils.computation import Threads
 from .parameters import Parameter, fixed_parameters
 
 MAX_ROUNDS = 500
@@ -139,7 +139,7 @@ def boost_together(
         loss = float(fold.weight * fold.booster.eval_valid()[0][2]) if fold.weight else 0.0
         return loss, fold.booster.current_iteration()
 
-    with Workers(workers) as threads:
+    with Threads(workers) as threads:
         while not path.should_stop(best, max_rounds):
             losses, iterations = zip(*threads.in_order(boost_one_round, folds), strict=True)
             path.losses.append(sum(losses))

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import lightgbm as lgb
 import numpy as np
 
-from ..._utils.progress import report
+from ..._utils.computation import report
 from ...data.preferences import IntArray
 from ...exceptions import OptionError, OptionTypeError, check_choice, listed, shown
 from .parameter_names import BAGGING_FREQUENCY_NAMES, BAGGING_NAMES, BIN_NAMES, ROUND_NAMES, check_names

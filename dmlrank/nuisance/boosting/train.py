@@ -9,7 +9,7 @@ import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._utils.parallel import core_count
+from ..._utils.computation import current
 from ...data.preferences import FloatArray, IntArray
 from ..training_rows import PairRows, TrainingRows, stack_rows
 from .binning import bin_parameters, bin_rows, gather_rows
@@ -92,20 +92,18 @@ class BinnedRows:
         return BinnedRows(subset, self.label[selected], self.unit[selected], self.n_features)
 
 
-def thread_count(n_jobs: int | None, size: int, sizes: ThreadSizes = THREAD_SIZES) -> int:
+def thread_count(size: int, n_jobs: int | None) -> int:
     """Return the number of threads of a booster whose training matrix has ``size`` entries; 0 means all cores."""
-    return (n_jobs or 0) if size >= sizes.own_threads else 1
+    return (n_jobs or 0) if size >= THREAD_SIZES.own_threads else 1
 
 
-def split_jobs(
-    n_jobs: int | None, size: int, n_boosters: int, sizes: ThreadSizes = THREAD_SIZES
-) -> tuple[int, int | None]:
+def split_jobs(size: int, n_boosters: int) -> tuple[int, int | None]:
     """Return how many of several boosters to train at the same time, and ``n_jobs`` of each of them."""
-    cores = core_count(n_jobs)
+    cores = current().n_threads
     workers = min(n_boosters, cores)
-    smallest, too_large = sizes.several_boosters
+    smallest, too_large = THREAD_SIZES.several_boosters
     if workers < 2 or not smallest <= size < too_large:
-        return 1, n_jobs
+        return 1, current().n_jobs
     return workers, cores // workers
 
 
@@ -116,17 +114,15 @@ class BoosterSpec:
     n_classes: Number of categories for the multiclass objective; None for the binary objective.
     n_items: Number of items where the last two features are item codes; None where no feature is an item code.
     tune: See :func:`dmlrank.nuisance.boosting.tuning.tuned_settings`.
-    n_jobs: Number of threads; None means all cores. Small training sets use one thread in any case.
     """
 
     n_classes: int | None
     n_items: int | None
     tune: Tune
-    n_jobs: int | None = None
 
     def fixed(self, rows: BinnedRows, seed: int) -> dict[str, Parameter]:
         """Return LightGBM's parameters that are not tuned."""
-        return fixed_parameters(self.n_classes, seed, thread_count(self.n_jobs, len(rows.label) * rows.n_features))
+        return fixed_parameters(self.n_classes, seed, thread_count(len(rows.label) * rows.n_features, current().n_jobs))
 
 
 def train_booster(

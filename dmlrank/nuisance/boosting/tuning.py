@@ -9,7 +9,7 @@ import lightgbm as lgb
 import numpy as np
 from lightgbm.callback import CallbackEnv, EarlyStopException
 
-from ..._utils.progress import report
+from ..._utils.computation import report
 from ...data.preferences import IntArray
 from ...exceptions import OptionError, OptionTypeError, check_choice
 from .early_stopping import EXHAUSTIVE_THRESHOLDS, MAX_ROUNDS, PATIENCE, RANDOM_THRESHOLDS, WARM_UP

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._utils.progress import report
+from ..._utils.computation import current, report
 from ...data.outcomes import in_other_order
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..all_pairs.predict import PairTrees, predict_all_pairs
@@ -42,22 +42,20 @@ class BoosterMu:
     """A booster over rows [x, first, second] as an outcome model.
 
     trees: The booster, with its trees in a form from which its raw scores for all pairs are computed fast.
-    n_jobs: Number of threads; None means all cores.
     """
 
     trees: PairTrees
-    n_jobs: int | None = None
 
     concurrent = True
 
     def predict(self, x: FloatArray) -> FloatArray:
         """Return the category probabilities of every ordered pair, (n, K, K, C)."""
-        return predict_all_pairs(self.trees, x, self.trees.n_items, n_jobs=self.n_jobs)
+        return predict_all_pairs(self.trees, x, self.trees.n_items)
 
     def at(self, x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
         """Return the category probabilities, (r, C), of one pair in each context."""
         rows = stack_rows(x, np.arange(len(x)), first, second)
-        return np.asarray(self.trees.booster.predict(rows, num_threads=self.n_jobs or 0))
+        return np.asarray(self.trees.booster.predict(rows, num_threads=current().lightgbm_threads))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,22 +131,12 @@ class MeanMu:
         return total / len(self.models)
 
 
-def on_one_thread(model: MuModel) -> MuModel:
-    """Return the model set to predict in one thread, for callers that run several predictions at the same time."""
-    if isinstance(model, MeanMu):
-        return MeanMu(tuple(on_one_thread(one) for one in model.models))
-    if isinstance(model, MirroredMu):
-        return replace(model, model=on_one_thread(model.model))
-    return replace(model, n_jobs=1) if isinstance(model, BoosterMu | SmoothBoostedMu) else model
-
-
 def fit_all(
     data: PreferenceData,
     folds: Folds,
     seeds: Sequence[np.random.SeedSequence],
     *,
     tune: Tune,
-    n_jobs: int | None,
     learner: object = "auto",
     soft: Sequence[Cells] | None = None,
     like: MuModel | None = None,
@@ -157,7 +145,7 @@ def fit_all(
     fold = folds.fold
     if learner == "auto" and tune == "cv" and data.x.shape[1] and _several_categories(data, fold, len(seeds)):
         stage = like.stage if isinstance(like, SmoothBoostedMu) else None
-        return fit_smooth_boosted(data, fold, seeds, n_jobs=n_jobs, soft=soft, like=stage)
+        return fit_smooth_boosted(data, fold, seeds, soft=soft, like=stage)
     models = []
     counts = _vote_counts(data, fold, len(seeds)) if soft is None else None
     for held_out, seed in enumerate(seeds):
@@ -165,9 +153,7 @@ def fit_all(
         with_soft = data if soft is None else replace(data, cells=data.cells.joined(soft[held_out]))
         training_counts = None if counts is None else np.delete(counts, held_out, axis=0).sum(axis=0)
         in_training = fold != held_out
-        model = fit_mu(
-            with_soft, in_training, folds.unit, rng, tune=tune, n_jobs=n_jobs, learner=learner, counts=training_counts
-        )
+        model = fit_mu(with_soft, in_training, folds.unit, rng, tune=tune, learner=learner, counts=training_counts)
         models.append(model)
         report(held_out + 1, len(seeds), "mu, folds")
     return tuple(models)
@@ -187,7 +173,6 @@ def fit_mu(
     rng: np.random.Generator,
     *,
     tune: Tune,
-    n_jobs: int | None,
     learner: object = "auto",
     counts: FloatArray | None = None,
 ) -> MuModel:
@@ -212,8 +197,8 @@ def fit_mu(
         if is_user_learner(learner):
             model = fit_learner(learner, rows, data.n_items, data.n_categories, rng)
         else:
-            booster = train_booster(rows, BoosterSpec(data.n_categories, data.n_items, tune, n_jobs), rng)
-            model = BoosterMu(PairTrees.of(booster, data.n_items), n_jobs)
+            booster = train_booster(rows, BoosterSpec(data.n_categories, data.n_items, tune), rng)
+            model = BoosterMu(PairTrees.of(booster, data.n_items))
     return model if data.ordered else MirroredMu(model, data.flip)
 
 

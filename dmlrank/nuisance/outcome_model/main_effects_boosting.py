@@ -10,9 +10,8 @@ import lightgbm as lgb
 import numpy as np
 from scipy.special import softmax
 
-from ..._utils.executor import has_workers, in_workers, jobs_of_a_task
+from ..._utils.computation import current, in_workers, report
 from ..._utils.mapped_arrays import take
-from ..._utils.progress import report
 from ...data.outcomes import exchanged_wins
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..all_pairs.predict import PairTrees, predict_all_pairs, softmax_in_place
@@ -26,7 +25,7 @@ from ..boosting.early_stopping import (
     booster_parameters,
 )
 from ..boosting.parameters import Parameter
-from ..boosting.train import THREAD_SIZES, ThreadSizes, split_jobs, thread_count
+from ..boosting.train import split_jobs, thread_count
 from ..smooth.basis import SmoothBasis
 from ..smooth.penalty import SELECTION_SAMPLE, FoldEffects, SmoothEffectsModel, TunedEffects, selection_cells
 from ..training_rows import FoldCells, labelled_cells, stack_rows, with_soft_labels
@@ -67,7 +66,6 @@ class SmoothBoostedMu:
     stage: How the booster was trained. Where it was trained on both display orders, the score of a pair is the mean of
         the scores of its two orders.
     n_items: Number of items, K.
-    n_jobs: Number of threads; None means all cores.
     ridge: The selected penalty of the main effects.
     tree_items: The items that the trees know, in the order of their codes in the trees, where further items have main
         effects of their own; None where the trees know all items.
@@ -78,7 +76,6 @@ class SmoothBoostedMu:
     trees: PairTrees | None
     stage: BoostingStage
     n_items: int
-    n_jobs: int | None = None
     ridge: float = float("nan")
     tree_items: IntArray | None = None
 
@@ -90,16 +87,14 @@ class SmoothBoostedMu:
         columns = self.basis.of(x)
         if self.trees is not None and self.tree_items is None:
             offset = self.main_effects.in_contexts(columns)
-            return predict_all_pairs(self.trees, x, self.n_items, offset=offset, n_jobs=self.n_jobs)
+            return predict_all_pairs(self.trees, x, self.n_items, offset=offset)
         mu = softmax_in_place(self.main_effects.table(columns))
         items = np.arange(self.n_items)
         mu[:, items, items] = 0.0
         if self.trees is not None and self.tree_items is not None:
             known = self.tree_items
             offset = self.main_effects.only(known).in_contexts(columns)
-            mu[:, known[:, None], known] = predict_all_pairs(
-                self.trees, x, len(known), offset=offset, n_jobs=self.n_jobs
-            )
+            mu[:, known[:, None], known] = predict_all_pairs(self.trees, x, len(known), offset=offset)
         return mu
 
     def blocks(self, x: FloatArray) -> Iterator[tuple[slice, FloatArray]] | None:
@@ -131,7 +126,7 @@ class SmoothBoostedMu:
 
         def scores(j: IntArray, k: IntArray) -> FloatArray:
             rows = stack_rows(x, np.arange(len(x)), j, k)
-            return np.asarray(booster.predict(rows, raw_score=True, num_threads=self.n_jobs or 0))
+            return np.asarray(booster.predict(rows, raw_score=True, num_threads=current().lightgbm_threads))
 
         in_this_order = scores(first, second)
         if not self.stage.mirrored:
@@ -144,11 +139,9 @@ def fit_smooth_boosted(
     fold: IntArray,
     seeds: Sequence[np.random.SeedSequence],
     *,
-    n_jobs: int | None = None,
     soft: Sequence[Cells] | None = None,
     like: BoostingStage | None = None,
     selection_sample: int = SELECTION_SAMPLE,
-    thread_sizes: ThreadSizes = THREAD_SIZES,
 ) -> tuple[SmoothBoostedMu, ...]:
     """Fit one model per fold, each trained on the other folds.
 
@@ -163,15 +156,17 @@ def fit_smooth_boosted(
     generators = [np.random.default_rng(seed) for seed in seeds]
     compared_cells, trial_folds = selection_cells(cells, len(seeds), generators[0], sample_size=selection_sample)
     lgb_seeds = [int(rng.integers(2**31 - 1)) for rng in generators]
-    training = _Training(cells, compared_cells, trial_folds, lgb_seeds, jobs_of_a_task(n_jobs), like, thread_sizes)
-    (selection,) = in_workers(_select_settings, training, [0], name="settings of mu", n_jobs=1)
-    if has_workers():
+    training = _Training(cells, compared_cells, trial_folds, lgb_seeds, like)
+    (selection,) = in_workers(_select_settings, training, [0], name="settings of mu", in_turn=True)
+    if current().workers:
         report(1, 1, "mu, settings")
     if compared_cells is cells:
         fits, boosters = selection.tuned.fits, selection.boosters or [None] * len(seeds)
     else:
         training_and_selection = (training, selection)
-        fitted_folds = in_workers(_fit_fold, training_and_selection, range(len(seeds)), name="folds of mu", n_jobs=1)
+        fitted_folds = in_workers(
+            _fit_fold, training_and_selection, range(len(seeds)), name="folds of mu", in_turn=True
+        )
         fits, boosters = [], []
         for f, (fitted, booster) in enumerate(fitted_folds):
             fits.append(fitted)
@@ -186,7 +181,7 @@ def fit_smooth_boosted(
             else None
         )
         ridge = selection.tuned.ridge
-        models.append(SmoothBoostedMu(fitted.basis, fitted.effects, trees, stage, data.n_items, n_jobs, ridge))
+        models.append(SmoothBoostedMu(fitted.basis, fitted.effects, trees, stage, data.n_items, ridge))
         if compared_cells is cells:
             report(f + 1, len(seeds), "mu, folds")
     return tuple(models)
@@ -200,18 +195,14 @@ class _Training:
     compared_cells: The cells on which settings are selected: ``cells`` itself, or a sample.
     trial_folds: The folds whose held-out log-loss is compared.
     seeds: Seeds of LightGBM, one per fold.
-    n_jobs: Number of threads; None means all cores.
     like: How to boost, where another fit has selected it.
-    thread_sizes: Sizes of training matrices on which the use of threads depends.
     """
 
     cells: FoldCells
     compared_cells: FoldCells
     trial_folds: range
     seeds: list[int]
-    n_jobs: int | None
     like: BoostingStage | None
-    thread_sizes: ThreadSizes
 
     @cached_property
     def binned(self) -> BinnedCells:
@@ -219,7 +210,7 @@ class _Training:
         all_cells = self.cells
         for soft_cells in self.cells.soft:
             all_cells = all_cells.joined(soft_cells)
-        return BinnedCells.of(all_cells.x, all_cells.context, all_cells.rows, binning_parameters(self.n_jobs))
+        return BinnedCells.of(all_cells.x, all_cells.context, all_cells.rows, binning_parameters())
 
     def __getstate__(self) -> dict[str, object]:
         # LightGBM's data sets cannot be pickled; another process computes the bins itself.
@@ -247,9 +238,7 @@ def _select_settings(training: _Training, _: int) -> _Selection:
         training.binned,
         tuned,
         training.seeds,
-        n_jobs=training.n_jobs,
         like=training.like,
-        thread_sizes=training.thread_sizes,
     )
     return _Selection(tuned, stage, boosters)
 
@@ -268,8 +257,6 @@ def _fit_fold(shared: tuple[_Training, _Selection], f: int) -> tuple[FoldEffects
         fitted,
         stage,
         seed=training.seeds[f],
-        n_jobs=training.n_jobs,
-        thread_sizes=training.thread_sizes,
     )
     return fitted.without_cells(), booster
 
@@ -279,9 +266,7 @@ def _select_stage(
     tuned: TunedEffects[MainEffects],
     seeds: list[int],
     *,
-    n_jobs: int | None,
     like: BoostingStage | None,
-    thread_sizes: ThreadSizes,
 ) -> tuple[BoostingStage, list[lgb.Booster]]:
     """Return how to boost, and the boosters of the trial folds; no boosters where trees do not lower the loss."""
     if like is not None:
@@ -292,7 +277,7 @@ def _select_stage(
             candidates.append(BoostingStage(RANDOM_THRESHOLDS, False))
     stage, best = candidates[0], None
     for n_tried, candidate in enumerate(candidates, start=1):
-        path = _boost_trials(binned, tuned, candidate, seeds=seeds, n_jobs=n_jobs, best=best, thread_sizes=thread_sizes)
+        path = _boost_trials(binned, tuned, candidate, seeds=seeds, best=best)
         if best is None or path.loss < best.loss:
             stage, best = candidate, path
         report(n_tried, len(candidates), "boosting, configurations", minor=True)
@@ -307,14 +292,12 @@ def _boost_trials(
     stage: BoostingStage,
     *,
     seeds: list[int],
-    n_jobs: int | None,
     best: BoostingPath | None,
-    thread_sizes: ThreadSizes,
 ) -> BoostingPath:
     """Boost on all trial folds with one candidate."""
     size = _matrix_size(tuned.fits[0].training, stage)
-    workers, jobs_per_fold = split_jobs(n_jobs, size, len(tuned.fits), thread_sizes)
-    n_threads = thread_count(jobs_per_fold, size, thread_sizes)
+    workers, jobs_per_fold = split_jobs(size, len(tuned.fits))
+    n_threads = thread_count(size, jobs_per_fold)
 
     def trial_fold(fitted: FoldEffects[MainEffects], seed: int) -> TrialFold:
         training, held_out = fitted.training, fitted.held_out
@@ -334,12 +317,10 @@ def _train(
     stage: BoostingStage,
     *,
     seed: int,
-    n_jobs: int | None,
-    thread_sizes: ThreadSizes,
 ) -> lgb.Booster:
     """Train the booster of one fold with the selected stage."""
     size = _matrix_size(fitted.training, stage)
-    n_threads = thread_count(n_jobs, size, thread_sizes)
+    n_threads = thread_count(size, current().n_jobs)
     n_categories = fitted.training.rows.y.shape[1]
     parameters = booster_parameters(n_categories, stage.parameters, seed, n_threads, size=size)
     training_set = _dataset(binned, fitted, fitted.training, stage.mirrored, n_threads)

@@ -11,6 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
+from ..._utils.computation import current
 from ...data.preferences import FloatArray, IntArray
 from ..all_pairs.predict import PairTrees, RowPredictor, predict_all_pairs
 from ..training_rows import stack_rows
@@ -57,21 +58,21 @@ class AnyLabelModel:
     share: float
     booster: RowPredictor | None = None
 
-    def predict(self, x: FloatArray, n_jobs: int | None) -> FloatArray:
+    def predict(self, x: FloatArray) -> FloatArray:
         """Return the probability of any label, (b,), in contexts with features ``x``, (b, p)."""
         if self.booster is None:
             return np.full(len(x), self.share)
-        return np.asarray(self.booster.predict(x, num_threads=n_jobs or 0), dtype=float)
+        return np.asarray(self.booster.predict(x, num_threads=current().lightgbm_threads), dtype=float)
 
 
 class FoldPropensityModel(Protocol):
     """A propensity model fitted for one fold, before its estimates are clipped at the floor and scaled."""
 
-    def table(self, x: FloatArray, n_items: int, n_jobs: int | None) -> FloatArray:
+    def table(self, x: FloatArray, n_items: int) -> FloatArray:
         """Return the estimates for all pairs, (b, K, K); where display order is ignored, sums over both orders."""
         ...
 
-    def at(self, x: FloatArray, first: IntArray, second: IntArray, n_items: int, n_jobs: int | None) -> FloatArray:
+    def at(self, x: FloatArray, first: IntArray, second: IntArray, n_items: int) -> FloatArray:
         """Return the estimates for one pair of each context, (b,).
 
         Shapes: x (b, p), first, second (b,).
@@ -92,18 +93,18 @@ class PairChoicePropensity:
     any_label: AnyLabelModel
     ordered: bool
 
-    def table(self, x: FloatArray, n_items: int, n_jobs: int | None) -> FloatArray:
+    def table(self, x: FloatArray, n_items: int) -> FloatArray:
         """Return the estimates for all pairs, (b, K, K)."""
-        table = self.shares.table(x, n_jobs) * self.any_label.predict(x, n_jobs)[:, None, None]
+        table = self.shares.table(x) * self.any_label.predict(x)[:, None, None]
         return table if self.ordered else table + np.swapaxes(table, 1, 2)
 
-    def at(self, x: FloatArray, first: IntArray, second: IntArray, n_items: int, n_jobs: int | None) -> FloatArray:
+    def at(self, x: FloatArray, first: IntArray, second: IntArray, n_items: int) -> FloatArray:
         """Return the estimates for one pair of each context, (b,).
 
         Shapes: x (b, p), first, second (b,).
         """
-        share = self.shares.at(x, first, second, n_jobs, both_orders=not self.ordered)
-        return share * self.any_label.predict(x, n_jobs)
+        share = self.shares.at(x, first, second, both_orders=not self.ordered)
+        return share * self.any_label.predict(x)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,27 +123,27 @@ class BoostedPropensity:
     any_label: AnyLabelModel | None
     ordered: bool
 
-    def table(self, x: FloatArray, n_items: int, n_jobs: int | None) -> FloatArray:
+    def table(self, x: FloatArray, n_items: int) -> FloatArray:
         """Return the estimates for all pairs, (b, K, K)."""
         if self.booster is None:
             return np.full((len(x), n_items, n_items), 1.0 if self.ordered else 2.0)
-        table = predict_all_pairs(self.booster, x, n_items, n_jobs=n_jobs)[..., 0]
+        table = predict_all_pairs(self.booster, x, n_items)[..., 0]
         if self.any_label is not None:
             total = table.sum(axis=(1, 2))
-            table = table * (self.any_label.predict(x, n_jobs) / total)[:, None, None]
+            table = table * (self.any_label.predict(x) / total)[:, None, None]
         return table if self.ordered else table + np.swapaxes(table, 1, 2)
 
-    def at(self, x: FloatArray, first: IntArray, second: IntArray, n_items: int, n_jobs: int | None) -> FloatArray:
+    def at(self, x: FloatArray, first: IntArray, second: IntArray, n_items: int) -> FloatArray:
         """Return the estimates for one pair of each context, (b,).
 
         Shapes: x (b, p), first, second (b,).
         """
         if self.booster is None or self.any_label is not None:
-            return pair_entries(lambda chunk: self.table(chunk, n_items, n_jobs), x, first, second, n_items=n_items)
+            return pair_entries(lambda chunk: self.table(chunk, n_items), x, first, second, n_items=n_items)
         orders = [(first, second)] if self.ordered else [(first, second), (second, first)]
         stacks = (stack_rows(x, np.arange(len(x)), j, k) for j, k in orders)
         booster = self.booster.booster if isinstance(self.booster, PairTrees) else self.booster
-        return np.sum([booster.predict(rows, num_threads=n_jobs or 0) for rows in stacks], axis=0)
+        return np.sum([booster.predict(rows, num_threads=current().lightgbm_threads) for rows in stacks], axis=0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,16 +155,16 @@ class MeanPropensity:
 
     models: tuple[FoldPropensityModel, ...]
 
-    def table(self, x: FloatArray, n_items: int, n_jobs: int | None) -> FloatArray:
+    def table(self, x: FloatArray, n_items: int) -> FloatArray:
         """Return the estimates for all pairs, (b, K, K)."""
-        return np.asarray(np.mean([model.table(x, n_items, n_jobs) for model in self.models], axis=0))
+        return np.asarray(np.mean([model.table(x, n_items) for model in self.models], axis=0))
 
-    def at(self, x: FloatArray, first: IntArray, second: IntArray, n_items: int, n_jobs: int | None) -> FloatArray:
+    def at(self, x: FloatArray, first: IntArray, second: IntArray, n_items: int) -> FloatArray:
         """Return the estimates for one pair of each context, (b,).
 
         Shapes: x (b, p), first, second (b,).
         """
-        return np.asarray(np.mean([model.at(x, first, second, n_items, n_jobs) for model in self.models], axis=0))
+        return np.asarray(np.mean([model.at(x, first, second, n_items) for model in self.models], axis=0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -175,7 +176,6 @@ class CrossFittedPairPropensity:
     fold (n,): The model of each context, by its place in ``models``.
     x (n, p): Features of the contexts.
     floor, scale (K, K): Floor and scale of each pair; the scale is zero for a pair without a label.
-    n_jobs: Number of threads; None means all cores.
     """
 
     models: tuple[FoldPropensityModel, ...]
@@ -183,7 +183,6 @@ class CrossFittedPairPropensity:
     x: FloatArray
     floor: FloatArray
     scale: FloatArray
-    n_jobs: int | None
 
     @property
     def trained(self) -> tuple[FoldPropensityModel, ...]:
@@ -197,5 +196,5 @@ class CrossFittedPairPropensity:
         for fold, model in enumerate(self.models):
             rows = np.flatnonzero(self.fold[contexts] == fold)
             if len(rows):
-                table[rows] = model.table(self.x[contexts[rows]], n_items, self.n_jobs)
+                table[rows] = model.table(self.x[contexts[rows]], n_items)
         return np.maximum(table, self.floor) * self.scale

@@ -14,8 +14,8 @@ from math import lcm
 import numpy as np
 
 from ..._utils.blas import product, rows_of_a_product, transposed_product
+from ..._utils.computation import current, in_order
 from ..._utils.mapped_arrays import column_sums, empty, row_blocks, take, with_constant
-from ..._utils.parallel import in_order
 from ...data.preferences import FloatArray, IntArray
 from ..all_pairs.predict import distinct_rows
 from ..smooth.minimise import PenalisedSearch
@@ -128,9 +128,6 @@ class PairChoiceLikelihood:
     penalty (2 K (1 + q): Prior precision of every coefficient, as a multiple of the ridge that :meth:`search` gets.
     precision (2 K (1 + q): Approximate Fisher information of the rows about every coefficient, which scales the steps
         of the search.
-    n_threads: Number of threads for a large likelihood.
-    chunk_size: Largest number of entries of an array (rows, 2 K): the rows are processed in chunks of this size.
-    parallel_from: Several threads are used if a product over all rows takes at least this many multiplications.
 
     References
     ----------
@@ -144,20 +141,9 @@ class PairChoiceLikelihood:
     share: FloatArray
     penalty: FloatArray
     precision: FloatArray
-    n_threads: int
-    chunk_size: int = _CHUNK_SIZE
-    parallel_from: int = _PARALLEL_FROM
 
     @classmethod
-    def of(
-        cls,
-        rows: LabelledRows,
-        share: FloatArray,
-        n_threads: int = 1,
-        *,
-        chunk_size: int = _CHUNK_SIZE,
-        parallel_from: int = _PARALLEL_FROM,
-    ) -> PairChoiceLikelihood:
+    def of(cls, rows: LabelledRows, share: FloatArray) -> PairChoiceLikelihood:
         """Build the likelihood of rows that show one pair each.
 
         The sum over all pairs depends on the columns alone. It is computed once for all rows with equal columns.
@@ -180,9 +166,6 @@ class PairChoiceLikelihood:
             share,
             penalty.reshape(-1),
             precision.reshape(-1) + 1e-3,
-            n_threads,
-            chunk_size,
-            parallel_from,
         )
 
     def search(
@@ -206,14 +189,14 @@ class PairChoiceLikelihood:
         coefficients = flat.reshape(self.gradient_of_shown.shape)
         value = -float((coefficients * self.gradient_of_shown).sum()) - self.log_share
         gradient = -self.gradient_of_shown
-        step = max(1, self.chunk_size // (2 * len(self.share)))
+        step = max(1, _CHUNK_SIZE // (2 * len(self.share)))
         starts = range(0, len(self.columns), step)
 
         def log_sums(start: int) -> tuple[float, FloatArray]:
             return self._log_sums(slice(start, start + step), coefficients)
 
-        is_large = self.columns.size * self.gradient_of_shown.shape[1] >= self.parallel_from
-        for log_sum, slope in in_order(log_sums, starts, self.n_threads if is_large else 1):
+        is_large = self.columns.size * self.gradient_of_shown.shape[1] >= _PARALLEL_FROM
+        for log_sum, slope in in_order(log_sums, starts, current().n_threads if is_large else 1):
             value += log_sum
             gradient += slope
         return value, gradient.reshape(-1)

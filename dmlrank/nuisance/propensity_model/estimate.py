@@ -9,9 +9,8 @@ from typing import TypeAlias
 import lightgbm as lgb
 import numpy as np
 
+from ..._utils.computation import in_order, report
 from ..._utils.mapped_arrays import take
-from ..._utils.parallel import in_order
-from ..._utils.progress import report
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..all_pairs.predict import PairTrees
 from ..boosting.parameters import Settings
@@ -78,16 +77,15 @@ def estimate_propensity(
     seeds: list[np.random.SeedSequence],
     *,
     tune: Tune,
-    n_jobs: int | None,
     train: BoosterTrainer = train_booster,
 ) -> Propensity:
     """Estimate the propensities by cross-fitting, then clip them at the floor and scale them."""
     if needs_no_model(data):
         return marginal_propensity(data)
     rngs = [np.random.default_rng(seed) for seed in seeds]
-    models = _fit_models(data, folds, rngs, BoosterSpec(None, data.n_items, tune, n_jobs), train)
-    estimates = estimates_at_cells(models, folds.fold, data.x, data.cells, n_items=data.n_items, n_jobs=n_jobs)
-    return propensity_from_models(models, folds.fold, data, estimates, n_jobs=n_jobs)
+    models = _fit_models(data, folds, rngs, BoosterSpec(None, data.n_items, tune), train)
+    estimates = estimates_at_cells(models, folds.fold, data.x, data.cells, n_items=data.n_items)
+    return propensity_from_models(models, folds.fold, data, estimates)
 
 
 def estimates_at_cells(
@@ -97,7 +95,6 @@ def estimates_at_cells(
     cells: Cells,
     *,
     n_items: int,
-    n_jobs: int | None,
 ) -> FloatArray:
     """Return what the models predict at labelled cells, (m,), before floor and scale.
 
@@ -108,7 +105,7 @@ def estimates_at_cells(
         of_model = fold[cells.context] == number
         if of_model.any():
             first, second = (items[of_model] for items in cells.in_display_order)
-            estimates[of_model] = model.at(take(x, cells.context[of_model]), first, second, n_items, n_jobs)
+            estimates[of_model] = model.at(take(x, cells.context[of_model]), first, second, n_items)
     return estimates
 
 
@@ -117,8 +114,6 @@ def propensity_from_models(
     fold: IntArray,
     data: PreferenceData,
     estimates: FloatArray,
-    *,
-    n_jobs: int | None,
 ) -> Propensity:
     """Apply floor and scale to what the models predict.
 
@@ -126,7 +121,7 @@ def propensity_from_models(
     """
     rule = FloorAndScale.of(estimates, data)
     floor, scale = rule.of_pairs(data.ordered)
-    pairs = CrossFittedPairPropensity(tuple(models), fold, data.x, floor, scale, n_jobs)
+    pairs = CrossFittedPairPropensity(tuple(models), fold, data.x, floor, scale)
     return replace(floored_and_scaled(estimates, data, rule), pairs=pairs, estimates=estimates)
 
 
@@ -158,7 +153,7 @@ def _fit_models(
         boosters = pair_boosters(data, folds, rngs, spec, train)
         return [BoostedPropensity(booster, None, data.ordered) for booster in boosters]
     if spec.tune == "cv":
-        shares = fit_pair_shares(data, folds.fold, rngs, spec.n_jobs)
+        shares = fit_pair_shares(data, folds.fold, rngs)
         any_label = _any_label_models(data, folds, rngs, spec, train)
         return [PairChoicePropensity(*models, data.ordered) for models in zip(shares, any_label, strict=True)]
     boosters = pair_boosters(data, folds, rngs, spec, train)
@@ -227,17 +222,16 @@ def boosters_by_fold(
         training_rows[first] = binned.only(fold != first)
         if spec.tune == "cv" or a_sample_is_enough(training_rows[first], spec.tune):
             settings = select_settings(training_rows[first], spec, rngs[first])
-    workers, jobs_per_fold = split_jobs(spec.n_jobs, len(rows.label) * rows.n_features, len(rngs))
-    fold_spec = replace(spec, n_jobs=jobs_per_fold)
+    workers, jobs_per_fold = split_jobs(len(rows.label) * rows.n_features, len(rngs))
 
     def train_fold(held_out: int) -> lgb.Booster | None:
         if not can_train[held_out]:
             return None
         training = training_rows.pop(held_out) if held_out in training_rows else binned.only(fold != held_out)
-        return train(training, fold_spec, rngs[held_out], settings)
+        return train(training, spec, rngs[held_out], settings)
 
     boosters = list[lgb.Booster | None]()
-    for booster in in_order(train_fold, range(len(rngs)), workers):
+    for booster in in_order(train_fold, range(len(rngs)), workers, n_jobs_of_each=jobs_per_fold):
         boosters.append(booster)
         report(len(boosters), len(rngs), "propensity, folds")
     return boosters

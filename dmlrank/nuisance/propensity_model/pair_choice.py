@@ -15,10 +15,8 @@ import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._utils.executor import has_workers, in_workers, jobs_of_a_task
+from ..._utils.computation import current, in_workers, report
 from ..._utils.mapped_arrays import stored, take
-from ..._utils.parallel import core_count
-from ..._utils.progress import report
 from ...data.preferences import FloatArray, IntArray, PreferenceData
 from ..all_pairs.predict import PairTrees, predict_all_pairs
 from ..boosting.binning import BinnedPairs, binning_parameters
@@ -31,7 +29,7 @@ from ..boosting.early_stopping import (
     booster_parameters,
 )
 from ..boosting.parameters import Parameter, Settings
-from ..boosting.train import THREAD_SIZES, ThreadSizes, split_jobs, thread_count
+from ..boosting.train import split_jobs, thread_count
 from ..smooth.basis import SmoothBasis
 from ..smooth.penalty import SELECTION_SAMPLE, FoldEffects, SmoothEffectsModel, TunedEffects, selection_cells, split
 from ..training_rows import FoldCells, labelled_cells, ordered_cells
@@ -71,27 +69,23 @@ class PairShares:
     ridge: float = float("inf")
     tree_items: IntArray | None = None
 
-    def table(self, x: FloatArray, n_jobs: int | None) -> FloatArray:
+    def table(self, x: FloatArray) -> FloatArray:
         """Return the shares of all pairs, (n, K, K), which sum to one, in contexts with features ``x``, (n, p)."""
         shares = self.effects.table(self.basis.of(x))
         if self.trees is not None:
             known = np.arange(shares.shape[1]) if self.tree_items is None else self.tree_items
-            scores = predict_all_pairs(self.trees, x, len(known), raw_score=True, n_jobs=n_jobs)[..., 0]
+            scores = predict_all_pairs(self.trees, x, len(known), raw_score=True)[..., 0]
             shares[:, known[:, None], known] *= np.exp(scores)
         return np.asarray(shares / shares.sum(axis=(1, 2), keepdims=True))
 
-    def at(
-        self, x: FloatArray, first: IntArray, second: IntArray, n_jobs: int | None, *, both_orders: bool = False
-    ) -> FloatArray:
+    def at(self, x: FloatArray, first: IntArray, second: IntArray, *, both_orders: bool = False) -> FloatArray:
         """Return the share of one pair in each context, (n,).
 
         Shapes: x (n, p), first, second (n,).
         """
         if self.trees is not None:
             n_items = len(self.effects.share)
-            return pair_entries(
-                lambda chunk: self.table(chunk, n_jobs), x, first, second, n_items=n_items, both_orders=both_orders
-            )
+            return pair_entries(self.table, x, first, second, n_items=n_items, both_orders=both_orders)
         if both_orders:
             row = np.tile(np.arange(len(x)), 2)
             j, k = np.concatenate([first, second]), np.concatenate([second, first])
@@ -128,10 +122,8 @@ def fit_pair_shares(
     data: PreferenceData,
     fold: IntArray,
     rngs: Sequence[np.random.Generator],
-    n_jobs: int | None = None,
     *,
     selection_sample: int = SELECTION_SAMPLE,
-    thread_sizes: ThreadSizes = THREAD_SIZES,
     most_contrasted: int = _MOST_CONTRASTED,
 ) -> tuple[PairShares, ...]:
     """Fit one model per fold on the labelled contexts outside the fold, each of which shows one pair.
@@ -145,11 +137,9 @@ def fit_pair_shares(
     cells = shown_pairs(data, fold)
     sample, trials = selection_cells(cells, len(rngs), rngs[0], sample_size=selection_sample)
     lgb_seeds = [int(rng.integers(2**31 - 1)) for rng in rngs]
-    training = _Training(
-        cells, sample, trials, lgb_seeds, rngs[0], jobs_of_a_task(n_jobs), thread_sizes, most_contrasted
-    )
-    (selection,) = in_workers(_select_settings, training, [0], name="settings of the propensity", n_jobs=1)
-    if has_workers():
+    training = _Training(cells, sample, trials, lgb_seeds, rngs[0], most_contrasted)
+    (selection,) = in_workers(_select_settings, training, [0], name="settings of the propensity", in_turn=True)
+    if current().workers:
         report(1, 1, "propensity, settings")
     # The caller draws from this generator again; it goes on where the task, which has drawn from a copy, has ended.
     rngs[0].bit_generator.state = selection.state_of_rng
@@ -158,7 +148,7 @@ def fit_pair_shares(
         fitted_folds = zip(selection.smooth.fits, selection.boosters or [None] * len(rngs), strict=True)
     else:
         fitted_folds = in_workers(
-            _fit_fold, (training, selection), range(len(rngs)), name="folds of the propensity", n_jobs=1
+            _fit_fold, (training, selection), range(len(rngs)), name="folds of the propensity", in_turn=True
         )
     models = []
     for f, (fold_effects, booster) in enumerate(fitted_folds):
@@ -178,8 +168,6 @@ class _Training:
     trials: The folds that are held out while settings are compared.
     seeds: Seeds of LightGBM, one per fold.
     rng: Draws the pairs with which the pairs shown are contrasted.
-    n_jobs: Number of threads; None means all cores.
-    thread_sizes: Sizes of training matrices on which the use of threads depends.
     most_contrasted: Largest number of pairs shown from which the trees learn.
     _contrasts: Rows of :meth:`contrast` by prior, and the generator after they were drawn.
     """
@@ -189,8 +177,6 @@ class _Training:
     trials: range
     seeds: list[int]
     rng: np.random.Generator
-    n_jobs: int | None
-    thread_sizes: ThreadSizes
     most_contrasted: int
     _contrasts: dict[float, tuple[NoiseContrast, np.random.Generator]] = field(
         default_factory=dict, init=False, repr=False
@@ -201,7 +187,7 @@ class _Training:
         if prior not in self._contrasts:
             rng = deepcopy(self.rng)
             cells, share = self._contrasted(rng), _overall_shares(self.cells, prior)
-            self._contrasts[prior] = NoiseContrast.of(cells, prior, rng, self.n_jobs, share=share), rng
+            self._contrasts[prior] = NoiseContrast.of(cells, prior, rng, share=share), rng
         return self._contrasts[prior]
 
     def _contrasted(self, rng: np.random.Generator) -> FoldCells:
@@ -242,16 +228,16 @@ class _Selection:
 
 def _select_settings(training: _Training, _: int) -> _Selection:
     """Select the prior, the penalty of the effects, and the trees."""
-    prior, smooth = _select_effects(training.sample, training.trials, training.n_jobs)
+    prior, smooth = _select_effects(training.sample, training.trials)
     contrast, rng = training.contrast(prior)
-    trees, path = _select_trees(contrast, smooth.fits, training.seeds, training.n_jobs, training.thread_sizes)
+    trees, path = _select_trees(contrast, smooth.fits, training.seeds)
     return _Selection(prior, smooth, trees, path.boosters if trees.rounds else [], rng.bit_generator.state)
 
 
 def _fit_fold(shared: tuple[_Training, _Selection], f: int) -> _FittedFold:
     """Fit effects and booster of one fold with the selected settings."""
     training, selection = shared
-    fold_effects = _fit_effects(training.cells, f, selection.prior, selection.smooth, training.n_jobs)
+    fold_effects = _fit_effects(training.cells, f, selection.prior, selection.smooth)
     if not selection.trees.rounds:
         return fold_effects.without_cells(), None
     booster = _train(
@@ -259,8 +245,6 @@ def _fit_fold(shared: tuple[_Training, _Selection], f: int) -> _FittedFold:
         fold_effects,
         selection.trees,
         seed=training.seeds[f],
-        n_jobs=training.n_jobs,
-        thread_sizes=training.thread_sizes,
     )
     return fold_effects.without_cells(), booster
 
@@ -274,34 +258,32 @@ def shown_pairs(data: PreferenceData, fold: IntArray) -> FoldCells:
     return replace(cells, rows=replace(cells.rows, first=first, second=second, y=ones[:, None], weight=ones))
 
 
-def smooth_effects_model(prior: float, n_jobs: int | None) -> SmoothEffectsModel[PairChoiceEffects]:
+def smooth_effects_model(prior: float) -> SmoothEffectsModel[PairChoiceEffects]:
     """Return the model of the smooth effects for a given ``prior``, see :func:`.conditional_logit.pair_shares`."""
 
     def problem(training: FoldCells) -> PairChoiceLikelihood:
-        return PairChoiceLikelihood.of(training.rows, _overall_shares(training, prior), core_count(n_jobs))
+        return PairChoiceLikelihood.of(training.rows, _overall_shares(training, prior))
 
     return SmoothEffectsModel(problem, _RIDGES, "selection")
 
 
-def _select_effects(
-    cells: FoldCells, trials: range, n_jobs: int | None
-) -> tuple[float, TunedEffects[PairChoiceEffects]]:
+def _select_effects(cells: FoldCells, trials: range) -> tuple[float, TunedEffects[PairChoiceEffects]]:
     """Select the prior of the pair shares and fit the effects of each trial fold."""
     losses = {prior: _loss_without_effects(cells, trials, prior) for prior in _PRIORS}
     prior = min(_PRIORS, key=losses.__getitem__)
-    smooth = smooth_effects_model(prior, n_jobs).select(cells, trials)
+    smooth = smooth_effects_model(prior).select(cells, trials)
     if smooth.loss < losses[prior]:
         return prior, smooth
     return prior, TunedEffects(losses[prior], np.inf, False, [_without_effects(cells, f, prior) for f in trials])
 
 
 def _fit_effects(
-    cells: FoldCells, f: int, prior: float, smooth: TunedEffects[PairChoiceEffects], n_jobs: int | None
+    cells: FoldCells, f: int, prior: float, smooth: TunedEffects[PairChoiceEffects]
 ) -> FoldEffects[PairChoiceEffects]:
     """Fit the effects of one fold with the hyperparameters that a sample has selected."""
     if np.isinf(smooth.ridge):
         return _without_effects(cells, f, prior)
-    model = smooth_effects_model(prior, n_jobs)
+    model = smooth_effects_model(prior)
     return model.fit(cells, f, smooth.ridge, screened=smooth.screened, start=smooth.fits[0].flat)
 
 
@@ -356,7 +338,6 @@ class NoiseContrast:
         cells: FoldCells,
         prior: float,
         rng: np.random.Generator,
-        n_jobs: int | None,
         *,
         share: FloatArray | None = None,
     ) -> NoiseContrast:
@@ -372,7 +353,7 @@ class NoiseContrast:
         place = np.concatenate([place, np.repeat(place, DRAWN_PER_SHOWN)])
         first = np.concatenate([rows.first.astype(np.int32), pair // n_items])
         second = np.concatenate([rows.second.astype(np.int32), pair % n_items])
-        binned, order = BinnedPairs.of(cells.x, cells.context[place], first, second, binning_parameters(n_jobs))
+        binned, order = BinnedPairs.of(cells.x, cells.context[place], first, second, binning_parameters())
         is_shown = (order < len(rows)).astype(np.int8)
         cell = cells.number[place[order]].astype(np.int32)
         with np.errstate(divide="ignore"):
@@ -423,12 +404,10 @@ def _train(
     settings: Settings,
     *,
     seed: int,
-    n_jobs: int | None,
-    thread_sizes: ThreadSizes,
 ) -> lgb.Booster:
     """Train the booster of one fold with settings that a sample has selected."""
     size = contrast.matrix_size(fold_effects.training)
-    n_threads = thread_count(n_jobs, size, thread_sizes)
+    n_threads = thread_count(size, current().n_jobs)
     training = contrast.dataset_of(fold_effects, fold_effects.training, n_threads)
     parameters = booster_parameters(None, settings.parameters, seed, n_threads, size=size)
     return lgb.train(parameters, training, num_boost_round=settings.rounds)
@@ -438,16 +417,14 @@ def _select_trees(
     contrast: NoiseContrast,
     fits: list[FoldEffects[PairChoiceEffects]],
     seeds: list[int],
-    n_jobs: int | None,
-    thread_sizes: ThreadSizes,
 ) -> tuple[Settings, BoostingPath]:
     """Select the trees' parameters and the number of rounds, which is zero if trees do not reduce the held-out loss."""
     loss_without_trees = sum(contrast.loss(fold_effects) for fold_effects in fits)
     if not all(len(fold_effects.training.rows) for fold_effects in fits):
         return Settings(RANDOM_THRESHOLDS, 0), BoostingPath([], [loss_without_trees], [()])
     size = contrast.matrix_size(fits[0].training)
-    workers, jobs_per_fold = split_jobs(n_jobs, size, len(fits), thread_sizes)
-    n_threads = thread_count(jobs_per_fold, size, thread_sizes)
+    workers, jobs_per_fold = split_jobs(size, len(fits))
+    n_threads = thread_count(size, jobs_per_fold)
     selected, best = RANDOM_THRESHOLDS, None
     for candidate in (RANDOM_THRESHOLDS, EXHAUSTIVE_THRESHOLDS):
         trials = [

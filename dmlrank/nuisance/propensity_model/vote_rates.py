@@ -25,7 +25,6 @@ class CrossFittedVoteRates:
     n_items: K.
     ordered: Whether display order matters. Otherwise both orders have the rate of the order with the smaller code
         first.
-    n_jobs: Number of threads; None means all cores.
     """
 
     models: tuple[BoostedPropensity, ...]
@@ -33,7 +32,6 @@ class CrossFittedVoteRates:
     x: FloatArray
     n_items: int
     ordered: bool
-    n_jobs: int | None
 
     def table(self, contexts: IntArray) -> FloatArray:
         """Return out-of-fold rates of all pairs, (b, K, K), in b contexts."""
@@ -41,7 +39,7 @@ class CrossFittedVoteRates:
         for fold, model in enumerate(self.models):
             rows = np.flatnonzero(self.fold[contexts] == fold)
             if len(rows):
-                table[rows] = model.table(self.x[contexts[rows]], self.n_items, self.n_jobs)
+                table[rows] = model.table(self.x[contexts[rows]], self.n_items)
         if not self.ordered:
             upper = np.triu(table)
             table = upper + np.swapaxes(upper, 1, 2)
@@ -53,7 +51,7 @@ class CrossFittedVoteRates:
         for fold, model in enumerate(self.models):
             rows = np.flatnonzero(self.fold[context] == fold)
             if len(rows):
-                rates[rows] = model.at(self.x[context[rows]], first[rows], second[rows], self.n_items, self.n_jobs)
+                rates[rows] = model.at(self.x[context[rows]], first[rows], second[rows], self.n_items)
         return rates
 
 
@@ -101,7 +99,6 @@ def estimate_vote_rates(
     seeds: list[np.random.SeedSequence],
     *,
     tune: Tune,
-    n_jobs: int | None,
 ) -> CrossFittedVoteRates | TabulatedVoteRates:
     """Estimate the probability that a shown battle gets a vote, by cross-fitting.
 
@@ -122,10 +119,10 @@ def estimate_vote_rates(
         battles.share[by_identifier],
     )
     rngs = [np.random.default_rng(seed) for seed in seeds]
-    spec = BoosterSpec(None, data.n_items, tune, n_jobs)
+    spec = BoosterSpec(None, data.n_items, tune)
     boosters = boosters_by_fold(BinnedRows.of_pairs(rows, data.x, tune), folds, spec, rngs)
     models = tuple(BoostedPropensity(booster, None, ordered=True) for booster in boosters)
-    return CrossFittedVoteRates(models, folds.fold, data.x, data.n_items, data.ordered, n_jobs)
+    return CrossFittedVoteRates(models, folds.fold, data.x, data.n_items, data.ordered)
 
 
 def _share_of_votes(data: PreferenceData, battles: ShownBattles) -> FloatArray:

@@ -8,8 +8,8 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
+from ..._utils.computation import report
 from ..._utils.mapped_arrays import empty, row_blocks, take
-from ..._utils.progress import report
 from ...data.preferences import FloatArray, IntArray
 from ..training_rows import FoldCells, LabelledRows
 from .basis import SmoothBasis

@@ -68,7 +68,7 @@ def both(case, estimands, floor=0.05):
     data, mu, propensity, weight = case
     given = estimands, data, NuisanceEstimates(mu, propensity, floor), blocks_by_context(data), TargetPopulation(weight)
     assert len(mu.by_fold().identical_contexts(data)) < data.n_contexts
-    return evaluate_groups(*given), evaluate_contexts(*given, n_jobs=1, chunk=CHUNK)
+    return evaluate_groups(*given), evaluate_contexts(*given, chunk=CHUNK)
 
 
 CASES = {
@@ -312,7 +312,7 @@ def test_contexts_with_many_labels_have_the_sums_of_one_derivative_for_each_labe
     one = score(CategoryWeights.half(2), Graph(~np.eye(n_items, dtype=bool)))
     propensity = rng.uniform(0.2, 0.9, size=(n_items, n_items))[data.cells.first, data.cells.second]
     given = Estimands(one), data, NuisanceEstimates(mu, propensity, 0.05), blocks_by_context(data), TargetPopulation()
-    by_label, by_context = evaluate_groups(*given), evaluate_contexts(*given, n_jobs=1, chunk=1000)
+    by_label, by_context = evaluate_groups(*given), evaluate_contexts(*given, chunk=1000)
     written, known = by_label.target.by_context(), by_context.target
     for name in ("value", "correction", "centred", "estimate"):
         np.testing.assert_allclose(getattr(known, name), getattr(written, name), rtol=1e-10, atol=1e-11)

@@ -26,7 +26,7 @@ class Record(NamedTuple):
     number: int
 
 
-def called(first, second=None, *, named=None, n_jobs=None):
+def called(first, second=None, *, named=None, extra_columns=None):
     calls.append((first, second, named))
     return [first, second, named]
 
@@ -77,8 +77,8 @@ def test_equal_plain_values_are_the_same():
 
 def test_the_number_of_threads_is_no_source():
     first = Cache()
-    old = first.call(called, 1, n_jobs=1)
-    assert Cache(first.results).call(called, 1, n_jobs=4) is old
+    old = first.call(called, 1, extra_columns=1)
+    assert Cache(first.results).call(called, 1, extra_columns=4) is old
 
 
 def test_a_function_has_a_place_in_every_slot():

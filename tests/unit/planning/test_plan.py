@@ -15,7 +15,7 @@ import pytest
 from scipy.stats import norm
 
 import dmlrank as dr
-from dmlrank._utils.executor import executing
+from dmlrank._utils.computation import computing
 from dmlrank.exceptions import GraphError, HypothesisError, NuisanceError, OptionError, OptionTypeError
 from dmlrank.planning import criteria
 from dmlrank.planning.allocation import Constraints, StoredPropensities, allocate, kkt_residual
@@ -158,7 +158,7 @@ def test_threads_and_chunks_do_not_matter(mu, costly, one_pair):
     costs = np.random.default_rng(1).uniform(0.5, 2, size=(4, 4)) if costly else 1.0
     options = {"criterion": "D", "costs": costs, "one_pair": one_pair}
     plan = dr.design(mu, "rank_centrality", budget=50, n_jobs=1, **options)
-    chunks = replace(plan.specification.problem, chunk_size=4 * 4 * 3 * 7, n_jobs=3)
+    chunks = replace(plan.specification.problem, chunk_size=4 * 4 * 3 * 7)
     assert len(list(pass_over(chunks, rows_of_a_chunk))) == 9
     other = solve(replace(plan.specification, problem=chunks), 50)
     np.testing.assert_allclose(other.propensity, plan.solution.propensity, rtol=1e-7)
@@ -174,10 +174,13 @@ def test_passes_have_the_same_bits_on_all_threads_and_workers(mu):
         labelling = problem.labelling_covariance(plan.solution.propensities)
         return [mean, covariance, labelling, problem.label_information(metric), problem.label_rates(metric).base]
 
-    expected = results(problem)
-    with ThreadPoolExecutor(3) as threads, executing(threads):
+    with computing(1):
+        expected = results(problem)
+    with ThreadPoolExecutor(3) as threads, computing(1, threads):
         on_workers = results(problem)
-    for other in (results(replace(problem, n_jobs=3)), on_workers):
+    with computing(3):
+        on_threads = results(problem)
+    for other in (on_threads, on_workers):
         for one, same in zip(expected, other, strict=True):
             np.testing.assert_array_equal(one, same)
 

@@ -28,18 +28,18 @@ def with_tables(booster, n_items, *, mirrored=False):
 @pytest.mark.parametrize("seed", range(40))
 def test_any_booster(seed):
     case = draw_case(seed)
-    expected = predict_all_pairs(PairTrees.of(case.booster, case.n_items), case.x, case.n_items, n_jobs=1)
-    table = predict_all_pairs(with_tables(case.booster, case.n_items), case.x, case.n_items, n_jobs=1)
+    expected = predict_all_pairs(PairTrees.of(case.booster, case.n_items), case.x, case.n_items)
+    table = predict_all_pairs(with_tables(case.booster, case.n_items), case.x, case.n_items)
     np.testing.assert_allclose(table, expected, rtol=0, atol=1e-13)
     if case.n_outputs < 2:
         return
-    raw = predict_all_pairs(PairTrees.of(case.booster, case.n_items), case.x, case.n_items, n_jobs=1, raw_score=True)
+    raw = predict_all_pairs(PairTrees.of(case.booster, case.n_items), case.x, case.n_items, raw_score=True)
     raw = (raw + in_other_order(raw)) / 2
     mirrored = with_tables(case.booster, case.n_items, mirrored=True)
-    table = predict_all_pairs(mirrored, case.x, case.n_items, raw_score=True, n_jobs=1)
+    table = predict_all_pairs(mirrored, case.x, case.n_items, raw_score=True)
     np.testing.assert_allclose(table, raw, rtol=0, atol=1e-13)
     offset = np.random.default_rng(seed).normal(size=raw.shape)
-    table = predict_all_pairs(mirrored, case.x, case.n_items, offset=TableOffset(offset), n_jobs=2, contexts_at_once=7)
+    table = predict_all_pairs(mirrored, case.x, case.n_items, offset=TableOffset(offset), contexts_at_once=7)
     expected = np.where(~np.eye(case.n_items, dtype=bool)[:, :, None], softmax(raw + offset, axis=-1), 0)
     np.testing.assert_allclose(table, expected, rtol=0, atol=1e-13)
 
@@ -47,9 +47,9 @@ def test_any_booster(seed):
 def test_scores_do_not_depend_on_the_other_contexts():
     case = next(case for case in map(draw_case, range(40)) if case.n_outputs > 2)
     prepared = with_tables(case.booster, case.n_items)
-    table = predict_all_pairs(prepared, case.x, case.n_items, n_jobs=1)
+    table = predict_all_pairs(prepared, case.x, case.n_items)
     order = np.random.default_rng(1).permutation(len(case.x))
-    again = predict_all_pairs(prepared, case.x[order][:9], case.n_items, n_jobs=2, contexts_at_once=4)
+    again = predict_all_pairs(prepared, case.x[order][:9], case.n_items, contexts_at_once=4)
     np.testing.assert_array_equal(again, table[order][:9])
 
 

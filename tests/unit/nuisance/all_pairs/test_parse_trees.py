@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, softmax
 
+from dmlrank._utils.computation import computing
 from dmlrank.exceptions import DmlrankWarning
 from dmlrank.nuisance.all_pairs.context_splits import contexts_by_branch
 from dmlrank.nuisance.all_pairs.parse_trees import read_trees
@@ -44,7 +45,7 @@ def test_any_booster(cases, seed):
     case = cases[seed]
     prepared = PairTrees.of(case.booster, case.n_items)
     assert prepared.separated is not None
-    table = predict_all_pairs(prepared, case.x, case.n_items, n_jobs=1)
+    table = predict_all_pairs(prepared, case.x, case.n_items)
     assert table.shape == (len(case.x), case.n_items, case.n_items, case.n_outputs)
     np.testing.assert_allclose(table, stacked(case.booster, case.x, case.n_items), rtol=0, atol=1e-13)
 
@@ -54,7 +55,7 @@ def test_single_precision(cases, seed):
     case = cases[seed]
     with np.errstate(over="ignore"):
         x = case.x.astype(np.float32)
-    table = predict_all_pairs(case.booster, x, case.n_items, n_jobs=1)
+    table = predict_all_pairs(case.booster, x, case.n_items)
     np.testing.assert_allclose(table, stacked(case.booster, x, case.n_items), rtol=0, atol=1e-13)
 
 
@@ -62,11 +63,11 @@ def test_single_precision(cases, seed):
 def test_offsets_are_added_to_the_scores_before_they_become_probabilities(cases, seed):
     case = cases[seed]
     offset = np.random.default_rng(seed).normal(size=(len(case.x), case.n_items, case.n_items, case.n_outputs))
-    raw = predict_all_pairs(case.booster, case.x, case.n_items, raw_score=True, n_jobs=1)
+    raw = predict_all_pairs(case.booster, case.x, case.n_items, raw_score=True)
     link = expit if case.n_outputs == 1 else lambda scores: softmax(scores, axis=-1)
     off = ~np.eye(case.n_items, dtype=bool)
     expected = np.where(off[:, :, None], link(raw + offset), 0)
-    table = predict_all_pairs(case.booster, case.x, case.n_items, offset=TableOffset(offset), n_jobs=1)
+    table = predict_all_pairs(case.booster, case.x, case.n_items, offset=TableOffset(offset))
     np.testing.assert_allclose(table, expected, rtol=0, atol=1e-13)
     without_offset = stacked(case.booster, case.x, case.n_items)
     np.testing.assert_allclose(np.where(off[:, :, None], link(raw), 0), without_offset, rtol=0, atol=1e-13)
@@ -122,14 +123,17 @@ def large():
 
 def test_large(large):
     booster, n_items, x = large
-    table = predict_all_pairs(booster, x, n_items, n_jobs=1)
+    table = predict_all_pairs(booster, x, n_items)
     np.testing.assert_allclose(table, stacked(booster, x, n_items), rtol=0, atol=1e-13)
 
 
 def test_threads_change_no_bit(large):
     booster, n_items, x = large
     prepared = PairTrees.of(booster, n_items)
-    tables = [predict_all_pairs(prepared, x, n_items, n_jobs=n_jobs) for n_jobs in (1, 2, 3, None)]
+    tables = []
+    for n_jobs in (1, 2, 3, None):
+        with computing(n_jobs):
+            tables.append(predict_all_pairs(prepared, x, n_items))
     for table in tables[1:]:
         np.testing.assert_array_equal(table, tables[0])
 
@@ -137,10 +141,10 @@ def test_threads_change_no_bit(large):
 def test_chunks_order_and_number_of_contexts_do_not_matter(large):
     booster, n_items, x = large
     prepared, order = PairTrees.of(booster, n_items), np.random.default_rng(1).permutation(len(x))
-    table = predict_all_pairs(prepared, x, n_items, n_jobs=1)
-    other_order = predict_all_pairs(prepared, x[order], n_items, n_jobs=1)
-    one_by_one = [predict_all_pairs(prepared, x[i : i + 1], n_items, n_jobs=1)[0] for i in range(5)]
-    other_chunks = predict_all_pairs(prepared, x, n_items, n_jobs=1, contexts_at_once=37)
+    table = predict_all_pairs(prepared, x, n_items)
+    other_order = predict_all_pairs(prepared, x[order], n_items)
+    one_by_one = [predict_all_pairs(prepared, x[i : i + 1], n_items)[0] for i in range(5)]
+    other_chunks = predict_all_pairs(prepared, x, n_items, contexts_at_once=37)
     np.testing.assert_allclose(other_order, table[order], rtol=0, atol=1e-12)
     np.testing.assert_allclose(one_by_one, table[:5], rtol=0, atol=1e-12)
     np.testing.assert_allclose(other_chunks, table, rtol=0, atol=1e-12)
@@ -159,7 +163,7 @@ def test_relabelled_items():
         named = rows.copy()
         named[:, p:] = codes[rows[:, p:].astype(int)]
         booster = lgb.train(parameters, lgb.Dataset(named, label, categorical_feature=[p, p + 1]), 20)
-        tables.append(predict_all_pairs(booster, x, n_items, n_jobs=1))
+        tables.append(predict_all_pairs(booster, x, n_items))
     np.testing.assert_allclose(tables[1][:, relabel][:, :, relabel], tables[0], rtol=0, atol=1e-12)
 
 
@@ -206,10 +210,10 @@ def test_equal_contexts_are_scored_once(large):
     pairs = PairTrees.of(booster, n_items)
     sums = tuple(replace(terms, weights=CountingWeights(terms.weights)) for terms in pairs.separated.sums)
     counting = replace(pairs, separated=replace(pairs.separated, sums=sums))
-    table = predict_all_pairs(counting, few[place], n_items, n_jobs=1)
+    table = predict_all_pairs(counting, few[place], n_items)
     # Contexts are scored in groups of eight.
     assert [terms.weights.n_contexts for terms in sums] == [[8]] * 3
-    np.testing.assert_array_equal(table, predict_all_pairs(booster, few, n_items, n_jobs=1)[place])
+    np.testing.assert_array_equal(table, predict_all_pairs(booster, few, n_items)[place])
 
 
 @pytest.mark.parametrize("factors", [None, np.zeros(2, dtype=np.uint64)], ids=["random keys", "equal keys"])
@@ -224,9 +228,9 @@ def test_memory_is_that_of_the_table_and_of_a_chunk(large):
     booster, n_items, x = large
     x = np.random.default_rng(4).normal(size=(12_000, x.shape[1]))
     prepared = PairTrees.of(booster, n_items)
-    predict_all_pairs(prepared, x[:10], n_items, n_jobs=1)
+    predict_all_pairs(prepared, x[:10], n_items)
     tracemalloc.start()
-    table = predict_all_pairs(prepared, x, n_items, n_jobs=1)
+    table = predict_all_pairs(prepared, x, n_items)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     sums = prepared.separated.sums
@@ -242,8 +246,8 @@ def test_a_prepared_booster_is_pickled_as_its_booster(large):
     stored = pickle.dumps(prepared)
     assert len(stored) < 1.1 * len(pickle.dumps(booster))
     np.testing.assert_array_equal(
-        predict_all_pairs(pickle.loads(stored), x, n_items, n_jobs=1),
-        predict_all_pairs(prepared, x, n_items, n_jobs=1),
+        predict_all_pairs(pickle.loads(stored), x, n_items),
+        predict_all_pairs(prepared, x, n_items),
     )
 
 
@@ -267,7 +271,7 @@ def test_a_booster_whose_trees_cannot_be_summed_predicts_stacked_rows_after_one_
     x = rng.normal(size=(9, 2))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        table = predict_all_pairs(prepared, x, 4, n_jobs=1)
+        table = predict_all_pairs(prepared, x, 4)
     np.testing.assert_allclose(table, stacked(booster, x, 4), rtol=1e-12)
 
 

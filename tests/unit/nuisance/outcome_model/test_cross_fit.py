@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dmlrank.nuisance.outcome_model.cross_fit import BoosterMu, ConstantMu, fit_mu, on_one_thread
+from dmlrank.nuisance.outcome_model.cross_fit import BoosterMu, ConstantMu, fit_mu
 from dmlrank.nuisance.outcome_model.without_features import shrunken_frequencies
 
 TUNE = {"n_estimators": 30, "num_leaves": 6, "min_data_in_leaf": 5}
@@ -27,7 +27,7 @@ def draw(make_data):
 
 def fit(data, in_training=None):
     in_training = np.ones(data.n_contexts, dtype=bool) if in_training is None else in_training
-    return fit_mu(data, in_training, data.seed_order, np.random.default_rng(0), tune=TUNE, n_jobs=1)
+    return fit_mu(data, in_training, data.seed_order, np.random.default_rng(0), tune=TUNE)
 
 
 def fit_without_booster(data, in_training=None):
@@ -104,15 +104,3 @@ def test_held_out_contexts_are_not_looked_at(draw):
     other = np.where(in_training, label, (label + 1) % 3)
     one, two = (fit(draw(labels, 3), in_training).predict(np.zeros((1, 1))) for labels in (label, other))
     np.testing.assert_array_equal(one, two)
-
-
-def test_on_one_thread_only_the_threads_differ(draw_battles, rank):
-    frame = draw_battles(np.random.default_rng(0), 150, 4).frame
-    for options in ({}, {"learner": "lightgbm"}, {"learner": "lightgbm", "position_bias": False}):
-        result = rank(frame, "winner ~ x0 + x1 | model_a + model_b", n_jobs=2, **options)
-        mu = result.steps.repetitions[0].mu
-        for model in mu.models:
-            single_threaded = on_one_thread(model)
-            n_jobs = [getattr(wrapper, "model", wrapper).n_jobs for wrapper in (model, single_threaded)]
-            assert n_jobs == [2, 1]
-            np.testing.assert_array_equal(single_threaded.predict(mu.x[:30]), model.predict(mu.x[:30]))

@@ -50,7 +50,7 @@ def dealt(data, n_folds=FOLDS):
 
 
 def fitted(data, n_folds=FOLDS, **options):
-    return fit_smooth_boosted(data, dealt(data, n_folds), seeds(n_folds), n_jobs=1, **options)
+    return fit_smooth_boosted(data, dealt(data, n_folds), seeds(n_folds), **options)
 
 
 def held_out_loss(data, predict, n_folds=FOLDS):
@@ -130,8 +130,8 @@ def test_the_order_of_contexts_changes_no_bit(make_data, draw):
         order=order,
     )
     fold = dealt(data)
-    one = fit_smooth_boosted(data, fold, seeds(), n_jobs=1)
-    two = fit_smooth_boosted(moved, fold[order], seeds(), n_jobs=1)
+    one = fit_smooth_boosted(data, fold, seeds())
+    two = fit_smooth_boosted(moved, fold[order], seeds())
     assert one[0].trees is not None
     for a, b in zip(one, two, strict=True):
         np.testing.assert_array_equal(a.predict(data.x[:20]), b.predict(data.x[:20]))
@@ -210,7 +210,7 @@ def test_soft_labels_are_learnt_in_shares(draw):
 def test_a_fold_without_labels(draw):
     data = draw(12, 300, n_labelled=200)
     fold = np.where(np.arange(300) < 200, np.arange(300) % 2, 2)
-    models = fit_smooth_boosted(data, fold, seeds(), n_jobs=1)
+    models = fit_smooth_boosted(data, fold, seeds())
     assert np.isfinite(models[2].predict(data.x[200:])).all()
 
 
@@ -252,7 +252,7 @@ def test_auto_is_this_learner_and_anything_else_is_lightgbm_alone(draw):
     unit = np.arange(data.n_contexts)
 
     def models(learner, tune):
-        return fit_all(data, Folds(dealt(data), unit, FOLDS), seeds(), tune=tune, n_jobs=1, learner=learner)
+        return fit_all(data, Folds(dealt(data), unit, FOLDS), seeds(), tune=tune, learner=learner)
 
     quick = {"n_estimators": 2}
     assert all(isinstance(model, main_effects_boosting.SmoothBoostedMu) for model in models("auto", "cv"))

@@ -328,7 +328,7 @@ def test_without_features_or_with_one_category_no_learner_is_asked(make_data):
     )
     for part in (data, same):
         kept = np.ones(30, dtype=bool)
-        assert isinstance(fit_mu(part, kept, part.seed_order, rng, tune="cv", n_jobs=1, learner=refuse), ConstantMu)
+        assert isinstance(fit_mu(part, kept, part.seed_order, rng, tune="cv", learner=refuse), ConstantMu)
 
 
 def test_names_of_learners():

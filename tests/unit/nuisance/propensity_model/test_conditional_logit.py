@@ -8,6 +8,8 @@ import statsmodels.api as sm
 from scipy.optimize import approx_fprime, minimize
 from scipy.special import logsumexp
 
+from dmlrank._utils.computation import computing
+from dmlrank.nuisance.propensity_model import conditional_logit
 from dmlrank.nuisance.propensity_model.conditional_logit import PairChoiceEffects, PairChoiceLikelihood, pair_shares
 from dmlrank.nuisance.training_rows import LabelledRows
 
@@ -76,16 +78,17 @@ def test_shares_follow_the_formula_and_the_table_holds_those_of_every_pair(n_ite
 
 
 @pytest.mark.parametrize(("chunk_size", "parallel_from"), [(250_000, 10**8), (60, 10**8), (60, 0)])
-def test_the_gradient_equals_finite_differences(chunk_size, parallel_from):
+def test_the_gradient_equals_finite_differences(chunk_size, parallel_from, monkeypatch):
     """All rows at once, or in chunks, by one thread or two; rows with equal columns among them."""
     rows, truth = draw(1, 50)
     rows.columns[30:] = rows.columns[:20]
-    problem = PairChoiceLikelihood.of(
-        rows, truth.share, n_threads=2, chunk_size=chunk_size, parallel_from=parallel_from
-    )
+    monkeypatch.setattr(conditional_logit, "_CHUNK_SIZE", chunk_size)
+    monkeypatch.setattr(conditional_logit, "_PARALLEL_FROM", parallel_from)
+    problem = PairChoiceLikelihood.of(rows, truth.share)
     assert problem.count.tolist() == [2] * 20 + [1] * 10
     flat = np.random.default_rng(2).normal(size=4 * 2 * K) / 2
-    value, gradient = problem.loss(flat)
+    with computing(2):
+        value, gradient = problem.loss(flat)
     np.testing.assert_allclose(gradient, approx_fprime(flat, lambda z: problem.loss(z)[0], 1e-6), atol=1e-3)
     assert value == pytest.approx(problem.effects(flat).loss(rows), rel=1e-12)
 

@@ -71,7 +71,7 @@ def estimate(data, tune=None, train=train_booster):
     fold = np.arange(data.n_contexts) % N_FOLDS
     seeds = np.random.SeedSequence(0).spawn(N_FOLDS)
     folds = Folds(fold, data.seed_order, N_FOLDS)
-    return estimate_propensity(data, folds, seeds, tune=tune, n_jobs=1, train=train)
+    return estimate_propensity(data, folds, seeds, tune=tune, train=train)
 
 
 def floored_and_scaled(data, estimates):
@@ -190,7 +190,7 @@ def test_the_training_rows_of_a_fold_are_gathered_once(draw):
     rows = CountingRows(binned.dataset, binned.label, binned.unit, binned.n_features)
     folds = Folds(np.arange(data.n_contexts) % N_FOLDS, data.seed_order, N_FOLDS)
     rngs = [np.random.default_rng(seed) for seed in range(N_FOLDS)]
-    boosters = boosters_by_fold(rows, folds, BoosterSpec(None, N_ITEMS, "cv", 1), rngs)
+    boosters = boosters_by_fold(rows, folds, BoosterSpec(None, N_ITEMS, "cv"), rngs)
     assert all(booster.num_trees() for booster in boosters)
     assert len(n_gathered) == N_FOLDS
 

@@ -60,7 +60,7 @@ def tables(data, models):
     """Out-of-fold shares of all pairs, (n, K, K)."""
     table, fold = np.empty((data.n_contexts, K, K)), random_folds(data)
     for f, model in enumerate(models):
-        table[fold == f] = model.table(data.x[fold == f], 1)
+        table[fold == f] = model.table(data.x[fold == f])
     return table
 
 
@@ -83,30 +83,30 @@ def overall_shares(data):
 @pytest.mark.parametrize("jump", [0.0, 2.0])
 def test_the_share_of_a_single_pair_is_its_entry_in_the_table_and_shares_sum_to_one(draw, jump):
     data, _ = draw(1, jump=jump)
-    models = fit_pair_shares(data, random_folds(data), generators(), 1)
+    models = fit_pair_shares(data, random_folds(data), generators())
     assert all((model.trees is not None) == (jump > 0) for model in models)
     rng = np.random.default_rng(2)
     first = rng.integers(K, size=data.n_contexts)
     second = (first + rng.integers(1, K, size=data.n_contexts)) % K
     for model in models:
-        table = model.table(data.x, 1)
+        table = model.table(data.x)
         np.testing.assert_allclose(table.sum(axis=(1, 2)), 1, rtol=1e-12)
         np.testing.assert_array_equal(table[:, np.arange(K), np.arange(K)], 0)
         entry = table[np.arange(data.n_contexts), first, second]
-        np.testing.assert_allclose(model.at(data.x, first, second, 1), entry, rtol=1e-10)
+        np.testing.assert_allclose(model.at(data.x, first, second), entry, rtol=1e-10)
         entry = entry + table[np.arange(data.n_contexts), second, first]
-        np.testing.assert_allclose(model.at(data.x, first, second, 1, both_orders=True), entry, rtol=1e-10)
+        np.testing.assert_allclose(model.at(data.x, first, second, both_orders=True), entry, rtol=1e-10)
 
 
 def test_smooth_effects_are_recovered(draw):
     data, truth = draw(3, 1500)
-    estimate = tables(data, fit_pair_shares(data, random_folds(data), generators(), 1))
+    estimate = tables(data, fit_pair_shares(data, random_folds(data), generators()))
     assert divergence(truth, estimate) < 0.15 * divergence(truth, overall_shares(data))
 
 
 def test_trees_learn_interactions_that_curves_cannot_express(draw):
     data, truth = draw(4, 2000, curve=0.0, jump=2.0)
-    models = fit_pair_shares(data, random_folds(data), generators(), 1)
+    models = fit_pair_shares(data, random_folds(data), generators())
     assert all(model.trees is not None for model in models)
     assert divergence(truth, tables(data, models)) < 0.4 * divergence(truth, overall_shares(data))
 
@@ -115,14 +115,14 @@ def test_features_without_information_hardly_change_the_shares(draw):
     excess = []
     for seed in range(6):
         data, truth = draw(20 + seed, curve=0.0)
-        estimate = tables(data, fit_pair_shares(data, random_folds(data), generators(), 1))
+        estimate = tables(data, fit_pair_shares(data, random_folds(data), generators()))
         excess.append(divergence(truth, estimate) - divergence(truth, overall_shares(data)))
     assert np.mean(excess) < 0.003
 
 
 def test_many_features_with_two_that_matter(draw):
     data, truth = draw(5, 1500, n_features=40)
-    models = fit_pair_shares(data, random_folds(data), generators(), 1)
+    models = fit_pair_shares(data, random_folds(data), generators())
     for model in models:
         assert model.basis.width == SCREENED * 7
         assert 0 in {f for f, _ in model.basis.columns}
@@ -144,11 +144,11 @@ def test_the_order_of_contexts_changes_no_bit(make_data, draw):
         x=data.x[moved],
         order=moved,
     )
-    models = fit_pair_shares(data, random_folds(data), generators(), 1)
-    moved_models = fit_pair_shares(other, random_folds(data)[moved], generators(), 1)
+    models = fit_pair_shares(data, random_folds(data), generators())
+    moved_models = fit_pair_shares(other, random_folds(data)[moved], generators())
     assert models[0].trees is not None
     for model, moved_model in zip(models, moved_models, strict=True):
-        np.testing.assert_array_equal(model.table(data.x[:40], 1), moved_model.table(data.x[:40], 1))
+        np.testing.assert_array_equal(model.table(data.x[:40]), moved_model.table(data.x[:40]))
 
 
 def test_the_effects_of_every_fold_are_learnt_from_the_other_folds_alone(make_data, draw):
@@ -161,8 +161,8 @@ def test_the_effects_of_every_fold_are_learnt_from_the_other_folds_alone(make_da
     first, second = cells.first.copy(), cells.second.copy()
     first[swapped], second[swapped] = second[swapped], first[swapped]
     other = make_data(cells.context, first, second, cells.y.argmax(axis=1), n_items=K, n_categories=2, x=data.x)
-    models = fit_pair_shares(data, fold, generators(), 1, selection_sample=100)
-    other_models = fit_pair_shares(other, fold, generators(), 1, selection_sample=100)
+    models = fit_pair_shares(data, fold, generators(), selection_sample=100)
+    other_models = fit_pair_shares(other, fold, generators(), selection_sample=100)
     for name in ("first", "second", "share"):
         np.testing.assert_array_equal(getattr(models[1].effects, name), getattr(other_models[1].effects, name))
         difference = getattr(models[2].effects, name) - getattr(other_models[2].effects, name)
@@ -171,8 +171,8 @@ def test_the_effects_of_every_fold_are_learnt_from_the_other_folds_alone(make_da
 
 def test_hyperparameters_selected_on_a_sample_are_used_for_all_folds(draw):
     data, truth = draw(9, 1500, jump=2.0)
-    on_all_cells = tables(data, fit_pair_shares(data, random_folds(data), generators(), 1))
-    models = fit_pair_shares(data, random_folds(data), generators(), 1, selection_sample=800)
+    on_all_cells = tables(data, fit_pair_shares(data, random_folds(data), generators()))
+    models = fit_pair_shares(data, random_folds(data), generators(), selection_sample=800)
     assert len({model.trees.booster.num_trees() for model in models}) == 1
     assert np.abs(models[0].effects.first - models[1].effects.first).max() > 1e-3
     assert divergence(truth, tables(data, models)) < 1.6 * divergence(truth, on_all_cells)
@@ -182,18 +182,18 @@ def test_trees_may_learn_from_a_sample_of_the_pairs_shown(draw):
     """The pairs on which the settings are selected are in the sample, the last pair shown is not."""
     data, truth = draw(9, 1500, jump=2.0)
     fold = random_folds(data)
-    models = fit_pair_shares(data, fold, generators(), 1, selection_sample=400, most_contrasted=900)
+    models = fit_pair_shares(data, fold, generators(), selection_sample=400, most_contrasted=900)
     assert all(model.trees is not None for model in models)
     without_trees = [replace(model, trees=None) for model in models]
     assert divergence(truth, tables(data, models)) < 0.9 * divergence(truth, tables(data, without_trees))
-    as_many_as_there_are = fit_pair_shares(data, fold, generators(), 1, selection_sample=400, most_contrasted=1500)
-    all_of_them = fit_pair_shares(data, fold, generators(), 1, selection_sample=400)
+    as_many_as_there_are = fit_pair_shares(data, fold, generators(), selection_sample=400, most_contrasted=1500)
+    all_of_them = fit_pair_shares(data, fold, generators(), selection_sample=400)
     np.testing.assert_array_equal(tables(data, as_many_as_there_are), tables(data, all_of_them))
 
 
 def test_where_a_sample_selects_no_effects_no_fold_has_any(draw):
     data, _ = draw(10, 400, curve=0.0)
-    for model in fit_pair_shares(data, random_folds(data), generators(), 1, selection_sample=200):
+    for model in fit_pair_shares(data, random_folds(data), generators(), selection_sample=200):
         assert not model.effects.importance.any()
 
 
@@ -201,8 +201,8 @@ def test_trees_start_from_the_log_odds_of_being_shown(draw):
     """The initial score of a row is the log of how much more often its pair is shown than drawn."""
     data, _ = draw(11, 300)
     cells = shown_pairs(data, random_folds(data))
-    fold_effects = smooth_effects_model(3.0, 1).select(cells, range(FOLDS)).fits[1]
-    contrast = NoiseContrast.of(cells, 3.0, np.random.default_rng(0), 1)
+    fold_effects = smooth_effects_model(3.0).select(cells, range(FOLDS)).fits[1]
+    contrast = NoiseContrast.of(cells, 3.0, np.random.default_rng(0))
     held_out = contrast.dataset_of(fold_effects, fold_effects.held_out, 1)
     rows = np.flatnonzero(np.isin(contrast.cell, fold_effects.held_out.number))
     assert held_out.num_data() == len(rows) == len(fold_effects.held_out.rows) * (1 + DRAWN_PER_SHOWN)
@@ -224,24 +224,24 @@ def test_trees_start_from_the_log_odds_of_being_shown(draw):
 def test_a_fold_without_labels_and_contexts_without_any(draw):
     data, _ = draw(12, 300, n_labelled=200, jump=2.0)
     fold = np.where(np.arange(300) < 200, np.arange(300) % 2, 2)
-    models = fit_pair_shares(data, fold, generators(), 1)
+    models = fit_pair_shares(data, fold, generators())
     assert len(models) == 3
     for model in models:
-        np.testing.assert_allclose(model.table(data.x[:5], 1).sum(axis=(1, 2)), 1)
+        np.testing.assert_allclose(model.table(data.x[:5]).sum(axis=(1, 2)), 1)
 
 
 def test_all_labels_in_one_fold(draw):
     data, _ = draw(13, 100, n_labelled=30)
     fold = np.where(np.arange(100) < 30, 0, 1)
-    models = fit_pair_shares(data, fold, generators(2), 1)
+    models = fit_pair_shares(data, fold, generators(2))
     assert models[0].trees is None
-    np.testing.assert_allclose(models[0].table(data.x[:2], 1)[:, ~np.eye(K, dtype=bool)], 1 / 12)
+    np.testing.assert_allclose(models[0].table(data.x[:2])[:, ~np.eye(K, dtype=bool)], 1 / 12)
 
 
 def test_shares_are_finite_where_features_are_missing(draw):
     data, _ = draw(14, 600)
     data.x[::7, 1] = np.nan
-    estimate = tables(data, fit_pair_shares(data, random_folds(data), generators(), 1))
+    estimate = tables(data, fit_pair_shares(data, random_folds(data), generators()))
     assert np.isfinite(estimate).all()
 
 
@@ -251,14 +251,14 @@ def test_a_propensity_is_the_probability_of_any_label_times_the_share_of_the_pai
     data = data if ordered else data.unordered()
     fold = random_folds(data)
     seeds = np.random.SeedSequence(3).spawn(FOLDS)
-    propensity = estimate_propensity(data, Folds(fold, data.seed_order, FOLDS), seeds, tune="cv", n_jobs=1)
+    propensity = estimate_propensity(data, Folds(fold, data.seed_order, FOLDS), seeds, tune="cv")
     contexts = np.arange(data.n_contexts)
     table = propensity.pairs.table(contexts)
     cells = data.cells
     np.testing.assert_allclose(table[cells.context, cells.first, cells.second], propensity.cells, rtol=1e-10)
     for model in propensity.pairs.models:
-        total = model.table(data.x, K, 1).sum(axis=(1, 2))
-        np.testing.assert_allclose(total / (1 if ordered else 2), model.any_label.predict(data.x, 1), rtol=1e-10)
+        total = model.table(data.x, K).sum(axis=(1, 2))
+        np.testing.assert_allclose(total / (1 if ordered else 2), model.any_label.predict(data.x), rtol=1e-10)
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])
@@ -266,8 +266,8 @@ def test_boosters_and_their_data_ask_for_as_many_threads(draw, capfd, n_threads)
     """LightGBM warns where they do not, in a new thread, whose level of messages nobody has set."""
     data, _ = draw(16, 300, jump=2.0)
     cells = shown_pairs(data, random_folds(data))
-    fits = smooth_effects_model(3.0, 1).select(cells, range(2)).fits
-    contrast = NoiseContrast.of(cells, 3.0, np.random.default_rng(0), 1)
+    fits = smooth_effects_model(3.0).select(cells, range(2)).fits
+    contrast = NoiseContrast.of(cells, 3.0, np.random.default_rng(0))
     n_rounds, n_threads_of = [], set()
 
     def boost():

@@ -9,9 +9,10 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 
-from dmlrank._utils import parallel
-from dmlrank._utils.parallel import Workers, in_order
-from dmlrank.nuisance.boosting.train import ThreadSizes, split_jobs
+from dmlrank._utils import computation
+from dmlrank._utils.computation import Threads, computing, current, in_order
+from dmlrank.nuisance.boosting import train
+from dmlrank.nuisance.boosting.train import split_jobs
 from dmlrank.nuisance.outcome_model.main_effects_boosting import fit_smooth_boosted
 from dmlrank.nuisance.propensity_model.pair_choice import fit_pair_shares
 
@@ -20,8 +21,24 @@ from dmlrank.nuisance.propensity_model.pair_choice import fit_pair_shares
 def test_results_come_in_order(n):
     assert list(in_order(lambda number: number + 1, range(5), n)) == [1, 2, 3, 4, 5]
     assert list(in_order(str, iter("abc"), n)) == ["a", "b", "c"]
-    with Workers(n) as workers:
+    with Threads(n) as workers:
         assert [list(workers.in_order(lambda number: number * 2, range(4))) for _ in range(2)] == [[0, 2, 4, 6]] * 2
+
+
+def test_a_task_sees_its_own_number_of_threads_and_reports_nothing():
+    def seen(_):
+        return current()
+
+    with computing(3, progress=lambda *report: None):
+        assert current().n_threads == 3
+        assert [here.n_jobs for here in in_order(seen, range(4), 2)] == [1] * 4
+        assert [here.n_jobs for here in in_order(seen, range(4), 2, n_jobs_of_each=5)] == [5] * 4
+        assert [here.report for here in in_order(seen, range(4), 2)] == [None] * 4
+        assert [here.n_jobs for here in in_order(seen, range(4), 1)] == [3] * 4
+        with computing(1):
+            assert current().n_jobs == 1
+            assert current().report is not None
+    assert current().n_jobs is None
 
 
 def test_two_tasks_run_at_the_same_time():
@@ -75,18 +92,21 @@ def test_errors_reach_the_caller_in_their_place():
 
 
 def test_only_one_module_creates_thread_pools():
-    package = pathlib.Path(parallel.__file__).parents[1]
+    package = pathlib.Path(computation.__file__).parents[1]
     users = []
     for path in package.rglob("*.py"):
         code = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
         if any("ThreadPoolExecutor" in line for line in code if not line.startswith((">>>", "..."))):
             users.append(path.name)
-    assert users == ["parallel.py"]
+    assert users == ["computation.py"]
 
 
 def test_jobs_are_split_between_boosters_at_the_same_time_and_threads_of_each():
     cases = [(2, 5), (8, 2), (1, 3), (None, 1)]
-    jobs = [split_jobs(n_jobs, 500_000, n_boosters) for n_jobs, n_boosters in cases]
+    jobs = []
+    for n_jobs, n_boosters in cases:
+        with computing(n_jobs):
+            jobs.append(split_jobs(500_000, n_boosters))
     assert jobs == [(2, 1), (2, 4), (1, 1), (1, None)]
 
 
@@ -96,7 +116,8 @@ def test_folds_at_once_give_the_numbers_of_folds_in_turn(rank, draw_battles):
     noise = {f"z{number}": rng.integers(2, size=len(frame)) for number in range(80)}
     frame = frame.assign(**noise)
     # Many features make the training matrices so large that boosters of several folds are trained at once.
-    assert split_jobs(2, len(frame) // 2 * 2 * (len(noise) + 4), 2) == (2, 1)
+    with computing(2):
+        assert split_jobs(len(frame) // 2 * 2 * (len(noise) + 4), 2) == (2, 1)
     formula = f"winner ~ x0 + x1 + {' + '.join(noise)} | model_a + model_b"
     results = [rank(frame, formula, functional="bt", n_jobs=n_jobs) for n_jobs in (1, 2)]
     np.testing.assert_array_equal(results[0].params, results[1].params)
@@ -114,26 +135,27 @@ def votes_with_jumps(make_data, n):
     return make_data(np.arange(n), first, second, label, n_items=4, n_categories=2, x=x)
 
 
-def fit_first_stages(data, n_jobs, selection_sample, own_threads=10**9):
+def fit_first_stages(data, n_jobs, selection_sample, monkeypatch, own_threads=10**9):
     """Return the models of mu and of the shown pair by fold; small boosters, too, are trained at the same time."""
     fold, seeds = np.arange(data.n_contexts) % 3, np.random.SeedSequence(1).spawn(3)
-    sizes = ThreadSizes(own_threads, several_boosters=(0, 20_000_000))
-    options = {"n_jobs": n_jobs, "selection_sample": selection_sample, "thread_sizes": sizes}
-    mu = fit_smooth_boosted(data, fold, seeds, **options)
-    shares = fit_pair_shares(data, fold, [np.random.default_rng(seed) for seed in seeds], **options)
+    monkeypatch.setattr(train, "THREAD_SIZES", train.ThreadSizes(own_threads, several_boosters=(0, 20_000_000)))
+    options = {"selection_sample": selection_sample}
+    with computing(n_jobs):
+        mu = fit_smooth_boosted(data, fold, seeds, **options)
+        shares = fit_pair_shares(data, fold, [np.random.default_rng(seed) for seed in seeds], **options)
     return mu, shares
 
 
 @pytest.mark.parametrize("selection_sample", [20_000, 300])
-def test_first_stages_do_not_depend_on_the_number_of_folds_at_once(make_data, selection_sample):
+def test_first_stages_do_not_depend_on_the_number_of_folds_at_once(make_data, selection_sample, monkeypatch):
     data = votes_with_jumps(make_data, 500)
-    in_turn, at_once = (fit_first_stages(data, n_jobs, selection_sample) for n_jobs in (1, 2))
+    in_turn, at_once = (fit_first_stages(data, n_jobs, selection_sample, monkeypatch) for n_jobs in (1, 2))
     for (mu, shares), (other_mu, other_shares) in zip(
         zip(*in_turn, strict=True), zip(*at_once, strict=True), strict=True
     ):
         assert mu.trees is not None
         np.testing.assert_array_equal(mu.predict(data.x[:20]), other_mu.predict(data.x[:20]))
-        np.testing.assert_array_equal(shares.table(data.x[:20], 1), other_shares.table(data.x[:20], 1))
+        np.testing.assert_array_equal(shares.table(data.x[:20]), other_shares.table(data.x[:20]))
 
 
 def test_lightgbm_is_as_quiet_in_our_threads_as_elsewhere(capfd):
@@ -165,7 +187,7 @@ def test_boosters_and_their_data_ask_for_as_many_threads(make_data, monkeypatch)
     data = votes_with_jumps(make_data, 400)
     for selection_sample in (20_000, 200):
         for own_threads in (0, 1500, 3000, 10**9):
-            fit_first_stages(data, 2, selection_sample, own_threads)
+            fit_first_stages(data, 2, selection_sample, monkeypatch, own_threads)
     assert len(counts) > 50
     assert all(of_booster == of_data for of_booster, of_data in counts)
     assert {of_booster for of_booster, _ in counts} == {1, 2}

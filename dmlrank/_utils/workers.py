@@ -1,12 +1,13 @@
-"""Tasks on the user's workers: an executor with the standard library's interface, or a client of Dask.
+"""The user's workers: an executor with the standard library's interface, or a client of Dask.
 
-The steps of a fit hand their tasks to :func:`in_workers`. Within ``with executing(executor)`` the tasks run on the
-workers of the executor, otherwise on the package's own threads. The number and content of the tasks do not depend on
-the workers, and therefore the computed numbers do not depend on the workers.
+What they do not give by themselves is here: a value that all tasks share is sent once, tasks whose worker has ended are
+handed over again, and what cannot be carried out is one clear error.
 """
 
 from __future__ import annotations
 
+import importlib.util
+import mmap
 import os
 import pickle
 import shutil
@@ -16,26 +17,14 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
-from functools import partial
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
-from ..exceptions import DmlrankWarning, ExecutorError, OptionTypeError, shown
-from .blas import one_thread
-from .parallel import core_count, in_order, silence_lightgbm
-from .shared_values import InFile, InMemory, Shared
-from .versions import versions
-from .warning_collection import collected_warnings, warn
-
-S = TypeVar("S")
-T = TypeVar("T")
-R = TypeVar("R")
-# A function of two arguments: the value that all tasks share, and one task.
-Task: TypeAlias = Callable[[Any, Any], Any]
-# The result of a task, and the warnings of this package that the task gave.
-Outcome: TypeAlias = tuple[Any, tuple[DmlrankWarning, ...]]
+from ..exceptions import ExecutorError, OptionTypeError, shown
+from .versions import require_versions, versions
 
 # Number of tasks for each worker that are handed over before the first result is taken.
 _TASKS_PER_WORKER = 2
@@ -45,53 +34,110 @@ _ATTEMPTS = 3
 _PATIENCE = 120.0
 
 
-class WorkersLostError(Exception):
-    """Workers were lost with their data; the tasks can be handed over again."""
+# --- values that all tasks share --------------------------------------------------------------------------------------
 
 
-class Workers(Protocol):
-    """Workers that carry out tasks.
+@dataclass(frozen=True, slots=True)
+class InMemory:
+    """A value for workers in the same process, or one that Dask has brought to the worker.
 
-    kept: The shared value that the workers keep for further tasks, and what :meth:`share` returned for it.
+    versions: Versions of the process that shares the value; None where the worker is in the same process.
     """
 
-    kept: tuple[object, Any] | None
+    value: Any
+    versions: dict[str, str] | None = None
 
-    @property
-    def n(self) -> int:
-        """Number of tasks that run at the same time."""
-        ...
-
-    @property
-    def in_this_process(self) -> bool:
-        """Whether the workers are threads of this process."""
-        ...
-
-    def share(self, value: object) -> Any:
-        """Make a value available to all workers; what is returned is passed to :meth:`submit`."""
-        ...
-
-    def submit(self, work: Task, shared: Any, task: object, key: tuple[str, int]) -> Any:
-        """Hand a task over."""
-        ...
-
-    def result(self, pending: Any) -> Outcome:
-        """Wait for the result of a task and the package's warnings."""
-        ...
-
-    def close(self) -> None:
-        """Remove the shared values, such as their files."""
-        ...
+    def load(self) -> Any:
+        """Return the value, after the worker's versions have been compared."""
+        if self.versions is not None:
+            require_versions(self.versions)
+        return self.value
 
 
-@one_thread()
-def carry_out(work: Task, shared: Shared, task: object) -> Outcome:
-    """Carry out a task in a worker; the package's warnings are returned beside the result."""
-    silence_lightgbm()
-    value = shared.load()
-    with collected_warnings() as task_warnings:
-        result = work(value, task)
-    return result, tuple(task_warnings)
+@dataclass(frozen=True, slots=True)
+class InFile:
+    """A value in a file, whose arrays the workers map into memory: one copy serves all processes of a machine.
+
+    path: The file: the buffers of the arrays, then the pickled value.
+    buffers: Start and length of each buffer.
+    start: Start of the pickled value.
+    versions: Versions of the process that wrote the file.
+    """
+
+    path: str
+    buffers: tuple[tuple[int, int], ...]
+    start: int
+    versions: dict[str, str]
+
+    @classmethod
+    def write(cls, value: object, folder: Path) -> InFile:
+        """Write a value to a new file of a folder."""
+        large: list[pickle.PickleBuffer] = []
+        pickled = _pickled(value, large.append)
+        path = folder / uuid.uuid4().hex
+        places = []
+        try:
+            with open(path, "wb") as file:
+                for buffer in large:
+                    with buffer.raw() as raw:
+                        file.write(b"\0" * (-file.tell() % 64))
+                        places.append((file.tell(), raw.nbytes))
+                        file.write(raw)
+                start = file.tell()
+                file.write(pickled)
+        except OSError as error:
+            path.unlink(missing_ok=True)
+            raise ExecutorError(
+                f"the data of the workers' tasks cannot be written to {folder}: {error.strerror or error}; allowed is "
+                f"a folder with enough space that all workers can read. Choose one with the environment variable TMPDIR"
+            ) from error
+        return cls(str(path), tuple(places), start, versions())
+
+    def load(self) -> Any:
+        """Return the value, from the memory of this process where an earlier task has loaded it."""
+        require_versions(self.versions)
+        return _read(self.path, self.buffers, self.start)
+
+
+Shared: TypeAlias = InMemory | InFile
+
+
+@lru_cache(maxsize=4)
+def _read(path: str, places: tuple[tuple[int, int], ...], start: int) -> Any:
+    """Read a value that :meth:`InFile.write` has written."""
+    try:
+        with open(path, "rb") as file:
+            mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    except OSError as error:
+        raise ExecutorError(
+            f"a worker cannot read {path}: {error.strerror or error}; workers read the data of their tasks "
+            f"from a file that the fit has written. Set the environment variable TMPDIR to a folder that all "
+            f"workers can read, or pass a Dask client, which sends the data to its workers"
+        ) from error
+    return pickle.loads(mapped[start:], buffers=[mapped[first : first + length] for first, length in places])
+
+
+def _pickled(value: object, buffer_callback: Callable[[pickle.PickleBuffer], Any]) -> bytes:
+    """Pickle a value; where pickle fails and the package cloudpickle is installed, cloudpickle is used."""
+    try:
+        return pickle.dumps(value, protocol=5, buffer_callback=buffer_callback)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        if importlib.util.find_spec("cloudpickle") is None:
+            raise ExecutorError(
+                f"the data of the workers' tasks cannot be pickled: {error}; learners, functionals and judges must be "
+                f"defined at the top level of a module that the workers can import, or the package cloudpickle must be "
+                f"installed"
+            ) from error
+    import cloudpickle
+
+    return bytes(cloudpickle.dumps(value, protocol=5, buffer_callback=buffer_callback))
+
+
+# --- workers ----------------------------------------------------------------------------------------------------------
+
+
+class WorkersLostError(Exception):
+    """Workers were lost with their data; the tasks can be handed over again."""
 
 
 class ExecutorWorkers:
@@ -99,16 +145,16 @@ class ExecutorWorkers:
 
     def __init__(self, executor: Any) -> None:
         self.executor = executor
-        self.kept: tuple[object, Any] | None = None
-        self.n = int(getattr(executor, "_max_workers", None) or core_count(None))
+        self.n = int(getattr(executor, "_max_workers", None) or os.cpu_count() or 1)
         context = getattr(executor, "_mp_context", None)
         if context is not None and context.get_start_method() == "fork":
             raise ExecutorError(
                 "the executor starts its processes by fork, in which LightGBM's threads can hang; start them by spawn: "
                 "ProcessPoolExecutor(2, mp_context=multiprocessing.get_context('spawn'))"
             )
-        self.in_this_process = self._submit(os.getpid).result() == os.getpid()
         self._folder: Path | None = None
+        self.in_this_process = self.result(self.submit("process", os.getpid)) == os.getpid()
+        self.kept: tuple[object, Any] | None = None
 
     def share(self, value: object) -> Shared:
         """Return the value itself for threads, and a file of it for processes."""
@@ -118,11 +164,8 @@ class ExecutorWorkers:
             self._folder = Path(tempfile.mkdtemp(prefix="dmlrank-"))
         return InFile.write(value, self._folder)
 
-    def submit(self, work: Task, shared: Shared, task: object, key: tuple[str, int]) -> Any:
+    def submit(self, key: object, function: Callable[..., Any], *arguments: object) -> Any:
         """Hand a task over; executors have no names for tasks."""
-        return self._submit(carry_out, work, shared, task)
-
-    def _submit(self, function: Callable[..., Any], *arguments: object) -> Any:
         try:
             return self.executor.submit(function, *arguments)
         except BrokenExecutor as error:
@@ -132,13 +175,12 @@ class ExecutorWorkers:
                 f"the executor takes no tasks: {error}; pass an executor that has not been shut down"
             ) from error
 
-    def result(self, pending: Any) -> Outcome:
+    def result(self, pending: Any) -> Any:
         """Wait for a result."""
         try:
-            outcome: Outcome = pending.result()
+            return pending.result()
         except BrokenExecutor as error:
             raise _broken(error) from error
-        return outcome
 
     def close(self) -> None:
         """Remove the files of the shared values."""
@@ -178,11 +220,19 @@ class DaskWorkers:
         return max(1, sum(self.client.nthreads().values()))
 
     def share(self, value: object) -> Any:
-        """Send a value to all workers."""
+        """Send a value to one worker, from which all others fetch it."""
         for attempt in range(_ATTEMPTS + 1):
             self._wait_for_a_worker()
             try:
-                return self._send_to_all(InMemory(value, versions()))
+                shared = self.client.scatter(InMemory(value, versions()), hash=False)
+                name = f"dmlrank data of tasks {uuid.uuid4().hex}"
+                where = {"allow_other_workers": True, "pure": False}
+                for arrival in [
+                    self.client.submit(_has_arrived, shared, workers=[address], key=(name, number), **where)
+                    for number, address in enumerate(self.client.nthreads())
+                ]:
+                    self.result(arrival)
+                return shared
             except (TypeError, AttributeError, pickle.PicklingError) as error:
                 raise ExecutorError(
                     f"the data of the workers' tasks cannot be sent to Dask's workers: {error}; learners, functionals "
@@ -197,46 +247,31 @@ class DaskWorkers:
                     ) from error
         raise AssertionError("the loop returns or raises")
 
-    def _send_to_all(self, value: object) -> Any:
-        """Send a value to one worker, from which all others fetch it."""
-        shared = self.client.scatter(value, hash=False)
-        name = f"dmlrank data of tasks {uuid.uuid4().hex}"
-        arrivals = [
-            self.client.submit(
-                _has_arrived, shared, workers=[address], allow_other_workers=True, key=(name, number), pure=False
-            )
-            for number, address in enumerate(self.client.nthreads())
-        ]
-        for arrival in arrivals:
-            self.result(arrival)
-        return shared
-
-    def submit(self, work: Task, shared: Any, task: object, key: tuple[str, int]) -> Any:
+    def submit(self, key: object, function: Callable[..., Any], *arguments: object) -> Any:
         """Hand a task over, under a name that Dask's dashboard shows."""
-        return self.client.submit(carry_out, work, shared, task, key=key, pure=False)
+        return self.client.submit(function, *arguments, key=key, pure=False)
 
-    def result(self, pending: Any) -> Outcome:
+    def result(self, pending: Any) -> Any:
         """Wait for a result."""
         import distributed
 
         while True:
             try:
                 distributed.wait([pending], timeout=1.0)
+                break
             except TimeoutError:
                 self._wait_for_a_worker()
-                continue
             except CancelledError as error:
                 raise WorkersLostError from error
-            try:
-                outcome: Outcome = pending.result()
-            except distributed.KilledWorker as error:
-                raise ExecutorError(
-                    f"a task has ended {_ATTEMPTS + 1} workers, one after the other: {error}; often the machine has no "
-                    f"memory left. Use fewer threads for each worker, or workers with more memory"
-                ) from error
-            except CancelledError as error:
-                raise WorkersLostError from error
-            return outcome
+        try:
+            return pending.result()
+        except distributed.KilledWorker as error:
+            raise ExecutorError(
+                f"a task has ended {_ATTEMPTS + 1} workers, one after the other: {error}; often the machine has no "
+                f"memory left. Use fewer threads for each worker, or workers with more memory"
+            ) from error
+        except CancelledError as error:
+            raise WorkersLostError from error
 
     def _wait_for_a_worker(self) -> None:
         """Raise an error if the cluster has no worker, and gets none for ``patience`` seconds."""
@@ -267,78 +302,31 @@ def workers_of(executor: object) -> ExecutorWorkers | DaskWorkers:
     )
 
 
-_current: ContextVar[Workers | None] = ContextVar("dmlrank_workers", default=None)
+def _shared_with(workers: ExecutorWorkers | DaskWorkers, value: object) -> Any:
+    """Share a value, unless it is the last one that was shared."""
+    kept = workers.kept
+    if kept is None or kept[0] is not value:
+        workers.kept = kept = (value, workers.share(value))
+    return kept[1]
 
 
-@contextmanager
-def executing(executor: object) -> Iterator[None]:
-    """Carry out the tasks within the ``with`` block on the workers of ``executor``; None for the package's threads."""
-    if executor is None:
-        yield
-        return
-    workers = workers_of(executor)
-    token = _current.set(workers)
-    try:
-        yield
-    finally:
-        _current.reset(token)
-        workers.close()
-
-
-def has_workers() -> bool:
-    """Return whether tasks are carried out by the user's workers."""
-    return _current.get() is not None
-
-
-def jobs_of_a_task(n_jobs: int | None) -> int | None:
-    """Return the number of threads in a task: one on the user's workers, ``n_jobs`` in the package's own process."""
-    return 1 if has_workers() else n_jobs
-
-
-def in_workers(
-    work: Callable[[S, T], R],
-    shared: S,
-    tasks: Sequence[T],
-    *,
+def results_of_tasks(
+    workers: ExecutorWorkers | DaskWorkers,
+    carry_out: Callable[[Shared, Any], Any],
+    value: object,
+    tasks: Sequence[Any],
     name: str,
-    n_jobs: int | None,
-    is_concurrent: Callable[[T], bool] | None = None,
-    is_kept: bool = False,
-) -> Iterator[R]:
-    """Yield ``work(shared, task)`` for every task, in the order of the tasks."""
-    workers = _current.get()
-    if workers is None:
-        yield from in_order(partial(work, shared), tasks, core_count(n_jobs), is_concurrent)
-        return
-    if workers.in_this_process and is_concurrent is not None and not all(map(is_concurrent, tasks)):
-        yield from (work(shared, task) for task in tasks)
-        return
-    for result, task_warnings in _results(workers, work, shared, tasks, name=name, is_kept=is_kept):
-        for message in task_warnings:
-            warn(message, stacklevel=2)
-        yield result
-
-
-def _shared_with(workers: Workers, value: object, *, renew: bool = False) -> Any:
-    """Return what ``share`` returned for the kept value, or share the value and keep it; ``renew`` shares it again."""
-    if renew or workers.kept is None or workers.kept[0] is not value:
-        workers.kept = (value, workers.share(value))
-    return workers.kept[1]
-
-
-def _results(
-    workers: Workers, work: Callable[[S, T], R], shared: S, tasks: Sequence[T], *, name: str, is_kept: bool
-) -> Iterator[tuple[R, tuple[DmlrankWarning, ...]]]:
-    """Yield results and warnings of tasks in their order; lost tasks are handed over again."""
+) -> Iterator[Any]:
+    """Yield the results of tasks that share a value, in their order; lost tasks are handed over again."""
     if not len(tasks):
         return
-    handle = _shared_with(workers, shared) if is_kept else workers.share(shared)
+    shared = _shared_with(workers, value)
     label = f"dmlrank {name}-{uuid.uuid4().hex}"
     waiting: deque[tuple[int, Any]] = deque()
     n_submitted, n_lost = 0, 0
 
     def submit(number: int) -> Any:
-        return workers.submit(work, handle, tasks[number], (f"{label}{n_lost or ''}", number))
+        return workers.submit((f"{label}{n_lost or ''}", number), carry_out, shared, tasks[number])
 
     try:
         while n_submitted < len(tasks) or waiting:
@@ -354,7 +342,8 @@ def _results(
                         f"workers were lost {n_lost} times with the data of their tasks; nothing of the fit is kept. "
                         f"Use workers with more memory, or fewer of them"
                     ) from error
-                handle = _shared_with(workers, shared, renew=True) if is_kept else workers.share(shared)
+                workers.kept = None
+                shared = _shared_with(workers, value)
                 waiting = deque((number, submit(number)) for number, _ in waiting)
                 continue
             waiting.popleft()

@@ -14,11 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dmlrank._utils.executor import DaskWorkers, executing, has_workers, in_workers, jobs_of_a_task
-from dmlrank._utils.parallel import at_the_same_time
-from dmlrank._utils.shared_values import InFile, InMemory
+from dmlrank._utils.computation import at_the_same_time, computing, current, in_workers
 from dmlrank._utils.versions import require_versions, versions
 from dmlrank._utils.warning_collection import collected_warnings, warn
+from dmlrank._utils.workers import DaskWorkers, InFile, InMemory
 from dmlrank.exceptions import DmlrankWarning, ExecutorError, OptionTypeError
 from tests.support import optional
 
@@ -26,6 +25,11 @@ from tests.support import optional
 def scale(array, factor):
     """A task."""
     return factor * array.sum()
+
+
+def jobs_of_a_task(_, number):
+    """A task that returns the number of its threads."""
+    return current().n_jobs
 
 
 def warn_of(_, number):
@@ -51,7 +55,7 @@ def fail(_, number):
 
 
 def run(work, shared, tasks):
-    return list(in_workers(work, shared, tasks, name="tasks", n_jobs=1))
+    return list(in_workers(work, shared, tasks, name="tasks", in_turn=True))
 
 
 @pytest.fixture(scope="module")
@@ -73,15 +77,16 @@ def test_results_come_in_the_order_of_the_tasks(processes):
     array, factors = np.arange(1000.0), range(20)
     expected = [factor * array.sum() for factor in factors]
     assert run(scale, array, factors) == expected
-    assert not has_workers()
+    assert current().workers is None
     with ThreadPoolExecutor(3) as threads:
         for executor in (threads, processes, AtOnce()):
-            with executing(executor):
-                assert has_workers()
-                assert jobs_of_a_task(None) == 1
+            with computing(None, executor):
+                assert current().workers is not None
+                assert run(jobs_of_a_task, None, [0, 1]) == [1, 1]
                 assert run(scale, array, factors) == expected
                 assert run(scale, array, []) == []
-    assert jobs_of_a_task(3) == 3
+    with computing(3):
+        assert run(jobs_of_a_task, None, [0]) == [3]
 
 
 def test_tasks_that_may_not_run_together_run_one_after_the_other_in_a_process():
@@ -91,22 +96,22 @@ def test_tasks_that_may_not_run_together_run_one_after_the_other_in_a_process():
         running.append(threading.get_ident())
         return number
 
-    with ThreadPoolExecutor(2) as threads, executing(threads):
-        tasks = in_workers(task, None, range(4), name="tasks", n_jobs=1, is_concurrent=lambda number: number != 2)
+    with ThreadPoolExecutor(2) as threads, computing(None, threads):
+        tasks = in_workers(task, None, range(4), name="tasks", is_concurrent=lambda number: number != 2)
         assert list(tasks) == [0, 1, 2, 3]
     assert set(running) == {threading.get_ident()}
 
 
 def test_warnings_of_tasks_reach_the_caller_in_the_order_of_the_tasks(processes):
     for executor in (processes, AtOnce()):
-        with executing(executor), collected_warnings() as collected:
+        with computing(None, executor), collected_warnings() as collected:
             run(warn_of, None, range(3))
         assert [str(message) for message in collected] == ["task 0", "task 1", "task 2"]
         assert all(isinstance(message, DmlrankWarning) for message in collected)
 
 
 def test_an_error_of_a_task_is_raised_and_the_workers_stay_usable(processes):
-    with executing(processes):
+    with computing(None, processes):
         with pytest.raises(KeyError, match="two"):
             run(fail, None, range(100))
         assert run(fail, None, [0, 1]) == [0, 1]
@@ -114,26 +119,26 @@ def test_an_error_of_a_task_is_raised_and_the_workers_stay_usable(processes):
 
 def test_files_of_shared_values_are_removed(processes, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with executing(processes):
+    with computing(None, processes):
         run(scale, np.ones(100), [1, 2])
         assert len([path for path in tmp_path.rglob("*") if path.is_file()]) == 1
     assert list(tmp_path.iterdir()) == []
-    with contextlib.suppress(KeyboardInterrupt), executing(processes):
-        for _ in in_workers(scale, np.ones(100), range(50), name="tasks", n_jobs=1):
+    with contextlib.suppress(KeyboardInterrupt), computing(None, processes):
+        for _ in in_workers(scale, np.ones(100), range(50), name="tasks"):
             raise KeyboardInterrupt
     assert list(tmp_path.iterdir()) == []
-    assert not has_workers()
+    assert current().workers is None
 
 
 def test_a_process_that_ends_is_said():
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as executor:
         with (
             tempfile.TemporaryDirectory() as folder,
-            executing(executor),
+            computing(None, executor),
             pytest.raises(ExecutorError, match="a worker of the executor has ended"),
         ):
             run(end_worker, folder, range(10))
-        with pytest.raises(ExecutorError, match="a worker of the executor has ended"), executing(executor):
+        with pytest.raises(ExecutorError, match="a worker of the executor has ended"), computing(None, executor):
             pass
 
 
@@ -141,15 +146,15 @@ def test_executors_that_cannot_be_used_are_refused():
     with (
         ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as executor,
         pytest.raises(ExecutorError, match=r"by fork.*spawn"),
-        executing(executor),
+        computing(None, executor),
     ):
         pass
     executor = ThreadPoolExecutor(1)
     executor.shutdown()
-    with pytest.raises(ExecutorError, match=r"takes no tasks.*not been shut down"), executing(executor):
+    with pytest.raises(ExecutorError, match=r"takes no tasks.*not been shut down"), computing(None, executor):
         pass
     for value in (2, "dask", ThreadPoolExecutor):
-        with pytest.raises(OptionTypeError, match=r"executor=.*is not allowed; allowed are"), executing(value):
+        with pytest.raises(OptionTypeError, match=r"executor=.*is not allowed; allowed are"), computing(None, value):
             pass
 
 
@@ -244,7 +249,7 @@ def test_a_dask_cluster_carries_out_tasks_also_after_a_worker_has_ended(tmp_path
         distributed.LocalCluster(n_workers=1, threads_per_worker=1, **options) as cluster,
         distributed.Client(cluster) as client,
     ):
-        with executing(client):
+        with computing(None, client):
             assert run(scale, array, range(20)) == [factor * array.sum() for factor in range(20)]
             with pytest.raises(KeyError, match="two"):
                 run(fail, None, range(100))

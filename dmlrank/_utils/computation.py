@@ -1,0 +1,285 @@
+"""How the steps of a fit are computed: on how many threads, by whose workers, and who hears of their progress.
+
+A public function enters one :class:`Computation` (``with computing(...)``), and all that it calls reads it
+(:func:`current`). The number and content of tasks do not depend on it, and therefore no computed number does.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar, copy_context
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TextIO, TypeAlias, TypeVar
+
+import lightgbm as lgb
+import numpy as np
+
+from ..exceptions import DmlrankWarning, OptionTypeError, shown
+from .blas import keep_one_thread, one_thread
+from .warning_collection import collected_warnings, warn
+from .workers import DaskWorkers, ExecutorWorkers, Shared, results_of_tasks, workers_of
+
+S = TypeVar("S")
+T = TypeVar("T")
+R = TypeVar("R")
+
+# Called with the number of steps done, the number of steps in all, and the name of the stage.
+Report: TypeAlias = Callable[[int, int, str], None]
+
+_BAR_WIDTH = 30
+_SECONDS_BETWEEN_LINES = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Computation:
+    """How steps are computed.
+
+    n_jobs: Number of threads; None for one per core.
+    workers: The user's workers, which carry out tasks; None for the package's own threads.
+    report: Hears of progress; None where nobody does.
+    """
+
+    n_jobs: int | None = None
+    workers: ExecutorWorkers | DaskWorkers | None = None
+    report: Report | None = None
+
+    @property
+    def n_threads(self) -> int:
+        """Number of threads."""
+        return self.n_jobs or os.cpu_count() or 1
+
+    @property
+    def lightgbm_threads(self) -> int:
+        """LightGBM's ``num_threads``, where 0 stands for one per core."""
+        return self.n_jobs or 0
+
+
+_AS_OUTSIDE_OF_A_FIT = Computation()
+_current: ContextVar[Computation] = ContextVar("dmlrank_computation", default=_AS_OUTSIDE_OF_A_FIT)
+
+
+def current() -> Computation:
+    """Return how the steps of the calling thread are computed."""
+    return _current.get()
+
+
+@contextmanager
+def computing(n_jobs: int | None, executor: object = None, progress: bool | Report = False) -> Iterator[None]:
+    """Compute all steps within the ``with`` block in this way; without executor or progress, as outside of it."""
+    if not isinstance(progress, bool) and not callable(progress):
+        raise OptionTypeError(
+            f"progress={shown(progress)} is not allowed; allowed are True, False and a function of (step, total, what)"
+        )
+    with ExitStack() as stack:
+        changes: dict[str, Any] = {"n_jobs": n_jobs}
+        if progress:
+            changes["report"] = progress if callable(progress) else stack.enter_context(Bar(sys.stderr))
+        if executor is not None:
+            changes["workers"] = workers_of(executor)
+            stack.callback(changes["workers"].close)
+        stack.callback(_current.reset, _current.set(replace(current(), **changes)))
+        yield
+
+
+# --- progress ---------------------------------------------------------------------------------------------------------
+
+
+def report(step: int, total: int, what: str, minor: bool = False) -> None:
+    """Report that ``step`` of ``total`` steps of a stage are done."""
+    receiver = current().report
+    if receiver is not None and not (minor and isinstance(receiver, Bar) and not receiver.is_terminal):
+        receiver(step, total, what)
+
+
+class Bar:
+    """A bar on a terminal; elsewhere, such as in a log file, a line every ten seconds and one when a stage ends."""
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream = stream
+        self._clock = clock
+        self.is_terminal = stream.isatty()
+        self._last = clock()
+        self._open = False
+
+    def __call__(self, step: int, total: int, what: str) -> None:
+        """Show one report."""
+        done = step >= total
+        if self.is_terminal:
+            n_done = _BAR_WIDTH * step // max(total, 1)
+            bar = "#" * n_done + "." * (_BAR_WIDTH - n_done)
+            self._stream.write(f"\r\x1b[K{what} [{bar}] {step}/{total}" + "\n" * done)
+            self._open = not done
+        elif done or self._clock() - self._last >= _SECONDS_BETWEEN_LINES:
+            self._stream.write(f"{what}: {step}/{total}\n")
+            self._last = self._clock()
+        self._stream.flush()
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """End the line of a bar that is not complete."""
+        if self._open:
+            self._stream.write("\n")
+            self._stream.flush()
+            self._open = False
+
+
+# --- the package's own threads ----------------------------------------------------------------------------------------
+
+
+class Threads:
+    """Threads that carry out tasks, each task with ``n_jobs_of_each`` threads of its own; for n = 1 the calling thread.
+
+    NumPy and LightGBM do not hold Python's lock while they compute. On small data, folds in parallel are faster than
+    LightGBM's own threads, because LightGBM's threads wait for one another after every split of a tree.
+    """
+
+    def __init__(self, n: int, n_jobs_of_each: int | None = 1) -> None:
+        self.n, self.n_jobs_of_each = n, n_jobs_of_each
+        self._pool: ThreadPoolExecutor | None = None
+
+    def __enter__(self) -> Threads:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def in_order(
+        self, work: Callable[[T], R], tasks: Iterable[T], is_concurrent: Callable[[T], bool] | None = None
+    ) -> Iterator[R]:
+        """Yield the results of the tasks in their order.
+
+        With n threads, at most n + 1 tasks are begun before the caller has taken their results, because results may be
+        large. An error of a task is raised in the place of its result, and tasks that have not begun are dropped.
+        """
+        waiting: deque[Future[R]] = deque()
+        inline = self.n == 1 or (isinstance(tasks, Collection) and len(tasks) < 2)
+        try:
+            for task in tasks:
+                if not inline and (is_concurrent is None or is_concurrent(task)):
+                    waiting.append(self._submit(work, task))
+                    if len(waiting) > self.n:
+                        yield waiting.popleft().result()
+                else:
+                    while waiting:
+                        yield waiting.popleft().result()
+                    yield work(task)
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+    def _submit(self, work: Callable[[T], R], task: T) -> Future[R]:
+        """Hand a task to a thread, which adds its warnings to the collection of the calling thread."""
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.n, initializer=_prepare_thread)
+        context = copy_context()
+        context.run(_current.set, Computation(self.n_jobs_of_each))
+        return self._pool.submit(context.run, work, task)
+
+
+def in_order(
+    work: Callable[[T], R],
+    tasks: Iterable[T],
+    n_threads: int,
+    is_concurrent: Callable[[T], bool] | None = None,
+    *,
+    n_jobs_of_each: int | None = 1,
+) -> Iterator[R]:
+    """Yield the results of tasks in their order, from threads for these tasks only; see :meth:`Threads.in_order`."""
+    with Threads(n_threads, n_jobs_of_each) as threads:
+        yield from threads.in_order(work, tasks, is_concurrent)
+
+
+def at_the_same_time(first: Callable[[], T], second: Callable[[], R]) -> tuple[T, R]:
+    """Return the results of two functions that run at the same time, for steps that wait for the user's workers.
+
+    Warnings of the package come in the order of the functions. If the first function raises an error, that of the
+    second one is dropped.
+    """
+
+    def with_warnings() -> tuple[R, list[DmlrankWarning]]:
+        with collected_warnings() as second_warnings:
+            return second(), second_warnings
+
+    with ThreadPoolExecutor(1, initializer=_prepare_thread) as thread:
+        pending = thread.submit(copy_context().run, with_warnings)
+        first_result = first()
+        second_result, second_warnings = pending.result()
+    for message in second_warnings:
+        warn(message, stacklevel=2)
+    return first_result, second_result
+
+
+def _prepare_thread() -> None:
+    """Silence LightGBM in this thread, and let its linear algebra use one thread."""
+    _silence_lightgbm()
+    keep_one_thread()
+
+
+def _silence_lightgbm() -> None:
+    """Silence LightGBM in this thread: a new thread begins at the level at which warnings are printed."""
+    lgb.Dataset(np.array([[0.0], [1.0]]), params={"verbosity": -1}).construct()
+
+
+@contextmanager
+def lightgbm_memory_errors() -> Iterator[None]:
+    """Raise ``MemoryError`` where LightGBM has not enough memory within the ``with`` block, as numpy does."""
+    try:
+        yield
+    except lgb.basic.LightGBMError as error:
+        if "bad_alloc" not in str(error):
+            raise
+        raise MemoryError("LightGBM needs more memory than there is") from error
+
+
+# --- tasks on the user's workers, or on the package's own threads -----------------------------------------------------
+
+
+def in_workers(
+    work: Callable[[S, T], R],
+    shared: S,
+    tasks: Sequence[T],
+    *,
+    name: str,
+    in_turn: bool = False,
+    is_concurrent: Callable[[T], bool] | None = None,
+) -> Iterator[R]:
+    """Yield ``work(shared, task)`` for every task, in the order of the tasks.
+
+    With ``in_turn``, the package's own process carries out one task at a time, on all its threads.
+    """
+    here = current()
+    if here.workers is None:
+        yield from in_order(partial(work, shared), tasks, 1 if in_turn else here.n_threads, is_concurrent)
+    elif here.workers.in_this_process and is_concurrent is not None and not all(map(is_concurrent, tasks)):
+        yield from (work(shared, task) for task in tasks)
+    else:
+        carry_out = partial(_carry_out, work)
+        for result, task_warnings in results_of_tasks(here.workers, carry_out, shared, tasks, name):
+            for message in task_warnings:
+                warn(message, stacklevel=2)
+            yield result
+
+
+@one_thread()
+def _carry_out(work: Callable[[Any, T], R], shared: Shared, task: T) -> tuple[R, tuple[DmlrankWarning, ...]]:
+    """Carry out a task in a worker; the package's warnings are returned beside the result."""
+    _silence_lightgbm()
+    value = shared.load()
+    token = _current.set(Computation(n_jobs=1))
+    try:
+        with collected_warnings() as task_warnings:
+            return work(value, task), tuple(task_warnings)
+    finally:
+        _current.reset(token)
