@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -53,13 +51,13 @@ def battles():
     return dr.datasets.simulate_arena(n=300, rng=0)
 
 
-@pytest.mark.parametrize(("name", "kind"), [case for case in product(OPTIONS, WRONG) if case not in ALLOWED])
-def test_every_option_refuses_what_it_cannot_use(name, kind, battles):
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_option_refuses_what_it_cannot_use(name, battles):
     options = {"min_labels": 1, "graph": "complete", "propensity": "marginal", "n_folds": 2, "rng": 0}
     if name not in ("mu", "learner", "judge_as"):
         options["mu"] = np.full((300, 8, 8, 4), 0.25)
     if name == "propensity_formula":
         options["propensity"] = "estimate"
-    with pytest.raises(dr.DmlrankError) as caught:
-        dr.dml_rank(FORMULA, battles, **{**options, name: WRONG[kind]})
-    assert len(str(caught.value)) > 20
+    for kind in [kind for kind in WRONG if (name, kind) not in ALLOWED]:
+        with pytest.raises(dr.DmlrankError):
+            dr.dml_rank(FORMULA, battles, **{**options, name: WRONG[kind]})

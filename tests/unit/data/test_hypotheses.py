@@ -173,7 +173,7 @@ def random_expression(rng, names, scores, depth=0):
     )
 
 
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.parametrize("seed", range(40))
 def test_rows_say_what_the_words_say(seed):
     rng = np.random.default_rng(seed)
     # "a - b" as one name would swallow the difference of a and b that the generator means.
@@ -196,7 +196,7 @@ def test_rows_say_what_the_words_say(seed):
     assert permuted.labels == read.labels
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", range(10))
 def test_whatever_is_typed_is_read_or_refused_in_words(seed):
     rng = np.random.default_rng(seed)
     pieces = [*"abc+-*/=(),;\n '\"`−.<!", "gpt-4", "gpt-4-", "0314", "1e9", "1e999", " - ", "zz", "[", "\\", "$", "{"]

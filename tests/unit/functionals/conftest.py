@@ -11,11 +11,8 @@ from dmlrank.functionals import CategoryWeights, Graph
 
 SCHEMES = {
     "half-2": CategoryWeights.half(2),
-    "half-3": CategoryWeights.half(3),
-    "half-4": CategoryWeights.half(4),
     "half-5": CategoryWeights.half(5),
     "paper-4": CategoryWeights.paper(4),
-    "paper-5": CategoryWeights.paper(5),
 }
 
 

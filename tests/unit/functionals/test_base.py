@@ -31,7 +31,6 @@ KINDS = {
     "bt-weighted": BradleyTerry,
     "rank_centrality": lambda weights, graph, edge_weights: RankCentrality(weights, graph),
     "rank_centrality-rate": lambda weights, graph, edge_weights: RankCentrality(weights, graph, walk="rate"),
-    "dominance": lambda weights, graph, edge_weights: Dominance(weights, graph, sharpness=8),
     "dominance-even": lambda weights, graph, edge_weights: Dominance(weights, graph, tau=0.5, sharpness=8),
     "softmin": lambda weights, graph, edge_weights: SoftMin(weights, graph, sharpness=8),
 }
@@ -71,7 +70,7 @@ def singular_values(scores):
     return np.linalg.svd(scores - scores.mean(axis=0), compute_uv=False) / np.sqrt(len(scores))
 
 
-@pytest.mark.parametrize("extra", [0.0, 0.3, 1.0], ids=["tree", "some", "complete"])
+@pytest.mark.parametrize("extra", [0.0, 0.3], ids=["tree", "some"])
 def test_derivative_agrees_with_central_differences(cases, weights, draw_mu, extra):
     for rng, functional, n_items in cases(0, extra=extra):
         mu, other = (draw_mu(rng, 4, n_items, weights.n_categories) for _ in range(2))
@@ -88,23 +87,22 @@ def test_value_and_derivative_returns_both(cases, weights, draw_mu):
         np.testing.assert_allclose(derivative, functional.derivative(mu, delta), rtol=1e-10, atol=1e-13)
 
 
-@pytest.mark.parametrize("with_metric", [False, True])
-def test_information_agrees_with_the_jacobian_written_out(cases, weights, draw_mu, with_metric):
-    for rng, functional, n_items in cases(2, sizes=(2, 3, 5)):
+def test_information_agrees_with_the_jacobian_written_out(cases, weights, draw_mu):
+    for rng, functional, n_items in cases(2, sizes=(2, 4)):
         mu = draw_mu(rng, 2, n_items, weights.n_categories)
         root = rng.normal(size=(n_items, n_items))
-        metric = root @ root.T if with_metric else None
-        information = functional.information(mu, metric)
+        metric = root @ root.T
+        information, plain = functional.information(mu, metric), functional.information(mu)
         assert information.shape == (2, n_items, n_items)
         for j, k in itertools.product(range(n_items), repeat=2):
             rows, p = jacobian(functional, mu, j, k), mu[0, j, k]
             covariance = rows @ (np.diag(p) - np.outer(p, p)) @ rows.T
-            expected = np.trace((np.eye(n_items) if metric is None else metric) @ covariance)
-            np.testing.assert_allclose(information[0, j, k], expected, rtol=1e-9, atol=1e-15)
+            np.testing.assert_allclose(information[0, j, k], np.trace(metric @ covariance), rtol=1e-9, atol=1e-15)
+            np.testing.assert_allclose(plain[0, j, k], np.trace(covariance), rtol=1e-9, atol=1e-15)
 
 
 def test_accumulate_agrees_with_the_jacobian_written_out(cases, weights, draw_mu):
-    for rng, functional, n_items in cases(9, sizes=(2, 3, 5)):
+    for rng, functional, n_items in cases(9, sizes=(2, 4)):
         mu = draw_mu(rng, 2, n_items, weights.n_categories)
         amount = rng.uniform(1, 5, size=(2, n_items, n_items))
         expected = np.zeros((n_items, n_items))
@@ -112,16 +110,6 @@ def test_accumulate_agrees_with_the_jacobian_written_out(cases, weights, draw_mu
             rows, p = jacobian(functional, mu[i : i + 1], j, k), mu[i, j, k]
             expected += amount[i, j, k] * rows @ (np.diag(p) - np.outer(p, p)) @ rows.T
         np.testing.assert_allclose(functional.accumulate(mu, amount), expected, rtol=1e-9, atol=1e-13)
-
-
-def test_accumulate_and_information_give_the_same_trace(cases, weights, draw_mu):
-    for rng, functional, n_items in cases(10):
-        mu, root = draw_mu(rng, 3, n_items, weights.n_categories), rng.normal(size=(n_items, n_items))
-        amount, metric = rng.uniform(1, 5, size=(3, n_items, n_items)), root @ root.T
-        total = functional.accumulate(mu, amount)
-        np.testing.assert_array_equal(total, total.T)
-        expected = (amount * functional.information(mu, metric)).sum()
-        np.testing.assert_allclose(np.trace(metric @ total), expected, rtol=1e-9)
 
 
 def test_information_is_zero_off_the_graph_and_never_negative(cases, weights, draw_mu):
@@ -176,10 +164,10 @@ def test_no_contexts_give_no_scores(cases, weights):
         assert functional.information(none).shape == (0, n_items, n_items)
 
 
-@pytest.mark.parametrize("extra", [0.0, 0.15, 0.5], ids=["tree", "sparse", "dense"])
+@pytest.mark.parametrize("extra", [0.0, 0.15], ids=["tree", "sparse"])
 def test_the_gauge_is_exactly_what_the_scores_cannot_do(cases, weights, draw_mu, extra):
-    for seed in range(3):
-        for rng, functional, n_items in cases(10 + seed, sizes=(2, 3, 4, 5, 6, 7), extra=extra):
+    for seed in range(2):
+        for rng, functional, n_items in cases(10 + seed, sizes=(2, 3, 5, 6), extra=extra):
             scores = functional.value(draw_mu(rng, 60, n_items, weights.n_categories))
             basis = functional.gauge(n_items).basis
             np.testing.assert_allclose(basis @ basis.T, np.eye(len(basis)), atol=1e-14)

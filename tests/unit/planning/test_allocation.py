@@ -25,11 +25,11 @@ FUNCTIONALS = {
 @pytest.mark.parametrize("contrasted", [False, True], ids=["scores", "contrasts"])
 @pytest.mark.parametrize("one_pair", [False, True], ids=["many", "one"])
 @pytest.mark.parametrize("ordered", [False, True], ids=["unordered", "ordered"])
-@pytest.mark.parametrize("costly", ["pair", "context", "both"])
 def test_no_general_solver_does_better(
-    name, criterion, contrasted, one_pair, ordered, costly, draw_mu, label_covariances, convex_programme
+    name, criterion, contrasted, one_pair, ordered, draw_mu, label_covariances, convex_programme
 ):
-    case = [sorted(FUNCTIONALS).index(name), criterion == "A", contrasted, one_pair, ordered, len(costly)]
+    case = [sorted(FUNCTIONALS).index(name), criterion == "A", contrasted, one_pair, ordered]
+    costly = ("pair", "context", "both")[sum(case) % 3]
     rng = np.random.default_rng(case)
     n, n_items = (4, 4) if ordered else (6, 4)
     mu = draw_mu(rng, n, n_items, 3)

@@ -40,10 +40,10 @@ def covariance(mu, pi, places, ordered):
 
 # Earlier versions of scipy warn of the steps of the general solver.
 @pytest.mark.filterwarnings("ignore:Values in x were outside bounds:RuntimeWarning")
-@pytest.mark.parametrize("criterion", ["A", "D"])
-@pytest.mark.parametrize("one_pair", [False, True], ids=["many", "one"])
-@pytest.mark.parametrize("ordered", [False, True], ids=["unordered", "ordered"])
-@pytest.mark.parametrize("contrasted", [False, True], ids=["scores", "contrasts"])
+@pytest.mark.parametrize(
+    ("criterion", "one_pair", "ordered", "contrasted"),
+    [("A", False, False, False), ("A", True, True, True), ("D", False, True, True), ("D", True, False, False)],
+)
 def test_no_general_solver_does_better(criterion, one_pair, ordered, contrasted, draw_mu, convex_programme):
     rng = np.random.default_rng([criterion == "A", one_pair, ordered, contrasted])
     n = 3
