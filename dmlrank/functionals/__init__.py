@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from ..data.graph import Graph
-from ..exceptions import OptionError, check_choice
-from .base import Functional, Gauge
+from ..exceptions import OptionError, OptionTypeError, check_choice
+from .base import Adopted, Functional, Gauge
 from .borda import Borda
 from .bradley_terry import BradleyTerry
 from .category_weights import CategoryWeights
 from .custom import Custom
-from .dominance import Dominance
+from .preference_aggregates import Dominance, SoftMin
 from .rank_centrality import RankCentrality
-from .softmin import SoftMin
 
 __all__ = [
     "Borda",
@@ -26,6 +25,11 @@ __all__ = [
     "SoftMin",
     "named",
 ]
+
+# All functionals with a name, for the option functional=. A new functional is a module with its class and an entry here.
+FUNCTIONALS: dict[str, type[Functional]] = {
+    kind.name: kind for kind in (Borda, BradleyTerry, RankCentrality, Dominance, SoftMin)
+}
 
 # Names of functionals without a derivative that a user may try, each with the smooth functional to use instead.
 _SMOOTH_ALTERNATIVE = {"min": "softmin", "minimum": "softmin", "worst_case": "softmin", "threshold": "dominance"}
@@ -56,12 +60,29 @@ def named(name: str) -> Functional:
     >>> named("bt").label
     'bt (log-odds projection)'
     """
-    functionals: tuple[Functional, ...] = (Borda(), BradleyTerry(), RankCentrality(), Dominance(), SoftMin())
-    by_name = {functional.name: functional for functional in functionals}
     if isinstance(name, str) and name in _SMOOTH_ALTERNATIVE:
         raise OptionError(
             f"functional={name!r} is not differentiable at some preference probabilities, and no estimate of it is "
             f"normally distributed there; use the smooth functional={_SMOOTH_ALTERNATIVE[name]!r}"
         )
-    check_choice(name, by_name, "functional")
-    return by_name[name]
+    check_choice(name, FUNCTIONALS, "functional")
+    return FUNCTIONALS[name]()
+
+
+def functional_from(option: object) -> Functional:
+    """Return the functional that the option ``functional`` asks for: a name, a function of mu, or an object."""
+    if isinstance(option, Functional):
+        return option
+    if isinstance(option, str):
+        return named(option)
+    methods = ("bind", "value_and_derivative", "gauge")
+    is_object = not isinstance(option, type)
+    if is_object and callable(option) and not hasattr(option, "value_and_derivative"):
+        return Custom(option)
+    if not is_object or not all(hasattr(option, name) for name in methods):
+        kind = f"the class {option.__name__}" if isinstance(option, type) else f"a {type(option).__name__}"
+        raise OptionTypeError(
+            f"functional is {kind}; allowed: {', '.join(map(repr, FUNCTIONALS))}, a function mu -> (n, d), or an "
+            f"object of a class in dmlrank.functionals, such as RankCentrality(walk='rate')"
+        )
+    return Adopted(option)

@@ -1,18 +1,29 @@
-"""The protocol of a ranking functional, and its gauge: the combinations of scores that the functional fixes."""
+"""The base class of ranking functionals, and the gauge: the combinations of scores that a functional fixes."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._utils.argument_checks import array_of_numbers
 from ..data.graph import Graph
+from ..data.outcomes import exchanged_wins, in_other_order
 from ..data.preferences import FloatArray, IntArray
-from ..exceptions import OptionError
+from ..exceptions import GraphError, OptionError, OptionTypeError, shown
 from .category_weights import CategoryWeights
+
+# Largest change of a probability in a finite-difference step, as a share of the smallest probability.
+_STEP = 1e-4
+# Largest number of probabilities that all numerical derivatives of a variance correction may take together.
+_CHEAP = 4e8
+# Entries of the tables that are in memory at a time where a derivative needs a table for every direction.
+_CHUNK = 2_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,49 +100,121 @@ class Gauge:
         return np.asarray(np.square(self.basis).sum(axis=0) > 1 - 1e-9)
 
 
-class Functional(Protocol):
+class Functional(ABC):
     """A ranking functional F(mu), with its directional derivative and the variance that labels contribute.
 
     ``mu`` holds category probabilities in n contexts, (n, K, K, C), where ``[:, j, k]`` is about item j shown first and
-    item k shown second. Scores are (n, K).
+    item k shown second. Scores are (n, d); d is K unless :meth:`names` says otherwise.
 
-    Methods that describe the contribution of a label use two matrices for every context and ordered pair: J, the
-    Jacobian of the scores in the category probabilities of the pair, (K, C), and V, the covariance of a label, (C, C).
+    A functional is a subclass with a method :meth:`value`. All other methods have defaults: the derivative is a central
+    difference of two calls of :meth:`value`, no combination of scores is constant, and the scores are those of the
+    items. A subclass overrides what it knows better. Methods that describe the contribution of a label use two matrices
+    for every context and ordered pair: J, the Jacobian of the scores in the category probabilities of the pair, (d, C),
+    and V, the covariance of a label, (C, C).
 
-    Parameters
+    Attributes
     ----------
-    *args, **kwargs : object
-        Not used: a protocol is not instantiated.
+    name : str
+        Name for the option ``functional=``.
+    interior : bool
+        Whether ``mu`` has to be clipped at a floor above 0, because the functional has a logit or a division.
+    linear : bool
+        Whether the functional is linear in ``mu``.
+    weights : CategoryWeights or None
+        How much each category counts for the first and for the second item; :meth:`bind` sets them.
+    graph : Graph or None
+        The compared pairs; None means every pair. :meth:`bind` sets it.
+    edge_weights : ndarray, shape (K, K), or None
+        Weights of the pairs, for functionals that take them.
+    takes_edge_weights : bool
+        Whether pairs can be weighted.
+    link : {None, "identity", "logit"}
+        Link of the preferences in which the scores are linear; scores with a logit are log-odds.
+    limits : tuple of float
+        Smallest and largest possible score.
+    uses_shares : bool
+        Whether ``mu`` enters through the weighted preferences for the two items of each pair alone.
+    pair_local : bool
+        Whether the derivative in the probabilities of a pair depends on the probabilities of this pair alone, so that
+        there is a method :meth:`derivative_at`.
+    gauge_is_known : bool
+        Whether the gauge is known from theory; otherwise a fit compares it with the rank of the covariance.
+    ignores_opponents : bool
+        Whether scores do not take into account how strong opponents are, so that a fit warns of missing pairs.
+    singular_advice : str
+        What to do where the covariance shows a constant combination of scores that the gauge does not have.
+    meaning : str
+        Sentence of the summary that says what a score is; may contain ``{n_models}`` and ``{opponents}``.
+    meaning_of_grades : str
+        Sentence of the summary that says how the scores use labels that are grades.
 
     Examples
     --------
-    >>> from dmlrank.functionals import Borda, CategoryWeights
-    >>> functional = Borda().bind(weights=CategoryWeights.half(2))
-    >>> functional.name, functional.neutral(n_items=3)
-    ('borda', 0.5)
+    >>> import numpy as np
+    >>> from dmlrank.functionals import CategoryWeights, Functional
+    >>> class BestCase(Functional):
+    ...     name = "best_case"
+    ...
+    ...     def value(self, mu):
+    ...         return np.log(np.exp(self.category_weights.symmetric(mu)).mean(axis=2))
+    >>> functional = BestCase().bind(weights=CategoryWeights.half(2))
+    >>> functional.value(np.full((1, 3, 3, 2), 0.5)).round(3)
+    array([[0.5, 0.5, 0.5]])
     """
 
-    @property
-    def name(self) -> str:
-        """Name for the option ``functional=``."""
-        ...
+    name: str = "custom"
+    interior: bool = True
+    linear: bool = False
+    weights: CategoryWeights | None = None
+    graph: Graph | None = None
+    edge_weights: FloatArray | None = None
+    takes_edge_weights: ClassVar[bool] = False
+    link: ClassVar[Literal["identity", "logit"] | None] = None
+    limits: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
+    uses_shares: ClassVar[bool] = False
+    pair_local: ClassVar[bool] = False
+    gauge_is_known: ClassVar[bool] = False
+    ignores_opponents: ClassVar[bool] = False
+    singular_advice: ClassVar[str] = "if this combination is constant whatever the data are, say so with gauge()"
+    meaning: ClassVar[str] = ""
+    meaning_of_grades: ClassVar[str] = "The share of a pair that a model wins is the mean worth of the pair's labels."
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        if self.weights is not None and not isinstance(self.weights, CategoryWeights):
+            raise OptionTypeError(
+                f"{self.name} got weights={shown(self.weights)}, a {type(self.weights).__name__}; allowed: "
+                f"CategoryWeights such as CategoryWeights.half(3), or None"
+            )
+        if self.graph is not None and not isinstance(self.graph, Graph):
+            raise OptionTypeError(
+                f"{self.name} got graph={shown(self.graph)}, a {type(self.graph).__name__}; allowed: a Graph such as "
+                f"Graph.of([(0, 1)], n_items=2), or None"
+            )
+        if self.takes_edge_weights:
+            object.__setattr__(self, "edge_weights", checked_edge_weights(self.edge_weights))
 
     @property
     def label(self) -> str:
         """Name and short description, for headers."""
-        ...
+        return self.name
 
     @property
-    def interior(self) -> bool:
-        """Whether ``mu`` has to be clipped at a floor above 0, because the functional has a logit or a division."""
-        ...
+    def category_weights(self) -> CategoryWeights:
+        """The category weights; an error where :meth:`bind` has not set them."""
+        if self.weights is None:
+            raise OptionError(
+                f"{self.name} has no category weights yet; pass weights=CategoryWeights.half(C), or call "
+                f"bind(weights=...)"
+            )
+        return self.weights
 
     def bind(
         self,
         weights: CategoryWeights | None = None,
         graph: Graph | None = None,
         edge_weights: FloatArray | None = None,
-    ) -> Functional:
+    ) -> Self:
         """Return a copy of the functional in which the arguments replace settings that are None.
 
         Parameters
@@ -147,11 +230,42 @@ class Functional(Protocol):
         -------
         Functional
             The copy.
+
+        Raises
+        ------
+        OptionError
+            If there are edge weights, and the functional takes none.
         """
-        ...
+        if edge_weights is not None and not self.takes_edge_weights:
+            raise OptionError(
+                f"{self.name} has no edge weights: edge_weights apply to borda and bt; leave edge_weights out"
+            )
+        bound = copy(self)
+        for name, value in (("weights", weights), ("graph", graph), ("edge_weights", edge_weights)):
+            if getattr(self, name) is None:
+                object.__setattr__(bound, name, value)
+        bound.__post_init__()
+        return bound
+
+    def in_fit(self, n_items: int, ordered: bool) -> Functional:
+        """Return the bound functional as a fit uses it, after a trial where the functional needs one.
+
+        Parameters
+        ----------
+        n_items : int
+            Number of items, K.
+        ordered : bool
+            Whether display order matters.
+
+        Returns
+        -------
+        Functional
+            The functional; by default this one.
+        """
+        return self
 
     def neutral(self, n_items: int) -> float | None:
-        """Return the score of an item that is as good as the other items.
+        """Return the score of an item that is as good as the other items, with which tests compare scores.
 
         Parameters
         ----------
@@ -163,10 +277,26 @@ class Functional(Protocol):
         float or None
             The score; None where it depends on the data.
         """
-        ...
+        return None
 
+    def names(self, items: Sequence[str]) -> tuple[str, ...]:
+        """Return the names of the scores.
+
+        Parameters
+        ----------
+        items : sequence of str
+            Names of the K items.
+
+        Returns
+        -------
+        tuple of str
+            One name for each of the d scores; by default the items.
+        """
+        return tuple(items)
+
+    @abstractmethod
     def value(self, mu: FloatArray) -> FloatArray:
-        """Return the scores of the items.
+        """Return the scores.
 
         Parameters
         ----------
@@ -175,10 +305,9 @@ class Functional(Protocol):
 
         Returns
         -------
-        ndarray, shape (n, K)
-            Scores of the items in each context.
+        ndarray, shape (n, d)
+            Scores in each context.
         """
-        ...
 
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
         """Return the directional derivative of the scores at ``mu`` along ``delta``.
@@ -192,15 +321,16 @@ class Functional(Protocol):
 
         Returns
         -------
-        ndarray, shape (n, K)
+        ndarray, shape (n, d)
             Directional derivative of the scores in each context.
         """
-        ...
+        return self.differences(mu, delta)
 
-    def value_and_derivative(self, mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the scores and their directional derivative at ``mu`` along ``delta``.
+    def differences(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
+        """Return the derivative along ``delta`` as a central difference of two calls of :meth:`value`.
 
-        Computations that :meth:`value` and :meth:`derivative` have in common are made once.
+        The step of context i is h_i = 1e-4 min(mu_i) / max|delta_i|, so that no probability changes by more than a
+        ten-thousandth of the smallest one.
 
         Parameters
         ----------
@@ -211,24 +341,113 @@ class Functional(Protocol):
 
         Returns
         -------
-        scores : ndarray, shape (n, K)
-            Scores of the items in each context.
-        derivative : ndarray, shape (n, K)
+        ndarray, shape (n, d)
             Directional derivative of the scores in each context.
         """
-        ...
+        largest = np.abs(delta).max(axis=(1, 2, 3), initial=0.0)
+        smallest = np.where(mu > 0, mu, np.inf).min(axis=(1, 2, 3), initial=1.0)
+        step = _STEP * smallest / np.where(largest > 0, largest, 1.0)
+        shift = step[:, None, None, None] * delta
+        return (self.value(mu + shift) - self.value(mu - shift)) / (2 * step[:, None])
 
-    def information(self, mu: FloatArray, metric: FloatArray | None = None) -> FloatArray:
-        """Return the variance that one label of each ordered pair contributes to the scores.
-
-        This is the trace of M J V J'. J is the Jacobian of the scores in the category probabilities of the pair, V the
-        covariance of a label with probabilities ``mu``, and M the metric.
+    def value_and_derivative(self, mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the scores and their directional derivative at ``mu`` along ``delta``.
 
         Parameters
         ----------
         mu : ndarray, shape (n, K, K, C)
             Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
-        metric : ndarray, shape (K, K), optional
+        delta : ndarray, shape (n, K, K, C)
+            Direction in which ``mu`` changes.
+
+        Returns
+        -------
+        scores : ndarray, shape (n, d)
+            Scores in each context.
+        derivative : ndarray, shape (n, d)
+            Directional derivative of the scores in each context.
+        """
+        return self.value(mu), self.derivative(mu, delta)
+
+    def derivative_at(
+        self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
+    ) -> FloatArray:
+        """Return the derivative of a pair-local functional along directions that change one ordered pair each.
+
+        The debiased estimator needs mu at the labelled pairs only for such a functional.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (r, C)
+            Category probabilities of r ordered pairs.
+        delta : ndarray, shape (r, C)
+            Directions: the change of the probabilities of each pair.
+        first, second : ndarray of int, shape (r,)
+            Codes of the two items of each direction's ordered pair.
+        n_items : int
+            Number of items, K.
+
+        Returns
+        -------
+        ndarray, shape (r, d)
+            Derivative of the scores along each direction.
+        """
+        raise NotImplementedError
+
+    def derivative_along(
+        self, table: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, *, ordered: bool = True
+    ) -> FloatArray:
+        """Return the derivative at one table of probabilities along directions that change one pair each.
+
+        Parameters
+        ----------
+        table : ndarray, shape (K, K, C)
+            Category probabilities of all pairs in one context.
+        delta : ndarray, shape (r, C)
+            Directions: the change of the probabilities of each ordered pair.
+        first, second : ndarray of int, shape (r,)
+            Codes of the two items of each direction's ordered pair.
+        ordered : bool
+            If false, the other order of the pair changes, too, with the wins exchanged.
+
+        Returns
+        -------
+        ndarray, shape (r, d)
+            Derivative of the scores along each direction.
+        """
+        if self.pair_local:
+            change = self.derivative_at(table[first, second], delta, first, second, len(table))
+            if ordered:
+                return change
+            flip = exchanged_wins(delta.shape[1])
+            return change + self.derivative_at(table[second, first], delta[:, flip], second, first, len(table))
+        rows, step = [], max(1, _CHUNK // table.size)
+        for start in range(0, len(first), step):
+            part = slice(start, start + step)
+            directions = np.zeros((len(first[part]), *table.shape))
+            directions[np.arange(len(directions)), first[part], second[part]] = delta[part]
+            if not ordered:
+                directions += in_other_order(directions)
+            rows.append(self.derivative(np.broadcast_to(table, directions.shape), directions))
+        return np.concatenate(rows)
+
+    @property
+    def has_fast_pairs(self) -> bool:
+        """Whether :meth:`derivative_along` takes no table of probabilities for every direction."""
+        return self.pair_local or type(self).derivative_along is not Functional.derivative_along
+
+    def information(self, mu: FloatArray, metric: FloatArray | None = None) -> FloatArray:
+        """Return the variance that one label of each ordered pair contributes to the scores.
+
+        This is the trace of M J V J'. J is the Jacobian of the scores in the category probabilities of the pair, V the
+        covariance of a label with probabilities ``mu``, and M the metric. The default takes a derivative for every
+        ordered pair and each of C - 1 categories.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+        metric : ndarray, shape (d, d), optional
             Positive semidefinite matrix M; the identity by default.
 
         Returns
@@ -236,7 +455,11 @@ class Functional(Protocol):
         ndarray, shape (n, K, K)
             The trace for each context and ordered pair; zero for pairs off the graph.
         """
-        ...
+        total, scale = np.zeros(mu.shape[:3]), symmetric_metric(metric, self.value(mu[:1]).shape[1])
+        for j, k in np.argwhere(checked_graph(self.graph, mu.shape[1]).edges):
+            jacobian, covariance = self._pair_jacobian(mu, j, k), _label_covariance(mu[:, j, k])
+            total[:, j, k] = np.einsum("nca,ab,neb,nce->n", jacobian, scale, jacobian, covariance, optimize=True)
+        return np.maximum(total, 0.0)
 
     def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:
         """Return the sum of amount J V J' over contexts and ordered pairs.
@@ -256,13 +479,161 @@ class Functional(Protocol):
 
         Returns
         -------
-        ndarray, shape (K, K)
+        ndarray, shape (d, d)
             The sum, a symmetric matrix.
         """
-        ...
+        n_scores = self.value(mu[:1]).shape[1]
+        total, label_mean = np.zeros((n_scores, n_scores)), mu if labels is None else labels
+        amount = np.broadcast_to(amount, mu.shape[:3])
+        for j, k in np.argwhere(checked_graph(self.graph, mu.shape[1]).edges):
+            jacobian, covariance = self._pair_jacobian(mu, j, k), _label_covariance(label_mean[:, j, k])
+            total += np.einsum("n,nca,neb,nce->ab", amount[:, j, k], jacobian, jacobian, covariance, optimize=True)
+        return np.asarray((total + total.T) / 2, dtype=np.float64)
+
+    def accumulate_at(
+        self,
+        mu: FloatArray,
+        amount: FloatArray,
+        labels: FloatArray,
+        first: IntArray,
+        second: IntArray,
+        n_items: int,
+    ) -> FloatArray:
+        """Return :meth:`accumulate` of a pair-local functional that is not linear, from r ordered pairs.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (r, C)
+            Category probabilities of the pairs, at which J is computed.
+        amount : ndarray, shape (r,)
+            Factor of each pair, for example the inverse propensity.
+        labels : ndarray, shape (r, C)
+            Category probabilities of a label of each pair, from which V is computed.
+        first, second : ndarray of int, shape (r,)
+            Codes of the two items of each ordered pair.
+        n_items : int
+            Number of items, K.
+
+        Returns
+        -------
+        ndarray, shape (d, d)
+            The sum, a symmetric matrix.
+        """
+        raise NotImplementedError
+
+    def cheap(self, n_contexts: int, n_items: int) -> bool:
+        """Return whether a fit can afford the variance correction, which needs :meth:`accumulate` at two ``mu``.
+
+        Parameters
+        ----------
+        n_contexts : int
+            Number of contexts, n.
+        n_items : int
+            Number of items, K.
+
+        Returns
+        -------
+        bool
+            Whether there is a closed form, or all calls of :meth:`value` together get at most 4e8 probabilities.
+        """
+        if type(self).accumulate is not Functional.accumulate:
+            return True
+        calls = 2 * n_items * (n_items - 1) * (self._n_categories - 1)
+        return 2.0 * calls * n_contexts * n_items**2 * self._n_categories <= _CHEAP
+
+    def label_directions(self, n_items: int) -> FloatArray | None:
+        """Return the direction d in which a label of each ordered pair moves the scores.
+
+        With the variance v of :meth:`label_variances`, J V J' = v d d'. The direction d does not depend on ``mu``, and
+        the scores are a constant plus the sum over ordered pairs of d times the term of :meth:`pair_terms`. A linear
+        combination c of the scores therefore increases with the term of a pair if c'd is positive.
+
+        Parameters
+        ----------
+        n_items : int
+            Number of items, K.
+
+        Returns
+        -------
+        ndarray, shape (K, K, K), or None
+            The direction d of ordered pair (j, k) in ``[j, k]``; None where the scores have no such form, the default.
+        """
+        return None
+
+    def label_variances(self, mu: FloatArray) -> FloatArray:
+        """Return the variance v of a label along its direction, see :meth:`label_directions`.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+
+        Returns
+        -------
+        ndarray, shape (n, K, K)
+            Variance for each context and ordered pair.
+        """
+        raise NotImplementedError
+
+    def pair_terms(self, mu: FloatArray) -> FloatArray:
+        """Return the term of each ordered pair, which increases with the preference for the item shown first.
+
+        See :meth:`label_directions`. The term depends on the probabilities of one ordered pair alone.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+
+        Returns
+        -------
+        ndarray, shape (n, K, K)
+            Term for each context and ordered pair.
+        """
+        raise NotImplementedError
+
+    def pair_term_changes(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
+        """Return the derivative of the terms of :meth:`pair_terms` along a direction.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+        delta : ndarray, shape (n, K, K, C)
+            Direction in which ``mu`` changes.
+
+        Returns
+        -------
+        ndarray, shape (n, K, K)
+            Derivative for each context and ordered pair.
+        """
+        raise NotImplementedError
+
+    def pair_term_changes_at(
+        self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
+    ) -> FloatArray:
+        """Return the derivative of the term of one ordered pair each, see :meth:`pair_terms`.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (r, C)
+            Category probabilities of r ordered pairs.
+        delta : ndarray, shape (r, C)
+            Directions: the change of the probabilities of each pair.
+        first, second : ndarray of int, shape (r,)
+            Codes of the two items of each direction's ordered pair.
+        n_items : int
+            Number of items, K.
+
+        Returns
+        -------
+        ndarray, shape (r,)
+            Derivative of the pair's term along each direction.
+        """
+        raise NotImplementedError
 
     def gauge(self, n_items: int) -> Gauge:
-        """Return the combinations of scores that the functional fixes.
+        """Return the combinations of scores that the functional fixes; by default none.
 
         Parameters
         ----------
@@ -274,99 +645,153 @@ class Functional(Protocol):
         Gauge
             The combinations of scores that are constant, and the reason.
         """
-        ...
+        return Gauge.none(n_items)
 
+    def uses(self, pairs: NDArray[np.bool_]) -> bool:
+        """Return whether the scores depend on the probabilities of some ordered pairs of the graph.
 
-def is_linear(functional: object) -> bool:
-    """Return whether a functional is linear in ``mu``.
+        Parameters
+        ----------
+        pairs : ndarray of bool, shape (K, K)
+            The ordered pairs in question.
 
-    The attribute ``linear`` of the functional says so. A functional without this attribute is taken as linear if ``mu``
-    need not be clipped at a floor (``interior`` is false).
-    """
-    return bool(getattr(functional, "linear", not getattr(functional, "interior", True)))
-
-
-def output_names(functional: object, items: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of a functional's outputs: the items, unless the functional has its own names."""
-    names = getattr(functional, "names", None)
-    return tuple(items) if names is None else tuple(names(items))
-
-
-@runtime_checkable
-class PairLocalScore(Protocol):
-    """A score whose derivative in the probabilities of a pair depends on the probabilities of this pair alone.
-
-    The debiased estimator adds a correction to F(mu): the derivative of the score along the residuals of the labels,
-    weighted by 1 / propensity. For such a score, the correction needs mu at the labelled pairs only, not at all pairs
-    of every context.
-    """
-
-    def value(self, mu: FloatArray) -> FloatArray:
-        """Return the scores, (n, d)."""
-        ...
-
-    def derivative_at(
-        self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
-    ) -> FloatArray:
-        """Return the derivative, (r, d), along directions that are zero except at one ordered pair each.
-
-        Shapes: mu (r, C), delta (r, C), first, second (r,).
+        Returns
+        -------
+        bool
+            Whether a score changes when the probabilities of these pairs change.
         """
-        ...
+        return bool(pairs.any())
 
-
-@runtime_checkable
-class PairAdditiveScore(PairLocalScore, Protocol):
-    """A score F(mu) that is a constant plus a sum over ordered pairs of a direction d_jk times a term t(mu_jk).
-
-    The term t(mu_jk) is a number that depends on the probabilities of one ordered pair alone, and increases with the
-    preference for the item shown first. The direction d_jk does not depend on mu. A linear combination c of the scores
-    therefore increases with the term of a pair if c'd_jk is positive, and decreases if c'd_jk is negative.
-    """
+    def _edges(self, n_items: int) -> FloatArray:
+        """Return the edge weights, (K, K), zero off the graph."""
+        return edge_matrix(self.graph, self.edge_weights, n_items)
 
     @property
-    def interior(self) -> bool:
-        """Whether ``mu`` has to be clipped at a floor."""
-        ...
+    def _n_categories(self) -> int:
+        """Return the number of categories, C; 2 before category weights are bound."""
+        return 2 if self.weights is None else self.weights.n_categories
 
-    def label_directions(self, n_items: int) -> FloatArray | None:
-        """Return the directions d_jk, (K, K, K); None where the score has no such form."""
-        ...
+    def _pair_jacobian(self, mu: FloatArray, j: int, k: int) -> FloatArray:
+        """Return the derivatives in the probabilities of one ordered pair, (n, C - 1, d)."""
+        columns = []
+        for category in range(mu.shape[-1] - 1):
+            unit = np.zeros_like(mu)
+            unit[:, j, k, category], unit[:, j, k, -1] = 1.0, -1.0
+            columns.append(self.derivative(mu, unit))
+        return np.stack(columns, axis=1)
 
-    def pair_terms(self, mu: FloatArray) -> FloatArray:
-        """Return the terms t(mu_jk), (n, K, K), from probabilities ``mu``, (n, K, K, C)."""
-        ...
 
-    def pair_term_changes(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
-        """Return the derivative of the terms along ``delta``, (n, K, K)."""
-        ...
+class LabelScore(Functional):
+    """A score with a method that computes the contribution of each label to the influence values.
 
-    def pair_term_changes_at(
-        self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
-    ) -> FloatArray:
-        """Return the derivative of the term of one ordered pair each, (r,).
+    The estimator calls this method instead of the derivative along the residuals of the labels.
+    """
 
-        Shapes: mu (r, C), delta (r, C), first, second (r,).
+    @abstractmethod
+    def by_label(
+        self,
+        mu: FloatArray,
+        contexts: IntArray,
+        place: IntArray,
+        first: IntArray,
+        second: IntArray,
+        y: FloatArray,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the scores of b contexts, (b, d), and the term of each of e labels in its context's influence, (e, d).
+
+        Shapes: mu (b, K, K, C), contexts (b,), place (e,), the place of each label's context among the b, first, second
+        (e,), y (e, C).
         """
-        ...
 
 
-@runtime_checkable
-class PairDerivativeScore(Protocol):
-    """A score with a fast derivative at one mu along many directions, each of which is zero except at one pair."""
+class Adopted(Functional):
+    """A user's object with the documented methods whose class is no subclass; what it lacks has the defaults."""
 
-    def derivative_along(self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
-        """Return the derivative, (r, d), along directions that are zero except at one ordered pair each.
+    def __init__(self, given: object) -> None:
+        self.given = given
+        for name in dir(Functional):
+            is_copied = not (name.startswith("_") or name == "bind" or isinstance(getattr(Functional, name), property))
+            if is_copied and hasattr(given, name):
+                setattr(self, name, getattr(given, name))
+        self.linear = bool(getattr(given, "linear", not self.interior))
 
-        Shapes: mu (K, K, C), delta (r, C), first, second (r,).
-        """
-        ...
+    @property
+    def label(self) -> str:
+        """Name and short description, for headers."""
+        return str(getattr(self.given, "label", self.name))
+
+    def bind(
+        self, weights: CategoryWeights | None = None, graph: Graph | None = None, edge_weights: FloatArray | None = None
+    ) -> Adopted:
+        """Return the object that the user's ``bind`` returns."""
+        return Adopted(self.given.bind(weights, graph, edge_weights))  # type: ignore[attr-defined]
+
+    def value(self, mu: FloatArray) -> FloatArray:
+        """Return the scores."""
+        return self.value_and_derivative(mu, np.zeros_like(mu))[0]
 
 
-def symmetric_metric(metric: FloatArray | None, n_items: int) -> FloatArray:
-    """Return the symmetric part of a metric, (K, K); by default the identity."""
+def _label_covariance(p: FloatArray) -> FloatArray:
+    """Return the covariance of a label in all categories but the last, (n, C - 1, C - 1)."""
+    first = p[:, :-1]
+    return np.asarray(first[:, :, None] * np.eye(first.shape[1]) - first[:, :, None] * first[:, None, :])
+
+
+def symmetric_metric(metric: FloatArray | None, n_scores: int) -> FloatArray:
+    """Return the symmetric part of a metric, (d, d); by default the identity."""
     if metric is None:
-        return np.eye(n_items)
-    if metric.shape != (n_items, n_items):
-        raise OptionError(f"metric has shape {metric.shape}; allowed for these scores: {(n_items, n_items)}")
+        return np.eye(n_scores)
+    if metric.shape != (n_scores, n_scores):
+        raise OptionError(f"metric has shape {metric.shape}; allowed for these scores: {(n_scores, n_scores)}")
     return (metric + metric.T) / 2
+
+
+def checked_edge_weights(edge_weights: ArrayLike | None) -> FloatArray | None:
+    """Return a read-only copy of edge weights, (K, K)."""
+    if edge_weights is None:
+        return None
+    numbers = array_of_numbers(edge_weights, 2)
+    if numbers is None:
+        raise OptionTypeError(
+            f"edge_weights is a {type(edge_weights).__name__} that holds no rows of numbers; allowed: a square matrix "
+            f"of numbers over the items"
+        )
+    matrix = numbers.copy()
+    if matrix.shape[0] != matrix.shape[1]:
+        raise OptionError(f"edge_weights has shape {matrix.shape}; allowed: a square matrix over the items")
+    if not (np.isfinite(matrix).all() and (matrix >= 0).all() and np.allclose(matrix, matrix.T)):
+        raise OptionError(
+            "edge_weights has entries that are infinite, missing, negative or different in the two orders of a pair; "
+            "allowed: a symmetric matrix of finite numbers that are not negative"
+        )
+    matrix = (matrix + matrix.T) / 2
+    matrix.setflags(write=False)
+    return matrix
+
+
+def checked_graph(graph: Graph | None, n_items: int) -> Graph:
+    """Return the comparison graph over ``n_items`` items; by default the graph with every pair."""
+    graph = graph or Graph.all_pairs(n_items)
+    if graph.n_items != n_items:
+        raise GraphError(f"the graph has {graph.n_items} items, the probabilities have {n_items}")
+    if n_items < 2:
+        raise GraphError(f"there are {n_items} items; allowed: at least 2")
+    if not graph.connected:
+        parts = "; ".join(str(part.tolist()) for part in graph.components())
+        raise GraphError(
+            f"the compared pairs do not connect the items: components {parts}; rank one component at a time, or add "
+            f"comparisons between the components"
+        )
+    return graph
+
+
+def edge_matrix(graph: Graph | None, edge_weights: FloatArray | None, n_items: int) -> FloatArray:
+    """Return the weight of every pair, (K, K), zero off the graph, scaled to a largest weight of one."""
+    edges = checked_graph(graph, n_items).edges
+    if edge_weights is None:
+        return edges.astype(float)
+    if edge_weights.shape != edges.shape:
+        raise OptionError(f"edge_weights has shape {edge_weights.shape}; allowed for these items: {edges.shape}")
+    weighted = np.where(edges, edge_weights, 0.0)
+    checked_graph(Graph(weighted > 0), n_items)
+    return weighted / weighted.max()

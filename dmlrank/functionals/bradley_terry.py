@@ -10,14 +10,12 @@ import numpy as np
 from ..data.graph import Graph, laplacian_inverse
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import NuisanceError, OptionError
-from .base import Gauge, symmetric_metric
-from .category_weights import CategoryWeights, require_weights
-from .graph_weights import check_weights_and_graph, checked_edge_weights, edge_matrix
-from .protocols import OrderedPairs
+from .base import Functional, Gauge, symmetric_metric
+from .category_weights import CategoryWeights
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BradleyTerry:
+@dataclass(frozen=True, eq=False)
+class BradleyTerry(Functional):
     r"""Scores whose differences fit the log-odds of the pairs best in least squares; no Bradley-Terry model is assumed.
 
     .. math:: F(\mu) = L^+ B^\top W \ell(\mu), \qquad
@@ -64,11 +62,18 @@ class BradleyTerry:
     edge_weights: FloatArray | None = None
     name = "bt"
     label = "bt (log-odds projection)"
-    interior = True
+    takes_edge_weights = True
+    link = "logit"
+    uses_shares = True
+    pair_local = True
+    gauge_is_known = True
+    meaning = "Scores are log-odds relative to the average of these {n_models} models."
+    meaning_of_grades = (
+        "The log-odds of a pair are those of the mean worth of its labels, not of the share of votes won."
+    )
 
     def __post_init__(self) -> None:
-        check_weights_and_graph("bt", self.weights, self.graph)
-        object.__setattr__(self, "edge_weights", checked_edge_weights(self.edge_weights))
+        super().__post_init__()
         if self.weights is not None and min(np.ptp(self.weights.first), np.ptp(self.weights.second)) < 1e-12:
             raise OptionError(
                 f"bt got the category weights {self.weights.first} and {self.weights.second}; allowed: weights that "
@@ -76,86 +81,16 @@ class BradleyTerry:
                 f"the preferences for either item"
             )
 
-    def bind(
-        self,
-        weights: CategoryWeights | None = None,
-        graph: Graph | None = None,
-        edge_weights: FloatArray | None = None,
-    ) -> BradleyTerry:
-        """Return a copy of the functional in which the arguments replace settings that are None.
-
-        Parameters
-        ----------
-        weights : CategoryWeights, optional
-            Used if the functional has no category weights yet.
-        graph : Graph, optional
-            Used if the functional has no graph yet.
-        edge_weights : ndarray, shape (K, K), optional
-            Used if the functional has no edge weights yet.
-
-        Returns
-        -------
-        BradleyTerry
-            The copy.
-        """
-        return BradleyTerry(
-            weights if self.weights is None else self.weights,
-            graph if self.graph is None else self.graph,
-            edge_weights if self.edge_weights is None else self.edge_weights,
-        )
-
     def neutral(self, n_items: int) -> float | None:
-        """Return 0, the mean of all scores.
-
-        Parameters
-        ----------
-        n_items : int
-            Number of items, K.
-
-        Returns
-        -------
-        float
-            Always 0.
-        """
         return 0.0
 
     def value(self, mu: FloatArray) -> FloatArray:
-        """Return the scores of the items.
-
-        Parameters
-        ----------
-        mu : ndarray, shape (n, K, K, C)
-            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
-
-        Returns
-        -------
-        ndarray, shape (n, K)
-            Scores of the items in each context.
-        """
         edges = self._edges(mu.shape[1])
         return _project(_log_odds(*self._preferences(mu, edges)), edges)
 
     def derivative_at(
         self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
     ) -> FloatArray:
-        """Return the derivative of the scores along directions that change one ordered pair each.
-
-        Parameters
-        ----------
-        mu : ndarray, shape (r, C)
-            Category probabilities of r ordered pairs.
-        delta : ndarray, shape (r, C)
-            Directions: the change of the probabilities of each pair.
-        first, second : ndarray of int, shape (r,)
-            Codes of the two items of each direction's ordered pair.
-        n_items : int
-            Number of items, K.
-
-        Returns
-        -------
-        ndarray, shape (r, K)
-            Derivative of the scores along each direction.
-        """
         change = self.pair_term_changes_at(mu, delta, first, second, n_items)
         inverse = _laplacian_inverse(self._edges(n_items))
         if len(first) < n_items**2:
@@ -168,29 +103,16 @@ class BradleyTerry:
         derivative *= change[:, None]
         return derivative
 
-    def accumulate_at(self, mu: FloatArray, amount: FloatArray, labels: FloatArray, pairs: OrderedPairs) -> FloatArray:
-        """Return the sum of amount J V J' over ordered pairs.
-
-        J is the Jacobian of the scores in the category probabilities of the pair, and V the covariance of a label.
-
-        Parameters
-        ----------
-        mu : ndarray, shape (r, C)
-            Category probabilities of the pairs, at which J is computed.
-        amount : ndarray, shape (r,)
-            Factor of each pair, for example the inverse propensity.
-        labels : ndarray, shape (r, C)
-            Category probabilities of a label of each pair, from which V is computed.
-        pairs : OrderedPairs
-            The r pairs.
-
-        Returns
-        -------
-        ndarray, shape (K, K)
-            The sum, a symmetric matrix.
-        """
-        first, second, n_items = pairs.first, pairs.second, pairs.n_items
-        edges, weights = self._edges(n_items), require_weights(self.weights, self.name)
+    def accumulate_at(
+        self,
+        mu: FloatArray,
+        amount: FloatArray,
+        labels: FloatArray,
+        first: IntArray,
+        second: IntArray,
+        n_items: int,
+    ) -> FloatArray:
+        edges, weights = self._edges(n_items), self.category_weights
         a, b = np.array(weights.first), np.array(weights.second)
         steep_first, steep_second = self._steepness_at(mu, edges[first, second])
         change = steep_first[:, None] * a - steep_second[:, None] * b
@@ -207,7 +129,7 @@ class BradleyTerry:
 
     def _steepness_at(self, mu: FloatArray, edge: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return 1 / (s (1 - s)) for the preferences s1 and s2 of r pairs, (r,) each; 4 for pairs off the graph."""
-        weights = require_weights(self.weights, self.name)
+        weights = self.category_weights
         preferences = [np.where(edge > 0, mu @ np.array(side), 0.5) for side in (weights.first, weights.second)]
         for preference in preferences:
             if not (preference.min(initial=0.5) > 0 and preference.max(initial=0.5) < 1):
@@ -219,62 +141,15 @@ class BradleyTerry:
         return first, second
 
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
-        """Return the directional derivative of the scores at ``mu`` along ``delta``.
-
-        Parameters
-        ----------
-        mu : ndarray, shape (n, K, K, C)
-            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
-        delta : ndarray, shape (n, K, K, C)
-            Direction in which ``mu`` changes.
-
-        Returns
-        -------
-        ndarray, shape (n, K)
-            Directional derivative of the scores in each context.
-        """
         edges = self._edges(mu.shape[1])
         return _project(self._change(*self._preferences(mu, edges), delta), edges)
 
     def value_and_derivative(self, mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the scores and their directional derivative at ``mu`` along ``delta``.
-
-        Parameters
-        ----------
-        mu : ndarray, shape (n, K, K, C)
-            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
-        delta : ndarray, shape (n, K, K, C)
-            Direction in which ``mu`` changes.
-
-        Returns
-        -------
-        scores : ndarray, shape (n, K)
-            Scores of the items in each context.
-        derivative : ndarray, shape (n, K)
-            Directional derivative of the scores in each context.
-        """
         edges = self._edges(mu.shape[1])
         first, second = self._preferences(mu, edges)
         return _project(_log_odds(first, second), edges), _project(self._change(first, second, delta), edges)
 
     def information(self, mu: FloatArray, metric: FloatArray | None = None) -> FloatArray:
-        """Return the variance that one label of each ordered pair contributes to the scores.
-
-        This is the trace of M J V J'. J is the Jacobian of the scores in the category probabilities of the pair, V the
-        covariance of a label with probabilities ``mu``, and M the metric.
-
-        Parameters
-        ----------
-        mu : ndarray, shape (n, K, K, C)
-            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
-        metric : ndarray, shape (K, K), optional
-            Positive semidefinite matrix M; the identity by default.
-
-        Returns
-        -------
-        ndarray, shape (n, K, K)
-            The trace for each context and ordered pair; zero for pairs off the graph.
-        """
         edges = self._edges(mu.shape[1])
         inverse = _laplacian_inverse(edges)
         gram = inverse @ symmetric_metric(metric, len(edges)) @ inverse
@@ -283,26 +158,6 @@ class BradleyTerry:
         return self._edge_variance(mu, edges) * np.maximum(squared_lengths, 0)
 
     def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:
-        """Return the sum of amount J V J' over contexts and ordered pairs.
-
-        J is the Jacobian of the scores in the category probabilities of the pair at ``mu``, and V the covariance of a
-        label. With the inverse propensities as amounts, the sum is the contribution of the labels to the covariance of
-        the scores.
-
-        Parameters
-        ----------
-        mu : ndarray, shape (n, K, K, C)
-            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
-        amount : ndarray, shape (n, K, K)
-            Factor of each context and ordered pair, for example the inverse propensity.
-        labels : ndarray, shape (n, K, K, C), optional
-            Category probabilities of the labels, from which V is computed; ``mu`` by default.
-
-        Returns
-        -------
-        ndarray, shape (K, K)
-            The sum, a symmetric matrix.
-        """
         edges = self._edges(mu.shape[1])
         pair_amounts = np.einsum("njk,njk->jk", amount, self._edge_variance(mu, edges, labels))
         pair_amounts += pair_amounts.T
@@ -312,74 +167,19 @@ class BradleyTerry:
         return np.asarray((total + total.T) / 2, dtype=np.float64)
 
     def label_directions(self, n_items: int) -> FloatArray | None:
-        """Return the direction d in which a label of each ordered pair moves the scores.
-
-        With the variance v of :meth:`label_variances`, J V J' = v d d'. Here J is the Jacobian of the scores in the
-        category probabilities of the pair, and V the covariance of a label. The direction d does not depend on ``mu``.
-
-        Parameters
-        ----------
-        n_items : int
-            Number of items, K.
-
-        Returns
-        -------
-        ndarray, shape (K, K, K)
-            The direction d of ordered pair (j, k) in ``[j, k]``.
-        """
         inverse = _laplacian_inverse(self._edges(n_items))
         return np.asarray(inverse[:, None, :] - inverse[None, :, :])
 
     def label_variances(self, mu: FloatArray) -> FloatArray:
-        """Return the variance v of a label along its direction, see :meth:`label_directions`.
-
-        Parameters
-        ----------
-        mu : ndarray, shape (n, K, K, C)
-            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
-
-        Returns
-        -------
-        ndarray, shape (n, K, K)
-            Variance for each context and ordered pair.
-        """
         return self._edge_variance(mu, self._edges(mu.shape[1]))
 
     def pair_terms(self, mu: FloatArray) -> FloatArray:
-        """Return the term of each ordered pair: edge weight times (logit s1 - logit s2) / 4, zero off the graph.
-
-        The scores are the sum over ordered pairs of the direction in :meth:`label_directions` times this term.
-
-        Parameters
-        ----------
-        mu : ndarray, shape (n, K, K, C)
-            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
-
-        Returns
-        -------
-        ndarray, shape (n, K, K)
-            Term for each context and ordered pair.
-        """
         edges = self._edges(mu.shape[1])
         terms = _log_odds(*self._preferences(mu, edges))
         terms *= edges / 4
         return terms
 
     def pair_term_changes(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
-        """Return the derivative of the terms of :meth:`pair_terms` along a direction.
-
-        Parameters
-        ----------
-        mu : ndarray, shape (n, K, K, C)
-            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
-        delta : ndarray, shape (n, K, K, C)
-            Direction in which ``mu`` changes.
-
-        Returns
-        -------
-        ndarray, shape (n, K, K)
-            Derivative for each context and ordered pair.
-        """
         edges = self._edges(mu.shape[1])
         changes = self._change(*self._preferences(mu, edges), delta)
         changes *= edges / 4
@@ -388,52 +188,18 @@ class BradleyTerry:
     def pair_term_changes_at(
         self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
     ) -> FloatArray:
-        """Return the derivative of the term of one ordered pair each, see :meth:`pair_terms`.
-
-        Parameters
-        ----------
-        mu : ndarray, shape (r, C)
-            Category probabilities of r ordered pairs.
-        delta : ndarray, shape (r, C)
-            Directions: the change of the probabilities of each pair.
-        first, second : ndarray of int, shape (r,)
-            Codes of the two items of each direction's ordered pair.
-        n_items : int
-            Number of items, K.
-
-        Returns
-        -------
-        ndarray, shape (r,)
-            Derivative of the pair's term along each direction.
-        """
-        edges, weights = self._edges(n_items), require_weights(self.weights, self.name)
+        edges, weights = self._edges(n_items), self.category_weights
         steep_first, steep_second = self._steepness_at(mu, edges[first, second])
         change = delta @ np.array(weights.first) * steep_first - delta @ np.array(weights.second) * steep_second
         return np.asarray(change * (edges[first, second] / 4))
 
     def gauge(self, n_items: int) -> Gauge:
-        """Return the gauge: only differences of scores are identified, and scores sum to zero.
-
-        Parameters
-        ----------
-        n_items : int
-            Number of items, K.
-
-        Returns
-        -------
-        Gauge
-            The combinations of scores that are constant, and the reason.
-        """
         self._edges(n_items)
         return Gauge.spanned_by(np.ones(n_items), "scores sum to 0, so only differences between models are identified")
 
-    def _edges(self, n_items: int) -> FloatArray:
-        """Return the edge weights, (K, K), zero off the graph."""
-        return edge_matrix(self.graph, self.edge_weights, n_items)
-
     def _preferences(self, mu: FloatArray, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the preferences s1 and s2, (n, K, K) each; both are 1/2 off the graph."""
-        preferences = require_weights(self.weights, self.name).scores(mu)
+        preferences = self.category_weights.scores(mu)
         for preference in preferences:
             np.copyto(preference, 0.5, where=edges == 0)
             if not (preference.min(initial=0.5) > 0 and preference.max(initial=0.5) < 1):
@@ -442,7 +208,7 @@ class BradleyTerry:
 
     def _edge_variance(self, mu: FloatArray, edges: FloatArray, labels: FloatArray | None = None) -> FloatArray:
         """Return the variance of a label's effect on the log-odds of its edge, times the squared edge weight."""
-        weights = require_weights(self.weights, self.name)
+        weights = self.category_weights
         first, second = (1 / (s * (1 - s)) for s in self._preferences(mu, edges))
         var_first, var_second, covariance = weights.covariances(mu if labels is None else labels)
         # A label of (j, k) moves the log-odds of one edge only. With P_jk a column of L^+ B'W, the Jacobian is
@@ -455,7 +221,7 @@ class BradleyTerry:
 
     def _change(self, first: FloatArray, second: FloatArray, delta: FloatArray) -> FloatArray:
         """Return the derivative along ``delta`` of logit s1 - logit s2, (n, K, K), at the preferences s1 and s2."""
-        change, change_second = require_weights(self.weights, self.name).scores(delta)
+        change, change_second = self.category_weights.scores(delta)
         change /= first * (1 - first)
         change_second /= second * (1 - second)
         change -= change_second

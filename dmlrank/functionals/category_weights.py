@@ -323,12 +323,3 @@ class CategoryWeights:
         for start in range(0, flat.shape[1], step):
             np.matmul(matrix, flat[:, start : start + step], out=sums[:, start : start + step])
         return sums.reshape(len(matrix), *mu.shape[:3])
-
-
-def require_weights(weights: CategoryWeights | None, name: str) -> CategoryWeights:
-    """Return the category weights of the functional ``name``, or raise an :class:`OptionError` where they are None."""
-    if weights is None:
-        raise OptionError(
-            f"{name} has no category weights yet; pass weights=CategoryWeights.half(C), or call bind(weights=...)"
-        )
-    return weights

@@ -1,4 +1,7 @@
-"""Custom functionals: a user's function of mu, whose derivative is a difference of two calls."""
+"""Custom functionals: a user's function of mu, whose derivative is a difference of two calls.
+
+A trial checks that the function is finite, treats contexts separately, uses only compared pairs and is smooth.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +15,25 @@ from .._utils.argument_checks import check_flag, real_array, real_number
 from ..data.graph import Graph
 from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray
-from ..exceptions import OptionError, OptionTypeError, listed, shown
-from .base import Gauge
+from ..exceptions import GraphError, OptionError, OptionTypeError, listed, shown
+from .base import Functional, Gauge, checked_graph
 from .category_weights import CategoryWeights
-from .differentiability import Probe, check_derivative, check_off_graph, check_smooth, check_values, uses_pairs
-from .graph_weights import check_weights_and_graph, checked_graph
 
-# Largest change of a probability in a finite-difference step, as a share of the smallest probability.
-_STEP = 1e-4
-# Largest number of probabilities that all calls of the function for the variance correction may get together.
-_CHEAP = 4e8
+Function = Callable[[FloatArray], FloatArray]
+
+_SEED = 20260121
+# Relative differences between values up to this number are rounding.
+_VALUE_TOLERANCE = 1e-9
+# Relative differences between an analytic derivative and a difference quotient up to this number are rounding.
+_DERIVATIVE_TOLERANCE = 1e-5
+# Number of points on a path, number of refinements around the sharpest bend, and factor by which each refines.
+_N_POINTS, _N_REFINEMENTS, _ZOOM = 65, 8, 6
+# Slopes at the last, tiny step may differ by this share of the path's largest slope.
+_KINK_TOLERANCE = 1e-2
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Custom:
+@dataclass(frozen=True, eq=False)
+class Custom(Functional):
     """A functional from a user's function of ``mu``, which gives d scores of models or d named numbers per context.
 
     The derivative along a direction is a central difference and takes two calls of the function, however many models
@@ -98,7 +106,7 @@ class Custom:
     weights: CategoryWeights | None = None
     graph: Graph | None = None
     mirrored: bool = field(default=False, repr=False)
-    name = "custom"
+    singular_advice = "if this combination is constant whatever the data are, say so with Custom(fixed=...)"
 
     def __post_init__(self) -> None:
         if not callable(self.function):
@@ -107,7 +115,6 @@ class Custom:
             raise OptionTypeError(
                 f"Custom(directional=) is a {type(self.directional).__name__}; allowed: a function of (mu, delta)"
             )
-        check_weights_and_graph("Custom", self.weights, self.graph)
         neutral = 0.0 if self.reference is None else real_number(self.reference)
         if neutral is None or not np.isfinite(neutral):
             raise OptionTypeError(f"Custom(reference={shown(self.reference)}); allowed: a finite number, or None")
@@ -120,6 +127,7 @@ class Custom:
             if not names or len(set(names)) < len(names) or not all(isinstance(n, str) and n for n in names):
                 raise OptionError(f"Custom(outputs=) is {listed(names)}; allowed: different, non-empty names")
             object.__setattr__(self, "outputs", names)
+        super().__post_init__()
 
     @property
     def label(self) -> str:
@@ -132,43 +140,10 @@ class Custom:
         title = getattr(self.function, "__name__", type(self.function).__name__)
         return "own function" if title == "<lambda>" else str(title)
 
-    def bind(
-        self,
-        weights: CategoryWeights | None = None,
-        graph: Graph | None = None,
-        edge_weights: FloatArray | None = None,
-    ) -> Custom:
-        """Return a copy of the functional in which the arguments replace settings that are None.
-
-        Parameters
-        ----------
-        weights : CategoryWeights, optional
-            Used if the functional has no category weights yet.
-        graph : Graph, optional
-            Used if the functional has no graph yet.
-        edge_weights : None
-            Refused, because this functional has no edge weights.
-
-        Returns
-        -------
-        Custom
-            The copy.
-
-        Raises
-        ------
-        OptionError
-            If there are edge weights.
-        """
-        if edge_weights is not None:
-            raise OptionError(
-                "a custom functional has no edge weights: edge_weights apply to borda and bt; weight the pairs in the "
-                "function"
-            )
-        return replace(
-            self,
-            weights=weights if self.weights is None else self.weights,
-            graph=graph if self.graph is None else self.graph,
-        )
+    def in_fit(self, n_items: int, ordered: bool) -> Custom:
+        bound = self if ordered else self.without_order()
+        bound.examine(n_items)
+        return bound
 
     def without_order(self) -> Custom:
         """Return the functional that ignores display order.
@@ -184,21 +159,6 @@ class Custom:
         return replace(self, mirrored=True)
 
     def names(self, items: Sequence[str]) -> tuple[str, ...]:
-        """Return the names of the outputs.
-
-        These are ``outputs`` if the user gave names. Otherwise, they are the names of the items if there are as many
-        outputs as items, and else the name of the function, numbered if there are several outputs.
-
-        Parameters
-        ----------
-        items : sequence of str
-            Names of the K items.
-
-        Returns
-        -------
-        tuple of str
-            One name for each of the d outputs.
-        """
         n_outputs = self.n_outputs(len(items))
         if self.outputs is not None:
             return tuple(self.outputs)
@@ -219,7 +179,7 @@ class Custom:
         int
             Number of columns that the function returns.
         """
-        return self.value(Probe.of(n_items, self._n_categories()).uniform).shape[1]
+        return self.value(Probe.of(n_items, self._n_categories).uniform).shape[1]
 
     def examine(self, n_items: int) -> None:
         """Try the function at random probabilities, and raise an error where it cannot be a functional.
@@ -239,7 +199,7 @@ class Custom:
         GraphError
             If the function uses pairs that are not compared.
         """
-        probe = Probe.of(n_items, self._n_categories())
+        probe = Probe.of(n_items, self._n_categories)
         values = check_values(self.value, probe, self.title)
         if self.outputs is not None and len(self.outputs) != values.shape[1]:
             raise OptionError(
@@ -249,62 +209,19 @@ class Custom:
         check_off_graph(self.value, probe, checked_graph(self.graph, n_items), self.title)
         check_smooth(self.value, probe, self.title)
         if self.directional is not None:
-            check_derivative(self.derivative, self._differences, probe, self.title)
+            check_derivative(self.derivative, self.differences, probe, self.title)
         self.gauge(n_items)
 
     def uses(self, pairs: NDArray[np.bool_]) -> bool:
-        """Return whether the outputs depend on the probabilities of some ordered pairs.
-
-        Parameters
-        ----------
-        pairs : ndarray of bool, shape (K, K)
-            The ordered pairs in question.
-
-        Returns
-        -------
-        bool
-            Whether an output changes when the probabilities of these pairs change.
-        """
-        return uses_pairs(self.value, Probe.of(len(pairs), self._n_categories()), pairs)
+        return uses_pairs(self.value, Probe.of(len(pairs), self._n_categories), pairs)
 
     def neutral(self, n_items: int) -> float | None:
-        """Return the number with which z tests compare an output.
-
-        This is ``reference`` if the user gave it. Otherwise, it is 0 for outputs that are not scores of models.
-
-        Parameters
-        ----------
-        n_items : int
-            Number of items, K.
-
-        Returns
-        -------
-        float or None
-            The number; None stands for the mean score of the models.
-        """
         if self.reference is not None:
             return float(self.reference)
         models = self.outputs is None and self.n_outputs(n_items) == n_items
         return None if models else 0.0
 
     def value(self, mu: FloatArray) -> FloatArray:
-        """Return the function's outputs.
-
-        Parameters
-        ----------
-        mu : ndarray, shape (n, K, K, C)
-            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
-
-        Returns
-        -------
-        ndarray, shape (n, d)
-            The d outputs in each context.
-
-        Raises
-        ------
-        OptionError
-            If the function fails, or does not return one row of numbers per context.
-        """
         table = self._argument(mu)
         try:
             values = real_array(self.function(table))
@@ -321,136 +238,12 @@ class Custom:
         return values
 
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
-        """Return the directional derivative of the outputs at ``mu`` along ``delta``.
-
-        Parameters
-        ----------
-        mu : ndarray, shape (n, K, K, C)
-            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
-        delta : ndarray, shape (n, K, K, C)
-            Direction in which ``mu`` changes.
-
-        Returns
-        -------
-        ndarray, shape (n, d)
-            Directional derivative of the outputs in each context.
-        """
         if self.directional is None:
-            return self._differences(mu, delta)
+            return self.differences(mu, delta)
         change = np.asarray(self.directional(self._argument(mu), self._argument(delta)), dtype=np.float64)
         return change[:, None] if change.ndim == 1 else change
 
-    def value_and_derivative(self, mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the outputs and their directional derivative at ``mu`` along ``delta``.
-
-        Parameters
-        ----------
-        mu : ndarray, shape (n, K, K, C)
-            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
-        delta : ndarray, shape (n, K, K, C)
-            Direction in which ``mu`` changes.
-
-        Returns
-        -------
-        outputs : ndarray, shape (n, d)
-            The d outputs in each context.
-        derivative : ndarray, shape (n, d)
-            Directional derivative of the outputs in each context.
-        """
-        return self.value(mu), self.derivative(mu, delta)
-
-    def information(self, mu: FloatArray, metric: FloatArray | None = None) -> FloatArray:
-        """Return the variance that one label of each ordered pair contributes to the outputs.
-
-        This is the trace of M J V J'. J is the Jacobian of the outputs in the category probabilities of the pair, V the
-        covariance of a label with probabilities ``mu``, and M the metric. The computation calls the function twice for
-        every ordered pair and each of C - 1 categories, 2 K (K - 1) (C - 1) times in all.
-
-        Parameters
-        ----------
-        mu : ndarray, shape (n, K, K, C)
-            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
-        metric : ndarray, shape (d, d), optional
-            Positive semidefinite matrix M; the identity by default.
-
-        Returns
-        -------
-        ndarray, shape (n, K, K)
-            The trace for each context and ordered pair; zero for pairs off the graph.
-        """
-        n_scores, total = self.value(mu[:1]).shape[1], np.zeros(mu.shape[:3])
-        scale = np.eye(n_scores) if metric is None else (metric + metric.T) / 2
-        for j, k in np.argwhere(checked_graph(self.graph, mu.shape[1]).edges):
-            jacobian, covariance = self._pair_jacobian(mu, j, k), _label_covariance(mu[:, j, k])
-            total[:, j, k] = np.einsum("nca,ab,neb,nce->n", jacobian, scale, jacobian, covariance, optimize=True)
-        return np.maximum(total, 0.0)
-
-    def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:
-        """Return the sum of amount J V J' over contexts and ordered pairs.
-
-        J is the Jacobian of the outputs in the category probabilities of the pair at ``mu``, and V the covariance of a
-        label. The computation calls the function as often as :meth:`information` does.
-
-        Parameters
-        ----------
-        mu : ndarray, shape (n, K, K, C)
-            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
-        amount : ndarray, shape (n, K, K)
-            Factor of each context and ordered pair, for example the inverse propensity.
-        labels : ndarray, shape (n, K, K, C), optional
-            Category probabilities of the labels, from which V is computed; ``mu`` by default.
-
-        Returns
-        -------
-        ndarray, shape (d, d)
-            The sum, a symmetric matrix.
-        """
-        n_scores = self.value(mu[:1]).shape[1]
-        total = np.zeros((n_scores, n_scores))
-        amount, label_mean = np.broadcast_to(amount, mu.shape[:3]), mu if labels is None else labels
-        for j, k in np.argwhere(checked_graph(self.graph, mu.shape[1]).edges):
-            jacobian, covariance = self._pair_jacobian(mu, j, k), _label_covariance(label_mean[:, j, k])
-            total += np.einsum("n,nca,neb,nce->ab", amount[:, j, k], jacobian, jacobian, covariance, optimize=True)
-        return np.asarray((total + total.T) / 2, dtype=np.float64)
-
-    def cheap(self, n_contexts: int, n_items: int) -> bool:
-        """Return whether a fit can afford the variance correction, which needs the derivatives along all pairs.
-
-        The correction takes these derivatives at two different ``mu``.
-
-        Parameters
-        ----------
-        n_contexts : int
-            Number of contexts, n.
-        n_items : int
-            Number of items, K.
-
-        Returns
-        -------
-        bool
-            Whether all calls of the function together get at most 4e8 probabilities.
-        """
-        calls = 2 * n_items * (n_items - 1) * (self._n_categories() - 1)
-        return 2.0 * calls * n_contexts * n_items**2 * self._n_categories() <= _CHEAP
-
     def gauge(self, n_items: int) -> Gauge:
-        """Return the gauge that ``fixed`` spans; by default a gauge without combinations.
-
-        Parameters
-        ----------
-        n_items : int
-            Number of items, K.
-
-        Returns
-        -------
-        Gauge
-            The combinations of scores that are constant, and the reason.
-
-        Raises
-        ------
-        OptionError
-            If ``fixed`` does not hold independent rows with one number per output.
-        """
         n_outputs = self.n_outputs(n_items)
         if self.fixed is None:
             return Gauge(np.empty((0, n_outputs)), "the functional is assumed to fix no combination of the outputs")
@@ -462,35 +255,151 @@ class Custom:
             )
         return Gauge.spanned_by(rows, "the combinations of outputs in fixed= are constants by assumption")
 
-    def _n_categories(self) -> int:
-        """Return the number of categories, C; 2 before category weights are bound."""
-        return 2 if self.weights is None else self.weights.n_categories
-
     def _argument(self, mu: FloatArray) -> FloatArray:
         """Return the argument of the function: ``mu``, or its mean over both orders where order is ignored."""
         if not self.mirrored:
             return mu
         return np.asarray((mu + in_other_order(mu)) / 2)
 
-    def _differences(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
-        """Return the derivative along ``delta``, (n, d), from two calls of the function."""
-        largest = np.abs(delta).max(axis=(1, 2, 3), initial=0.0)
-        smallest = np.where(mu > 0, mu, np.inf).min(axis=(1, 2, 3), initial=1.0)
-        step = _STEP * smallest / np.where(largest > 0, largest, 1.0)
-        shift = step[:, None, None, None] * delta
-        return (self.value(mu + shift) - self.value(mu - shift)) / (2 * step[:, None])
 
-    def _pair_jacobian(self, mu: FloatArray, j: int, k: int) -> FloatArray:
-        """Return the derivatives in the probabilities of one ordered pair, (n, C - 1, d)."""
-        columns = []
-        for category in range(mu.shape[-1] - 1):
-            unit = np.zeros_like(mu)
-            unit[:, j, k, category], unit[:, j, k, -1] = 1.0, -1.0
-            columns.append(self.derivative(mu, unit))
-        return np.stack(columns, axis=1)
+@dataclass(frozen=True, slots=True, eq=False)
+class Probe:
+    """Probabilities at which a function is tried.
+
+    uniform (1, K, K, C): All categories have the same probability, so that all items tie.
+    draws (4, K, K, C): Random probabilities away from 0 and 1.
+    """
+
+    uniform: FloatArray
+    draws: FloatArray
+
+    @classmethod
+    def of(cls, n_items: int, n_categories: int) -> Probe:
+        """Return the probe for K items and C categories, which is the same in every call."""
+        rng = np.random.default_rng(_SEED)
+        uniform = np.full((1, n_items, n_items, n_categories), 1 / n_categories)
+        draws = 0.1 / n_categories + 0.9 * rng.dirichlet(np.ones(n_categories), size=(4, n_items, n_items))
+        items = np.arange(n_items)
+        uniform[:, items, items] = draws[:, items, items] = 0.0
+        return cls(uniform, draws)
 
 
-def _label_covariance(p: FloatArray) -> FloatArray:
-    """Return the covariance of a label in all categories but the last, (n, C - 1, C - 1)."""
-    first = p[:, :-1]
-    return np.asarray(first[:, :, None] * np.eye(first.shape[1]) - first[:, :, None] * first[:, None, :])
+def check_values(function: Function, probe: Probe, title: str) -> FloatArray:
+    """Return the function's values at the probe's draws, (4, d)."""
+    values = function(probe.draws)
+    if not np.isfinite(values).all() or not np.isfinite(function(probe.uniform)).all():
+        raise OptionError(
+            f"functional {title!r} returns NaN or infinity at ordinary probabilities; allowed: finite numbers; check "
+            f"that the function leaves out the diagonal, where mu is zero"
+        )
+    if values.shape[1] == 0:
+        raise OptionError(f"functional {title!r} returns no numbers; allowed: an array (n, d) with d at least 1")
+    scale = np.abs(values).max(initial=1e-300)
+    one_by_one = np.concatenate([function(probe.draws[i : i + 1]) for i in range(len(values))])
+    if np.abs(function(probe.draws) - values).max() > _VALUE_TOLERANCE * scale:
+        raise OptionError(
+            f"functional {title!r} returns other values when it is called again; let it draw no random numbers and "
+            f"keep no state"
+        )
+    if np.abs(one_by_one - values).max() > _VALUE_TOLERANCE * scale:
+        raise OptionError(
+            f"functional {title!r} gives a context another value when it is called with other contexts; let a row of "
+            f"the result depend on the same row of mu only (the mean over contexts is taken afterwards)"
+        )
+    return values
+
+
+def uses_pairs(function: Function, probe: Probe, pairs: NDArray[np.bool_]) -> bool:
+    """Whether the function depends on the probabilities of these ordered pairs, (K, K)."""
+    changed = probe.draws.copy()
+    changed[:, pairs] = probe.uniform[:, pairs]
+    values = function(probe.draws)
+    return bool(np.abs(function(changed) - values).max() > _VALUE_TOLERANCE * np.abs(values).max(initial=1e-300))
+
+
+def check_off_graph(function: Function, probe: Probe, graph: Graph, title: str) -> None:
+    """Check that the function does not depend on pairs that are not compared."""
+    off = ~graph.edges & ~np.eye(graph.n_items, dtype=bool)
+    if not off.any():
+        return
+    if uses_pairs(function, probe, off):
+        raise GraphError(
+            f"functional {title!r} uses pairs that are not compared ({int(off.sum()) // 2} of "
+            f"{off.shape[0] * (off.shape[0] - 1) // 2} pairs are not), so that no label corrects their estimates; let "
+            f"the function use compared pairs only (res.graph.edges), lower min_labels=, or drop models with "
+            f"min_comparisons="
+        )
+
+
+def check_smooth(function: Function, probe: Probe, title: str) -> None:
+    """Search for jumps and kinks along three straight paths from one array of probabilities to another.
+
+    The first path passes through the point where all items tie, because many functions have their kink there. Each path
+    is refined around its sharpest bend. As the steps get smaller, the slopes on both sides of a point approach each
+    other on a smooth path. At a kink their difference stays; at a jump it grows.
+    """
+    draws = probe.draws
+    for start, stop in ((draws[0], 2 * probe.uniform[0] - draws[0]), (draws[1], draws[2]), (draws[2], draws[3])):
+        slope, bends = _sharpest_bends(function, start, stop)
+        # Where no slope exceeds this limit, the function is constant along the path, up to rounding.
+        if slope <= 1e-9 * max(1.0, np.abs(function(draws)).max()):
+            continue
+        if bends[-1] > _KINK_TOLERANCE * slope:
+            is_jump = bends[-1] > 100 * max(bends[0], slope)
+            hint = (
+                "a step such as 'share above 0.6' is smooth as Dominance(tau=0.6, sharpness=20)"
+                if is_jump
+                else "a minimum is smooth as SoftMin(sharpness=20), a threshold as Dominance(tau=0.6, sharpness=20)"
+            )
+            raise OptionError(
+                f"functional {title!r} is not differentiable: it has a {'jump' if is_jump else 'kink'}, where no "
+                f"estimate is normally distributed; {hint}"
+            )
+
+
+def _sharpest_bends(function: Function, start: FloatArray, stop: FloatArray) -> tuple[float, list[float]]:
+    """Return the largest slope of the path, and the largest change of slope at smaller and smaller steps."""
+    low, high, bends, slope = 0.0, 1.0, list[float](), 0.0
+    for level in range(_N_REFINEMENTS):
+        t = np.linspace(low, high, _N_POINTS)
+        step = t[1] - t[0]
+        values = function(start + t[:, None, None, None] * (stop - start))
+        slopes = np.diff(values, axis=0) / step
+        if level == 0:
+            slope = float(np.abs(slopes).max())
+        change = np.abs(np.diff(slopes, axis=0)).max(axis=1)
+        place = int(np.argmax(change))
+        bends.append(float(change[place]))
+        if step < 1e-7:
+            break
+        middle = t[place + 1]
+        low, high = (
+            max(0.0, middle - _N_POINTS // (2 * _ZOOM) * step),
+            min(1.0, middle + _N_POINTS // (2 * _ZOOM) * step),
+        )
+    return slope, bends
+
+
+def check_derivative(
+    analytic: Callable[[FloatArray, FloatArray], FloatArray],
+    differences: Callable[[FloatArray, FloatArray], FloatArray],
+    probe: Probe,
+    title: str,
+) -> None:
+    """Check that an analytic derivative agrees with differences of the function."""
+    delta = probe.draws[::-1] - probe.draws
+    expected, derivative = differences(probe.draws, delta), analytic(probe.draws, delta)
+    if derivative.shape != expected.shape:
+        raise OptionError(
+            f"the derivative of functional {title!r} returns shape {derivative.shape}; allowed: {expected.shape}, the "
+            f"shape that the function returns"
+        )
+    error = np.abs(derivative - expected)
+    scale = max(float(np.abs(expected).max()), 1e-12)
+    if not error.max() <= _DERIVATIVE_TOLERANCE * scale:
+        i, output = np.unravel_index(int(np.nanargmax(np.where(np.isnan(error), np.inf, error))), error.shape)
+        raise OptionError(
+            f"the derivative of functional {title!r} is {derivative[i, output]:.6g} where differences of the function "
+            f"give {expected[i, output]:.6g} (output {output + 1}); correct directional=, or leave it out to use "
+            f"differences"
+        )

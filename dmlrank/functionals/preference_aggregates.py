@@ -1,23 +1,26 @@
-"""Base class of dominance and soft minimum, which aggregate an item's preferences over its opponents smoothly."""
+"""Dominance and soft minimum, which aggregate an item's preferences over its opponents smoothly.
+
+Dominance is the share of its opponents that an item beats clearly. The soft minimum is how an item does against its
+strongest opponent, in a smooth version.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
+from scipy.special import expit
 
 from .._utils.argument_checks import real_number
 from ..data.graph import Graph
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError, OptionTypeError, shown
-from .base import Gauge, symmetric_metric
-from .category_weights import CategoryWeights, require_weights
-from .graph_weights import checked_graph
+from .base import Functional, Gauge, checked_graph, symmetric_metric
+from .category_weights import CategoryWeights
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PreferenceAggregate:
+@dataclass(frozen=True, eq=False)
+class PreferenceAggregate(Functional):
     r"""A score :math:`F_j(\mu) = f(s^{sym}_{jk} : k \text{ an opponent of } j)` with gradient :math:`g_{jk}`.
 
     This class computes everything that depends on the gradient alone; a subclass defines f. The Jacobian of an ordered
@@ -29,117 +32,23 @@ class PreferenceAggregate:
 
     weights: CategoryWeights | None = None
     graph: Graph | None = None
-    name = ""
     interior = False
-    linear = False
-
-    def bind(
-        self,
-        weights: CategoryWeights | None = None,
-        graph: Graph | None = None,
-        edge_weights: FloatArray | None = None,
-    ) -> Self:
-        """Return a copy of the functional in which the arguments replace settings that are None.
-
-        Parameters
-        ----------
-        weights : CategoryWeights, optional
-            Used if the functional has no category weights yet.
-        graph : Graph, optional
-            Used if the functional has no graph yet.
-        edge_weights : None
-            Refused, because this functional has no edge weights.
-
-        Returns
-        -------
-        PreferenceAggregate
-            The copy.
-
-        Raises
-        ------
-        OptionError
-            If there are edge weights.
-        """
-        if edge_weights is not None:
-            raise OptionError(
-                f"{self.name} has no edge weights: edge_weights apply to borda and bt; leave edge_weights out"
-            )
-        return self._with(
-            weights if self.weights is None else self.weights, graph if self.graph is None else self.graph
-        )
+    uses_shares = True
+    singular_advice = "few compared pairs or a formula without features may be the reason"
 
     def value(self, mu: FloatArray) -> FloatArray:
-        """Return the scores of the items.
-
-        Parameters
-        ----------
-        mu : ndarray, shape (n, K, K, C)
-            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
-
-        Returns
-        -------
-        ndarray, shape (n, K)
-            Scores of the items in each context.
-        """
-        return self._scores(self._preferences(mu), self._edges(mu.shape[1]))
+        return self._scores(self.category_weights.symmetric(mu), self._edges(mu.shape[1]))
 
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
-        """Return the directional derivative of the scores at ``mu`` along ``delta``.
-
-        Parameters
-        ----------
-        mu : ndarray, shape (n, K, K, C)
-            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
-        delta : ndarray, shape (n, K, K, C)
-            Direction in which ``mu`` changes.
-
-        Returns
-        -------
-        ndarray, shape (n, K)
-            Directional derivative of the scores in each context.
-        """
-        return self._along(self._gradient(self._preferences(mu), self._edges(mu.shape[1])), delta)
+        return self._along(self._gradient(self.category_weights.symmetric(mu), self._edges(mu.shape[1])), delta)
 
     def value_and_derivative(self, mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the scores and their directional derivative at ``mu`` along ``delta``.
-
-        Parameters
-        ----------
-        mu : ndarray, shape (n, K, K, C)
-            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
-        delta : ndarray, shape (n, K, K, C)
-            Direction in which ``mu`` changes.
-
-        Returns
-        -------
-        scores : ndarray, shape (n, K)
-            Scores of the items in each context.
-        derivative : ndarray, shape (n, K)
-            Directional derivative of the scores in each context.
-        """
-        preference, edges = self._preferences(mu), self._edges(mu.shape[1])
+        preference, edges = self.category_weights.symmetric(mu), self._edges(mu.shape[1])
         return self._scores(preference, edges), self._along(self._gradient(preference, edges), delta)
 
     def information(self, mu: FloatArray, metric: FloatArray | None = None) -> FloatArray:
-        """Return the variance that one label of each ordered pair contributes to the scores.
-
-        This is the trace of M J V J'. J is the Jacobian of the scores in the category probabilities of the pair, V the
-        covariance of a label with probabilities ``mu``, and M the metric.
-
-        Parameters
-        ----------
-        mu : ndarray, shape (n, K, K, C)
-            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
-        metric : ndarray, shape (K, K), optional
-            Positive semidefinite matrix M; the identity by default.
-
-        Returns
-        -------
-        ndarray, shape (n, K, K)
-            The trace for each context and ordered pair; zero for pairs off the graph.
-        """
-        gradient = self._gradient(self._preferences(mu), self._edges(mu.shape[1]))
-        first, second, covariance = require_weights(self.weights, self.name).covariances(mu)
+        gradient = self._gradient(self.category_weights.symmetric(mu), self._edges(mu.shape[1]))
+        first, second, covariance = self.category_weights.covariances(mu)
         scale = symmetric_metric(metric, mu.shape[1])
         transposed = np.swapaxes(gradient, 1, 2)
         first *= np.diag(scale)[:, None] * gradient**2
@@ -148,29 +57,9 @@ class PreferenceAggregate:
         return np.asarray(np.maximum(first / 4, 0.0))
 
     def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:
-        """Return the sum of amount J V J' over contexts and ordered pairs.
-
-        J is the Jacobian of the scores in the category probabilities of the pair at ``mu``, and V the covariance of a
-        label. With the inverse propensities as amounts, the sum is the contribution of the labels to the covariance of
-        the scores.
-
-        Parameters
-        ----------
-        mu : ndarray, shape (n, K, K, C)
-            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
-        amount : ndarray, shape (n, K, K)
-            Factor of each context and ordered pair, for example the inverse propensity.
-        labels : ndarray, shape (n, K, K, C), optional
-            Category probabilities of the labels, from which V is computed; ``mu`` by default.
-
-        Returns
-        -------
-        ndarray, shape (K, K)
-            The sum, a symmetric matrix.
-        """
         edges = self._edges(mu.shape[1])
-        gradient = self._gradient(self._preferences(mu), edges)
-        weights, label_mean = require_weights(self.weights, self.name), mu if labels is None else labels
+        gradient = self._gradient(self.category_weights.symmetric(mu), edges)
+        weights, label_mean = self.category_weights, mu if labels is None else labels
         first, second, covariance = weights.covariances(label_mean)
         factor = amount * edges
         transposed = np.swapaxes(gradient, 1, 2)
@@ -179,21 +68,8 @@ class PreferenceAggregate:
         return np.asarray((np.diag(variance) + cross + cross.T) / 4, dtype=np.float64)
 
     def gauge(self, n_items: int) -> Gauge:
-        """Return the gauge: the sum of the scores, weighted by the number of opponents, may be constant.
-
-        A pair of items contributes one term to the score of each of its two items. The sum is constant where these two
-        terms have a fixed sum; elsewhere every score is identified by itself.
-
-        Parameters
-        ----------
-        n_items : int
-            Number of items, K.
-
-        Returns
-        -------
-        Gauge
-            The combinations of scores that are constant, and the reason.
-        """
+        # A pair of items contributes one term to the score of each of its two items. The sum of the scores, weighted by
+        # the number of opponents, is constant where these two terms have a fixed sum.
         graph = checked_graph(self.graph, n_items)
         total = self._pair_total(n_items)
         if total is None:
@@ -207,29 +83,11 @@ class PreferenceAggregate:
         return Gauge.spanned_by(graph.degrees, reason)
 
     def neutral(self, n_items: int) -> float | None:
-        """Return the score of an item that is as good as the other items: half the sum of a pair's two terms.
-
-        A pair of items contributes one term to the score of each of its two items.
-
-        Parameters
-        ----------
-        n_items : int
-            Number of items, K.
-
-        Returns
-        -------
-        float or None
-            The score; None where the sum of the two terms is not a constant, or where items face different opponents.
-        """
         total = self._pair_total(n_items)
         return None if total is None or not checked_graph(self.graph, n_items).complete else total / 2
 
     def _pair_total(self, n_items: int) -> float | None:
         """Return the sum of the terms that a pair contributes to its two items' scores; None where it varies."""
-        raise NotImplementedError
-
-    def _with(self, weights: CategoryWeights | None, graph: Graph | None) -> Self:
-        """Return a copy with other category weights and another graph."""
         raise NotImplementedError
 
     def _scores(self, preference: FloatArray, edges: FloatArray) -> FloatArray:
@@ -240,17 +98,153 @@ class PreferenceAggregate:
         """Return the derivative of each item's score in each of its preferences, (n, K, K)."""
         raise NotImplementedError
 
-    def _preferences(self, mu: FloatArray) -> FloatArray:
-        """Return the symmetrised preferences, (n, K, K)."""
-        return require_weights(self.weights, self.name).symmetric(mu)
-
-    def _edges(self, n_items: int) -> FloatArray:
-        """Return the graph as a matrix of ones and zeros, (K, K)."""
-        return checked_graph(self.graph, n_items).edges.astype(float)
-
     def _along(self, gradient: FloatArray, delta: FloatArray) -> FloatArray:
         """Return the derivative of the scores along ``delta``, (n, K)."""
-        return np.einsum("njk,njk->nj", gradient, require_weights(self.weights, self.name).symmetric(delta))
+        return np.einsum("njk,njk->nj", gradient, self.category_weights.symmetric(delta))
+
+
+@dataclass(frozen=True, eq=False)
+class Dominance(PreferenceAggregate):
+    r"""Share of its opponents that an item beats with a preference above ``tau``, in a smooth version.
+
+    .. math:: F_j(\mu) = \frac{1}{\deg_j} \sum_k \sigma\{a (s^{sym}_{jk} - \tau)\}
+
+    where k runs over the opponents of j on the graph and a is the sharpness. The limit for large a, the share itself,
+    is not differentiable.
+
+    Parameters
+    ----------
+    weights : CategoryWeights or None
+        How much each category counts for the first and for the second item. None if :meth:`bind` sets them later.
+    graph : Graph or None
+        Pairs of opponents. None means every pair.
+    tau : float
+        Preference from which a win is clear, in (0, 1).
+    sharpness : float
+        How fast the term of an opponent rises from 0 to 1 with the preference over this opponent: from 0.12 to 0.88 in
+        an interval of length 4 / sharpness around ``tau``.
+
+    Raises
+    ------
+    OptionError
+        If the threshold is outside (0, 1), or the sharpness is not positive and finite.
+
+    References
+    ----------
+    Frauen et al., arXiv 2601.21816, "Custom ranking estimands".
+
+    Examples
+    --------
+    >>> mu = np.zeros((1, 2, 2, 2)); mu[0, 0, 1] = [0.8, 0.2]; mu[0, 1, 0] = [0.2, 0.8]
+    >>> Dominance(CategoryWeights.half(2)).value(mu).round(3)
+    array([[0.982, 0.   ]])
+    """
+
+    weights: CategoryWeights | None = None
+    graph: Graph | None = None
+    tau: float = 0.6
+    sharpness: float = 20.0
+    name = "dominance"
+    meaning = (
+        "Each score is the share of its opponents that the model clearly beats. An opponent counts in part where the "
+        "preference is close to the limit of a clear win."
+    )
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sharpness", checked_sharpness(self.sharpness, "dominance", "indicator"))
+        super().__post_init__()
+        threshold = real_number(self.tau)
+        if threshold is None or not 0 < threshold < 1:
+            raise OptionError(f"dominance(tau={shown(self.tau)}); allowed: a preference between 0 and 1, such as 0.6")
+
+    @property
+    def label(self) -> str:
+        """Name and short description, for headers."""
+        return f"dominance (share beaten above {self.tau:g})"
+
+    def _pair_total(self, n_items: int) -> float | None:
+        """Return 1 where the threshold is half the sum of the two preferences, and None elsewhere."""
+        # sigma(x) + sigma(-x) = 1: the terms sum to 1 where the threshold is half the sum of the two preferences.
+        total = self.category_weights.total
+        return 1.0 if total is not None and abs(total - 2 * self.tau) < 1e-12 else None
+
+    def _scores(self, preference: FloatArray, edges: FloatArray) -> FloatArray:
+        terms = expit(self.sharpness * (preference - self.tau))
+        return np.asarray((terms * edges).sum(axis=2) / edges.sum(axis=1))
+
+    def _gradient(self, preference: FloatArray, edges: FloatArray) -> FloatArray:
+        terms = expit(self.sharpness * (preference - self.tau))
+        return np.asarray(self.sharpness * terms * (1 - terms) * edges / edges.sum(axis=1)[:, None])
+
+
+@dataclass(frozen=True, eq=False)
+class SoftMin(PreferenceAggregate):
+    r"""Soft minimum of an item's preferences over its opponents.
+
+    .. math:: F_j(\mu) = -\frac{1}{a} \log \frac{1}{\deg_j} \sum_k \exp(-a s^{sym}_{jk})
+
+    where k runs over the opponents of j on the graph and a is the sharpness. The soft minimum lies between minimum and
+    mean; for equal preferences it is their value. The paper's soft minimum has a sum instead of the mean in the
+    logarithm and is lower by log(K - 1) / a. The minimum itself is not differentiable where two opponents share the
+    lowest preference.
+
+    Parameters
+    ----------
+    weights : CategoryWeights or None
+        How much each category counts for the first and for the second item. None if :meth:`bind` sets them later.
+    graph : Graph or None
+        Pairs of opponents. None means every pair.
+    sharpness : float
+        For values near 0 the score is near the mean, for large values near the minimum.
+
+    Raises
+    ------
+    OptionError
+        If the sharpness is not positive and finite.
+
+    References
+    ----------
+    Frauen et al., arXiv 2601.21816, "Custom ranking estimands".
+
+    Examples
+    --------
+    >>> mu = np.full((1, 3, 3, 2), 0.5); mu[0, 0, 1] = [0.9, 0.1]; mu[0, 1, 0] = [0.1, 0.9]
+    >>> SoftMin(CategoryWeights.half(2)).value(mu).round(3)
+    array([[0.535, 0.135, 0.5  ]])
+    """
+
+    weights: CategoryWeights | None = None
+    graph: Graph | None = None
+    sharpness: float = 20.0
+    name = "softmin"
+    meaning = (
+        "Each score is a smooth minimum of the model's preferences over its opponents: how well the model does against "
+        "the opponent that is hardest for it."
+    )
+    label = "softmin (worst opponent)"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "sharpness", checked_sharpness(self.sharpness, "softmin", "minimum"))
+
+    def _pair_total(self, n_items: int) -> float | None:
+        """Return the sum of a pair's category weights for two items, and None for more items."""
+        # With one opponent each, the soft minimum is the preference for the item, as in a Borda score.
+        return self.category_weights.total if n_items == 2 else None
+
+    def _scores(self, preference: FloatArray, edges: FloatArray) -> FloatArray:
+        lowest, weight = self._lowest_and_weights(preference, edges)
+        return np.asarray(lowest[:, :, 0] - np.log(weight.sum(axis=2) / edges.sum(axis=1)) / self.sharpness)
+
+    def _gradient(self, preference: FloatArray, edges: FloatArray) -> FloatArray:
+        weight = self._lowest_and_weights(preference, edges)[1]
+        return np.asarray(weight / weight.sum(axis=2, keepdims=True))
+
+    def _lowest_and_weights(self, preference: FloatArray, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return each item's lowest preference, (n, K, 1), and exp(-a (preference - lowest)), zero off the graph."""
+        lowest = np.where(edges > 0, preference, np.inf).min(axis=2, keepdims=True, initial=np.inf)
+        shifted = np.where(edges > 0, preference - lowest, 0.0)
+        return lowest, np.exp(-self.sharpness * shifted) * edges
 
 
 def checked_sharpness(sharpness: float, name: str, limit: str) -> float:

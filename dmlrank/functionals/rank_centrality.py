@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..data.graph import Graph
+from ..data.outcomes import exchanged_wins
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import NuisanceError, OptionError, check_choice
-from .base import Gauge, symmetric_metric
-from .category_weights import CategoryWeights, require_weights
-from .graph_weights import check_weights_and_graph, checked_graph
+from .base import Functional, Gauge, checked_graph, symmetric_metric
+from .category_weights import CategoryWeights
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,8 +32,8 @@ class _Walk:
     origin: FloatArray
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RankCentrality:
+@dataclass(frozen=True, eq=False)
+class RankCentrality(Functional):
     r"""Stationary distribution of a random walk over the items that moves from losing to winning items.
 
     The symmetrised preference :math:`s^{sym}_{ji}` for item j over item i is the mean of the preference over both
@@ -80,11 +80,15 @@ class RankCentrality:
     graph: Graph | None = None
     walk: str = "transition"
     name = "rank_centrality"
-    # mu has to be clipped at a floor above 0.
-    interior = True
+    uses_shares = True
+    gauge_is_known = True
+    meaning = (
+        "Each score is the share of time that a random walk over the models spends at the model. The walk moves from a "
+        "model to an opponent more often, the more often the opponent is preferred."
+    )
 
     def __post_init__(self) -> None:
-        check_weights_and_graph("rank_centrality", self.weights, self.graph)
+        super().__post_init__()
         check_choice(self.walk, ["transition", "rate"], "walk")
 
     @property
@@ -92,139 +96,40 @@ class RankCentrality:
         """Name and short description, for headers."""
         return f"rank_centrality (stationary distribution{', rate walk' if self.walk == 'rate' else ''})"
 
-    def bind(
-        self,
-        weights: CategoryWeights | None = None,
-        graph: Graph | None = None,
-        edge_weights: FloatArray | None = None,
-    ) -> RankCentrality:
-        """Return a copy of the functional in which the arguments replace settings that are None.
-
-        Parameters
-        ----------
-        weights : CategoryWeights, optional
-            Used if the functional has no category weights yet.
-        graph : Graph, optional
-            Used if the functional has no graph yet.
-        edge_weights : None
-            Refused, because this functional has no edge weights.
-
-        Returns
-        -------
-        RankCentrality
-            The copy.
-
-        Raises
-        ------
-        OptionError
-            If there are edge weights.
-        """
-        if edge_weights is not None:
-            raise OptionError(
-                "rank_centrality has no edge weights: edge_weights apply to borda and bt; leave edge_weights out"
-            )
-        return RankCentrality(
-            weights if self.weights is None else self.weights,
-            graph if self.graph is None else self.graph,
-            self.walk,
-        )
-
     def neutral(self, n_items: int) -> float | None:
-        """Return 1/K, the score of an item that is as good as the other items.
-
-        Parameters
-        ----------
-        n_items : int
-            Number of items, K.
-
-        Returns
-        -------
-        float or None
-            1/K; None where the category weights of the two items do not have a fixed sum.
-        """
-        return 1 / n_items if require_weights(self.weights, self.name).shared else None
+        return 1 / n_items if self.category_weights.shared else None
 
     def value(self, mu: FloatArray) -> FloatArray:
-        """Return the scores of the items.
-
-        Parameters
-        ----------
-        mu : ndarray, shape (n, K, K, C)
-            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
-
-        Returns
-        -------
-        ndarray, shape (n, K)
-            Scores of the items in each context.
-        """
         rates, graph = self._rates(mu)
         matrix = 1 - np.swapaxes(self._generator(rates, graph), 1, 2)
         scores = np.linalg.solve(matrix, np.ones((len(mu), graph.n_items, 1)))[:, :, 0]
         return np.asarray(scores, dtype=np.float64)
 
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
-        """Return the directional derivative of the scores at ``mu`` along ``delta``.
-
-        Parameters
-        ----------
-        mu : ndarray, shape (n, K, K, C)
-            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
-        delta : ndarray, shape (n, K, K, C)
-            Direction in which ``mu`` changes.
-
-        Returns
-        -------
-        ndarray, shape (n, K)
-            Directional derivative of the scores in each context.
-        """
         return self.value_and_derivative(mu, delta)[1]
 
     def value_and_derivative(self, mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the scores and their directional derivative at ``mu`` along ``delta``.
-
-        Both need one inversion of a K x K matrix per context.
-
-        Parameters
-        ----------
-        mu : ndarray, shape (n, K, K, C)
-            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
-        delta : ndarray, shape (n, K, K, C)
-            Direction in which ``mu`` changes.
-
-        Returns
-        -------
-        scores : ndarray, shape (n, K)
-            Scores of the items in each context.
-        derivative : ndarray, shape (n, K)
-            Directional derivative of the scores in each context.
-        """
         walk = self._solve(mu)
         change = self._symmetric(delta, self._graph(mu.shape[1]))
         flow = np.einsum("ni,nij->nj", walk.gain, change)
         flow -= np.einsum("ni,nij->nj", walk.gain * change.sum(axis=2), walk.origin)
         return walk.scores, np.einsum("nij,nj->ni", walk.inverse, flow)
 
-    def derivative_along(self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
-        """Return the derivative of the scores along directions that change one ordered pair each.
+    def derivative_along(
+        self, table: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, *, ordered: bool = True
+    ) -> FloatArray:
+        walk = self._solve(table[None])
+        change = self._along_pairs(walk, delta, first, second)
+        if not ordered:
+            change += self._along_pairs(walk, delta[:, exchanged_wins(delta.shape[1])], second, first)
+        return change
+
+    def _along_pairs(self, walk: _Walk, delta: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
+        """Return the derivative, (r, K), along directions, (r, C), that change one ordered pair each.
 
         A label of (j, k) changes two rates: R_kj by half its weight for j, and R_jk by half its weight for k.
-
-        Parameters
-        ----------
-        mu : ndarray, shape (K, K, C)
-            Category probabilities of all pairs in one context.
-        delta : ndarray, shape (r, C)
-            Directions: the change of the probabilities of each pair.
-        first, second : ndarray of int, shape (r,)
-            Codes of the two items of each direction's ordered pair.
-
-        Returns
-        -------
-        ndarray, shape (r, K)
-            Derivative of the scores along each direction.
         """
-        graph, weights = self._graph(len(mu)), require_weights(self.weights, self.name)
-        walk = self._solve(mu[None])
+        graph, weights = self._graph(walk.scores.shape[1]), self.category_weights
         gain, inverse = walk.gain[0], walk.inverse[0]
         end, origin = np.ascontiguousarray(inverse.T), walk.origin[0] @ inverse.T
         factor = graph.edges[first, second] / 2
@@ -235,25 +140,8 @@ class RankCentrality:
         return np.asarray(change, dtype=np.float64)
 
     def information(self, mu: FloatArray, metric: FloatArray | None = None) -> FloatArray:
-        """Return the variance that one label of each ordered pair contributes to the scores.
-
-        This is the trace of M J V J'. J is the Jacobian of the scores in the category probabilities of the pair, V the
-        covariance of a label with probabilities ``mu``, and M the metric.
-
-        Parameters
-        ----------
-        mu : ndarray, shape (n, K, K, C)
-            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
-        metric : ndarray, shape (K, K), optional
-            Positive semidefinite matrix M; the identity by default.
-
-        Returns
-        -------
-        ndarray, shape (n, K, K)
-            The trace for each context and ordered pair; zero for pairs off the graph.
-        """
         weights, walk, edges = (
-            require_weights(self.weights, self.name),
+            self.category_weights,
             self._solve(mu),
             self._graph(mu.shape[1]).edges,
         )
@@ -272,28 +160,8 @@ class RankCentrality:
         return np.maximum(trace, 0, out=trace)
 
     def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:
-        """Return the sum of amount J V J' over contexts and ordered pairs.
-
-        J is the Jacobian of the scores in the category probabilities of the pair at ``mu``, and V the covariance of a
-        label. With the inverse propensities as amounts, the sum is the contribution of the labels to the covariance of
-        the scores.
-
-        Parameters
-        ----------
-        mu : ndarray, shape (n, K, K, C)
-            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
-        amount : ndarray, shape (n, K, K)
-            Factor of each context and ordered pair, for example the inverse propensity.
-        labels : ndarray, shape (n, K, K, C), optional
-            Category probabilities of the labels, from which V is computed; ``mu`` by default.
-
-        Returns
-        -------
-        ndarray, shape (K, K)
-            The sum, a symmetric matrix.
-        """
         walk, edges = self._solve(mu), self._graph(mu.shape[1]).edges
-        weights, label_mean = require_weights(self.weights, self.name), mu if labels is None else labels
+        weights, label_mean = self.category_weights, mu if labels is None else labels
         variance_first, variance_second, covariance = weights.covariances(label_mean)
         factor = amount * edges / 4
         variance = factor * variance_second + np.swapaxes(factor * variance_first, 1, 2)
@@ -304,23 +172,10 @@ class RankCentrality:
         return np.asarray((total + total.T) / 2, dtype=np.float64)
 
     def gauge(self, n_items: int) -> Gauge:
-        """Return the gauge: scores sum to one, and on a bipartite graph the transition walk fixes a second sum.
-
-        On a bipartite graph, the walk changes sides with every move, and in the stationary distribution equal mass
-        moves in both directions. Scores times number of opponents therefore have the same sum on both sides. No other
-        combination is fixed: where all preferences are 1/2, the derivative reaches every direction that keeps these
-        sums.
-
-        Parameters
-        ----------
-        n_items : int
-            Number of items, K.
-
-        Returns
-        -------
-        Gauge
-            The combinations of scores that are constant, and the reason.
-        """
+        # On a bipartite graph the walk changes sides with every move, and in the stationary distribution equal mass
+        # moves in both directions: scores times number of opponents have the same sum on both sides. No other
+        # combination is fixed: where all preferences are 1/2, the derivative reaches every direction that keeps these
+        # sums.
         graph = self._graph(n_items)
         sides = graph.sides() if self.walk == "transition" else None
         if sides is None:
@@ -347,7 +202,7 @@ class RankCentrality:
 
     def _symmetric(self, mu: FloatArray, graph: Graph) -> FloatArray:
         """Return R_ij = ssym_ji on the graph and zero elsewhere, (n, K, K)."""
-        preference = require_weights(self.weights, self.name).symmetric(mu)
+        preference = self.category_weights.symmetric(mu)
         preference *= graph.edges
         return np.swapaxes(preference, 1, 2)
 

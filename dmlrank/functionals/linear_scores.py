@@ -1,0 +1,409 @@
+"""Scores that are linear in mu, and linear forms of functionals.
+
+:class:`Linearised` is the linear approximation of a functional at one table of preferences, for scores of mean
+preferences. :class:`LinkedScore` is a functional as a linear map of a link of the preferences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logit
+
+from ..data.graph import Graph
+from ..data.outcomes import exchanged_wins, in_other_order
+from ..data.preferences import FloatArray, IntArray
+from ..exceptions import OptionError
+from .base import Functional, Gauge, edge_matrix
+from .category_weights import CategoryWeights
+
+# Entries of the tables that are in memory at a time where a second difference needs a table for every direction.
+_CHUNK = 2_000_000
+# Largest number of such entries in all for which the curvature of a functional is computed.
+_MOST_ENTRIES = 400_000_000
+# Largest step of a second difference, as a share of the distance to the nearest limit of a share or probability.
+_STEP = 0.02
+# The room for steps of a functional that is finite at all shares of a win.
+_ROOM = 0.2
+# Entries of a direction that are smaller than this share of its largest entry are rounding errors.
+_MOVES = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class PositionEffect(Functional):
+    """Mean of s1 - s2 over the ordered pairs of the graph, which is zero where display order does not matter.
+
+    s1 and s2 are the preferences for the item shown first and for the item shown second. The score is (n, 1).
+
+    weights: Weights that are symmetric in the items (``mirrored``), such as one half for every tie.
+    graph: Pairs over which the mean is taken.
+    """
+
+    weights: CategoryWeights = field()
+    graph: Graph = field()
+    interior = False
+    linear = True
+    pair_local = True
+
+    def value(self, mu: FloatArray) -> FloatArray:
+        gap = np.einsum("njk,jk->n", self.weights.gap(mu), self.graph.edges.astype(float))
+        return gap[:, None] / (2 * self.graph.n_edges)
+
+    def derivative_at(
+        self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
+    ) -> FloatArray:
+        gap = delta @ np.subtract(self.weights.first, self.weights.second)
+        return np.asarray((gap * self.graph.edges[first, second])[:, None] / (2 * self.graph.n_edges))
+
+    def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
+        return self.value(delta)
+
+
+@dataclass(frozen=True, eq=False)
+class PairWinProbability(Functional):
+    """Symmetrised preference for one item over another, a score (n, 1) that is linear in ``mu``.
+
+    weights: How much each category counts for the first and for the second item.
+    item, opponent: Codes of the two items.
+    """
+
+    weights: CategoryWeights = field()
+    item: int
+    opponent: int
+    interior = False
+    linear = True
+    pair_local = True
+
+    def value(self, mu: FloatArray) -> FloatArray:
+        pair = mu[:, [self.item, self.opponent]][:, :, [self.item, self.opponent]]
+        return self.weights.symmetric(pair)[:, :1, 1]
+
+    def derivative_at(
+        self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
+    ) -> FloatArray:
+        is_first = (first == self.item) & (second == self.opponent)
+        is_second = (first == self.opponent) & (second == self.item)
+        change = delta @ np.array(self.weights.first) * is_first + delta @ np.array(self.weights.second) * is_second
+        return np.asarray(change[:, None] / 2)
+
+    def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
+        return self.value(delta)
+
+
+@dataclass(frozen=True, eq=False)
+class PairMargins(Functional):
+    """Margins of pairs of items, a score (n, P) that is linear in ``mu``: the win share of one item minus the other's.
+
+    A win share is the symmetrised preference: the mean over both display orders.
+
+    weights: How much each category counts for the first and for the second item.
+    item, opponent (P,): Codes of the two items of each pair.
+    """
+
+    weights: CategoryWeights = field()
+    item: IntArray
+    opponent: IntArray
+    interior = False
+    linear = True
+    pair_local = True
+
+    def value(self, mu: FloatArray) -> FloatArray:
+        gap = np.subtract(self.weights.first, self.weights.second)
+        return np.asarray((mu[:, self.item, self.opponent] @ gap - mu[:, self.opponent, self.item] @ gap) / 2)
+
+    def derivative_at(
+        self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
+    ) -> FloatArray:
+        place, sign = np.full((n_items, n_items), -1), np.zeros((n_items, n_items))
+        place[self.item, self.opponent] = place[self.opponent, self.item] = np.arange(len(self.item))
+        sign[self.item, self.opponent], sign[self.opponent, self.item] = 0.5, -0.5
+        change = delta @ np.subtract(self.weights.first, self.weights.second) * sign[first, second]
+        derivative, rows = np.zeros((len(first), len(self.item))), np.flatnonzero(place[first, second] >= 0)
+        derivative[rows, place[first, second][rows]] = change[rows]
+        return derivative
+
+    def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
+        return self.value(delta)
+
+
+@dataclass(frozen=True, eq=False)
+class Linearised(Functional):
+    """The linear approximation F(m) + DF(m) [mu - c] of a functional F at a table m of preferences.
+
+    The scores of mean preferences, F(E mu(X)), have the influence values DF(m) [mu(x) + S / pi (Y - mu(x)) - m] with
+    m = E mu(X). The one-step estimator of this linear approximation therefore has the right influence values. If c is
+    the debiased mean of mu, its estimate is F(m).
+
+    functional: F.
+    table (K, K, C): m: probabilities of which F and its derivative are finite.
+    centre (K, K, C): c: m, before probabilities were raised to a floor.
+    jacobian (d, K, K, C): DF(m). Only its values along directions that sum to zero over the categories have a meaning.
+    scores (d,): F(m), less the bias of F at an estimate of m.
+    """
+
+    functional: Functional
+    table: FloatArray
+    centre: FloatArray
+    jacobian: FloatArray
+    scores: FloatArray
+    name: str = ""
+    interior = False
+    linear = True
+    pair_local = True
+
+    @classmethod
+    def at(
+        cls,
+        functional: Functional,
+        table: FloatArray,
+        centre: FloatArray | None = None,
+        bias: FloatArray | None = None,
+    ) -> Linearised:
+        """Return the linear approximation at a table of preferences, (K, K, C).
+
+        Shapes: table (K, K, C), centre (K, K, C), bias (d,).
+        """
+        scores = functional.value(table[None])[0]
+        if bias is not None:
+            scores = scores - bias
+        centre, jacobian = table if centre is None else centre, jacobian_at(functional, table)
+        return cls(functional, table, centre, jacobian, scores, functional.name)
+
+    @property
+    def label(self) -> str:
+        """Name and short description of the functional."""
+        return self.functional.label
+
+    def neutral(self, n_items: int) -> float | None:
+        return self.functional.neutral(n_items)
+
+    def gauge(self, n_items: int) -> Gauge:
+        return self.functional.gauge(n_items)
+
+    def names(self, items: Sequence[str]) -> tuple[str, ...]:
+        return self.functional.names(items)
+
+    def value(self, mu: FloatArray) -> FloatArray:
+        return self.scores + self.derivative(mu, mu) - self.derivative(mu, self.centre[None])
+
+    def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
+        flat = self.jacobian.reshape(len(self.jacobian), -1)
+        return np.asarray(delta.reshape(len(delta), -1) @ flat.T)
+
+    def derivative_at(
+        self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
+    ) -> FloatArray:
+        total = np.zeros((len(first), len(self.jacobian)))
+        for category in range(delta.shape[1]):
+            total += delta[:, category, None] * self.jacobian[:, first, second, category].T
+        return total
+
+    def information(self, mu: FloatArray, metric: FloatArray | None = None) -> FloatArray:
+        size = len(self.jacobian)
+        scale = np.eye(size) if metric is None else (metric + metric.T) / 2
+        gram = np.einsum("ajkc,ab,bjke->jkce", self.jacobian, scale, self.jacobian, optimize=True)
+        mean_square = np.einsum("jkcc,njkc->njk", gram, mu)
+        return np.maximum(mean_square - np.einsum("njkc,jkce,njke->njk", mu, gram, mu, optimize=True), 0.0)
+
+    def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:
+        mean = mu if labels is None else labels
+        amounts = np.broadcast_to(amount, mean.shape[:3])
+        variance = -np.einsum("njk,njkc,njke->jkce", amounts, mean, mean, optimize=True)
+        categories = np.arange(mean.shape[-1])
+        variance[..., categories, categories] += np.einsum("njk,njkc->jkc", amounts, mean)
+        total = np.einsum("ajkc,jkce,bjke->ab", self.jacobian, variance, self.jacobian, optimize=True)
+        return np.asarray((total + total.T) / 2)
+
+
+def jacobian_at(functional: Functional, table: FloatArray) -> FloatArray:
+    """Return the derivative of a functional in the probabilities of all ordered pairs, (d, K, K, C).
+
+    Entry c is the derivative along the direction that raises the probability of category c and lowers that of the last
+    category by the same amount. It is zero for the last category, and for pairs of a model with itself.
+
+    Shapes: table (K, K, C).
+    """
+    n_items, n_categories = len(table), table.shape[-1]
+    first, second = np.nonzero(~np.eye(n_items, dtype=bool))
+    columns = []
+    for category in range(n_categories - 1):
+        direction = np.zeros((len(first), n_categories))
+        direction[:, category], direction[:, -1] = 1.0, -1.0
+        columns.append(functional.derivative_along(table, direction, first, second))
+    jacobian = np.zeros((columns[0].shape[1], n_items, n_items, n_categories))
+    for category, column in enumerate(columns):
+        jacobian[:, first, second, category] = column.T
+    return jacobian
+
+
+def curvature_bias(
+    functional: Functional, table: FloatArray, moment: FloatArray, uses: NDArray[np.bool_], ordered: bool
+) -> FloatArray:
+    """Return the second-order bias of F at an estimate of a table of preferences, (d,): half the trace of D2F times V.
+
+    Errors of different pairs are taken as independent. The result is NaN where the second differences would need too
+    much computation.
+
+    Shapes: table (K, K, C), moment (K, K, C, C), uses (K, K).
+    """
+    n_scores = functional.value(table[None]).shape[1]
+    values, axes = np.linalg.eigh(moment)
+    roots = axes * np.sqrt(np.maximum(values, 0.0))[..., None, :]
+    first, second, axis = np.nonzero((np.abs(roots).max(axis=-2) > 0) & uses[:, :, None])
+    direction = roots[first, second, :, axis]
+    share = _step_lengths(functional, table[first, second], direction)
+    is_counted = share > 0
+    first, second, direction, share = first[is_counted], second[is_counted], direction[is_counted], share[is_counted]
+    if not len(first):
+        return np.zeros(n_scores)
+    if functional.pair_local:
+        return _local_curvature(functional, table, share[:, None] * direction, share, (first, second), ordered=ordered)
+    if 2 * len(first) * table.size > _MOST_ENTRIES:
+        return np.full(n_scores, np.nan)
+    at_table, total = functional.value(table[None])[0], np.zeros(n_scores)
+    step = max(1, _CHUNK // table.size)
+    for start in range(0, len(first), step):
+        part = slice(start, start + step)
+        delta = np.zeros((len(first[part]), *table.shape))
+        delta[np.arange(len(delta)), first[part], second[part]] = share[part, None] * direction[part]
+        if not ordered:
+            delta += in_other_order(delta)
+        second_difference = functional.value(table + delta) + functional.value(table - delta) - 2 * at_table
+        total += (second_difference / share[part, None] ** 2).sum(axis=0) / 2
+    return total
+
+
+def _step_lengths(functional: Functional, probabilities: FloatArray, direction: FloatArray) -> FloatArray:
+    """Return the length of the step along each direction as a share of the direction, (r,), at most 1.
+
+    Shapes: probabilities (r, C), direction (r, C).
+    """
+    weights = functional.weights if functional.uses_shares else None
+    if weights is None:
+        change = np.where(np.abs(direction) > _MOVES * np.abs(direction).max(axis=1, keepdims=True), direction, 0.0)
+        room = probabilities
+    else:
+        by_share = np.array([weights.first, weights.second]).T
+        change, wins = direction @ by_share, probabilities @ by_share
+        room = np.minimum(wins, 1 - wins) if functional.interior else np.full_like(wins, _ROOM)
+    ratio = np.divide(room, np.abs(change), out=np.full(change.shape, np.inf), where=change != 0)
+    return np.minimum(1.0, _STEP * np.maximum(ratio.min(axis=1), 0.0))
+
+
+def _local_curvature(
+    functional: Functional,
+    table: FloatArray,
+    change: FloatArray,
+    share: FloatArray,
+    pairs: tuple[IntArray, IntArray],
+    *,
+    ordered: bool,
+) -> FloatArray:
+    """Return :func:`curvature_bias`, (d,), of a functional whose derivative at a pair depends on this pair alone.
+
+    Shapes: table (K, K, C), change (r, C), share (r,), pairs (r,).
+    """
+    first, second = pairs
+    orders = [(first, second, change)]
+    if not ordered:
+        orders.append((second, first, change[:, exchanged_wins(change.shape[1])]))
+    total: FloatArray | None = None
+    for j, k, delta in orders:
+        step = max(1, _CHUNK // len(table))
+        for start in range(0, len(j), step):
+            part = slice(start, start + step)
+            mu, rows = table[j[part], k[part]], (j[part], k[part], len(table))
+            second_difference = functional.derivative_at(mu + delta[part], delta[part], *rows)
+            second_difference = second_difference - functional.derivative_at(mu - delta[part], delta[part], *rows)
+            part_sum = (second_difference / (4 * share[part, None] ** 2)).sum(axis=0)
+            total = part_sum if total is None else total + part_sum
+    assert total is not None
+    return total
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinkedScore:
+    r"""A functional as a linear map of link values: :math:`F(\mu) = c + \sum_q A_q\, l(s_q)`.
+
+    The sum is over ordered pairs q, or over pairs where display order does not matter. The preference
+    :math:`s_q = \langle w_1, \mu_q\rangle` is that for the first item of the pair. The link l is s - 1/2 for Borda and
+    logit s for Bradley-Terry; it changes its sign where the items are exchanged.
+
+    functional: Bound to category weights and graph.
+    n_items: Number of items, K.
+    ordered: Whether display order matters.
+    """
+
+    functional: Functional
+    n_items: int
+    ordered: bool
+
+    @classmethod
+    def of(cls, functional: Functional, n_items: int, ordered: bool) -> LinkedScore:
+        """Return a functional as a linear map of link values."""
+        if functional.link is None:
+            raise OptionError(
+                f"adjust= with EqualStyle was given with the functional {functional.name!r}: "
+                f"slopes on style need a functional that is linear in the preferences (borda) or in their log-odds "
+                f"(bt); use functional='borda' or 'bt', or adjust=BalancedStyle(...), which works with every functional"
+            )
+        weights = functional.category_weights
+        if weights.total is None or abs(weights.total - 1) > 1e-12:
+            raise OptionError(
+                f"adjust= with EqualStyle was given with category weights {weights.first} and {weights.second}, which "
+                f"do not sum to 1 in every category: the preference for one item would not be one minus the preference "
+                f"for the other item; use category_weights='half', or adjust=BalancedStyle(...)"
+            )
+        return cls(functional, n_items, ordered)
+
+    @property
+    def is_logit(self) -> bool:
+        """Whether the link is the logit."""
+        return self.functional.link == "logit"
+
+    @property
+    def constant(self) -> float:
+        """The constant c of every score."""
+        return 0.0 if self.is_logit else 0.5
+
+    @property
+    def edges(self) -> FloatArray:
+        """Weight of every pair, (K, K)."""
+        return edge_matrix(self.functional.graph, self.functional.edge_weights, self.n_items)
+
+    def preference(self, y: FloatArray) -> FloatArray:
+        """Return the preference for the first item, (r,), from labels or probabilities, (r, C)."""
+        return y @ np.array(self.functional.category_weights.first)
+
+    def value(self, s: FloatArray) -> FloatArray:
+        """Return the link of preferences, (r,)."""
+        return np.asarray(logit(s) if self.is_logit else s - 0.5)
+
+    def slope(self, s: FloatArray) -> FloatArray:
+        """Return the derivative of the link at preferences, (r,)."""
+        return np.asarray(1 / (s * (1 - s)) if self.is_logit else np.ones_like(s))
+
+    def coefficients(self, first: IntArray, second: IntArray) -> FloatArray:
+        """Return A_q of r pairs, (r, K): the change of the scores by the link value of each pair."""
+        first_weights = np.array(self.functional.category_weights.first)
+        # The preference at which the derivative is taken does not matter; these two categories differ in it most.
+        high, low = int(first_weights.argmax()), int(first_weights.argmin())
+        mu, delta = (np.zeros((len(first), len(first_weights))) for _ in range(2))
+        mu[:, [high, low]], delta[:, [high, low]] = 0.5, (1.0, -1.0)
+        derivative_at, n_items = self.functional.derivative_at, self.n_items
+        change = derivative_at(mu, delta, first, second, n_items)
+        if not self.ordered:
+            flip = exchanged_wins(len(first_weights))
+            change = change + derivative_at(mu[:, flip], delta[:, flip], second, first, n_items)
+        middle = np.array((first_weights[high] + first_weights[low]) / 2)
+        return np.asarray(change / ((first_weights[high] - first_weights[low]) * self.slope(middle)))
+
+    def pairs(self) -> tuple[IntArray, IntArray]:
+        """Return the items of all pairs over which is summed, (Q,) each: both orders only where order matters."""
+        first, second = np.triu_indices(self.n_items, 1)
+        if not self.ordered:
+            return first, second
+        return np.concatenate([first, second]), np.concatenate([second, first])
