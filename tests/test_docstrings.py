@@ -29,6 +29,9 @@ def public_names():
         for member, value in inspect.getmembers(owner) if inspect.isclass(owner) else []:
             documented = inspect.isfunction(value) or isinstance(value, property) or inspect.ismethod(value)
             home = inspect.getmodule(value.fget if isinstance(value, property) else value)
+            # A method without a docstring of its own has that of the base class, whose method is looked at.
+            if documented and value.__doc__ is None and inspect.getdoc(value) is not None:
+                continue
             if not member.startswith("_") and documented and home is not None and home.__name__.startswith("dmlrank"):
                 names[f"{name}.{member}"] = value
     return names

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from ..data.graph import Graph, inverse_on_differences
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..exceptions import GraphError, NuisanceError, OptionError
 from ..functionals import BradleyTerry, CategoryWeights
-from ..functionals.protocols import LabelRows
+from ..functionals.base import LabelScore
 from ..nuisance.propensity_model.all_pairs import PairPropensity
 from ..nuisance.propensity_model.estimate import Propensity
 from .influence_by_context import contexts_at_a_time
@@ -26,8 +26,8 @@ from .outcome_floor import clip_and_renormalise
 _N_SAMPLES, _FEWEST_SAMPLES, _MAX_MULTIPLICATIONS = 1999, 199, 2e10
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RestrictedBradleyTerry:
+@dataclass(frozen=True, eq=False)
+class RestrictedBradleyTerry(LabelScore):
     r"""One-step estimator under :math:`\mu_{jk1}(x) = \sigma(r_j(x) - r_k(x) + b(x))`, sum of r zero.
 
     The fitted mu is first projected on the Bradley-Terry model: r is the least-squares projection of its log-odds, b is
@@ -48,8 +48,6 @@ class RestrictedBradleyTerry:
     graph: The graph of compared pairs.
     pairs: pi of all pairs.
     position: Whether the model has a position effect b.
-    interior: mu has to be clipped at a floor, because the estimator takes its log-odds.
-    linear: The estimator is not linear in mu.
 
     References
     ----------
@@ -58,18 +56,26 @@ class RestrictedBradleyTerry:
     """
 
     functional: BradleyTerry
-    graph: Graph
+    graph: Graph = field()
     pairs: PairPropensity
     position: bool
-    interior = True
-    linear = False
 
-    def by_label(self, mu: FloatArray, contexts: IntArray, labels: LabelRows) -> tuple[FloatArray, FloatArray]:
+    def value(self, mu: FloatArray) -> FloatArray:
+        return self.project(mu)[0]
+
+    def by_label(
+        self,
+        mu: FloatArray,
+        contexts: IntArray,
+        place: IntArray,
+        first: IntArray,
+        second: IntArray,
+        y: FloatArray,
+    ) -> tuple[FloatArray, FloatArray]:
         """Return the scores of b contexts, (b, K), and the contribution of each of e labels to the influence, (e, K).
 
         Shapes: mu (b, K, K, 2), contexts (b,).
         """
-        place, first, second = labels.place, labels.first, labels.second
         scores, effect = self.project(mu)
         fitted = _win_probabilities(scores, effect)
         pi = np.where(self._summed_pairs(), self.pairs.table(contexts), 0.0)
@@ -79,7 +85,7 @@ class RestrictedBradleyTerry:
         change = inverse[place, :n_items, first] - inverse[place, :n_items, second]
         if self.position:
             change = change + inverse[place, :n_items, n_items]
-        residual = (labels.y[:, 0] - fitted[place, first, second]) * self.graph.edges[first, second]
+        residual = (y[:, 0] - fitted[place, first, second]) * self.graph.edges[first, second]
         return scores, change * residual[:, None]
 
     def project(self, mu: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -245,7 +251,7 @@ def resampling_under_restriction(
         pairs = place[cells.context[in_part]], cells.first[in_part], cells.second[in_part]
         share[in_part] = score.probabilities(table)[pairs]
         win = np.tile([1.0, 0.0], (len(in_part), 1))
-        if_won, if_lost = (score.by_label(table, part.contexts, LabelRows(*pairs, y))[1] for y in (win, win[:, ::-1]))
+        if_won, if_lost = (score.by_label(table, part.contexts, *pairs, y)[1] for y in (win, win[:, ::-1]))
         projection_change = _projection_changes(score, table[pairs], nuisances.propensity[in_part], *pairs[1:])
         change[in_part] = projection_change - (if_won - if_lost)
     if weight is not None:

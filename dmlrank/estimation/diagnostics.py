@@ -10,8 +10,7 @@ import numpy as np
 from .._utils.warning_collection import warn
 from ..data.preferences import Cells, FloatArray, IntArray
 from ..exceptions import IntervalWarning
-from ..functionals.base import is_linear
-from ..functionals.protocols import Score
+from ..functionals import Functional
 from ..nuisance.outcome_model.cross_fit import MuModel
 from ..nuisance.smooth.minimise import minimise
 from .cross_fitting import CrossFittedMu, HeldOutLabels, MuSource
@@ -128,7 +127,9 @@ def _centred_log(mu: FloatArray) -> FloatArray:
     return log_mu
 
 
-def estimate_second_order_bias(functional: Score, models: Sequence[MuModel], x: FloatArray, floor: float) -> FloatArray:
+def estimate_second_order_bias(
+    functional: Functional, models: Sequence[MuModel], x: FloatArray, floor: float
+) -> FloatArray:
     """Estimate the bias of the one-step estimator that comes from the error of mu where F is curved, (b, d).
 
     Shapes: x (b, p), returns (b, d).
@@ -162,7 +163,7 @@ class RemainingBias:
 
 
 def remaining_bias(
-    functional: Score,
+    functional: Functional,
     mu: MuSource,
     seed_order: IntArray,
     *,
@@ -175,7 +176,7 @@ def remaining_bias(
 
     Shapes: seed_order (n,).
     """
-    if is_linear(functional):
+    if functional.linear:
         return RemainingBias(np.zeros(n_scores))
     if not isinstance(mu, CrossFittedMu):
         return RemainingBias(np.full(n_scores, np.nan))

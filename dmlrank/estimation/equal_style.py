@@ -14,7 +14,7 @@ import numpy as np
 
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import DataError
-from ..functionals.link import LinkedScore
+from ..functionals.linear_scores import LinkedScore
 from ..nuisance.style.additive_regression import AdditiveFit
 from ..nuisance.style.style_stages import StyleRows, StyleStages, predict_by_fold
 from .influence import Influence

@@ -16,7 +16,7 @@ import numpy as np
 from .._utils.computation import report
 from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray
-from ..functionals.base import Functional, PairDerivativeScore, PairLocalScore
+from ..functionals import Functional
 from .cross_fitting import ContextPart
 from .extreme_shares import ExtremeShares
 from .influence import Influence
@@ -152,14 +152,11 @@ def _derivatives_along(functional: Functional, mu: FloatArray, unit: FloatArray,
     pairs = [(j, k) for j in range(n_items) for k in range(n_items) if j != k]
     flip = [1, 0, *range(2, len(unit))]
     first, second = np.array(pairs).T
-    if isinstance(functional, PairDerivativeScore) and not isinstance(functional, PairLocalScore):
+    if functional.has_fast_pairs and not functional.pair_local:
         delta = np.tile(unit, (len(pairs), 1))
         by_context = []
         for one in mu:
-            change = functional.derivative_along(one, delta, first, second)
-            if not ordered:
-                change = change + functional.derivative_along(one, delta[:, flip], second, first)
-            by_context.append(change)
+            by_context.append(functional.derivative_along(one, delta, first, second, ordered=ordered))
         change = np.array(by_context)
     else:
         delta = np.zeros_like(mu)

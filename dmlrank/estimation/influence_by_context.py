@@ -12,8 +12,7 @@ from .._utils.computation import in_workers, report
 from .._utils.mapped_arrays import row_blocks, zeros
 from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray, PreferenceData
-from ..functionals.base import PairLocalScore
-from ..functionals.protocols import LabelRows, LabelScore, OrderedPairs, Score
+from ..functionals.base import Functional, LabelScore
 from .cross_fitting import ContextPart, HeldOutLabels, NumberedParts
 from .influence import Influence, add_to_rows
 from .influence_blocks import InfluenceBlocks
@@ -22,9 +21,7 @@ from .one_step_result import Estimands, KnownValues, OneStepResult, name_influen
 from .outcome_floor import clip_and_renormalise, count_below
 from .residuals import Residuals, variance_scale_by_pair
 from .variance_correction import (
-    CorrectionCovariance,
-    LocalCorrectionCovariance,
-    has_cheap_correction_covariance,
+    has_variance_correction,
     local_variance_correction,
     variance_correction,
 )
@@ -93,12 +90,12 @@ def evaluate_contexts(
     )
 
 
-def _add_local_corrections(task: _Task, score: Score | LabelScore, collector: _Collector) -> None:
+def _add_local_corrections(task: _Task, score: Functional, collector: _Collector) -> None:
     """Add the corrections that need mu at labelled and judged pairs only, for all contexts together."""
-    if isinstance(score, PairLocalScore):
+    if score.pair_local:
         if not task.has_many_labels:
             collector.set_correction(task.local_correction(score, score.interior))
-        if isinstance(score, LocalCorrectionCovariance):
+        if not score.linear:
             collector.add_variance_correction(task.local_variance_correction(score, score.interior))
 
 
@@ -201,7 +198,7 @@ class _Task:
     chunk: Number of entries of mu in memory at a time.
     """
 
-    scores: Sequence[Score | LabelScore]
+    scores: Sequence[Functional]
     data: PreferenceData
     blocks: InfluenceBlocks
     floor: float
@@ -229,7 +226,7 @@ class _Task:
         context_bounds = np.arange(data.n_contexts + 1)
         residuals, scores = Residuals.of(data, nuisances, blocks, cell_mu), tuple(estimands.scores().values())
         scale = None
-        if any(_has_variance_correction(score, data) for score in scores):
+        if any(has_variance_correction(score, data.n_contexts, data.n_items) for score in scores):
             scale = variance_scale_by_pair(cell_mu, data, nuisances.propensity, nuisances.judge)
         return cls(
             scores,
@@ -269,16 +266,16 @@ class _Task:
         """Whether the corrections of all scores need mu at the labelled pairs alone."""
         return all(self.is_corrected_by_label(score) for score in self.scores)
 
-    def is_corrected_by_label(self, score: Score | LabelScore) -> bool:
+    def is_corrected_by_label(self, score: Functional) -> bool:
         """Return whether the corrections of a score are the sum of one derivative for each label."""
-        return isinstance(score, PairLocalScore) and not self.has_many_labels
+        return score.pair_local and not self.has_many_labels
 
     def evaluate(self, part: ContextPart) -> _EvaluatedPart:
         """Compute values in a part of the contexts, and the corrections that are not computed by label."""
         by_label = {
             number: (score, bool(score.interior))
             for number, score in enumerate(self.scores)
-            if isinstance(score, PairLocalScore) and self.is_corrected_by_label(score)
+            if score.pair_local and self.is_corrected_by_label(score)
         }
         if len(by_label) == len(self.scores):
             blocks = ((rows, unclipped, self._clipped(unclipped)) for rows, unclipped in part.blocks())
@@ -297,7 +294,7 @@ class _Task:
     def _values_of(
         self,
         part: ContextPart,
-        scores: Sequence[tuple[PairLocalScore, bool]],
+        scores: Sequence[tuple[Functional, bool]],
         blocks: Iterable[tuple[slice, FloatArray, FloatArray]],
     ) -> _EvaluatedPart:
         """Compute the values of some scores in a part, whose probabilities come in blocks of rows."""
@@ -353,14 +350,14 @@ class _Task:
             span.directions[clipped] = direction
         return span.directions[clipped]
 
-    def _evaluate_span(self, score: Score | LabelScore, mu: FloatArray, span: _Span) -> _ScorePart:
+    def _evaluate_span(self, score: Functional, mu: FloatArray, span: _Span) -> _ScorePart:
         """Compute values and corrections of b contexts from their mu, (b, K, K, C)."""
         contexts, rows, residuals = span.contexts, span.rows, self.residuals
         if isinstance(score, LabelScore):
             # Such scores use no verdicts, so that there is one residual for each entry of the blocks (the votes of one
             # block on one labelled cell), in the same order.
-            labels = LabelRows(span.row_place, residuals.first[rows], residuals.second[rows], residuals.target[rows])
-            value, per_label = score.by_label(mu, contexts, labels)
+            labels = (span.row_place, residuals.first[rows], residuals.second[rows], residuals.target[rows])
+            value, per_label = score.by_label(mu, contexts, *labels)
             correction = np.zeros((len(span.block), per_label.shape[1]))
             np.add.at(correction, span.row_block, self.blocks.entry_share[rows][:, None] * per_label)
             return _ScorePart(value, span.block, correction)
@@ -370,14 +367,14 @@ class _Task:
         value, correction = score.value_and_derivative(block_mu, delta)
         first_block = np.searchsorted(span.block_place, np.arange(len(contexts)))
         added_variance = None
-        if isinstance(score, CorrectionCovariance) and _is_corrected_with_value(score, self.data):
+        if _is_corrected_with_value(score, self.data):
             assert self.scale is not None
             context_delta = delta if one_block_each else _sum_by_context(delta, span.block_place, len(contexts))
             total = variance_correction(score, mu, context_delta, self.scale, self.weight[contexts])
             added_variance = total / self.data.n_contexts
         return _ScorePart(value[first_block], span.block, correction, added_variance)
 
-    def local_correction(self, score: PairLocalScore, clipped: bool) -> FloatArray:
+    def local_correction(self, score: Functional, clipped: bool) -> FloatArray:
         """Compute the corrections by block, (q, d), of a score that needs mu at labelled and judged pairs only."""
         rows, n_items, flip = self.residuals, self.data.n_items, self.data.flip
         total: FloatArray | None = None
@@ -394,7 +391,7 @@ class _Task:
             add_to_rows(total, rows.block[part], change)
         return np.zeros((len(self.blocks.context), 0)) if total is None else total
 
-    def local_variance_correction(self, score: LocalCorrectionCovariance, clipped: bool) -> FloatArray:
+    def local_variance_correction(self, score: Functional, clipped: bool) -> FloatArray:
         """Compute the variance correction, (d, d), of a score that needs mu at labelled and judged pairs only."""
         rows, n_items = self.residuals, self.data.n_items
         total: FloatArray | None = None
@@ -402,8 +399,8 @@ class _Task:
         step = max(1, self.chunk // (_ARRAYS_PER_CHUNK * self.data.n_categories))
         for start in range(0, len(rows.block), step):
             part = slice(start, start + step)
-            pairs = OrderedPairs(rows.first[part], rows.second[part], n_items)
-            weight = self.scale[pairs.first, pairs.second] * self.weight[rows.context[part]] ** 2
+            pairs = (rows.first[part], rows.second[part], n_items)
+            weight = self.scale[pairs[0], pairs[1]] * self.weight[rows.context[part]] ** 2
             delta = rows.weighted(part, clipped)
             change = local_variance_correction(score, rows.mu_clipped[part], delta, weight, pairs)
             total = change if total is None else total + change
@@ -411,16 +408,9 @@ class _Task:
         return total / self.data.n_contexts
 
 
-def _has_variance_correction(score: Score | LabelScore, data: PreferenceData) -> bool:
-    """Return whether a variance correction is computed for a score, with its value or by label."""
-    return _is_corrected_with_value(score, data) or isinstance(score, LocalCorrectionCovariance)
-
-
-def _is_corrected_with_value(score: Score | LabelScore, data: PreferenceData) -> bool:
+def _is_corrected_with_value(score: Functional, data: PreferenceData) -> bool:
     """Return whether the variance correction of a score is computed from mu at all pairs, together with its value."""
-    return not isinstance(score, LocalCorrectionCovariance) and has_cheap_correction_covariance(
-        score, data.n_contexts, data.n_items
-    )
+    return not score.pair_local and has_variance_correction(score, data.n_contexts, data.n_items)
 
 
 class _Collector:

@@ -15,8 +15,7 @@ from scipy import sparse
 from .._utils.computation import report
 from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray, PreferenceData
-from ..functionals.base import PairDerivativeScore, PairLocalScore
-from ..functionals.protocols import LabelScore, OrderedPairs, Score
+from ..functionals import Functional
 from .cross_fitting import HeldOutLabels
 from .identical_contexts import IdenticalContexts, may_save_half
 from .influence import Influence
@@ -25,9 +24,7 @@ from .nuisance_estimates import NuisanceEstimates, TargetPopulation
 from .one_step_result import Estimands, OneStepResult, name_influences
 from .outcome_floor import clip_and_renormalise, count_below
 from .variance_correction import (
-    CorrectionCovariance,
-    LocalCorrectionCovariance,
-    has_cheap_correction_covariance,
+    has_variance_correction,
     local_variance_correction,
     pair_variance_scale,
     variance_correction,
@@ -100,7 +97,7 @@ class GroupedInfluence:
     _moments: Cache of :meth:`moments`, which a fit needs several times: empty, or with one element.
     """
 
-    score: Score
+    score: Functional
     residuals: GroupedResiduals
     by_fold: FloatArray
     plugin: FloatArray
@@ -212,9 +209,7 @@ class GroupedInfluence:
         start, end = np.searchsorted(groups.cell_group, [part.start, part.stop])
         first, second = groups.cells.first[start:end], groups.cells.second[start:end]
         mu, delta = residuals.mu[groups.fold[part.start]], residuals.residual[start:end]
-        change = self._derivative(mu, delta, first, second)
-        if residuals.flip is not None:
-            change += self._derivative(mu, delta[:, residuals.flip], second, first)
+        change = self.score.derivative_along(mu, delta, first, second, ordered=residuals.flip is None)
         place = groups.cell_group[start:end] - part.start
         n_groups = part.stop - part.start
         if np.array_equal(place, np.arange(n_groups)):
@@ -222,16 +217,6 @@ class GroupedInfluence:
         total = np.zeros((n_groups, self.n_scores))
         np.add.at(total, place, change)
         return total
-
-    def _derivative(self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
-        """Return the derivatives of the score, (r, d), along directions at one ordered pair each.
-
-        Shapes: mu (K, K, C), delta (r, C), first, second (r,).
-        """
-        if isinstance(self.score, PairLocalScore):
-            return self.score.derivative_at(mu[first, second], delta, first, second, len(mu))
-        assert isinstance(self.score, PairDerivativeScore)
-        return np.asarray(self.score.derivative_along(mu, delta, first, second))
 
 
 def groups_suffice(
@@ -247,7 +232,7 @@ def groups_suffice(
     constant = nuisances.mu.by_fold()
     if constant is None or nuisances.judge is not None or population.sample is not None or not blocks.one_per_context:
         return False
-    if not all(isinstance(score, PairLocalScore | PairDerivativeScore) for score in estimands.scores().values()):
+    if not all(score.has_fast_pairs for score in estimands.scores().values()):
         return False
     needs_too_much = data.n_contexts * data.n_items > max_stored
     if not needs_too_much and not may_save_half(data):
@@ -303,13 +288,12 @@ def evaluate_groups(
 
 
 def _influence_of_score(
-    score: Score | LabelScore, residuals: GroupedResiduals, scale: FloatArray, data: PreferenceData
+    score: Functional, residuals: GroupedResiduals, scale: FloatArray, data: PreferenceData
 ) -> GroupedInfluence:
     """Compute the estimate and the variance correction of one score.
 
     Shapes: scale (K, K).
     """
-    assert not isinstance(score, LabelScore)
     by_fold, correction = score.value_and_derivative(residuals.mu, residuals.direction(1))
     fold_weight = np.bincount(residuals.groups.fold, residuals.weight_sums(1), len(residuals.mu))
     plugin = fold_weight @ by_fold / fold_weight.sum()
@@ -319,7 +303,7 @@ def _influence_of_score(
 
 
 def _variance_correction_of_score(
-    score: Score, residuals: GroupedResiduals, scale: FloatArray, data: PreferenceData
+    score: Functional, residuals: GroupedResiduals, scale: FloatArray, data: PreferenceData
 ) -> FloatArray | None:
     """Compute the variance correction of one score, (d, d); None where no formula is available.
 
@@ -327,14 +311,12 @@ def _variance_correction_of_score(
     """
     n, groups = data.n_contexts, residuals.groups
     cells = groups.cells
-    if isinstance(score, PairLocalScore):
-        if not isinstance(score, LocalCorrectionCovariance):
-            return None
+    if not has_variance_correction(score, n, data.n_items):
+        return None
+    if score.pair_local:
         weight = scale[cells.first, cells.second] * residuals.weight_sums(2)[groups.cell_group]
         mu = residuals.mu[groups.fold[groups.cell_group], cells.first, cells.second]
-        pairs = OrderedPairs(cells.first, cells.second, data.n_items)
+        pairs = (cells.first, cells.second, data.n_items)
         return local_variance_correction(score, mu, residuals.residual, weight, pairs) / n
-    if isinstance(score, CorrectionCovariance) and has_cheap_correction_covariance(score, n, data.n_items):
-        fold_weight = np.ones(len(residuals.mu))
-        return variance_correction(score, residuals.mu, residuals.direction(2), scale, fold_weight) / n
-    return None
+    fold_weight = np.ones(len(residuals.mu))
+    return variance_correction(score, residuals.mu, residuals.direction(2), scale, fold_weight) / n

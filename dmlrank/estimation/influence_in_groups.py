@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from .._utils.computation import in_workers, report
 from ..data.preferences import FloatArray, IntArray, PreferenceData
-from ..functionals.linearised import Linearised
+from ..functionals.linear_scores import Linearised
 from .cross_fitting import NumberedParts
 from .influence import Influence, mean_influence, unit_sums
 from .influence_blocks import InfluenceBlocks

@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..data.preferences import FloatArray, IntArray, PreferenceData
-from ..functionals.base import Functional
+from ..functionals import Functional
 from .influence_by_context import contexts_at_a_time
 from .nuisance_estimates import NuisanceEstimates, TargetPopulation
 from .outcome_floor import clip_and_renormalise
@@ -44,14 +44,14 @@ def label_spread(
     deviation sd_q of the pair is twice that of one order, so that the sum over both orders is sd_q.
     """
     weight, total = population.weights(data.n_contexts), np.zeros(len(contrasts))
-    directions = getattr(functional, "label_directions", lambda _: None)(data.n_items)
+    directions = functional.label_directions(data.n_items)
     slopes = None if directions is None else np.abs(directions @ contrasts.T).reshape(-1, len(contrasts))
     for part in nuisances.mu.parts(contexts_at_a_time(data)):
         mu = part.probabilities()
         mu = clip_and_renormalise(mu, nuisances.floor) if functional.interior else mu
         of_row = np.bincount(part.place, weight[part.contexts], len(mu))
         if slopes is not None:
-            spread = np.sqrt(functional.label_variances(mu)).reshape(len(mu), -1)  # type: ignore[attr-defined]
+            spread = np.sqrt(functional.label_variances(mu)).reshape(len(mu), -1)
             total += of_row @ spread @ slopes
             continue
         for number, contrast in enumerate(contrasts):

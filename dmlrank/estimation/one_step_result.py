@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data.preferences import FloatArray
-from ..functionals.protocols import LabelScore, Score
+from ..functionals import Functional
 from .cross_fitting import HeldOutLabels
 from .influence import InfluenceFunction
 
@@ -28,12 +28,12 @@ class Estimands:
     projection: The projection on Bradley-Terry scores, where the target assumes the Bradley-Terry model.
     """
 
-    target: Score | LabelScore
-    win_share: Score | None = None
-    position_effect: Score | None = None
-    projection: Score | None = None
+    target: Functional
+    win_share: Functional | None = None
+    position_effect: Functional | None = None
+    projection: Functional | None = None
 
-    def scores(self) -> dict[EstimandName, Score | LabelScore]:
+    def scores(self) -> dict[EstimandName, Functional]:
         """Return the functionals that are not None by name; the target comes first."""
         scores = {name: getattr(self, name) for name in _NAMES}
         return {name: score for name, score in scores.items() if score is not None}

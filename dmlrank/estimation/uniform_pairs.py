@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from ..data.outcomes import exchanged_wins, in_other_order
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
-from ..functionals.base import PairDerivativeScore, PairLocalScore
+from ..functionals import Functional
 from ..functionals.category_weights import CategoryWeights
-from ..functionals.protocols import Score
 from .outcome_floor import clip_and_renormalise
 
 # For n labels that are all losses, the rule of three gives the upper limit 3 / n for the probability of a win. If a
@@ -126,7 +125,7 @@ class UniformPairs:
         low, high = np.minimum(self.first, self.second), np.maximum(self.first, self.second)
         return sorted(set(zip(low.tolist(), high.tolist(), strict=True)))
 
-    def covariance(self, score: Score, floor: float, *, pooled: bool = True) -> FloatArray:
+    def covariance(self, score: Functional, floor: float, *, pooled: bool = True) -> FloatArray:
         """Return the covariance of a score's estimate that the labels of uniform pairs do not show, (d, d).
 
         The labels of a uniform pair show one category only. V is the covariance of a label that has another category
@@ -141,9 +140,8 @@ class UniformPairs:
         table = clip_and_renormalise(self.table[None], floor)[0] if score.interior else self.table
         unseen_directions, limit = self._unseen_directions(pooled)
         raised_table = self._raise_probabilities(table, limit) if score.interior else table
-        return self._excess_covariance(
-            unseen_directions, partial(self._derivative, score, raised_table), partial(self._derivative, score, table)
-        )
+        along = partial(score.derivative_along, ordered=self.ordered)
+        return self._excess_covariance(unseen_directions, partial(along, raised_table), partial(along, table))
 
     def covariance_along(self, derivative: Derivative) -> FloatArray:
         """Return the covariance that the labels of uniform pairs do not show, (d, d), of an estimate without a score.
@@ -214,40 +212,6 @@ class UniformPairs:
             limit += np.where(is_unseen, (allowed / np.maximum(count, 1))[:, None], 0.0)
         directions = np.eye(n_categories)[None] - self.label[:, :, None]
         return directions * np.sqrt(limit)[:, None, :], limit
-
-    def _derivative(
-        self, score: Score, table: FloatArray, directions: FloatArray, first: IntArray, second: IntArray
-    ) -> FloatArray:
-        """Return derivatives of a score, (b, d), where the probabilities of all pairs are those of the table.
-
-        Shapes: table (K, K, C), directions (b, C), first, second (b,).
-        """
-        if isinstance(score, PairLocalScore | PairDerivativeScore):
-            change = _derivative_at_pairs(score, table, directions, first, second)
-            if self.ordered:
-                return change
-            return change + _derivative_at_pairs(score, table, directions[:, self._flip], second, first)
-        delta = np.zeros((len(first), *table.shape))
-        delta[np.arange(len(first)), first, second] = directions
-        if not self.ordered:
-            delta += in_other_order(delta)
-        return score.value_and_derivative(np.repeat(table[None], len(first), axis=0), delta)[1]
-
-
-def _derivative_at_pairs(
-    score: PairLocalScore | PairDerivativeScore,
-    table: FloatArray,
-    directions: FloatArray,
-    first: IntArray,
-    second: IntArray,
-) -> FloatArray:
-    """Return derivatives of a score along directions at one ordered pair each, (b, d).
-
-    Shapes: table (K, K, C), directions (b, C), first, second (b,).
-    """
-    if isinstance(score, PairLocalScore):
-        return np.asarray(score.derivative_at(table[first, second], directions, first, second, len(table)))
-    return np.asarray(score.derivative_along(table, directions, first, second))
 
 
 def positive_difference(minuend: FloatArray, subtrahend: FloatArray) -> FloatArray:

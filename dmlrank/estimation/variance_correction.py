@@ -7,56 +7,20 @@ and V the covariance of a label.
 from __future__ import annotations
 
 from functools import reduce
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from ..data.preferences import FloatArray, PreferenceData
-from ..functionals.base import is_linear
-from ..functionals.protocols import OrderedPairs
+from ..data.preferences import FloatArray, IntArray, PreferenceData
+from ..functionals.base import Functional, LabelScore
 from .cross_fitting import HeldOutLabels
 
 # Length of a finite-difference step, relative to the smallest probability.
 _STEP = 1e-3
 
 
-@runtime_checkable
-class CorrectionCovariance(Protocol):
-    """A functional with a closed form of the covariance of its correction."""
-
-    @property
-    def interior(self) -> bool:
-        """Whether the functional has a logit or a division."""
-        ...
-
-    def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:
-        """Add up amount J V J' over contexts and ordered pairs, (d, d).
-
-        Shapes: mu (b, K, K, C), amount (b, K, K), labels (b, K, K, C).
-        """
-        ...
-
-
-def has_cheap_correction_covariance(score: object, n_contexts: int, n_items: int) -> bool:
-    """Whether the covariance of a score's correction depends on mu and has a closed form that is cheap to compute."""
-    cheap = getattr(score, "cheap", None)
-    return (
-        isinstance(score, CorrectionCovariance)
-        and not is_linear(score)
-        and (cheap is None or cheap(n_contexts, n_items))
-    )
-
-
-@runtime_checkable
-class LocalCorrectionCovariance(Protocol):
-    """A :class:`dmlrank.functionals.base.PairLocalScore` with a closed form of its correction's covariance."""
-
-    def accumulate_at(self, mu: FloatArray, amount: FloatArray, labels: FloatArray, pairs: OrderedPairs) -> FloatArray:
-        """Add up amount J V J' over m ordered pairs, (d, d).
-
-        Shapes: mu (m, C), amount (m,), labels (m, C).
-        """
-        ...
+def has_variance_correction(score: Functional, n_contexts: int, n_items: int) -> bool:
+    """Whether the covariance of a score's correction depends on mu, and is cheap to compute."""
+    return not (score.linear or isinstance(score, LabelScore)) and score.cheap(n_contexts, n_items)
 
 
 def relative_label_variance(labels: HeldOutLabels, around: FloatArray | None = None) -> float:
@@ -93,7 +57,7 @@ def pair_variance_scale(
 
 
 def variance_correction(
-    score: CorrectionCovariance, mu: FloatArray, delta: FloatArray, scale: FloatArray, context_weight: FloatArray
+    score: Functional, mu: FloatArray, delta: FloatArray, scale: FloatArray, context_weight: FloatArray
 ) -> FloatArray:
     """Estimate the first-order change of the correction's second moment if J were taken at the true mu, (d, d).
 
@@ -117,7 +81,11 @@ def variance_correction(
 
 
 def local_variance_correction(
-    score: LocalCorrectionCovariance, mu: FloatArray, delta: FloatArray, weight: FloatArray, pairs: OrderedPairs
+    score: Functional,
+    mu: FloatArray,
+    delta: FloatArray,
+    weight: FloatArray,
+    pairs: tuple[IntArray, IntArray, int],
 ) -> FloatArray:
     """Compute :func:`variance_correction`, (d, d), for a score whose J at a pair depends on mu at the same pair only.
 
@@ -129,8 +97,8 @@ def local_variance_correction(
     largest = reduce(np.maximum, np.abs(delta).T)
     nonzero = np.flatnonzero(largest > 0)
     fitted = mu[nonzero]
-    nonzero_pairs = OrderedPairs(pairs.first[nonzero], pairs.second[nonzero], pairs.n_items)
+    nonzero_pairs = (pairs[0][nonzero], pairs[1][nonzero], pairs[2])
     step = _STEP * reduce(np.minimum, np.where(fitted > 0, fitted, 1.0).T) / largest[nonzero]
     amount, change = weight[nonzero] / (2 * step), step[:, None] * delta[nonzero]
-    above = score.accumulate_at(fitted + change, amount, fitted, nonzero_pairs)
-    return above - score.accumulate_at(fitted - change, amount, fitted, nonzero_pairs)
+    above = score.accumulate_at(fitted + change, amount, fitted, *nonzero_pairs)
+    return above - score.accumulate_at(fitted - change, amount, fitted, *nonzero_pairs)

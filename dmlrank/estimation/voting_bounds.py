@@ -11,7 +11,7 @@ bound is the mean over contexts of c'F(mu+), and its influence value is
 with u' the derivative of u in mu, S, R, V equal to 1 where a pair is labelled, shown, voted on, and pi = r v.
 
 This module evaluates scores that are a constant plus a sum over pairs q of a direction d_q times a term t(mu_q)
-(:class:`dmlrank.functionals.base.PairAdditiveScore`: Borda and Bradley-Terry scores). A contrast c increases in the
+(:class:`dmlrank.functionals.base.Functional`: Borda and Bradley-Terry scores). A contrast c increases in the
 term of pair q if c'd_q > 0. The upper bound has the u that is best for the first item in these pairs, and the u that is
 worst for the first item in all other pairs; the lower bound has the reverse. Both bounds are sharp, because all pairs
 can have these extreme probabilities at the same time. :mod:`dmlrank.estimation.first_order_bounds` evaluates other
@@ -27,7 +27,7 @@ import numpy as np
 
 from .._utils.computation import in_workers, report
 from ..data.preferences import FloatArray, IntArray, PreferenceData
-from ..functionals.base import PairAdditiveScore
+from ..functionals import Functional
 from .cross_fitting import ContextPart, NumberedParts
 from .extreme_shares import ExtremeShares
 from .influence import Influence
@@ -132,7 +132,7 @@ class CorrectionRows:
 
 
 def additive_bounds(
-    functional: PairAdditiveScore,
+    functional: Functional,
     contrasts: FloatArray,
     gammas: Sequence[float],
     inputs: BoundInputs,
@@ -179,7 +179,7 @@ class _AdditiveTask:
     order (C,): Categories from the best to the worst for the item shown first.
     """
 
-    functional: PairAdditiveScore
+    functional: Functional
     contrasts: FloatArray
     inputs: BoundInputs
     slopes: FloatArray
@@ -187,7 +187,7 @@ class _AdditiveTask:
     order: IntArray
 
     @classmethod
-    def of(cls, functional: PairAdditiveScore, contrasts: FloatArray, inputs: BoundInputs) -> _AdditiveTask:
+    def of(cls, functional: Functional, contrasts: FloatArray, inputs: BoundInputs) -> _AdditiveTask:
         """Prepare the evaluation."""
         directions = functional.label_directions(inputs.data.n_items)
         assert directions is not None, "a pair-additive score has directions"

@@ -18,10 +18,8 @@ from ..estimation.nuisance_estimates import NuisanceEstimates, TargetPopulation
 from ..estimation.one_step import one_step
 from ..estimation.one_step_result import Estimands, OneStepResult
 from ..exceptions import IntervalWarning
-from ..functionals import Custom
-from ..functionals.base import is_linear
-from ..functionals.linearised import Linearised, curvature_bias
-from ..functionals.protocols import Score
+from ..functionals import Functional
+from ..functionals.linear_scores import Linearised, curvature_bias
 from ..options import Options
 from .estimand import Setup
 from .estimators import estimator_named
@@ -50,7 +48,7 @@ class MeanTarget(NamedTuple):
 
 def uses_mean_preferences(average: str, setup: Setup) -> bool:
     """Whether the scores are those of mean preferences, and differ from the mean of scores."""
-    return average == "preferences" and not is_linear(setup.functional)
+    return average == "preferences" and not setup.functional.linear
 
 
 def mean_target(
@@ -78,7 +76,7 @@ def estimate_target(
     options: Options,
 ) -> OneStepResult:
     """Estimate the scores by one step, with the average that the options ask for."""
-    score: Score = setup.functional
+    score: Functional = setup.functional
     if uses_mean_preferences(options.average, setup):
         score = mean_target(
             data,
@@ -127,7 +125,7 @@ def finite_table(table: FloatArray, n_labels: IntArray, setup: Setup, floor: flo
         n_labels,
         setup.weights,
         uses=setup.graph.edges,
-        by_share=not isinstance(setup.functional, Custom),
+        by_share=setup.functional.uses_shares,
         interior=setup.functional.interior,
         floor=None if isinstance(floor, str) else floor,
     )

@@ -9,8 +9,7 @@ from .._utils.warning_collection import collected_warnings
 from .._version import __version__
 from ..data.preferences import FloatArray, PreferenceData
 from ..exceptions import DmlrankWarning, IntervalWarning
-from ..functionals.base import output_names
-from ..functionals.position_effect import PositionEffect
+from ..functionals.linear_scores import PositionEffect
 from ..inference.covariance import clip_to_limits
 from ..inference.simultaneous import critical_value
 from ..nuisance.outcome_model.cross_fit import ConstantMu
@@ -19,7 +18,7 @@ from ..nuisance.outcome_model.user_learners import learner_name
 from ..nuisance.propensity_model.estimate import Propensity
 from ..style_adjustment import BalancedStyle
 from .average import average_over_repetitions
-from .estimates import Diagnostics, Estimates, FitDescription, score_limits
+from .estimates import Diagnostics, Estimates, FitDescription
 from .fit_covariance import covariance_of
 from .judge_value import judge_figures
 from .label_errors import one_sided_models
@@ -36,8 +35,8 @@ def collect(steps: FitSteps, fit_warnings: tuple[DmlrankWarning, ...]) -> Estima
     """Return the estimates of a fit."""
     functional, data, options = steps.setup.functional, steps.data, steps.options
     gauge = functional.gauge(data.n_items)
-    names = output_names(functional, data.items)
-    estimate, covariance = clip_to_limits(steps.influence.estimate, steps.covariance, score_limits(functional.name))
+    names = functional.names(data.items)
+    estimate, covariance = clip_to_limits(steps.influence.estimate, steps.covariance, functional.limits)
     return Estimates(
         models=data.items,
         functional=functional.name,

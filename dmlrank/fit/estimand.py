@@ -19,7 +19,7 @@ from ..data.alignment import align_pairs_by_name
 from ..data.graph import Graph
 from ..data.preferences import FloatArray, PreferenceData
 from ..exceptions import DmlrankError, GraphError, IntervalWarning, OptionError, OptionTypeError, listed
-from ..functionals import BradleyTerry, CategoryWeights, Custom, Functional, named
+from ..functionals import BradleyTerry, CategoryWeights, Functional, functional_from
 from .extrapolation import connecting_options
 
 
@@ -138,7 +138,7 @@ def set_up(
     functional: object,
 ) -> Setup:
     """Bind the functional to the graph and the weights that the options ask for."""
-    unbound = unbound_functional(functional)
+    unbound = functional_from(functional)
     weights = _weights_of(unbound, category_weights, data)
     weighting = _edge_weighting(unbound, edge_weights)
     bound = bind_functional(
@@ -180,12 +180,12 @@ def _warn_of_graph(data: PreferenceData, functional: Functional, graph: Graph, m
             stacklevel=2,
             kind=IntervalWarning,
         )
-    if functional.name == "borda" and not graph.complete:
+    if functional.ignores_opponents and not graph.complete:
         n_pairs = data.n_items * (data.n_items - 1) // 2
         warn(
-            f"borda is computed on an incomplete graph ({graph.n_edges:,} of {n_pairs:,} pairs): models faced "
-            f"different opponents, and a score depends on how strong these are; functional='bt' takes the opponents "
-            f"into account",
+            f"{functional.name} is computed on an incomplete graph ({graph.n_edges:,} of {n_pairs:,} pairs): models "
+            f"faced different opponents, and a score depends on how strong these are; functional='bt' takes the "
+            f"opponents into account",
             stacklevel=2,
         )
 
@@ -203,11 +203,7 @@ def bind_functional(
             f"display order does not matter, both items need the same weights, with the two wins exchanged; change "
             f"category_weights, or use position_bias=True"
         )
-    bound = unbound_functional(functional).bind(weights, graph, edge_weights)
-    if isinstance(bound, Custom):
-        bound = bound if ordered else bound.without_order()
-        bound.examine(len(graph.edges))
-    return bound
+    return functional_from(functional).bind(weights, graph, edge_weights).in_fit(len(graph.edges), ordered)
 
 
 def graph_from_array(edges: NDArray[np.generic], n_items: int, *, option: str, words: str) -> Graph:
@@ -247,24 +243,6 @@ def category_weights_from(weights: object, n_categories: int, *, numbers: str, c
     return weights
 
 
-def unbound_functional(functional: object) -> Functional:
-    """Return the functional that the option ``functional`` asks for, not yet bound to weights and graph."""
-    if isinstance(functional, str):
-        return named(functional)
-    methods = ("bind", "value_and_derivative", "gauge")
-    is_object = not isinstance(functional, type)
-    if is_object and callable(functional) and not hasattr(functional, "value_and_derivative"):
-        return Custom(functional)
-    if not is_object or not all(hasattr(functional, name) for name in methods):
-        kind = f"the class {functional.__name__}" if isinstance(functional, type) else f"a {type(functional).__name__}"
-        raise OptionTypeError(
-            f"functional is {kind}; allowed: 'borda', 'bt', 'rank_centrality', "
-            f"'dominance', 'softmin', a function mu -> (n, d), or an object of a class in dmlrank.functionals, such as "
-            f"RankCentrality(walk='rate')"
-        )
-    return cast(Functional, functional)
-
-
 def _category_weights(weights: object, data: PreferenceData) -> CategoryWeights:
     """Return the category weights that the option asks for."""
     if isinstance(weights, str):
@@ -279,8 +257,8 @@ def _category_weights(weights: object, data: PreferenceData) -> CategoryWeights:
 
 def _weights_of(functional: Functional, option: object, data: PreferenceData) -> CategoryWeights:
     """Return the category weights of the functional's own if it has some, otherwise those of the option."""
-    asked, own = _category_weights(option, data), getattr(functional, "weights", None)
-    if not isinstance(own, CategoryWeights):
+    asked, own = _category_weights(option, data), functional.weights
+    if own is None:
         return asked
     if own.n_categories != data.n_categories:
         raise OptionError(
@@ -300,7 +278,7 @@ def _weights_of(functional: Functional, option: object, data: PreferenceData) ->
 
 def _edge_weighting(functional: Functional, option: object) -> str:
     """Return which weights pairs have: "equal", "counts" or "given"; ``option`` is the option ``edge_weights``."""
-    has_own = getattr(functional, "edge_weights", None) is not None
+    has_own = functional.edge_weights is not None
     if not isinstance(option, str):
         if has_own:
             raise OptionError(

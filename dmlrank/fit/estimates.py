@@ -11,6 +11,7 @@ from .._utils.number_text import fixed_text
 from ..data.graph import Graph
 from ..data.preferences import FloatArray
 from ..data.vote_counts import VoteCounts
+from ..functionals import FUNCTIONALS, Functional
 from ..inference.confidence_sequence import ConfidenceSequence
 from ..inference.covariance import Covariance
 from ..inference.simultaneous import simultaneous_p_values
@@ -20,11 +21,6 @@ from .estimators import Estimator, estimator_named
 from .extension_record import Extension
 from .judge_value import JudgeFigures
 from .style_estimates import StyleEstimates
-
-
-def score_limits(functional: str) -> tuple[float, float]:
-    """Return the smallest and largest possible score: 0 and 1 for Borda's win shares, infinite for others."""
-    return (0.0, 1.0) if functional == "borda" else (-np.inf, np.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +317,7 @@ class Estimates:
     @property
     def limits(self) -> tuple[float, float]:
         """Smallest and largest possible score on the scale of the result; infinite unless the scores are win shares."""
-        low, high = sorted(float(self.scale.of(np.array(end))) for end in score_limits(self.functional))
+        low, high = sorted(float(self.scale.of(np.array(end))) for end in self.kind.limits)
         return low, high
 
     def intervals(self, critical: float) -> tuple[FloatArray, FloatArray]:
@@ -334,9 +330,14 @@ class Estimates:
         return low, high
 
     @property
+    def kind(self) -> type[Functional]:
+        """Class of the functional, for what is said about its scores; the base class for functionals without a name."""
+        return FUNCTIONALS.get(self.functional, Functional)
+
+    @property
     def averages_preferences(self) -> bool:
         """Whether preferences are averaged over prompts before scores are computed, and this makes a difference."""
-        return self.description.average == "preferences" and self.functional != "borda"
+        return self.description.average == "preferences" and not self.kind.linear
 
     @property
     def of_models(self) -> bool:

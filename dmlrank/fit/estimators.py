@@ -13,7 +13,7 @@ from ..data.preferences import FloatArray
 from ..estimation.bt_restricted import check_restricted_categories
 from ..estimation.influence import InfluenceFunction, mean_influence
 from ..exceptions import OptionError
-from ..functionals import CategoryWeights
+from ..functionals import BradleyTerry, CategoryWeights
 from ..options import OPTIONS, Options, change_options, read_options
 
 T = TypeVar("T")
@@ -104,7 +104,7 @@ class Estimator:
         An estimator that assumes Bradley-Terry estimates the scores of this model, whatever the option is: an update
         that changes the estimator keeps the option of the earlier fit.
         """
-        return "bt" if self.assumes_bradley_terry and not _is_bradley_terry(option) else option
+        return BradleyTerry.name if self.assumes_bradley_terry and not _is_bradley_terry(option) else option
 
     def check_outcomes(self, weights: CategoryWeights, categories: Sequence[str]) -> None:
         """Raise where the estimator cannot use the categories of the outcome, or their weights."""
@@ -130,9 +130,7 @@ class Estimator:
 
 def _is_bradley_terry(functional: object) -> bool:
     """Whether the option asks for Bradley-Terry scores."""
-    if isinstance(functional, str):
-        return functional == "bt"
-    return not isinstance(functional, type) and getattr(functional, "name", "") == "bt"
+    return functional == BradleyTerry.name or isinstance(functional, BradleyTerry)
 
 
 DEBIASED = Estimator("debiased")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from .._utils.warning_collection import warn
 from ..data.graph import Graph
 from ..data.preferences import PreferenceData
-from ..functionals import Custom, Functional
+from ..functionals import Functional
 
 # Values of min_labels that are tried, in this order, where the graph does not connect the models.
 _FEWER_LABELS = (5, 2, 1)
@@ -45,10 +45,9 @@ def extrapolated_pairs(data: PreferenceData, functional: Functional, graph: Grap
     includes its error.
     """
     pairs = graph.edges & unlabelled_pairs(data)
-    weights = getattr(functional, "edge_weights", None)
-    if weights is not None:
-        pairs = pairs & (np.asarray(weights) > 0)
-    if isinstance(functional, Custom) and pairs.any() and not functional.uses(pairs):
+    if functional.edge_weights is not None:
+        pairs = pairs & (functional.edge_weights > 0)
+    if pairs.any() and not functional.uses(pairs):
         return np.zeros_like(pairs)
     return np.asarray(pairs)
 

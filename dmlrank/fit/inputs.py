@@ -23,7 +23,7 @@ from ..estimation.cross_fitting import SuppliedMu
 from ..estimation.folds import FoldUnits
 from ..estimation.influence_blocks import InfluenceBlocks, blocks_by_context, blocks_by_group
 from ..exceptions import DataError, listed
-from ..functionals.link import LinkedScore
+from ..functionals.linear_scores import LinkedScore
 from ..nuisance.judge.verdicts import Verdicts, judge_columns, read_verdicts
 from ..nuisance.outcome_model.supplied import checked_mu
 from ..nuisance.propensity_model.supplied import propensity_columns

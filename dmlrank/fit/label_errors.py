@@ -17,7 +17,6 @@ from ..estimation.nuisance_estimates import JudgeCorrection
 from ..estimation.one_step_result import OneStepResult
 from ..estimation.uniform_pairs import LabelErrors, UniformPairs, find_uniform_pairs
 from ..exceptions import listed
-from ..functionals.base import is_linear
 from ..inference.covariance import Covariance
 from ..nuisance.propensity_model.estimate import Propensity
 from .estimand import Setup
@@ -207,7 +206,7 @@ def warn_of_uniform_pairs(
     clauses = [f"{listed(names_of, _MOST_NAMED)} {outcome}" for outcome, names_of in models.items() if names_of]
     clauses.append(f"on {len(uniform.pairs)} of {setup.graph.n_edges} compared pairs all labels agree ({names})")
     limit = ""
-    if not is_linear(setup.functional) and (models[_WON] or models[_LOST]):
+    if not setup.functional.linear and (models[_WON] or models[_LOST]):
         limit = (
             " The log-odds of a model that won or lost all its votes have no finite limit, so that the distance of its "
             "score from the others depends on the floor of the predicted probabilities; functional='borda' needs no "

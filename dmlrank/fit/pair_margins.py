@@ -11,7 +11,7 @@ from .._utils.warning_collection import collected_warnings
 from ..data.preferences import FloatArray, IntArray
 from ..estimation.one_step import one_step
 from ..estimation.one_step_result import Estimands
-from ..functionals.win_probability import PairMargins
+from ..functionals.linear_scores import PairMargins
 from ..inference.covariance import Covariance
 from .fit_covariance import covariance_of
 from .state import FitSteps

@@ -23,8 +23,6 @@ from ..estimation.diagnostics import (
 from ..estimation.influence import InfluenceFunction
 from ..estimation.uniform_pairs import UniformPairs
 from ..exceptions import IntervalWarning, listed
-from ..functionals import Custom, Dominance, SoftMin
-from ..functionals.base import is_linear, output_names
 from ..inference.covariance import Covariance, find_constant_combination
 from ..nuisance.boosting.tuning import check_tune
 from ..nuisance.outcome_model.user_learners import check_learner
@@ -35,7 +33,6 @@ from .average import warn_of_large_bias, warn_of_means_outside
 from .bt_mle import run_maximum_likelihood
 from .cache import Cache
 from .estimand import Setup
-from .estimates import score_limits
 from .estimators import estimator_named
 from .fit_covariance import make_covariance
 from .inputs import Inputs, ReadingOptions, columns_of_later_steps, prepare_inputs, read_source
@@ -206,7 +203,7 @@ def _second_order_bias(cache: Cache, inputs: Inputs, scores: ScoreEstimate, *, f
     if first.mean is None:
         return cache.call(second_order_bias, inputs.data, inputs.setup, first.mu, floor=first.floor)
     cache.call(warn_of_means_outside, first.mean.floored)
-    names = output_names(inputs.setup.functional, inputs.data.items)
+    names = inputs.setup.functional.names(inputs.data.items)
     cache.call(warn_of_large_bias, first.mean, scores.covariance.std_errors, names)
     return RemainingBias(np.full_like(first.mean.bias, np.nan))
 
@@ -287,7 +284,7 @@ def second_order_bias(
         setup.functional,
         mu,
         np.argsort(data.seed_order),
-        n_scores=len(output_names(setup.functional, data.items)),
+        n_scores=len(setup.functional.names(data.items)),
         floor=floor,
         n_items=data.n_items,
         known=known,
@@ -316,13 +313,13 @@ def assess_validity(
         # The bias was estimated for the unrestricted projection, and does not hold for the restricted estimate.
         validity = replace(validity, second_order=np.full_like(validity.second_order, np.nan))
     if fit_estimator.valid_intervals and not is_extrapolated:
-        names = output_names(setup.functional, data.items)
+        names = setup.functional.names(data.items)
         warn_about_intervals(
             validity,
             covariance.std_errors,
             names,
             data.n_contexts,
-            not is_linear(setup.functional),
+            not setup.functional.linear,
             remedies=_remedies(setup, data),
             pairs_are_derived=data.outcome_kind in DERIVED_KINDS,
             mu_hardly_matters=mu_hardly_matters,
@@ -342,12 +339,12 @@ def mu_hardly_matters(data: PreferenceData, setup: Setup, propensity: FloatArray
     """
     n_cells = data.n_contexts * setup.graph.n_edges * (2 if data.ordered else 1)
     smallest = min(float(propensity.min(initial=1.0)), len(data.cells) / max(n_cells, 1))
-    return is_linear(setup.functional) and smallest >= 1 / (1 + _SMALL_WEIGHT_OF_MU)
+    return setup.functional.linear and smallest >= 1 / (1 + _SMALL_WEIGHT_OF_MU)
 
 
 def warn_of_scores_outside(setup: Setup, influence: InfluenceFunction, items: tuple[str, ...]) -> None:
     """Warn where the bias correction has moved a win share below 0 or above 1, which happens with few labels."""
-    low, high = score_limits(setup.functional.name)
+    low, high = setup.functional.limits
     outside = np.flatnonzero((influence.estimate < low) | (influence.estimate > high))
     if len(outside):
         shares = listed((f"{items[j]} {influence.estimate[j]:.3g}" for j in outside), _MOST_NAMED)
@@ -364,7 +361,7 @@ def warn_of_scores_outside(setup: Setup, influence: InfluenceFunction, items: tu
 def _remedies(setup: Setup, data: PreferenceData) -> list[str]:
     """Return advice: the options that are not set and make the scores depend less on pairs with few labels."""
     remedies = []
-    if setup.functional.name == "bt" and setup.edge_weights == "equal":
+    if setup.functional.link == "logit" and setup.edge_weights == "equal":
         remedies.append("edge_weights='counts' gives pairs with few labels less weight")
     if data.ordered and setup.weights.mirrored:
         remedies.append("position_bias=False joins both display orders of a pair, if order does not matter")
@@ -376,19 +373,15 @@ def check_rank(setup: Setup, covariance: Covariance, items: tuple[str, ...]) -> 
 
     Borda, Bradley-Terry and rank centrality are not checked: their gauge is known from theory.
     """
-    if not isinstance(setup.functional, Custom | Dominance | SoftMin):
+    if setup.functional.gauge_is_known:
         return
     constant = find_constant_combination(covariance)
     if constant is not None:
-        names = output_names(setup.functional, items)
+        names = setup.functional.names(items)
         terms = " ".join(f"{c:+.3g}*{name}" for c, name in zip(constant, names, strict=True) if abs(c) > 1e-6)
-        if isinstance(setup.functional, Custom):
-            advice = "if this combination is constant whatever the data are, say so with Custom(fixed=...)"
-        else:
-            advice = "few compared pairs or a formula without features may be the reason"
         warn(
             f"the covariance is numerically singular: {terms} does not vary in these data, so that joint tests and "
-            f"regions that involve this combination are not reliable; {advice}",
+            f"regions that involve this combination are not reliable; {setup.functional.singular_advice}",
             stacklevel=2,
             kind=IntervalWarning,
         )

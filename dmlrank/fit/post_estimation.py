@@ -13,7 +13,7 @@ from ..estimation.influence import Influence, InfluenceFunction
 from ..estimation.one_step import one_step
 from ..estimation.one_step_result import Estimands
 from ..estimation.outcome_floor import clip_and_renormalise
-from ..functionals.win_probability import PairWinProbability
+from ..functionals.linear_scores import PairWinProbability
 from ..inference.covariance import Covariance
 from ..inference.hausman import DifferenceTest, wald_test_of_difference
 from .bt_mle import win_probability_influence

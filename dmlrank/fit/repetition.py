@@ -19,9 +19,8 @@ from ..estimation.one_step import one_step
 from ..estimation.one_step_result import Estimands, KnownValues, OneStepResult
 from ..estimation.outcome_floor import select_floor
 from ..exceptions import OptionError
-from ..functionals import Borda, BradleyTerry
-from ..functionals.position_effect import PositionEffect
-from ..functionals.protocols import Score
+from ..functionals import Borda, BradleyTerry, Functional
+from ..functionals.linear_scores import PositionEffect
 from ..nuisance.propensity_model.all_pairs import PairPropensity
 from ..nuisance.propensity_model.estimate import Propensity
 from ..nuisance.training_rows import Folds
@@ -315,7 +314,7 @@ def target_of_mean_preferences(
 
 
 def fit_estimands(
-    setup: Setup, pairs: PairPropensity | None, ordered: bool, *, target: Score | None = None
+    setup: Setup, pairs: PairPropensity | None, ordered: bool, *, target: Functional | None = None
 ) -> Estimands:
     """Return the estimands of a fit."""
     shares, position = Borda(setup.weights, setup.graph), PositionEffect(setup.weights, setup.graph)

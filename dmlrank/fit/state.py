@@ -21,7 +21,7 @@ from ..estimation.influence_blocks import InfluenceBlocks
 from ..estimation.nuisance_estimates import JudgeCorrection, NuisanceEstimates, TargetPopulation
 from ..estimation.one_step_result import EstimandName, OneStepResult
 from ..estimation.uniform_pairs import UniformPairs
-from ..functionals.protocols import Score
+from ..functionals import Functional
 from ..inference.covariance import Covariance
 from ..nuisance.judge.verdicts import Verdicts
 from ..nuisance.propensity_model.estimate import Propensity
@@ -195,7 +195,7 @@ class FitSteps:
         """Return the target population of a repetition: weights and sample of the contexts."""
         return TargetPopulation(self.context_weight, repetition.sample)
 
-    def uniform_covariance(self, score: Score, *, pooled: bool = True) -> FloatArray | None:
+    def uniform_covariance(self, score: Functional, *, pooled: bool = True) -> FloatArray | None:
         """The covariance of an estimate, (d, d), that is added for uniform pairs; None where nothing is added."""
         if self.uniform is None or not self.estimator.is_debiased:
             return None

@@ -13,7 +13,7 @@ from ..data.style_differences import StyleDifferences
 from ..estimation.equal_style import EqualStyleTerms, StyleInfluence
 from ..estimation.influence import Influence, InfluenceFunction, mean_influence
 from ..estimation.influence_blocks import InfluenceBlocks
-from ..functionals.link import LinkedScore
+from ..functionals.linear_scores import LinkedScore
 from ..nuisance.propensity_model.estimate import Propensity
 from ..nuisance.style.style_stages import StyleRows, fit_style_stages
 from ..nuisance.training_rows import Folds

@@ -19,7 +19,6 @@ from ..exceptions import OptionError, OptionTypeError, check_choice, shown
 from ..fit.estimand import bind_functional
 from ..fit.estimators import estimator_named
 from ..functionals import CategoryWeights, Functional
-from ..functionals.base import output_names
 from ..options import OPTIONS, PROMPTS
 from .bt_restricted import RestrictedDesignProblem
 from .criteria import EarlierLabels
@@ -309,12 +308,7 @@ class PlanSource:
     fit: PlannedFit | None = None
 
     def __post_init__(self) -> None:
-        functional, floor = self.functional, self.floor
-        if not hasattr(functional, "information") or not hasattr(functional, "accumulate"):
-            raise OptionTypeError(
-                f"the functional {functional.name!r} lacks the methods information and accumulate, which a plan needs; "
-                f"add them, or plan for 'borda', 'bt' or 'rank_centrality'"
-            )
+        floor = self.floor
         check_choice(self.prompts, PROMPTS, "prompts")
         smallest = real_number(floor)
         if smallest is None:
@@ -330,15 +324,15 @@ class PlanSource:
 
 def bound_graph(functional: Functional, n_items: int) -> Graph:
     """Return the pairs that a functional uses: those of its graph with a positive edge weight."""
-    graph = getattr(functional, "graph", None) or Graph.all_pairs(n_items)
-    weights = getattr(functional, "edge_weights", None)
+    graph = functional.graph or Graph.all_pairs(n_items)
+    weights = functional.edge_weights
     return graph if weights is None else Graph(graph.edges & (weights > 0))
 
 
 def specify(source: PlanSource, options: PlanOptions) -> PlanSpecification:
     """Return the specification of a plan (its purpose and its limits); this takes one pass over the probabilities."""
     fit, functional = source.fit, source.functional
-    names = replace(source.names, outputs=output_names(functional, source.names.models))
+    names = replace(source.names, outputs=functional.names(source.names.models))
     scores, between_covariance, problem = _design_problem(source, options).scan()
     if fit is not None:
         scores = fit.scores(scores)

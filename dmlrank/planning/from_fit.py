@@ -22,7 +22,7 @@ from ..fit.average import finite_table
 from ..fit.estimates import Estimates
 from ..fit.state import FitSteps
 from ..functionals import Functional
-from ..functionals.linearised import Linearised
+from ..functionals.linear_scores import Linearised
 from .allocation import Rows
 from .criteria import EarlierLabels
 from .design import PlannedFit, PlanSource, specify

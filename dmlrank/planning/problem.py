@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -194,25 +194,9 @@ class TablesNotStored:
         )
 
 
-@runtime_checkable
-class FixedDirections(Protocol):
-    """A functional for which the labels of a pair move the scores along the same direction d in every context.
-
-    Then M = v dd', where only the variance v differs between contexts.
-    """
-
-    def label_directions(self, n_items: int) -> FloatArray | None:
-        """Return the direction d of each pair (j, k), (K, K, K); None where M has more than one direction."""
-        ...
-
-    def label_variances(self, mu: FloatArray) -> FloatArray:
-        """Return the variance v of a label of each pair along its direction, (n, K, K)."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelDeviations:
-    """Standard deviations of the labels of a functional with fixed directions; see :class:`FixedDirections`.
+    """Standard deviations of labels that move the scores along the same direction in every context: M = v dd'.
 
     deviation (g, m): Standard deviation of a label of each cell along the direction of its pair; in single precision
         where there are very many cells.
@@ -367,7 +351,7 @@ class DesignProblem:
         Shapes: mean (K,), covariance (K, K).
         """
         functional, directions = self.functional, None
-        if isinstance(functional, FixedDirections) and not self.interdependent:
+        if not self.interdependent:
             directions = functional.label_directions(self.pairs.n_items)
         cell_type = self.cell_type if directions is not None else None
         deviation: CellArray | None = None if cell_type is None else np.empty(self.shape, cell_type)
@@ -464,7 +448,7 @@ def _scores_and_deviations(
     Shapes: mu (b, K, K, C).
     """
     functional, deviation = problem.functional, None
-    if cell_type is not None and isinstance(functional, FixedDirections):
+    if cell_type is not None:
         deviation = np.sqrt(np.maximum(problem.pairs.take(functional.label_variances(mu)), 0)).astype(cell_type)
     return functional.value(mu), deviation
 

@@ -493,12 +493,12 @@ def side_by_side_on_page(summary: Summary) -> Summary:
 
 def _style_notes(results: Estimates, style: StyleEstimates, alpha: float) -> tuple[str, ...]:
     """Return the notes of a summary of scores before and after the adjustment."""
-    link = "log-odds" if results.functional == "bt" else "preferences"
+    link = "log-odds" if results.kind.link == "logit" else "preferences"
     boards = (
         f"raw: scores without adjustment. averaged: {link} given prompt and style, averaged over the style of the "
         f"answers that were shown. equal: the same with the slopes on style removed. Standard errors are in brackets."
     )
-    if results.functional == "bt":
+    if results.kind.link == "logit":
         boards += " Raw and averaged scores differ because the mean of log-odds is not the log-odds of the mean."
     changes = (
         "rank: ranks by raw scores and by scores at equal style. change: rise in ranks, with intervals that hold for "

@@ -13,6 +13,7 @@ from ..data.derived_pairs import DERIVED_KINDS
 from ..exceptions import listed
 from ..fit.estimates import Estimates
 from ..fit.style_estimates import StyleEstimates
+from ..functionals import FUNCTIONALS
 from ..inference.compact_letters import abbreviate_letters
 from ..inference.ranks import Separation, smallest_gap
 from ..inference.resampling import differences
@@ -88,7 +89,7 @@ def win_shares_without_adjustment(results: Estimates) -> str:
 
 def slope_sentences(results: Estimates, style: StyleEstimates) -> str:
     """Say what scores at equal style are, with the slopes."""
-    unit = {"bt": "log-odds", "borda": "win share"}[results.functional]
+    unit = "log-odds" if results.kind.link == "logit" else "win share"
     unit = unit if results.scale.natural else f"score, {results.scale.name}"
     errors = style.slope_covariance.std_errors
     slopes = "; ".join(
@@ -129,7 +130,6 @@ def functional_name(results: Estimates) -> str:
     return results.functional_label + ("" if results.scale.natural else f", {results.scale.name}")
 
 
-_NON_LINEAR = ("bt", "rank_centrality", "dominance", "softmin")
 NO_FEATURES = ("1", "0", "0 + 1", "1 + 0", "-1")
 _FRACTIONS = {0.0: "0", 0.5: "1/2", 1.0: "1"}
 
@@ -158,17 +158,8 @@ def score_definition(results: Estimates) -> str:
     n_models = len(results.models)
     opponents = f" against the other {n_models - 1} models." if results.graph.complete else "."
     different = "" if results.graph.complete else " The models faced different opponents."
-    definitions = {
-        "bt": f"Scores are log-odds relative to the average of these {n_models} models.",
-        "borda": f"Each score is the mean share of comparisons that the model wins{opponents}{different}",
-        "rank_centrality": "Each score is the share of time that a random walk over the models spends at the model. "
-        "The walk moves from a model to an opponent more often, the more often the opponent is preferred.",
-        "dominance": "Each score is the share of its opponents that the model clearly beats. An "
-        "opponent counts in part where the preference is close to the limit of a clear win.",
-        "softmin": "Each score is a smooth minimum of the model's preferences over its opponents: how well the model "
-        "does against the opponent that is hardest for it.",
-    }
-    return definitions.get(results.functional, f"The functional of the scores is {results.functional_label}.")
+    meaning = results.kind.meaning.format(n_models=n_models, opponents=opponents + different)
+    return meaning or f"The functional of the scores is {results.functional_label}."
 
 
 def unit_sentences(results: Estimates) -> list[str]:
@@ -201,7 +192,7 @@ def dependence_sentences(results: Estimates) -> list[str]:
         if results.estimated_by.assumes_bradley_terry
         else []
     )
-    if results.functional not in _NON_LINEAR:
+    if results.functional not in FUNCTIONALS or results.kind.linear:
         return []
     if results.style is not None and results.style.kind == "equal":
         return ["A formula with other features would define other scores, because log-odds are not linear in votes."]
@@ -255,7 +246,7 @@ def _tested_hypothesis(results: Estimates) -> str:
     row = "a score" if results.of_models else "an output"
     if results.neutral is None:
         return f"z and adj. P test whether {row} equals the mean {row.split()[-1]}."
-    if results.functional == "bt":
+    if results.kind.link == "logit":
         return f"z and adj. P test whether {row} equals {neutral_text(results)}, the average of the models."
     return f"z and adj. P test whether {row} equals {neutral_text(results)}."
 
@@ -619,13 +610,9 @@ def _grades_sentence(results: Estimates) -> str:
     grades = ", ".join(
         f"{label} = {words.get(meaning, meaning.replace('_', ' '))}" for label, meaning in results.diagnostics.labels
     )
-    use = {
-        "borda": "Scores are means of this worth.",
-        "bt": "The log-odds of a pair are those of the mean worth of its labels, not of the share of votes won.",
-    }.get(results.functional, "The share of a pair that a model wins is the mean worth of the pair's labels.")
     return (
         f"Labels are grades. Each number is the share of a win that a grade is worth for the model shown first; the "
-        f"other model gets the remainder ({grades}). {use}"
+        f"other model gets the remainder ({grades}). {results.kind.meaning_of_grades}"
     )
 
 

@@ -208,7 +208,7 @@ def _why_other_mean(a: Estimates, b: Estimates) -> str:
             f"edge_weights='equal'"
         )
     features = [e.description.formula.split("~", 1)[-1].split("|")[0].strip() for e in (a, b)]
-    if a.functional != "borda" and not a.averages_preferences and features[0] != features[1]:
+    if not a.kind.linear and not a.averages_preferences and features[0] != features[1]:
         return (
             f"their features are {features[0]!r} and {features[1]!r}, and the mean score over prompts depends on the "
             f"features that preferences are given; fit both with the same features, or with average='preferences'"

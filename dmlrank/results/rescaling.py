@@ -71,7 +71,7 @@ def _factor(estimates: Estimates, scale: object) -> tuple[str, float]:
     """Return the name and the factor of a scale."""
     if isinstance(scale, str):
         check_choice(scale, _NAMED, "scale")
-        if estimates.functional != "bt":
+        if estimates.kind.link != "logit":
             raise OptionError(
                 f"scale={scale!r} is a unit of log-odds, and {estimates.functional} scores are not log-odds; "
                 f"update(functional='bt') first, or give a positive number to multiply the scores with, such as 100"

@@ -19,7 +19,6 @@ from ..estimation.omitted_variables import label_spread, robustness_value
 from ..exceptions import HypothesisError, IntervalWarning, OptionError, OptionTypeError, shown
 from ..fit.estimates import Estimates
 from ..fit.state import FitSteps
-from ..functionals.base import is_linear
 from ..report.leaderboard import functional_unit
 from ..sensitivity.benchmark import benchmark_frame
 from ..sensitivity.sensitivity_results import SensitivityResults
@@ -73,7 +72,7 @@ def analyse_sensitivity(
         n_shown=len(evaluation.battles),
         n_unvoted=evaluation.battles.n_unvoted,
         is_sharp=evaluation.is_sharp,
-        is_linear=is_linear(fit_steps.setup.functional),
+        is_linear=fit_steps.setup.functional.linear,
         is_chosen_by_data=hypothesis is None,
     )
     return SensitivityResults(numbers, partial(benchmark_frame, fit_steps, numbers, scale.factor))

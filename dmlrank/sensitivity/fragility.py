@@ -22,7 +22,6 @@ from ..estimation.one_step_result import Estimands
 from ..exceptions import ColumnError, DataError, DmlrankError, OptionError, nearest, shown
 from ..fit.pipeline import run
 from ..fit.state import FitSteps, Source
-from ..functionals.base import output_names
 from ..inference.covariance import Covariance
 
 
@@ -287,8 +286,8 @@ class RefitFrames:
                 refit = run(options, source)
         except DmlrankError as error:
             return Refit(float("nan"), float("nan"), str(error))
-        names = output_names(refit.setup.functional, refit.data.items)
-        old_names = output_names(steps.setup.functional, steps.data.items)
+        names = refit.setup.functional.names(refit.data.items)
+        old_names = steps.setup.functional.names(steps.data.items)
         needed = [name for name, weight in zip(old_names, contrast, strict=True) if weight]
         missing = [name for name in needed if name not in names]
         if missing:

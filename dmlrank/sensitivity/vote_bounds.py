@@ -23,7 +23,6 @@ from ..exceptions import OptionError
 from ..fit.first_stages import Draw, PropensityModel, RepetitionSeed, label_and_judge_propensities
 from ..fit.fit_covariance import make_covariance
 from ..fit.state import FitSteps, Repetition
-from ..functionals.base import PairAdditiveScore, is_linear
 from ..inference.covariance import Covariance
 from ..inference.simultaneous import critical_value_of_contrasts
 from ..nuisance.propensity_model.vote_rates import PropensitiesAsVoteRates, estimate_vote_rates, shown_data
@@ -251,7 +250,7 @@ class BoundEvaluation:
 
         Otherwise this holds to first order in gamma - 1.
         """
-        return _has_pair_terms(self.steps) or is_linear(self.steps.setup.functional)
+        return _has_pair_terms(self.steps) or self.steps.setup.functional.linear
 
     def influences(self, gammas: Sequence[float]) -> list[list[Influence]]:
         """Return the influence of lower and upper bounds, for each gamma a list with one entry per repetition."""
@@ -259,7 +258,6 @@ class BoundEvaluation:
         by_repetition = []
         for inputs in self.inputs:
             if _has_pair_terms(self.steps):
-                assert isinstance(functional, PairAdditiveScore)
                 by_repetition.append(additive_bounds(functional, self.contrasts, gammas, inputs))
             else:
                 by_repetition.append(first_order_bounds(functional, self.contrasts, gammas, inputs))
@@ -308,9 +306,9 @@ class BoundEvaluation:
 
 
 def _has_pair_terms(steps: FitSteps) -> bool:
-    """Whether the scores have the form of :class:`PairAdditiveScore`, so that the bounds are sharp."""
+    """Whether the scores are a sum over pairs of terms, so that the bounds are sharp."""
     functional, weights = steps.setup.functional, steps.setup.weights
-    if not isinstance(functional, PairAdditiveScore) or functional.label_directions(steps.data.n_items) is None:
+    if functional.label_directions(steps.data.n_items) is None:
         return False
     order = np.argsort(np.subtract(weights.first, weights.second), kind="stable")
     first, second = np.array(weights.first)[order], np.array(weights.second)[order]

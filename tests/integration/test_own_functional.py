@@ -17,7 +17,16 @@ from dmlrank.exceptions import (
     StorageError,
     UnknownModelError,
 )
-from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, Custom, Dominance, RankCentrality, SoftMin
+from dmlrank.functionals import (
+    Borda,
+    BradleyTerry,
+    CategoryWeights,
+    Custom,
+    Dominance,
+    Functional,
+    RankCentrality,
+    SoftMin,
+)
 
 HALF = CategoryWeights.half(3)
 WINS = CategoryWeights.half(2)
@@ -232,3 +241,40 @@ def test_the_categories_name_the_last_axis_of_mu():
     label_shares = frame["vote"].map(meanings).value_counts(normalize=True)
     estimated = res.update(functional=shares).params
     np.testing.assert_allclose(estimated, label_shares[res.categories], atol=0.03)
+
+
+class WinShare(Functional):
+    """Borda with nothing but its values."""
+
+    name = "win_share"
+    interior = False
+    linear = True
+    meaning = "A sentence about {n_models} models{opponents}"
+
+    def value(self, mu):
+        return self.category_weights.symmetric(mu).sum(axis=2) / (mu.shape[1] - 1)
+
+
+class Foreign:
+    """The documented methods in a class of its own."""
+
+    name, label, interior, linear = "foreign", "foreign (win share)", False, True
+
+    def __init__(self, weights=None):
+        self.inner = Borda(weights)
+        self.value, self.gauge = self.inner.value, self.inner.gauge
+        self.value_and_derivative = self.inner.value_and_derivative
+
+    def bind(self, weights=None, graph=None, edge_weights=None):
+        return Foreign(weights)
+
+
+@pytest.mark.parametrize("functional", [WinShare(), Foreign()])
+@pytest.mark.filterwarnings("ignore:the covariance is numerically singular")
+def test_classes_of_users_give_the_numbers_of_the_built_in_one(rank, battles, known, functional):
+    own, expected = (rank(battles.frame, functional=f, **known) for f in (functional, "borda"))
+    np.testing.assert_allclose(own.params, expected.params, atol=1e-9)
+    np.testing.assert_allclose(own.bse, expected.bse, rtol=1e-6)
+    assert own.functional == functional.name
+    assert functional.label in own.summary().as_text()
+    own.design(budget=100)

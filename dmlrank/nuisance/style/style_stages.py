@@ -13,7 +13,7 @@ import numpy as np
 
 from ..._utils.log_loss import FLOORS, log_loss
 from ...data.preferences import FloatArray, IntArray
-from ...functionals.link import LinkedScore
+from ...functionals.linear_scores import LinkedScore
 from ..smooth.basis import SmoothBasis
 from .additive_regression import AdditiveFit, AdditiveModel, AdditiveRows, fit_by_fold
 

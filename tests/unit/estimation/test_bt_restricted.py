@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy.special import expit, logit
@@ -16,7 +14,6 @@ from dmlrank.estimation.bt_restricted import (
 )
 from dmlrank.exceptions import GraphError, NuisanceError
 from dmlrank.functionals import BradleyTerry, CategoryWeights, Graph
-from dmlrank.functionals.protocols import LabelRows
 from dmlrank.nuisance.propensity_model.all_pairs import TabulatedPairPropensity
 from dmlrank.nuisance.propensity_model.estimate import Propensity
 
@@ -70,7 +67,7 @@ def test_scores_and_steps_against_brute_force(position, graph):
     place = np.array([0, 0, 3, 5])
     first, second = np.array([0, 1, 2, 0]), np.array([1, 2, 3, 3])
     y = np.eye(2)[rng.integers(2, size=4)]
-    value, step = score(pi, position, graph).by_label(mu, np.arange(6), LabelRows(place, first, second, y))
+    value, step = score(pi, position, graph).by_label(mu, np.arange(6), place, first, second, y)
     for e in range(4):
         strength, expected = brute_force(mu[place[e]], pi[place[e]], (first[e], second[e], y[e, 0]), graph, position)
         np.testing.assert_allclose(value[place[e]], strength, atol=1e-12)
@@ -82,7 +79,7 @@ def test_labels_off_the_graph_add_nothing():
     _, mu, pi = drawn(1)
     ring = Graph.of([(0, 1), (1, 2), (2, 3), (3, 0)], K)
     step = score(pi, graph=ring).by_label(
-        mu, np.arange(6), LabelRows(np.array([0]), np.array([0]), np.array([2]), np.array([[1.0, 0.0]]))
+        mu, np.arange(6), np.array([0]), np.array([0]), np.array([2]), np.array([[1.0, 0.0]])
     )[1]
     assert not step.any()
 
@@ -118,10 +115,10 @@ def test_renaming_items_renames_steps():
     rng, mu, pi = drawn(4)
     order = rng.permutation(K)
     back = np.argsort(order)
-    label = LabelRows(np.arange(6), np.full(6, 0), np.full(6, 2), np.eye(2)[rng.integers(2, size=6)])
-    value, step = score(pi).by_label(mu, np.arange(6), label)
-    moved = replace(label, first=back[label.first], second=back[label.second])
-    value2, step2 = score(pi[:, order][:, :, order]).by_label(mu[:, order][:, :, order], np.arange(6), moved)
+    label = (np.arange(6), np.full(6, 0), np.full(6, 2), np.eye(2)[rng.integers(2, size=6)])
+    value, step = score(pi).by_label(mu, np.arange(6), *label)
+    moved = (label[0], back[label[1]], back[label[2]], label[3])
+    value2, step2 = score(pi[:, order][:, :, order]).by_label(mu[:, order][:, :, order], np.arange(6), *moved)
     np.testing.assert_allclose(value2, value[:, order], atol=1e-12)
     np.testing.assert_allclose(step2, step[:, order], atol=1e-10)
 

@@ -20,7 +20,7 @@ from dmlrank.estimation.nuisance_estimates import NuisanceEstimates, TargetPopul
 from dmlrank.estimation.one_step import one_step
 from dmlrank.estimation.one_step_result import Estimands
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
-from dmlrank.functionals.position_effect import PositionEffect
+from dmlrank.functionals.linear_scores import PositionEffect
 from dmlrank.inference.covariance import one_way, robust
 from dmlrank.nuisance.outcome_model.cross_fit import ConstantMu, MirroredMu
 from dmlrank.nuisance.training_rows import Folds
@@ -111,7 +111,7 @@ def test_groups_give_the_numbers_of_all_contexts(make_data, draw_mu, options, we
         assert (made.variance_correction is None) == (known.variance_correction is None)
         if known.variance_correction is not None:
             # Where mu is needed at all pairs, one central difference along a sum stands for a sum of differences.
-            close = 1e-9 if hasattr(one, "derivative_at") else 1e-5
+            close = 1e-9 if one.pair_local else 1e-5
             largest = np.abs(known.variance_correction).max()
             np.testing.assert_allclose(
                 made.variance_correction, known.variance_correction, rtol=0, atol=close * largest

@@ -26,8 +26,7 @@ from dmlrank.functionals import (
     RankCentrality,
     SoftMin,
 )
-from dmlrank.functionals.position_effect import PositionEffect
-from dmlrank.functionals.win_probability import PairWinProbability
+from dmlrank.functionals.linear_scores import PairWinProbability, PositionEffect
 from dmlrank.nuisance.propensity_model.all_pairs import TabulatedPairPropensity
 
 from ...support import either_order, without_order

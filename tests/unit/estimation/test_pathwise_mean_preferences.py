@@ -13,7 +13,7 @@ from dmlrank.estimation.nuisance_estimates import NuisanceEstimates, TargetPopul
 from dmlrank.estimation.one_step import one_step
 from dmlrank.estimation.one_step_result import Estimands
 from dmlrank.functionals import CategoryWeights, Custom, named
-from dmlrank.functionals.linearised import Linearised, curvature_bias, jacobian_at
+from dmlrank.functionals.linear_scores import Linearised, curvature_bias, jacobian_at
 
 from ...support import without_order
 from .populations import Population, random_direction, slope

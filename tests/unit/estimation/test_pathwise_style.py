@@ -19,7 +19,7 @@ from dmlrank.estimation.nuisance_estimates import NuisanceEstimates
 from dmlrank.estimation.one_step import one_step
 from dmlrank.estimation.one_step_result import Estimands
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, Graph, RankCentrality
-from dmlrank.functionals.link import LinkedScore
+from dmlrank.functionals.linear_scores import LinkedScore
 from dmlrank.nuisance.style.additive_regression import AdditiveFit, AdditiveModel
 from dmlrank.nuisance.style.style_stages import StyleRows, StyleStages
 

@@ -13,9 +13,8 @@ from dmlrank.estimation.influence_blocks import blocks_by_context, blocks_by_gro
 from dmlrank.estimation.nuisance_estimates import NuisanceEstimates, TargetPopulation
 from dmlrank.estimation.one_step import one_step
 from dmlrank.estimation.one_step_result import Estimands
-from dmlrank.estimation.variance_correction import CorrectionCovariance, pair_variance_scale, variance_correction
+from dmlrank.estimation.variance_correction import pair_variance_scale, variance_correction
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
-from dmlrank.functionals.position_effect import PositionEffect
 
 K, C = 4, 3
 FLIP = [1, 0, 2]
@@ -103,11 +102,6 @@ def test_a_linear_functional_has_none(draw_mu):
     delta = 10 * rng.normal(size=mu.shape) * ~np.eye(K, dtype=bool)[:, :, None]
     made = variance_correction(Borda(HALF), mu, delta, np.ones((K, K)), np.ones(5))
     np.testing.assert_allclose(made, 0, atol=1e-8)
-
-
-def test_scores_that_know_the_covariance_of_their_correction():
-    assert all(isinstance(score, CorrectionCovariance) for score in CURVED.values())
-    assert not isinstance(PositionEffect(HALF, RING), CorrectionCovariance)
 
 
 def labelled(make_data, rng, mu, pi):

@@ -19,8 +19,7 @@ from dmlrank.functionals import (
     SoftMin,
     named,
 )
-from dmlrank.functionals.base import symmetric_metric
-from dmlrank.functionals.graph_weights import edge_matrix
+from dmlrank.functionals.base import edge_matrix, symmetric_metric
 
 STEP = 1e-6
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights
-from dmlrank.functionals.linearised import Linearised
+from dmlrank.functionals.linear_scores import Linearised
 
 
 @pytest.fixture

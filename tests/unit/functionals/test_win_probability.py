@@ -7,8 +7,7 @@ import pytest
 
 from dmlrank.data.graph import Graph
 from dmlrank.functionals import CategoryWeights
-from dmlrank.functionals.position_effect import PositionEffect
-from dmlrank.functionals.win_probability import PairWinProbability
+from dmlrank.functionals.linear_scores import PairWinProbability, PositionEffect
 
 from ...support import without_order
 
