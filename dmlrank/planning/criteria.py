@@ -29,52 +29,51 @@ _ROUNDING = 1e-12
 class EarlierLabels:
     r"""How precise the scores are with the labels and verdicts of a fit and the labels of a plan together.
 
-    There are two estimates of the scores: that of the fit, and that from the planned labels alone. Given the prompts,
-    the errors of their labels are independent. Sigma is the covariance of the best weighted mean of the two estimates,
-    times the number of contexts of the plan. B is the covariance of the scores between prompts, and L the labelling
-    covariance of the plan.
+    Given the prompts, the errors of the labels are independent. Sigma is the covariance of the estimate from all
+    labels, times the number of contexts of the plan. B is the covariance of the scores between prompts, and L the
+    labelling covariance of the plan.
 
-    - A plan for the fit's own prompts: both estimates share B, and the precisions of the labels add up,
+    - A plan for new prompts: one fit of all rows, each with the propensity of its own round, weights every prompt
+      equally. If the plan's prompts are a share w of all prompts, :math:`\Sigma = (1 - w)^2 A + w^2 (B + L)`, where A
+      is the covariance of the fit. Sigma may be larger than A where few labels are spread over many new prompts.
+    - A plan for the fit's own prompts: the estimate from all labels is at least as precise as the best weighted mean of
+      the fit's estimate and the one from the planned labels, which share B,
       :math:`\Sigma = B + (A^{-1} + L^{-1})^{-1}`. Here A is the part of the fit's covariance beyond B.
-    - A plan for new prompts: these are a sample of their own, and the precisions of the estimates add up,
-      :math:`\Sigma = (A^{-1} + (B + L)^{-1})^{-1}`. Here A is the whole covariance of the fit.
-
-    A single fit to all votes is at least as precise, because it can weight the two sets of labels differently for every
-    pair.
 
     sigma (K, K): Covariance of the fit's scores, times the number of contexts of the plan.
-    own_prompts: Whether the plan is for the fit's own prompts.
+    share: Share w of the plan's prompts among all prompts; None for a plan for the fit's own prompts.
     """
 
     sigma: FloatArray
-    own_prompts: bool
+    share: float | None
 
     def combined(self, between: FloatArray, labelling: FloatArray) -> FloatArray:
         """Return Sigma, (K, K), of the estimate from all labels.
 
         Shapes: between (K, K), labelling (K, K).
         """
-        shared, earlier, planned = self._parts(between, labelling)
-        return np.asarray(shared + _symmetric(earlier @ _inverse(earlier + planned) @ planned))
+        if self.share is not None:
+            return (1 - self.share) ** 2 * self.sigma + self.share**2 * (between + labelling)
+        earlier = self._beyond(between)
+        return np.asarray(between + _symmetric(earlier @ _inverse(earlier + labelling) @ labelling))
 
     def without_plan(self, between: FloatArray) -> FloatArray:
         """Return Sigma, (K, K), without any planned label."""
-        shared, earlier, _ = self._parts(between, np.zeros_like(between))
-        return shared + earlier
+        return self.sigma if self.share is not None else between + self._beyond(between)
 
     def slope(self, between: FloatArray, labelling: FloatArray) -> FloatArray:
         """Return the matrix G, (K, K), with d Sigma = G' dL G: how Sigma changes with the labelling covariance L."""
-        _, earlier, planned = self._parts(between, labelling)
-        return _inverse(earlier + planned) @ earlier
+        if self.share is not None:
+            return self.share * np.eye(len(self.sigma))
+        earlier = self._beyond(between)
+        return _inverse(earlier + labelling) @ earlier
 
-    def _parts(self, between: FloatArray, labelling: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the part of Sigma that both estimates share, the fit's own part and the plan's, (K, K) each."""
-        if not self.own_prompts:
-            return np.zeros_like(between), self.sigma, between + labelling
+    def _beyond(self, between: FloatArray) -> FloatArray:
+        """Return the part of the fit's covariance beyond B, (K, K)."""
         values, vectors = np.linalg.eigh(_symmetric(self.sigma - between))
         # By chance the fit's covariance may be smaller than B in a direction. There the fit's labels count as free of
         # noise.
-        return between, np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T), labelling
+        return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
 
 def _symmetric(matrix: FloatArray) -> FloatArray:
@@ -168,7 +167,7 @@ class Precision:
     @property
     def linear(self) -> bool:
         """Whether the objective is linear in the labelling covariance, so that one allocation finds the optimum."""
-        return self.criterion.kind == "A" and self.earlier is None
+        return self.criterion.kind == "A" and (self.earlier is None or self.earlier.share is not None)
 
     def sigma(self, labelling: FloatArray) -> FloatArray:
         """Return Sigma, n times the covariance of the scores, from the labelling covariance; (K, K) both."""

@@ -66,7 +66,7 @@ def design_fit(
         estimate=estimates.estimate,
         plugin=None if newdata is None else estimates.plugin - estimates.scale.shift,
         unit=estimates.scale.factor,
-        earlier=None if from_scratch else _earlier_labels(estimates, len(prompts.identifiers), newdata is None),
+        earlier=None if from_scratch else _earlier_labels(estimates, steps, prompts, newdata is None),
         alpha=estimates.alpha,
         seed=estimates.description.seed,
         predict=lambda frame: _predict(steps, frame),
@@ -132,13 +132,13 @@ def _read_prompts(steps: FitSteps, newdata: object) -> Prompts:
     return _new_prompts(steps, newdata)
 
 
-def _earlier_labels(estimates: Estimates, n_contexts: int, own_prompts: bool) -> EarlierLabels | None:
+def _earlier_labels(estimates: Estimates, steps: FitSteps, prompts: Prompts, own_prompts: bool) -> EarlierLabels | None:
     """Return the fit's labels as earlier labels of the plan."""
-    if not estimates.has_intervals:
+    if not estimates.has_intervals or (not own_prompts and estimates.description.prompts == "fixed"):
         return None
-    if not own_prompts and estimates.description.prompts == "fixed":
-        return None
-    return EarlierLabels(estimates.covariance.matrix * n_contexts, own_prompts)
+    n = len(prompts.identifiers)
+    share = None if own_prompts else n / (n + steps.data.n_contexts)
+    return EarlierLabels(estimates.covariance.matrix * n, share)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -168,9 +168,11 @@ def _header(specification: PlanSpecification, solution: PlanSolution) -> tuple[t
 
 def _notes(specification: PlanSpecification, solution: PlanSolution, level: str) -> tuple[str, ...]:
     """Return the notes below the table."""
-    source = "from the planned labels alone"
-    if specification.earlier is not None:
+    source, earlier = "from the planned labels alone", specification.earlier
+    if earlier is not None:
         source = "from the labels of the fit and the planned labels together"
+        if earlier.share is not None:
+            source += ", in one fit of all rows, each with the propensity of its own round"
     notes = [
         f"Standard errors are predicted from the plan's probabilities, for an estimate {source}. uniform: standard "
         f"error of the uniform plan, which labels all pairs with the same probability at the same cost; ratio: std err "
@@ -184,6 +186,12 @@ def _notes(specification: PlanSpecification, solution: PlanSolution, level: str)
         notes.append(
             f"The budget is slack: all labels that can make the contrasts or scores of the plan more precise cost "
             f"{solution.expected_cost:,.6g} together. Plan for more contexts to use a larger budget."
+        )
+    if earlier is not None and (np.diag(solution.sigma) > np.diag(earlier.sigma)).any():
+        notes.append(
+            "For some scores the standard error is larger than that of the fit without the planned labels: every "
+            "prompt has the same weight in one fit of all rows, and these labels are few for so many new prompts. Plan "
+            "for fewer prompts, or fit all rows with mixture_propensity() of the rounds."
         )
     if specification.questions:
         questions = ", ".join(f"{first} > {second}" for first, second in specification.questions)

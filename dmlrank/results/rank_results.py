@@ -1058,8 +1058,8 @@ class RankResults:
         -------
         Plan
             Its predicted standard errors are those of an estimate from the labels of the fit and the planned labels
-            together. New prompts are taken as independent; effects of annotators or clusters on several new labels are
-            not predicted.
+            together: for new prompts, those of one fit of all rows, each with the propensity of its own round. New
+            prompts are taken as independent; effects of annotators or clusters on several new labels are not predicted.
 
         Raises
         ------
