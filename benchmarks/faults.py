@@ -266,7 +266,6 @@ def callable_cases() -> Iterator[Case]:
         "graph",
         "votes",
         "floor",
-        "unlabelled",
     ):
         yield f"{option} raises", lambda option=option: fit(**{option: _raises})
     for number in range(8):

@@ -214,7 +214,7 @@ FITS: dict[str, Callable[[], Numbers]] = {
     "clusters": of_fit(cov_type="cluster", cov_kwds={"groups": "category"}),
     "paper's weights, counts": of_fit(functional="bt", category_weights="paper", edge_weights="counts"),
     "marginal propensity": of_fit(propensity="marginal", functional="bt"),
-    "propensity formula": of_fit(propensity_formula="~ length"),
+    "propensity formula": of_fit(propensity="~ length"),
     "weights": lambda: of_result(fit(data=arena().assign(w=lambda d: 1 + d["length"].rank(pct=True)), weights="w")),
     "untuned": of_fit(tune=None),
     "tuned by dict": of_fit(tune={"n_estimators": 30, "num_leaves": 7}),

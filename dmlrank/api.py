@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from patsy import EvalEnvironment
 
+from ._utils.argument_checks import cluster_groups
 from ._utils.blas import one_thread
 from ._utils.computation import Report, computing
 from .data.formula.features import caller_environment
@@ -23,7 +24,7 @@ from .inspection.check import Check
 from .inspection.periods import check_time_options
 from .inspection.run_check import inspect_data
 from .nuisance.boosting.tuning import Tune
-from .options import Average, CovType, EstimatorName, Missing, Prompts, Votes, read_option
+from .options import Average, CovType, EstimatorName, Missing, Options, Prompts, Votes
 from .planning.plan import Plan
 from .results.rank_results import RankResults, fit
 from .storage.json_format import from_text, read_text
@@ -36,36 +37,33 @@ def dml_rank(
     *,
     functional: str | Functional | Callable[[NDArray[np.float64]], ArrayLike] = "borda",
     average: Average = "scores",
-    context: str | Sequence[str] | None = None,
-    propensity: str | ArrayLike | Callable[[pd.DataFrame, list[str]], ArrayLike] | Plan = "estimate",
-    propensity_formula: str | None = None,
     estimator: EstimatorName = "debiased",
-    judge: object = None,
-    judge_as: str = "two-stage",
     adjust: str | EqualStyle | BalancedStyle | None = None,
-    mu: ArrayLike | None = None,
-    learner: object = "auto",
-    n_folds: int = 5,
-    n_rep: int = 1,
-    tune: Tune = "cv",
-    position_bias: bool | str = "auto",
     graph: str | Graph | ArrayLike = "observed",
     min_labels: int = 10,
     component: str = "all",
-    min_comparisons: int = 0,
     edge_weights: str | ArrayLike = "equal",
-    weights: str | ArrayLike | None = None,
-    categories: Mapping[Any, str | float] | None = None,
     category_weights: str | CategoryWeights | Sequence[Sequence[float]] = "half",
-    prompts: Prompts = "random",
-    floor: float | str = "auto",
-    subsample: int | None = None,
-    cov_type: CovType = "robust",
-    cov_kwds: Mapping[str, str | Sequence[str]] | None = None,
+    position_bias: bool | str = "auto",
+    context: str | Sequence[str] | None = None,
+    categories: Mapping[Any, str | float] | None = None,
     missing: Missing = "raise",
     votes: Votes = "mean",
-    unlabelled: object = None,
+    weights: str | ArrayLike | None = None,
+    judge: object = None,
+    propensity: str | ArrayLike | Callable[[pd.DataFrame, list[str]], ArrayLike] | Plan = "estimate",
+    mu: ArrayLike | None = None,
+    learner: object = "auto",
+    judge_as: str = "two-stage",
+    n_folds: int = 5,
+    n_rep: int = 1,
+    tune: Tune = "cv",
+    floor: float | str = "auto",
+    cov_type: CovType = "robust",
+    cov_kwds: Mapping[str, str | Sequence[str]] | None = None,
+    prompts: Prompts = "random",
     alpha: float = 0.05,
+    subsample: int | None = None,
     rng: int | np.random.Generator | None = None,
     n_jobs: int | None = None,
     progress: bool | Report = False,
@@ -78,6 +76,15 @@ def dml_rank(
     F(E[mu(X)]) with ``average="preferences"``. They are estimated by the debiased estimator of Frauen et al. with two
     cross-fitted first stages, the preference probabilities mu and the propensities. The estimator is efficient, and its
     intervals are valid, if both first stages are estimated well enough.
+
+    Below, the options stand in five groups, in this order:
+
+    - model: ``functional``, ``average``, ``estimator``, ``adjust``, ``graph``, ``min_labels``, ``component``,
+      ``edge_weights``, ``category_weights``, ``position_bias``
+    - data: ``context``, ``categories``, ``missing``, ``votes``, ``weights``, ``judge``
+    - first stages: ``propensity``, ``mu``, ``learner``, ``judge_as``, ``n_folds``, ``n_rep``, ``tune``, ``floor``
+    - inference: ``cov_type``, ``cov_kwds``, ``prompts``, ``alpha``
+    - computation: ``subsample``, ``rng``, ``n_jobs``, ``progress``, ``executor``, ``env``
 
     Parameters
     ----------
@@ -92,7 +99,8 @@ def dml_rank(
         One row per vote: a pandas or polars DataFrame, a pyarrow Table or a DuckDB relation. Data that are larger than
         memory are the path of a directory of parquet files (or a pattern of their names, or one parquet file), or a
         Dask DataFrame. Only the columns that the fit uses are read. A row with a missing winner is a prompt without a
-        label, which belongs to the sample of prompts. The frame is neither changed nor copied.
+        label, which belongs to the sample of prompts; its models may be missing, too. The frame is neither changed nor
+        copied.
         :meth:`RankResults.update` reads the frame again where a change needs other columns or rows, so do not change
         the frame as long as you update the result. Joins and aggregations of DuckDB have no order of rows: give them an
         ``.order()``, unless ``context=`` identifies the prompts.
@@ -110,20 +118,6 @@ def dml_rank(
         that is not linear in mu (all but "borda") the two differ, and with "scores" the target depends on the features
         of the formula: other features define other scores. With "preferences" the target is the same whatever the
         features are, which then only adjust for who was compared on which prompts, and make the estimate more precise.
-    context : str or sequence of str, optional
-        Columns that identify a prompt. Repeated votes on a prompt and pair are averaged. With None, every row is a
-        prompt of its own.
-    propensity : {"estimate", "marginal"}, str, array, callable or plan
-        Propensity P(the pair is labelled | x). "estimate" estimates it with LightGBM. Where no prompt has more than one
-        labelled pair, LightGBM starts from a model in which smooth functions of the features describe how often each
-        model is chosen. "marginal" uses the frequencies of the pairs, for pairs that were drawn without regard to the
-        prompt. Known propensities are used unchanged: the name of a column with the propensity of each row's ordered
-        pair; an array (n, K, K); a function of (contexts, models) that returns such an array, where contexts is a
-        DataFrame with all columns of the data and one row per context; or an object with an array ``propensity``, such
-        as a labelling plan, whose ``contexts`` and ``models`` are matched by name.
-    propensity_formula : str, optional
-        Features of an estimated propensity, ``"~ features"``, where pairs were chosen by other features than those of
-        the formula, such as a judge's score of the prompt.
     estimator : {"debiased", "plugin", "bt_restricted", "bt_mle", "bt_contextual"}
         "plugin" is the mean of F(mu), an estimate without intervals. "bt_restricted" assumes the Bradley-Terry model in
         every prompt (two outcomes, functional bt) and is more precise where the model holds; it needs propensities of
@@ -138,6 +132,62 @@ def dml_rank(
         the features, r_j(x) = b_j + w_j'x: the parametric baseline of Frauen et al. Its estimates are the means of
         r_j(x) over all prompts. Its standard errors are sandwich estimates by the delta method, and contain the
         variance of r_j(x) between prompts.
+    adjust : str, EqualStyle or BalancedStyle, optional
+        Adjustment for the style of the answers. ``"~ log_length + headers"``, short for ``EqualStyle("~ log_length +
+        headers")``, names columns with style differences, first answer minus second answer, as :func:`style_columns`
+        makes them. The scores are then those of answers of equal style: slopes of the preference (borda) or its
+        log-odds (bt) on style, within prompt and pair, are removed. ``BalancedStyle("~ log_length", within=0.2)`` uses
+        votes on answers of nearly equal style only, with any functional. Both are associational, not causal, because
+        style lies between the model and the vote. ``res.style`` has the slopes and the scores before and after the
+        adjustment. Style differences are needed for every vote.
+    graph : {"observed", "complete"}, Graph or boolean array, shape (K, K)
+        Pairs that the scores use: "observed" for pairs with at least ``min_labels`` labelled prompts (in each order,
+        where order matters), "complete" for all pairs. A result with pairs that were never compared is an estimate
+        without intervals: no label corrects what the learner predicts for these pairs.
+    min_labels : int
+        See ``graph``.
+    component : {"all", "largest"}
+        Whether a disconnected graph is an error, or models outside its largest component are dropped.
+    edge_weights : {"equal", "counts"}, array or DataFrame, shape (K, K)
+        Weights of the pairs in bt's projection and Borda's mean. Standard errors treat the weights as constants, also
+        where they are counts.
+    category_weights : {"half", "paper"}, CategoryWeights or two sequences of C numbers
+        Weight of each category for the first and for the second item. With "half" every tie is half a win for both
+        items. With "paper", "both good" is a win for both items and "both bad" for neither.
+    position_bias : bool or "auto"
+        Whether display order matters, so that the two orders of a pair are two pairs. With False, both orders are one
+        pair: mu is learnt from both orders, ``min_labels`` is about the labels of both orders together, and a supplied
+        propensity is the *expected number of labelled orders* of the pair (it may exceed 1). ``category_weights`` then
+        have to treat both items alike: the weight of "first wins" for the first item is that of "second wins" for the
+        second item, and every tie has the same weight for both items. False is more precise where orders are
+        unbalanced; ``diagnostics.position_z`` tests it. "auto" chooses by the numbers of labels, never by the outcomes:
+        order matters if every pair with at least ``min_labels`` labels in total also has at least ``min_labels`` labels
+        in each of its two orders. Otherwise order does not matter, so that pairs with few labels are not lost. Order
+        always matters where category weights treat the first and the second item differently, and where ``mu=`` or
+        propensities of ordered pairs are supplied. The summary says what was chosen and why.
+    context : str or sequence of str, optional
+        Columns that identify a prompt. Repeated votes on a prompt and pair are averaged. With None, every row is a
+        prompt of its own.
+    categories : mapping, optional
+        ``{label: meaning}`` for labels that are not recognised, with the meanings first, second, both_good, both_bad,
+        tie; ``{column: meaning}`` for columns of probabilities. ``{0.5: "tie"}`` makes ties of one half where the other
+        labels are 0 and 1. A number is the worth of a grade: ``{"A>>B": 1, "A>B": 0.75, "A=B": 0.5, "B>A": 0.25,
+        "B>>A": 0}`` counts "A>B" as 0.75 of a win for the item shown first and 0.25 of a win for the other item. All
+        scores then use mean worths in place of shares of wins.
+    missing : {"raise", "drop", "keep"}
+        What happens to rows with a missing value in a column of the fit: "raise" an error, "drop" them (the summary
+        counts them), or "keep" them. Missing numbers, categories, texts and vectors that are kept are NaN for LightGBM,
+        which handles them in its splits; ``center``, ``bs`` and similar functions of the formula use the other values,
+        and other functions receive the NaN. Only features may be missing: items of a vote, identifiers, clusters and
+        propensities may not.
+    votes : {"mean", "first"}
+        How repeated votes on a prompt, with the same two items in the same order, are counted. "mean" averages them,
+        which is right where the number of votes does not depend on the outcomes. "first" takes the first vote in the
+        order of the rows, for data in which the first label decides whether there is a second one.
+    weights : str or array, shape (n,), optional
+        Weights of the prompts in the target population: a column with one value for all rows of a prompt, or one number
+        per prompt in order of first appearance; a Series is matched by its labels, the prompts' identifiers. The scores
+        are E[w F(mu(X))] / E[w].
     judge : str, sequence of str, frame, array, callable or mapping, optional
         Verdicts of an automatic judge on pairs, with and without a human label. They are a column of the data with the
         judge's labels of the pair that was shown (also on rows with a missing winner); columns of probabilities named
@@ -150,20 +200,16 @@ def dml_rank(
         nothing. With ``position_bias=False`` it is enough that the judge has seen each pair in one of its two orders.
         ``res.judge`` reports how often the judge agrees with the human labels and how much the verdicts reduce the
         standard errors.
-    judge_as : {"two-stage", "features"}
-        How verdicts are used. "two-stage" fits P(label | x, verdict). The predictions of this model enter the bias
-        correction. At judged pairs without a label they are also further labels for mu, if mu then predicts held-out
-        labels better. "features", the method of Frauen et al., adds the verdicts to the features of mu. It needs
-        verdicts on every pair. It also changes what ``bt`` and ``rank_centrality`` estimate, because mu is then
-        conditional on the verdicts.
-    adjust : str, EqualStyle or BalancedStyle, optional
-        Adjustment for the style of the answers. ``"~ log_length + headers"``, short for ``EqualStyle("~ log_length +
-        headers")``, names columns with style differences, first answer minus second answer, as :func:`style_columns`
-        makes them. The scores are then those of answers of equal style: slopes of the preference (borda) or its
-        log-odds (bt) on style, within prompt and pair, are removed. ``BalancedStyle("~ log_length", within=0.2)`` uses
-        votes on answers of nearly equal style only, with any functional. Both are associational, not causal, because
-        style lies between the model and the vote. ``res.style`` has the slopes and the scores before and after the
-        adjustment. Style differences are needed for every vote.
+    propensity : {"estimate", "marginal"}, str, array, callable or plan
+        Propensity P(the pair is labelled | x). "estimate" estimates it with LightGBM. Where no prompt has more than one
+        labelled pair, LightGBM starts from a model in which smooth functions of the features describe how often each
+        model is chosen. ``"~ features"`` estimates it from other features than those of the formula, where
+        pairs were chosen by them, such as by a judge's score of the prompt. "marginal" uses the frequencies of the
+        pairs, for pairs that were drawn without regard to the
+        prompt. Known propensities are used unchanged: the name of a column with the propensity of each row's ordered
+        pair; an array (n, K, K); a function of (contexts, models) that returns such an array, where contexts is a
+        DataFrame with all columns of the data and one row per context; or an object with an array ``propensity``, such
+        as a labelling plan, whose ``contexts`` and ``models`` are matched by name.
     mu : array, shape (n, K, K, C), optional
         Out-of-fold probabilities that replace a learner: contexts in order of first appearance, items sorted by name
         (or in the order of a Categorical), categories in the order first wins, second wins, both good, both bad, tie.
@@ -186,6 +232,12 @@ def dml_rank(
         probabilities (rows, C). Features are [x, code of the first item, code of the second] (p + 2 columns), codes
         from 0 in the order of the results, of which the learner can make embeddings or products. Labels are codes of
         the C categories; the learner predicts all of them, also those that a fold lacks. ``rng`` is a Generator.
+    judge_as : {"two-stage", "features"}
+        How verdicts are used. "two-stage" fits P(label | x, verdict). The predictions of this model enter the bias
+        correction. At judged pairs without a label they are also further labels for mu, if mu then predicts held-out
+        labels better. "features", the method of Frauen et al., adds the verdicts to the features of mu. It needs
+        verdicts on every pair. It also changes what ``bt`` and ``rank_centrality`` estimate, because mu is then
+        conditional on the verdicts.
     n_folds : int
         Number of folds of the cross-fitting. A prompt (or cluster of prompts) is never split; where there are fewer
         clusters than folds, there are as many folds as clusters. The fold of a prompt follows from its identifier and
@@ -203,79 +255,28 @@ def dml_rank(
         penalty of the main effects, rounds and configuration by the log-loss of the held-out folds, once for all folds;
         with any other value of ``tune``, mu is fitted by LightGBM alone, without main effects. With the caller's own
         learner, ``tune`` concerns the propensities only, and is refused where these are not estimated.
-    position_bias : bool or "auto"
-        Whether display order matters, so that the two orders of a pair are two pairs. With False, both orders are one
-        pair: mu is learnt from both orders, ``min_labels`` is about the labels of both orders together, and a supplied
-        propensity is the *expected number of labelled orders* of the pair (it may exceed 1). ``category_weights`` then
-        have to treat both items alike: the weight of "first wins" for the first item is that of "second wins" for the
-        second item, and every tie has the same weight for both items. False is more precise where orders are
-        unbalanced; ``diagnostics.position_z`` tests it. "auto" chooses by the numbers of labels, never by the outcomes:
-        order matters if every pair with at least ``min_labels`` labels in total also has at least ``min_labels`` labels
-        in each of its two orders. Otherwise order does not matter, so that pairs with few labels are not lost. Order
-        always matters where category weights treat the first and the second item differently, and where ``mu=`` or
-        propensities of ordered pairs are supplied. The summary says what was chosen and why.
-    graph : {"observed", "complete"}, Graph or boolean array, shape (K, K)
-        Pairs that the scores use: "observed" for pairs with at least ``min_labels`` labelled prompts (in each order,
-        where order matters), "complete" for all pairs. A result with pairs that were never compared is an estimate
-        without intervals: no label corrects what the learner predicts for these pairs.
-    min_labels : int
-        See ``graph``.
-    component : {"all", "largest"}
-        Whether a disconnected graph is an error, or models outside its largest component are dropped.
-    min_comparisons : int
-        Models with fewer labelled prompts are dropped.
-    edge_weights : {"equal", "counts"}, array or DataFrame, shape (K, K)
-        Weights of the pairs in bt's projection and Borda's mean. Standard errors treat the weights as constants, also
-        where they are counts.
-    weights : str or array, shape (n,), optional
-        Weights of the prompts in the target population: a column with one value for all rows of a prompt, or one number
-        per prompt in order of first appearance; a Series is matched by its labels, the prompts' identifiers. The scores
-        are E[w F(mu(X))] / E[w].
-    categories : mapping, optional
-        ``{label: meaning}`` for labels that are not recognised, with the meanings first, second, both_good, both_bad,
-        tie; ``{column: meaning}`` for columns of probabilities. ``{0.5: "tie"}`` makes ties of one half where the other
-        labels are 0 and 1. A number is the worth of a grade: ``{"A>>B": 1, "A>B": 0.75, "A=B": 0.5, "B>A": 0.25,
-        "B>>A": 0}`` counts "A>B" as 0.75 of a win for the item shown first and 0.25 of a win for the other item. All
-        scores then use mean worths in place of shares of wins.
-    category_weights : {"half", "paper"}, CategoryWeights or two sequences of C numbers
-        Weight of each category for the first and for the second item. With "half" every tie is half a win for both
-        items. With "paper", "both good" is a win for both items and "both bad" for neither.
-    prompts : {"random", "fixed"}
-        Whether the intervals are about new prompts like these ("random") or about these prompts alone ("fixed"). With
-        fixed prompts only the labels are random. The covariance then has the variance of the estimator's bias
-        correction (the term with the residuals of the labels) alone, without the variance of F(mu) between prompts.
     floor : float or "auto"
         Smallest probability of a category in mu, for functionals with a logit or a division; 0 for no floor. "auto"
         selects one of ten values, from 0.001 to 0.1, by the out-of-fold log-loss, because predictions that are more
         extreme than the truth bias such a functional most. The summary shows the floor and the number of probabilities
         that were raised to it. With ``average="preferences"`` mu needs no floor, and the floor is that of the mean
         preferences; "auto" is 1 / (2 (n + 1)) for a pair with n labels.
-    subsample : int, optional
-        Number of prompts, drawn at random, over which F(mu) is averaged; the estimator's bias correction is averaged
-        over all prompts. For borda and bt the bias correction needs mu at the labelled pairs only, so that the time of
-        a fit depends on the sample and hardly on the number of prompts. The summary shows by how much the standard
-        errors grow.
     cov_type : {"robust", "cluster"}
         Whether prompts ("robust") or clusters of prompts ("cluster") are independent.
     cov_kwds : mapping, optional
         ``{"groups": column}`` with clusters of prompts, or ``{"groups": [prompt, annotator]}`` for two-way clustering.
         The word ``"context"`` stands for the prompts themselves where no column has this name.
-    missing : {"raise", "drop", "keep"}
-        What happens to rows with a missing value in a column of the fit: "raise" an error, "drop" them (the summary
-        counts them), or "keep" them. Missing numbers, categories, texts and vectors that are kept are NaN for LightGBM,
-        which handles them in its splits; ``center``, ``bs`` and similar functions of the formula use the other values,
-        and other functions receive the NaN. Only features may be missing: items of a vote, identifiers, clusters and
-        propensities may not.
-    votes : {"mean", "first"}
-        How repeated votes on a prompt, with the same two items in the same order, are counted. "mean" averages them,
-        which is right where the number of votes does not depend on the outcomes. "first" takes the first vote in the
-        order of the rows, for data in which the first label decides whether there is a second one.
-    unlabelled : frame, optional
-        Further prompts of the target population without any comparison, in any kind of frame, with the columns that the
-        features, ``context=`` and clusters use; outcome and items are absent or all missing. These prompts are appended
-        to the data. A prompt that the data have already must have the same features there, and adds nothing.
+    prompts : {"random", "fixed"}
+        Whether the intervals are about new prompts like these ("random") or about these prompts alone ("fixed"). With
+        fixed prompts only the labels are random. The covariance then has the variance of the estimator's bias
+        correction (the term with the residuals of the labels) alone, without the variance of F(mu) between prompts.
     alpha : float
         One minus the confidence level.
+    subsample : int, optional
+        Number of prompts, drawn at random, over which F(mu) is averaged; the estimator's bias correction is averaged
+        over all prompts. For borda and bt the bias correction needs mu at the labelled pairs only, so that the time of
+        a fit depends on the sample and hardly on the number of prompts. The summary shows by how much the standard
+        errors grow.
     rng : int, Generator or None
         Seed of folds, tuning and boosters; with None a seed is drawn, which the summary prints.
     n_jobs : int, optional
@@ -323,12 +324,42 @@ def dml_rank(
     >>> res.params.idxmax()
     'gpt-4'
     """
-    # This has to be the first statement: here the local variables are exactly the arguments.
-    call = locals()
-    options = options_of_fit(for_derived_pairs(call))
+    options = options_of_fit(
+        functional=functional,
+        average=average,
+        estimator=estimator,
+        adjust=adjust,
+        graph=graph,
+        min_labels=min_labels,
+        component=component,
+        edge_weights=edge_weights,
+        category_weights=category_weights,
+        position_bias=position_bias,
+        context=context,
+        categories=categories,
+        missing=missing,
+        votes=votes,
+        weights=weights,
+        judge=judge,
+        propensity=propensity,
+        mu=mu,
+        learner=learner,
+        judge_as=judge_as,
+        n_folds=n_folds,
+        n_rep=n_rep,
+        tune=tune,
+        floor=floor,
+        cov_type=cov_type,
+        cov_kwds=cov_kwds,
+        prompts=prompts,
+        alpha=alpha,
+        subsample=subsample,
+        rng=rng,
+        n_jobs=n_jobs,
+    )
     source = Source(formula, data, caller_environment(env, depth=1))
     with computing(options.n_jobs, executor, progress):
-        return fit(options, source)
+        return fit(for_derived_pairs(options, data), source)
 
 
 def check(
@@ -415,28 +446,23 @@ def check(
     >>> report.labels["read_as"].tolist(), report.graph.n_edges
     (['first', 'second', 'both_good', 'both_bad'], 28)
     """
-    # This has to be the first statement: here the local variables are exactly the arguments.
-    call = for_derived_pairs(locals())
-    environment = caller_environment(env, depth=1)
+    options = Options.of(
+        context=context,
+        categories=categories,
+        min_labels=min_labels,
+        missing=missing,
+        cov_type="cluster" if cluster_groups(cov_kwds) else "robust",
+        cov_kwds=cov_kwds,
+        n_folds=n_folds,
+        position_bias=position_bias,
+        graph=graph,
+        edge_weights=edge_weights,
+        votes=votes,
+    )
     check_time_options(time, period)
+    source = Source(formula, data, caller_environment(env, depth=1))
     with one_thread():
-        return inspect_data(
-            formula,
-            data,
-            environment,
-            context=read_option("context", call["context"]),
-            categories=read_option("categories", call["categories"]),
-            min_labels=int(read_option("min_labels", call["min_labels"])),
-            missing=read_option("missing", call["missing"]),
-            groups=read_option("cov_kwds", call["cov_kwds"]),
-            n_folds=int(read_option("n_folds", call["n_folds"])),
-            position_bias=read_option("position_bias", call["position_bias"]),
-            graph=read_option("graph", call["graph"]),
-            edge_weights=read_option("edge_weights", call["edge_weights"]),
-            votes=read_option("votes", call["votes"]),
-            time=time,
-            period=period,
-        )
+        return inspect_data(source, for_derived_pairs(options, data), time=time, period=period)
 
 
 def load(path: str | os.PathLike[str]) -> RankResults:

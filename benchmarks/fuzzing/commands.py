@@ -85,13 +85,12 @@ def odd_words(rng: Generator, watch: Watch, folder: str) -> None:
     if not os.path.exists(stored):
         dr.dml_rank(FORMULA, arena.frame, min_labels=1, rng=0, propensity="marginal", graph="complete").to_json(stored)
     flags = (
-        "--functional", "--context", "--propensity", "--propensity-formula", "--estimator", "--judge", "--judge-as",
+        "--functional", "--context", "--propensity", "--estimator", "--judge", "--judge-as",
         "--adjust",
         "--learner", "--n-folds", "--n-rep", "--position-bias", "--graph", "--min-labels", "--component",
-        "--min-comparisons",
         "--edge-weights", "--weights", "--category-weights", "--prompts", "--floor", "--subsample", "--cov-type",
         "--groups",
-        "--categories", "--missing", "--votes", "--alpha", "--rng", "--n-jobs", "--progress", "--tune", "--unlabelled",
+        "--categories", "--missing", "--votes", "--alpha", "--rng", "--n-jobs", "--progress", "--tune",
         "--judge-file", "--by", "--method", "--models", "--top", "--slim", "--budget", "--criterion", "--contrasts",
         "--against",
         "--costs", "--min-propensity", "--one-pair", "--explore", "--from-scratch", "--new", "--names",

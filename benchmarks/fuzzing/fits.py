@@ -48,9 +48,10 @@ def odd_options(rng: Generator, watch: Watch, folder: str) -> None:
     arena = draw_arena(rng, n_votes=60, plain_names=True)
     options = plain_options(rng)
     for _ in range(int(rng.integers(1, 4))):
-        option = OPTIONS[choice(rng, list(OPTIONS))]
+        name = choice(rng, list(OPTIONS))
+        option = OPTIONS[name]
         usual = [*option.words, option.default, "x", "q", "prompt", "topic", "verdict", "importance", 1, 2, 0.1]
-        options[option.name] = choice(rng, usual) if rng.random() < 0.3 else junk(rng)
+        options[name] = choice(rng, usual) if rng.random() < 0.3 else junk(rng)
     options = {name: value for name, value in options.items() if name not in _LONG or not _takes_long(name, value)}
     formula = FORMULA if rng.random() < 0.7 else "winner ~ x | model_a + model_b"
     results = watch.ask("dml_rank", dr.dml_rank, formula, arena.frame, **options)
@@ -105,7 +106,7 @@ def odd_formulas(rng: Generator, watch: Watch, folder: str) -> None:
     elif asked == "check":
         watch.ask("check", dr.check, formula, frame)
     elif asked == "propensity":
-        options |= {"propensity": "estimate", "propensity_formula": "~ " + formula.split("~")[-1].split("|")[0]}
+        options |= {"propensity": "~ " + formula.split("~")[-1].split("|")[0]}
         watch.ask("dml_rank", dr.dml_rank, FORMULA, frame, **options)
     elif asked == "adjust":
         watch.ask(

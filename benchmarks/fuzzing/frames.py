@@ -108,13 +108,6 @@ def random_call(rng: Generator) -> tuple[str, dict[str, Any]]:
     return formula, {"propensity": "marginal", "rng": 0, "n_jobs": 1} | {n: choice(rng, OPTIONS[n]) for n in changed}
 
 
-def random_prompts(rng: Generator) -> pd.DataFrame:
-    """Mostly columns of features alone, as ``unlabelled=`` wants them."""
-    frame = random_frame(rng)
-    frame["q"] = frame["q"].astype(object) + 1000 if rng.random() < 0.7 and frame["q"].dtype.kind == "i" else frame["q"]
-    return frame if rng.random() < 0.1 else frame.drop(columns=["winner", "first", "second", "p_a", "p_b", "p_tie"])
-
-
 def another_kind(rng: Generator, frame: pd.DataFrame) -> Any:
     """The frame, sometimes in polars or Arrow memory, where these are installed and can hold it."""
     kind = choice(rng, [None, None, None, "polars", "pyarrow"])
@@ -137,12 +130,8 @@ def odd_frames(rng: Generator, watch: Watch, folder: str) -> None:
     frame, (formula, options) = random_frame(rng), random_call(rng)
     before = frame.copy(deep=True)
     data = another_kind(rng, frame)
-    prompts = random_prompts(rng) if rng.random() < 0.25 else None
-    n_rows = len(frame) + (0 if prompts is None else len(prompts))
-    if prompts is not None:
-        options["unlabelled"] = another_kind(rng, prompts)
     results = watch.ask("dml_rank", dr.dml_rank, formula, data, **options)
     pd.testing.assert_frame_equal(frame, before)
     if results is not None:
         check_result(watch, results)
-        watch.require(results.nobs <= n_rows, "nobs", f"{results.nobs} of {n_rows} rows")
+        watch.require(results.nobs <= len(frame), "nobs", f"{results.nobs} of {len(frame)} rows")

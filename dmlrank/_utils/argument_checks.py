@@ -240,11 +240,6 @@ def as_judges(judge: object) -> object:
     return judge
 
 
-def context_columns(value: object) -> tuple[str, ...]:
-    """Return the columns that ``context`` names."""
-    return as_names(value, "context")
-
-
 def at_least(least: int, *, or_none: bool = False) -> Callable[[str, object], None]:
     """Return a check that raises unless a value is a whole number of at least ``least``, or None if ``or_none``."""
 
@@ -253,11 +248,6 @@ def at_least(least: int, *, or_none: bool = False) -> Callable[[str, object], No
             check_whole(name, value, least)
 
     return check
-
-
-def check_alpha_option(_: str, value: object) -> None:
-    """Raise unless ``value`` is a number strictly between 0 and 1."""
-    check_alpha(value)
 
 
 def check_position_bias(name: str, value: object) -> None:
@@ -274,12 +264,6 @@ def check_floor(name: str, value: object) -> None:
             f"{name}={shown(value)} is not allowed: {name} is the smallest probability of a category in mu, a number "
             f"in [0, 0.5), or 'auto'"
         )
-
-
-def check_formula(name: str, value: object) -> None:
-    """Raise unless ``value`` is a string or None."""
-    if value is not None and not isinstance(value, str):
-        raise OptionTypeError(f"{name} is a {type(value).__name__}; allowed is a string '~ features', or None")
 
 
 def check_categories(name: str, value: object) -> None:

@@ -53,13 +53,13 @@ class ColumnRoles:
         context: Sequence[str] = (),
         groups: Sequence[str] = (),
         judge: Sequence[str] = (),
-        propensity_formula: str | None = None,
+        propensity: str | None = None,
     ) -> ColumnRoles:
         """Return the roles that follow from a formula and the options of a fit."""
         parsed = parse_formula(formula)
         models = (parsed.first, parsed.second)
         verdicts = () if judge and all(is_category(name) for name in judge) else tuple(judge)
-        further = one_sided(propensity_formula) if propensity_formula else None
+        further = one_sided(propensity)
         features = names_in(parsed.features).values + (names_in(further).values if further else ())
         return cls((*models, *context, *groups), _labels(parsed, verdicts), models, features)
 

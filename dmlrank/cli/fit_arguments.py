@@ -16,7 +16,7 @@ from .read_files import FORMATS, Frame, read_frames
 from .score_tables import ScoreTable
 
 # Options of a fit that the command line has under the same names and with the same values as the Python API.
-PASSED_ON = tuple(name for name, option in OPTIONS.items() if option.argument is not None)
+PASSED_ON = tuple(name for name, option in OPTIONS.items() if option.help)
 # The options among them that the subcommand check has.
 CHECKED = ("context", "min_labels", "missing", "n_folds", "position_bias", "graph", "edge_weights", "votes")
 
@@ -50,20 +50,14 @@ def add_keywords(command: argparse.ArgumentParser, names: Sequence[str]) -> None
 
 def _described(option: Option) -> dict[str, Any]:
     """Return the arguments with which argparse adds an option."""
-    argument = option.argument
-    assert argument is not None, f"{option.name} is not passed on"
-    if argument.is_switch:
-        if option.default is True:
-            return {"action": argparse.BooleanOptionalAction, "help": argument.help}
-        return {"action": "store_const", "const": True, "help": argument.help}
-    words: dict[str, Any] = {"help": argument.help}
+    words: dict[str, Any] = {"help": option.help}
     if option.words:
         return words | {"choices": option.words}
-    if argument.parse is not None:
-        words["type"] = argument.parse
-    if argument.several:
+    if option.parse is not None:
+        words["type"] = option.parse
+    if option.several:
         words["nargs"] = "+"
-    return words | {"metavar": argument.metavar}
+    return words | {"metavar": option.metavar}
 
 
 def add_fit_options(command: argparse.ArgumentParser) -> None:
@@ -73,11 +67,10 @@ def add_fit_options(command: argparse.ArgumentParser) -> None:
 
 
 def add_files_and_tuning(command: argparse.ArgumentParser) -> None:
-    """Add ``--tune``, ``--unlabelled`` and ``--judge-file``, whose values differ from those of the Python API."""
+    """Add ``--tune``, ``--progress`` and ``--judge-file``, whose values differ from those of the Python API."""
     tuning = "how boosters are tuned: a few configurations (cv, the default), random search, or not at all"
+    command.add_argument("--progress", action="store_const", const=True, help="show progress on standard error")
     command.add_argument("--tune", choices=("cv", "random", "none"), help=tuning)
-    unlabelled = "a file with further prompts without a label; scores are averaged over these prompts, too"
-    command.add_argument("--unlabelled", metavar="FILE", help=unlabelled)
     verdicts = (
         "a file with the verdicts of a judge; its columns are the prompt, both models and the verdict. For several "
         "judges give NAME=FILE for each"
@@ -92,27 +85,26 @@ def _roles(formula: str, arguments: argparse.Namespace) -> ColumnRoles:
         context=arguments.context or (),
         groups=arguments.groups or (),
         judge=getattr(arguments, "judge", None) or (),
-        propensity_formula=getattr(arguments, "propensity_formula", None),
+        propensity=getattr(arguments, "propensity", None),
     )
 
 
 def frames_of(arguments: argparse.Namespace, formula: str, file: str, new: str | None = None) -> dict[str, Frame]:
-    """Return all frames of a command, under the keys ``file``, ``unlabelled``, ``new``, and ``judge NAME``."""
+    """Return all frames of a command, under the keys ``file``, ``new``, and ``judge NAME``."""
     # Columns of the file that options name, apart from those of the formula.
     named = [*(arguments.groups or ()), *([arguments.weights] if getattr(arguments, "weights", None) else [])]
     scores = ScoreTable.of(arguments, formula, named)
     file_roles = _roles(formula, arguments) if scores is None else scores.roles
     paths, roles = {"file": file}, {"file": file_roles}
-    for key, path in (("unlabelled", getattr(arguments, "unlabelled", None)), ("new", new)):
-        if path:
-            paths[key], roles[key] = path, file_roles
+    if new:
+        paths["new"], roles["new"] = new, file_roles
     for name, path in judge_files(getattr(arguments, "judge_file", None) or ()).items():
         paths[f"judge {name}"], roles[f"judge {name}"] = path, file_roles.for_verdict_file
     frames = read_frames(paths, roles)
     if scores is not None:
         frames["file"] = scores.pairs(frames["file"])
     if not arguments.unsafe_formula:
-        check_plain(formula, getattr(arguments, "propensity_formula", None), column_names(frames["file"]))
+        check_plain(formula, getattr(arguments, "propensity", None), column_names(frames["file"]))
     return frames
 
 
@@ -128,11 +120,9 @@ def judge_files(files: Sequence[str]) -> dict[str, str]:
 
 def fit_options(arguments: argparse.Namespace, frames: dict[str, Frame]) -> dict[str, Any]:
     """Return the keyword arguments of a fit, including the frames of further prompts and of verdicts."""
-    options = api_options(arguments, PASSED_ON)
+    options = api_options(arguments, (*PASSED_ON, "progress"))
     if arguments.tune:
         options["tune"] = None if arguments.tune == "none" else arguments.tune
-    if "unlabelled" in frames:
-        options["unlabelled"] = frames["unlabelled"]
     verdicts = {key.removeprefix("judge "): frame for key, frame in frames.items() if key.startswith("judge ")}
     if verdicts:
         if arguments.judge:

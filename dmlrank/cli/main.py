@@ -457,7 +457,7 @@ def _compared_functionals(arguments: argparse.Namespace) -> Comparison:
 
 def _refuse_fit_options(arguments: argparse.Namespace) -> None:
     """Check that no option of a fit is given, since stored results are compared and nothing is fitted."""
-    of_files = ("tune", "unlabelled", "judge_file", "scores", "margin", "lower_is_better", "unsafe_formula")
+    of_files = ("progress", "tune", "judge_file", "scores", "margin", "lower_is_better", "unsafe_formula")
     fitting = (*PASSED_ON, "groups", "categories", *of_files)
     unused = [name for name in fitting if getattr(arguments, name) is not None]
     if unused:
@@ -497,8 +497,7 @@ def _tables(what: str) -> dict[str, str]:
 
 def _check_outputs(arguments: argparse.Namespace, inputs: Sequence[str], out: OutKind = RESULT) -> None:
     """Check before a fit that the files of a command can be written."""
-    further = [arguments.unlabelled] if arguments.unlabelled else []
-    sources = [*inputs, *further, *judge_files(arguments.judge_file or ()).values()]
+    sources = [*inputs, *judge_files(arguments.judge_file or ()).values()]
     check_outputs({name: getattr(arguments, name) for name in _WRITTEN if hasattr(arguments, name)}, sources, out=out)
 
 

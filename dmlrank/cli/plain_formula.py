@@ -49,9 +49,9 @@ _LARGEST_SPLINE = 1000
 _REPEATED_GROUP = re.compile(r"\)[*+{]")
 
 
-def check_plain(formula: str, propensity_formula: str | None, columns: Collection[str]) -> None:
+def check_plain(formula: str, propensity: str | None, columns: Collection[str]) -> None:
     """Check that a formula consists of columns, arithmetic and allowed functions only."""
-    further = one_sided(propensity_formula) if propensity_formula else None
+    further = one_sided(propensity)
     for features in [parse_formula(formula).features, *([further] if further else [])]:
         for factor in {factor for term in terms_of(features) for factor in term.factors}:
             try:

@@ -74,8 +74,8 @@ class ScoreTable:
                 f"column of the prompt alone where every model has a column of its own"
             )
         prompts, model, score = (columns, "", "") if len(columns) == 1 else (columns[:-2], *columns[-2:])
-        further = getattr(arguments, "propensity_formula", None)
-        formulas = [parse_formula(formula).features, *([one_sided(further)] if further else [])]
+        further = one_sided(getattr(arguments, "propensity", None))
+        formulas = [parse_formula(formula).features, *([further] if further else [])]
         features = [name for terms in formulas for name in names_in(terms).values]
         return cls(
             tuple(prompts),

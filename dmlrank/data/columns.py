@@ -48,10 +48,6 @@ class CodedColumn:
         codes, used_levels = pd.factorize(np.where(self.codes[rows] < 0, np.nan, self.codes[rows]))
         return CodedColumn(codes, self.levels[used_levels.astype(np.intp)])
 
-    def lengthened(self, n_rows: int) -> CodedColumn:
-        """Return the column with missing cells appended, so that it has ``n_rows`` rows."""
-        return CodedColumn(np.concatenate([self.codes, np.full(n_rows - len(self.codes), -1)]), self.levels)
-
     def places(self, place_of: Mapping[str, int]) -> IntArray:
         """Return the integer that ``place_of`` gives to each cell's name, (rows,); -1 for a missing cell or name."""
         return np.array([*(place_of.get(name_of(level), -1) for level in self.levels), -1], dtype=np.intp)[self.codes]

@@ -39,10 +39,8 @@ class Rows:
     table: The columns, with a fresh index.
     roles: The columns of the outcome and of the items, coded as integers.
     arrays: The caller's arrays, one entry per row of the table.
-    index (rows,): Position of each row in the caller's frame. Rows of ``unlabelled=`` are counted on from the last row
-        of data.
+    index (rows,): Position of each row in the caller's frame.
     n_rows: Number of rows of the caller's frames.
-    n_data_rows: Number of rows of ``data``, which come first. The rows of ``unlabelled=`` follow.
     n_later_votes: Number of votes that were left out because the same context and pair has an earlier vote.
     derived: The comparisons, where the user's data are benchmark scores or rankings in place of votes. Then each row
         holds the numbers of all items on one prompt, and no column holds an outcome or an item.
@@ -62,7 +60,6 @@ class Rows:
     arrays: dict[str, AnyArray]
     index: IntArray
     n_rows: int
-    n_data_rows: int
     n_later_votes: int = 0
     derived: DerivedPairs | None = None
     are_partitioned: bool = False
@@ -148,11 +145,9 @@ def check_constant_features(rows: Rows, row_context: IntArray, first_row: IntArr
             row = int(np.flatnonzero(differs)[0])
             n_contexts = len(np.unique(row_context[differs]))
             identifier = dict(zip(rows.context, rows.table[list(rows.context)].iloc[row], strict=True))
-            position = rows.index[row] - rows.n_data_rows
-            place = f" (unlabelled= row {position})" if position >= 0 else ""
             raise DataError(
                 f"feature {name!r} differs within {n_contexts} contexts, first in {identifier}: "
-                f"{_cell_text(column, first_row[row_context[row]])} and {_cell_text(column, row)}{place}; all rows of "
+                f"{_cell_text(column, first_row[row_context[row]])} and {_cell_text(column, row)}; all rows of "
                 f"a context must have one value of every feature (if {name!r} tells contexts apart, add it to context=)"
             )
 

@@ -13,8 +13,7 @@ from ..exceptions import ColumnError, DataError, FrameTypeError, listed, nearest
 from .columns import Columns
 from .derived_pairs import DerivedPairs
 from .frames import PlainFrame, column_names, take_columns
-from .plain_columns import is_vector_column
-from .unlabelled import check_same_kind, rows_below
+from .plain_columns import is_numeric_column, is_vector_column, kind_of_time, plain_column
 
 _ARGUMENT = "new_rows"
 # Cells, from the top of a column, that show what kind of values the column holds.
@@ -72,10 +71,10 @@ def join_rows(
     for name in new.columns:
         # The first cells show what kind of values a column holds, unless all of them are missing.
         first_cells = old[name].iloc[:_CELLS_SHOWING_KIND]
-        check_same_kind(old[name] if first_cells.isna().all() else first_cells, new[name], _ARGUMENT)
+        _check_same_kind(old[name] if first_cells.isna().all() else first_cells, new[name], _ARGUMENT)
         new[name] = _as_whole_numbers(old[name], new[name])
     _check_repeated(old, new, identifiers)
-    return JoinedRows(PlainFrame(rows_below(old, new)), len(old), len(new), _remarks(old_names, new_names))
+    return JoinedRows(PlainFrame(_rows_below(old, new)), len(old), len(new), _remarks(old_names, new_names))
 
 
 def _beside(read: pd.DataFrame, taken: pd.DataFrame) -> pd.DataFrame:
@@ -153,3 +152,57 @@ def _row_codes(table: pd.DataFrame) -> NDArray[np.uint64]:
         column = table[name]
         columns[name] = column.astype(float) if column.dtype.kind in "biuf" else column.astype(object).astype(str)
     return np.asarray(pd.util.hash_pandas_object(pd.DataFrame(columns), index=False), dtype=np.uint64)
+
+
+def _rows_below(data: pd.DataFrame, further: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns of ``data`` with the rows of ``further`` below, missing in columns that ``further`` lacks."""
+    index = pd.RangeIndex(len(data) + len(further))
+    columns = {
+        name: _concatenated(data[name], further[name])
+        if name in further.columns
+        else _with_missing_below(data[name], len(index))
+        for name in data.columns
+    }
+    return pd.DataFrame({name: column.set_axis(index) for name, column in columns.items()}, index=index)
+
+
+def _check_same_kind(column: pd.Series, further: pd.Series, argument: str) -> None:
+    """Check that a column holds the same kind of values in the data and in a further frame."""
+    kinds = _kind_of_values(column), _kind_of_values(further)
+    if None not in kinds and kinds[0] != kinds[1]:
+        raise DataError(
+            f"{argument}: column {column.name!r} holds {kinds[1]}, in data it holds {kinds[0]}; convert one of them"
+        )
+
+
+def _concatenated(column: pd.Series, further: pd.Series) -> pd.Series:
+    """Return one column above the other; categories are those of the data, then those that only ``further`` has."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        is_coded = isinstance(further.dtype, pd.CategoricalDtype)
+        levels = list(further.cat.categories) if is_coded else sorted(further.dropna().unique())
+        values = [*column.astype(object), *further.astype(object)]
+        categories = list(dict.fromkeys([*column.cat.categories, *levels]))
+        return pd.Series(pd.Categorical(values, categories), name=column.name)
+    if column.dtype == further.dtype:
+        return pd.concat([column, further])
+    has_booleans = bool in (column.dtype, further.dtype)
+    if has_booleans and _kind_of_values(column) == _kind_of_values(further) == "numbers":
+        column, further = column.astype(float), further.astype(float)
+    return plain_column(pd.concat([column.astype(object), further.astype(object)], ignore_index=True))
+
+
+def _with_missing_below(column: pd.Series, n_rows: int) -> pd.Series:
+    """Return a column with missing values appended, so that it has ``n_rows`` rows."""
+    # As objects, whole numbers stay exact beside missing ones.
+    keeps_type = isinstance(column.dtype, pd.CategoricalDtype) or column.dtype.kind in "mM"
+    return plain_column((column if keeps_type else column.astype(object)).reindex(range(n_rows)))
+
+
+def _kind_of_values(column: pd.Series) -> str | None:
+    """Return the kind of values of a column, as a word for errors; None if all values are missing."""
+    values = pd.Series(column.cat.categories) if isinstance(column.dtype, pd.CategoricalDtype) else column.dropna()
+    if not len(values):
+        return None
+    if is_vector_column(values):
+        return "vectors"
+    return kind_of_time(values) or ("numbers" if is_numeric_column(values) else "text")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from ..exceptions import DataError
 from .arrays import FloatArray, IntArray
 from .formula.features import FeatureMap
-from .further_rows import JoinedRows
 from .plain_columns import Variable
 from .preferences import PreferenceData
 
@@ -30,17 +29,12 @@ class LearntFeatures:
     identifiers: NDArray[np.object_]
 
     @classmethod
-    def of(cls, data: PreferenceData, context: Sequence[str], rows: JoinedRows) -> LearntFeatures:
+    def of(cls, data: PreferenceData) -> LearntFeatures:
         """Return the features of a fit.
 
-        Without ``context=``, every row is a context, and its position identifies it. The new rows then come after the
-        rows of the data and before those of ``unlabelled=``.
+        Without ``context=``, every row is a context, and its position identifies it, also among the joined rows.
         """
-        identifiers = data.context_ids
-        if not context:
-            position = identifiers.astype(np.intp)
-            identifiers = np.where(position < rows.n_old, position, position + rows.n_new).astype(object)
-        return cls(data.feature_map, data.x, identifiers)
+        return cls(data.feature_map, data.x, data.context_ids)
 
     def numbers(self, identifiers: NDArray[np.object_]) -> IntArray:
         """Return the number of each context, (n,), among those of the fit; -1 for a new context.

@@ -93,7 +93,6 @@ class PreferenceData:
     ordered: Whether display order matters, so that a pair shown in the reverse order is another pair.
     outcome_kind: What the outcome column or columns hold, or what the labels are derived from.
     n_votes_dropped: Number of votes that were left out because the same context and pair has an earlier vote.
-    n_added: Number of contexts that only ``unlabelled=`` has.
     shared_texts: The contexts that share a text, if some do.
     """
 
@@ -117,7 +116,6 @@ class PreferenceData:
     ordered: bool = True
     outcome_kind: str = "labels"
     n_votes_dropped: int = 0
-    n_added: int = 0
     shared_texts: SharedTexts | None = None
 
     def in_files(self) -> PreferenceData:

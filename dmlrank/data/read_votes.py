@@ -29,7 +29,6 @@ from .preferences import PreferenceData, first_rows, gather_cells
 from .row_selection import rows_of_column
 from .shared_texts import find_shared_texts
 from .style_differences import check_style_columns
-from .unlabelled import append_unlabelled, rows_below
 
 # Advice for a frame that changes between two readings.
 _UNCHANGING_FRAME = "; pass a frame that does not change (instead of a DuckDB relation: relation.to_arrow_table())"
@@ -47,7 +46,6 @@ def read_preferences(
     propensity: str | None = None,
     style: Sequence[str] = (),
     votes: str = "mean",
-    unlabelled: object = None,
     optional: Sequence[str] | None = (),
     learnt: LearntFeatures | None = None,
 ) -> PreferenceData:
@@ -60,7 +58,6 @@ def read_preferences(
         groups=groups,
         propensity=propensity,
         style=style,
-        unlabelled=unlabelled,
         optional=optional,
     )
     return preferences_of(rows, environment, categories=categories, missing=missing, votes=votes, learnt=learnt)
@@ -75,7 +72,6 @@ def take_rows(
     groups: Sequence[str] = (),
     propensity: str | None = None,
     style: Sequence[str] = (),
-    unlabelled: object = None,
     optional: Sequence[str] | None = (),
 ) -> Rows:
     """Take all rows of the frames, with every column that the fit or a later step asks for."""
@@ -94,7 +90,7 @@ def take_rows(
     n_rows = len(table)
     names = locate_names(formula.features, available, environment, n_rows, roles)
     coded_roles = _coded_roles(table, roles, required, names)
-    rows = Rows(
+    return Rows(
         formula=formula,
         names=names,
         available=tuple(available),
@@ -108,11 +104,9 @@ def take_rows(
         arrays=_caller_arrays(names.arrays, data, environment, n_rows),
         index=np.arange(n_rows),
         n_rows=n_rows,
-        n_data_rows=n_rows,
         derived=derived,
         are_partitioned=is_partitioned(data),
     )
-    return rows if unlabelled is None else append_unlabelled(rows, unlabelled, tuple(groups))
 
 
 def _columns_of_votes(
@@ -180,7 +174,6 @@ def preferences_of(
         n_rows=rows.n_rows,
         n_dropped=rows.n_rows - len(rows.table) - rows.n_later_votes,
         n_votes_dropped=rows.n_later_votes,
-        n_added=int((rows.index[first_row] >= rows.n_data_rows).sum()),
         shared_texts=shared,
     )
     if not rows.are_partitioned:
@@ -284,28 +277,23 @@ def count_missing(rows: Rows) -> dict[str, int]:
     return {name: int(np.sum(mask)) for name, mask in _missing_values(rows, "raise").items()}
 
 
-def with_columns(
-    data: PreferenceData, frame: object, unlabelled: object, names: Sequence[str] | None
-) -> PreferenceData:
+def with_columns(data: PreferenceData, frame: object, names: Sequence[str] | None) -> PreferenceData:
     """Return the data with further columns of the frames that they were read from."""
     columns = data.columns
     requested = columns.available if names is None else names
     new = [name for name in dict.fromkeys(requested) if name in columns.available and name not in columns]
-    return replace(data, columns=columns.joined(_read_again(data, frame, unlabelled, new))) if new else data
+    return replace(data, columns=columns.joined(_read_again(data, frame, new))) if new else data
 
 
-def check_same_rows(data: PreferenceData, frame: object, unlabelled: object) -> None:
+def check_same_rows(data: PreferenceData, frame: object) -> None:
     """Raise :class:`DataError` unless the frames have the rows that the data were read from, in the same order."""
-    _read_again(data, frame, unlabelled, ())
+    _read_again(data, frame, ())
 
 
-def _read_again(data: PreferenceData, frame: object, unlabelled: object, names: Sequence[str]) -> Columns:
+def _read_again(data: PreferenceData, frame: object, names: Sequence[str]) -> Columns:
     """Read the columns of the data and further columns once more, and check that the former have not changed."""
     columns = data.columns
     table = take_columns(frame, [*columns, *names])
-    if unlabelled is not None:
-        available = column_names(unlabelled)
-        table = rows_below(table, take_columns(unlabelled, [name for name in table.columns if name in available]))
     if len(table) != data.n_rows:
         raise DataError(f"the frame has {len(table)} rows; when it was read it had {data.n_rows}{_UNCHANGING_FRAME}")
     later_columns = Columns(columns.available, table).only(data.row_index)
@@ -364,8 +352,6 @@ def _missing_values(rows: Rows, missing: str) -> dict[str, NDArray[np.bool_]]:
 def _missing_message(rows: Rows, masks: dict[str, NDArray[np.bool_]]) -> str:
     """Return the error about missing values: where they are, and what to do about them."""
     counts = ", ".join(f"{name!r} in {mask.sum()} of {rows.n_rows} rows" for name, mask in masks.items())
-    n_unlabelled = int(np.logical_or.reduce(list(masks.values()))[rows.n_data_rows :].sum())
-    counts += f" ({n_unlabelled} of these rows in unlabelled=)" if n_unlabelled else ""
     identifiers = [name for name in masks if name in rows.context]
     if identifiers:
         return (

@@ -47,7 +47,7 @@ def run_maximum_likelihood(data_as_read: PreferenceData, options: Options, *, so
     require_mirrored_worths(options.categories)
     slot = cache.slot(estimator.name)
     data, setup = _ranked_votes(slot, data_as_read, options, estimator.name)
-    clusters = slot.call(read_clusters, data, options.groups, options.context)
+    clusters = slot.call(read_clusters, data, options.clusters, options.context)
     slot.call(warn_of_dependence, data, clusters, options.context)
     blocks, annotator = slot.call(influence_blocks, data, clusters)
     likelihood = slot.call(maximise, data, setup, estimator.uses_features)
@@ -96,7 +96,6 @@ def _ranked_votes(
         graph_option,
         min_labels=1,
         component=options.component,
-        min_comparisons=options.min_comparisons,
     )
     graph = slot.call(comparison_graph, data, graph_option, 1)
     setup = slot.call(set_up_likelihood, data, graph, options.category_weights, estimator)

@@ -194,7 +194,6 @@ def _diagnostics(steps: FitSteps, fit_warnings: tuple[DmlrankWarning, ...]) -> D
         labels=data.labels,
         outcome_kind=data.outcome_kind,
         votes_dropped=data.n_votes_dropped,
-        contexts_added=data.n_added,
         warnings=tuple(str(warning) for warning in fit_warnings),
         doubts=tuple(str(warning) for warning in fit_warnings if isinstance(warning, IntervalWarning)),
         floor=first.floor if steps.setup.functional.interior and first.mean is None else 0.0,

@@ -9,12 +9,12 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ..data.formula.parse import one_sided
 from ..data.graph import Graph
 from ..data.preferences import PreferenceData
 from ..exceptions import DmlrankError
 from ..functionals import CategoryWeights
 from ..nuisance.propensity_model.supplied import is_plan
-from .estimand import with_enough_comparisons
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,6 @@ def choose_order(
     graph: object,
     *,
     min_labels: int,
-    min_comparisons: int,
     category_weights: object,
     propensity: object,
     mu: object,
@@ -54,8 +53,7 @@ def choose_order(
         return OrderChoice(bool(position_bias), may_be_ignored=not obstacle)
     if obstacle:
         return OrderChoice(True, obstacle, may_be_ignored=False)
-    data = with_enough_comparisons(data_as_read, min_comparisons)
-    return order_by_counts(data.pair_counts(), min_labels, edges_of_option(graph, data.n_items))
+    return order_by_counts(data_as_read.pair_counts(), min_labels, edges_of_option(graph, data_as_read.n_items))
 
 
 def order_by_counts(counts: NDArray[np.int64], min_labels: int, edges: NDArray[np.bool_] | None = None) -> OrderChoice:
@@ -99,7 +97,7 @@ def _is_mirrored(weights: object) -> bool:
 def _is_of_ordered_pairs(propensity: object) -> bool:
     """Whether propensities are supplied that have to be those of ordered pairs."""
     if isinstance(propensity, str):
-        return propensity not in ("estimate", "marginal")
+        return propensity not in ("estimate", "marginal") and one_sided(propensity) is None
     return not (is_plan(propensity) and hasattr(propensity, "position_bias"))
 
 

@@ -38,31 +38,8 @@ class Setup:
     n_left_out: int
 
 
-def with_enough_comparisons(data: PreferenceData, min_comparisons: int) -> PreferenceData:
-    """Return the data without models that have too few labelled contexts.
-
-    Dropping a model takes labelled contexts from its opponents, so that models are dropped until all others have
-    enough.
-    """
-    while min_comparisons:
-        labelled = data.pair_counts()
-        enough = (labelled + labelled.T).sum(axis=1) >= min_comparisons
-        if enough.all():
-            break
-        if enough.sum() < 2:
-            raise GraphError(
-                f"min_comparisons={min_comparisons} leaves {int(enough.sum())} models, and a ranking "
-                f"needs at least two; use a smaller min_comparisons"
-            )
-        data = data.restrict(np.flatnonzero(enough))
-    return data
-
-
-def restrict_items(
-    data: PreferenceData, graph: object, *, min_labels: int, component: str, min_comparisons: int
-) -> PreferenceData:
-    """Drop models with too few comparisons, then, with ``component="largest"``, those outside the largest component."""
-    data = with_enough_comparisons(data, min_comparisons)
+def restrict_items(data: PreferenceData, graph: object, *, min_labels: int, component: str) -> PreferenceData:
+    """Drop the models outside the largest component of the graph if ``component="largest"``; otherwise raise."""
     parts = comparison_graph(data, graph, min_labels).components()
     if len(parts) == 1:
         return data

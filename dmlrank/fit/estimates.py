@@ -63,15 +63,13 @@ class Diagnostics:
     pairs_extrapolated : int
         Pairs without labels that the scores use (``graph="complete"`` or a graph of the caller).
     models_dropped : tuple of str
-        Models left out by ``component=`` or ``min_comparisons=``.
+        Models left out by ``component=``.
     labels : tuple of (str, str)
         Each label, or column of probabilities, with the meaning that it was read as.
     outcome_kind : {"labels", "grades", "preferences", "probabilities", "scores", "ranks"}
         Kind of outcome: labels, numbers in [0, 1], or one probability per category.
     votes_dropped : int
         Later votes on a prompt and pair that were left out (``votes="first"``).
-    contexts_added : int
-        Contexts that only the frame of ``unlabelled=`` has.
     warnings : tuple of str
         Warnings given during the fit.
     doubts : tuple of str
@@ -109,7 +107,6 @@ class Diagnostics:
     labels: tuple[tuple[str, str], ...]
     outcome_kind: str = "labels"
     votes_dropped: int = 0
-    contexts_added: int = 0
     warnings: tuple[str, ...] = ()
     floor: float = 0.0
     calibration: float = float("nan")
@@ -153,8 +150,6 @@ class Diagnostics:
 @dataclass(frozen=True, slots=True)
 class FitDescription:
     """The description of a fit: the counts and options that the header of its summary shows.
-
-    Some fields hold the value of an option unchanged. :attr:`dmlrank.options.Option.described_as` names these fields.
 
     formula, outcome: The formula, and its left side.
     context: Columns that identify a context; empty where every row is one.
@@ -424,7 +419,6 @@ def _data_figures(d: Diagnostics) -> list[tuple[str, str, str]]:
         ("pairs extrapolated", d.pairs_extrapolated, "pairs without labels that the scores use"),
         ("models left out", len(d.models_dropped), dropped),
         ("later votes left out", d.votes_dropped, "on the same prompt and pair (votes='first')"),
-        ("prompts added", d.contexts_added, "prompts of unlabelled= alone"),
         ("pairs without variation", d.pairs_without_variation, "compared pairs whose labels all agree"),
         ("models without variation", len(d.models_without_variation), constant),
     )

@@ -14,7 +14,7 @@ from ..estimation.bt_restricted import check_restricted_categories
 from ..estimation.influence import InfluenceFunction, mean_influence
 from ..exceptions import OptionError
 from ..functionals import BradleyTerry, CategoryWeights
-from ..options import OPTIONS, Options, change_options, read_options
+from ..options import OPTIONS, Options
 
 T = TypeVar("T")
 
@@ -72,14 +72,9 @@ class Estimator:
         """Whether the same first stages give an estimate without the Bradley-Terry model, which can test the model."""
         return self.assumes_bradley_terry and self.has_first_stages
 
-    @property
-    def unused_options(self) -> tuple[str, ...]:
-        """Names of the options that the estimator does not use."""
-        return tuple(option.name for option in OPTIONS.values() if self.name not in option.used_by)
-
-    def check_options(self, call: Mapping[str, object]) -> None:
-        """Raise where an option that the estimator does not use differs from its default."""
-        functional = call.get("functional", "bt")
+    def check_options(self, given: Mapping[str, object]) -> None:
+        """Raise where an option that the estimator does not use was given and differs from its default."""
+        functional = given.get("functional", "bt")
         is_default = OPTIONS["functional"].is_default(functional)
         if self.assumes_bradley_terry and not is_default and not _is_bradley_terry(functional):
             raise OptionError(
@@ -87,9 +82,8 @@ class Estimator:
                 f"Bradley-Terry scores only; use functional='bt', or estimator='debiased', which estimates every "
                 f"functional"
             )
-        for name in self.unused_options:
-            value = call.get(name, OPTIONS[name].default)
-            if not OPTIONS[name].is_default(value):
+        for name, value in given.items():
+            if self.name not in OPTIONS[name].used_by and not OPTIONS[name].is_default(value):
                 value_text = repr(value) if isinstance(value, str | Real) else f"a {type(value).__name__}"
                 why_unused = dict(self.why_unused_by_option).get(name, self.why_unused)
                 raise OptionError(why_unused.format(option=name, value=value_text))
@@ -196,10 +190,10 @@ def estimator_named(name: str) -> Estimator:
     return _BY_NAME[name]
 
 
-def options_of_fit(call: Mapping[str, object]) -> Options:
+def options_of_fit(**given: object) -> Options:
     """Return the options of a call of :func:`dmlrank.dml_rank`, after a check that its estimator uses all of them."""
-    options = read_options(call)
-    estimator_named(options.estimator).check_options(call)
+    options = Options.of(**given)
+    estimator_named(options.estimator).check_options(given)
     return options
 
 
@@ -209,6 +203,6 @@ def options_of_update(options: Options, changes: Mapping[str, object]) -> Option
     Options of the earlier fit that the new estimator does not use may stay: they are used again when a later update
     changes the estimator back.
     """
-    changed = change_options(options, changes)
+    changed = options.changed(changes)
     estimator_named(changed.estimator).check_options(changes)
     return changed

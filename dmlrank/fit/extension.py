@@ -64,7 +64,7 @@ def extend_fit(steps: FitSteps, new_rows: object, refit: str) -> FitSteps:
 def _trained(steps: FitSteps, rows: JoinedRows, source: Source, reason: str) -> FitSteps:
     """Return a new fit of all rows."""
     trained = run(steps.options, source)
-    place = LearntFeatures.of(steps.data, steps.options.context, rows).places(trained.data)
+    place = LearntFeatures.of(steps.data).places(trained.data)
     change = _Change.between(steps, trained, place)
     extension = Extension(
         rows_added=rows.n_new,
@@ -210,8 +210,11 @@ def _require_good_stages(steps: FitSteps, extended: FitSteps, extension: Extensi
             f"there are {factor:.2f} times the {extension.votes_at_training:,} votes of the last training, and from "
             f"{GROWTH:g} times on the first stages are trained again"
         )
-    estimated = isinstance(extended.options.propensity, str) and extended.options.propensity == "estimate"
-    if estimated and has_one_pair_per_context(steps.data.cells) and not has_one_pair_per_context(data.cells):
+    if (
+        extended.options.estimates_propensity
+        and has_one_pair_per_context(steps.data.cells)
+        and not has_one_pair_per_context(data.cells)
+    ):
         raise NeedsTraining(
             "some prompts now have labels on several pairs, and the model of the propensities was trained for prompts "
             "with one labelled pair"

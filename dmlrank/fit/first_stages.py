@@ -100,7 +100,6 @@ class PropensityModel(NamedTuple):
     graph: The compared pairs.
     zeros_allowed: Whether a supplied propensity may be 0 at a compared pair without a label.
     source: The frame whose columns a formula and supplied propensities use.
-    unlabelled: The frame of further contexts, from which the same columns are read.
     """
 
     propensity: object
@@ -110,20 +109,18 @@ class PropensityModel(NamedTuple):
     graph: Graph
     zeros_allowed: bool
     source: Source
-    unlabelled: object
 
     @classmethod
     def of(cls, options: Options, graph: Graph, source: Source, *, needs_all_propensities: bool) -> PropensityModel:
         """Return the propensity model that the options of a fit ask for."""
         return cls(
-            options.propensity,
+            "estimate" if options.estimates_propensity else options.propensity,
             options.propensity_column,
             options.propensity_formula,
             options.tune,
             graph,
             needs_all_propensities and not isinstance(options.propensity, str),
             source,
-            options.unlabelled,
         )
 
     @property
@@ -136,7 +133,7 @@ class PropensityModel(NamedTuple):
 
         A first fit has read these columns together with the votes. Only an update may have to read them here.
         """
-        return with_columns(data, self.source.data, self.unlabelled, propensity_columns(self.propensity, self.formula))
+        return with_columns(data, self.source.data, propensity_columns(self.formula or self.propensity))
 
 
 def cross_fit_mu(

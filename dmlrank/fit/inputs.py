@@ -79,8 +79,8 @@ class Inputs:
 class ReadingOptions(NamedTuple):
     """The options that the reading of the data depends on.
 
-    context, categories, missing, votes, unlabelled: As in :func:`dmlrank.dml_rank`.
-    groups: Columns of clusters.
+    context, categories, missing, votes: As in :func:`dmlrank.dml_rank`.
+    clusters: Columns of clusters.
     propensity, weights: Columns that hold propensities, and weights of the contexts.
     style: Columns with style differences.
     """
@@ -89,8 +89,7 @@ class ReadingOptions(NamedTuple):
     categories: Categories | None
     missing: str
     votes: str
-    unlabelled: object
-    groups: tuple[str, ...]
+    clusters: tuple[str, ...]
     propensity: str | None
     weights: str | None
     style: tuple[str, ...]
@@ -103,8 +102,7 @@ class ReadingOptions(NamedTuple):
             options.categories,
             options.missing,
             options.votes,
-            options.unlabelled,
-            options.groups,
+            options.clusters,
             options.propensity_column,
             options.weights_column,
             options.style_columns,
@@ -131,9 +129,8 @@ def read_source(
         categories=reading.categories,
         missing=reading.missing,
         votes=reading.votes,
-        unlabelled=reading.unlabelled,
         groups=(
-            *cluster_columns(reading.groups, column_names(source.data)),
+            *cluster_columns(reading.clusters, column_names(source.data)),
             *([reading.weights] if reading.weights else []),
         ),
         propensity=reading.propensity,
@@ -146,7 +143,7 @@ def read_source(
 def columns_of_later_steps(options: Options) -> tuple[str, ...] | None:
     """Return the columns that judges and propensities need; None for every column."""
     judges = judge_columns(options.judge)
-    propensities = propensity_columns(options.propensity, options.propensity_formula)
+    propensities = propensity_columns(options.propensity)
     return None if judges is None or propensities is None else (*judges, *propensities)
 
 
@@ -157,7 +154,7 @@ def prepare_inputs(cache: Cache, data_as_read: PreferenceData, source: Source, o
     """
     data, order, balanced = _votes_that_count(cache, data_as_read, options)
     setup, extrapolation = _estimand(cache, data, order, options)
-    clusters = cache.call(read_clusters, data, options.groups, options.context)
+    clusters = cache.call(read_clusters, data, options.clusters, options.context)
     cache.call(warn_of_dependence, data, clusters, options.context)
     context_weight = cache.call(weights_by_context, data, options.weights, source=source, context=options.context)
     verdicts = cache.call(
@@ -165,7 +162,6 @@ def prepare_inputs(cache: Cache, data_as_read: PreferenceData, source: Source, o
         data,
         source,
         options.judge,
-        unlabelled=options.unlabelled,
         context=options.context,
         categories=options.categories,
     )
@@ -224,7 +220,6 @@ def _ranked_data(cache: Cache, data_as_read: PreferenceData, options: Options) -
         options.position_bias,
         options.graph,
         min_labels=options.min_labels,
-        min_comparisons=options.min_comparisons,
         category_weights=options.category_weights,
         propensity=options.propensity,
         mu=options.mu,
@@ -238,7 +233,6 @@ def _ranked_data(cache: Cache, data_as_read: PreferenceData, options: Options) -
         options.graph,
         min_labels=options.min_labels,
         component=options.component,
-        min_comparisons=options.min_comparisons,
     )
     return data, order
 
@@ -289,7 +283,7 @@ def weights_by_context(
     if not isinstance(weights, pd.Series):
         return context_weights(data, weights)
     labels = pd.Index(list(data.context_ids))
-    if not context and not data.n_added:
+    if not context:
         labels = row_index(source.data, data.n_rows)[data.context_ids.astype(np.intp)]
     contexts = f"the contexts ({listed(context)})" if context else "the rows"
     return context_weights(data, align_by_index(weights, labels, name="weights", of=contexts).to_numpy())
@@ -322,23 +316,21 @@ def verdicts_on_pairs(
     source: Source,
     judge: object,
     *,
-    unlabelled: object,
     context: tuple[str, ...],
     categories: Categories | None,
 ) -> Verdicts | None:
     """Return the verdicts of judges on the data's pairs; None without a judge."""
     if judge is None:
         return None
-    data = with_columns(data, source.data, unlabelled, judge_columns(judge))
+    data = with_columns(data, source.data, judge_columns(judge))
     return read_verdicts(judge, data, parse_formula(source.formula), context=context, categories=categories)
 
 
 def folds_are_used(data: PreferenceData, options: Options, mu: SuppliedMu | None, verdicts: Verdicts | None) -> bool:
     """Whether anything is learnt by fold: mu, the verdicts of judges, propensities from features, or style."""
-    learns_propensity = isinstance(options.propensity, str) and options.propensity == "estimate"
     has_features = data.x.shape[1] > 0 or options.propensity_formula is not None
     learns_style = options.adjust is not None
-    return mu is None or verdicts is not None or learns_style or (learns_propensity and has_features)
+    return mu is None or verdicts is not None or learns_style or (options.estimates_propensity and has_features)
 
 
 def number_of_folds(data: PreferenceData, clusters: Clusters | None, *, n_folds: int, are_used: bool) -> int:

@@ -100,7 +100,7 @@ def join_to_fit(steps: FitSteps, new_rows: object) -> tuple[JoinedRows, Source]:
 def _columns_read(steps: FitSteps) -> Columns | None:
     """Return the columns that the fit has read from its frame; None where the fit has not kept every row."""
     data = steps.data
-    keeps_all = steps.options.unlabelled is None and len(data.row_index) == data.n_rows
+    keeps_all = len(data.row_index) == data.n_rows
     return data.columns if keeps_all and (data.row_index == np.arange(data.n_rows)).all() else None
 
 
@@ -110,14 +110,14 @@ def _columns_needed(steps: FitSteps) -> list[str]:
     formula = parse_formula(steps.source.formula)
     reading = ReadingOptions.of(options)
     judges = judge_columns(options.judge) or ()
-    propensities = propensity_columns(options.propensity, options.propensity_formula) or ()
+    propensities = propensity_columns(options.propensity) or ()
     names = [
         *formula.outcomes,
         formula.first,
         formula.second,
         *steps.data.feature_map.variables,
         *reading.context,
-        *reading.groups,
+        *reading.clusters,
         *reading.style,
         *(name for name in (reading.propensity, reading.weights) if name),
         *judges,
@@ -129,7 +129,7 @@ def _columns_needed(steps: FitSteps) -> list[str]:
 def read_joined(steps: FitSteps, rows: JoinedRows, source: Source) -> JoinedData:
     """Read all rows with the features of the fit."""
     options, old = steps.options, steps.data
-    columns, learnt = columns_of_later_steps(options), LearntFeatures.of(old, options.context, rows)
+    columns, learnt = columns_of_later_steps(options), LearntFeatures.of(old)
     reading = ReadingOptions.of(options)
     try:
         data = read_source(source, reading, extra_columns=columns, learnt=learnt)
@@ -159,5 +159,5 @@ def why_options_need_training(options: Options) -> str:
     if options.judge is not None and options.judge_as == "features":
         return "judge_as='features' makes verdicts features of mu, whose models then cannot predict new prompts"
     if options.propensity_formula is not None:
-        return "propensity_formula= has features of its own, which are learnt from all prompts together"
+        return f"propensity={options.propensity!r} has features of its own, which are learnt from all prompts together"
     return ""

@@ -72,7 +72,7 @@ def run_with_cache(options: Options, source: Source, cache: Cache, previous: Fit
     """Carry out a fit whose steps are called through a cache."""
     check_tune(options.tune)
     check_propensity(options.propensity)
-    check_learner(options.learner, options.tune, options.propensity)
+    check_learner(options.learner, options.tune, estimates_propensity=options.estimates_propensity)
     columns = columns_of_later_steps(options)
     data_as_read = cache.call(read_source, source, ReadingOptions.of(options), extra_columns=columns)
     if estimator_named(options.estimator).has_first_stages:

@@ -326,8 +326,8 @@ def check_off_graph(function: Function, probe: Probe, graph: Graph, title: str) 
         raise GraphError(
             f"functional {title!r} uses pairs that are not compared ({int(off.sum()) // 2} of "
             f"{off.shape[0] * (off.shape[0] - 1) // 2} pairs are not), so that no label corrects their estimates; let "
-            f"the function use compared pairs only (res.graph.edges), lower min_labels=, or drop models with "
-            f"min_comparisons="
+            f"the function use compared pairs only (res.graph.edges), lower min_labels=, or leave out "
+            f"the votes on models with few of them"
         )
 
 

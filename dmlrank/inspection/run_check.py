@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from patsy import EvalEnvironment
 
 from .._utils.warning_collection import collected_warnings
 from ..data.contexts import repeated_values
@@ -26,7 +25,9 @@ from ..exceptions import OptionError
 from ..fit.display_order import OrderChoice, edges_of_option, order_by_counts
 from ..fit.estimand import check_edge_weights, comparison_graph
 from ..fit.inputs import warn_of_dependence
+from ..fit.state import Source
 from ..functionals import CategoryWeights
+from ..options import Options
 from ..report.statements import as_sentence
 from .advice import find_problems
 from .check import Check
@@ -56,54 +57,27 @@ class _Reading:
     notices: tuple[str, ...]
 
 
-def inspect_data(
-    formula: str,
-    data: object,
-    environment: EvalEnvironment,
-    *,
-    context: Sequence[str],
-    categories: Categories | None,
-    min_labels: int,
-    missing: str,
-    groups: Sequence[str],
-    n_folds: int,
-    position_bias: bool | str,
-    graph: object,
-    edge_weights: object,
-    votes: str,
-    time: str | None,
-    period: str,
-) -> Check:
-    """Read data as a fit would, count what the page of a check shows, and report problems.
-
-    Shapes: graph (K, K), edge_weights (K, K).
-    """
-    reading = _read_for_check(
-        formula,
-        data,
-        environment,
-        context=context,
-        categories=categories,
-        missing=missing,
-        groups=groups,
-        votes=votes,
-        time=time,
-    )
+def inspect_data(source: Source, options: Options, *, time: str | None, period: str) -> Check:
+    """Read data as a fit would, count what the page of a check shows, and report problems."""
+    reading = _read_for_check(source, options, time)
     preferences = reading.preferences
-    order = _order_choice(preferences, position_bias, graph=graph, min_labels=min_labels)
-    compared = comparison_graph(preferences if order.matters else preferences.unordered(), graph, min_labels)
-    check_edge_weights(edge_weights, preferences, compared)
-    counts = preferences.pair_counts()
+    counts, min_labels = preferences.pair_counts(), options.min_labels
+    if isinstance(options.position_bias, str):
+        order = order_by_counts(counts, min_labels, edges_of_option(options.graph, preferences.n_items))
+    else:
+        order = OrderChoice(bool(options.position_bias))
+    compared = comparison_graph(preferences if order.matters else preferences.unordered(), options.graph, min_labels)
+    check_edge_weights(options.edge_weights, preferences, compared)
     total, square = win_shares(
         preferences.cells, np.array(CategoryWeights.half(preferences.n_categories).first), preferences.n_items
     )
     check = Check(
-        formula=formula,
-        context=tuple(context),
+        formula=source.formula,
+        context=options.context,
         min_labels=min_labels,
         position_bias=order.matters,
         order_reason=order.reason,
-        edge_weights=edge_weights if isinstance(edge_weights, str) else "given",
+        edge_weights=options.edge_weights if isinstance(options.edge_weights, str) else "given",
         settings=_possible_settings(preferences, counts, min_labels),
         n_rows=preferences.n_rows,
         n_dropped=preferences.n_dropped - reading.n_unreadable,
@@ -114,7 +88,7 @@ def inspect_data(
         n_comparisons=len(preferences.cells),
         features=preferences.feature_map.names,
         categories=preferences.categories,
-        labels=_label_table(preferences, parse_formula(formula).outcome),
+        labels=_label_table(preferences, parse_formula(source.formula).outcome),
         models=_model_table(preferences, counts, total, compared),
         pairs=_pair_table(preferences, counts, total, compared),
         graph=compared,
@@ -126,15 +100,17 @@ def inspect_data(
         clusters=_cluster_table(reading.clusters),
         missing=pd.Series(reading.missing_counts, name="missing", dtype=int),
         similar_models=similar_names(preferences.items),
-        cost=Cost.of(preferences, n_folds),
+        cost=Cost.of(preferences, options.n_folds),
         problems=(),
         outcome_kind=preferences.outcome_kind,
         time=None
         if time is None
         else inspect_time(preferences, time, period, clusters=reading.clusters, by_order=order.matters),
     )
-    problems = find_problems(check, preferences, graph, missing=missing, n_folds=n_folds, notices=reading.notices)
-    of_worths = () if order.matters else _problem_of_worths(categories)
+    problems = find_problems(
+        check, preferences, options.graph, missing=options.missing, n_folds=options.n_folds, notices=reading.notices
+    )
+    of_worths = () if order.matters else _problem_of_worths(options.categories)
     return replace(check, problems=(*of_worths, *reading.unreadable, *problems))
 
 
@@ -147,45 +123,34 @@ def _problem_of_worths(categories: Categories | None) -> tuple[str, ...]:
     return ()
 
 
-def _read_for_check(
-    formula: str,
-    data: object,
-    environment: EvalEnvironment,
-    *,
-    context: Sequence[str],
-    categories: Categories | None,
-    missing: str,
-    groups: Sequence[str],
-    votes: str,
-    time: str | None,
-) -> _Reading:
+def _read_for_check(source: Source, options: Options, time: str | None) -> _Reading:
     """Read data as a fit would, without the rows that a fit refuses."""
-    columns = cluster_columns(groups, column_names(data))
-    features = names_in(parse_formula(formula).features).values
+    available = column_names(source.data)
+    features = names_in(parse_formula(source.formula).features).values
     further = () if time is None else (time,)
-    require_columns(further, column_names(data), "time=")
-    rows = take_rows(formula, data, environment, context=context, groups=columns, optional=(*features, *further))
+    require_columns(further, available, "time=")
+    rows = take_rows(
+        source.formula,
+        source.data,
+        source.environment,
+        context=options.context,
+        groups=cluster_columns(options.clusters, available),
+        optional=(*features, *further),
+    )
     missing_counts = count_missing(rows)
-    readable, unreadable = readable_rows(rows, categories)
+    readable, unreadable = readable_rows(rows, options.categories)
     with collected_warnings() as notices:
         preferences = preferences_of(
             readable,
-            environment,
-            categories=categories,
-            missing="keep" if missing == "keep" else "drop",
-            votes=votes,
+            source.environment,
+            categories=options.categories,
+            missing="keep" if options.missing == "keep" else "drop",
+            votes=options.votes,
         )
-        clusters = read_clusters(preferences, tuple(groups), tuple(context))
-        warn_of_dependence(preferences, clusters, tuple(context))
+        clusters = read_clusters(preferences, options.clusters, options.context)
+        warn_of_dependence(preferences, clusters, options.context)
     n_unreadable = len(rows.table) - len(readable.table)
     return _Reading(preferences, clusters, missing_counts, unreadable, n_unreadable, tuple(map(str, notices)))
-
-
-def _order_choice(data: PreferenceData, position_bias: bool | str, *, graph: object, min_labels: int) -> OrderChoice:
-    """Return whether display order would matter in a fit, from counts alone."""
-    if not isinstance(position_bias, str):
-        return OrderChoice(bool(position_bias))
-    return order_by_counts(data.pair_counts(), min_labels, edges_of_option(graph, data.n_items))
 
 
 def _possible_settings(data: PreferenceData, counts: NDArray[np.int64], min_labels: int) -> pd.DataFrame:

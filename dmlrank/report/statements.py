@@ -577,9 +577,6 @@ def left_out_note(results: Estimates) -> list[str]:
         sentences.append(f"{counted(d.votes_dropped, 'later vote')} on the same prompt and pair {verb} left out.")
     if d.models_dropped:
         sentences.append(f"These models are left out: {listed(d.models_dropped, _MODELS_NAMED)}.")
-    if d.contexts_added:
-        verb = "comes" if d.contexts_added == 1 else "come"
-        sentences.append(f"{counted(d.contexts_added, 'prompt')} {verb} from unlabelled=.")
     return [" ".join(sentences)] if sentences else []
 
 

@@ -218,7 +218,7 @@ def context_table(steps: FitSteps, columns: Sequence[str], what: str) -> pd.Data
     require_columns(columns, steps.data.columns.available, what)
     if len(set(columns)) < len(columns):
         raise OptionError(f"{what}: a column is named twice in {listed(columns)}; name each column once")
-    data = with_columns(steps.data, steps.source.data, steps.options.unlabelled, columns)
+    data = with_columns(steps.data, steps.source.data, columns)
     for name in columns:
         kind = kind_of_time(data.columns.table([name])[name])
         if kind:

@@ -1563,9 +1563,9 @@ class RankResults:
         """Repeat the fit with some options of :func:`dmlrank.dml_rank` changed; only steps that depend on them run.
 
         A change of functional, estimator, floor, type of covariance or level trains no learner. A change of
-        ``context``, ``categories``, ``missing``, ``votes`` or ``unlabelled``, of the column of propensities or of the
+        ``context``, ``categories``, ``missing`` or ``votes``, of the column of propensities or of the
         columns of clusters reads the whole frame again, with all changes that were made to the frame since the fit. A
-        change of the judge or of ``propensity_formula`` reads only the columns that were not read before, and raises an
+        change of the judge or of ``propensity="~ features"`` reads only the columns that were not read before, and raises an
         error if the frame's rows have changed or moved since the fit.
 
         Parameters

@@ -50,7 +50,7 @@ def _one_benchmark(steps: FitSteps, numbers: SensitivityNumbers, factor: float, 
     source = replace(steps.source, formula=formula_without(steps.source.formula, group))
     options = steps.options
     if options.propensity_formula is not None:
-        options = replace(options, propensity_formula=_propensity_formula_without(options.propensity_formula, group))
+        options = replace(options, propensity=_one_sided_without(options.propensity_formula, group))
     with collected_warnings():
         short = run(replace(options, position_bias=steps.data.ordered), source)
     variance, variance_without = _residual_variance(steps), _residual_variance(short)
@@ -104,7 +104,7 @@ def formula_without(formula: str, names: Sequence[str]) -> str:
     return f"{parts.outcome} ~ {_joined(terms, names)} | {parts.first} + {parts.second}"
 
 
-def _propensity_formula_without(formula: str, names: Sequence[str]) -> str:
+def _one_sided_without(formula: str, names: Sequence[str]) -> str:
     """Return the formula of the propensity without the terms that are named or use a named column."""
     return f"~ {_joined(_terms(formula.split('~', 1)[1]), names)}"
 

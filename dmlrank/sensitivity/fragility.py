@@ -63,7 +63,7 @@ def units_of(steps: FitSteps, unit: str) -> Units:
     if unit == "vote":
         return _of_votes(steps, unit, np.arange(data.n_votes), data.row_index[data.vote_row].astype(object))
     column = _column_of(steps, unit)
-    columns = with_columns(data, steps.source.data, steps.options.unlabelled, [column]).columns
+    columns = with_columns(data, steps.source.data, [column]).columns
     code, values = columns.sorted_codes(column), columns.texts(column)
     if (code < 0).any():
         raise DataError(
@@ -198,12 +198,10 @@ class RefitFrames:
 
     steps: The fit to all rows.
     data: The frame of the votes, with all its columns.
-    unlabelled: The frame of further contexts.
     """
 
     steps: FitSteps
     data: pd.DataFrame
-    unlabelled: pd.DataFrame | None
 
     @classmethod
     def of(cls, steps: FitSteps) -> RefitFrames:
@@ -237,9 +235,7 @@ class RefitFrames:
                 f"fragility() of a fit whose formula uses the array {names.arrays[0]!r}: a refit without some rows "
                 f"needs it as a column of the frame"
             )
-        unlabelled = options.unlabelled
-        further = None if unlabelled is None else take_columns(unlabelled, column_names(unlabelled))
-        return cls(steps, data, further)
+        return cls(steps, data)
 
     def without_contexts(self, dropped: NDArray[np.bool_], contrast: FloatArray) -> Refit:
         """Fit again without all rows of the contexts that ``dropped``, boolean and of shape (n,), marks."""
@@ -250,10 +246,8 @@ class RefitFrames:
         if data.n_votes_dropped:
             # Of several votes on a context and pair, the fit has kept the first one. The rows of the others are found
             # by the identifier of their context.
-            keep[: len(self.data)] &= ~self._has_identifier(dropped)
-        n = len(self.data)
-        unlabelled = None if self.unlabelled is None else self.unlabelled[keep[n:]]
-        return self._fit(self.data[keep[:n]], unlabelled, contrast)
+            keep &= ~self._has_identifier(dropped)
+        return self._fit(self.data[keep], contrast)
 
     def without_votes(self, dropped: NDArray[np.bool_], contrast: FloatArray) -> Refit:
         """Fit again without the labels of the votes that ``dropped``, boolean and of shape (v,), marks; rows stay."""
@@ -263,7 +257,7 @@ class RefitFrames:
         for name in formula.outcomes:
             column = frame[name]
             frame[name] = column.mask(np.isin(np.arange(len(frame)), rows))
-        return self._fit(frame, self.unlabelled, contrast)
+        return self._fit(frame, contrast)
 
     def _has_identifier(self, dropped: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return which rows of the frame belong to one of the dropped contexts, by their identifiers."""
@@ -274,12 +268,10 @@ class RefitFrames:
         )
         return np.asarray(identifiers.isin(gone))
 
-    def _fit(self, frame: pd.DataFrame, unlabelled: pd.DataFrame | None, contrast: FloatArray) -> Refit:
+    def _fit(self, frame: pd.DataFrame, contrast: FloatArray) -> Refit:
         """Fit other frames with the options of the first fit, and return the estimate of the contrast."""
         steps = self.steps
         options = replace(steps.options, position_bias=steps.data.ordered)
-        if unlabelled is not None:
-            options = replace(options, unlabelled=unlabelled if len(unlabelled) else None)
         source = Source(steps.source.formula, frame.reset_index(drop=True), steps.source.environment)
         try:
             with collected_warnings():

@@ -114,7 +114,7 @@ def store_steps(steps: FitSteps) -> StoredSteps:
     derived = isinstance(source.data, DerivedPairs)
     frame = source.data if derived else take_columns(source.data, column_names(source.data))
     try:
-        check_same_rows(steps.data, frame, steps.options.unlabelled)
+        check_same_rows(steps.data, frame)
     except DataError as error:
         raise StorageError(f"the data cannot be stored: {error}") from None
     reading = _dump((source.formula, frame, names, steps.options), "the data frame")

@@ -313,7 +313,6 @@ BAD_OPTIONS = {
         GraphError,
         ["3 components", "min_labels=31", "min_labels=5 would connect them"],
     ),
-    "too few comparisons": ({"min_comparisons": 1000}, GraphError, ["min_comparisons=1000 leaves 0 models"]),
     "one cluster": (
         {"cov_type": "cluster", "cov_kwds": {"groups": "shown"}},
         DataError,
@@ -365,22 +364,6 @@ BAD_OPTIONS = {
     "missing": ({"missing": "ignore"}, OptionError, ["missing='ignore'", "'raise', 'drop', 'keep'"]),
     "votes": ({"votes": "last"}, OptionError, ["votes='last'", "'mean', 'first'"]),
     "votes that are counted": ({"votes": 1}, OptionError, ["votes=1"]),
-    "unlabelled as a list": (
-        {"unlabelled": ["a prompt"]},
-        FrameTypeError,
-        ["unlabelled=: data is a builtins.list", "pandas.DataFrame(data)"],
-    ),
-    "unlabelled without a feature": (
-        {"unlabelled": pd.DataFrame({"length": [1.0]})},
-        ColumnError,
-        ["unlabelled=: ", "no column 'topic'"],
-    ),
-    "unlabelled with labels": ({"unlabelled": battles()}, DataError, ["unlabelled=: column 'winner' is"]),
-    "unlabelled with a new feature": (
-        {"unlabelled": changed(length="long", winner=None, model_a=None, model_b=None)},
-        DataError,
-        ["'length' holds text, in data it holds numbers"],
-    ),
     "context as a number": ({"context": 3}, OptionTypeError, ["context names columns", "int"]),
     "context twice": ({"context": ["topic", "topic"]}, OptionError, ["names a column twice"]),
     "alpha as a level": ({"alpha": 95}, OptionError, ["alpha=95", "strictly between 0 and 1", "0.05"]),

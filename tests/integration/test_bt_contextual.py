@@ -10,7 +10,7 @@ from scipy.special import expit
 
 import dmlrank as dr
 from dmlrank.exceptions import DataError, FormulaError, GraphError, NuisanceError, OptionError
-from dmlrank.fit.estimators import BT_CONTEXTUAL
+from dmlrank.options import OPTIONS
 
 FORMULA = "winner ~ x0 + x1 | model_a + model_b"
 CONTEXTUAL = {"estimator": "bt_contextual"}
@@ -226,7 +226,6 @@ def test_what_is_not_used_is_refused(votes, result):
         "adjust": "x0",
         "average": "preferences",
         "propensity": "marginal",
-        "propensity_formula": "~ x0",
         "n_rep": 2,
         "position_bias": False,
         "weights": "x0",
@@ -241,7 +240,7 @@ def test_what_is_not_used_is_refused(votes, result):
         "floor": 0.01,
         "subsample": 100,
     }
-    assert given.keys() <= set(BT_CONTEXTUAL.unused_options)
+    assert given.keys() <= {name for name, option in OPTIONS.items() if "bt_contextual" not in option.used_by}
     for name, value in given.items():
         with pytest.raises(OptionError, match=rf"{name}=.* is not used"):
             result.update(**{name: value})

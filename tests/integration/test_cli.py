@@ -126,22 +126,6 @@ def test_arrow_files_need_pyarrow(tmp_path, capsys, monkeypatch, kind):
     assert "files needs pyarrow: pip install 'dmlrank[arrow]'" in capsys.readouterr().err
 
 
-@needs("pyarrow")
-def test_votes_and_unlabelled_prompts_are_passed_on(battles, tmp_path, capsys, ignore_warnings):
-    prompts = battles.iloc[:90][["question_id", "length"]].assign(question_id=np.arange(10_000, 10_090))
-    files = {"battles": battles, "prompts": prompts}
-    for name, frame in files.items():
-        frame.to_parquet(tmp_path / f"{name}.parquet")
-    formula, options = "winner ~ length | model_a + model_b", {"context": "question_id", "rng": 3, "tune": None}
-    call = ["fit", formula, str(tmp_path / "battles.parquet"), "--context", "question_id", "--rng", "3"]
-    call += ["--tune", "none"]
-    assert main([*call, "--votes", "first", "--unlabelled", str(tmp_path / "prompts.parquet")]) == 0
-    expected = dr.dml_rank(formula, battles, votes="first", unlabelled=prompts, **options)
-    assert capsys.readouterr().out.rstrip("\n") == expected.summary().as_text()
-    assert main([*call, "--unlabelled", str(tmp_path / "nowhere.parquet")]) == 1
-    assert "there is no file" in capsys.readouterr().err
-
-
 def test_the_floor_is_a_number_or_auto(csv, capsys, ignore_warnings):
     call = ["fit", FORMULA, csv, "--rng", "3", "--functional", "bt"]
     shown = []
@@ -235,12 +219,11 @@ def test_errors_are_messages_not_tracebacks(csv, capsys, arguments, words):
 
 
 def test_every_option_of_the_table_has_its_word():
-    in_words_of_their_own, python_only = {"tune", "categories", "cov_kwds", "unlabelled"}, {"mu", "env", "executor"}
-    assert set(PASSED_ON) == set(OPTIONS) - in_words_of_their_own - python_only
+    assert set(PASSED_ON) == set(OPTIONS) - {"tune", "categories", "cov_kwds", "mu"}
     command = argparse.ArgumentParser()
     add_fit_options(command)
     actions = {action.dest: action for action in command._actions}
-    assert {"tune", "categories", "groups", "unlabelled"} <= actions.keys()
+    assert {"tune", "categories", "groups", "progress"} <= actions.keys()
     for name in PASSED_ON:
         option, action = OPTIONS[name], actions[name]
         assert action.default is None, f"what is not given has the API's default, not one of its own: {name}"
@@ -536,7 +519,7 @@ def test_standard_input_is_read_by_its_beginning(kind, tmp_path, capsys, monkeyp
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
     assert main(["fit", FORMULA, "-"]) == 1
     assert "standard input is empty" in capsys.readouterr().err
-    assert main(["fit", FORMULA, "-", "--unlabelled", "-"]) == 1
+    assert main(["fit", FORMULA, "-", "--judge-file", "-"]) == 1
     assert "stands for one file" in capsys.readouterr().err
 
 
@@ -765,7 +748,7 @@ def test_a_formula_runs_no_other_code(csv, tmp_path, capsys, monkeypatch, featur
     assert main(["fit", f"winner ~ {features} | model_a + model_b", csv]) == 1
     assert f"use {found!r}; on the command line" in capsys.readouterr().err
     assert not (tmp_path / "ran").exists()
-    assert main(["fit", FORMULA, csv, "--propensity-formula", f"~ {features}"]) == 1
+    assert main(["fit", FORMULA, csv, "--propensity", f"~ {features}"]) == 1
     assert f"use {found!r}; on the command line" in capsys.readouterr().err
 
 

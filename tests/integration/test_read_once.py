@@ -89,7 +89,7 @@ def test_groups_of_a_feature_are_those_of_the_fit(battles, restless):
 def test_propensity_features_stay_with_their_rows(battles, restless):
     def selection(data):
         result = dr.dml_rank(
-            "winner ~ 1 | model_a + model_b", data, propensity_formula="~ length", learner=constant_shares, **OPTIONS
+            "winner ~ 1 | model_a + model_b", data, propensity="~ length", learner=constant_shares, **OPTIONS
         )
         found = result.steps.data
         return pd.Series(found.by_context("length"), index=found.context_ids).sort_index()

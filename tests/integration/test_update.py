@@ -8,7 +8,6 @@ import warnings
 from dataclasses import FrozenInstanceError, asdict
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import dmlrank as dr
@@ -18,7 +17,7 @@ from dmlrank.nuisance.boosting import train as lightgbm
 from dmlrank.nuisance.boosting.random_search import RandomSearch
 from dmlrank.nuisance.outcome_model import cross_fit as learners
 from dmlrank.nuisance.propensity_model import all_pairs as selection_tables
-from dmlrank.options import FIT_OPTIONS
+from dmlrank.options import OPTIONS as ALL_OPTIONS
 
 TREES = {"n_estimators": 6, "num_leaves": 4, "min_data_in_leaf": 5}
 FORMULA = "winner ~ x0 + x1 | model_a + model_b"
@@ -121,11 +120,10 @@ CHANGES = {
     "sample": {"subsample": 100},
     "first votes": {"votes": "first"},
     "weights": {"weights": np.linspace(0.5, 1.5, N_PROMPTS)},
-    "selection": {"propensity_formula": "~ x0"},
-    "largest component of models compared": {"component": "largest", "min_comparisons": 1},
+    "selection": {"propensity": "~ x0"},
+    "largest component": {"component": "largest"},
     "missing rows dropped": {"missing": "drop"},
     "threads": {"n_jobs": 2},
-    "unlabelled": {"unlabelled": pd.DataFrame({"prompt": ["new", "newer"], "x0": [0.1, 0.2], "x1": [0.3, 0.4]})},
     "categories": {"categories": {"both_good": "tie", "both_bad": "tie", "model_a": "first", "model_b": "second"}},
 }
 if importlib.util.find_spec("sklearn"):
@@ -135,7 +133,7 @@ if importlib.util.find_spec("sklearn"):
 def test_every_option_is_updated_here():
     """Judges are changed in test_judges, and the adjustment for style in the tests of style."""
     changed = {name for changes in CHANGES.values() for name in changes}
-    assert changed == FIT_OPTIONS.keys() - {"judge", "judge_as", "adjust"}
+    assert changed == ALL_OPTIONS.keys() - {"judge", "judge_as", "adjust"}
 
 
 @pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)

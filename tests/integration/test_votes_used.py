@@ -78,10 +78,6 @@ def test_the_choice_is_stored_and_made_again_by_an_update(rare):
     assert not few.update(min_labels=10).estimates.description.ordered
 
 
-def test_a_rare_model_left_out_by_min_comparisons_does_not_decide(rare):
-    assert rank(draw_votes(rare), min_comparisons=100).estimates.description.ordered
-
-
 @pytest.mark.parametrize("given", ["category weights", "mu", "propensities"])
 def test_what_needs_both_orders_keeps_them(rare, given):
     votes = draw_votes(rare)
@@ -202,7 +198,7 @@ def test_other_words_are_refused(rare, value):
 
 
 def test_the_command_line_reads_yes_no_and_auto():
-    parse = OPTIONS["position_bias"].argument.parse
+    parse = OPTIONS["position_bias"].parse
     assert [parse(word) for word in ("yes", "No", "auto", "true")] == [True, False, "auto", True]
 
 

@@ -56,8 +56,6 @@ def test_every_option_refuses_what_it_cannot_use(name, battles):
     options = {"min_labels": 1, "graph": "complete", "propensity": "marginal", "n_folds": 2, "rng": 0}
     if name not in ("mu", "learner", "judge_as"):
         options["mu"] = np.full((300, 8, 8, 4), 0.25)
-    if name == "propensity_formula":
-        options["propensity"] = "estimate"
     for kind in [kind for kind in WRONG if (name, kind) not in ALLOWED]:
         with pytest.raises(dr.DmlrankError):
             dr.dml_rank(FORMULA, battles, **{**options, name: WRONG[kind]})

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import dmlrank as dr
 from dmlrank.cli.main import main
-from dmlrank.options import FIT_OPTIONS
+from dmlrank.options import OPTIONS
 
 from ..support import from_benchmarks, optional
 
@@ -192,21 +192,6 @@ def test_votes_on_a_cell_count_as_their_mean(arena, functional, seed):
     assert_near(one, other, 1e-10)
 
 
-@given(arena=arenas(), options=options_of(), n_added=st.integers(1, 30))
-def test_unlabelled_prompts_may_be_rows_or_a_frame_of_their_own(arena, options, n_added):
-    """The same bits of scores and covariance."""
-    added = arena.frame.iloc[np.arange(n_added) % len(arena.frame)].drop(
-        columns=["winner", "model_a", "model_b", "verdict"]
-    )
-    added = added.assign(prompt=[f"new {k}" for k in range(n_added)])
-    one = fit(arena.frame, unlabelled=added, **options)
-    other = fit(pd.concat([arena.frame, added], ignore_index=True), **options)
-    assert isinstance(one, type) == isinstance(other, type)
-    if not isinstance(one, type):
-        np.testing.assert_array_equal(one.params, other.params)
-        np.testing.assert_array_equal(one.cov_params(), other.cov_params())
-
-
 @given(arena=arenas(), functional=st.sampled_from(FUNCTIONALS), seed=SEEDS)
 def test_whole_weights_are_repeated_prompts(arena, functional, seed):
     """Tolerance 1e-9; the covariance is that of the copies, clustered by prompt, without the factor G / (G - 1)."""
@@ -263,17 +248,17 @@ CHANGES = st.sampled_from(
     [
         {"functional": "bt"}, {"functional": "rank_centrality"}, {"functional": "softmin"}, {"functional": "dominance"},
         {"average": "preferences"}, {"average": "scores"}, {"context": None}, {"context": ("prompt", "topic")},
-        {"propensity": "estimate"}, {"propensity": "marginal"}, {"propensity_formula": "~ x"}, {"estimator": "plugin"},
+        {"propensity": "estimate"}, {"propensity": "marginal"}, {"propensity": "~ x"}, {"estimator": "plugin"},
         {"judge": "verdict"}, {"judge_as": "features"}, {"adjust": "~ x"}, {"learner": "lightgbm"}, {"n_folds": 4},
         {"n_rep": 2},
         {"tune": None}, {"tune": TREES}, {"position_bias": True}, {"position_bias": False}, {"graph": "complete"},
-        {"min_labels": 2}, {"component": "largest"}, {"min_comparisons": 5}, {"edge_weights": "counts"},
+        {"min_labels": 2}, {"component": "largest"}, {"edge_weights": "counts"},
         {"weights": "importance"},
         {"weights": None}, {"categories": {"tie": "both_bad"}}, {"category_weights": "paper"}, {"prompts": "fixed"},
         {"floor": 0.2},
         {"floor": 0.0}, {"subsample": 15}, {"cov_type": "cluster", "cov_kwds": {"groups": "topic"}},
         {"missing": "drop"},
-        {"votes": "first"}, {"alpha": 0.3}, {"rng": 9}, {"n_jobs": 2}, {"mu": None}, {"unlabelled": None},
+        {"votes": "first"}, {"alpha": 0.3}, {"rng": 9}, {"n_jobs": 2}, {"mu": None},
     ]
 )  # fmt: skip
 
@@ -299,7 +284,7 @@ def test_an_update_is_the_fit_that_its_options_describe(arena, options, change, 
 def test_every_option_of_a_fit_is_changed_by_the_property_of_updates():
     """No option is left out of the property above."""
     changed = {name for change in CHANGES.elements for name in change}
-    assert set(FIT_OPTIONS) <= changed
+    assert set(OPTIONS) <= changed
 
 
 @given(arena=arenas(), options=options_of(), names=st.lists(st.text(max_size=8), min_size=6, max_size=6, unique=True))

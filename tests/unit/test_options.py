@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
+import re
 import typing
 
 import numpy as np
@@ -14,9 +14,11 @@ from dmlrank import options as options_module
 from dmlrank.exceptions import OptionError
 from dmlrank.fit.estimators import options_of_fit, options_of_update
 from dmlrank.fit.inputs import ReadingOptions
-from dmlrank.options import ESTIMATORS, FIT_OPTIONS, OPTIONS, Options
+from dmlrank.options import ESTIMATORS, OPTIONS
 
 SIGNATURE = inspect.signature(dr.dml_rank).parameters
+# Keywords that say how a fit is run, and not what is fitted.
+ABOUT_THE_CALL = ("progress", "executor", "env")
 DEFAULTS = {name: option.default for name, option in OPTIONS.items()}
 # Another value of each option that reading depends on.
 READ_ANOTHER_WAY = {
@@ -27,15 +29,14 @@ READ_ANOTHER_WAY = {
     "cov_kwds": {"groups": "topic"},
     "missing": "drop",
     "votes": "first",
-    "unlabelled": object(),
     "adjust": "~ log_length",
 }
 
 
 def test_the_signature_is_the_table():
     keywords = [name for name, p in SIGNATURE.items() if p.kind is inspect.Parameter.KEYWORD_ONLY]
-    assert keywords == list(OPTIONS)
-    assert {name: SIGNATURE[name].default for name in keywords} == DEFAULTS
+    assert keywords == [*OPTIONS, *ABOUT_THE_CALL]
+    assert {name: SIGNATURE[name].default for name in OPTIONS} == DEFAULTS
 
 
 def test_words_in_the_signature_are_those_of_the_table():
@@ -47,50 +48,45 @@ def test_words_in_the_signature_are_those_of_the_table():
 
 def test_every_option_is_documented():
     documentation = inspect.cleandoc(dr.dml_rank.__doc__)
-    for name in OPTIONS:
-        assert f"\n{name} : " in documentation
-
-
-def test_the_options_of_a_fit_have_a_place_each():
-    assert [option.field or name for name, option in FIT_OPTIONS.items()] == [
-        f.name for f in dataclasses.fields(Options)
-    ]
+    documented = re.findall(r"(?m)^(\w+) : ", documentation.partition("Returns")[0])
+    assert documented == ["formula", "data", *OPTIONS, *ABOUT_THE_CALL]
+    groups = documentation.partition("in this order:")[2].partition("Parameters")[0]
+    assert re.findall(r"``(\w+)``", groups) == [*OPTIONS, *ABOUT_THE_CALL]
 
 
 @pytest.mark.parametrize("name", ["estimator", "graph", "missing", "learner", "judge_as", "component", "votes"])
 def test_a_wrong_word_is_refused_wherever_it_is_given(name):
     with pytest.raises(OptionError, match=f"{name}='wrong'"):
-        options_of_fit(DEFAULTS | {name: "wrong"})
+        options_of_fit(**{name: "wrong"})
     with pytest.raises(OptionError, match=f"{name}='wrong'"):
-        options_of_update(options_of_fit(DEFAULTS), {name: "wrong"})
+        options_of_update(options_of_fit(), {name: "wrong"})
 
 
 def test_what_is_about_the_call_is_no_option_of_an_update():
-    for name in OPTIONS.keys() - FIT_OPTIONS.keys():
+    for name in ABOUT_THE_CALL:
         with pytest.raises(OptionError, match=f"no option '{name}'"):
-            options_of_update(options_of_fit(DEFAULTS), {name: None})
+            options_of_update(options_of_fit(), {name: None})
 
 
 def test_reading_depends_on_the_options_that_say_so():
-    assert READ_ANOTHER_WAY.keys() == {name for name, option in OPTIONS.items() if option.changes_reading}
-    before = ReadingOptions.of(options_of_fit(DEFAULTS))
+    before = ReadingOptions.of(options_of_fit())
     for name, value in READ_ANOTHER_WAY.items():
         changes = {name: value} | ({"cov_type": "cluster"} if name == "cov_kwds" else {})
-        assert ReadingOptions.of(options_of_fit(DEFAULTS | changes)) != before, name
+        assert ReadingOptions.of(options_of_fit(**changes)) != before, name
     others = {"functional": "bt", "n_folds": 3, "alpha": 0.1, "rng": 1, "propensity": "marginal", "weights": np.ones(3)}
-    assert ReadingOptions.of(options_of_fit(DEFAULTS | others)) == before
+    assert ReadingOptions.of(options_of_fit(**others)) == before
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_an_estimator_refuses_what_the_table_says_it_does_not_use(name):
     another = {"judge": "verdict", "n_folds": 3, "propensity": "marginal", "floor": 0.01, "subsample": 7}
     for option, value in another.items():
-        given = DEFAULTS | {"estimator": name, option: value}
+        given = {"estimator": name, option: value}
         if name in OPTIONS[option].used_by:
-            options_of_fit(given)
+            options_of_fit(**given)
         else:
             with pytest.raises(OptionError, match=f"{option}=.*with estimator='{name}'"):
-                options_of_fit(given)
+                options_of_fit(**given)
 
 
 def test_a_stored_result_says_what_the_options_were(draw_battles, rank):
@@ -104,10 +100,6 @@ def test_a_stored_result_says_what_the_options_were(draw_battles, rank):
         "average": "preferences",
     }
     result = rank(battles.frame, "winner ~ 1 | model_a + model_b", **given)
-    described = [option for option in FIT_OPTIONS.values() if option.described_as]
-    assert {option.name for option in described} <= given.keys()
-    again = dr.read_json(result.to_json())
-    for option in described:
-        stored = getattr(again.estimates.description, option.described_as)
-        assert stored == getattr(result.steps.options, option.field or option.name)
-        assert stored != option.default
+    again = dr.read_json(result.to_json()).estimates.description
+    assert (again.context, again.n_rep, again.prompts) == (("prompt",), 2, "fixed")
+    assert (again.cov_type, again.clusters, again.seed, again.average) == ("cluster", ("topic",), 9, "preferences")

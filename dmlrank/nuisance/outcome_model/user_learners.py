@@ -96,7 +96,7 @@ def learner_name(learner: object) -> str:
     return getattr(learner, "__name__", type(learner).__name__)
 
 
-def check_learner(learner: object, tune: object, propensity: object) -> None:
+def check_learner(learner: object, tune: object, *, estimates_propensity: bool) -> None:
     """Check that a learner can be used, and that ``tune`` has something to tune."""
     if not is_user_learner(learner):
         return
@@ -105,8 +105,7 @@ def check_learner(learner: object, tune: object, propensity: object) -> None:
         raise OptionTypeError(f"learner is the class {name}; pass an instance: learner={name}()")
     if not is_classifier(learner):
         _check_callable(learner, name)
-    estimated = isinstance(propensity, str) and propensity == "estimate"
-    if not (isinstance(tune, str) and tune == "cv") and not estimated:
+    if not (isinstance(tune, str) and tune == "cv") and not estimates_propensity:
         raise OptionError(
             f"tune= was passed, which sets how LightGBM is tuned, but LightGBM is not used in this fit: the learner is "
             f"{name}, and the propensities are not estimated; leave tune= out and tune {name} itself, for example by "

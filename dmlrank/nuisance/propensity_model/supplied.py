@@ -1,4 +1,4 @@
-"""Propensities that the user supplies (arrays, columns, functions, plans), and features of ``propensity_formula``."""
+"""Propensities that the user supplies (arrays, columns, functions, plans), and features of an estimated one."""
 
 from __future__ import annotations
 
@@ -34,34 +34,36 @@ class PropensityPlan(Protocol):
         ...
 
 
-def propensity_columns(propensity: object, formula: str | None) -> tuple[str, ...] | None:
-    """Return the columns that ``propensity=`` and ``propensity_formula=`` read; None means every column.
+def propensity_columns(propensity: object) -> tuple[str, ...] | None:
+    """Return the columns that ``propensity=`` reads beside a column of its own; None means every column.
 
     A propensity that is a function reads every column.
     """
-    if formula is not None:
-        return names_in(_features_of(formula)).values
+    if isinstance(propensity, str):
+        features = one_sided(propensity)
+        return () if features is None else names_in(features).values
     return None if callable(propensity) and not is_plan(propensity) else ()
 
 
 def propensity_features(data: PreferenceData, formula: str, environment: EvalEnvironment) -> FloatArray:
-    """Evaluate the features of ``propensity_formula``, (n, q), one row per context."""
-    features = _features_of(formula)
+    """Evaluate the features of ``propensity="~ features"``, (n, q), one row per context."""
+    features = one_sided(formula)
+    assert features is not None, "the option is a one-sided formula"
     names = locate_names(features, data.columns.available, environment, data.n_rows, ())
     if names.arrays:
-        raise FormulaError(f"propensity_formula uses {listed(names.arrays)}; allowed: columns of the data")
+        raise FormulaError(f"propensity={formula!r} uses {listed(names.arrays)}; allowed: columns of the data")
     for name in names.columns:
         missing = data.columns.missing(name)
         if missing.any():
             raise MissingDataError(
-                f"propensity_formula: {name!r} is missing in {int(missing.sum())} rows; drop these rows, fill in the "
-                f"values or leave the column out of the formula"
+                f"propensity={formula!r}: {name!r} is missing in {int(missing.sum())} rows; drop these rows, fill in "
+                f"the values or leave the column out of the formula"
             )
         context = data.varying_context(data.columns.value_codes(name))
         if context is not None:
             raise DataError(
-                f"propensity_formula: {name!r} varies within context {context!r}; allowed: columns with one value per "
-                f"context, because the propensities of all pairs of a context are estimated from the same features"
+                f"propensity={formula!r}: {name!r} varies within context {context!r}; allowed: columns with one value "
+                f"per context, because the propensities of all pairs of a context are estimated from the same features"
             )
     by_context = data.context_table(names.columns)
     columns = {name: by_context[name] for name in names.columns}
@@ -96,8 +98,12 @@ def is_plan(value: object) -> TypeGuard[PropensityPlan]:
 
 def check_propensity(propensity: object) -> None:
     """Check that ``propensity`` is a string, a function, a plan or an array (n, K, K)."""
+    if isinstance(propensity, str) and propensity.lstrip().startswith("~") and one_sided(propensity) is None:
+        raise FormulaError(f"propensity={propensity!r}; allowed: '~ features', such as '~ C(category) + score'")
     if isinstance(propensity, str) and not propensity:
-        raise OptionError("propensity='' names no column; allowed: 'estimate', 'marginal', the name of a column")
+        raise OptionError(
+            "propensity='' names no column; allowed: 'estimate', 'marginal', '~ features', the name of a column"
+        )
     if isinstance(propensity, str) or is_plan(propensity) or callable(propensity):
         return
     try:
@@ -106,8 +112,9 @@ def check_propensity(propensity: object) -> None:
         table = np.empty(0)
     if table.ndim != 3:
         raise OptionTypeError(
-            f"propensity is a {type(propensity).__name__}; allowed: 'estimate', 'marginal', the name of a column, an "
-            f"array of numbers (contexts, models, models), a function of (contexts, models) that returns one, a plan"
+            f"propensity is a {type(propensity).__name__}; allowed: 'estimate', 'marginal', '~ features', the name of "
+            f"a column, an array of numbers (contexts, models, models), a function of (contexts, models) that returns "
+            f"one, a plan"
         )
 
 
@@ -219,11 +226,3 @@ def _places_in_plan(what: str, plan_names: Sequence[Hashable], data_names: Seque
             f"the plan of these data, or drop the votes on other {what}"
         )
     return [place[name] for name in data_names]
-
-
-def _features_of(formula: str) -> str:
-    """Return the features in ``"~ features"``."""
-    features = one_sided(formula)
-    if features is None:
-        raise FormulaError(f"propensity_formula={formula!r}; allowed: '~ features', such as '~ C(category) + score'")
-    return features

@@ -101,7 +101,7 @@ def selected_on(n, seed):
 def test_an_estimated_propensity_uses_the_features_of_its_own_formula(rank):
     frame, truth = selected_on(1500, seed=2)
     error = {}
-    for name, options in {"own": {"propensity_formula": "~ score"}, "formula's": {}}.items():
+    for name, options in {"own": {"propensity": "~ score"}, "formula's": {}}.items():
         result = rank(frame, FORMULA, tune=QUICK, **options)
         error[name] = np.abs(np.log(result.steps.propensity.cells / truth)).mean()
     assert error["own"] < 0.5 * error["formula's"]
@@ -109,25 +109,22 @@ def test_an_estimated_propensity_uses_the_features_of_its_own_formula(rank):
 
 def test_a_formula_for_the_propensity_works_without_features_for_the_preferences(rank):
     frame, truth = selected_on(1500, seed=3)
-    result = rank(frame, "winner ~ 1 | model_a + model_b", tune=QUICK, propensity_formula="~ C(score)")
+    result = rank(frame, "winner ~ 1 | model_a + model_b", tune=QUICK, propensity="~ C(score)")
     assert np.corrcoef(result.steps.propensity.cells, truth)[0, 1] > 0.9
 
 
 @pytest.mark.parametrize(
-    ("formula", "options", "words"),
+    ("formula", "words"),
     [
-        ("score", {}, "allowed: '~ features'"),
-        ("~", {}, "allowed: '~ features'"),
-        ("~ score | model_a + model_b", {}, "allowed: '~ features'"),
-        ("~ scoer", {}, "did you mean 'score'?"),
-        ("~ score", {"propensity": "marginal"}, "use propensity='estimate'"),
-        (3, {}, "allowed is a string"),
+        ("~", "allowed: '~ features'"),
+        ("~ score | model_a + model_b", "allowed: '~ features'"),
+        ("~ scoer", "did you mean 'score'?"),
     ],
 )
-def test_formulas_that_cannot_be_read_are_refused(rank, formula, options, words):
+def test_formulas_that_cannot_be_read_are_refused(rank, formula, words):
     frame, _ = selected_on(60, seed=4)
     with pytest.raises(dr.DmlrankError) as caught:
-        rank(frame, FORMULA, propensity_formula=formula, **options)
+        rank(frame, FORMULA, propensity=formula)
     assert words in str(caught.value)
 
 
@@ -135,28 +132,23 @@ def test_columns_that_vary_within_a_prompt_or_have_missing_values_are_refused(ra
     frame, _ = selected_on(60, seed=5)
     twice = pd.concat([frame, frame.assign(score=1 - frame["score"])])
     with pytest.raises(dr.DmlrankError, match="'score' varies within context"):
-        rank(twice, FORMULA, propensity_formula="~ score")
+        rank(twice, FORMULA, propensity="~ score")
     frame.loc[3, "score"] = np.nan
     with pytest.raises(dr.DmlrankError, match="'score' is missing in 1 rows"):
-        rank(frame, FORMULA, propensity_formula="~ score")
+        rank(frame, FORMULA, propensity="~ score")
 
 
-def test_further_prompts_have_their_own_propensity_features(rank):
+def test_prompts_without_a_vote_have_propensity_features(rank):
     frame, _ = selected_on(400, seed=6)
-    further = frame.loc[:99, ["x0", "score"]].assign(prompt=[f"new{i}" for i in range(100)])
-    frame["prompt"] = frame["prompt"].astype(str)
-    all_prompts = pd.concat([frame, further], ignore_index=True)
-    options = {"propensity_formula": "~ score", "tune": QUICK}
-    result = rank(frame, FORMULA, unlabelled=further, **options)
-    np.testing.assert_allclose(result.params, rank(all_prompts, FORMULA, **options).params, rtol=1e-12)
+    further = frame.loc[:99, ["x0", "score"]].assign(prompt=np.arange(1000, 1100))
     frames = []
 
     def policy(contexts, models):
         frames.append(contexts)
         return np.full((len(contexts), len(models), len(models)), 1 / 6)
 
-    rank(frame, FORMULA, mu=None, unlabelled=further, tune=QUICK, propensity=policy)
-    assert len(frames[0]) == 500
+    all_prompts = pd.concat([frame, further], ignore_index=True)
+    rank(all_prompts, FORMULA, mu=None, tune=QUICK, propensity=policy)
     assert frames[0]["score"].tolist() == all_prompts["score"].tolist()
 
 
