@@ -1565,8 +1565,8 @@ class RankResults:
         A change of functional, estimator, floor, type of covariance or level trains no learner. A change of
         ``context``, ``categories``, ``missing`` or ``votes``, of the column of propensities or of the
         columns of clusters reads the whole frame again, with all changes that were made to the frame since the fit. A
-        change of the judge or of ``propensity="~ features"`` reads only the columns that were not read before, and raises
-        an error if the frame's rows have changed or moved since the fit.
+        change of the judge or of ``propensity="~ features"`` reads only the columns that were not read before, and
+        raises an error if the frame's rows have changed or moved since the fit.
 
         Parameters
         ----------

@@ -117,7 +117,7 @@ def propensities_by_hand(fit, data):
     """Mean over models for new contexts; floor at a tenth of the pair's labelling rate; mean of S / pi one by pair."""
     models, fold, cells = fit.steps.propensity.pairs.models, fit.steps.folds.fold, data.cells
     first, second = cells.in_display_order
-    by_model = np.stack([model.at(data.x[cells.context], first, second, data.n_items, 1) for model in models])
+    by_model = np.stack([model.at(data.x[cells.context], first, second, data.n_items) for model in models])
     estimates, rows = by_model.mean(axis=0), np.arange(len(cells))
     is_old = cells.context < len(fold)
     estimates[is_old] = by_model[fold[cells.context[is_old]], rows[is_old]]
