@@ -514,7 +514,7 @@ def test_a_new_model_gets_shares_of_its_own_and_all_propensities_are_scaled(batt
     for old, new in zip(fitted.steps.propensity.pairs.models, longer.steps.propensity.pairs.models, strict=True):
         np.testing.assert_allclose(new.shares.effects.first[:, others], old.shares.effects.first, atol=1e-12)
         table = new.table(data.x[:5], data.n_items)
-        np.testing.assert_allclose(table.sum(axis=(1, 2)), new.any_label.predict(data.x[:5], 1) * 2, rtol=1e-9)
+        np.testing.assert_allclose(table.sum(axis=(1, 2)), new.any_label.predict(data.x[:5]) * 2, rtol=1e-9)
     for j, k in set(zip(cells.first, cells.second, strict=True)):
         inverse = 1 / longer.steps.propensity.cells[(cells.first == j) & (cells.second == k)]
         assert inverse.sum() / data.n_contexts == pytest.approx(1)
