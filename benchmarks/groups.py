@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 
 import dmlrank as dr
-from dmlrank.estimation.influence import Influence
-from dmlrank.estimation.linear_projection import project_influence
+from dmlrank.estimation.influence import Influence, project_influence
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights
 from dmlrank.inference.covariance import robust
 

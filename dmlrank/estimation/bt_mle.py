@@ -1,4 +1,9 @@
-"""Parametric Bradley-Terry by maximum likelihood, and the influence of each vote on its scores."""
+"""Parametric Bradley-Terry by maximum likelihood, and the influence of each vote on its scores.
+
+The contextual model is P(j beats k | x) = sigma(r_j(x) - r_k(x)) with r_j(x) = b_j + w_j'x, where sigma is the logistic
+function. Only differences between models matter, so that the constants b_j, and the coefficients w_j of each feature,
+sum to zero over the models.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +12,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, qr
+from scipy.optimize import linprog
+from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from scipy.special import expit, log_expit
 
 from ..data.graph import laplacian_inverse
 from ..data.preferences import FloatArray, IntArray, PreferenceData
-from ..exceptions import GraphError, NuisanceError, listed
-from .influence import Influence
-from .influence_blocks import InfluenceBlocks
+from ..exceptions import DataError, FormulaError, GraphError, NuisanceError, listed
+from .influence import Influence, InfluenceBlocks
 
 _MAX_STEPS = 200
 # Largest number of groups of models that an error lists, and of models that it names in each group.
@@ -213,3 +220,454 @@ def check_scores_exist(won: FloatArray, items: Sequence[str]) -> None:
         f"{reason_text}. Every group of models needs a win and a loss against the other models: drop the rows of these "
         f"models, collect more labels, or use estimator='debiased'"
     )
+
+
+# Log-odds beyond which a linear program examines whether the likelihood has a maximum.
+_SUSPICIOUS_LOG_ODDS = 25.0
+# Smallest pivot of a matrix of full rank, relative to the largest.
+_SMALLEST_PIVOT = 1e-9
+# The information matrix is stored as a whole: with this number of coefficients it takes 0.5 GB.
+_MOST_COEFFICIENTS = 8000
+# Largest number of names that an error lists.
+_MOST_NAMED = 5
+# Largest number of entries of an array in memory at a time.
+_CHUNK_ENTRIES = 4_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ContextualBradleyTerryFit:
+    """Maximum-likelihood coefficients of the contextual Bradley-Terry model.
+
+    centre, spread (p,): Numbers that are subtracted from the features, and by which these are divided: z = (1, (x -
+        centre) / spread).
+    coefficients (K, p + 1): Coefficients of z for each model; every column sums to zero.
+    inverse (K (p + 1): Pseudo-inverse of the information of all votes on the coefficients.
+    mean_z (p + 1,): Mean of z over all contexts, those without labels included.
+    log_loss: In-sample log-loss per vote, with a tie counted as half a win for each of the two models.
+    """
+
+    centre: FloatArray
+    spread: FloatArray
+    coefficients: FloatArray
+    inverse: FloatArray
+    mean_z: FloatArray
+    log_loss: float
+
+    @property
+    def scores(self) -> FloatArray:
+        """Mean over all contexts of the scores r(x), (K,)."""
+        return self.coefficients @ self.mean_z
+
+    @property
+    def score_derivative(self) -> FloatArray:
+        """Derivative of the mean scores with respect to the coefficients, (K, p + 1, K)."""
+        return self.mean_derivative(self.mean_z[None])
+
+    def mean_derivative(self, rows: FloatArray) -> FloatArray:
+        """Return the derivative of the scores at several values of z with respect to the coefficients.
+
+        Shapes: rows (P, p + 1), returns (K, p + 1, P K).
+        """
+        n_items = len(self.coefficients)
+        derivative = np.einsum("jk,pc->jcpk", np.eye(n_items), rows)
+        return np.asarray(derivative.reshape(n_items, rows.shape[1], -1), dtype=float)
+
+    def z(self, x: FloatArray) -> FloatArray:
+        """Return the constant and the scaled features, (n, p + 1), of contexts with features ``x``, (n, p)."""
+        return _design(x, self.centre, self.spread)
+
+    def scores_at(self, x: FloatArray) -> FloatArray:
+        """Return the scores r(x), (n, K), of contexts with features ``x``, (n, p)."""
+        return self.z(x) @ self.coefficients.T
+
+    def cell_probabilities(self, data: PreferenceData) -> FloatArray:
+        """Return for every labelled cell, (m,), the probability that the model shown first wins."""
+        scores, cells = self.scores_at(data.x), data.cells
+        return np.asarray(expit(scores[cells.context, cells.first] - scores[cells.context, cells.second]))
+
+    def mean_probabilities(self, x: FloatArray, n_categories: int) -> FloatArray:
+        """Return the mean over contexts of the category probabilities, (K, K, C); the model has no ties.
+
+        The result has a zero diagonal.
+
+        Shapes: x (n, p).
+        """
+        scores, n_items = self.scores_at(x), len(self.coefficients)
+        mu = np.zeros((n_items, n_items, n_categories))
+        for j in range(n_items):
+            mu[j, :, 0] = expit(scores[:, [j]] - scores).mean(axis=0)
+        mu[..., 1] = mu[..., 0].T
+        mu[np.arange(n_items), np.arange(n_items)] = 0.0
+        return mu
+
+    def score_changes(
+        self, first_weights: Sequence[float], directions: FloatArray, first: IntArray, second: IntArray
+    ) -> FloatArray:
+        """Return :meth:`changes` of the mean scores, (r, K).
+
+        Shapes: directions (r, C), first, second (r,).
+        """
+        return self.changes(self.score_derivative, first_weights, directions, first, second)
+
+    def changes(
+        self,
+        derivative: FloatArray,
+        first_weights: Sequence[float],
+        directions: FloatArray,
+        first: IntArray,
+        second: IntArray,
+    ) -> FloatArray:
+        """Return how d targets change if the label of one vote in a context with the mean z changes, (r, d).
+
+        Shapes: derivative (K, p + 1, d), directions (r, C), first, second (r,).
+        """
+        by_model = np.einsum("c,jcd->jd", self.mean_z, self._solved(derivative))
+        win_change = directions @ np.asarray(first_weights)
+        return np.asarray(win_change[:, None] * (by_model[first] - by_model[second]))
+
+    def corrections(
+        self,
+        derivative: FloatArray,
+        data: PreferenceData,
+        first_weights: Sequence[float],
+        *,
+        edges: NDArray[np.bool_],
+        blocks: InfluenceBlocks,
+    ) -> FloatArray:
+        """Return the influence values of targets that come from the labels, n D'H^-1 s_b for every block b, (q, d).
+
+        n is the number of contexts, D the derivative of the targets with respect to the coefficients, H the information
+        of all votes, and s_b the gradient of the log-likelihood of the votes of block b: the sum of
+        (y - p) (e_j - e_k) z' over these votes.
+
+        Shapes: derivative (K, p + 1, d), edges (K, K).
+        """
+        cell, solved = blocks.entry_cell, self._solved(derivative)
+        context, first, second = (getattr(data.cells, name)[cell] for name in ("context", "first", "second"))
+        votes = blocks.entry_share * data.cells.n_votes[cell] * edges[first, second]
+        residual = votes * (blocks.entry_y @ np.asarray(first_weights) - self.cell_probabilities(data)[cell])
+        n_items, n_columns, n_targets = solved.shape
+        by_column = np.asarray(solved.transpose(1, 0, 2).reshape(n_columns, -1))
+        total = np.zeros((len(blocks.context), n_targets))
+        step = max(1, _CHUNK_ENTRIES // (n_items * n_targets))
+        for start in range(0, len(cell), step):
+            part = slice(start, start + step)
+            slopes = (self.z(data.x[context[part]]) @ by_column).reshape(-1, n_items, n_targets)
+            rows = np.arange(len(slopes))
+            change = slopes[rows, first[part]] - slopes[rows, second[part]]
+            np.add.at(total, blocks.entry_block[part], residual[part, None] * change)
+        return data.n_contexts * total
+
+    def _solved(self, derivative: FloatArray) -> FloatArray:
+        """Return H^-1 D, (K, p + 1, d)."""
+        flat = derivative.reshape(-1, derivative.shape[2])
+        return (self.inverse @ flat).reshape(derivative.shape)
+
+    def influence(
+        self,
+        data: PreferenceData,
+        first_weights: Sequence[float],
+        edges: NDArray[np.bool_],
+        blocks: InfluenceBlocks,
+    ) -> Influence:
+        """Return the influence values of the mean scores: r(x_i) of the contexts, and the corrections of the labels.
+
+        Shapes: edges (K, K).
+
+        Notes
+        -----
+        Let theta be the mean of r(x_i). The mean of phi phi' / n is the sandwich covariance of the coefficients, mapped
+        to theta by the delta method, plus the variance of r(x) between contexts and the covariance of the two parts.
+        """
+        correction = self.corrections(self.score_derivative, data, first_weights, edges=edges, blocks=blocks)
+        return Influence(self.scores_at(data.x), correction, blocks.context, blocks.weight, np.ones(data.n_contexts))
+
+    def win_probability(self, x: FloatArray, item: int, opponent: int) -> tuple[FloatArray, FloatArray]:
+        """Return P(item beats opponent | x), (n,), and the derivative of its mean, (K, p + 1, 1).
+
+        Shapes: x (n, p).
+        """
+        scores = self.scores_at(x)
+        p = np.asarray(expit(scores[:, item] - scores[:, opponent]))
+        slope = (p * (1 - p)) @ self.z(x) / len(x)
+        derivative = np.zeros((*self.coefficients.shape, 1))
+        derivative[item, :, 0], derivative[opponent, :, 0] = slope, -slope
+        return p, derivative
+
+
+def fit_contextual_bradley_terry(
+    data: PreferenceData, first_weights: Sequence[float], edges: NDArray[np.bool_]
+) -> ContextualBradleyTerryFit:
+    """Maximise the likelihood of the contextual Bradley-Terry model by Newton steps.
+
+    Shapes: edges (K, K).
+
+    References
+    ----------
+    Albert and Anderson (1984), On the existence of maximum likelihood estimates in logistic regression models,
+    Biometrika 71: the maximum exists where no combination of the columns separates wins from losses.
+    """
+    check_scores_exist(won_votes(data, first_weights, edges), data.items)
+    rows = _rows_of(data, first_weights, edges)
+    _check_identified(rows, data)
+    reference = _maximise(rows, data)
+    n_items, n_columns = data.n_items, rows.z.shape[1]
+    p = rows.probabilities(reference)
+    # Coefficients relative to the last model become coefficients that sum to zero.
+    centring = (np.eye(n_items) - 1 / n_items)[:, :-1]
+    solved = _invert(rows.information(p * (1 - p)))
+    inverse = np.einsum("ja,acbd,kb->jckd", centring, solved, centring, optimize=True)
+    return ContextualBradleyTerryFit(
+        centre=rows.centre,
+        spread=rows.spread,
+        coefficients=centring @ reference,
+        inverse=inverse.reshape(n_items * n_columns, n_items * n_columns),
+        mean_z=_design(data.x, rows.centre, rows.spread).mean(axis=0),
+        log_loss=float(-rows.log_likelihood(reference) / rows.votes.sum()),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rows:
+    """Labelled cells as rows of a logistic regression, sorted by pair.
+
+    z (m, p + 1): The constant and the scaled features of each cell's context.
+    centre, spread (p,): As in :class:`ContextualBradleyTerryFit`.
+    first, second (m,): Models of each cell, the one with the smaller index first.
+    won (m,): Share of the cell's votes that ``first`` won.
+    votes (m,): Number of votes.
+    n_items: K.
+    incidence (K - 1, m): 1 where the model is the first of the cell, -1 where it is the second. The last model has no
+        row: its coefficients are zero.
+    pair_slices: The rows of each pair.
+    """
+
+    z: FloatArray
+    centre: FloatArray
+    spread: FloatArray
+    first: IntArray
+    second: IntArray
+    won: FloatArray
+    votes: FloatArray
+    n_items: int
+    incidence: csr_array
+    pair_slices: tuple[slice, ...]
+
+    def log_odds(self, coefficients: FloatArray) -> FloatArray:
+        """Return the log-odds that ``first`` wins, (m,), for coefficients (K - 1, p + 1)."""
+        return np.asarray(((self.incidence.T @ coefficients) * self.z).sum(axis=1))
+
+    def probabilities(self, coefficients: FloatArray) -> FloatArray:
+        """Return the probability that ``first`` wins, (m,)."""
+        return np.asarray(expit(self.log_odds(coefficients)))
+
+    def log_likelihood(self, coefficients: FloatArray) -> float:
+        """Return the log-likelihood of all votes."""
+        log_odds = self.log_odds(coefficients)
+        return float(self.votes @ (self.won * log_expit(log_odds) + (1 - self.won) * log_expit(-log_odds)))
+
+    def gradient(self, p: FloatArray) -> FloatArray:
+        """Return the gradient of the log-likelihood, (K - 1, p + 1), at probabilities (m,)."""
+        return np.asarray(self.incidence @ ((self.votes * (self.won - p))[:, None] * self.z))
+
+    def information(self, variance: FloatArray) -> FloatArray:
+        """Return the information, (K - 1, p + 1, K - 1, p + 1), for variances of a vote, (m,)."""
+        n_items, n_columns = self.n_items, self.z.shape[1]
+        total = np.zeros((n_items, n_columns, n_items, n_columns))
+        for rows in self.pair_slices:
+            j, k, z = self.first[rows.start], self.second[rows.start], self.z[rows]
+            products = z.T @ ((self.votes[rows] * variance[rows])[:, None] * z)
+            total[j, :, j] += products
+            total[k, :, k] += products
+            total[j, :, k] -= products
+            total[k, :, j] -= products
+        return total[:-1, :, :-1]
+
+
+def _rows_of(data: PreferenceData, first_weights: Sequence[float], edges: NDArray[np.bool_]) -> _Rows:
+    """Return the labelled cells of compared pairs as rows."""
+    cells = data.cells.only(edges[data.cells.first, data.cells.second])
+    if not np.isfinite(data.x).all():
+        raise DataError(
+            "estimator='bt_contextual' was given missing='keep' and features with missing values, which a linear model "
+            "cannot use; use missing='drop', or fill the values"
+        )
+    is_turned = cells.first > cells.second
+    low, high = np.where(is_turned, cells.second, cells.first), np.where(is_turned, cells.first, cells.second)
+    order = np.lexsort((high, low))
+    low, high, won = low[order], high[order], (cells.y @ np.asarray(first_weights))[order]
+    won = np.clip(np.where(is_turned[order], 1 - won, won), 0.0, 1.0)
+    # Whether the maximum exists depends on which shares are exactly zero or one.
+    won = np.where(won < 1e-12, 0.0, np.where(won > 1 - 1e-12, 1.0, won))
+    x = np.asarray(data.x[cells.context[order]], dtype=float)
+    centre, spread = x.mean(axis=0), x.std(axis=0)
+    is_constant = spread <= 1e-12 * np.maximum(np.abs(centre), 1.0)
+    if is_constant.any():
+        names = listed((data.feature_map.names[f] for f in np.flatnonzero(is_constant)), _MOST_NAMED)
+        raise FormulaError(
+            f"features are collinear: {names} {'is' if is_constant.sum() == 1 else 'are'} the same in every labelled "
+            f"prompt, so that a coefficient cannot be told from the constant; leave such features out of the formula"
+        )
+    starts = np.flatnonzero(np.diff(low * data.n_items + high, prepend=-1))
+    slices = tuple(slice(int(a), int(b)) for a, b in zip(starts, np.append(starts[1:], len(low)), strict=True))
+    return _Rows(
+        _design(x, centre, spread),
+        centre,
+        spread,
+        low,
+        high,
+        won,
+        cells.n_votes[order].astype(float),
+        data.n_items,
+        _incidence(low, high, data.n_items),
+        slices,
+    )
+
+
+def _design(x: FloatArray, centre: FloatArray, spread: FloatArray) -> FloatArray:
+    """Return the constant and the scaled features, (n, p + 1)."""
+    return np.column_stack([np.ones(len(x)), (np.asarray(x, dtype=float) - centre) / spread])
+
+
+def _incidence(first: IntArray, second: IntArray, n_items: int) -> csr_array:
+    """Return which models each row has, (K - 1, m), with the sign of ``first``."""
+    models, rows = np.concatenate([first, second]), np.tile(np.arange(len(first)), 2)
+    signs = np.repeat([1.0, -1.0], len(first))
+    kept = models < n_items - 1
+    return csr_array((signs[kept], (models[kept], rows[kept])), shape=(n_items - 1, len(first)))
+
+
+def _check_identified(rows: _Rows, data: PreferenceData) -> None:
+    """Raise where the labels cannot tell the coefficients apart."""
+    n_columns, names = rows.z.shape[1], ("1", *data.feature_map.names)
+    n_coefficients = (data.n_items - 1) * n_columns
+    if n_coefficients > _MOST_COEFFICIENTS:
+        raise DataError(
+            f"estimator='bt_contextual' with {data.n_items} models and {n_columns - 1} features has {n_coefficients:,} "
+            f"coefficients; at most {_MOST_COEFFICIENTS:,} are allowed, because their information matrix is stored as "
+            f"a whole; use fewer features or models, or estimator='debiased'"
+        )
+    if n_coefficients > len(rows.won):
+        raise DataError(
+            f"estimator='bt_contextual' with {data.n_items} models and {n_columns - 1} features has {n_coefficients:,} "
+            f"coefficients and only {len(rows.won):,} labels; use fewer features, or estimator='debiased'"
+        )
+    triangle, order = qr(rows.z, mode="r", pivoting=True)
+    pivots = np.abs(np.diag(triangle))
+    dependent = order[len(pivots[pivots > _SMALLEST_PIVOT * pivots[0]]) :]
+    if len(dependent):
+        raise FormulaError(
+            f"features are collinear: {listed((names[c] for c in dependent), _MOST_NAMED)} "
+            f"{'is a combination' if len(dependent) == 1 else 'are combinations'} of the other features and a constant "
+            f"in the labelled prompts; leave such features out of the formula"
+        )
+    information = rows.information(np.ones(len(rows.won))).reshape(n_coefficients, n_coefficients)
+    if not _has_full_rank(information):
+        _, vectors = np.linalg.eigh(information)
+        raise DataError(
+            f"the labels do not identify the coefficients of {_places(vectors[:, 0], n_columns, names, data.items)}: "
+            f"each model needs labels in prompts that differ in every feature; use fewer features, or "
+            f"estimator='debiased'"
+        )
+
+
+def _has_full_rank(information: FloatArray) -> bool:
+    """Whether a symmetric matrix is positive definite in floating-point numbers."""
+    try:
+        pivots = np.square(np.diag(np.linalg.cholesky(information))) / np.diag(information)
+    except LinAlgError:
+        return False
+    return bool(pivots.min() > _SMALLEST_PIVOT)
+
+
+def _places(direction: FloatArray, n_columns: int, names: Sequence[str], items: Sequence[str]) -> str:
+    """Return the features and the models that a direction of the coefficients changes most.
+
+    Shapes: direction ((K - 1).
+    """
+    # Coefficients are relative to the last model. Relative to the mean of the models, a change that concerns one model
+    # is large for this model alone, also if it is the last one.
+    change = np.vstack([direction.reshape(-1, n_columns), np.zeros(n_columns)])
+    size = np.abs(change - change.mean(axis=0))
+    large = size > 0.5 * size.max()
+    features = listed((names[int(c)] for c in np.flatnonzero(large.any(axis=0))), _MOST_NAMED)
+    models = listed((items[int(j)] for j in np.flatnonzero(large.any(axis=1))), _MOST_NAMED)
+    return f"{features} (models {models})"
+
+
+def _maximise(rows: _Rows, data: PreferenceData) -> FloatArray:
+    """Return the coefficients, (K - 1, p + 1), that maximise the likelihood; the last model's coefficients are zero."""
+    coefficients = np.zeros((rows.n_items - 1, rows.z.shape[1]))
+    log_likelihood = rows.log_likelihood(coefficients)
+    n_final_steps, is_checked = 2, False
+    for _ in range(_MAX_STEPS):
+        p = rows.probabilities(coefficients)
+        step = _newton_step(rows, p)
+        if step is None or (np.abs(rows.log_odds(coefficients)).max() > _SUSPICIOUS_LOG_ODDS and not is_checked):
+            _check_not_separated(rows, data)
+            is_checked = True
+        if step is None:
+            break
+        size, candidate = 1.0, rows.log_likelihood(coefficients + step)
+        while candidate < log_likelihood - 1e-12 * abs(log_likelihood) and size > 1e-8:
+            size /= 2
+            candidate = rows.log_likelihood(coefficients + size * step)
+        coefficients, log_likelihood = coefficients + size * step, candidate
+        # Newton steps converge quadratically: after the first tiny step, two more steps reach machine precision.
+        n_final_steps -= np.abs(step).max() < 1e-6
+        if n_final_steps < 0:
+            return coefficients
+    _check_not_separated(rows, data)
+    raise NuisanceError(
+        f"the likelihood of the contextual Bradley-Terry model was not maximised in {_MAX_STEPS} Newton steps; use "
+        f"fewer features, or estimator='debiased' with functional='bt'"
+    )
+
+
+def _newton_step(rows: _Rows, p: FloatArray) -> FloatArray | None:
+    """Return the Newton step, (K - 1, p + 1); None where the information is singular in floating-point numbers."""
+    gradient, information = rows.gradient(p), rows.information(p * (1 - p))
+    try:
+        factor = cho_factor(information.reshape(gradient.size, gradient.size))
+    except LinAlgError:
+        return None
+    return np.asarray(cho_solve(factor, gradient.ravel())).reshape(gradient.shape)
+
+
+def _invert(information: FloatArray) -> FloatArray:
+    """Return the inverse of the information, in the same shape."""
+    size = information.shape[0] * information.shape[1]
+    inverse = cho_solve(cho_factor(information.reshape(size, size)), np.eye(size))
+    return np.asarray((inverse + inverse.T) / 2).reshape(information.shape)
+
+
+def _check_not_separated(rows: _Rows, data: PreferenceData) -> None:
+    """Raise where the likelihood grows without end along a direction of the coefficients: no maximum exists."""
+    n_rows, n_columns = rows.z.shape
+    # Entry (j, c) of a row is sign times z_c: the row's coefficients as one sparse matrix, (m, (K - 1) (p + 1)).
+    by_row = csr_array(rows.incidence.T)
+    counts = np.diff(by_row.indptr)
+    row = np.repeat(np.arange(n_rows), counts)
+    columns = by_row.indices[:, None] * n_columns + np.arange(n_columns)
+    values = by_row.data[:, None] * rows.z[row]
+    size = (rows.n_items - 1) * n_columns
+    matrix = csr_array((values.ravel(), (np.repeat(row, n_columns), columns.ravel())), shape=(n_rows, size))
+    sign = np.where(rows.won == 1, 1.0, np.where(rows.won == 0, -1.0, 0.0))
+    is_one_sided = sign != 0
+    signed = matrix[is_one_sided] * sign[is_one_sided, None]
+    solution = linprog(
+        -np.asarray(signed.sum(axis=0)).ravel() / max(1, is_one_sided.sum()),
+        A_ub=-signed,
+        b_ub=np.zeros(signed.shape[0]),
+        A_eq=matrix[~is_one_sided] if (~is_one_sided).any() else None,
+        b_eq=np.zeros((~is_one_sided).sum()) if (~is_one_sided).any() else None,
+        bounds=(-1, 1),
+        method="highs",
+    )
+    if solution.status == 0 and -solution.fun > 1e-7:
+        names = ("1", *data.feature_map.names)
+        raise NuisanceError(
+            f"the maximum-likelihood coefficients do not exist, because features separate wins from losses: the "
+            f"likelihood grows as coefficients of {_places(solution.x, n_columns, names, data.items)} go to infinity; "
+            f"use fewer features, collect more labels, or use estimator='debiased'"
+        )

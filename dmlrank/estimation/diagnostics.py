@@ -13,9 +13,8 @@ from ..exceptions import IntervalWarning
 from ..functionals import Functional
 from ..nuisance.outcome_model.cross_fit import MuModel
 from ..nuisance.smooth.minimise import minimise
-from .cross_fitting import CrossFittedMu, HeldOutLabels, MuSource
+from .cross_fitting import CrossFittedMu, HeldOutLabels, MuSource, clip_and_renormalise
 from .influence import InfluenceFunction
-from .outcome_floor import clip_and_renormalise
 
 # Smallest effective number of contexts behind a standard error without a warning.
 _FEWEST_EFFECTIVE = 10.0

@@ -17,8 +17,7 @@ from ..exceptions import DataError
 from ..functionals.linear_scores import LinkedScore
 from ..nuisance.style.additive_regression import AdditiveFit
 from ..nuisance.style.style_stages import StyleRows, StyleStages, predict_by_fold
-from .influence import Influence
-from .influence_blocks import InfluenceBlocks
+from .influence import Influence, InfluenceBlocks
 
 # The style varies too little within prompt and pair where the smallest eigenvalue of H is below this number. H is first
 # divided by the number of pairs, and scaled by the root mean squares of the style differences over all votes.

@@ -2,19 +2,163 @@
 
 F is the functional and DF its derivative, mu(x) is the outcome model and pi the propensity model, S is 1 where a pair
 is labelled, and Y is its label. An influence block is all votes on one context or, where the votes of an annotator may
-depend on each other, the votes of one annotator on one context (:mod:`dmlrank.estimation.influence_blocks`).
+depend on each other, the votes of one annotator on one context (:mod:`dmlrank.estimation.influence`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import Literal, Protocol, TypeAlias, TypeVar, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._utils.mapped_arrays import column_sums, empty, release_pages, row_blocks, take, zeros
-from ..data.preferences import FloatArray, IntArray
+from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
+from ..functionals import Functional
+from .cross_fitting import HeldOutLabels, MuSource
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InfluenceBlocks:
+    """The votes of each block: all votes on one context, or the votes of one group on one context.
+
+    A group is the votes of an annotator, for example. An entry is the votes of one block on one labelled cell.
+
+    context (q,): Context of each block.
+    entry_block, entry_cell (e,): Block and labelled cell of each entry.
+    entry_share (e,): Number of the entry's votes as a share of the cell's votes.
+    entry_y (e, C): Mean label of the entry's votes.
+    context_block (n,): For each context, its block that belongs to no group; -1 where the context has no such block.
+    """
+
+    context: IntArray
+    entry_block: IntArray
+    entry_cell: IntArray
+    entry_share: FloatArray
+    entry_y: FloatArray
+    context_block: IntArray
+
+    @property
+    def one_per_context(self) -> bool:
+        """Whether block i is context i."""
+        return self.context is self.context_block
+
+    @property
+    def weight(self) -> FloatArray:
+        """Number of labelled cells in each block, (q,).
+
+        A cell with votes in several blocks counts in each of them by the share of its votes there.
+        """
+        total: FloatArray = np.zeros(len(self.context))
+        np.add.at(total, self.entry_block, self.entry_share)
+        return total
+
+
+def blocks_by_context(data: PreferenceData) -> InfluenceBlocks:
+    """Make one block per context; a context without labels has an empty block."""
+    cells, contexts = data.cells, np.arange(data.n_contexts)
+    # One number in memory stands for the m equal shares.
+    share = np.broadcast_to(1.0, len(cells))
+    return InfluenceBlocks(contexts, cells.context, np.arange(len(cells)), share, cells.y, contexts)
+
+
+def blocks_by_group(
+    data: PreferenceData, vote_group: IntArray, judged: IntArray | None = None
+) -> tuple[InfluenceBlocks, IntArray]:
+    """Make one block for each group of votes on each context.
+
+    Shapes: vote_group (v,), returns (q,).
+    """
+    entries, vote_entry, count = np.unique(
+        np.stack([data.vote_cell, vote_group], axis=1), axis=0, return_inverse=True, return_counts=True
+    )
+    y = np.zeros((len(entries), data.n_categories))
+    np.add.at(y, vote_entry.reshape(-1), data.vote_y)
+    cell, group = entries.T
+    unlabelled = np.setdiff1d(np.arange(data.n_contexts), data.cells.context)
+    unlabelled = unlabelled if judged is None else np.union1d(unlabelled, judged)
+    context_and_group = np.concatenate(
+        [
+            np.stack([data.cells.context[cell], group], axis=1),
+            np.stack([unlabelled, np.full_like(unlabelled, -1)], axis=1),
+        ]
+    )
+    blocks, block_of_row = np.unique(context_and_group, axis=0, return_inverse=True)
+    share = count / data.cells.n_votes[cell]
+    context_block = np.full(data.n_contexts, -1, dtype=np.intp)
+    without_group = np.flatnonzero(blocks[:, 1] < 0)
+    context_block[blocks[without_group, 0]] = without_group
+    influence_blocks = InfluenceBlocks(
+        context=blocks[:, 0],
+        entry_block=block_of_row.reshape(-1)[: len(cell)],
+        entry_cell=cell,
+        entry_share=share,
+        entry_y=y / count[:, None],
+        context_block=context_block,
+    )
+    return influence_blocks, blocks[:, 1]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JudgeCorrection:
+    """The part of the correction that comes from a judge's verdicts: weight (m - mu) at the judged cells.
+
+    cells: The r judged cells.
+    weight (r,): 1 / rho, where rho = P(the pair is judged | x), times the share of labelled pairs that were judged.
+    m (r, C): Probabilities of the labels given x and the verdict, out of fold.
+    label (m,): Index of every labelled cell among the judged cells; -1 for labelled cells that were not judged.
+    """
+
+    cells: Cells
+    weight: FloatArray
+    m: FloatArray
+    label: IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NuisanceEstimates:
+    """Estimates of the nuisances: mu and the propensities of labels and verdicts.
+
+    mu: Out-of-fold probabilities of the categories.
+    propensity (m,): pi at the labelled cells.
+    floor: Smallest probability. For functionals with a logit or a division, mu is clipped at the floor and
+        renormalised; the clipped mu then enters the functional, its derivative and the residual.
+    judge: With a judge the correction is taken along G / rho (m - mu) + S / pi (Y - m), where G says whether the pair
+        was judged, and m = mu for pairs that were not judged.
+    """
+
+    mu: MuSource
+    propensity: FloatArray
+    floor: float = 0.0
+    judge: JudgeCorrection | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TargetPopulation:
+    """The contexts whose mean scores are estimated.
+
+    weight (n,): Weights in the target population, with mean one; None where every context counts one.
+    sample (s,): Contexts over which F(mu) is averaged; None for all. The corrections are those of all contexts in
+        either case.
+    """
+
+    weight: FloatArray | None = None
+    sample: IntArray | None = None
+
+    def weights(self, n_contexts: int) -> FloatArray:
+        """Return the weight of each context, (n,)."""
+        return np.ones(n_contexts) if self.weight is None else self.weight
+
+    def sample_weights(self, n_contexts: int) -> FloatArray | None:
+        """Return n / s for the s contexts of the sample and zero for all others, (n,); None without a sample."""
+        if self.sample is None:
+            return None
+        weights = np.zeros(n_contexts)
+        weights[self.sample] = n_contexts / len(self.sample)
+        return weights
+
 
 T = TypeVar("T")
 
@@ -23,7 +167,7 @@ class InfluenceFunction(Protocol):
     """An estimate of d scores and the influence values phi of n contexts on it.
 
     :class:`Influence` stores the values of every context,
-    :class:`dmlrank.estimation.influence_by_group.GroupedInfluence` computes them from groups of identical contexts.
+    :class:`dmlrank.estimation.one_step.GroupedInfluence` computes them from groups of identical contexts.
     """
 
     @property
@@ -157,7 +301,7 @@ class Influence(CentredValues):
         them by the share of its votes there.
     weight (n,): Weight of each context in the target population, with mean one.
     variance_correction (d, d): How much larger the second moment of the correction would be if the derivative of F were
-        taken at the true mu instead of the fitted one, to first order (:mod:`dmlrank.estimation.variance_correction`);
+        taken at the true mu instead of the fitted one, to first order (:mod:`dmlrank.estimation.residuals`);
         None where no formula is available.
     sample_weight (n,): Where F(mu) is averaged over a sample of m contexts only: n / m for contexts in the sample, and
         0 for all other contexts, whose ``value`` is zero. None where F(mu) is averaged over all contexts.
@@ -304,3 +448,313 @@ def _mean_of_arrays(arrays: Sequence[FloatArray]) -> FloatArray:
     for block in row_blocks(mean):
         mean[block] = np.mean([array[block] for array in arrays], axis=0)
     return mean
+
+
+EstimandName: TypeAlias = Literal["target", "win_share", "position_effect", "projection"]
+_NAMES: tuple[EstimandName, ...] = ("target", "win_share", "position_effect", "projection")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Estimands:
+    """Functionals of mu that are estimated together, from one pass over the probabilities.
+
+    target: The functional that the user fits.
+    win_share: The share of comparisons that each model wins.
+    position_effect: The position effect: how much a model gains from being shown first.
+    projection: The projection on Bradley-Terry scores, where the target assumes the Bradley-Terry model.
+    """
+
+    target: Functional
+    win_share: Functional | None = None
+    position_effect: Functional | None = None
+    projection: Functional | None = None
+
+    def scores(self) -> dict[EstimandName, Functional]:
+        """Return the functionals that are not None by name; the target comes first."""
+        scores = {name: getattr(self, name) for name in _NAMES}
+        return {name: score for name, score in scores.items() if score is not None}
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class OneStepResult:
+    """Result of the one-step estimator.
+
+    target, win_share, position_effect, projection: Estimate and influence of each estimand; None for estimands that
+        were not estimated.
+    cell_mu (m, C): Out-of-fold probabilities at the labelled cells, not clipped.
+    n_floored: Number of entries of mu (context, ordered pair, category) below the floor; pairs that are not edges count
+        too.
+    n_entries: Number of entries of mu in all; zero where no estimand needs a floor.
+    labels: The labels beside their out-of-fold probabilities.
+    """
+
+    target: InfluenceFunction
+    win_share: InfluenceFunction | None = None
+    position_effect: InfluenceFunction | None = None
+    projection: InfluenceFunction | None = None
+    cell_mu: FloatArray
+    n_floored: int = 0
+    n_entries: int = 0
+    labels: HeldOutLabels
+
+    def influence(self, name: EstimandName) -> InfluenceFunction:
+        """Return the influence function of one estimand."""
+        influence: InfluenceFunction | None = getattr(self, name)
+        if influence is None:
+            raise LookupError(f"{name} is not among the estimands of this one-step estimate")
+        return influence
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KnownValues:
+    """F(mu) of contexts for which an earlier estimate has computed it, with the same mu and the same estimands.
+
+    by_name (n, d): F(mu) of each estimand; rows of other contexts are not used.
+    is_known (n,).
+    n_floored: Number of entries of mu below the floor in the known contexts.
+    """
+
+    by_name: dict[EstimandName, FloatArray]
+    is_known: NDArray[np.bool_]
+    n_floored: int
+
+
+def name_influences(
+    estimands: Estimands, influences: Sequence[InfluenceFunction]
+) -> dict[EstimandName, InfluenceFunction]:
+    """Name influence functions that are in the order of :meth:`Estimands.scores`."""
+    return dict(zip(estimands.scores(), influences, strict=True))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProjectedInfluence(CentredValues):
+    """P coefficients of each of K scores with their influence values.
+
+    Coordinate p K + k is coefficient p of score k.
+
+    estimate, plugin (P K,): Debiased coefficients, and the coefficients of F(mu) without the correction.
+    centred (n, P K): Influence values of the coefficients, with mean zero.
+    centred_correction (q, P K): Corrections by influence block, centred.
+    block_context (q,): Context of each block.
+    """
+
+    estimate: FloatArray
+    plugin: FloatArray
+    centred: FloatArray
+    centred_correction: FloatArray
+    block_context: IntArray
+
+
+def project_influence(
+    influence: Influence, design: FloatArray, fixed_prompts: bool = False, with_blocks: bool = True
+) -> ProjectedInfluence:
+    """Regress the values F(mu(x)) + correction of the contexts, phi_raw, on functions v of the context.
+
+    The regression is by weighted least squares.
+
+    The coefficients are beta = E[w v v']^-1 E[w v phi_raw'], and their influence is E[w v v']^-1 w v (phi_raw -
+    beta'v)'. With indicators of groups G in v, the coefficients are the scores theta_g of each group, with influence
+    1(G = g) (phi_raw - theta_g) / p_g. With a constant as the only function they are the scores of the fit.
+
+    Shapes: design (n, P).
+
+    Notes
+    -----
+    Where F(mu) is averaged over a sample of the contexts, F(mu) is regressed on v in the sample, and the correction in
+    all contexts.
+
+    Corrections by block are centred as for the scores themselves (:attr:`Influence.centred_correction`). The projection
+    of the corrections on v is minus the estimated bias of F(mu). This bias is subtracted from the blocks in proportion
+    to their labelled cells.
+    """
+    weight, value_weight, n = influence.weight, influence.value_weight, len(design)
+    correction = influence.correction_by_context
+    # Rows E[w v v']^-1 v of the contexts.
+    scaled_design: FloatArray = np.asarray(np.linalg.solve(_gram(design, weight) / n, design.T).T, float)
+    value_coefficients = np.linalg.solve(
+        _gram(design, value_weight), design.T @ (value_weight[:, None] * influence.value)
+    )
+    correction_coefficients = scaled_design.T @ (weight[:, None] * correction) / n
+    residual = weight[:, None] * (correction - design @ correction_coefficients)
+    if not fixed_prompts:
+        residual = residual + value_weight[:, None] * (influence.value - design @ value_coefficients)
+    centred = _row_products(scaled_design, residual)
+    estimate = np.asarray(value_coefficients + correction_coefficients, dtype=float).ravel()
+    plugin = np.asarray(value_coefficients, dtype=float).ravel()
+    if not with_blocks:
+        no_blocks = np.empty((0, centred.shape[1]))
+        return ProjectedInfluence(estimate, plugin, centred, no_blocks, np.empty(0, dtype=np.intp))
+    context, n_cells = influence.block_context, influence.block_weight[:, None]
+    weighted = weight[context, None] * influence.correction
+    bias = np.linalg.lstsq(_gram(design[context], n_cells[:, 0]), design[context].T @ weighted, rcond=None)[0]
+    blocks = _row_products(scaled_design[context], weighted - n_cells * (design[context] @ bias))
+    return ProjectedInfluence(estimate, plugin, centred, blocks, context)
+
+
+def column_units(design: FloatArray) -> FloatArray:
+    """Return the power of two next to the largest absolute value of each column, (P,); 1 for a column of zeros.
+
+    Division by a power of two is exact.
+    """
+    return np.asarray(2.0 ** np.frexp(np.abs(design).max(axis=0))[1], dtype=float)
+
+
+def _gram(design: FloatArray, weight: FloatArray) -> FloatArray:
+    """Return the sum of w v v', (P, P)."""
+    return np.asarray(design.T @ (weight[:, None] * design), dtype=float)
+
+
+def _row_products(design: FloatArray, values: FloatArray) -> FloatArray:
+    """Return the products of all entries of ``design``, (n, P), and ``values``, (n, K), row by row: (n, P K)."""
+    return (design[:, :, None] * values[:, None, :]).reshape(len(values), -1)
+
+
+class GroupParts(Sequence[Influence]):
+    """The influence of each group, made whenever it is asked for, so that the groups are not in memory together.
+
+    make: Returns the influence of a group from its number.
+    """
+
+    def __init__(self, make: Callable[[int], Influence], n_groups: int) -> None:
+        self._make, self._n_groups = make, n_groups
+
+    @classmethod
+    def of(cls, parts: Sequence[Influence]) -> GroupParts:
+        """Return parts that exist already."""
+        return cls(parts.__getitem__, len(parts))
+
+    def __len__(self) -> int:
+        return self._n_groups
+
+    @overload
+    def __getitem__(self, group: int) -> Influence: ...
+
+    @overload
+    def __getitem__(self, group: slice) -> list[Influence]: ...
+
+    def __getitem__(self, group: int | slice) -> Influence | list[Influence]:
+        if isinstance(group, slice):
+            return [self._make(number) for number in range(self._n_groups)[group]]
+        return self._make(range(self._n_groups)[group])
+
+    def changed(self, change: Callable[[Influence], Influence]) -> GroupParts:
+        """Return the parts after a change, which is made whenever a part is asked for."""
+        return GroupParts(lambda group: change(self._make(group)), self._n_groups)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InfluenceInGroups:
+    """Scores of G groups of contexts with their influence values; d scores in each group.
+
+    Coordinate g d + k of the estimate is score k of group g.
+
+    parts: Influence of each group's scores, with the contexts and blocks of the group alone.
+    contexts (n_g,): Contexts of each group, in order.
+    blocks (q_g,): Influence blocks of each group.
+    n_contexts: Number of all contexts, n.
+    n_blocks: Number of all influence blocks, q.
+    """
+
+    parts: GroupParts
+    contexts: tuple[IntArray, ...]
+    blocks: tuple[IntArray, ...]
+    n_contexts: int
+    n_blocks: int
+
+    @property
+    def estimate(self) -> FloatArray:
+        """The debiased scores, (G d,)."""
+        return np.concatenate([part.estimate for part in self.parts])
+
+    @property
+    def n_scores(self) -> int:
+        """Number of scores of a group, d."""
+        return len(self.estimate) // len(self.parts)
+
+    def centred_in(self, group: int) -> FloatArray:
+        """Return phi_g in the contexts of a group, (n_g, d)."""
+        return self.parts[group].centred * (self.n_contexts / len(self.contexts[group]))
+
+    def given_prompts(self) -> InfluenceInGroups:
+        """Return the influence of the same scores where the prompts are fixed: the corrections alone."""
+        return replace(self, parts=self.parts.changed(Influence.given_prompts))
+
+    def second_moment(self) -> FloatArray:
+        """Return the sum of phi phi' over all contexts, (G d, G d).
+
+        For two groups only the contexts in both groups contribute.
+        """
+        n_groups, size = len(self.parts), self.n_scores
+        total = np.zeros((n_groups, size, n_groups, size))
+        centred = [self.centred_in(group) for group in range(n_groups)]
+        for g in range(n_groups):
+            place = np.full(self.n_contexts, -1, dtype=np.intp)
+            place[self.contexts[g]] = np.arange(len(self.contexts[g]))
+            for h in range(g, n_groups):
+                in_first = place[self.contexts[h]]
+                is_shared = in_first >= 0
+                product = centred[g][in_first[is_shared]].T @ centred[h][is_shared]
+                total[g, :, h, :], total[h, :, g, :] = product, product.T
+        return total.reshape(n_groups * size, n_groups * size)
+
+    def sums_by(self, unit: IntArray) -> FloatArray:
+        """Return the sums of phi over units, (u, G d); ``unit``, (n,), numbers each context's unit from 0."""
+        n_units, size, columns = int(unit.max()) + 1, self.n_scores, []
+        for group, contexts in enumerate(self.contexts):
+            sums = unit_sums(self.centred_in(group), unit[contexts])
+            columns.append(np.vstack([sums, np.zeros((n_units - len(sums), size))]))
+        return np.hstack(columns)
+
+    def by_context(self) -> ProjectedInfluence:
+        """Return the influence values of all contexts and blocks as dense arrays, which are zero outside of a group."""
+        n_groups, size = len(self.parts), self.n_scores
+        centred, correction = np.zeros((self.n_contexts, n_groups, size)), np.zeros((self.n_blocks, n_groups, size))
+        block_context = np.zeros(self.n_blocks, dtype=np.intp)
+        for group, (part, contexts, blocks) in enumerate(zip(self.parts, self.contexts, self.blocks, strict=True)):
+            centred[contexts, group] = self.centred_in(group)
+            correction[blocks, group] = part.centred_correction * (self.n_contexts / len(contexts))
+            block_context[blocks] = contexts[part.block_context]
+        return ProjectedInfluence(
+            self.estimate,
+            np.concatenate([part.plugin for part in self.parts]),
+            centred.reshape(self.n_contexts, -1),
+            correction.reshape(self.n_blocks, -1),
+            block_context,
+        )
+
+
+def influence_in_groups(influence: Influence, members: NDArray[np.bool_]) -> InfluenceInGroups:
+    """Return the influence of the mean scores of groups of contexts.
+
+    Shapes: members (G, n).
+    """
+    contexts = [np.flatnonzero(inside) for inside in members]
+    blocks = [np.flatnonzero(inside[influence.block_context]) for inside in members]
+    parts = GroupParts(lambda group: _restricted(influence, contexts[group], blocks[group]), len(members))
+    return InfluenceInGroups(parts, tuple(contexts), tuple(blocks), influence.n_contexts, len(influence.block_context))
+
+
+def _restricted(influence: Influence, contexts: IntArray, blocks: IntArray) -> Influence:
+    """Return the influence of the mean over some contexts, with these contexts and blocks alone."""
+    place = np.full(influence.n_contexts, -1, dtype=np.intp)
+    place[contexts] = np.arange(len(contexts))
+    weight = influence.weight[contexts]
+    return Influence(
+        value=influence.value[contexts],
+        correction=influence.correction[blocks],
+        block_context=place[influence.block_context[blocks]],
+        block_weight=influence.block_weight[blocks],
+        weight=weight / weight.mean(),
+        sample_weight=None if influence.sample_weight is None else influence.sample_weight[contexts],
+    )
+
+
+def mean_over_repetitions(repetitions: Sequence[InfluenceInGroups]) -> InfluenceInGroups:
+    """Average the influence in groups over repetitions with other folds."""
+    first = repetitions[0]
+    if len(repetitions) == 1:
+        return first
+    parts = GroupParts(
+        lambda group: mean_influence([repetition.parts[group] for repetition in repetitions]), len(first.parts)
+    )
+    return replace(first, parts=parts)

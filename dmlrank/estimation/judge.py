@@ -24,7 +24,7 @@ from ..nuisance.judge.two_stage import Recalibration, draw_soft_label_cells, hum
 from ..nuisance.judge.verdicts import Verdicts
 from ..nuisance.training_rows import Folds, TrainingRows, ordered_cells
 from .cross_fitting import ContextPart, CrossFittedMu, HeldOutLabels, MuByFold, MuSource
-from .nuisance_estimates import JudgeCorrection
+from .influence import JudgeCorrection
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,10 +13,17 @@ from .._utils.computation import in_workers, report
 from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals.category_weights import CategoryWeights
+from ..functionals.linear_scores import Linearised
 from .cross_fitting import NumberedParts
-from .influence_blocks import InfluenceBlocks
-from .influence_by_context import CHUNK, contexts_at_a_time
-from .nuisance_estimates import NuisanceEstimates, TargetPopulation
+from .influence import (
+    GroupParts,
+    Influence,
+    InfluenceBlocks,
+    InfluenceInGroups,
+    NuisanceEstimates,
+    TargetPopulation,
+)
+from .one_step import CHUNK, contexts_at_a_time
 from .residuals import Residuals
 
 # Largest floor of a mean probability.
@@ -173,3 +181,91 @@ def make_finite(
     raised /= np.where(raised_total > 0, raised_total, 1)
     n_raised = int(np.triu(needs_floor | needs_floor.T).sum())
     return FlooredPreferences(np.where(needs_floor[:, :, None], raised, proper), n_raised, n_outside, lowest)
+
+
+def mean_preference_influence(
+    scores: Sequence[Linearised],
+    data: PreferenceData,
+    nuisances: NuisanceEstimates,
+    blocks: InfluenceBlocks,
+    population: TargetPopulation,
+    *,
+    members: NDArray[np.bool_],
+    chunk: int = CHUNK,
+) -> InfluenceInGroups:
+    """Return the influence of the scores of mean preferences in groups, in one pass over the probabilities.
+
+    Shapes: members (G, n).
+    """
+    sample_weight = population.sample_weights(data.n_contexts)
+    valued = members if sample_weight is None else members & (sample_weight > 0)
+    contexts = [np.flatnonzero(inside) for inside in members]
+    values = [np.zeros((len(inside), len(score.scores))) for inside, score in zip(contexts, scores, strict=True)]
+    parts = NumberedParts(nuisances.mu, contexts_at_a_time(data, chunk), np.asarray(valued.any(axis=0)))
+    values_of_parts = in_workers(
+        _values_in_groups,
+        (scores, valued, parts),
+        range(len(parts)),
+        name="scores of groups",
+        is_concurrent=parts.is_concurrent,
+    )
+    n_done = 0
+    for number, part_values in enumerate(values_of_parts):
+        in_part = parts[number].contexts
+        for group, value in enumerate(part_values):
+            chosen = in_part[valued[group][in_part]]
+            values[group][np.searchsorted(contexts[group], chosen)] = value
+        n_done += len(in_part)
+        report(n_done, parts.n_contexts, "scores of groups, contexts")
+    residuals = Residuals.of(data, nuisances, blocks, nuisances.mu.at(data.cells))
+    weight, block_weight = population.weights(data.n_contexts), blocks.weight
+    kept_blocks = [np.flatnonzero(inside[blocks.context]) for inside in members]
+    corrections = [_corrections(score, residuals, data, kept) for score, kept in zip(scores, kept_blocks, strict=True)]
+
+    def part_of(group: int) -> Influence:
+        kept, inside = kept_blocks[group], contexts[group]
+        group_weight = weight[inside]
+        return Influence(
+            value=values[group],
+            correction=corrections[group],
+            block_context=np.searchsorted(inside, blocks.context[kept]),
+            block_weight=block_weight[kept],
+            weight=group_weight / group_weight.mean(),
+            sample_weight=None if sample_weight is None else sample_weight[inside],
+        )
+
+    return InfluenceInGroups(
+        GroupParts(part_of, len(scores)), tuple(contexts), tuple(kept_blocks), data.n_contexts, len(blocks.context)
+    )
+
+
+def _values_in_groups(
+    shared: tuple[Sequence[Linearised], NDArray[np.bool_], NumberedParts], number: int
+) -> list[FloatArray]:
+    """Return the linear approximations of each group in its contexts of a part, one product for each group."""
+    scores, valued, part = shared[0], shared[1], shared[2][number]
+    probabilities, values = part.probabilities(), []
+    for score, inside in zip(scores, valued, strict=True):
+        rows, place = np.unique(part.place[inside[part.contexts]], return_inverse=True)
+        table = probabilities if len(rows) == len(probabilities) else probabilities[rows]
+        values.append(score.value(table)[place])
+    return values
+
+
+def _corrections(score: Linearised, residuals: Residuals, data: PreferenceData, blocks: IntArray) -> FloatArray:
+    """Return the corrections of some blocks, (q_g, d).
+
+    Shapes: blocks (q_g,).
+    """
+    place = np.full(int(residuals.block.max(initial=-1)) + 1, -1, dtype=np.intp)
+    known = blocks[blocks < len(place)]
+    place[known] = np.arange(len(known))
+    rows = np.flatnonzero(place[residuals.block] >= 0)
+    first, second, residual = residuals.first[rows], residuals.second[rows], residuals.weighted(rows, False)
+    mu = residuals.mu[rows]
+    change = score.derivative_at(mu, residual, first, second, data.n_items)
+    if not data.ordered:
+        change = change + score.derivative_at(mu, residual[:, data.flip], second, first, data.n_items)
+    total = np.zeros((len(blocks), change.shape[1]))
+    np.add.at(total, place[residuals.block[rows]], change)
+    return total

@@ -22,9 +22,9 @@ import numpy as np
 
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals import Functional
-from .influence_by_context import contexts_at_a_time
-from .nuisance_estimates import NuisanceEstimates, TargetPopulation
-from .outcome_floor import clip_and_renormalise
+from .cross_fitting import clip_and_renormalise
+from .influence import NuisanceEstimates, TargetPopulation
+from .one_step import contexts_at_a_time
 
 
 def label_spread(

@@ -2,7 +2,7 @@
 
 Given the label that a voter would give, the odds that this voter votes are within 1/gamma and gamma of the odds given
 the context alone. The votes that were not cast on a shown pair then have category probabilities u between two extremes
-(:mod:`dmlrank.estimation.extreme_shares`). All shown battles together, with and without a vote, have the category
+(:mod:`dmlrank.estimation.voting_bounds`). All shown battles together, with and without a vote, have the category
 probabilities mu+ = v mu + (1 - v) u, where v is the probability that a shown battle gets a vote. A
 bound is the mean over contexts of c'F(mu+), and its influence value is
 
@@ -14,7 +14,7 @@ This module evaluates scores that are a constant plus a sum over pairs q of a di
 (:class:`dmlrank.functionals.base.Functional`: Borda and Bradley-Terry scores). A contrast c increases in the
 term of pair q if c'd_q > 0. The upper bound has the u that is best for the first item in these pairs, and the u that is
 worst for the first item in all other pairs; the lower bound has the reverse. Both bounds are sharp, because all pairs
-can have these extreme probabilities at the same time. :mod:`dmlrank.estimation.first_order_bounds` evaluates other
+can have these extreme probabilities at the same time. :mod:`dmlrank.estimation.voting_bounds` evaluates other
 scores.
 """
 
@@ -22,21 +22,135 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._utils.computation import in_workers, report
+from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals import Functional
-from .cross_fitting import ContextPart, NumberedParts
-from .extreme_shares import ExtremeShares
-from .influence import Influence
-from .influence_blocks import InfluenceBlocks
-from .influence_by_context import contexts_at_a_time
-from .nuisance_estimates import NuisanceEstimates
-from .outcome_floor import clip_and_renormalise
+from .cross_fitting import ContextPart, NumberedParts, clip_and_renormalise
+from .influence import Influence, InfluenceBlocks, NuisanceEstimates
+from .one_step import contexts_at_a_time
 from .residuals import Residuals
-from .voting_stage import VotingStage, block_sums
+
+
+class VoteRates(Protocol):
+    """Probabilities v(x) that a shown pair gets a vote, for all ordered pairs of a context."""
+
+    def table(self, contexts: IntArray) -> FloatArray:
+        """Return the probabilities of all pairs, (b, K, K), in b contexts.
+
+        Where display order is ignored, both orders of a pair have the same probability.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShownRows:
+    """Shown battles as rows, with the residual of the vote that each of them got or did not get.
+
+    context, block, first, second (b,): Context, influence block and ordered pair of each battle.
+    rate (b,): v at the battle's context and pair.
+    residual (b,): (V - v) / r, divided by the number of battles on the same shown cell. V is 1 if the battle got a
+        vote, else 0.
+    mu (b, C): mu at the battle's context and pair, not clipped.
+    """
+
+    context: IntArray
+    block: IntArray
+    first: IntArray
+    second: IntArray
+    rate: FloatArray
+    residual: FloatArray
+    mu: FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VotingStage:
+    """Probabilities of a vote and shown battles, from which the bounds for votes not cast are computed.
+
+    rates: v of all pairs.
+    cell_rate (m,): v at the labelled cells.
+    shown: The shown battles; None where every pair counts as shown.
+    block_context (q,): Context of each influence block: the blocks of the fit, followed by blocks for shown battles
+        that belong to none of them.
+    block_weight (q,): Number of shown cells in each block; labelled cells where every pair counts as shown.
+    annotator (q,): Annotator of each block where annotators are clusters.
+    shares_rates: Whether contexts of one fold with equal features have equal probabilities v.
+    """
+
+    rates: VoteRates
+    cell_rate: FloatArray
+    shown: ShownRows | None
+    block_context: IntArray
+    block_weight: FloatArray
+    annotator: IntArray | None
+    shares_rates: bool = True
+
+    @property
+    def all_shown(self) -> bool:
+        """Whether every pair of every context counts as shown."""
+        return self.shown is None
+
+
+def block_sums(total: FloatArray, block: IntArray, amounts: FloatArray) -> None:
+    """Add amounts, (r, d), to the rows ``block`` of a table in place; a row may occur several times."""
+    order = np.argsort(block, kind="stable")
+    blocks, starts = np.unique(block[order], return_index=True)
+    if len(blocks):
+        total[blocks] += np.add.reduceat(amounts[order], starts, axis=0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExtremeShares:
+    """The extreme probabilities of the categories of votes that were not cast.
+
+    With the categories sorted from the best to the worst, M is the probability under mu of the best k categories. Their
+    probability among votes not cast is G(M) = min(gamma M, 1 - (1 - M) / gamma): the first branch holds where all of
+    them have the factor gamma, the second where all others have the factor 1/gamma.
+
+    order (C,): Categories from the best to the worst; one order for all probabilities, or one for each of them.
+    gamma: Bound of the odds ratio, at least 1.
+    """
+
+    order: IntArray
+    gamma: float
+
+    def of(self, mu: FloatArray) -> FloatArray:
+        """Return the extreme probabilities u, (..., C), for probabilities ``mu``, (..., C), of votes that were cast."""
+        best = self._cumulative(mu)
+        share = np.where(self._is_steep(best), self.gamma * best, 1 - (1 - best) / self.gamma)
+        return self._by_category(share)
+
+    def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
+        """Return the derivative of u along ``delta``, (..., C), a direction that sums to zero over the categories."""
+        change = self._cumulative(delta)
+        change *= np.where(self._is_steep(self._cumulative(mu)), self.gamma, 1 / self.gamma)
+        return self._by_category(change)
+
+    def _is_steep(self, best: FloatArray) -> NDArray[np.bool_]:
+        """Return where G has the slope gamma: where the best categories have less than 1 / (gamma + 1) of mu."""
+        return np.asarray(best * (self.gamma + 1) < 1)
+
+    def _cumulative(self, values: FloatArray) -> FloatArray:
+        """Return the sums of values over the best categories, (..., C)."""
+        if self.order.ndim == 1:
+            return np.cumsum(values[..., self.order], axis=-1)
+        return np.cumsum(np.take_along_axis(values, self.order, axis=-1), axis=-1)
+
+    def _by_category(self, cumulative: FloatArray) -> FloatArray:
+        """Return the differences of cumulative sums in the original order of the categories."""
+        steps = np.diff(cumulative, axis=-1, prepend=0.0)
+        shares = np.empty_like(steps)
+        if self.order.ndim == 1:
+            shares[..., self.order] = steps
+        else:
+            np.put_along_axis(shares, self.order, steps, axis=-1)
+        return shares
+
 
 # Largest number of rows of votes or battles that are evaluated at a time.
 _ROWS = 200_000
@@ -263,3 +377,153 @@ class _AdditiveTask:
         )
         rising = slopes > 0
         return np.hstack([slopes * np.where(rising, down, up), slopes * np.where(rising, up, down)])
+
+
+# Largest number of derivatives (with respect to category probabilities) that are in memory at a time.
+_ENTRIES = 5_000_000
+
+
+def first_order_bounds(
+    functional: Functional, contrasts: FloatArray, gammas: Sequence[float], inputs: BoundInputs
+) -> list[Influence]:
+    """Return the influence of the lower and upper bounds of contrasts, one for each gamma.
+
+    Shapes: contrasts (J, d).
+
+    Notes
+    -----
+    The derivatives in the probabilities of all pairs and all categories are computed in every context, or once for
+    contexts of a fold with equal features. The cost grows with the fourth power of the number of models.
+    """
+    data, voting, n_estimates = inputs.data, inputs.voting, 2 * len(contrasts)
+    rows = CorrectionRows.of(inputs, functional.interior)
+    by_context = np.argsort(rows.context, kind="stable")
+    bounds = np.searchsorted(rows.context[by_context], np.arange(data.n_contexts + 1))
+    values = np.zeros((len(gammas), data.n_contexts, n_estimates))
+    corrections = np.zeros((len(gammas), len(voting.block_context), n_estimates))
+    size = max(1, _ENTRIES // (data.n_items**2 * data.n_categories * contrasts.shape[1]))
+    n_done = 0
+    for part in inputs.nuisances.mu.parts(size):
+        of_part = np.concatenate([by_context[bounds[i] : bounds[i + 1]] for i in part.contexts])
+        for number, change in enumerate(
+            _evaluate_part(functional, contrasts, gammas, inputs, part=part, rows=rows.only(of_part))
+        ):
+            values[number, part.contexts] = change[0]
+            block_sums(corrections[number], *change[1])
+        n_done += len(part.contexts)
+        report(n_done, data.n_contexts, "bounds, contexts")
+    return [
+        Influence(value, correction, voting.block_context, voting.block_weight, inputs.weight)
+        for value, correction in zip(values, corrections, strict=True)
+    ]
+
+
+def _evaluate_part(
+    functional: Functional,
+    contrasts: FloatArray,
+    gammas: Sequence[float],
+    inputs: BoundInputs,
+    *,
+    part: ContextPart,
+    rows: CorrectionRows,
+) -> list[tuple[FloatArray, tuple[IntArray, FloatArray]]]:
+    """Return, for each gamma, values of the part's contexts, (c, 2 J), and corrections with their blocks.
+
+    Shapes: contrasts (J, d).
+    """
+    rates, row_of_mu, place = inputs.rates(part)
+    mu = inputs.mu(part.probabilities(), functional.interior)[row_of_mu]
+    gradients = pair_gradients(functional, mu, inputs.data.ordered)
+    block, first_row, row_block = np.unique(rows.block, return_index=True, return_inverse=True)
+    place_of = np.full(inputs.data.n_contexts, -1)
+    place_of[part.contexts] = place
+    block_place = place_of[rows.context[first_row]]
+    row_place, row_block = place_of[rows.context], row_block.reshape(-1)
+    results = []
+    for gamma in gammas:
+        value = np.empty((len(part.contexts), 2 * len(contrasts)))
+        correction = np.empty((len(block), 2 * len(contrasts)))
+        for column in range(2 * len(contrasts)):
+            is_upper, contrast = column >= len(contrasts), contrasts[column % len(contrasts)]
+            order = _order_of_categories(gradients @ (contrast if is_upper else -contrast))
+            moved, by_row = _moved(mu, rates, ExtremeShares(order, gamma), inputs.data.ordered)
+            at_rows = ExtremeShares(order[row_place, rows.first, rows.second], gamma)
+            delta = np.zeros((len(block), *mu.shape[1:]))
+            np.add.at(delta, (row_block, rows.first, rows.second), rows.directions(at_rows)[1])
+            if not inputs.data.ordered:
+                delta += in_other_order(delta)
+            correction[:, column] = functional.derivative(moved[block_place], delta) @ contrast
+            of_mu = functional.value(moved)
+            if inputs.voting.all_shown:
+                of_mu = of_mu - functional.derivative(moved, rates[..., None] * (mu - by_row))
+            value[:, column] = (of_mu @ contrast)[place]
+        results.append((value, (block, correction)))
+    return results
+
+
+def _order_of_categories(gradient: FloatArray) -> IntArray:
+    """Return the categories of every pair from the largest to the smallest derivative, (..., C)."""
+    return np.argsort(-gradient, axis=-1, kind="stable")
+
+
+def _moved(mu: FloatArray, rates: FloatArray, shares: ExtremeShares, ordered: bool) -> tuple[FloatArray, FloatArray]:
+    """Return the probabilities mu+ of all shown battles and the extreme shares u, (s, K, K, C) each.
+
+    Shapes: mu (s, K, K, C), rates (s, K, K).
+    """
+    extreme = shares.of(mu)
+    if not ordered:
+        is_upper = np.triu(np.ones(mu.shape[1:3], dtype=bool), 1)[..., None]
+        extreme = np.where(is_upper, extreme, in_other_order(extreme))
+    return rates[..., None] * mu + (1 - rates[..., None]) * extreme, extreme
+
+
+def pair_gradients(functional: Functional, mu: FloatArray, ordered: bool) -> FloatArray:
+    """Return the derivatives of all scores in the category probabilities of all pairs, (s, K, K, C, d).
+
+    The derivative in a category is the one along the direction that raises this category and lowers the last category
+    by the same amount. The derivative in the last category is therefore zero. Where display order does not matter, the
+    probabilities of both orders of the pair change together.
+
+    Shapes: mu (s, K, K, C).
+    """
+    n_items, n_categories = mu.shape[1], mu.shape[3]
+    columns = []
+    for category in range(n_categories - 1):
+        unit = np.zeros(n_categories)
+        unit[category], unit[-1] = 1.0, -1.0
+        columns.append(_derivatives_along(functional, mu, unit, ordered))
+    total = np.stack([*columns, np.zeros_like(columns[0])], axis=3)
+    items = np.arange(n_items)
+    total[:, items, items] = 0.0
+    return total
+
+
+def _derivatives_along(functional: Functional, mu: FloatArray, unit: FloatArray, ordered: bool) -> FloatArray:
+    """Return the derivatives along one direction of the categories at every pair, (s, K, K, d).
+
+    Shapes: mu (s, K, K, C), unit (C,).
+    """
+    n_items = mu.shape[1]
+    pairs = [(j, k) for j in range(n_items) for k in range(n_items) if j != k]
+    flip = [1, 0, *range(2, len(unit))]
+    first, second = np.array(pairs).T
+    if functional.has_fast_pairs and not functional.pair_local:
+        delta = np.tile(unit, (len(pairs), 1))
+        by_context = []
+        for one in mu:
+            by_context.append(functional.derivative_along(one, delta, first, second, ordered=ordered))
+        change = np.array(by_context)
+    else:
+        delta = np.zeros_like(mu)
+        along = []
+        for j, k in pairs:
+            delta[:, j, k] = unit
+            if not ordered:
+                delta[:, k, j] = unit[flip]
+            along.append(functional.derivative(mu, delta))
+            delta[:, j, k] = delta[:, k, j] = 0.0
+        change = np.stack(along, axis=1)
+    total = np.zeros((len(mu), n_items, n_items, change.shape[-1]))
+    total[:, first, second] = change
+    return total

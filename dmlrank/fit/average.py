@@ -12,11 +12,9 @@ import numpy as np
 
 from .._utils.warning_collection import warn
 from ..data.preferences import FloatArray, IntArray, PreferenceData
-from ..estimation.influence_blocks import InfluenceBlocks
+from ..estimation.influence import Estimands, InfluenceBlocks, NuisanceEstimates, OneStepResult, TargetPopulation
 from ..estimation.mean_preferences import FlooredPreferences, MeanPreferences, make_finite, mean_preferences
-from ..estimation.nuisance_estimates import NuisanceEstimates, TargetPopulation
 from ..estimation.one_step import one_step
-from ..estimation.one_step_result import Estimands, OneStepResult
 from ..exceptions import IntervalWarning
 from ..functionals import Functional
 from ..functionals.linear_scores import Linearised, curvature_bias

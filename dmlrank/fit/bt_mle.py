@@ -12,11 +12,15 @@ from numpy.typing import NDArray
 from ..data.outcomes import require_mirrored_worths
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters, read_clusters
-from ..estimation.bt_contextual import ContextualBradleyTerryFit, fit_contextual_bradley_terry
-from ..estimation.bt_mle import BradleyTerryFit, fit_bradley_terry, won_votes
-from ..estimation.influence import Influence
-from ..estimation.influence_blocks import InfluenceBlocks
-from ..estimation.uniform_pairs import UniformPairs
+from ..estimation.bt_mle import (
+    BradleyTerryFit,
+    ContextualBradleyTerryFit,
+    fit_bradley_terry,
+    fit_contextual_bradley_terry,
+    won_votes,
+)
+from ..estimation.influence import Influence, InfluenceBlocks
+from ..estimation.unanimous_pairs import UnanimousPairs
 from ..exceptions import OptionError
 from ..functionals import Borda
 from ..inference.covariance import Covariance
@@ -146,7 +150,7 @@ def scores_influence(
 
 
 def likelihood_uniform_covariance(
-    setup: Setup, likelihood: Likelihood, uniform: UniformPairs | None
+    setup: Setup, likelihood: Likelihood, uniform: UnanimousPairs | None
 ) -> FloatArray | None:
     """Return the covariance of the scores, (K, K), that is added for uniform pairs; None where there are no such pairs.
 

@@ -21,8 +21,8 @@ from ..data.read_clusters import read_clusters
 from ..estimation.cross_fitting import CrossFittedMu, MuSource
 from ..estimation.diagnostics import RemainingBias
 from ..estimation.folds import FoldUnits, extend_folds, spread_over_units
+from ..estimation.influence import EstimandName, KnownValues, OneStepResult
 from ..estimation.judge import JudgedMu, judge_correction
-from ..estimation.one_step_result import EstimandName, KnownValues, OneStepResult
 from ..exceptions import listed
 from ..nuisance.judge.two_stage import human_given_verdict
 from ..nuisance.judge.verdicts import Verdicts

@@ -21,7 +21,7 @@ from ..data.shared_texts import warn_of_shared_texts
 from ..data.style_differences import StyleDifferences, read_style_differences
 from ..estimation.cross_fitting import SuppliedMu
 from ..estimation.folds import FoldUnits
-from ..estimation.influence_blocks import InfluenceBlocks, blocks_by_context, blocks_by_group
+from ..estimation.influence import InfluenceBlocks, blocks_by_context, blocks_by_group
 from ..exceptions import DataError, listed
 from ..functionals.linear_scores import LinkedScore
 from ..nuisance.judge.verdicts import Verdicts, judge_columns, read_verdicts

@@ -10,12 +10,9 @@ from statsmodels.stats.inter_rater import cohens_kappa
 
 from ..data.outcomes import exchange_wins
 from ..data.preferences import FloatArray, IntArray, PreferenceData
-from ..estimation.cross_fitting import CrossFittedMu, HeldOutLabels
-from ..estimation.influence import Influence
-from ..estimation.influence_blocks import blocks_by_context
-from ..estimation.nuisance_estimates import NuisanceEstimates
-from ..estimation.outcome_floor import select_floor
-from ..estimation.uniform_pairs import find_uniform_pairs
+from ..estimation.cross_fitting import CrossFittedMu, HeldOutLabels, select_floor
+from ..estimation.influence import Influence, NuisanceEstimates, blocks_by_context
+from ..estimation.unanimous_pairs import find_unanimous_pairs
 from ..inference.covariance import Covariance
 from ..nuisance.judge.verdicts import Verdicts
 from ..nuisance.outcome_model.cross_fit import fit_all
@@ -153,7 +150,7 @@ def estimate_from_verdicts(steps: FitSteps, verdicts: Verdicts) -> tuple[Influen
         clusters=clusters,
         context_weight=steps.context_weight,
     )
-    uniform = find_uniform_pairs(errors, data, steps.setup.weights, steps.setup.graph.edges)
+    uniform = find_unanimous_pairs(errors, data, steps.setup.weights, steps.setup.graph.edges)
     uniform_covariance = None if uniform is None else uniform.covariance(functional, floors[0])
     without_annotators = replace(steps, clusters=clusters, annotator=None)
     gauge = functional.gauge(data.n_items).basis

@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 from .._utils.warning_collection import warn
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters
-from ..estimation.bt_contextual import ContextualBradleyTerryFit
-from ..estimation.bt_mle import BradleyTerryFit
-from ..estimation.nuisance_estimates import JudgeCorrection
-from ..estimation.one_step_result import OneStepResult
-from ..estimation.uniform_pairs import LabelErrors, UniformPairs, find_uniform_pairs
+from ..estimation.bt_mle import BradleyTerryFit, ContextualBradleyTerryFit
+from ..estimation.influence import JudgeCorrection, OneStepResult
+from ..estimation.unanimous_pairs import LabelErrors, UnanimousPairs, find_unanimous_pairs
 from ..exceptions import listed
 from ..inference.covariance import Covariance
 from ..nuisance.propensity_model.estimate import Propensity
@@ -40,7 +38,7 @@ def one_step_uniform_pairs(
     corrections: Sequence[JudgeCorrection | None],
     clusters: Clusters | None,
     context_weight: FloatArray | None,
-) -> UniformPairs | None:
+) -> UnanimousPairs | None:
     """Find the uniform pairs of a fit with first stages; None where there are no such pairs.
 
     Shapes: context_weight (n,).
@@ -49,7 +47,7 @@ def one_step_uniform_pairs(
     errors = one_step_label_errors(
         data, one_step_results, pi, corrections=corrections, clusters=clusters, context_weight=context_weight
     )
-    return find_uniform_pairs(errors, data, setup.weights, setup.graph.edges)
+    return find_unanimous_pairs(errors, data, setup.weights, setup.graph.edges)
 
 
 def one_step_label_errors(
@@ -109,7 +107,7 @@ def likelihood_uniform_pairs(
     likelihood: BradleyTerryFit | ContextualBradleyTerryFit,
     *,
     clusters: Clusters | None,
-) -> UniformPairs | None:
+) -> UnanimousPairs | None:
     """Find the uniform pairs of a fit by maximum likelihood; None where there are no such pairs.
 
     Labels are weighted by their votes, not by propensities, and both orders of a pair are one pair.
@@ -127,7 +125,7 @@ def likelihood_uniform_pairs(
         unit=cells.context if clusters is None else clusters.of_context[cells.context],
         other_unit=_crossed_cluster(data, clusters),
     )
-    return find_uniform_pairs(errors, data, setup.weights, setup.graph.edges)
+    return find_unanimous_pairs(errors, data, setup.weights, setup.graph.edges)
 
 
 def uniform_covariance_by_column(steps: FitSteps, design: FloatArray) -> FloatArray | None:
@@ -176,7 +174,7 @@ def uniform_covariance_by_group(steps: FitSteps, members: NDArray[np.bool_]) -> 
         factor = 1 / float((weight * inside).mean())
         group_errors = errors.only(inside[errors.cells.context], factor)
         group_errors = replace(group_errors, n_units=errors.n_units * inside.mean())
-        pairs = find_uniform_pairs(group_errors, steps.data, steps.setup.weights, steps.setup.graph.edges)
+        pairs = find_unanimous_pairs(group_errors, steps.data, steps.setup.weights, steps.setup.graph.edges)
         if pairs is not None:
             any_uniform = True
             total[g, :, g, :] = pairs.covariance(steps.setup.functional, steps.first.floor)
@@ -186,7 +184,7 @@ def uniform_covariance_by_group(steps: FitSteps, members: NDArray[np.bool_]) -> 
 def warn_of_uniform_pairs(
     data: PreferenceData,
     setup: Setup,
-    uniform: UniformPairs | None,
+    uniform: UnanimousPairs | None,
     *,
     uniform_covariance: FloatArray | None,
     covariance: Covariance,

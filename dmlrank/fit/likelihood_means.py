@@ -13,10 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data.preferences import FloatArray
-from ..estimation.bt_contextual import ContextualBradleyTerryFit
-from ..estimation.influence import Influence
-from ..estimation.influence_in_groups import GroupParts, InfluenceInGroups
-from ..estimation.linear_projection import ProjectedInfluence, project_influence
+from ..estimation.bt_mle import ContextualBradleyTerryFit
+from ..estimation.influence import GroupParts, Influence, InfluenceInGroups, ProjectedInfluence, project_influence
 from .scores_in_groups import GroupScores
 from .state import FitSteps
 

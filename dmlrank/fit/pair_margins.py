@@ -9,8 +9,8 @@ import numpy as np
 from .._utils.computation import computing
 from .._utils.warning_collection import collected_warnings
 from ..data.preferences import FloatArray, IntArray
+from ..estimation.influence import Estimands
 from ..estimation.one_step import one_step
-from ..estimation.one_step_result import Estimands
 from ..functionals.linear_scores import PairMargins
 from ..inference.covariance import Covariance
 from .fit_covariance import covariance_of

@@ -21,7 +21,7 @@ from ..estimation.diagnostics import (
     warn_about_intervals,
 )
 from ..estimation.influence import InfluenceFunction
-from ..estimation.uniform_pairs import UniformPairs
+from ..estimation.unanimous_pairs import UnanimousPairs
 from ..exceptions import IntervalWarning, listed
 from ..inference.covariance import Covariance, find_constant_combination
 from ..nuisance.boosting.tuning import check_tune
@@ -59,7 +59,7 @@ class ScoreEstimate(NamedTuple):
 
     influence: InfluenceFunction
     covariance: Covariance
-    uniform: UniformPairs | None
+    uniform: UnanimousPairs | None
     style: StyleFit | None = None
 
 
@@ -233,7 +233,7 @@ def average_influence(influences: Sequence[InfluenceFunction], estimator: str) -
 
 
 def scores_uniform_covariance(
-    setup: Setup, uniform: UniformPairs | None, *, floor: float, estimator: str
+    setup: Setup, uniform: UnanimousPairs | None, *, floor: float, estimator: str
 ) -> FloatArray | None:
     """Return the covariance of the scores, (d, d), that is added for uniform pairs; None where nothing is added.
 

@@ -9,10 +9,9 @@ import numpy as np
 from .._utils.computation import computing
 from ..data.preferences import FloatArray, IntArray
 from ..estimation.bt_restricted import RestrictedResampling, require_pair_propensities, resampling_under_restriction
-from ..estimation.influence import Influence, InfluenceFunction
+from ..estimation.cross_fitting import clip_and_renormalise
+from ..estimation.influence import Estimands, Influence, InfluenceFunction
 from ..estimation.one_step import one_step
-from ..estimation.one_step_result import Estimands
-from ..estimation.outcome_floor import clip_and_renormalise
 from ..functionals.linear_scores import PairWinProbability
 from ..inference.covariance import Covariance
 from ..inference.hausman import DifferenceTest, wald_test_of_difference

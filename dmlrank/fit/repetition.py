@@ -9,15 +9,20 @@ import numpy as np
 from .._utils.computation import at_the_same_time, current
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..estimation.bt_restricted import RestrictedBradleyTerry, require_pair_propensities
-from ..estimation.cross_fitting import HeldOutLabels, MuSource
+from ..estimation.cross_fitting import HeldOutLabels, MuSource, select_floor
 from ..estimation.equal_style import EqualStyleTerms
 from ..estimation.folds import FoldUnits, assign_folds
-from ..estimation.influence_blocks import InfluenceBlocks
+from ..estimation.influence import (
+    Estimands,
+    InfluenceBlocks,
+    JudgeCorrection,
+    KnownValues,
+    NuisanceEstimates,
+    OneStepResult,
+    TargetPopulation,
+)
 from ..estimation.judge import judge_correction
-from ..estimation.nuisance_estimates import JudgeCorrection, NuisanceEstimates, TargetPopulation
 from ..estimation.one_step import one_step
-from ..estimation.one_step_result import Estimands, KnownValues, OneStepResult
-from ..estimation.outcome_floor import select_floor
 from ..exceptions import OptionError
 from ..functionals import Borda, BradleyTerry, Functional
 from ..functionals.linear_scores import PositionEffect

@@ -10,14 +10,8 @@ from numpy.typing import NDArray
 
 from ..data.preferences import FloatArray
 from ..estimation.equal_style import EqualStyleTerms
-from ..estimation.influence import Influence
-from ..estimation.influence_in_groups import (
-    GroupParts,
-    InfluenceInGroups,
-    influence_in_groups,
-    mean_preference_influence,
-)
-from ..estimation.mean_preferences import mean_preferences
+from ..estimation.influence import GroupParts, Influence, InfluenceInGroups, influence_in_groups
+from ..estimation.mean_preferences import mean_preference_influence, mean_preferences
 from .average import targets_of
 from .state import FitSteps, Repetition
 

@@ -11,16 +11,20 @@ from patsy import EvalEnvironment
 
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters
-from ..estimation.bt_contextual import ContextualBradleyTerryFit
-from ..estimation.bt_mle import BradleyTerryFit
+from ..estimation.bt_mle import BradleyTerryFit, ContextualBradleyTerryFit
 from ..estimation.cross_fitting import MuSource
 from ..estimation.diagnostics import RemainingBias, Validity
 from ..estimation.equal_style import EqualStyleTerms, StyleInfluence
-from ..estimation.influence import InfluenceFunction
-from ..estimation.influence_blocks import InfluenceBlocks
-from ..estimation.nuisance_estimates import JudgeCorrection, NuisanceEstimates, TargetPopulation
-from ..estimation.one_step_result import EstimandName, OneStepResult
-from ..estimation.uniform_pairs import UniformPairs
+from ..estimation.influence import (
+    EstimandName,
+    InfluenceBlocks,
+    InfluenceFunction,
+    JudgeCorrection,
+    NuisanceEstimates,
+    OneStepResult,
+    TargetPopulation,
+)
+from ..estimation.unanimous_pairs import UnanimousPairs
 from ..functionals import Functional
 from ..inference.covariance import Covariance
 from ..nuisance.judge.verdicts import Verdicts
@@ -144,7 +148,7 @@ class FitSteps:
     propensity_factor: float | None = None
     verdicts: Verdicts | None = None
     extrapolation: Extrapolation = field(default_factory=Extrapolation)
-    uniform: UniformPairs | None = None
+    uniform: UnanimousPairs | None = None
     style: StyleFit | None = None
     balanced: BalancedVotes | None = None
     extension: Extension | None = None

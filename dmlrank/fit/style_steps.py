@@ -11,8 +11,7 @@ from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters
 from ..data.style_differences import StyleDifferences
 from ..estimation.equal_style import EqualStyleTerms, StyleInfluence
-from ..estimation.influence import Influence, InfluenceFunction, mean_influence
-from ..estimation.influence_blocks import InfluenceBlocks
+from ..estimation.influence import Influence, InfluenceBlocks, InfluenceFunction, mean_influence
 from ..functionals.linear_scores import LinkedScore
 from ..nuisance.propensity_model.estimate import Propensity
 from ..nuisance.style.style_stages import StyleRows, fit_style_stages

@@ -20,7 +20,7 @@ import numpy as np
 from .._utils.computation import in_workers, report
 from ..data.graph import Graph
 from ..data.preferences import FloatArray, IntArray
-from ..estimation.outcome_floor import clip_and_renormalise
+from ..estimation.cross_fitting import clip_and_renormalise
 from ..exceptions import DataNotStoredError
 from ..functionals import Functional
 from .allocation import (

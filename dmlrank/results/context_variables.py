@@ -19,7 +19,7 @@ from ..data.frames import require_columns
 from ..data.plain_columns import kind_of_time
 from ..data.preferences import FloatArray, first_rows
 from ..data.read_votes import with_columns
-from ..estimation.linear_projection import column_units
+from ..estimation.influence import column_units
 from ..exceptions import DataError, FormulaError, MissingDataError, OptionError, listed
 from ..fit.state import FitSteps
 from .lookup import joined_names

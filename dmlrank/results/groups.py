@@ -17,7 +17,7 @@ from .._utils.warning_collection import warn
 from ..data.hypotheses import HypothesisLike, LinearHypothesis
 from ..data.preferences import FloatArray
 from ..data.vote_counts import VoteCounts
-from ..estimation.influence_in_groups import InfluenceInGroups, influence_in_groups
+from ..estimation.influence import InfluenceInGroups, influence_in_groups
 from ..exceptions import DataError, HypothesisError, OptionError, UnknownModelError, listed, nearest
 from ..fit.bt_mle import win_share
 from ..fit.estimates import Estimates

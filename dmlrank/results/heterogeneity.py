@@ -12,9 +12,15 @@ from numpy.typing import NDArray
 from .._utils.blas import one_thread
 from .._utils.warning_collection import collected_warnings
 from ..data.preferences import FloatArray
-from ..estimation.influence import Influence
-from ..estimation.influence_in_groups import GroupParts, InfluenceInGroups, mean_over_repetitions
-from ..estimation.linear_projection import ProjectedInfluence, column_units, project_influence
+from ..estimation.influence import (
+    GroupParts,
+    Influence,
+    InfluenceInGroups,
+    ProjectedInfluence,
+    column_units,
+    mean_over_repetitions,
+    project_influence,
+)
 from ..exceptions import OptionError
 from ..fit.estimates import Estimates, Scale
 from ..fit.fit_covariance import clustered_covariance

@@ -15,10 +15,8 @@ from ..data.formula.parse import parse_formula
 from ..data.frames import column_names, take_columns
 from ..data.preferences import FloatArray, IntArray
 from ..data.read_votes import with_columns
-from ..estimation.influence import Influence, mean_influence
-from ..estimation.influence_blocks import blocks_by_group
+from ..estimation.influence import Estimands, Influence, blocks_by_group, mean_influence
 from ..estimation.one_step import one_step
-from ..estimation.one_step_result import Estimands
 from ..exceptions import ColumnError, DataError, DmlrankError, OptionError, nearest, shown
 from ..fit.pipeline import run
 from ..fit.state import FitSteps, Source

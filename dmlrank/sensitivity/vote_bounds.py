@@ -15,10 +15,8 @@ from ..data.formula.parse import parse_formula
 from ..data.hypotheses import LinearHypothesis
 from ..data.preferences import FloatArray, IntArray
 from ..data.shown_battles import ShownBattles, read_shown_battles
-from ..estimation.first_order_bounds import first_order_bounds
 from ..estimation.influence import Influence, InfluenceFunction, mean_influence
-from ..estimation.voting_bounds import BoundInputs, additive_bounds
-from ..estimation.voting_stage import ShownRows, VotingStage
+from ..estimation.voting_bounds import BoundInputs, ShownRows, VotingStage, additive_bounds, first_order_bounds
 from ..exceptions import OptionError
 from ..fit.first_stages import Draw, PropensityModel, RepetitionSeed, label_and_judge_propensities
 from ..fit.fit_covariance import make_covariance

@@ -11,7 +11,7 @@ import pytest
 
 import dmlrank as dr
 from dmlrank.estimation.influence import Influence
-from dmlrank.estimation.influence_by_group import GroupedInfluence
+from dmlrank.estimation.one_step import GroupedInfluence
 from dmlrank.exceptions import NoIntervalError
 from dmlrank.nuisance.outcome_model.without_features import shrunken_frequencies
 

@@ -6,12 +6,9 @@ import numpy as np
 import pytest
 
 from dmlrank.data.preferences import Cells
-from dmlrank.estimation.cross_fitting import ContextPart, SuppliedMu
-from dmlrank.estimation.influence_blocks import blocks_by_context, blocks_by_group
-from dmlrank.estimation.nuisance_estimates import NuisanceEstimates
+from dmlrank.estimation.cross_fitting import ContextPart, SuppliedMu, clip_and_renormalise
+from dmlrank.estimation.influence import Estimands, NuisanceEstimates, blocks_by_context, blocks_by_group
 from dmlrank.estimation.one_step import one_step
-from dmlrank.estimation.one_step_result import Estimands
-from dmlrank.estimation.outcome_floor import clip_and_renormalise
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
 from dmlrank.nuisance.training_rows import Folds
 

@@ -9,16 +9,24 @@ import pytest
 
 from dmlrank.data.graph import Graph
 from dmlrank.data.preferences import gather_cells
-from dmlrank.estimation.cross_fitting import CrossFittedMu, HeldOutLabels, SuppliedMu
+from dmlrank.estimation.cross_fitting import CrossFittedMu, HeldOutLabels, SuppliedMu, find_identical_contexts
 from dmlrank.estimation.diagnostics import calibration_slope, effective_contexts, log_spread
-from dmlrank.estimation.identical_contexts import find_identical_contexts
-from dmlrank.estimation.influence import Influence
-from dmlrank.estimation.influence_blocks import blocks_by_context, blocks_by_group
-from dmlrank.estimation.influence_by_context import CHUNK, evaluate_contexts
-from dmlrank.estimation.influence_by_group import GroupedInfluence, evaluate_groups, groups_suffice
-from dmlrank.estimation.nuisance_estimates import NuisanceEstimates, TargetPopulation
-from dmlrank.estimation.one_step import one_step
-from dmlrank.estimation.one_step_result import Estimands
+from dmlrank.estimation.influence import (
+    Estimands,
+    Influence,
+    NuisanceEstimates,
+    TargetPopulation,
+    blocks_by_context,
+    blocks_by_group,
+)
+from dmlrank.estimation.one_step import (
+    CHUNK,
+    GroupedInfluence,
+    evaluate_contexts,
+    evaluate_groups,
+    groups_suffice,
+    one_step,
+)
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
 from dmlrank.functionals.linear_scores import PositionEffect
 from dmlrank.inference.covariance import one_way, robust

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import brentq
 
 from dmlrank.estimation.cross_fitting import SuppliedMu
-from dmlrank.estimation.nuisance_estimates import NuisanceEstimates, TargetPopulation
+from dmlrank.estimation.influence import NuisanceEstimates, TargetPopulation
 from dmlrank.estimation.omitted_variables import (
     bias_bound,
     label_spread,

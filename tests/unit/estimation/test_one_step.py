@@ -1,33 +1,16 @@
-"""The door to the one-step estimator: callers know it alone, and results have names and no places."""
+"""Estimands and results of the one-step estimator have names and no places."""
 
 from __future__ import annotations
 
-import ast
 import dataclasses
-import pathlib
 
 import numpy as np
 import pytest
 
-import dmlrank
 from dmlrank.data.preferences import Cells
 from dmlrank.estimation.cross_fitting import HeldOutLabels
-from dmlrank.estimation.influence import Influence
-from dmlrank.estimation.nuisance_estimates import TargetPopulation
-from dmlrank.estimation.one_step_result import Estimands, OneStepResult
+from dmlrank.estimation.influence import Estimands, Influence, OneStepResult, TargetPopulation
 from dmlrank.functionals import Borda, BradleyTerry
-
-BEHIND_THE_DOOR = {"evaluate_contexts", "evaluate_groups", "groups_suffice", "GroupedInfluence"}
-
-
-def test_callers_know_the_door_and_not_the_two_ways_behind_it():
-    package = pathlib.Path(dmlrank.__file__).parent
-    for path in package.rglob("*.py"):
-        if path.stem in ("one_step", "influence_by_group", "influence_by_context"):
-            continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom):
-                assert not BEHIND_THE_DOOR & {alias.name for alias in node.names}, path
 
 
 def test_estimands_are_asked_for_by_name_and_the_target_comes_first():

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from dmlrank.data.preferences import Cells
-from dmlrank.estimation import outcome_floor as floor
-from dmlrank.estimation.cross_fitting import HeldOutLabels
-from dmlrank.estimation.outcome_floor import select_floor
+from dmlrank.estimation import cross_fitting as floor
+from dmlrank.estimation.cross_fitting import HeldOutLabels, select_floor
 
 
 def cells_of(y, n_votes=None):

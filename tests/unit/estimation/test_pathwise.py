@@ -12,10 +12,8 @@ from scipy.special import expit
 
 from dmlrank.estimation.bt_restricted import RestrictedBradleyTerry
 from dmlrank.estimation.cross_fitting import SuppliedMu
-from dmlrank.estimation.influence_blocks import blocks_by_context, blocks_by_group
-from dmlrank.estimation.nuisance_estimates import NuisanceEstimates
+from dmlrank.estimation.influence import Estimands, NuisanceEstimates, blocks_by_context, blocks_by_group
 from dmlrank.estimation.one_step import one_step
-from dmlrank.estimation.one_step_result import Estimands
 from dmlrank.functionals import (
     Borda,
     BradleyTerry,

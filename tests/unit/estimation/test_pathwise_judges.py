@@ -13,10 +13,14 @@ import pytest
 
 from dmlrank.data.preferences import Cells
 from dmlrank.estimation.cross_fitting import SuppliedMu
-from dmlrank.estimation.influence_blocks import blocks_by_context, blocks_by_group
-from dmlrank.estimation.nuisance_estimates import JudgeCorrection, NuisanceEstimates
+from dmlrank.estimation.influence import (
+    Estimands,
+    JudgeCorrection,
+    NuisanceEstimates,
+    blocks_by_context,
+    blocks_by_group,
+)
 from dmlrank.estimation.one_step import one_step
-from dmlrank.estimation.one_step_result import Estimands
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, Dominance, RankCentrality, SoftMin
 
 from .populations import data_of, random_direction, slope

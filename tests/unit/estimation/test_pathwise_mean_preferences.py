@@ -6,12 +6,9 @@ import numpy as np
 import pytest
 
 from dmlrank.estimation.cross_fitting import SuppliedMu
-from dmlrank.estimation.influence_blocks import blocks_by_context
-from dmlrank.estimation.influence_in_groups import mean_preference_influence
-from dmlrank.estimation.mean_preferences import mean_preferences
-from dmlrank.estimation.nuisance_estimates import NuisanceEstimates, TargetPopulation
+from dmlrank.estimation.influence import Estimands, NuisanceEstimates, TargetPopulation, blocks_by_context
+from dmlrank.estimation.mean_preferences import mean_preference_influence, mean_preferences
 from dmlrank.estimation.one_step import one_step
-from dmlrank.estimation.one_step_result import Estimands
 from dmlrank.functionals import CategoryWeights, Custom, named
 from dmlrank.functionals.linear_scores import Linearised, curvature_bias, jacobian_at
 

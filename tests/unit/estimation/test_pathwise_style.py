@@ -14,10 +14,8 @@ import pytest
 import dmlrank as dr
 from dmlrank.estimation.cross_fitting import SuppliedMu
 from dmlrank.estimation.equal_style import EqualStyleTerms
-from dmlrank.estimation.influence_blocks import InfluenceBlocks, blocks_by_context
-from dmlrank.estimation.nuisance_estimates import NuisanceEstimates
+from dmlrank.estimation.influence import Estimands, InfluenceBlocks, NuisanceEstimates, blocks_by_context
 from dmlrank.estimation.one_step import one_step
-from dmlrank.estimation.one_step_result import Estimands
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, Graph, RankCentrality
 from dmlrank.functionals.linear_scores import LinkedScore
 from dmlrank.nuisance.style.additive_regression import AdditiveFit, AdditiveModel

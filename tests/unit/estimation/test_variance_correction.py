@@ -9,11 +9,15 @@ import pytest
 
 from dmlrank.data.graph import Graph
 from dmlrank.estimation.cross_fitting import HeldOutLabels, SuppliedMu
-from dmlrank.estimation.influence_blocks import blocks_by_context, blocks_by_group
-from dmlrank.estimation.nuisance_estimates import NuisanceEstimates, TargetPopulation
+from dmlrank.estimation.influence import (
+    Estimands,
+    NuisanceEstimates,
+    TargetPopulation,
+    blocks_by_context,
+    blocks_by_group,
+)
 from dmlrank.estimation.one_step import one_step
-from dmlrank.estimation.one_step_result import Estimands
-from dmlrank.estimation.variance_correction import pair_variance_scale, variance_correction
+from dmlrank.estimation.residuals import pair_variance_scale, variance_correction
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
 
 K, C = 4, 3

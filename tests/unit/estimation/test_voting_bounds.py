@@ -10,12 +10,15 @@ import pytest
 from scipy.optimize import linprog
 
 from dmlrank.estimation.cross_fitting import SuppliedMu
-from dmlrank.estimation.extreme_shares import ExtremeShares
-from dmlrank.estimation.first_order_bounds import first_order_bounds
-from dmlrank.estimation.influence_blocks import blocks_by_context
-from dmlrank.estimation.nuisance_estimates import NuisanceEstimates
-from dmlrank.estimation.voting_bounds import BoundInputs, additive_bounds
-from dmlrank.estimation.voting_stage import ShownRows, VotingStage
+from dmlrank.estimation.influence import NuisanceEstimates, blocks_by_context
+from dmlrank.estimation.voting_bounds import (
+    BoundInputs,
+    ExtremeShares,
+    ShownRows,
+    VotingStage,
+    additive_bounds,
+    first_order_bounds,
+)
 from dmlrank.functionals import (
     Borda,
     BradleyTerry,

@@ -12,8 +12,8 @@ import pytest
 import dmlrank as dr
 from dmlrank import exceptions as errors
 from dmlrank.data.frames import take_columns
+from dmlrank.estimation.influence import Estimands
 from dmlrank.estimation.one_step import one_step
-from dmlrank.estimation.one_step_result import Estimands
 from dmlrank.fit import inputs, pipeline, repetition
 from dmlrank.fit.extended_stages import COMPUTED_AGAIN, ExtendedStages
 from dmlrank.fit.new_rows import join_to_fit, read_joined

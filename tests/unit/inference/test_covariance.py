@@ -9,11 +9,8 @@ from scipy.special import expit
 
 from dmlrank.data.graph import Graph
 from dmlrank.estimation.cross_fitting import SuppliedMu
-from dmlrank.estimation.influence import Influence
-from dmlrank.estimation.influence_blocks import blocks_by_group
-from dmlrank.estimation.nuisance_estimates import NuisanceEstimates
+from dmlrank.estimation.influence import Estimands, Influence, NuisanceEstimates, blocks_by_group
 from dmlrank.estimation.one_step import one_step
-from dmlrank.estimation.one_step_result import Estimands
 from dmlrank.exceptions import DataError, DmlrankWarning
 from dmlrank.functionals import Borda, CategoryWeights, RankCentrality
 from dmlrank.functionals.base import Gauge

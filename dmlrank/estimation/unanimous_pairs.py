@@ -1,4 +1,4 @@
-"""Uniform pairs, all of whose labels are equal: the variance that these labels do not show, by the rule of three.
+"""Unanimous pairs, all of whose labels are equal: the variance that these labels do not show, by the rule of three.
 
 J is the derivative of a score in the probabilities of a pair, and V the covariance of a label of the pair.
 """
@@ -17,7 +17,7 @@ from ..data.outcomes import exchanged_wins, in_other_order
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..functionals import Functional
 from ..functionals.category_weights import CategoryWeights
-from .outcome_floor import clip_and_renormalise
+from .cross_fitting import clip_and_renormalise
 
 # For n labels that are all losses, the rule of three gives the upper limit 3 / n for the probability of a win. If a
 # label has the variance c / n, the mean of n labels has the standard error sqrt(c) / n. With this constant c, the limit
@@ -86,19 +86,19 @@ class LabelErrors:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class UniformPairs:
+class UnanimousPairs:
     """Pairs all of whose labels are equal, so that the labels do not show the variance of a label.
 
     first, second (q,): The ordered pairs.
     label (q, C): Mean label of each pair.
     n_labels (q,): Number of labels of each pair; where labels of a cluster depend on each other, number of clusters.
-    n_pooled (q,): The larger of two numbers of labels: of all uniform pairs that this pair's winner won, and of all
-        uniform pairs that this pair's loser lost. If the labels of this pair are ties, the larger of two other numbers:
-        for each of the two models, the labels of all uniform pairs in which this model tied.
+    n_pooled (q,): The larger of two numbers of labels: of all unanimous pairs that this pair's winner won, and of all
+        unanimous pairs that this pair's loser lost. If the labels of this pair are ties, the larger of two other
+        numbers: for each of the two models, the labels of all unanimous pairs in which this model tied.
     n_both_orders (q,): Number of labels of this pair with the same winner, in both orders together.
     squared_weight (q,): Sum of the squared weights of the pair's units.
     residual_moment (q, C, C): Second moment of the residuals, as far as the covariance of the influence values contains
-        it. Influence values are centred, and subtracting their mean, to which the uniform pairs contribute, makes the
+        it. Influence values are centred, and subtracting their mean, to which the unanimous pairs contribute, makes the
         second moment smaller.
     table (K, K, C): Mean fitted probabilities of all pairs.
     ordered: Whether the two orders of a pair are two pairs.
@@ -126,12 +126,12 @@ class UniformPairs:
         return sorted(set(zip(low.tolist(), high.tolist(), strict=True)))
 
     def covariance(self, score: Functional, floor: float, *, pooled: bool = True) -> FloatArray:
-        """Return the covariance of a score's estimate that the labels of uniform pairs do not show, (d, d).
+        """Return the covariance of a score's estimate that the labels of unanimous pairs do not show, (d, d).
 
-        The labels of a uniform pair show one category only. V is the covariance of a label that has another category
+        The labels of a unanimous pair show one category only. V is the covariance of a label that has another category
         with a probability as large as the rule of three allows. The covariance of the influence values contains J M J'
-        already, where M is the second moment of the residuals. The result is the weighted sum, over the uniform pairs,
-        of the positive part of J V J' - J M J': the part with positive eigenvalues.
+        already, where M is the second moment of the residuals. The result is the weighted sum, over the unanimous
+        pairs, of the positive part of J V J' - J M J': the part with positive eigenvalues.
 
         Where the fitted probabilities of a pair are more extreme than the rule of three allows, J in J V J' is taken at
         probabilities that are raised to the limits of the rule. At the fitted probabilities, the slope of a logit would
@@ -144,7 +144,7 @@ class UniformPairs:
         return self._excess_covariance(unseen_directions, partial(along, raised_table), partial(along, table))
 
     def covariance_along(self, derivative: Derivative) -> FloatArray:
-        """Return the covariance that the labels of uniform pairs do not show, (d, d), of an estimate without a score.
+        """Return the covariance that the labels of unanimous pairs do not show, (d, d), of an estimate without a score.
 
         ``derivative`` returns the derivatives of the estimate along directions at ordered pairs.
         """
@@ -178,7 +178,7 @@ class UniformPairs:
         return np.stack(rows, axis=1)
 
     def _raise_probabilities(self, table: FloatArray, limit: FloatArray) -> FloatArray:
-        """Return the table, (K, K, C), with probabilities of uniform pairs that are at least ``limit``, (q, C)."""
+        """Return the table, (K, K, C), with probabilities of unanimous pairs that are at least ``limit``, (q, C)."""
         fitted = table[self.first, self.second]
         raised = np.maximum(fitted, np.minimum(limit, 0.5))
         raised /= raised.sum(axis=1, keepdims=True)
@@ -229,9 +229,9 @@ def positive_difference(minuend: FloatArray, subtrahend: FloatArray) -> FloatArr
     return np.swapaxes(orthonormal @ (axes * np.sqrt(positive)[:, None, :]), 1, 2)
 
 
-def find_uniform_pairs(
+def find_unanimous_pairs(
     errors: LabelErrors, data: PreferenceData, weights: CategoryWeights, edges: NDArray[np.bool_]
-) -> UniformPairs | None:
+) -> UnanimousPairs | None:
     """Find the compared pairs all of whose labels count the same for each model; None where there are none.
 
     Shapes: edges (K, K).
@@ -242,20 +242,20 @@ def find_uniform_pairs(
         errors = errors.only(is_counted)
         cells = errors.cells
     pair = cells.first * n_items + cells.second
-    is_uniform = _is_uniform(cells.y, pair, weights, n_items**2)
-    if not is_uniform.any():
+    is_unanimous = _is_uniform(cells.y, pair, weights, n_items**2)
+    if not is_unanimous.any():
         return None
-    codes = np.flatnonzero(is_uniform)
-    in_uniform, n_pairs = is_uniform[pair], len(codes)
-    place = np.searchsorted(codes, pair[in_uniform])
-    uniform_errors = errors.only(in_uniform)
-    label = _means(uniform_errors.cells.y, place, n_pairs)
-    n_labels, squared_weight = uniform_errors.units_by_pair(place, n_pairs)
+    codes = np.flatnonzero(is_unanimous)
+    in_unanimous, n_pairs = is_unanimous[pair], len(codes)
+    place = np.searchsorted(codes, pair[in_unanimous])
+    unanimous_errors = errors.only(in_unanimous)
+    label = _means(unanimous_errors.cells.y, place, n_pairs)
+    n_labels, squared_weight = unanimous_errors.units_by_pair(place, n_pairs)
     first, second = np.divmod(codes, n_items)
     n_pooled, n_both_orders = _count_same_results(
         first, second, _winner_sign(label, weights), n_labels=n_labels, n_items=n_items
     )
-    return UniformPairs(
+    return UnanimousPairs(
         first=first,
         second=second,
         label=label,
@@ -263,7 +263,7 @@ def find_uniform_pairs(
         n_pooled=n_pooled,
         n_both_orders=n_both_orders,
         squared_weight=squared_weight,
-        residual_moment=_residual_moment(uniform_errors, place, squared_weight),
+        residual_moment=_residual_moment(unanimous_errors, place, squared_weight),
         table=_mean_table(errors, data),
         weights=weights,
         ordered=data.ordered,
@@ -275,14 +275,14 @@ def _is_uniform(y: FloatArray, pair: IntArray, weights: CategoryWeights, n_codes
 
     Shapes: y (m, C), pair (m,).
     """
-    is_uniform = np.bincount(pair, minlength=n_codes) > 0
+    is_unanimous = np.bincount(pair, minlength=n_codes) > 0
     for side in (weights.first, weights.second):
         share = y @ np.array(side)
         low, high = np.full(n_codes, np.inf), np.full(n_codes, -np.inf)
         np.minimum.at(low, pair, share)
         np.maximum.at(high, pair, share)
-        is_uniform &= ~(high - low > _ROUNDING)
-    return is_uniform
+        is_unanimous &= ~(high - low > _ROUNDING)
+    return is_unanimous
 
 
 def _residual_moment(errors: LabelErrors, place: IntArray, squared_weight: FloatArray) -> FloatArray:

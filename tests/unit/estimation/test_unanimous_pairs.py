@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dmlrank.data.preferences import Cells
-from dmlrank.estimation.uniform_pairs import RULE_OF_THREE, LabelErrors, find_uniform_pairs, positive_difference
+from dmlrank.estimation.unanimous_pairs import RULE_OF_THREE, LabelErrors, find_unanimous_pairs, positive_difference
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
 from dmlrank.functionals.custom import Custom
 
@@ -41,7 +41,7 @@ DATA = SimpleNamespace(n_items=K, ordered=True)
 def test_each_pair_adds_what_the_functional_says_of_such_labels(functional):
     mu = probabilities()
     given = errors(OUTCOMES, mu)
-    found = find_uniform_pairs(given, DATA, WEIGHTS, EDGES)
+    found = find_unanimous_pairs(given, DATA, WEIGHTS, EDGES)
     assert list(zip(found.first, found.second, strict=True)) == [(0, 1), (1, 0), (1, 2), (2, 1)]
     # Model 1 lost 80 uniform labels, model 2 lost 110; model 1 won 110 and model 0 won 80.
     assert found.n_pooled.tolist() == [80, 80, 110, 110]
@@ -57,7 +57,7 @@ def test_each_pair_adds_what_the_functional_says_of_such_labels(functional):
 
 
 def test_a_function_of_ones_own_gives_the_same_as_the_closed_form():
-    found = find_uniform_pairs(errors(OUTCOMES, probabilities()), DATA, WEIGHTS, EDGES)
+    found = find_unanimous_pairs(errors(OUTCOMES, probabilities()), DATA, WEIGHTS, EDGES)
     closed = Borda(WEIGHTS)
     own = Custom(lambda mu: closed.value(mu), interior=False, linear=True, weights=WEIGHTS)
     assert found.covariance(own, 0.0) == pytest.approx(found.covariance(closed, 0.0), rel=1e-6, abs=1e-12)
@@ -65,7 +65,7 @@ def test_a_function_of_ones_own_gives_the_same_as_the_closed_form():
 
 def test_what_residuals_show_is_not_added_again():
     none, some, more = (
-        find_uniform_pairs(errors(OUTCOMES, probabilities(), residual=r), DATA, WEIGHTS, EDGES).covariance(
+        find_unanimous_pairs(errors(OUTCOMES, probabilities(), residual=r), DATA, WEIGHTS, EDGES).covariance(
             Borda(WEIGHTS), 0.0
         )
         for r in (0.0, 0.1, 0.5)
@@ -76,8 +76,8 @@ def test_what_residuals_show_is_not_added_again():
 
 
 def test_clusters_count_once():
-    alone = find_uniform_pairs(errors(OUTCOMES, probabilities()), DATA, WEIGHTS, EDGES)
-    tens = find_uniform_pairs(errors(OUTCOMES, probabilities(), clusters=10), DATA, WEIGHTS, EDGES)
+    alone = find_unanimous_pairs(errors(OUTCOMES, probabilities()), DATA, WEIGHTS, EDGES)
+    tens = find_unanimous_pairs(errors(OUTCOMES, probabilities(), clusters=10), DATA, WEIGHTS, EDGES)
     assert (tens.n_labels * 10 == alone.n_labels).all()
     # A tenth of the units: ten times the share, ten times the squared weights.
     assert (np.diag(tens.covariance(Borda(WEIGHTS), 0.0)) > 50 * np.diag(alone.covariance(Borda(WEIGHTS), 0.0))).all()
@@ -85,7 +85,7 @@ def test_clusters_count_once():
 
 def test_mixed_labels_are_no_uniform_pairs():
     mixed = [(0, 1, 1, 3), (0, 1, 0, 1), (1, 2, 1, 2), (1, 2, 0, 2)]
-    assert find_uniform_pairs(errors(mixed, probabilities()), DATA, WEIGHTS, EDGES) is None
+    assert find_unanimous_pairs(errors(mixed, probabilities()), DATA, WEIGHTS, EDGES) is None
 
 
 def test_only_the_positive_part_is_added():
@@ -104,10 +104,10 @@ def test_of_two_crossed_groupings_the_coarser_one_counts():
     pair = prompts.cells.first * K + prompts.cells.second
     annotator = 2 * pair + np.arange(len(pair)) % 2
     crossed = replace(prompts, other_unit=annotator)
-    alone, both = (find_uniform_pairs(given, DATA, WEIGHTS, EDGES) for given in (prompts, crossed))
-    by_annotator = find_uniform_pairs(replace(prompts, unit=annotator), DATA, WEIGHTS, EDGES)
+    alone, both = (find_unanimous_pairs(given, DATA, WEIGHTS, EDGES) for given in (prompts, crossed))
+    by_annotator = find_unanimous_pairs(replace(prompts, unit=annotator), DATA, WEIGHTS, EDGES)
     assert both.n_labels.tolist() == [2, 2, 2, 2]
     np.testing.assert_allclose(both.squared_weight, by_annotator.squared_weight)
     assert (both.squared_weight > 10 * alone.squared_weight).all()
     finer = replace(prompts, unit=annotator, other_unit=prompts.unit)
-    assert find_uniform_pairs(finer, DATA, WEIGHTS, EDGES).n_labels.tolist() == [2, 2, 2, 2]
+    assert find_unanimous_pairs(finer, DATA, WEIGHTS, EDGES).n_labels.tolist() == [2, 2, 2, 2]
