@@ -16,7 +16,7 @@ from ..inference.confidence_sequence import ConfidenceSequence
 from ..inference.covariance import Covariance
 from ..inference.simultaneous import simultaneous_p_values
 from ..inference.z_tests import two_sided_p_values, z_statistics
-from ..tables.summary_table import Summary
+from ..tables.summary_table import Summarised, Summary
 from .estimators import Estimator, estimator_named
 from .extension_record import Extension
 from .judge_value import JudgeFigures
@@ -24,7 +24,7 @@ from .style_estimates import StyleEstimates
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnostics:
+class Diagnostics(Summarised):
     """Diagnostics of a fit: quality of the first stages, data that were left out, warnings.
 
     Maximum likelihood has no first stages: figures of first stages are NaN or zero, and the log-loss is in-sample.
@@ -120,12 +120,6 @@ class Diagnostics:
     propensity_factor: float | None = None
     means_raised: int = 0
     bias_subtracted: float = 0.0
-
-    def __str__(self) -> str:
-        return self.summary().as_text()
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
 
     def summary(self, title: str | None = None) -> Summary:
         """Return the table for a report: every figure that this fit has, with its meaning; the warnings are notes.

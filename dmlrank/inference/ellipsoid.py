@@ -16,7 +16,7 @@ from .._utils.number_text import decimals, fewest_decimals, fixed_text
 from ..data.hypotheses import LinearHypothesis
 from ..exceptions import HypothesisError, OptionError, listed, shown
 from ..plotting.intervals import ellipse_plot
-from ..tables.summary_table import Summary
+from ..tables.summary_table import Summarised, Summary
 from .confidence_sequence import ConfidenceSequence
 from .covariance import FloatArray
 from .wald import NamedEstimates
@@ -29,7 +29,7 @@ _FIXED_BELOW = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ellipsoid:
+class Ellipsoid(Summarised):
     """Joint confidence region: the points theta with (theta - center)' cov^- (theta - center) <= radius2.
 
     The functional may fix directions, such as the sum of the scores; the region extends in the free directions only.
@@ -68,12 +68,6 @@ class Ellipsoid:
     scores: bool = True
     is_natural: bool = True
     sequence: ConfidenceSequence | None = None
-
-    def __str__(self) -> str:
-        return self.summary().as_text()
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
 
     @property
     def df(self) -> int:

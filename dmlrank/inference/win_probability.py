@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from .._utils.blas import one_thread
 from .._utils.number_text import decimals
-from ..tables.summary_table import Summary
+from ..tables.summary_table import Summarised, Summary
 from .confidence_sequence import ConfidenceSequence
 from .covariance import Covariance
 
@@ -19,7 +19,7 @@ _MAX_LOGIT_ERROR = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class WinProbability:
+class WinProbability(Summarised):
     """Share of comparisons that ``first`` wins against ``second``.
 
     Attributes
@@ -50,9 +50,6 @@ class WinProbability:
         level = f"{100 * (1 - self.alpha):g} %" + ("" if self.sequence is None else f" {self.sequence.clause}")
         limits = f"{self.conf_low:.{digits}f} to {self.conf_high:.{digits}f}"
         return f"{self.first} wins {self.estimate:.{digits}f} against {self.second} ({level}: {limits})"
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
 
     @property
     def _digits(self) -> int:

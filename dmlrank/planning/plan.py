@@ -19,7 +19,7 @@ from ..data.preferences import FloatArray
 from ..exceptions import NuisanceError, OptionError, OptionTypeError, shown
 from ..inference.ranks import power_of, smallest_gap
 from ..tables.display_text import safe_csv
-from ..tables.summary_table import Summary
+from ..tables.summary_table import Summarised, Summary
 from .plan_options import check_mu, check_positive, mu_array
 from .plan_summary import draw_plan, plan_summary
 from .precision import Regret, cheapest_solution, max_width, pair_critical_value, predicted_precision, regret_of
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Plan:
+class Plan(Summarised):
     """Which pairs are labelled on which contexts, with what probability; :func:`dmlrank.design` makes it.
 
     Parameters
@@ -700,12 +700,6 @@ class Plan:
         problem = self.specification.problem
         tables = problem.mu if isinstance(problem.mu, np.ndarray) else TablesNotStored(problem.mu.shape)
         return Plan, (replace(self.specification, predict=None, problem=replace(problem, mu=tables)), self.solution)
-
-    def __str__(self) -> str:
-        return self.summary().as_text()
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
 
     def __repr__(self) -> str:
         size = f"{self.specification.problem.n_contexts:,} contexts, {len(self.models)} models"

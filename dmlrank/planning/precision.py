@@ -18,7 +18,7 @@ from ..inference.covariance import Covariance, free_basis
 from ..inference.ranks import critical_value_of_differences
 from ..inference.resampling import normal_draws
 from ..inference.simultaneous import METHODS, critical_value
-from ..tables.summary_table import Summary
+from ..tables.summary_table import Summarised, Summary
 from .allocation import CellRates, Constraints, allocate
 from .plan_options import check_mu, mu_array
 from .specification import PlanSolution, PlanSpecification, solve
@@ -173,7 +173,7 @@ class _Solver:
 
 
 @dataclass(frozen=True, slots=True)
-class Regret:
+class Regret(Summarised):
     """The loss of a plan that was made from probabilities mu_hat if the true probabilities are mu.
 
     The loss is compared with the best plan for mu, which has the same budget and the same smallest propensity. All
@@ -211,9 +211,6 @@ class Regret:
     bound: float
     distance: float
     floor: float
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
 
     def summary(self, title: str | None = None) -> Summary:
         """Return the table for a report: the losses and their bounds.

@@ -19,7 +19,7 @@ from ..exceptions import NuisanceError, OptionError, OptionTypeError, UnknownMod
 from ..fit.estimates import Estimates
 from ..inference.wald import NamedEstimates, t_test
 from ..report.statements import sequential_note
-from ..tables.summary_table import Summary
+from ..tables.summary_table import Summarised, Summary
 from .allocation import Propensities
 from .problem import Pairs
 from .specification import PlanNames
@@ -139,7 +139,7 @@ class HasEstimates(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Decision:
+class Decision(Summarised):
     """Which of the questions of a plan the labels so far decide; :meth:`Plan.decide` returns it.
 
     The object is true where all questions are decided, so that rounds can end: ``if plan.decide(view): break``.
@@ -173,16 +173,10 @@ class Decision:
         """The orders of models that the labels show."""
         return self.result_frame.loc[self.result_frame["decided"], "answer"].tolist()
 
-    def __str__(self) -> str:
-        return self.summary().as_text()
-
     def __repr__(self) -> str:
         n_open = int((~self.result_frame["decided"]).sum())
         shown = f"decided: {listed(self.answers)}" if self.answers else "nothing decided"
         return f"<Decision: {shown}{f'; {n_open} open' if n_open else ''}>"
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
 
     def summary(self, title: str | None = None) -> Summary:
         """Return the table for a report.

@@ -18,7 +18,7 @@ from ..inference.pairwise import PairTests
 from ..plotting.heat_maps import win_matrix
 from ..plotting.intervals import Intervals, difference_plot
 from ..plotting.theme import level_words, literal, short_names
-from ..tables.summary_table import Summary
+from ..tables.summary_table import Summarised, Summary
 from .leaderboard import ShownModels, choose_models, chosen_names
 from .statements import counted
 
@@ -45,7 +45,7 @@ _METHODS = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PairwiseResults:
+class PairwiseResults(Summarised):
     """Tests of differences of scores, as one family.
 
     Attributes
@@ -106,16 +106,10 @@ class PairwiseResults:
         """Whether each hypothesis is rejected at ``alpha``, in the order of the frame."""
         return (self.result_frame["p_adjusted"] <= self.alpha).rename("rejected")
 
-    def __str__(self) -> str:
-        return self.summary().as_text()
-
     def __repr__(self) -> str:
         n_rejected = int(self.rejected.sum())
         counts = f"{n_rejected} of {len(self.result_frame)} hypotheses rejected"
         return f"<PairwiseResults: {counts}, {self.method}, {self.side}>"
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
 
     def summary(
         self, title: str | None = None, *, models: Sequence[str] | None = None, top: int | None = None
@@ -358,7 +352,7 @@ _MOST_ROWS = 30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CycleResults:
+class CycleResults(Summarised):
     """Triples of models a > b > c > a; :meth:`RankResults.cycles` returns an object of this class.
 
     Attributes
@@ -405,14 +399,8 @@ class CycleResults:
     def __len__(self) -> int:
         return len(self.result_frame)
 
-    def __str__(self) -> str:
-        return self.summary().as_text()
-
     def __repr__(self) -> str:
         return f"<CycleResults: {len(self)} certified of {self.n_raw} in the estimates>"
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
 
     def summary(self, title: str | None = None) -> Summary:
         """Return the table for a report; with more than 30 triples, the 30 with the smallest p-values.
@@ -471,7 +459,7 @@ _COLUMNS = tuple((head, 1) for head in _HEADS)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class JudgeReport:
+class JudgeReport(Summarised):
     """How often judges agree with humans, and how much precision their verdicts add.
 
     Attributes
@@ -568,9 +556,6 @@ class JudgeReport:
 
     def __repr__(self) -> str:
         return self.as_text()
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
 
     def as_text(self) -> str:
         """Return the report as plain text."""

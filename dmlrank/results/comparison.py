@@ -26,7 +26,7 @@ from ..plotting.rank_charts import bump_chart
 from ..plotting.theme import models_words
 from ..report.joint_tables import ScoreIntervals, change_notes, changes_summary, comparison_summary
 from ..report.leaderboard import ShownModels, choose_models, chosen_names, functional_unit
-from ..tables.summary_table import Summary
+from ..tables.summary_table import Summarised, Summary
 from .changes import Changes, changes_between
 from .critical_values import alpha_or_default
 from .cross_covariance import NamedResult, joint_results
@@ -58,7 +58,7 @@ _REVERSAL_COLUMNS = ["model", "other", "above_in", "below_in", "gap_above", "gap
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Comparison:
+class Comparison(Summarised):
     """Results side by side; :func:`dmlrank.compare` returns an object of this class.
 
     Tests name scores as ``"result: model"``. They need the covariance between the results, which exists for live
@@ -448,14 +448,8 @@ class Comparison:
                 tables.append(self._changes_table(alpha))
         return write_page(path, render_page(heading, boards, tables))
 
-    def __str__(self) -> str:
-        return self.summary().as_text()
-
     def __repr__(self) -> str:
         return f"<Comparison: {', '.join(self.names)}; {len(self.models)} models>"
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
 
     def _changes(self) -> Changes:
         return changes_between(self.names, [result.estimates for result in self.results], self.joint)

@@ -30,7 +30,7 @@ from ..inference.wald import WaldTestResults, ZTestResults
 from ..inference.z_tests import z_statistics
 from ..report.joint_tables import group_summary
 from ..report.leaderboard import rows_to_show
-from ..tables.summary_table import Summary
+from ..tables.summary_table import Summarised, Summary
 from .context_variables import ContextGroups
 from .critical_values import alpha_or_default
 from .group_pictures import GROUP_PICTURES, DrawnGroupScores, draw_groups
@@ -85,7 +85,7 @@ class GroupFacts:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class GroupResults(Generic[Result]):
+class GroupResults(Generic[Result], Summarised):
     """Scores in every group of prompts; :meth:`RankResults.by` returns an object of this class.
 
     ``groups["coding"]`` is the result of one group, with tests, intervals, rank sets and summary as for a fit. Tests
@@ -473,14 +473,8 @@ class GroupResults(Generic[Result]):
         style = self.style_of_group[group] if self.style_of_group else e.style
         return replace(e, critical=critical_value(e.covariance, e.alpha), style=style)
 
-    def __str__(self) -> str:
-        return self.summary().as_text()
-
     def __repr__(self) -> str:
         return f"<GroupResults: {len(self)} groups by {self.variable}, {len(self.models)} models>"
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
 
 
 def group_estimates(

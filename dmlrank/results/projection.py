@@ -20,7 +20,7 @@ from ..plotting.intervals import Bands, band_plot
 from ..plotting.theme import level_words, literal, models_words
 from ..report.joint_tables import projection_summary
 from ..report.leaderboard import rows_to_show
-from ..tables.summary_table import Summary
+from ..tables.summary_table import Summarised, Summary
 from .context_variables import ContextDesign
 from .critical_values import alpha_or_default, score_label
 from .joint_estimates import JointEstimates
@@ -36,7 +36,7 @@ _MODELS_IN_PICTURE = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Projection:
+class Projection(Summarised):
     """Coefficients of the scores on functions of the prompt; :meth:`RankResults.project` returns this class.
 
     Tests name coefficients as ``"length: gpt-4"``.
@@ -343,16 +343,10 @@ class Projection:
         title = f"Projection on {literal(self.design.formula)}\n{held}"
         return band_plot(Bands(drawn, variable, values, *numbers), score_label(self.estimates), title, ax)
 
-    def __str__(self) -> str:
-        return self.summary().as_text()
-
     def __repr__(self) -> str:
         return (
             f"<Projection: {self.design.formula}, {len(self.coefficients)} coefficients of {len(self.models)} models>"
         )
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
 
     def _table(self, values: FloatArray) -> pd.DataFrame:
         shape = (len(self.coefficients), len(self.models))

@@ -44,7 +44,7 @@ from ..sensitivity.fragility_results import FragilityResults
 from ..sensitivity.sensitivity_results import SensitivityResults
 from ..storage.json_format import to_text
 from ..storage.pickled_fit import Rebuilt, read_pickle, store_steps, write_pickle
-from ..tables.summary_table import Summary
+from ..tables.summary_table import Summarised, Summary
 from .certified_cycles import certified_cycles
 from .context_scores import fitted_scores, influence_values, predicted_scores
 from .critical_values import (
@@ -97,7 +97,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class RankResults:
+class RankResults(Summarised):
     """Scores of K models with their covariance; tests, intervals, ranks and regions are methods.
 
     :func:`dmlrank.dml_rank` returns an object of this class. No method changes the object. Names that occur in
@@ -1459,9 +1459,6 @@ class RankResults:
             f"<RankResults: {e.functional}, {len(e.models)} models, {e.description.n_contexts:,} contexts, "
             f"{e.description.n_votes:,} votes{part}; {best}{looks}>"
         )
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
 
     # --- storage ------------------------------------------------------------------------------------------------------
 

@@ -13,14 +13,14 @@ from ..plotting.rank_charts import RankIntervals, rank_set_chart
 from ..plotting.theme import models_words
 from ..report.leaderboard import chosen_names
 from ..report.statements import counted
-from ..tables.summary_table import Summary
+from ..tables.summary_table import Summarised, Summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class RankSets:
+class RankSets(Summarised):
     """Ranks with confidence sets and groups of models that are not separated; :meth:`RankResults.ranks` returns it.
 
     The object can be used like its :attr:`result_frame`: ``ranks["group"]``, ``ranks.loc["gpt-4"]``, ``len(ranks)``,
@@ -179,12 +179,6 @@ class RankSets:
         )
         return (*notes, self.remark) if self.remark else notes
 
-    def __str__(self) -> str:
-        return self.summary().as_text()
-
     def __repr__(self) -> str:
         # A console shows the frame instead of the fields of the dataclass.
         return repr(self.result_frame)
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()

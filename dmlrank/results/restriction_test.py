@@ -15,12 +15,12 @@ from ..fit.estimates import Estimates
 from ..fit.post_estimation import restricted_against_projection
 from ..fit.state import FitSteps
 from ..report.leaderboard import choose_models
-from ..tables.summary_table import Summary
+from ..tables.summary_table import Summarised, Summary
 from .lookup import require_intervals, require_steps
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RestrictionTest:
+class RestrictionTest(Summarised):
     """Hausman test of the Bradley-Terry model: restricted against unrestricted scores.
 
     Attributes
@@ -49,12 +49,6 @@ class RestrictionTest:
     n_draws: int = 0
 
     is_natural: bool = True
-
-    def __str__(self) -> str:
-        return self.summary().as_text()
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
 
     def summary(
         self, title: str | None = None, *, models: Sequence[str] | None = None, top: int | None = None

@@ -23,7 +23,7 @@ from ..inference.wald import NamedEstimates, WaldTestResults, ZTestResults, t_te
 from ..inference.z_tests import two_sided_p_values, z_statistics
 from ..plotting.rank_charts import Leaderboard, leaderboards_plot
 from ..report.joint_tables import build_style_summary, side_by_side_on_page
-from ..tables.summary_table import Summary
+from ..tables.summary_table import Summarised, Summary
 from .critical_values import alpha_or_default
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _BOARDS = ("raw", "averaged", "equal")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class StyleResults:
+class StyleResults(Summarised):
     """Slopes on style differences, and the scores before and after the adjustment; ``RankResults.style`` returns it.
 
     Slopes and adjusted scores are associations, not causal effects: the style of an answer depends on the model, and
@@ -312,14 +312,8 @@ class StyleResults:
         """
         return self.table.to_csv(path)
 
-    def __str__(self) -> str:
-        return str(self.summary())
-
     def __repr__(self) -> str:
         return str(self.summary())
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
 
     @property
     def _style(self) -> StyleEstimates:

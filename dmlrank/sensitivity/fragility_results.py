@@ -12,12 +12,12 @@ import pandas as pd
 
 from .._utils.atomic_write import write_file
 from ..data.preferences import FloatArray
-from ..tables.summary_table import Summary
+from ..tables.summary_table import Summarised, Summary
 from .fragility import MAX_REFITS
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class FragilityResults:
+class FragilityResults(Summarised):
     """How few votes, contexts or groups of rows turn results; :meth:`RankResults.fragility` returns one.
 
     Attributes
@@ -60,12 +60,6 @@ class FragilityResults:
 
     def __repr__(self) -> str:
         return f"<FragilityResults: {len(self.result_frame)} results, unit {self.unit!r}, target {self.target!r}>"
-
-    def __str__(self) -> str:
-        return self.summary().as_text()
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
 
     def summary(self, title: str | None = None) -> Summary:
         """Return the table for a report.

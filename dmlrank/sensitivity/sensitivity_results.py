@@ -14,7 +14,7 @@ import pandas as pd
 from .._utils.atomic_write import write_file
 from ..exceptions import OptionError, OptionTypeError, listed, nearest
 from ..plotting.diagnostic_charts import BoundCurve, bound_chart, strength_contour
-from ..tables.summary_table import Summary
+from ..tables.summary_table import Summarised, Summary
 from .sensitivity_summary import page_paragraphs, sensitivity_summary, tipping_sentence
 from .vote_bounds import SensitivityNumbers
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class SensitivityResults:
+class SensitivityResults(Summarised):
     """How far contrasts of scores can move if an assumption fails; :meth:`RankResults.sensitivity` returns one.
 
     Two assumptions are examined. First, those who vote may differ from those who do not: given the label that a voter
@@ -73,12 +73,6 @@ class SensitivityResults:
     def __repr__(self) -> str:
         gammas = ", ".join(f"{gamma:g}" for gamma in self.numbers.gammas)
         return f"<SensitivityResults: {len(self.tipping)} contrasts, gamma {gammas}>"
-
-    def __str__(self) -> str:
-        return self.summary().as_text()
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
 
     def sentence(self) -> str:
         """Return one sentence: how strongly voting may depend on the label before the first result changes."""

@@ -141,3 +141,19 @@ class Summary:
         it. The command line of this package removes the apostrophe when it reads a file.
         """
         return csv_table(self)
+
+
+class Summarised:
+    """An object that prints as its summary table, in notebooks as HTML."""
+
+    __slots__ = ()
+
+    def summary(self) -> Summary:
+        """Return the table for a report."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return self.summary().as_text()
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
