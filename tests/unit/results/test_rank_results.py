@@ -6,7 +6,6 @@ import ast
 import dataclasses
 import inspect
 import pathlib
-from typing import Generic
 
 import pytest
 from statsmodels.stats.contrast import ContrastResults
@@ -15,7 +14,6 @@ import dmlrank as dr
 from dmlrank.inference.wald import WaldTestResults, ZTestResults
 from dmlrank.results.comparison import Comparison
 from dmlrank.results.groups import GroupResults
-from dmlrank.results.joint_estimates import JointEstimates
 from dmlrank.results.projection import Projection
 
 JOINT = (GroupResults, Projection, Comparison)
@@ -48,16 +46,6 @@ def test_results_are_frozen_and_have_no_room_for_more(kind):
     tree = ast.parse(pathlib.Path(inspect.getsourcefile(kind)).read_text(encoding="utf-8"))
     stored = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)]
     assert [ast.unparse(target) for target in stored] == []
-
-
-@pytest.mark.parametrize("kind", JOINT)
-def test_joint_estimates_are_held_and_not_inherited(kind):
-    assert set(kind.__mro__) <= {kind, Generic, object}
-    assert any("JointEstimates" in str(field.type) for field in dataclasses.fields(kind))
-    for name in ("cov_params", "conf_int", "t_test", "wald_test"):
-        assert list(inspect.signature(getattr(kind, name)).parameters) == list(
-            inspect.signature(getattr(JointEstimates, name)).parameters
-        )
 
 
 # statsmodels has no annotations, so that these protocols describe what its results hold.
