@@ -15,7 +15,7 @@ from .data.pairs_from_scores import pairs_from_rankings, pairs_from_scores
 from .data.style_columns import style_columns
 from .exceptions import DmlrankError, DmlrankWarning
 from .functionals import CategoryWeights
-from .nuisance.boosting.random_search import RandomSearch
+from .nuisance.boosting.tuning import RandomSearch
 from .planning.design import design
 from .planning.plan import Plan
 from .planning.plan_options import Against, Top

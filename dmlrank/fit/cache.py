@@ -8,7 +8,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from .._utils.warning_collection import collected_warnings, warn
 from ..exceptions import DmlrankWarning
-from ..nuisance.boosting.random_search import RandomSearch
+from ..nuisance.boosting.tuning import RandomSearch
 
 P = ParamSpec("P")
 T = TypeVar("T")

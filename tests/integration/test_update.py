@@ -14,7 +14,7 @@ import dmlrank as dr
 from dmlrank.exceptions import DataError, DataNotStoredError, OptionError
 from dmlrank.functionals import BradleyTerry, RankCentrality
 from dmlrank.nuisance.boosting import train as lightgbm
-from dmlrank.nuisance.boosting.random_search import RandomSearch
+from dmlrank.nuisance.boosting.tuning import RandomSearch
 from dmlrank.nuisance.outcome_model import cross_fit as learners
 from dmlrank.nuisance.propensity_model import all_pairs as selection_tables
 from dmlrank.options import OPTIONS as ALL_OPTIONS

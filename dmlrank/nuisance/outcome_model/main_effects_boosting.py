@@ -16,7 +16,9 @@ from ...data.outcomes import exchanged_wins
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..all_pairs.predict import PairTrees, predict_all_pairs, softmax_in_place
 from ..boosting.binning import BinnedCells, binning_parameters
-from ..boosting.early_stopping import (
+from ..boosting.parameters import Parameter
+from ..boosting.train import split_jobs, thread_count
+from ..boosting.tuning import (
     EXHAUSTIVE_THRESHOLDS,
     RANDOM_THRESHOLDS,
     BoostingPath,
@@ -24,8 +26,6 @@ from ..boosting.early_stopping import (
     boost_together,
     booster_parameters,
 )
-from ..boosting.parameters import Parameter
-from ..boosting.train import split_jobs, thread_count
 from ..smooth.basis import SmoothBasis
 from ..smooth.penalty import SELECTION_SAMPLE, FoldEffects, SmoothEffectsModel, TunedEffects, selection_cells
 from ..training_rows import FoldCells, labelled_cells, stack_rows, with_soft_labels

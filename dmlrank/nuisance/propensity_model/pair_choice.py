@@ -20,7 +20,9 @@ from ..._utils.mapped_arrays import stored, take
 from ...data.preferences import FloatArray, IntArray, PreferenceData
 from ..all_pairs.predict import PairTrees, predict_all_pairs
 from ..boosting.binning import BinnedPairs, binning_parameters
-from ..boosting.early_stopping import (
+from ..boosting.parameters import Parameter, Settings
+from ..boosting.train import split_jobs, thread_count
+from ..boosting.tuning import (
     EXHAUSTIVE_THRESHOLDS,
     RANDOM_THRESHOLDS,
     BoostingPath,
@@ -28,8 +30,6 @@ from ..boosting.early_stopping import (
     boost_together,
     booster_parameters,
 )
-from ..boosting.parameters import Parameter, Settings
-from ..boosting.train import split_jobs, thread_count
 from ..smooth.basis import SmoothBasis
 from ..smooth.penalty import SELECTION_SAMPLE, FoldEffects, SmoothEffectsModel, TunedEffects, selection_cells, split
 from ..training_rows import FoldCells, labelled_cells, ordered_cells

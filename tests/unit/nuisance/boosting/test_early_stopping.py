@@ -6,7 +6,7 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 
-from dmlrank.nuisance.boosting.early_stopping import (
+from dmlrank.nuisance.boosting.tuning import (
     RANDOM_THRESHOLDS,
     BoostingPath,
     TrialFold,

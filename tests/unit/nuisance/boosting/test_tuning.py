@@ -13,10 +13,16 @@ import pytest
 from lightgbm.callback import EarlyStopException
 
 from dmlrank.exceptions import OptionError, OptionTypeError
-from dmlrank.nuisance.boosting.parameter_names import ALIASES, SETTABLE
-from dmlrank.nuisance.boosting.parameters import Settings, fixed_parameters
-from dmlrank.nuisance.boosting.random_search import GRIDS, RandomSearch, cross_validate_last_round
-from dmlrank.nuisance.boosting.tuning import CONFIGURATIONS, check_tune, draw_inner_folds, tuned_settings
+from dmlrank.nuisance.boosting.parameters import SETTABLE, Settings, fixed_parameters
+from dmlrank.nuisance.boosting.tuning import (
+    CONFIGURATIONS,
+    GRIDS,
+    RandomSearch,
+    check_tune,
+    cross_validate_last_round,
+    draw_inner_folds,
+    tuned_settings,
+)
 
 FIXED = {"objective": "binary", "verbosity": -1, "num_threads": 1, "seed": 0, "feature_pre_filter": False}
 
@@ -299,23 +305,18 @@ def test_a_fit_with_a_search_is_reproducible_and_updates_know_it(rank, draw_batt
     ("tune", "words"),
     [
         ({"num_leafs": 5}, "no parameter 'num_leafs'; did you mean 'num_leaf'"),
-        ({"num_leaves": -1}, "num_leaves=-1 is not allowed; pass a whole number from 2 to 131072"),
-        ({"max_leaves": 2.5}, "max_leaves=2.5 is not allowed; pass a whole number"),
-        ({"learning_rate": "fast"}, "learning_rate='fast' is not allowed; pass a finite number above 0"),
-        ({"subsample": 1.5}, "subsample=1.5 is not allowed; pass a finite number above 0 and at most 1"),
-        ({"lambda": -1}, "lambda=-1 is not allowed; pass a finite number of at least 0"),
-        ({"extra_trees": 1}, "extra_trees=1 is not allowed; pass True or False"),
-        ({"boosting": "trees"}, "boosting='trees' is not allowed; pass one of 'gbdt', 'gbrt', 'dart'"),
-        ({"boosting": "rf"}, "boosting='rf' grows trees on random parts of the data"),
-        ({"boosting": "goss", "subsample": 0.5, "bagging_freq": 1}, "'goss' .* cannot be combined with bagging"),
-        ({"boosting": "goss", "top_rate": 0.9, "other_rate": 0.5}, "top_rate=0.9 and other_rate=0.5 are not allowed"),
+        ({"num_leaves": -1}, "LightGBM refuses {'num_leaves': -1} with the message"),
+        ({"learning_rate": "fast"}, "LightGBM refuses .*fast"),
+        ({"boosting": "trees"}, "LightGBM refuses .*[Uu]nknown boosting type"),
+        ({"boosting": "rf"}, "LightGBM refuses"),
+        ({"boosting": "goss", "subsample": 0.5, "bagging_freq": 1}, "LightGBM refuses .*bagging in GOSS"),
+        ({"boosting": "goss", "top_rate": 0.9, "other_rate": 0.5}, "LightGBM refuses"),
+        ({"learning_rate": float("nan")}, "learning_rate=nan is not allowed; pass a number, a word, True or False"),
     ],
 )
-def test_parameters_that_lightgbm_does_not_accept_are_refused_at_once_and_nothing_is_printed(tune, words, capfd):
-    """LightGBM writes its own refusals to the error stream of the process."""
+def test_parameters_that_lightgbm_does_not_accept_are_refused_at_once_with_its_words(tune, words):
     with pytest.raises(OptionError, match=words):
         check_tune(tune)
-    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("value", [-1, 0, 0.5, 1, 2, 131073, True, "true", "0.5", "fast"])
@@ -331,12 +332,6 @@ def test_a_value_is_refused_where_lightgbm_refuses_it(value):
                 check_tune({name: value})
         else:
             check_tune({name: value})
-
-
-def test_no_alias_of_the_installed_lightgbm_is_missing():
-    table = lgb.basic._ConfigAliases._get_all_param_aliases()
-    for parameter, names in ALIASES.items():
-        assert {parameter, *table[parameter]} <= set(names)
 
 
 @pytest.mark.parametrize("name", ["categorical_features", "cat_feature", "loss"])
@@ -362,9 +357,9 @@ def test_every_alias_of_what_follows_from_the_data_is_refused(name):
 )
 def test_parameters_about_columns_never_reach_lightgbm(tune):
     """A vector of the wrong length would end the process (SIGABRT, SIGSEGV)."""
-    with pytest.raises(OptionError, match=r"refers to the columns|is not allowed; pass a (finite|whole) number"):
+    with pytest.raises(OptionError, match=r"refers to the columns|is not allowed; pass a number"):
         check_tune(tune)
-    with pytest.raises(OptionError, match=r"refers to the columns|is not allowed; pass a (finite|whole) number"):
+    with pytest.raises(OptionError, match=r"refers to the columns|is not allowed; pass a number"):
         RandomSearch(grid={name: [value] for name, value in tune.items()})
 
 
@@ -392,7 +387,7 @@ def test_every_parameter_with_a_wrong_value_is_our_error_or_none(value):
 @pytest.mark.parametrize(
     ("grid", "message"),
     [
-        ({"num_leaves": [4, 1]}, "grid: num_leaves=1 is not allowed"),
+        ({"num_leaves": [4, 1]}, "grid: LightGBM refuses {'num_leaves': 1}"),
         ({"num_leafs": [4]}, "grid: LightGBM has no parameter 'num_leafs'; did you mean 'num_leaf'"),
         ({"metric": ["auc"]}, "grid: 'metric' does not control how trees are grown"),
     ],

@@ -8,7 +8,7 @@ from threading import Thread
 import numpy as np
 import pytest
 
-from dmlrank.nuisance.boosting.early_stopping import RANDOM_THRESHOLDS, boost_together
+from dmlrank.nuisance.boosting.tuning import RANDOM_THRESHOLDS, boost_together
 from dmlrank.nuisance.propensity_model.conditional_logit import pair_shares
 from dmlrank.nuisance.propensity_model.estimate import estimate_propensity
 from dmlrank.nuisance.propensity_model.pair_choice import (
