@@ -10,7 +10,7 @@ import re
 ROOT = pathlib.Path(__file__).parents[1]
 PACKAGE = ROOT / "dmlrank"
 # The same thing in rooms of different kinds: its numbers, its steps in a fit, its plans.
-SHARED_NAMES = {"__init__", "supplied", "bt_mle", "bt_restricted", "win_probability"}
+SHARED_NAMES = {"__init__", "bt_mle", "bt_restricted", "win_probability"}
 
 
 def module_parts(path: pathlib.Path) -> tuple[str, ...]:

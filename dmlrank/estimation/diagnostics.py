@@ -12,7 +12,7 @@ from ..data.preferences import Cells, FloatArray, IntArray
 from ..exceptions import IntervalWarning
 from ..functionals import Functional
 from ..nuisance.outcome_model.cross_fit import MuModel
-from ..nuisance.smooth.minimise import minimise
+from ..nuisance.smooth.penalty import minimise
 from .cross_fitting import CrossFittedMu, HeldOutLabels, MuSource, clip_and_renormalise
 from .influence import InfluenceFunction
 

@@ -15,8 +15,7 @@ import numpy as np
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import DataError
 from ..functionals.linear_scores import LinkedScore
-from ..nuisance.style.additive_regression import AdditiveFit
-from ..nuisance.style.style_stages import StyleRows, StyleStages, predict_by_fold
+from ..nuisance.style import AdditiveFit, StyleRows, StyleStages, predict_by_fold
 from .influence import Influence, InfluenceBlocks
 
 # The style varies too little within prompt and pair where the smallest eigenvalue of H is below this number. H is first

@@ -20,9 +20,8 @@ from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import DataError, JudgeError
 from ..nuisance.boosting.train import BoosterSpec, train_booster
 from ..nuisance.boosting.tuning import Tune
-from ..nuisance.judge.two_stage import Recalibration, draw_soft_label_cells, human_given_verdict, soft_labels
-from ..nuisance.judge.verdicts import Verdicts
 from ..nuisance.training_rows import Folds, TrainingRows, ordered_cells
+from ..nuisance.verdicts import Recalibration, Verdicts, draw_soft_label_cells, human_given_verdict, soft_labels
 from .cross_fitting import ContextPart, CrossFittedMu, HeldOutLabels, MuByFold, MuSource
 from .influence import JudgeCorrection
 

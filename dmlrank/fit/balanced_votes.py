@@ -16,8 +16,7 @@ from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.style_differences import read_style_differences
 from ..exceptions import DataError, OptionError, listed
 from ..nuisance.propensity_model.estimate import Propensity
-from ..nuisance.style.additive_regression import AdditiveModel, AdditiveRows, fit_by_fold
-from ..nuisance.style.style_stages import context_design, predict_by_fold
+from ..nuisance.style import AdditiveModel, AdditiveRows, context_design, fit_by_fold, predict_by_fold
 from ..nuisance.training_rows import Folds
 from ..style_adjustment import BalancedStyle
 

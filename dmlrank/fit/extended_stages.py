@@ -24,11 +24,8 @@ from ..estimation.folds import FoldUnits, extend_folds, spread_over_units
 from ..estimation.influence import EstimandName, KnownValues, OneStepResult
 from ..estimation.judge import JudgedMu, judge_correction
 from ..exceptions import listed
-from ..nuisance.judge.two_stage import human_given_verdict
-from ..nuisance.judge.verdicts import Verdicts
 from ..nuisance.outcome_model.cross_fit import MeanMu
-from ..nuisance.outcome_model.main_effects_boosting import SmoothBoostedMu
-from ..nuisance.outcome_model.new_items import fit_new_items
+from ..nuisance.outcome_model.main_effects_boosting import SmoothBoostedMu, fit_new_items
 from ..nuisance.propensity_model.all_pairs import (
     CrossFittedPairPropensity,
     FoldPropensityModel,
@@ -41,9 +38,10 @@ from ..nuisance.propensity_model.estimate import (
     needs_no_model,
     propensity_from_models,
 )
-from ..nuisance.propensity_model.mean_weight import check_mean_weights
-from ..nuisance.propensity_model.new_shares import fit_new_shares
+from ..nuisance.propensity_model.pair_choice import fit_new_shares
+from ..nuisance.propensity_model.supplied import check_mean_weights
 from ..nuisance.training_rows import Folds
+from ..nuisance.verdicts import Verdicts, human_given_verdict
 from .average import warn_of_large_bias, warn_of_means_outside
 from .display_order import OrderChoice, choose_order, in_chosen_order
 from .estimand import Setup, comparison_graph, restrict_items, set_up

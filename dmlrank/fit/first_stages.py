@@ -16,8 +16,6 @@ from ..estimation.cross_fitting import CrossFittedMu, MuSource
 from ..estimation.folds import fold_key
 from ..estimation.judge import FeatureMu, JudgedMu, cross_fit_judged, fit_with_features
 from ..nuisance.boosting.tuning import Tune
-from ..nuisance.judge.two_stage import labelled_share
-from ..nuisance.judge.verdicts import Verdicts
 from ..nuisance.outcome_model.cross_fit import MuModel, fit_all
 from ..nuisance.outcome_model.user_learners import is_user_learner
 from ..nuisance.propensity_model.estimate import (
@@ -34,6 +32,7 @@ from ..nuisance.propensity_model.supplied import (
     supplied_propensity,
 )
 from ..nuisance.training_rows import Folds
+from ..nuisance.verdicts import Verdicts, labelled_share
 from ..options import Options
 from .state import Source
 

@@ -24,9 +24,9 @@ from ..estimation.folds import FoldUnits
 from ..estimation.influence import InfluenceBlocks, blocks_by_context, blocks_by_group
 from ..exceptions import DataError, listed
 from ..functionals.linear_scores import LinkedScore
-from ..nuisance.judge.verdicts import Verdicts, judge_columns, read_verdicts
-from ..nuisance.outcome_model.supplied import checked_mu
+from ..nuisance.outcome_model.user_learners import checked_mu
 from ..nuisance.propensity_model.supplied import propensity_columns
+from ..nuisance.verdicts import Verdicts, judge_columns, read_verdicts
 from ..options import Options
 from ..style_adjustment import BalancedStyle, EqualStyle
 from .balanced_votes import BalancedVotes, check_balanced_clusters, keep_balanced_votes, match_balanced_votes

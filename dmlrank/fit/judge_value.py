@@ -14,9 +14,9 @@ from ..estimation.cross_fitting import CrossFittedMu, HeldOutLabels, select_floo
 from ..estimation.influence import Influence, NuisanceEstimates, blocks_by_context
 from ..estimation.unanimous_pairs import find_unanimous_pairs
 from ..inference.covariance import Covariance
-from ..nuisance.judge.verdicts import Verdicts
 from ..nuisance.outcome_model.cross_fit import fit_all
 from ..nuisance.outcome_model.user_learners import is_user_learner
+from ..nuisance.verdicts import Verdicts
 from .average import estimate_target
 from .fit_covariance import covariance_of
 from .label_errors import one_step_label_errors

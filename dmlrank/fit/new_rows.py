@@ -17,8 +17,8 @@ from ..data.learnt_features import LearntFeatures
 from ..data.partitions import is_partitioned
 from ..data.preferences import IntArray, PreferenceData
 from ..exceptions import DataError, OptionError, listed
-from ..nuisance.judge.verdicts import are_of_fixed_prompts, judge_columns
 from ..nuisance.propensity_model.supplied import is_plan, propensity_columns
+from ..nuisance.verdicts import are_of_fixed_prompts, judge_columns
 from ..options import Options
 from .inputs import ReadingOptions, columns_of_later_steps, read_source
 from .state import FitSteps, Source

@@ -26,8 +26,7 @@ from ..exceptions import IntervalWarning, listed
 from ..inference.covariance import Covariance, find_constant_combination
 from ..nuisance.boosting.tuning import check_tune
 from ..nuisance.outcome_model.user_learners import check_learner
-from ..nuisance.propensity_model.mean_weight import check_mean_weights
-from ..nuisance.propensity_model.supplied import check_propensity
+from ..nuisance.propensity_model.supplied import check_mean_weights, check_propensity
 from ..options import Options
 from .average import warn_of_large_bias, warn_of_means_outside
 from .bt_mle import run_maximum_likelihood

@@ -27,9 +27,9 @@ from ..estimation.influence import (
 from ..estimation.unanimous_pairs import UnanimousPairs
 from ..functionals import Functional
 from ..inference.covariance import Covariance
-from ..nuisance.judge.verdicts import Verdicts
 from ..nuisance.propensity_model.estimate import Propensity
 from ..nuisance.training_rows import Folds
+from ..nuisance.verdicts import Verdicts
 from ..options import Options
 from .average import MeanTarget
 from .balanced_votes import BalancedVotes

@@ -14,7 +14,7 @@ from ..estimation.equal_style import EqualStyleTerms, StyleInfluence
 from ..estimation.influence import Influence, InfluenceBlocks, InfluenceFunction, mean_influence
 from ..functionals.linear_scores import LinkedScore
 from ..nuisance.propensity_model.estimate import Propensity
-from ..nuisance.style.style_stages import StyleRows, fit_style_stages
+from ..nuisance.style import StyleRows, fit_style_stages
 from ..nuisance.training_rows import Folds
 from .estimand import Setup
 from .fit_covariance import make_covariance

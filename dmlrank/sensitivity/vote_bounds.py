@@ -23,7 +23,7 @@ from ..fit.fit_covariance import make_covariance
 from ..fit.state import FitSteps, Repetition
 from ..inference.covariance import Covariance
 from ..inference.simultaneous import critical_value_of_contrasts
-from ..nuisance.propensity_model.vote_rates import PropensitiesAsVoteRates, estimate_vote_rates, shown_data
+from ..nuisance.propensity_model.estimate import PropensitiesAsVoteRates, estimate_vote_rates, shown_data
 
 
 @dataclass(frozen=True, slots=True, eq=False)

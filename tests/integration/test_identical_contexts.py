@@ -13,7 +13,7 @@ import dmlrank as dr
 from dmlrank.estimation.influence import Influence
 from dmlrank.estimation.one_step import GroupedInfluence
 from dmlrank.exceptions import NoIntervalError
-from dmlrank.nuisance.outcome_model.without_features import shrunken_frequencies
+from dmlrank.nuisance.outcome_model.cross_fit import shrunken_frequencies
 
 N_MODELS = 4
 

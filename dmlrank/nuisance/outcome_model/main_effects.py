@@ -14,7 +14,7 @@ from scipy.special import logsumexp
 from ..._utils.blas import SINGLE_THREAD_MULTIPLICATIONS, product
 from ..._utils.mapped_arrays import empty, in_memory, row_blocks, take, with_constant
 from ...data.preferences import FloatArray, IntArray
-from ..smooth.minimise import MULTINOMIAL_CURVATURE, PenalisedSearch
+from ..smooth.penalty import MULTINOMIAL_CURVATURE, PenalisedSearch
 from ..training_rows import LabelledRows
 
 # Every effect of MainEffects has a penalty, as a multiple of the ridge. For the curves of the strength it is the ridge

@@ -18,7 +18,7 @@ from ..._utils.computation import current, in_order
 from ..._utils.mapped_arrays import column_sums, empty, row_blocks, take, with_constant
 from ...data.preferences import FloatArray, IntArray
 from ..all_pairs.predict import distinct_rows
-from ..smooth.minimise import PenalisedSearch
+from ..smooth.penalty import PenalisedSearch
 from ..training_rows import LabelledRows
 
 # Prior precision of the effects w relative to the prior precision of the effects u: unless the data say otherwise,

@@ -1,4 +1,4 @@
-"""Estimates of the propensities of the labelled cells: cross-fitted models, or the labelling rates of the pairs."""
+"""Estimated propensities of labels: cross-fitted models or labelling rates, their floor and scale, and vote rates."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from ..._utils.computation import in_order, report
 from ..._utils.mapped_arrays import take
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
+from ...data.shown_battles import ShownBattles
 from ..all_pairs.predict import PairTrees
 from ..boosting.parameters import Settings
 from ..boosting.train import (
@@ -33,8 +34,55 @@ from .all_pairs import (
     PairPropensity,
     TabulatedPairPropensity,
 )
-from .floor_and_scale import FloorAndScale
 from .pair_choice import fit_pair_shares
+
+# The floor of a pair as a multiple of the pair's labelling rate. A label's weight 1 / pi is therefore at most ten times
+# the weight that it would have if the pair were labelled equally often in all contexts.
+_RELATIVE_FLOOR = 0.1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FloorAndScale:
+    """A rule that raises estimated propensities to a floor and then multiplies them by a scale, pair by pair.
+
+    The floor is a tenth of the pair's labelling rate, which is the share of contexts in which the pair is labelled.
+    The scale makes the mean of S / pi over all contexts one, where S says whether the pair is labelled.
+
+    floor (K, K): Smallest propensity of each ordered pair before scaling.
+    scale (K, K): Factor of each ordered pair; zero for a pair without a label.
+
+    References
+    ----------
+    Hajek (1971), Comment on a paper by D. Basu, on weights that are normalised by their sum.
+    """
+
+    floor: FloatArray
+    scale: FloatArray
+
+    @classmethod
+    def of(cls, estimates: FloatArray, data: PreferenceData) -> FloorAndScale:
+        """Derive the rule from estimates at the labelled cells, (m,)."""
+        pair = data.cells.first * data.n_items + data.cells.second
+        floor = _RELATIVE_FLOOR * (data.pair_counts() / data.n_contexts)
+        inverse = 1 / np.maximum(estimates, floor.reshape(-1)[pair])
+        scale = np.bincount(pair, weights=inverse, minlength=data.n_items**2) / data.n_contexts
+        return cls(floor, scale.reshape(floor.shape))
+
+    def at_cells(self, estimates: FloatArray, cells: Cells) -> tuple[FloatArray, int]:
+        """Return floored and scaled estimates at the labelled cells, (m,), and how many were below the floor."""
+        floor = self.floor[cells.first, cells.second]
+        scaled = np.maximum(estimates, floor) * self.scale[cells.first, cells.second]
+        return scaled, int((estimates < floor).sum())
+
+    def of_pairs(self, ordered: bool) -> tuple[FloatArray, FloatArray]:
+        """Return floor and scale of all pairs, (K, K) each.
+
+        Where display order is ignored, they apply to a propensity that is the sum over both orders.
+        """
+        if ordered:
+            return self.floor, self.scale
+        return self.floor + self.floor.T, self.scale + self.scale.T
+
 
 # Unlabelled pairs drawn for every labelled cell of a context.
 NEGATIVES_PER_POSITIVE = 10
@@ -281,3 +329,129 @@ def _draw_pairs(
     if n_draws.mean() >= n_pairs:
         return np.repeat(contexts, n_pairs), np.tile(np.arange(n_pairs), len(contexts))
     return np.repeat(contexts, n_draws), rng.integers(n_pairs, size=n_draws.sum())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CrossFittedVoteRates:
+    """Vote rates from one booster per fold, each trained on the battles outside the fold.
+
+    models: The model of each fold.
+    fold (n,): Fold of each context.
+    x (n, p): Features of the contexts.
+    n_items: K.
+    ordered: Whether display order matters. Otherwise both orders have the rate of the order with the smaller code
+        first.
+    """
+
+    models: tuple[BoostedPropensity, ...]
+    fold: IntArray
+    x: FloatArray
+    n_items: int
+    ordered: bool
+
+    def table(self, contexts: IntArray) -> FloatArray:
+        """Return out-of-fold rates of all pairs, (b, K, K), in b contexts."""
+        table = np.empty((len(contexts), self.n_items, self.n_items))
+        for fold, model in enumerate(self.models):
+            rows = np.flatnonzero(self.fold[contexts] == fold)
+            if len(rows):
+                table[rows] = model.table(self.x[contexts[rows]], self.n_items)
+        if not self.ordered:
+            upper = np.triu(table)
+            table = upper + np.swapaxes(upper, 1, 2)
+        return table
+
+    def at(self, context: IntArray, first: IntArray, second: IntArray) -> FloatArray:
+        """Return out-of-fold rates of one pair each in b contexts, (b,)."""
+        rates = np.empty(len(context))
+        for fold, model in enumerate(self.models):
+            rows = np.flatnonzero(self.fold[context] == fold)
+            if len(rows):
+                rates[rows] = model.at(self.x[context[rows]], first[rows], second[rows], self.n_items)
+        return rates
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TabulatedVoteRates:
+    """Vote rates that are the same in all contexts.
+
+    values (K, K): Rate of each ordered pair.
+    """
+
+    values: FloatArray
+
+    def table(self, contexts: IntArray) -> FloatArray:
+        """Return the rates of all pairs, (b, K, K), in b contexts."""
+        return np.broadcast_to(self.values, (len(contexts), *self.values.shape))
+
+    def at(self, context: IntArray, first: IntArray, second: IntArray) -> FloatArray:
+        """Return the rates of one pair each in b contexts, (b,)."""
+        return self.values[first, second]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PropensitiesAsVoteRates:
+    """Propensities of labels as vote rates, where every pair of every context counts as shown.
+
+    pairs: Propensities of all pairs.
+    """
+
+    pairs: PairPropensity
+
+    def table(self, contexts: IntArray) -> FloatArray:
+        """Return the rates of all pairs, (b, K, K), in b contexts: the propensities, at most 1."""
+        return np.minimum(self.pairs.table(contexts), 1.0)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the rates are the same in all contexts."""
+        return isinstance(self.pairs, TabulatedPairPropensity) and len(self.pairs.values) == 1
+
+
+def estimate_vote_rates(
+    data: PreferenceData,
+    battles: ShownBattles,
+    folds: Folds,
+    seeds: list[np.random.SeedSequence],
+    *,
+    tune: Tune,
+) -> CrossFittedVoteRates | TabulatedVoteRates:
+    """Estimate the probability that a shown battle gets a vote, by cross-fitting.
+
+    One booster per fold learns from the features and the pair which shown battles got a vote. Without features, the
+    rate of a pair is the share of its shown battles that got a vote.
+    """
+    if data.x.shape[1] == 0:
+        return TabulatedVoteRates(_share_of_votes(data, battles))
+    # Contexts are sorted by identifier, so that the models do not depend on the order of the rows of the data.
+    by_identifier = np.lexsort(
+        (battles.voted, battles.flipped, battles.second, battles.first, data.seed_order[battles.context])
+    )
+    rows = PairRows(
+        battles.context[by_identifier],
+        battles.first[by_identifier],
+        battles.second[by_identifier],
+        battles.voted[by_identifier].astype(np.intp),
+        battles.share[by_identifier],
+    )
+    rngs = [np.random.default_rng(seed) for seed in seeds]
+    spec = BoosterSpec(None, data.n_items, tune)
+    boosters = boosters_by_fold(BinnedRows.of_pairs(rows, data.x, tune), folds, spec, rngs)
+    models = tuple(BoostedPropensity(booster, None, ordered=True) for booster in boosters)
+    return CrossFittedVoteRates(models, folds.fold, data.x, data.n_items, data.ordered)
+
+
+def _share_of_votes(data: PreferenceData, battles: ShownBattles) -> FloatArray:
+    """Return the share of battles with a vote for every ordered pair, (K, K); the overall share for pairs not shown."""
+    pair = battles.first * data.n_items + battles.second
+    shown = np.bincount(pair, battles.share, data.n_items**2).reshape(data.n_items, -1)
+    voted = np.bincount(pair, battles.share * battles.voted, data.n_items**2).reshape(data.n_items, -1)
+    if not data.ordered:
+        shown, voted = shown + shown.T, voted + voted.T
+    overall = float(voted.sum() / shown.sum())
+    return np.where(shown > 0, voted / np.where(shown > 0, shown, 1.0), overall)
+
+
+def shown_data(data: PreferenceData, battles: ShownBattles) -> PreferenceData:
+    """Return the data with the shown cells in place of the labelled cells, for a model of what is shown."""
+    return replace(data, cells=battles.cells(data.n_items, data.n_categories)[0])

@@ -1,16 +1,25 @@
-"""Propensities that the user supplies (arrays, columns, functions, plans), and features of an estimated one."""
+"""Propensities that the user supplies, features of an estimated one, and a check against the labels.
+
+Where supplied propensities pi are right, the mean of S / pi over contexts is one for every pair: S is 1 in a context
+where the pair is labelled, and 0 in all other contexts. The mean of S / pi of a pair is called its factor. A factor of
+2 means that the supplied propensities of the pair are half as large as they should be.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from numbers import Real
 from typing import Protocol, TypeGuard
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from patsy import EvalEnvironment
+from scipy.special import gammainc, gammaincc
+from scipy.stats import norm
 
 from ..._utils.argument_checks import real_array
+from ..._utils.warning_collection import warn
 from ...data.formula.features import check_features, fit_features, locate_names
 from ...data.formula.parse import names_in, one_sided
 from ...data.graph import Graph
@@ -226,3 +235,236 @@ def _places_in_plan(what: str, plan_names: Sequence[Hashable], data_names: Seque
             f"the plan of these data, or drop the votes on other {what}"
         )
     return [place[name] for name in data_names]
+
+
+# Level of the test over all pairs, and of the tests of single pairs together (Bonferroni).
+_LEVEL = 1e-4
+# An overall factor between these two numbers is not reported, even if it differs from one significantly.
+_SMALLEST_FACTOR, _LARGEST_FACTOR = 0.67, 1.25
+# A factor of a single pair between 1 / 2 and 2 is not reported either.
+_PAIR_FACTOR = 2.0
+# Largest number of entries of the table of propensities that are summed at a time.
+_CHUNK_SIZE = 20_000_000
+# Where propensities are known at the labels only, a pair's expected number of labels is estimated from its labels. The
+# estimate counts as reliable if the pair has at least this many labels.
+_RELIABLE_LABELS = 20
+# Where propensities are known at the labels only, fewest effective labels for a test: the first number applies if the
+# overall factor is above one, the second if it is below one.
+_FEWEST_EFFECTIVE_LABELS = 30, 100
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MeanWeights:
+    """The mean of S / pi over contexts, for every pair with labels and over all these pairs.
+
+    first, second (q,): Pairs with labels.
+    observed, expected (q,): Number of labels of each pair, and the number expected from the propensities. Where
+        propensities are known at the labels only, both are effective numbers: numbers of labels of equal weight that
+        would give the same precision.
+    factor: Overall factor: the mean of the pairs' factors, weighted with the expected numbers of labels.
+    std_error: Standard error of the factor, over contexts or clusters of contexts.
+    z: Distance of the factor from one, in standard errors.
+    overdispersion: Variance of the number of labels over contexts or clusters, divided by the variance that this number
+        would have if labels were independent; at least 1. It exceeds 1 if labels come in clusters.
+    is_reliable (q,): Whether ``expected`` is precise enough to conclude that a pair has too few labels.
+    """
+
+    first: IntArray
+    second: IntArray
+    observed: FloatArray
+    expected: FloatArray
+    factor: float
+    std_error: float
+    z: float
+    overdispersion: float
+    is_reliable: NDArray[np.bool_]
+
+    @property
+    def factors(self) -> FloatArray:
+        """Mean of S / pi of each pair, (q,)."""
+        return self.observed / self.expected
+
+    @property
+    def p_values(self) -> FloatArray:
+        """Two-sided p-values of the hypothesis that the expected factor of a pair is one, (q,).
+
+        Only pairs with at least one label are tested. Their number of labels is therefore compared with a Poisson
+        distribution that is truncated at zero. The test is conservative: a sum of independent labels, drawn with the
+        propensities, varies less than a Poisson number with the same mean.
+        """
+        n_labels, rate = self.observed / self.overdispersion, self.expected / self.overdispersion
+        any_label = -np.expm1(-rate)
+        below = np.clip((gammaincc(n_labels + 1, rate) - np.exp(-rate)) / any_label, 0.0, 1.0)
+        above = np.clip(gammainc(np.maximum(n_labels, 1e-12), rate) / any_label, 0.0, 1.0)
+        return np.minimum(1.0, 2 * np.minimum(np.where(self.is_reliable, below, 1.0), above))
+
+    @property
+    def is_implausible(self) -> bool:
+        """Whether the overall factor is far from one and differs from one significantly."""
+        is_far = not _SMALLEST_FACTOR <= self.factor <= _LARGEST_FACTOR
+        return is_far and abs(self.z) > norm.isf(_LEVEL / 2)
+
+    @property
+    def implausible_pairs(self) -> IntArray:
+        """Pairs whose factor is far from one and differs from one significantly, the farthest first.
+
+        A pair is given by its position in ``first`` and ``second``.
+        """
+        distance = np.abs(np.log(self.factors))
+        is_far = (distance > np.log(_PAIR_FACTOR)) & (self.p_values < _LEVEL / len(self.factors))
+        farthest_first = np.argsort(-distance, kind="stable")
+        return farthest_first[is_far[farthest_first]]
+
+
+def mean_weights(data: PreferenceData, propensity: Propensity, unit: IntArray) -> MeanWeights:
+    """Compute the mean of S / pi by pair and over all pairs.
+
+    Shapes: unit (n,).
+    """
+    cells, n_items = data.cells, data.n_items
+    pair = cells.first * n_items + cells.second
+    weight = 1 / propensity.cells
+    n_labels, total, total_square = (
+        np.bincount(pair, w, minlength=n_items**2) for w in (np.ones_like(weight), weight, weight**2)
+    )
+    labelled = np.flatnonzero(n_labels)
+    effective = total[labelled] ** 2 / total_square[labelled]
+    is_reliable = (n_labels[labelled] >= _RELIABLE_LABELS) & (effective > 0.9 * n_labels[labelled])
+    observed, expected = effective, effective * data.n_contexts / total[labelled]
+    if isinstance(propensity.pairs, TabulatedPairPropensity):
+        all_known, sums = _expected_labels(propensity.pairs.values, data.n_contexts)
+        is_known = all_known[labelled]
+        is_reliable |= is_known
+        observed = np.where(is_known, n_labels[labelled], observed)
+        expected = np.where(is_known, sums[labelled], expected)
+    codes = np.unique(unit, return_inverse=True)[1].reshape(-1)
+    rate = np.zeros(n_items**2)
+    rate[labelled] = observed / total[labelled]
+    by_unit = np.bincount(codes[cells.context], weights=weight * rate[pair], minlength=codes.max() + 1)
+    variance_of_sum = float(by_unit.var() * len(by_unit))
+    overdispersion = max(1.0, variance_of_sum / float(observed.sum()))
+    if is_reliable.all() and isinstance(propensity.pairs, TabulatedPairPropensity):
+        mean, variance = _truncated_poisson(expected)
+        error = np.sqrt(max(variance_of_sum, float(variance.sum())))
+        z = float((observed - mean).sum()) / error if error > 0 else 0.0
+        factor, error = float(observed.sum() / expected.sum()), error / float(expected.sum())
+    else:
+        factor, error, z = _factor_by_halves(pair, weight, codes, cells.context)
+    first, second = labelled // n_items, labelled % n_items
+    return MeanWeights(first, second, observed, expected, factor, float(error), z, overdispersion, is_reliable)
+
+
+def _factor_by_halves(
+    pair: IntArray, weight: FloatArray, unit: IntArray, context: IntArray
+) -> tuple[float, float, float]:
+    """Return the overall factor, its standard error and z, where propensities are known at the labels only.
+
+    Shapes: pair (m,), weight (m,), unit (n,), context (m,).
+    """
+    half = unit % 2
+    observed, expected, variance = 0.0, 0.0, 0.0
+    sums_by_unit = []
+    for part in (0, 1):
+        inside = half[context] == part
+        n_inside, n_outside = int((half == part).sum()), int((half != part).sum())
+        count, total = (np.bincount(pair[~inside], w, minlength=pair.max() + 1) for w in (None, weight[~inside]))
+        rate = np.divide(count, total, out=np.zeros(len(total)), where=total > 0)
+        by_unit = np.bincount(
+            unit[context[inside]], weights=weight[inside] * rate[pair[inside]], minlength=unit.max() + 1
+        )
+        by_unit = by_unit[part::2]
+        share = n_inside / max(n_inside + n_outside, 1)
+        observed += share * by_unit.sum() / max(n_inside, 1)
+        expected += share * rate.sum()
+        variance += share**2 * by_unit.var() * len(by_unit) / max(n_inside, 1) ** 2
+        sums_by_unit.append(by_unit)
+    sums = np.concatenate(sums_by_unit)
+    effective = sums.sum() ** 2 / max(np.square(sums).sum(), 1e-300)
+    # Where 1 / pi varies, a factor below one may only mean that no label fell on the rare contexts with a large 1 / pi.
+    # The test for factors below one therefore needs more labels.
+    if not expected > 0 or effective < _FEWEST_EFFECTIVE_LABELS[int(observed < expected)]:
+        return float("nan"), float("nan"), 0.0
+    factor = observed / expected
+    error = np.sqrt(variance) / expected * max(1.0, 1 / np.sqrt(max(factor, 1e-12)))
+    return float(factor), float(error), float((factor - 1) / error) if error > 0 else 0.0
+
+
+def _expected_labels(values: FloatArray, n_contexts: int) -> tuple[NDArray[np.bool_], FloatArray]:
+    """Return whether a pair's propensities are known in every context, (K * K,), and their sums over contexts."""
+    flat = values.reshape(len(values), -1)
+    size = max(1, _CHUNK_SIZE // flat.shape[1])
+    total, all_known = np.zeros(flat.shape[1]), np.ones(flat.shape[1], dtype=bool)
+    for start in range(0, len(flat), size):
+        chunk = flat[start : start + size]
+        total += chunk.sum(axis=0)
+        all_known &= (chunk > 0).all(axis=0)
+    return all_known, total * (n_contexts / len(flat))
+
+
+def _truncated_poisson(rate: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return mean and variance, (q,) each, of Poisson variables given that they are not zero."""
+    mean = rate / -np.expm1(-rate)
+    return mean, np.maximum(mean * (1 + rate - mean), 0.0)
+
+
+def check_mean_weights(data: PreferenceData, propensity: Propensity, unit: IntArray) -> float | None:
+    """Return the overall factor of supplied propensities, and warn where they do not fit the labels.
+
+    The result is None where the propensities are not supplied, because estimated propensities are scaled so that the
+    factors are one, and where there are too few labels to estimate the factor.
+    """
+    if propensity.how != "given":
+        return None
+    weights = mean_weights(data, propensity, unit)
+    message = ""
+    if weights.is_implausible:
+        message = (
+            f"the given propensities do not fit the labels: the mean of S / pi over prompts and pairs, which is 1 for "
+            f"right propensities, is {weights.factor:.3g} (standard error {weights.std_error:.2g}); "
+            f"{_likely_cause(weights.factor, data.ordered)}"
+        )
+    elif len(weights.implausible_pairs):
+        message = (
+            f"the given propensities of {_implausible_pairs_text(weights, data.items, data.ordered)} do not fit the "
+            f"labels: the mean of S / pi over prompts, in brackets, is 1 for right propensities; check how the "
+            f"propensities of these pairs were computed"
+        )
+    if message:
+        warn(message, stacklevel=2)
+    return weights.factor if np.isfinite(weights.factor) else None
+
+
+def _likely_cause(factor: float, ordered: bool) -> str:
+    """Say what the overall factor suggests, and what to do."""
+    if factor > 1:
+        if not ordered and abs(factor / 2 - 1) < 0.2:
+            return (
+                "the mean is about 2 where the propensities are those of ordered pairs: with position_bias=False, give "
+                "the expected number of labelled orders of a pair, which is the sum over both orders, or pass "
+                "position_bias=True"
+            )
+        return (
+            f"the propensities are about {factor:.3g} times too small; give the probability that this pair is labelled "
+            f"in this prompt"
+        )
+    if ordered and abs(factor * 2 - 1) < 0.2:
+        return (
+            "the mean is about 1/2 where the propensities are those of pairs in either order: give the propensity of "
+            "the pair in the display order that was shown, or pass position_bias=False"
+        )
+    return (
+        f"the propensities are about {1 / factor:.3g} times too large; give the probability that this pair is labelled "
+        f"in a prompt of the data, where prompts without a label count, and not the probability given that some pair "
+        f"is labelled"
+    )
+
+
+def _implausible_pairs_text(weights: MeanWeights, items: Sequence[str], ordered: bool, limit: int = 3) -> str:
+    """Name the pairs whose factors are far from one, with the factors in brackets."""
+    between = " before " if ordered else " and "
+    names = [
+        f"{items[weights.first[q]]!r}{between}{items[weights.second[q]]!r} ({weights.factors[q]:.3g})"
+        for q in weights.implausible_pairs[:limit]
+    ]
+    n_others = len(weights.implausible_pairs) - limit
+    return ", ".join(names) + (f" and {n_others} more pairs" if n_others > 0 else "")

@@ -18,8 +18,7 @@ from dmlrank.estimation.influence import Estimands, InfluenceBlocks, NuisanceEst
 from dmlrank.estimation.one_step import one_step
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, Graph, RankCentrality
 from dmlrank.functionals.linear_scores import LinkedScore
-from dmlrank.nuisance.style.additive_regression import AdditiveFit, AdditiveModel
-from dmlrank.nuisance.style.style_stages import StyleRows, StyleStages
+from dmlrank.nuisance.style import AdditiveFit, AdditiveModel, StyleRows, StyleStages
 
 from .populations import data_of, random_direction, slope
 

@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from dmlrank.nuisance.all_pairs.context_splits import evaluate_items
-from dmlrank.nuisance.all_pairs.pair_tables import PairTables, tables_pay
-from dmlrank.nuisance.all_pairs.parse_trees import read_trees
-from dmlrank.nuisance.all_pairs.predict import PairTrees, SeparatedTrees, predict_all_pairs
+from dmlrank.nuisance.all_pairs.predict import PairTables, PairTrees, SeparatedTrees, predict_all_pairs, tables_pay
+from dmlrank.nuisance.all_pairs.trees import evaluate_items, read_trees
 
 from .random_boosters import TableOffset, draw_case, in_other_order
 

@@ -15,10 +15,8 @@ from scipy.special import expit, softmax
 
 from dmlrank._utils.computation import computing
 from dmlrank.exceptions import DmlrankWarning
-from dmlrank.nuisance.all_pairs.context_splits import contexts_by_branch
-from dmlrank.nuisance.all_pairs.parse_trees import read_trees
 from dmlrank.nuisance.all_pairs.predict import PairTrees, distinct_rows, predict_all_pairs
-from dmlrank.nuisance.all_pairs.rectangles import scores_by_first
+from dmlrank.nuisance.all_pairs.trees import contexts_by_branch, read_trees, scores_by_first
 
 from .random_boosters import TableOffset, draw_case
 

@@ -10,7 +10,7 @@ from dmlrank.data.formula.features import caller_environment
 from dmlrank.data.formula.parse import parse_formula
 from dmlrank.data.read_votes import read_preferences
 from dmlrank.exceptions import ColumnError, DataError, DmlrankError, JudgeError, OptionTypeError, OutcomeError
-from dmlrank.nuisance.judge.verdicts import judge_columns, read_verdicts
+from dmlrank.nuisance.verdicts import judge_columns, read_verdicts
 
 FORMULA = "winner ~ x | model_a + model_b"
 MODELS = ["m0", "m1", "m2"]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dmlrank.nuisance.outcome_model.cross_fit import BoosterMu, ConstantMu, fit_mu
-from dmlrank.nuisance.outcome_model.without_features import shrunken_frequencies
+from dmlrank.nuisance.outcome_model.cross_fit import BoosterMu, ConstantMu, fit_mu, shrunken_frequencies
 
 TUNE = {"n_estimators": 30, "num_leaves": 6, "min_data_in_leaf": 5}
 PAIRS = ~np.eye(3, dtype=bool)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dmlrank.exceptions import NuisanceError, OptionTypeError
-from dmlrank.nuisance.outcome_model.supplied import checked_mu
+from dmlrank.nuisance.outcome_model.user_learners import checked_mu
 
 
 @pytest.fixture

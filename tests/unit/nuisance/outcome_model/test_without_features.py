@@ -8,7 +8,7 @@ import statsmodels.api as sm
 from scipy.optimize import minimize
 from scipy.stats import dirichlet_multinomial
 
-from dmlrank.nuisance.outcome_model.without_features import (
+from dmlrank.nuisance.outcome_model.cross_fit import (
     PairVotes,
     likelihood_derivatives,
     main_effects,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dmlrank.data.preferences import Cells
-from dmlrank.nuisance.propensity_model.floor_and_scale import FloorAndScale
+from dmlrank.nuisance.propensity_model.estimate import FloorAndScale
 
 
 class Data:

@@ -9,7 +9,7 @@ import pytest
 
 from dmlrank.nuisance.propensity_model.all_pairs import TabulatedPairPropensity
 from dmlrank.nuisance.propensity_model.estimate import Propensity
-from dmlrank.nuisance.propensity_model.mean_weight import mean_weights
+from dmlrank.nuisance.propensity_model.supplied import mean_weights
 
 
 def draw(rng, n=800, n_items=5, rate=0.03, spread=0.5, one_pair=False):

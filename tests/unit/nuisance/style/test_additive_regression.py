@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dmlrank.nuisance.style.additive_regression import AdditiveModel, AdditiveRows, fit_by_fold
-from dmlrank.nuisance.style.style_stages import style_regressors
+from dmlrank.nuisance.style import AdditiveModel, AdditiveRows, fit_by_fold, style_regressors
 from tests.support import optional
 
 linear_model = optional("sklearn.linear_model")

@@ -1,0 +1,625 @@
+"""The trees of a booster over rows [x, first, second], as a sum of rectangles whose weights depend on the context."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.special import expit
+
+from ..._utils.blas import SINGLE_THREAD_MULTIPLICATIONS
+from ...data.outcomes import exchanged_wins
+from ...data.preferences import FloatArray, IntArray
+
+T = TypeVar("T", np.float64, np.intp)
+
+# LightGBM reads numbers up to this size as zero (kZeroThreshold in its meta.h, a single-precision constant).
+_ZERO_THRESHOLD = float(np.float32(1e-35))
+# Bits of a split's decision type.
+_CATEGORICAL, _DEFAULT_LEFT = 1, 2
+# LightGBM's codes for the values that a split treats as missing and sends in its default direction: zeros and NaN, or
+# NaN alone.
+ZEROS, NANS = 1, 2
+# Bits in a word of the sets of categories.
+_WORD_BITS = 32
+
+
+class UnreadableTreesError(Exception):
+    """The trees have a property that this module does not evaluate; the message names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Conversion of sums over trees to probabilities: the softmax, or for one output the logistic function.
+
+    n_outputs: Number of categories of a multiclass booster, C; 1 for a binary booster, which predicts the probability
+        of the positive class.
+    scale: Factor by which the sums are multiplied: the steepness of a binary objective's sigmoid. In a random forest,
+        whose trees are averaged, this steepness is divided by the number of rounds.
+    """
+
+    n_outputs: int
+    scale: float = 1.0
+
+    def probabilities(self, scores: FloatArray) -> FloatArray:
+        """Overwrite scaled scores, (C, ...), with probabilities, and return these."""
+        if self.n_outputs == 1:
+            return expit(scores, out=scores)
+        scores -= scores.max(axis=0)
+        np.exp(scores, out=scores)
+        scores /= scores.sum(axis=0)
+        return scores
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trees:
+    """All trees of a booster, with s splits and l leaves that are numbered across the trees.
+
+    Where a node can be a split or a leaf, a split is given by its number, and leaf i by the negative number ``~i`` =
+    -1 - i.
+
+    root (t,): Root of each tree: a split, or ``~leaf``. Tree i adds to output i modulo ``link.n_outputs``.
+    feature (s,): Feature of each split.
+    threshold (s,): Numbers up to the threshold go left.
+    categorical (s,): Whether the split is on the categories of its feature.
+    default_left (s,): Whether the default direction of the split is left.
+    missing (s,): Values that are treated as missing and go in the default direction: none (0), zeros and NaN (1) or NaN
+        (2).
+    left, right (s,): Children of each split: a split, or ``~leaf``.
+    words, word_start, word_count: Categories that go left, as bits: those of split i are
+        ``words[word_start[i]:][:word_count[i]]``.
+    value (l,): Value of each leaf.
+    n_features: Number of features, the codes of the two items included.
+    link: Converts the sums over trees to probabilities.
+    """
+
+    root: IntArray
+    feature: IntArray
+    threshold: FloatArray
+    categorical: NDArray[np.bool_]
+    default_left: NDArray[np.bool_]
+    missing: IntArray
+    left: IntArray
+    right: IntArray
+    words: IntArray
+    word_start: IntArray
+    word_count: IntArray
+    value: FloatArray
+    n_features: int
+    link: Link
+
+
+def read_trees(booster: object) -> Trees:
+    """Read the trees that ``booster.predict`` uses: those up to the best iteration, where the booster has one."""
+    model_to_string = getattr(booster, "model_to_string", None)
+    if model_to_string is None:
+        raise UnreadableTreesError(f"a {type(booster).__name__} is no LightGBM booster")
+    header, *blocks = str(model_to_string()).split("\nend of trees")[0].split("\n\nTree=")
+    head = _fields(header)
+    trees = [_fields(block) for block in blocks]
+    if any(int(tree.get("is_linear", 0)) for tree in trees):
+        raise UnreadableTreesError("the leaves of the trees hold linear models")
+    splits = [_integers(tree, "split_feature") for tree in trees]
+    leaves = [_numbers(tree, "leaf_value") for tree in trees]
+    split_start, leaf_start = _starts(splits), _starts(leaves)
+    decision = _concatenate([_integers(tree, "decision_type") for tree in trees], np.intp)
+    threshold = _concatenate([_numbers(tree, "threshold") for tree in trees], np.float64)
+    categorical = (decision & _CATEGORICAL) > 0
+    words, word_start, word_count = _bit_sets(trees, threshold, categorical, [len(split) for split in splits])
+    left, right = (
+        _concatenate(
+            [
+                _renumber(_integers(tree, side), first_split, first_leaf)
+                for tree, first_split, first_leaf in zip(trees, split_start, leaf_start, strict=True)
+            ],
+            np.intp,
+        )
+        for side in ("left_child", "right_child")
+    )
+    is_single_leaf = np.array([len(split) == 0 for split in splits], dtype=bool)
+    return Trees(
+        root=np.where(is_single_leaf, ~leaf_start, split_start),
+        feature=_concatenate(splits, np.intp),
+        threshold=threshold,
+        categorical=categorical,
+        default_left=(decision & _DEFAULT_LEFT) > 0,
+        missing=(decision >> 2) & 3,
+        left=left,
+        right=right,
+        words=words,
+        word_start=word_start,
+        word_count=word_count,
+        value=_concatenate(leaves, np.float64),
+        n_features=int(head["max_feature_idx"]) + 1,
+        link=_link(head, len(trees)),
+    )
+
+
+def as_lightgbm_reads(x: FloatArray) -> FloatArray:
+    """Return features as LightGBM reads them: in double precision, with the tiniest numbers replaced by zero."""
+    features = x.astype(float)
+    features[np.abs(features) <= _ZERO_THRESHOLD] = 0.0
+    return features
+
+
+def go_left(trees: Trees, split: IntArray, values: FloatArray) -> NDArray[np.bool_]:
+    """Return which values a split sends left, by LightGBM's rules for missing values and categories.
+
+    Shapes: split (m,), values (m, n), returns (m, n).
+    """
+    is_nan, missing = np.isnan(values), trees.missing[split, None]
+    numbers = np.where(is_nan, 0.0, values)
+    by_default = np.where(missing == NANS, is_nan, (missing == ZEROS) & (numbers == 0))
+    goes_left = np.where(by_default, trees.default_left[split, None], numbers <= trees.threshold[split, None])
+    categorical = trees.categorical[split]
+    goes_left[categorical] = _in_category_set(trees, split[categorical], values[categorical])
+    return goes_left
+
+
+def _in_category_set(trees: Trees, split: IntArray, values: FloatArray) -> NDArray[np.bool_]:
+    """Return which values, (m, n), are categories that go left at categorical splits, (m,)."""
+    end = (trees.word_count[split] * _WORD_BITS)[:, None]
+    with np.errstate(invalid="ignore"):
+        is_code = (values > -1) & (values < end)
+    code = np.where(is_code, values, 0).astype(np.intp)
+    # The minimum only keeps the index valid for values that are no codes; `is_code` sends these values right.
+    word = np.minimum(trees.word_start[split, None] + code // _WORD_BITS, len(trees.words) - 1)
+    goes_left: NDArray[np.bool_] = is_code & (trees.words[word] >> (code % _WORD_BITS) & 1).astype(bool)
+    return goes_left
+
+
+def _link(head: dict[str, str], n_trees: int) -> Link:
+    """Return the link of a booster with ``n_trees`` trees, from the fields of its header."""
+    n_outputs, objective = int(head["num_tree_per_iteration"]), head.get("objective", "none")
+    name, *details = objective.split()
+    if name not in ("multiclass", "binary"):
+        raise UnreadableTreesError(f"the objective is {objective}")
+    steepness = [float(detail.partition(":")[2]) for detail in details if detail.startswith("sigmoid:")]
+    averaged = "average_output" in head and n_trees > 0
+    return Link(n_outputs, (steepness or [1.0])[0] / (n_trees // n_outputs if averaged else 1))
+
+
+def _fields(block: str) -> dict[str, str]:
+    """Return the fields of a block of lines ``name=text``."""
+    lines = (line.partition("=") for line in block.split("\n"))
+    return {name: text for name, _, text in lines}
+
+
+def _numbers(tree: dict[str, str], name: str) -> FloatArray:
+    """Return the numbers in a field of a tree; none where the tree has no such field."""
+    return np.array(tree.get(name, "").split(), dtype=float)
+
+
+def _integers(tree: dict[str, str], name: str) -> IntArray:
+    """Return the integers in a field of a tree; none where the tree has no such field."""
+    return np.array(tree.get(name, "").split(), dtype=np.intp)
+
+
+def _starts(parts: Sequence[NDArray[T]]) -> IntArray:
+    """Return the place of each part's first element in the concatenated parts."""
+    return np.cumsum([0, *map(len, parts)], dtype=np.intp)[: len(parts)]
+
+
+def _concatenate(parts: Sequence[NDArray[T]], dtype: type[T]) -> NDArray[T]:
+    """Return the parts, one after the other; an empty array where there are no parts."""
+    return np.concatenate([np.empty(0, dtype=dtype), *parts]).astype(dtype)
+
+
+def _renumber(child: IntArray, first_split: int, first_leaf: int) -> IntArray:
+    """Return a tree's children (a split, or ``~leaf``) with numbers that run across all trees."""
+    return np.where(child >= 0, child + first_split, child - first_leaf)
+
+
+def _bit_sets(
+    trees: list[dict[str, str]], threshold: FloatArray, categorical: NDArray[np.bool_], n_splits: list[int]
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Return ``words``, ``word_start`` and ``word_count`` of :class:`Trees`.
+
+    Shapes: threshold (s,), categorical (s,).
+    """
+    bounds = [_integers(tree, "cat_boundaries") for tree in trees]
+    words = [_integers(tree, "cat_threshold") for tree in trees]
+    tree_of = np.repeat(np.arange(len(trees)), n_splits)[categorical]
+    number = threshold[categorical].astype(np.intp) + _starts(bounds)[tree_of]
+    all_bounds = _concatenate(bounds, np.intp)
+    start, count = np.zeros((2, len(threshold)), dtype=np.intp)
+    start[categorical] = _starts(words)[tree_of] + all_bounds[number]
+    count[categorical] = all_bounds[number + 1] - all_bounds[number]
+    return _concatenate(words, np.intp), start, count
+
+
+# --- splits on the context, and items that reach each leaf ------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparisons:
+    """Distinct thresholds of one feature in splits that treat missing values alike.
+
+    column: Position of the feature in ``features`` of :class:`Branches`.
+    thresholds (t,): Increasing. Numbers up to a threshold go left.
+    missing: Values that are treated as missing: none (0), zeros and NaN (1) or NaN (2). NaN that is not missing is
+        zero.
+    default_left: Whether missing values go left.
+    """
+
+    column: int
+    thresholds: FloatArray
+    missing: int
+    default_left: bool
+
+    def ranks(self, values: FloatArray) -> NDArray[np.unsignedinteger]:
+        """Return the rank of each value, (n,): the number of thresholds at which it does not go left.
+
+        Thresholds increase, so that a number goes left at every threshold from its rank on. Missing values get a rank
+        that sends them in their default direction at all thresholds.
+        """
+        n_thresholds = len(self.thresholds)
+        is_nan = np.isnan(values)
+        numbers = np.where(is_nan, 0.0, values)
+        rank = np.searchsorted(self.thresholds, numbers).astype(np.min_scalar_type(n_thresholds))
+        if self.missing:
+            rank[is_nan if self.missing == NANS else numbers == 0] = 0 if self.default_left else n_thresholds
+        return rank
+
+    def goes_left(self, values: FloatArray) -> NDArray[np.bool_]:
+        """Return which values, (n,), go left at each threshold, (t, n).
+
+        Comparing ranks, which are small integers, is faster than comparing the values with every threshold.
+        """
+        rank = self.ranks(values)
+        goes_left: NDArray[np.bool_] = rank <= np.arange(len(self.thresholds), dtype=rank.dtype)[:, None]
+        return goes_left
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Branches:
+    """The branches to which splits on context features lead.
+
+    Every context takes branch 0, on which all roots lie. A context that takes the branch on which split i of ``split``
+    lies goes on to branch 1 + 2 i if the split sends it left, and to branch 2 + 2 i if the split sends it right.
+
+    Splits are listed by level, which is their depth in the tree. The branch on which a split lies starts at a split of
+    a smaller depth, so that the branches that contexts take can be found level by level.
+
+    split (c,): The splits on context features, by level: their numbers in the trees.
+    parent (c,): The branch on which each split lies.
+    levels: Range of the positions in ``split`` that hold the splits of each level: start, and end exclusive.
+    features (u,): Context features that occur in a split.
+    comparisons: Comparisons with thresholds that decide the numeric splits.
+    decision (c,): The decision that each split takes. Decisions are numbered through the thresholds of all
+        ``comparisons``, and then through the categorical splits. Numeric splits that decide alike share a decision.
+    categorical (g,): The categorical splits: their numbers in the trees.
+    categorical_column (g,): Position of each categorical split's feature in ``features``.
+    """
+
+    split: IntArray
+    parent: IntArray
+    levels: tuple[tuple[int, int], ...]
+    features: IntArray
+    comparisons: tuple[Comparisons, ...]
+    decision: IntArray
+    categorical: IntArray
+    categorical_column: IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Leaves:
+    """The leaves that at least one pair of items can reach.
+
+    leaf (l,): Number of the leaf in the trees.
+    branch (l,): The branch on which the leaf hangs.
+    output (l,): The output of the booster to which the leaf adds: the category, or 0 for a binary booster.
+    first, second (l, K): Sets of first and of second items that reach the leaf.
+    """
+
+    leaf: IntArray
+    branch: IntArray
+    output: IntArray
+    first: NDArray[np.bool_]
+    second: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Nodes:
+    """Nodes of the trees, with the branches and the items that lead to them.
+
+    node (d,): Number of a split, or ``~leaf``.
+    branch (d,): The branch on which the node lies.
+    output (d,): The output of the booster to which the node's tree adds.
+    first, second (d, K): Sets of first and of second items that reach the node.
+    """
+
+    node: IntArray
+    branch: IntArray
+    output: IntArray
+    first: NDArray[np.bool_]
+    second: NDArray[np.bool_]
+
+    @classmethod
+    def joined(cls, parts: list[_Nodes]) -> _Nodes:
+        """Return the nodes of all parts, one part after the other."""
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in cls.__slots__))
+
+    def __getitem__(self, rows: NDArray[np.bool_] | IntArray) -> _Nodes:
+        return _Nodes(self.node[rows], self.branch[rows], self.output[rows], self.first[rows], self.second[rows])
+
+
+def evaluate_items(trees: Trees, n_items: int) -> tuple[Branches, Leaves]:
+    """Walk through all trees level by level with sets of items."""
+    n_trees, first_item_feature = len(trees.root), trees.n_features - 2
+    all_items = np.ones((n_trees, n_items), dtype=bool)
+    root_branch, output = np.zeros(n_trees, dtype=np.intp), np.arange(n_trees) % trees.link.n_outputs
+    nodes = _Nodes(trees.root, root_branch, output, all_items, all_items)
+    levels: list[tuple[int, int]] = []
+    leaves, splits, split_branches, n_splits = [], [], [], 0
+    while not levels or len(nodes.node):
+        is_leaf: NDArray[np.bool_] = nodes.node < 0
+        leaves.append(nodes[is_leaf])
+        inner = nodes[~is_leaf]
+        feature = trees.feature[inner.node]
+        on_items, on_context = inner[feature >= first_item_feature], inner[feature < first_item_feature]
+        splits.append(on_context.node)
+        split_branches.append(on_context.branch)
+        levels.append((n_splits, n_splits + len(on_context.node)))
+        children = [
+            *_split_by_context(trees, on_context, n_splits),
+            *_split_by_items(trees, on_items, first_item_feature),
+        ]
+        nodes = _Nodes.joined(children)
+        nodes = nodes[np.flatnonzero(nodes.first.any(axis=1) & nodes.second.any(axis=1))]
+        n_splits = levels[-1][1]
+    reached = _Nodes.joined(leaves)
+    split = np.concatenate(splits)
+    return (
+        _branches(trees, split, np.concatenate(split_branches), tuple(levels)),
+        Leaves(~reached.node, reached.branch, reached.output, reached.first, reached.second),
+    )
+
+
+def _split_by_context(trees: Trees, nodes: _Nodes, n_splits: int) -> tuple[_Nodes, _Nodes]:
+    """Return the left and the right children of splits on context features."""
+    left_branch = 1 + 2 * (n_splits + np.arange(len(nodes.node)))
+    return (
+        _Nodes(trees.left[nodes.node], left_branch, nodes.output, nodes.first, nodes.second),
+        _Nodes(trees.right[nodes.node], left_branch + 1, nodes.output, nodes.first, nodes.second),
+    )
+
+
+def _split_by_items(trees: Trees, nodes: _Nodes, first_item_feature: int) -> tuple[_Nodes, _Nodes]:
+    """Return the left and the right children of splits on items."""
+    n_items = nodes.first.shape[1]
+    goes_left = go_left(trees, nodes.node, np.broadcast_to(np.arange(float(n_items)), (len(nodes.node), n_items)))
+    on_first = (trees.feature[nodes.node] == first_item_feature)[:, None]
+    return (
+        _Nodes(
+            trees.left[nodes.node],
+            nodes.branch,
+            nodes.output,
+            nodes.first & (goes_left | ~on_first),
+            nodes.second & (goes_left | on_first),
+        ),
+        _Nodes(
+            trees.right[nodes.node],
+            nodes.branch,
+            nodes.output,
+            nodes.first & (~goes_left | ~on_first),
+            nodes.second & (~goes_left | on_first),
+        ),
+    )
+
+
+def _branches(trees: Trees, split: IntArray, parent: IntArray, levels: tuple[tuple[int, int], ...]) -> Branches:
+    """Find the features, comparisons and decisions of the splits on context features.
+
+    Shapes: split, parent (c,).
+    """
+    features, column = np.unique(trees.feature[split], return_inverse=True)
+    is_categorical = trees.categorical[split]
+    numeric, categorical = np.flatnonzero(~is_categorical), np.flatnonzero(is_categorical)
+    missing, threshold = trees.missing[split[numeric]], trees.threshold[split[numeric]]
+    # The default direction matters only where some value is treated as missing.
+    default_left = trees.default_left[split[numeric]] & (missing > 0)
+    group = (column[numeric] * (NANS + 1) + missing) * 2 + default_left
+    by_decision = np.lexsort((threshold, group))
+    is_new_group = _differs_from_previous(group[by_decision])
+    is_new = is_new_group | _differs_from_previous(threshold[by_decision])
+    decision = np.empty(len(split), dtype=np.intp)
+    decision[numeric[by_decision]] = np.cumsum(is_new) - 1
+    decision[categorical] = np.count_nonzero(is_new) + np.arange(len(categorical))
+    distinct = by_decision[is_new]
+    bounds = [*np.flatnonzero(is_new_group[is_new]), len(distinct)]
+    comparisons = tuple(
+        Comparisons(
+            int(column[numeric[distinct[start]]]),
+            threshold[distinct[start:stop]],
+            int(missing[distinct[start]]),
+            bool(default_left[distinct[start]]),
+        )
+        for start, stop in pairwise(bounds)
+    )
+    return Branches(split, parent, levels, features, comparisons, decision, split[categorical], column[categorical])
+
+
+def _differs_from_previous(values: NDArray[np.generic]) -> NDArray[np.bool_]:
+    """Return which values, (n,), differ from the value before them; the first one does."""
+    differs = np.ones(len(values), dtype=bool)
+    differs[1:] = values[1:] != values[:-1]
+    return differs
+
+
+def contexts_by_branch(trees: Trees, branches: Branches, x: FloatArray) -> NDArray[np.uint8]:
+    """Return which contexts take each branch, as bits: eight contexts in each number.
+
+    Shapes: x (n, u), returns (1 + 2 c, ceil(n / 8).
+    """
+    goes_left = np.packbits(_decisions(trees, branches, np.ascontiguousarray(x.T)), axis=1)[branches.decision]
+    bits = np.empty((1 + 2 * len(branches.split), -(-len(x) // 8)), dtype=np.uint8)
+    bits[0] = 255
+    for start, stop in branches.levels:
+        at_split = bits[branches.parent[start:stop]]
+        to_left = at_split & goes_left[start:stop]
+        bits[1 + 2 * start : 1 + 2 * stop : 2] = to_left
+        bits[2 + 2 * start : 2 + 2 * stop : 2] = at_split ^ to_left
+    return bits
+
+
+def _decisions(trees: Trees, branches: Branches, columns: FloatArray) -> NDArray[np.bool_]:
+    """Return which contexts go left by every decision, (d + g, n); ``columns`` is (u, n)."""
+    by_threshold = [comparison.goes_left(columns[comparison.column]) for comparison in branches.comparisons]
+    by_category = go_left(trees, branches.categorical, columns[branches.categorical_column])
+    return np.concatenate([*by_threshold, by_category])
+
+
+# --- rectangles -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RectangleSum:
+    """Scores of one output as a sum of rectangles whose weights depend on the branches that a context takes.
+
+    A rectangle is a set of first items times a set of second items.
+
+    branches (u,): Branches on which leaves of this output hang.
+    weights (r + q, u): The weight that each branch contributes to each rectangle, if a context takes the branch. The
+        first r rows are rectangles with some of the first items, and the last q rows are rectangles with all first
+        items.
+    second (r + q, K): One for the second items of a rectangle, zero for the other items.
+    with_first: For each item, the rectangles among the first r that contain it as first item, and a second item that is
+        scored with it.
+    n_rectangles: Number of rectangles with some of the first items, r.
+    mirrored: Whether the scores of a pair are the same in both display orders, but for the exchange of first and second
+        wins. Then only the second items behind the first one are scored.
+    """
+
+    branches: IntArray
+    weights: csr_array
+    second: FloatArray
+    with_first: tuple[IntArray, ...]
+    n_rectangles: int
+    mirrored: bool
+
+    def seconds(self, first: int) -> slice:
+        """Return the second items that are scored with a first item."""
+        return slice(first + 1, None) if self.mirrored else slice(None)
+
+
+def sums_of_rectangles(
+    leaves: Leaves, value: FloatArray, n_outputs: int, *, mirrored: bool = False
+) -> tuple[RectangleSum, ...]:
+    """Return the sum of rectangles of every output.
+
+    Shapes: value (n_leaves,).
+    """
+    output, first, second, branch, leaf_value = (
+        leaves.output,
+        leaves.first,
+        leaves.second,
+        leaves.branch,
+        value[leaves.leaf],
+    )
+    if mirrored:
+        output = np.concatenate([output, exchanged_wins(n_outputs)[output]])
+        first, second = np.concatenate([first, second]), np.concatenate([second, first])
+        branch, leaf_value = np.tile(branch, 2), np.tile(leaf_value / 2, 2)
+    by_output = (np.flatnonzero(output == number) for number in range(n_outputs))
+    return tuple(
+        _sum_of_rectangles(first[rows], second[rows], branch[rows], leaf_value[rows], mirrored=mirrored)
+        for rows in by_output
+    )
+
+
+def _sum_of_rectangles(
+    first: NDArray[np.bool_], second: NDArray[np.bool_], branch: IntArray, value: FloatArray, *, mirrored: bool
+) -> RectangleSum:
+    """Return the sum of rectangles of one output; equal rectangles of several leaves are merged.
+
+    Shapes: first, second (l, K), branch (l,), value (l,).
+    """
+    weight, first, second, branch = _without_large_sets(first, second, branch, value)
+    # The flag in the first column sorts rectangles with all first items behind the other rectangles.
+    key = np.packbits(np.column_stack([first.all(axis=1), first, second]), axis=1)
+    _, example, rectangle = np.unique(key, axis=0, return_index=True, return_inverse=True)
+    branches, column = np.unique(branch, return_inverse=True)
+    weights = csr_array((weight, (rectangle.reshape(-1), column)), shape=(len(example), len(branches)))
+    is_first, is_second = first[example], second[example]
+    n_rectangles = int(np.count_nonzero(~is_first.all(axis=1)))
+    in_use = is_first[:n_rectangles]
+    if mirrored:
+        n_items = is_second.shape[1]
+        last_second = n_items - 1 - is_second[:n_rectangles, ::-1].argmax(axis=1)
+        in_use = in_use & (last_second[:, None] > np.arange(n_items))
+    with_first = tuple(np.flatnonzero(member) for member in in_use.T)
+    return RectangleSum(branches, weights, is_second.astype(float), with_first, n_rectangles, mirrored)
+
+
+def _without_large_sets(
+    first: NDArray[np.bool_], second: NDArray[np.bool_], branch: IntArray, value: FloatArray
+) -> tuple[FloatArray, NDArray[np.bool_], NDArray[np.bool_], IntArray]:
+    """Rewrite the rectangle of each leaf as a sum of rectangles whose sets of items are small, or contain all items.
+
+    Shapes: first, second (l, K), branch (l,), value (l,), weight (t,), first, second (t, K), branch (t,).
+    """
+    small_first, first_swapped = _smaller_sets(first)
+    small_second, second_swapped = _smaller_sets(second)
+    all_items = np.ones_like(first)
+    first_terms = [(np.where(first_swapped, -1.0, 1.0), small_first), (first_swapped.astype(float), all_items)]
+    second_terms = [(np.where(second_swapped, -1.0, 1.0), small_second), (second_swapped.astype(float), all_items)]
+    weights, first_sets, second_sets, branches = [], [], [], []
+    for first_sign, first_items in first_terms:
+        for second_sign, second_items in second_terms:
+            rows = np.flatnonzero(first_sign * second_sign)
+            weights.append((first_sign * second_sign * value)[rows])
+            first_sets.append(first_items[rows])
+            second_sets.append(second_items[rows])
+            branches.append(branch[rows])
+    return np.concatenate(weights), np.concatenate(first_sets), np.concatenate(second_sets), np.concatenate(branches)
+
+
+def _smaller_sets(sets: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return each set or its complement, whichever is smaller, (l, K), and which sets were swapped, (l,)."""
+    size, n_items = sets.sum(axis=1), sets.shape[1]
+    half_with_item_0 = (2 * size == n_items) & sets[:, 0]
+    swapped: NDArray[np.bool_] = ((2 * size > n_items) | half_with_item_0) & (size < n_items)
+    return sets ^ swapped[:, None], swapped
+
+
+def scores_by_first(
+    sums: tuple[RectangleSum, ...], branch_bits: NDArray[np.uint8], *, limit: int = SINGLE_THREAD_MULTIPLICATIONS
+) -> Iterator[FloatArray]:
+    """Yield the scores of second items, for one first item after the other.
+
+    Shapes: branch_bits (b, n / 8), returns (C, n, K).
+    """
+    n, n_items = 8 * branch_bits.shape[1], sums[0].second.shape[1]
+    weights = [terms.weights @ np.unpackbits(branch_bits[terms.branches], axis=1).astype(float) for terms in sums]
+    for_every_first = np.empty((len(sums), n, n_items))
+    for terms, weight, base in zip(sums, weights, for_every_first, strict=True):
+        _multiply(weight[terms.n_rectangles :], terms.second[terms.n_rectangles :], base, limit)
+    for first in range(n_items):
+        seconds = sums[0].seconds(first)
+        base_scores = for_every_first[:, :, seconds]
+        scores = np.empty(base_scores.shape)
+        for terms, weight, base, score in zip(sums, weights, base_scores, scores, strict=True):
+            rectangles = terms.with_first[first]
+            _multiply(weight[rectangles], terms.second[rectangles, seconds], score, limit)
+            score += base
+        yield scores
+
+
+def _multiply(weight: FloatArray, second: FloatArray, out: FloatArray, limit: int) -> None:
+    """Write the product weight' second to ``out``.
+
+    Shapes: weight (r, n), second (r, K), out (n, K).
+    """
+    n, n_items = out.shape
+    # From (r, n) to (n / 8, 8, r).
+    weight = weight.reshape(len(weight), n // 8, 8).transpose(1, 2, 0)
+    blocks, step = out.reshape(n // 8, 8, n_items), max(1, limit // (8 * max(n_items, 1)))
+    np.matmul(weight[:, :, :step], second[:step], out=blocks)
+    for start in range(step, len(second), step):
+        blocks += np.matmul(weight[:, :, start : start + step], second[start : start + step])

@@ -1,1 +1,0 @@
-"""Judges: their verdicts as arrays, and what verdicts add to the labels."""

@@ -1,1 +1,0 @@
-"""First stages of scores at equal style: regressions on items, context features and the style of the answers."""
