@@ -1,9 +1,10 @@
-"""The rooms of the house: which imports from which, what stands at the root, and that names are not used twice."""
+"""The rooms of the house: which imports from which, and that names are not used twice."""
 
 from __future__ import annotations
 
 import ast
 import collections
+import functools
 import pathlib
 import re
 
@@ -17,10 +18,15 @@ def module_parts(path: pathlib.Path) -> tuple[str, ...]:
     return path.relative_to(PACKAGE).with_suffix("").parts
 
 
+@functools.cache
+def parsed(path: pathlib.Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imports(path: pathlib.Path):
     """Modules or rooms inside the package that a file imports from, as tuples of names."""
     here = module_parts(path)[:-1]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.ImportFrom) and node.level:
             base = here[: len(here) - node.level + 1]
             if node.module:
@@ -61,22 +67,11 @@ def test_no_circle_of_modules():
         visit(module, ())
 
 
-def test_the_root_holds_only_what_users_and_every_room_need():
-    assert {path.stem for path in PACKAGE.glob("*.py")} == {
-        "__init__",
-        "_version",
-        "api",
-        "exceptions",
-        "options",
-        "style_adjustment",
-    }
-
-
 def test_below_data_there_are_only_arrays():
     """Names enter in data/ and leave in results: between them nothing is joined by the rows of a frame."""
     for room in ("nuisance", "estimation", "functionals", "inference"):
         for path in (PACKAGE / room).rglob("*.py"):
-            tree = ast.parse(path.read_text(encoding="utf-8"))
+            tree = parsed(path)
             # A type of a library may be named in an annotation; nothing is imported for it when the code runs.
             for_types = {
                 id(node)
@@ -98,7 +93,7 @@ def test_no_two_files_of_one_name():
 def test_no_module_reaches_into_what_another_keeps_to_itself():
     reached = []
     for path in sorted(PACKAGE.rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = parsed(path)
         nodes = list(ast.walk(tree))
         own = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
         own |= {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
@@ -131,9 +126,6 @@ def test_warnings_are_given_in_one_way():
     for path in PACKAGE.rglob("*.py"):
         if path.name != "warning_collection.py":
             modules = {
-                alias.name
-                for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-                if isinstance(node, ast.Import)
-                for alias in node.names
+                alias.name for node in ast.walk(parsed(path)) if isinstance(node, ast.Import) for alias in node.names
             }
             assert "warnings" not in modules, f"{path.name}: use dmlrank._utils.warning_collection"

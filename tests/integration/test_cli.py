@@ -394,9 +394,12 @@ def from_frame(frame, **options):
     return dr.dml_rank("winner ~ length | model_a + model_b", frame, **fixed, **options)
 
 
-@pytest.mark.parametrize("kind", ["csv", "tsv", "csv.gz", "json", "jsonl"])
-@pytest.mark.parametrize("names", NAMES.values(), ids=NAMES)
+@pytest.mark.parametrize(
+    ("names", "kind"),
+    [*((names, "csv") for names in NAMES), *(("versions", kind) for kind in ("tsv", "csv.gz", "json", "jsonl"))],
+)
 def test_text_gives_the_same_bits_as_from_the_frame(names, kind, tmp_path, capsys, ignore_warnings):
+    names = NAMES[names]
     frame = battles_of(names, list(dict.fromkeys(f"{name}{end}" for name in names for end in ENDS)))
     read = fitted(
         written_as(frame, kind, tmp_path), tmp_path, "--context", "q", "--cov-type", "cluster", "--groups", "q"
@@ -656,8 +659,6 @@ def test_a_reader_that_leaves_and_a_full_device(csv, tmp_path):
     gone = subprocess.run(call, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
     os.close(write)
     assert (gone.returncode, gone.stderr) == (141, "")
-    closed = subprocess.run(["bash", "-c", '"$@" >&-', "bash", *call], stderr=subprocess.PIPE, text=True, check=False)
-    assert (closed.returncode, closed.stderr) == (0, "")
     if os.path.exists("/dev/full"):
         with open("/dev/full", "w") as full:
             ended = subprocess.run(call, stdout=full, stderr=subprocess.PIPE, text=True, check=False)

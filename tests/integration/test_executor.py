@@ -33,7 +33,6 @@ def processes():
 
 
 FITS = {
-    "features": {"functional": "bt"},
     "mean preferences, clusters": {
         "average": "preferences",
         "functional": "bt",

@@ -56,15 +56,15 @@ def result():
 def test_the_claim_holds_where_the_true_z_is_one():
     """At a true z of one the claims hardly vary, and gaps of that size are shown as often as they say."""
     n = 500
-    claims = [claimed(fit(votes(n, 0.22, seed))) for seed in range(25)]
+    claims = [claimed(fit(votes(n, 0.22, seed))) for seed in range(16)]
     claims = np.array([claim for claim in claims if claim is not None])
-    assert len(claims) > 15
+    assert len(claims) > 10
     # The gap that the estimated difference needs more prompts for ranges over orders of magnitude; the claim does not.
     assert (claims.max(axis=0) / claims.min(axis=0) < 1.4).all()
     gap = claims[:, 1].mean()
-    shown = [fit(votes(2 * n, gap, 1000 + seed)).ranks().loc["b", "lower"] == 2 for seed in range(60)]
+    shown = [fit(votes(2 * n, gap, 1000 + seed)).ranks().loc["b", "lower"] == 2 for seed in range(40)]
     # The single-step critical value promises 0.80; stepping down and a bound on the variance move it a little.
-    assert 0.80 - 0.12 < np.mean(shown) < 0.80 + 0.12
+    assert 0.80 - 0.15 < np.mean(shown) < 0.80 + 0.15
 
 
 @pytest.mark.parametrize("scale", [None, "elo"])

@@ -64,8 +64,11 @@ def fits_by_group_and_by_context(battles, **options):
 
 
 @pytest.mark.usefixtures("ignore_warnings")
-@pytest.mark.parametrize("functional", ["borda", "bt", "rank_centrality"])
-@pytest.mark.parametrize("options", FITS.values(), ids=FITS)
+@pytest.mark.parametrize(
+    ("functional", "options"),
+    [("borda", {}), ("rank_centrality", {}), *(("bt", options) for options in FITS.values())],
+    ids=["borda", "rank_centrality", *FITS],
+)
 def test_a_fit_by_groups_is_the_fit_of_all_contexts(battles, functional, options):
     by_group, by_context = fits_by_group_and_by_context(battles, functional=functional, **options)
     forms = [type(fit.steps.repetitions[0].one_step_result.target) for fit in (by_group, by_context)]

@@ -220,8 +220,8 @@ def test_results_of_groups_have_intervals_tests_pictures_and_pages(fitted, tmp_p
 
 def test_intervals_of_overlapping_groups_cover_together():
     # Known first stages of the simulator; 200 samples of more tags are in benchmarks/groups.py.
-    simulator, n_seeds, hits = dr.datasets.Ties(coefficients=0), 40, 0
-    x = simulator.features(200_000, np.random.default_rng(1))
+    simulator, n_seeds, hits = dr.datasets.Ties(coefficients=0), 20, 0
+    x = simulator.features(50_000, np.random.default_rng(1))
     mu = simulator.mu(x)
     truth = np.concatenate([_borda(mu[inside]) for inside in (x[:, 0] > 0.5, x[:, 1] > 0.5, x[:, 1] > 0.2)])
     for seed in range(n_seeds):
@@ -231,7 +231,7 @@ def test_intervals_of_overlapping_groups_cover_together():
         results = dr.dml_rank("winner ~ x0 + x1 | model_a + model_b", frame, **options)
         limits = results.by({name: frame[name].to_numpy() for name in "abc"}).conf_int()
         hits += bool(((limits["lower"] <= truth) & (truth <= limits["upper"])).all())
-    assert 33 <= hits <= 40
+    assert hits >= 16
 
 
 def _borda(mu):

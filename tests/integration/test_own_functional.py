@@ -64,8 +64,8 @@ def known(battles):
 
 @pytest.mark.parametrize(("name", "position_bias"), [*((name, True) for name in BUILT_IN), ("bt", False)])
 def test_a_copy_of_a_built_in_functional_gives_its_numbers(rank, draw_battles, name, position_bias):
-    n_items, (built_in, options) = 20, BUILT_IN[name]
-    drawn = draw_battles(np.random.default_rng(1), 50, n_items=n_items, n_categories=2, n_pairs=15)
+    n_items, (built_in, options) = 8, BUILT_IN[name]
+    drawn = draw_battles(np.random.default_rng(1), 40, n_items=n_items, n_categories=2, n_pairs=8)
     swapped = (0, 2, 1, 3)
     mu, pi = drawn.mu, drawn.propensity
     if not position_bias:

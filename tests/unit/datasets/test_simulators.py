@@ -88,13 +88,10 @@ class Stacked:
         return np.hstack([kind(weights).value(mu) for kind in (Borda, BradleyTerry, RankCentrality)])
 
 
-@pytest.mark.parametrize(
-    ("coefficients", "borda", "bt", "centrality"), [(0, 0.206, -1.065, 0.221), (5, 0.889, 1.494, 0.405)]
-)
-def test_draws_0_and_5_have_the_scores_by_which_they_are_known(coefficients, borda, bt, centrality):
-    scores = Ties(coefficients).truth(Stacked())
+def test_draw_5_has_the_scores_by_which_it_is_known():
+    scores = Ties(5).truth(Stacked())
     # 0.0005 of rounding, and three Monte-Carlo standard errors.
-    np.testing.assert_allclose(scores.to_numpy()[[2, 5, 8]], [borda, bt, centrality], atol=0.002)
+    np.testing.assert_allclose(scores.to_numpy()[[2, 5, 8]], [0.889, 1.494, 0.405], atol=0.002)
 
 
 @pytest.mark.parametrize("functional", ["borda", "bt", Borda(), RankCentrality(CategoryWeights.half(3), walk="rate")])

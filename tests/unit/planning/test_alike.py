@@ -46,9 +46,10 @@ def apart(fitted):
     return mu
 
 
-@pytest.mark.parametrize("functional", ["borda", "bt", "rank_centrality"])
-@pytest.mark.parametrize("one_pair", [False, True])
-@pytest.mark.parametrize("criterion", ["A", "D"])
+@pytest.mark.parametrize(
+    ("functional", "one_pair", "criterion"),
+    [("borda", False, "A"), ("bt", True, "D"), ("rank_centrality", False, "D"), ("rank_centrality", True, "A")],
+)
 def test_a_plan_with_rows_is_the_plan_without(fitted, apart, functional, one_pair, criterion):
     fit = fitted[1].update(functional=functional)
     plan = fit.design(200, criterion, one_pair=one_pair, from_scratch=True)

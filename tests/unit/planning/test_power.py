@@ -41,8 +41,7 @@ def in_order(rows):
 
 
 @pytest.mark.parametrize("functional", FUNCTIONALS)
-@pytest.mark.parametrize("ordered", [False, True])
-@pytest.mark.parametrize("one_pair", [False, True])
+@pytest.mark.parametrize(("ordered", "one_pair"), [(False, True), (True, False)])
 def test_predicted_standard_errors_are_those_of_the_estimator(ties, label, rank, functional, ordered, one_pair):
     """The package's own estimator with true nuisances: its covariance estimates what the plan predicted."""
     rng = np.random.default_rng(5)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 
 import numpy as np
@@ -23,14 +22,6 @@ def row_names(axes):
     """Names of the rows from top to bottom."""
     places = axes.get_yticks()
     return [axes.get_yticklabels()[place].get_text() for place in np.argsort(-np.asarray(places))]
-
-
-def test_only_plotting_touches_matplotlib():
-    for path in PACKAGE.rglob("*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        called = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-        drawn = called & {"errorbar", "imshow", "pcolormesh", "axvline", "fill_between", "set_xlabel", "spines"}
-        assert path.parent.name == "plotting" or not drawn, f"{path.name} draws: {sorted(drawn)}"
 
 
 def test_forest_plots_list_names_from_the_top_with_asymmetric_limits():

@@ -92,9 +92,7 @@ def check_names_do_not_overlap(axes):
 @pytest.mark.parametrize(
     ("draw", "number"),
     [
-        (forest, 60),
         (forest, 200),
-        (rank_sets, 200),
         (groups, 60),
         (heat_map, 100),
         (bump, 60),
