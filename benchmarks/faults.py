@@ -397,13 +397,12 @@ def write_cases() -> Iterator[Case]:
     file = Path(tempfile.mkdtemp(prefix="faults-")) / "b.csv"
     battles().to_csv(file, index=False)
     for name in ("out.csv", "out.json", "out.html", "out.tex", "out.md", "out.txt", "out.svg", "out.png"):
-        option = "--plot" if name.endswith(("svg", "png")) else "--out"
         words = [
             "fit",
             FORMULA,
             str(file),
             *["--min-labels", "1", "--n-folds", "2", "--n-jobs", "1", "--rng", "0"],
-            option,
+            "--out",
         ]
 
         def by_command(path: Path, words: list[str] = words) -> None:

@@ -60,7 +60,7 @@ def same_as_api(rng: Generator, watch: Watch, folder: str) -> None:
         "parquet": lambda: frame.to_parquet(path),
     }
     writers[kind]()
-    words = ["fit", FORMULA, path, "--json", os.path.join(folder, "out.json")]
+    words = ["fit", FORMULA, path, "--out", os.path.join(folder, "out.json")]
     for name, value in options.items():
         if name == "cov_kwds":
             groups = value["groups"]
@@ -95,8 +95,7 @@ def odd_words(rng: Generator, watch: Watch, folder: str) -> None:
         "--against",
         "--costs", "--min-propensity", "--one-pair", "--explore", "--from-scratch", "--new", "--names",
         "--independent", "--title",
-        "--scores", "--margin", "--lower-is-better", "--csv", "--pairs", "--ranks", "--json", "--html", "--out",
-        "--latex", "--plot",
+        "--scores", "--margin", "--lower-is-better", "--pairs", "--ranks", "--out",
         "--average", "--nonsense", "-h", "--", "-",
     )  # fmt: skip
     values = (

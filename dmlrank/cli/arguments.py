@@ -1,13 +1,91 @@
-"""The parser of a command line: formula and files may stand anywhere, and help shows one spelling of each option."""
+"""Options of the command line: their help, the parser, and the arguments of the API that they become."""
 
 from __future__ import annotations
 
 import argparse
 import copy
+import math
 from collections.abc import Sequence
 from typing import Any
 
-from .read_files import known_file
+from .._utils.argument_checks import check_whole
+from ..data.derived_pairs import DerivedPairs
+from ..data.formula.parse import parse_formula
+from ..data.frames import column_names, take_columns
+from ..data.plain_columns import name_of
+from ..exceptions import OptionError
+from ..inference.confidence_sequence import DEFAULT_START
+from ..inference.resampling import MULTIPLIERS
+from ..inference.simultaneous import METHODS
+from ..options import OPTIONS
+from ..report.leaderboard import choose_models
+from .plain_formula import check_plain
+from .read_files import FORMATS, ColumnRoles, Frame, ScoreTable, known_file, read_frames
+
+_FORMULA = '"winner ~ 1 | model_a + model_b"'
+
+MAIN_DESCRIPTION = "Rank models from pairwise preferences."
+
+EXIT_CODES = """exit codes:
+  0    success
+  1    an error in the data, the options or the files; one line on standard error
+  2    a command line that cannot be parsed
+  130  interrupted by Ctrl-C
+  141  the reader of standard output has ended"""
+
+MAIN_EXAMPLES = f"""from a file of battles to a page:
+  dmlrank check {_FORMULA} battles.csv --context question_id
+  dmlrank fit {_FORMULA} battles.csv --context question_id --report board.html
+
+A formula names the column of the winner, features of the prompt (1 for none), and the columns of the two models.
+COMMAND --help explains a command, with examples."""
+
+# Arguments of each subcommand in its usage line. On the command line they may stand in any order.
+WORDS = {
+    "demo": "[OPTIONS]",
+    "check": "FORMULA FILE [OPTIONS]",
+    "fit": "FORMULA FILE [OPTIONS]",
+    "design": "FORMULA FILE --budget B [OPTIONS]",
+    "compare": "JSON JSON ... [OPTIONS]   or   dmlrank compare FORMULA FILE [OPTIONS]",
+    "report": "JSON ... --out OUT [OPTIONS]",
+}
+
+DESCRIPTIONS = {
+    "demo": "Fit votes of a simulated arena with 8 models, and print the summary.",
+    "check": "Look at a file of battles before a fit, and print what was found: labels, comparison graph, balance of\n"
+    "the display orders, cost of a fit, and problems with advice.",
+    "fit": "Fit a file of battles, print the summary, and write what the options ask for.",
+    "design": "Fit a file of battles, and plan which pairs to label next for a budget.",
+    "compare": "Put results side by side, with tests between them: results stored with fit --out, or functionals of\n"
+    "one fit. Stored results hold no prompts; --independent says that no prompt is in two of them.",
+    "report": "Write one HTML page from results stored with fit --out; several results stand in tabs.",
+}
+
+EXAMPLES = {
+    "demo": """examples:
+  dmlrank demo
+  dmlrank demo --functional borda --contexts 2000 --report demo.html""",
+    "check": f"""examples:
+  dmlrank check {_FORMULA} battles.csv
+  dmlrank check {_FORMULA} battles.parquet --context question_id --report check.html
+  zcat battles.jsonl.gz | dmlrank check {_FORMULA} - --out check.json""",
+    "fit": f"""examples:
+  dmlrank fit {_FORMULA} battles.csv --functional borda
+  dmlrank fit "winner ~ C(topic) + length | model_a + model_b" battles.csv --context question_id --by topic \\
+      --report topics.html
+  dmlrank fit {_FORMULA} battles.csv --groups user --rng 1 --out march.json --out march.tex --out march.csv
+  dmlrank fit {_FORMULA} battles.csv --slim --top 10 --out best.tex
+  zcat battles.csv.gz | dmlrank fit {_FORMULA} -""",
+    "design": f"""examples:
+  dmlrank design {_FORMULA} battles.csv --budget 500 --out plan.csv
+  dmlrank design {_FORMULA} battles.csv --budget 500 --top 3 --one-pair --new prompts.csv --out plan.json""",
+    "compare": f"""examples:
+  dmlrank compare february.json march.json --independent --changes changes.csv --report months.html
+  dmlrank compare {_FORMULA} battles.csv --context question_id --functional bt borda""",
+    "report": """examples:
+  dmlrank report march.json --out board.html --title "Leaderboard, March"
+  dmlrank report february.json march.json --independent --out months.html""",
+}
 
 # The formula of a fit to a file of scores, which names no columns of the file.
 FORMULA_OF_SCORES = "winner ~ 1 | model_a + model_b"
@@ -119,3 +197,235 @@ def _is_option(word: str) -> bool:
     except ValueError:
         return True
     return False
+
+
+# --- options of a fit -------------------------------------------------------------------------------------------------
+
+# Options of a fit that the command line has under the same names and with the same values as the Python API.
+PASSED_ON = tuple(name for name, option in OPTIONS.items() if option.help)
+# The options among them that the subcommand check has.
+CHECKED = ("context", "min_labels", "missing", "n_folds", "position_bias", "graph", "edge_weights", "votes")
+# Options of a fit whose values differ from those of the Python API.
+_IN_OTHER_WORDS = (
+    *("groups", "categories", "unsafe_formula", "scores", "margin", "lower_is_better"),
+    *("progress", "tune", "judge_file"),
+)
+
+
+def add_formula_and_file(command: argparse.ArgumentParser) -> None:
+    """Add the formula and the file to a subcommand."""
+    command.add_argument("formula", metavar="FORMULA", help="'winner ~ features | model_a + model_b'")
+    command.add_argument("file", metavar="FILE", help=f"{', '.join(FORMATS)}, perhaps with .gz; - is standard input")
+
+
+def add_options(command: argparse.ArgumentParser, names: Sequence[str]) -> None:
+    """Add the options of the fit with these names, and those about clusters, labels, scores and formulas."""
+    for name in names:
+        option = OPTIONS[name]
+        known: dict[str, Any] = {"choices": option.words} if option.words else {"metavar": option.metavar}
+        known |= {"type": option.parse} if option.parse is not None else {}
+        known |= {"nargs": "+"} if option.several else {}
+        # The spelling with dashes, which the help shows, and the name of the argument in the Python API.
+        command.add_argument(*dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}"]), help=option.help, **known)
+    add = command.add_argument
+    add("--groups", nargs="+", metavar="COLUMN", help="columns of the clusters: one, or two for two-way clustering")
+    add(
+        "--categories",
+        nargs="+",
+        metavar="LABEL=MEANING",
+        help="meanings of labels that are not recognised: first, second, tie, both_good or both_bad; or for grades the "
+        "share of a win that a label is worth for the first model, as in 'A>>B=1' 'A>B=0.75' 'A=B=0.5'",
+    )
+    unsafe = "let formulas run any Python code; only for formulas that you wrote yourself"
+    add("--unsafe-formula", action="store_const", const=True, help=unsafe)
+    add(
+        "--scores",
+        nargs="+",
+        metavar="COLUMN",
+        help="the file holds benchmark scores instead of votes, and the larger score wins: the columns of the prompt, "
+        "the model and the score, for a row per prompt and model; or the column of the prompt alone, for a row per "
+        "prompt and a column for every model. FORMULA may then be left out",
+    )
+    add("--margin", type=float, metavar="D", help="scores that differ by at most D tie (default 0)")
+    smaller = "the smaller score wins, as for error rates"
+    add("--lower-is-better", action="store_const", const=True, help=smaller)
+
+
+def add_fit_options(command: argparse.ArgumentParser, names: Sequence[str] = PASSED_ON) -> None:
+    """Add the options of a fit with these names, and those whose values differ from those of the Python API."""
+    add_options(command, names)
+    command.add_argument("--progress", action="store_const", const=True, help="show progress on standard error")
+    tuning = "how boosters are tuned: a few configurations (cv, the default), random search, or not at all"
+    command.add_argument("--tune", choices=("cv", "random", "none"), help=tuning)
+    verdicts = (
+        "a file with the verdicts of a judge; its columns are the prompt, both models and the verdict. For several "
+        "judges give NAME=FILE for each"
+    )
+    command.add_argument("--judge-file", nargs="+", metavar="FILE", help=verdicts)
+
+
+def refuse_fit_options(arguments: argparse.Namespace) -> None:
+    """Check that no option of a fit is given, since stored results are compared and nothing is fitted."""
+    for option in (*PASSED_ON, *_IN_OTHER_WORDS):
+        if getattr(arguments, option) is not None:
+            name = option.replace("_", "-")
+            raise OptionError(
+                f"--{name} is an option of a fit, but compare was given stored results; leave the option out"
+            )
+
+
+def frames_of(arguments: argparse.Namespace, formula: str, file: str, new: str | None = None) -> dict[str, Frame]:
+    """Return all frames of a command, under the keys ``file``, ``new``, and ``judge NAME``."""
+    weights, propensity = getattr(arguments, "weights", None), getattr(arguments, "propensity", None)
+    # Columns of the file that options name, apart from those of the formula.
+    named = [*(arguments.groups or ()), *([weights] if weights else [])]
+    scores = ScoreTable.of(arguments, formula, named)
+    if scores is None:
+        file_roles = ColumnRoles.of_fit(
+            formula,
+            context=arguments.context or (),
+            groups=arguments.groups or (),
+            judge=getattr(arguments, "judge", None) or (),
+            propensity=propensity,
+        )
+    else:
+        file_roles = scores.roles
+    paths, roles = {"file": file}, {"file": file_roles}
+    if new:
+        paths["new"], roles["new"] = new, file_roles
+    for name, path in judge_files(getattr(arguments, "judge_file", None) or ()).items():
+        paths[f"judge {name}"], roles[f"judge {name}"] = path, file_roles.for_verdict_file
+    frames = read_frames(paths, roles)
+    if scores is not None:
+        frames["file"] = scores.pairs(frames["file"])
+    if not arguments.unsafe_formula:
+        check_plain(formula, propensity, column_names(frames["file"]))
+    return frames
+
+
+def judge_files(files: Sequence[str]) -> dict[str, str]:
+    """Return the files of verdicts by the name of the judge; the name is empty where one file has no name."""
+    named = [text.partition("=") for text in files]
+    if len(files) == 1 and not named[0][1]:
+        return {"": files[0]}
+    if not all(equals for _, equals, _ in named) or len({name for name, _, _ in named}) < len(named):
+        raise OptionError(f"--judge-file has {files}; give one file, or several as NAME=FILE with different names")
+    return {name: path for name, _, path in named}
+
+
+def fit_options(arguments: argparse.Namespace, frames: dict[str, Frame]) -> dict[str, Any]:
+    """Return the keyword arguments of a fit, including the frames of verdicts."""
+    options = api_options(arguments, (*PASSED_ON, "progress"))
+    if arguments.tune:
+        options["tune"] = None if arguments.tune == "none" else arguments.tune
+    verdicts = {key.removeprefix("judge "): frame for key, frame in frames.items() if key.startswith("judge ")}
+    if verdicts:
+        if arguments.judge:
+            raise OptionError(
+                "--judge and --judge-file are both given; verdicts are either in columns (--judge) or in files "
+                "(--judge-file)"
+            )
+        options["judge"] = verdicts[""] if set(verdicts) == {""} else verdicts
+    return options
+
+
+def api_options(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
+    """Return keyword arguments of the API for the options on the command line; the others keep their defaults."""
+    options: dict[str, Any] = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
+    if arguments.groups:
+        options["cov_kwds"] = {"groups": arguments.groups}
+    if arguments.categories:
+        options["categories"] = {}
+        for pair in arguments.categories:
+            label, equals, text = pair.rpartition("=")
+            if not equals:
+                raise OptionError(f"--categories has {pair!r}; give LABEL=MEANING, such as 'skipped=tie'")
+            number, worth = _number(label), _number(text)
+            meaning = worth if math.isfinite(worth) else text
+            # A label that is a number may be a number in the file, too.
+            options["categories"] |= {label: meaning} | ({number: meaning} if math.isfinite(number) else {})
+    return options
+
+
+def _number(text: str) -> float:
+    """Return the number that a text stands for; NaN where it stands for none."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+# --- what is shown ----------------------------------------------------------------------------------------------------
+
+
+def add_statement_options(command: argparse.ArgumentParser) -> None:
+    """Add the options for looks at growing data, groups, and how intervals are made."""
+    add = command.add_argument
+    planned = (
+        "intervals, tests and rank sets that hold at all looks at growing data at once; PLANNED is the number of "
+        "prompts, or of clusters with --groups, at which you expect to decide; choose it before the first look"
+    )
+    add("--sequential", type=int, metavar="PLANNED", help=planned)
+    start = f"prompts, or clusters, at the first look, with --sequential (default {DEFAULT_START})"
+    add("--start", type=int, metavar="N", help=start)
+    by = "features that define groups of prompts: scores by group, also in tables, figures and --report"
+    add("--by", nargs="+", metavar="COLUMN", help=by)
+    add("--method", choices=METHODS, default="max-t", help="kind of intervals in csv files (default max-t)")
+    draws = "multiplier bootstrap for intervals, rank sets and tests of pairs; use webb with 30 clusters or fewer"
+    add("--bootstrap", choices=MULTIPLIERS, help=draws)
+
+
+def add_table_options(command: argparse.ArgumentParser, *, has_slim: bool = False) -> None:
+    """Add the options that choose the rows of the table, and with ``has_slim`` the option of the short table."""
+    group = command.add_argument_group("the table that is printed and written as text, HTML, LaTeX or Markdown")
+    rows = group.add_mutually_exclusive_group()
+    rows.add_argument("--models", nargs="+", metavar="NAME", help="show these models only, in this order")
+    rows.add_argument("--top", type=int, metavar="N", help="show the N models with the highest scores only")
+    if has_slim:
+        short = "show the short table for publication: rank set, model, score, interval and votes"
+        group.add_argument("--slim", action="store_true", help=short)
+
+
+def check_rows(arguments: argparse.Namespace) -> None:
+    """Check, before anything is computed, the rows of the table that can be judged without the data."""
+    if arguments.top is not None:
+        check_whole("--top", arguments.top, 1)
+    if arguments.models:
+        choose_models(arguments.models, range(len(arguments.models)), arguments.models)
+
+
+def check_statements(arguments: argparse.Namespace) -> None:
+    """Check, before anything is computed, that the options of what is shown go together."""
+    if arguments.slim and arguments.by:
+        raise OptionError("--slim was given with --by, but scores by group have no short table; leave one of them out")
+    if arguments.bootstrap is not None and arguments.by:
+        raise OptionError("--bootstrap was given with --by, but scores by group have none; leave one of them out")
+    if arguments.bootstrap is not None and arguments.method != "max-t":
+        raise OptionError(
+            f"--bootstrap was given with --method {arguments.method}, but only the intervals of max-t have a "
+            f"bootstrap; leave one of them out"
+        )
+    if arguments.sequential is None and arguments.start is not None:
+        raise OptionError("--start is the size of the first look of --sequential PLANNED; give --sequential, too")
+    for option in ("by", "sensitivity", "bootstrap"):
+        if arguments.sequential is not None and getattr(arguments, option):
+            raise OptionError(
+                f"--sequential with --{option}: the results of --{option} hold for one look only; leave out one of the "
+                f"two options"
+            )
+
+
+def check_models_of_table(arguments: argparse.Namespace, formula: str, frame: Frame | DerivedPairs) -> None:
+    """Check before the fit that the data have the models that ``--models`` names.
+
+    Pairs that follow from benchmark scores are not searched; a wrong name is then found after the fit.
+    """
+    if not arguments.models or isinstance(frame, DerivedPairs):
+        return
+    parts = parse_formula(formula)
+    sides = (parts.first, parts.second)
+    if set(sides) <= set(column_names(frame)):
+        columns: Any = take_columns(frame, sides) if isinstance(frame, str) else frame
+        cells = [cell for name in sides for cell in columns[name].unique().tolist()]
+        names = sorted({name_of(cell) for cell in cells if cell is not None and cell == cell})
+        choose_models(names, range(len(names)), arguments.models)

@@ -8,40 +8,48 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from textwrap import fill
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .. import datasets
 from .._utils.atomic_write import write_file
 from .._version import __version__
 from ..api import check, dml_rank, read_json
 from ..exceptions import DmlrankError, FileWriteError, OptionError
-from ..inference.simultaneous import METHODS
+from ..inference.confidence_sequence import DEFAULT_START
 from ..inspection.periods import PERIODS
 from ..planning.plan_options import Against, Top
 from ..results.comparison import Comparison, named_results
 from ..results.rank_results import RankResults
 from ..tables.summary_table import Summary
-from .arguments import CommandParser, OneSpelling
-from .bootstrap_option import add_bootstrap_option, bootstrap_options, check_bootstrap_option
-from .fit_arguments import (
+from .arguments import (
     CHECKED,
+    DESCRIPTIONS,
+    EXAMPLES,
+    EXIT_CODES,
+    MAIN_DESCRIPTION,
+    MAIN_EXAMPLES,
     PASSED_ON,
-    add_files_and_tuning,
+    WORDS,
+    CommandParser,
+    OneSpelling,
     add_fit_options,
-    add_keywords,
+    add_formula_and_file,
     add_options,
+    add_statement_options,
+    add_table_options,
     api_options,
+    check_models_of_table,
+    check_rows,
+    check_statements,
     fit_options,
     frames_of,
     judge_files,
+    refuse_fit_options,
 )
-from .help_texts import DESCRIPTIONS, EXAMPLES, EXIT_CODES, MAIN_DESCRIPTION, MAIN_EXAMPLES, WORDS
 from .read_files import FORMATS
-from .score_tables import add_score_options
-from .sequential_options import add_sequential_options, as_sequential, check_sequential_options
-from .table_rows import add_table_options, check_models_of_table, check_table_options, table_options
 from .write_files import (
     CHECK,
+    FIGURES,
     PAGE,
     PLAN,
     RESULT,
@@ -57,28 +65,16 @@ from .write_files import (
     write_table,
 )
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 _Commands: TypeAlias = "argparse._SubParsersAction[CommandParser]"
 
 
 _DEMO_FORMULA = "winner ~ C(category) + length | model_a + model_b"
 _FUNCTIONALS = ("bt", "borda", "rank_centrality")
 # Options that name a file to write.
-_WRITTEN = (
-    "csv",
-    "pairs",
-    "ranks",
-    "reversals",
-    "changes",
-    "pair_changes",
-    "sensitivity",
-    "json",
-    "html",
-    "latex",
-    "markdown",
-    "plot",
-    "report",
-    "out",
-)
+_WRITTEN = ("out", "report", "pairs", "ranks", "sensitivity", "reversals", "changes", "pair_changes")
 # Exit status after an error; argparse ends with 2 where words cannot be parsed. By the custom of shells, the other two
 # are those of a process that ended by Ctrl-C and of one that ended by a closed pipe.
 _ERROR, _INTERRUPTED, _BROKEN_PIPE = 1, 130, 141
@@ -176,8 +172,8 @@ def _add_check(commands: _Commands) -> None:
     """Add the subcommand that checks a file before a fit."""
     help_text = "look at a file of battles before a fit: labels, graph, balance, cost"
     check_parser = commands.add_parser("check", **_help("check", help_text))
+    add_formula_and_file(check_parser)
     add_options(check_parser, CHECKED)
-    add_score_options(check_parser)
     time = "column of times (timestamps, dates, seconds since 1970): availability of models, votes by period, drift"
     check_parser.add_argument("--time", metavar="COLUMN", help=time)
     check_parser.add_argument("--period", choices=PERIODS, default="auto", help="periods of --time (default auto)")
@@ -192,7 +188,7 @@ def _check(arguments: argparse.Namespace) -> None:
     options = api_options(arguments, CHECKED) | {"time": arguments.time, "period": arguments.period}
     check_report = check(arguments.formula, frames["file"], env={}, **options)
     formats: dict[str, Callable[[str], object]] = {
-        ".txt": partial(_write_page, text=lambda: f"{check_report}\n"),
+        ".txt": lambda path: write_file(path, f"{check_report}\n"),
         ".html": check_report.report,
         ".json": lambda path: write_json(path, content_of_check(check_report)),
     }
@@ -202,24 +198,16 @@ def _check(arguments: argparse.Namespace) -> None:
 def _add_fit(commands: _Commands) -> None:
     """Add the subcommand that fits a file."""
     fit = commands.add_parser("fit", **_help("fit", "fit a file of battles and print a summary"))
+    add_formula_and_file(fit)
     add_fit_options(fit)
-    add_score_options(fit)
-    add_sequential_options(fit)
-    by = "features that define groups of prompts: scores by group, also in the tables, --csv, --plot and --report"
-    fit.add_argument("--by", nargs="+", metavar="COLUMN", help=by)
-    fit.add_argument("--method", choices=METHODS, default="max-t", help="kind of intervals in --csv (default max-t)")
-    add_bootstrap_option(fit)
+    add_statement_options(fit)
     add_table_options(fit, has_slim=True)
     add_outputs(
         fit,
         ("the result", RESULT),
-        csv="scores, standard errors and intervals by model as CSV",
         pairs="tests of all differences (max-t) as CSV",
         ranks="ranks, rank sets and groups as CSV",
         sensitivity="bounds of neighbours if those who vote differ from those who do not, as CSV; prints their table",
-        **_tables("the summary"),
-        json="the result as JSON, which dmlrank.read_json reads",
-        plot="the forest plot (needs matplotlib)",
         report="a page for publication, one HTML file (needs Jinja2)",
     )
     fit.set_defaults(run=_fit)
@@ -228,14 +216,16 @@ def _add_fit(commands: _Commands) -> None:
 def _fit(arguments: argparse.Namespace) -> None:
     """Fit a file, write what is asked for and print the summary."""
     _check_outputs(arguments, [arguments.file])
-    check_table_options(arguments)
-    check_sequential_options(arguments)
-    check_bootstrap_option(arguments)
+    check_rows(arguments)
+    check_statements(arguments)
     results = _fitted(arguments.formula, arguments.file, arguments)
-    results = as_sequential(results, arguments)
+    if arguments.sequential is not None:
+        start = DEFAULT_START if arguments.start is None else arguments.start
+        results = results.sequential(arguments.sequential, start)
     # Scores by group have the same tables, figures and page.
     shown = results.by(*arguments.by) if arguments.by else results
-    rows, bootstrap = table_options(arguments), bootstrap_options(arguments)
+    rows: dict[str, Any] = {"models": arguments.models, "top": arguments.top}
+    bootstrap: dict[str, Any] = {} if arguments.bootstrap is None else {"bootstrap": arguments.bootstrap}
     summary_of_all = results.summary(slim=arguments.slim, **rows, **bootstrap)
     summary = shown.summary(**rows) if arguments.by else summary_of_all
     texts = [str(summary_of_all), *(str(part) for part in (results.judge, results.style) if part is not None)]
@@ -243,18 +233,19 @@ def _fit(arguments: argparse.Namespace) -> None:
     sensitivity = results.sensitivity() if arguments.sensitivity else None
     texts += [str(sensitivity)] if sensitivity else []
     text = "\n\n".join(texts)
-    table = partial(shown.tidy, method=arguments.method, **bootstrap)
-    formats = _formats(text, summary, lambda path: write_table(path, table()), results.to_json)
+    formats = _formats(
+        text,
+        summary,
+        lambda path: write_table(path, shown.tidy(method=arguments.method, **bootstrap)),
+        results.to_json,
+        partial(shown.plot, **bootstrap),
+    )
     _show(
         text,
         [
-            (arguments.csv, lambda path: write_table(path, table())),
             (arguments.pairs, lambda path: write_table(path, results.t_test_pairwise(**bootstrap).result_frame)),
             (arguments.ranks, lambda path: write_table(path, results.ranks(**bootstrap).result_frame, "model")),
             *([(arguments.sensitivity, partial(write_table, table=sensitivity.result_frame))] if sensitivity else []),
-            *_pages(arguments, summary),
-            (arguments.json, results.to_json),
-            (arguments.plot, partial(write_figure, draw=partial(shown.plot, **bootstrap))),
             (arguments.report, partial(shown.report, **bootstrap)),
             *by_ending(arguments.out, formats),
         ],
@@ -264,6 +255,7 @@ def _fit(arguments: argparse.Namespace) -> None:
 def _add_design(commands: _Commands) -> None:
     """Add the subcommand that plans what to label next."""
     design = commands.add_parser("design", **_help("design", "fit a file of battles and plan what to label next"))
+    add_formula_and_file(design)
     add_fit_options(design)
     add_design_options(design)
     design.set_defaults(run=_design)
@@ -288,7 +280,7 @@ def add_design_options(command: argparse.ArgumentParser) -> None:
     prompts = "prompts to plan for (default: those of the file)"
     command.add_argument("--new", dest="prompts_file", metavar="FILE", help=prompts)
     plan = ("the pairs to label, with propensities", PLAN)
-    add_outputs(command, plan, plot="the heat map of labels (needs matplotlib)")
+    add_outputs(command, plan)
 
 
 def _design(arguments: argparse.Namespace) -> None:
@@ -310,13 +302,8 @@ def _design(arguments: argparse.Namespace) -> None:
         from_scratch=arguments.from_scratch,
         progress=bool(arguments.progress),
     )
-    _show(
-        plan.summary(results.estimates.alpha),
-        [
-            *by_ending(arguments.out, dict.fromkeys(PLAN.endings, lambda path: plan.export(path, arguments.rng))),
-            (arguments.plot, partial(write_figure, draw=plan.plot)),
-        ],
-    )
+    tables = dict.fromkeys((".csv", ".json"), lambda path: plan.export(path, arguments.rng))
+    _show(plan.summary(results.estimates.alpha), by_ending(arguments.out, tables | _figures(plan.plot)))
 
 
 def _contrasts(arguments: argparse.Namespace) -> Top | Against | list[str] | None:
@@ -331,25 +318,20 @@ def _add_compare(commands: _Commands) -> None:
     help_text = "put stored results, or functionals of one fit, side by side"
     compare_parser = commands.add_parser("compare", **_help("compare", help_text))
     compare_parser.add_argument(
-        "inputs", nargs="+", metavar="JSON", help="results stored with fit --json; or a formula and a file of battles"
+        "inputs", nargs="+", metavar="JSON", help="results stored with fit --out; or a formula and a file of battles"
     )
     compare_parser.add_argument("--names", nargs="+", metavar="NAME", help="heads of the columns")
     _add_independent(compare_parser)
-    add_keywords(compare_parser, [name for name in PASSED_ON if name != "functional"])
+    add_fit_options(compare_parser, [name for name in PASSED_ON if name != "functional"])
     functionals = f"functionals to compare; the first is the reference (default {' '.join(_FUNCTIONALS)})"
     compare_parser.add_argument("--functional", nargs="+", metavar="NAME", help=functionals)
-    add_files_and_tuning(compare_parser)
-    add_score_options(compare_parser)
     add_table_options(compare_parser)
     add_outputs(
         compare_parser,
         ("the comparison", RESULT),
-        csv="scores and ranks as CSV",
         reversals="pairs that results rank in opposite orders, with tests, as CSV",
         changes="changes of scores from the first result, with simultaneous intervals, as CSV",
         pair_changes="changes of the differences between models, with tests, as CSV",
-        **_tables("the table"),
-        plot="the bump chart (needs matplotlib)",
         report="a page with all results, one HTML file (needs Jinja2)",
     )
     compare_parser.set_defaults(run=_compare)
@@ -358,38 +340,36 @@ def _add_compare(commands: _Commands) -> None:
 def _compare(arguments: argparse.Namespace) -> None:
     """Compare stored results, or functionals of one fit, and print the table."""
     _check_outputs(arguments, arguments.inputs)
-    check_table_options(arguments)
+    check_rows(arguments)
     if "~" in arguments.inputs[0]:
         comparison = _compared_functionals(arguments)
     else:
-        _refuse_fit_options(arguments)
+        refuse_fit_options(arguments)
         paths = arguments.inputs
         if len(paths) < 2:
             raise OptionError(
-                f"compare was given {paths}; give two or more stored results (fit --json), or a formula and a file"
+                f"compare was given {paths}; give two or more stored results (fit --out), or a formula and a file"
             )
         comparison = named_results(
             arguments.names or names_of_files(paths),
             [read_json(path) for path in paths],
             independent=arguments.independent,
         )
-    summary = comparison.summary(**table_options(arguments))
+    summary = comparison.summary(models=arguments.models, top=arguments.top)
     formats = _formats(
         str(summary),
         summary,
         lambda path: write_table(path, comparison.tidy()),
         lambda path: write_json(path, content_of_comparison(comparison)),
+        comparison.plot,
     )
     _show(
         summary,
         [
             *by_ending(arguments.out, formats),
-            (arguments.csv, lambda path: write_table(path, comparison.tidy())),
             (arguments.reversals, lambda path: write_table(path, comparison.reversals())),
             (arguments.changes, lambda path: write_table(path, comparison.changes())),
             (arguments.pair_changes, lambda path: write_table(path, comparison.pair_changes())),
-            *_pages(arguments, summary),
-            (arguments.plot, partial(write_figure, draw=comparison.plot)),
             (arguments.report, comparison.report),
         ],
     )
@@ -405,7 +385,7 @@ def _add_report(commands: _Commands) -> None:
     """Add the command ``report``."""
     report = commands.add_parser("report", **_help("report", "write a page for publication from stored results"))
     report.add_argument(
-        "inputs", nargs="+", metavar="JSON", help="results stored with fit --json; several stand side by side, in tabs"
+        "inputs", nargs="+", metavar="JSON", help="results stored with fit --out; several stand side by side, in tabs"
     )
     report.add_argument("--out", metavar="OUT", required=True, help="the page, one HTML file")
     _add_independent(report)
@@ -455,16 +435,6 @@ def _compared_functionals(arguments: argparse.Namespace) -> Comparison:
     return named_results(names, results)
 
 
-def _refuse_fit_options(arguments: argparse.Namespace) -> None:
-    """Check that no option of a fit is given, since stored results are compared and nothing is fitted."""
-    of_files = ("progress", "tune", "judge_file", "scores", "margin", "lower_is_better", "unsafe_formula")
-    fitting = (*PASSED_ON, "groups", "categories", *of_files)
-    unused = [name for name in fitting if getattr(arguments, name) is not None]
-    if unused:
-        name = unused[0].replace("_", "-")
-        raise OptionError(f"--{name} is an option of a fit, but compare was given stored results; leave the option out")
-
-
 def add_outputs(command: argparse.ArgumentParser, out: tuple[str, OutKind] | None, **what: str) -> None:
     """Add an option for each file that a command can write."""
     group = command.add_argument_group("files to write")
@@ -477,42 +447,33 @@ def add_outputs(command: argparse.ArgumentParser, out: tuple[str, OutKind] | Non
 
 
 def _formats(
-    text: str, summary: Summary, csv: Callable[[str], object], json: Callable[[str], object]
+    text: str,
+    summary: Summary,
+    csv: Callable[[str], object],
+    json: Callable[[str], object],
+    draw: Callable[[], Axes],
 ) -> dict[str, Callable[[str], object]]:
     """Return the function that writes each format of ``--out``."""
     return {
-        ".txt": partial(_write_page, text=lambda: f"{text}\n"),
-        ".md": partial(_write_page, text=summary.as_markdown),
-        ".html": partial(_write_page, text=summary.as_html),
-        ".tex": partial(_write_page, text=summary.as_latex),
+        ".txt": lambda path: write_file(path, f"{text}\n"),
+        ".md": lambda path: write_file(path, summary.as_markdown()),
+        ".html": lambda path: write_file(path, summary.as_html()),
+        ".tex": lambda path: write_file(path, summary.as_latex()),
         ".csv": csv,
         ".json": json,
+        **_figures(draw),
     }
 
 
-def _tables(what: str) -> dict[str, str]:
-    """Return the help of the formats in which a command writes its table."""
-    return {"html": f"{what} as HTML", "latex": f"{what} as LaTeX (needs booktabs)", "markdown": f"{what} as Markdown"}
+def _figures(draw: Callable[[], Axes]) -> dict[str, Callable[[str], object]]:
+    """Return the function that writes each format of a figure."""
+    return dict.fromkeys(FIGURES, partial(write_figure, draw=draw))
 
 
 def _check_outputs(arguments: argparse.Namespace, inputs: Sequence[str], out: OutKind = RESULT) -> None:
     """Check before a fit that the files of a command can be written."""
     sources = [*inputs, *judge_files(arguments.judge_file or ()).values()]
     check_outputs({name: getattr(arguments, name) for name in _WRITTEN if hasattr(arguments, name)}, sources, out=out)
-
-
-def _pages(arguments: argparse.Namespace, summary: Summary) -> _Writers:
-    """Return the path of a summary in each format (None where it is not wanted), with the function that writes it."""
-    formats: dict[str, Callable[[], str]] = {
-        "html": summary.as_html,
-        "latex": summary.as_latex,
-        "markdown": summary.as_markdown,
-    }
-    return [(getattr(arguments, name), partial(_write_page, text=text)) for name, text in formats.items()]
-
-
-def _write_page(path: str, text: Callable[[], str]) -> None:
-    write_file(path, text())
 
 
 def _show(report: object, writers: _Writers) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -38,9 +39,10 @@ class OutKind:
     endings: tuple[str, ...]
 
 
-PLAN = OutKind("a plan", (".csv", ".json"))
+FIGURES = (".png", ".svg", ".pdf")
+PLAN = OutKind("a plan", (".csv", ".json", *FIGURES))
 PAGE = OutKind("a page", (".html", ".htm"))
-RESULT = OutKind("a result", (".txt", ".md", ".html", ".tex", ".csv", ".json"))
+RESULT = OutKind("a result", (".txt", ".md", ".html", ".tex", ".csv", ".json", *FIGURES))
 CHECK = OutKind("a check", (".txt", ".html", ".json"))
 
 
@@ -66,8 +68,6 @@ def _check_output(option: str, path: str, sources: Sequence[str], out: OutKind) 
     if path == STANDARD_INPUT:
         raise OptionError(f"--{option} '-' is not the name of a file; only the summary goes to standard output")
     ending = Path(path).suffix.lower()
-    if option == "plot":
-        _check_figure(path)
     if option == "report" or (option == "out" and (out is PAGE or (out is CHECK and ending == ".html"))):
         check_page_extra()
     if option == "out" and ending not in out.endings:
@@ -75,6 +75,8 @@ def _check_output(option: str, path: str, sources: Sequence[str], out: OutKind) 
             f"--out {path!r} has the ending {ending!r}; {out.content} is written as {' or '.join(out.endings)}"
             f"{nearest(ending, out.endings)}"
         )
+    if option == "out" and ending in FIGURES and importlib.util.find_spec("matplotlib") is None:
+        raise MissingExtraError("plots need matplotlib: pip install 'dmlrank[plot]'")
     with suppress(OSError):
         if any(os.path.samefile(path, source) for source in sources if os.path.exists(source)):
             raise OptionError(f"--{option} {path!r} is a file that is read; it would be overwritten: give another name")
@@ -182,20 +184,6 @@ def names_of_files(paths: list[str]) -> list[str]:
     """Return names of stored results: those of their files, or their whole paths where file names repeat."""
     stems = [Path(path).stem for path in paths]
     return stems if len(set(stems)) == len(stems) else list(paths)
-
-
-def _check_figure(path: str) -> None:
-    """Check that matplotlib is installed, and that it has a format for the ending of a path."""
-    try:
-        from matplotlib.backend_bases import FigureCanvasBase
-    except ImportError:
-        raise MissingExtraError("plots need matplotlib: pip install 'dmlrank[plot]'") from None
-    endings = [f".{ending}" for ending in FigureCanvasBase.get_supported_filetypes()]
-    ending = Path(path).suffix.lower()
-    if ending not in endings and not Path(path).is_dir():
-        raise OptionError(
-            f"--plot {path!r}: the ending names the format, one of {' '.join(endings)}{nearest(ending, endings)}"
-        )
 
 
 def _same_file(first: str, other: str) -> bool:

@@ -20,9 +20,9 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.cli.column_roles import ColumnRoles
-from dmlrank.cli.main import PASSED_ON, add_fit_options, build_parser, main
-from dmlrank.cli.read_files import read_frame
+from dmlrank.cli.arguments import PASSED_ON, add_fit_options
+from dmlrank.cli.main import build_parser, main
+from dmlrank.cli.read_files import ColumnRoles, read_frame
 from dmlrank.cli.write_files import write_figure
 from dmlrank.options import OPTIONS
 
@@ -66,7 +66,7 @@ def test_fit_agrees_with_the_api(battles, csv, capsys):
 def test_looks_at_growing_data_from_the_command_line(battles, csv, tmp_path, capsys):
     about = ["fit", FORMULA, csv, "--functional", "bt", "--context", "question_id", "--rng", "3"]
     out = str(tmp_path / "result.json")
-    assert main([*about, "--sequential", "6000", "--start", "900", "--json", out]) == 0
+    assert main([*about, "--sequential", "6000", "--start", "900", "--out", out]) == 0
     view = dr.dml_rank(FORMULA, battles, functional="bt", context="question_id", rng=3).sequential(6000, start=900)
     assert capsys.readouterr().out.rstrip("\n") == view.summary().as_text()
     assert dr.read_json(out).estimates.sequence == view.estimates.sequence
@@ -142,7 +142,7 @@ def test_the_floor_is_a_number_or_auto(csv, capsys, ignore_warnings):
 @needs("matplotlib")
 def test_tables_pages_and_plots_are_written(csv, tmp_path, capsys):
     out = {kind: str(tmp_path / f"out.{kind}") for kind in ("csv", "html", "png")}
-    options = ["--csv", out["csv"], "--method", "none", "--html", out["html"], "--plot", out["png"]]
+    options = ["--out", out["csv"], "--method", "none", "--out", out["html"], "--out", out["png"]]
     assert main(["fit", FORMULA, csv, "--rng", "3", *options]) == 0
     capsys.readouterr()
     tidy = pd.read_csv(out["csv"])
@@ -160,17 +160,6 @@ def test_claims_about_order_are_written(battles, csv, tmp_path, capsys):
     pd.testing.assert_frame_equal(pd.read_csv(out["pairs"]), result.t_test_pairwise().result_frame, rtol=1e-9)
     ranks = pd.read_csv(out["ranks"], index_col="model")
     pd.testing.assert_frame_equal(ranks, result.ranks().result_frame, check_names=False)
-
-
-def test_reports_are_written_in_every_format(csv, tmp_path, capsys):
-    out = {kind: tmp_path / f"out.{kind}" for kind in ("latex", "markdown", "json")}
-    options = [part for kind, path in out.items() for part in (f"--{kind}", str(path))]
-    assert main(["fit", FORMULA, csv, "--rng", "3", *options]) == 0
-    shown = capsys.readouterr().out
-    result = dr.read_json(out["json"])
-    assert result.summary().as_text() == shown.rstrip("\n")
-    assert out["latex"].read_text(encoding="utf-8") == result.summary().as_latex()
-    assert out["markdown"].read_text(encoding="utf-8") == result.summary().as_markdown()
 
 
 def test_check_agrees_with_the_api(battles, csv, capsys):
@@ -246,14 +235,7 @@ def test_order_repetitions_and_prompts_are_passed_on(battles, csv, capsys):
 def test_compare_fits_once_and_agrees_with_the_api(battles, csv, tmp_path, capsys):
     out = {name: tmp_path / f"out.{name}" for name in ("csv", "html", "tex", "md", "png", "pairs")}
     words = ["compare", FORMULA, csv, "--functional", "borda", "bt", "--rng", "3", "--names", "mean wins", "odds"]
-    options = {
-        "csv": "--csv",
-        "html": "--html",
-        "tex": "--latex",
-        "md": "--markdown",
-        "png": "--plot",
-        "pairs": "--reversals",
-    }
+    options = dict.fromkeys(out, "--out") | {"pairs": "--reversals"}
     for name, option in options.items():
         words += [option, str(out[name])]
     assert main(words) == 0
@@ -274,7 +256,7 @@ def test_compare_takes_stored_results(battles, csv, tmp_path, capsys):
     paths = []
     for functional in ("bt", "borda"):
         paths.append(str(tmp_path / f"{functional}.json"))
-        assert main(["fit", FORMULA, csv, "--functional", functional, "--rng", "3", "--json", paths[-1]]) == 0
+        assert main(["fit", FORMULA, csv, "--functional", functional, "--rng", "3", "--out", paths[-1]]) == 0
     capsys.readouterr()
     assert main(["compare", *paths]) == 0
     stored = {name: dr.read_json(path) for name, path in zip(("bt", "borda"), paths, strict=True)}
@@ -305,7 +287,7 @@ def test_a_plan_from_the_command_line_is_the_apis(battles, csv, tmp_path, capsys
     call = ["design", FORMULA, csv, "--context", "question_id", "--rng", "3", "--functional", "bt"]
     call += ["--budget", "60", "--one-pair", "--explore", "0.1", "--min-propensity", "0.0002"]
     new = ["--new", str(tmp_path / "prompts.csv"), "--criterion", "D", "--top", "3", "--out", out["csv"]]
-    assert main([*call, *new, "--plot", out["png"]]) == 0
+    assert main([*call, *new, "--out", out["png"]]) == 0
     fit = dr.dml_rank(FORMULA, battles, functional="bt", context="question_id", rng=3)
     options = {"one_pair": True, "explore": 0.1, "min_propensity": 0.0002}
     plan = fit.design(60, "D", newdata=prompts, contrasts=dr.Top(3), **options)
@@ -385,7 +367,7 @@ def fitted(path, folder, *words):
     out = folder / "fit.json"
     formula = "winner ~ length | model_a + model_b"
     options = ["--rng", "0", "--min-labels", "1", "--propensity", "marginal", "--tune", "none", "--n-folds", "2"]
-    assert main(["fit", formula, path, *options, "--json", str(out), *words]) == 0
+    assert main(["fit", formula, path, *options, "--out", str(out), *words]) == 0
     return dr.read_json(out)
 
 
@@ -562,15 +544,15 @@ def test_files_that_are_not_what_their_names_say(name, content, words, tmp_path,
 
 @pytest.mark.parametrize(
     "option",
-    ["csv", "pairs", "ranks", "html", "latex", "markdown", "json", pytest.param("plot", marks=needs("matplotlib"))],
+    ["out", "pairs", "ranks"],
 )
 def test_files_that_cannot_be_written_are_found_before_the_fit(csv, tmp_path, capsys, option):
     # A fit with this formula has an error of its own: there is no column of this name.
     formula = "winner ~ nowhere | model_a + model_b"
-    ending = ".png" if option == "plot" else ".x"
+    (tmp_path / "folder.csv").mkdir()
     for path, words in (
-        (tmp_path / "none" / f"out{ending}", "there is no folder"),
-        (tmp_path, "is a folder; give the name of a file"),
+        (tmp_path / "none" / "out.csv", "there is no folder"),
+        (tmp_path / "folder.csv", "is a folder; give the name of a file"),
     ):
         assert main(["fit", formula, csv, f"--{option}", str(path)]) == 1
         shown = capsys.readouterr().err
@@ -581,14 +563,10 @@ def test_files_that_cannot_be_written_are_found_before_the_fit(csv, tmp_path, ca
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--csv", "FILE"], "is a file that is read; it would be overwritten"),
-        (["--csv", "out.x", "--html", "./out.x"], "name the same file"),
-        (["--csv", "-"], "--csv '-' is not the name of a file"),
+        (["--out", "FILE"], "is a file that is read; it would be overwritten"),
+        (["--out", "out.csv", "--pairs", "./out.csv"], "name the same file"),
         (["--out", "-"], "--out '-' is not the name of a file"),
-        pytest.param(
-            ["--plot", "out.pgn"], "the ending names the format, one of .eps", marks=needs("matplotlib"), id="no figure"
-        ),
-        pytest.param(["--plot", "out"], "the ending names the format", marks=needs("matplotlib"), id="no ending"),
+        (["--out", "out.pgn"], "a result is written as .txt or .md"),
     ],
 )
 def test_outputs_that_cannot_be_meant(csv, tmp_path, capsys, monkeypatch, words, message):
@@ -598,7 +576,7 @@ def test_outputs_that_cannot_be_meant(csv, tmp_path, capsys, monkeypatch, words,
     assert message in capsys.readouterr().err
     assert pathlib.Path(csv).read_bytes() == before
     assert main(["design", FORMULA, csv, "--budget", "9", "--out", "plan.txt"]) == 1
-    assert "a plan is written as .csv or .json" in capsys.readouterr().err
+    assert "a plan is written as .csv or .json or .png or .svg or .pdf" in capsys.readouterr().err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["battles.csv"]
 
 
@@ -609,7 +587,7 @@ def test_a_disk_that_fills_during_the_fit_leaves_the_summary_and_the_other_files
 
     monkeypatch.setattr(pathlib.Path, "write_bytes", fails)
     out = tmp_path / "out.png"
-    assert main(["fit", FORMULA, csv, "--rng", "0", "--csv", str(tmp_path / "out.csv"), "--plot", str(out)]) == 1
+    assert main(["fit", FORMULA, csv, "--rng", "0", "--out", str(tmp_path / "out.csv"), "--out", str(out)]) == 1
     shown = capsys.readouterr()
     assert "Nonparametric Ranking Results" in shown.out
     assert "out.csv' cannot be written: No space left on device" in shown.err
@@ -803,7 +781,7 @@ def test_figures_need_nothing_that_matplotlib_3_8_lacks(tmp_path):
 def test_pages_are_written_from_fits_and_stored_results(csv, tmp_path, capsys):
     pytest.importorskip("jinja2")
     stored, fitted, page, both = (str(tmp_path / name) for name in ("one.json", "fit.html", "page.html", "both.html"))
-    assert main(["fit", FORMULA, csv, "--context", "question_id", "--json", stored, "--report", fitted]) == 0
+    assert main(["fit", FORMULA, csv, "--context", "question_id", "--out", stored, "--report", fitted]) == 0
     capsys.readouterr()
     assert main(["report", stored, "--out", page]) == 0
     assert capsys.readouterr().out == f"{page}\n"
@@ -834,8 +812,8 @@ def test_out_is_written_in_the_format_of_its_ending(battles, csv, tmp_path, caps
     pd.testing.assert_frame_equal(pd.read_csv(paths["csv"]), res.tidy(), check_dtype=False)
     np.testing.assert_array_equal(dr.read_json(str(paths["json"])).params, res.params)
     assert main(["fit", FORMULA, csv, "--out", str(tmp_path / "result.docx")]) == 1
-    assert "a result is written as .txt or .md or .html or .tex or .csv or .json" in capsys.readouterr().err
-    twice = ["--out", str(paths["csv"]), "--csv", str(paths["csv"])]
+    assert "a result is written as .txt or .md or .html or .tex or .csv or .json or .png" in capsys.readouterr().err
+    twice = ["--out", str(paths["csv"]), "--pairs", str(paths["csv"])]
     assert main(["fit", FORMULA, csv, *twice]) == 1
     assert "name the same file" in capsys.readouterr().err
 
@@ -851,22 +829,14 @@ def test_out_is_written_in_the_format_of_its_ending(battles, csv, tmp_path, caps
 def test_rows_of_the_table_are_those_of_the_api(battles, csv, tmp_path, capsys, words, options):
     paths = {ending: tmp_path / f"table.{ending}" for ending in ("txt", "md", "html", "tex", "csv")}
     files = [word for path in paths.values() for word in ("--out", str(path))]
-    pages = {name: tmp_path / name for name in ("html", "latex", "markdown")}
-    files += [word for name, path in pages.items() for word in (f"--{name}", str(path))]
     assert main(["fit", FORMULA, "--context", "question_id", "--rng", "0", *files, *words, "--n-folds", "2", csv]) == 0
     res = dr.dml_rank(FORMULA, battles, context="question_id", n_folds=2, rng=0)
     summary = res.summary(**options)
     assert summary.as_text() != res.summary().as_text()
     assert capsys.readouterr().out == f"{summary}\n" == paths["txt"].read_text(encoding="utf-8")
-    for paths_of_form in (
-        (paths["md"], pages["markdown"]),
-        (paths["html"], pages["html"]),
-        (paths["tex"], pages["latex"]),
-    ):
-        form = {"md": summary.as_markdown, "html": summary.as_html, "tex": summary.as_latex}[
-            paths_of_form[0].suffix[1:]
-        ]
-        assert [path.read_text(encoding="utf-8").strip() for path in paths_of_form] == [form().strip()] * 2
+    forms = {"md": summary.as_markdown, "html": summary.as_html, "tex": summary.as_latex}
+    for ending, form in forms.items():
+        assert paths[ending].read_text(encoding="utf-8").strip() == form().strip()
     assert len(pd.read_csv(paths["csv"])) == len(res.models)
 
 
@@ -908,7 +878,7 @@ def test_scores_by_group_from_the_command_line(battles, csv, tmp_path, capsys):
     formula = "winner ~ C(category) | model_a + model_b"
     table, page = tmp_path / "groups.csv", tmp_path / "groups.html"
     call = ["fit", formula, csv, "--context", "question_id", "--functional", "borda", "--n-folds", "2", "--rng", "0"]
-    assert main([*call, "--by", "category", "--csv", str(table), "--report", str(page)]) == 0
+    assert main([*call, "--by", "category", "--out", str(table), "--report", str(page)]) == 0
     res = dr.dml_rank(formula, battles, context="question_id", functional="borda", n_folds=2, rng=0)
     groups = res.by("category")
     assert capsys.readouterr().out == f"{res.summary()}\n\n{groups.summary()}\n"

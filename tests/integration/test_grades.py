@@ -132,7 +132,7 @@ def test_update_storage_and_command_line(tmp_path, capsys):
     frame.to_csv(tmp_path / "battles.csv", index=False)
     worths = [f"{label}={worth}" for label, worth in WORTHS.items()]
     options = ["--context", "q", "--rng", "0", "--position-bias", "no", "--functional", "bt"]
-    out = ["--json", str(tmp_path / "out.json"), "--categories", *worths]
+    out = ["--out", str(tmp_path / "out.json"), "--categories", *worths]
     assert main(["fit", FORMULA, str(tmp_path / "battles.csv"), *options, *out]) == 0, capsys.readouterr().err
     same(dr.read_json(tmp_path / "out.json"), res)
 

@@ -294,7 +294,7 @@ def test_verdicts_in_a_file_of_their_own(battles, fitted, tmp_path, capsys):
     battles.drop(columns="verdict").to_csv(path, index=False)
     battles[["question_id", "model_a", "model_b", "verdict"]].to_csv(other, index=False)
     options = ["--context", "question_id", "--position-bias", "no", "--rng", "0", "--n-jobs", "1", "--min-labels", "2"]
-    call = ["fit", FORMULA, str(path), "--functional", "bt", *options, "--csv", str(tmp_path / "out.csv")]
+    call = ["fit", FORMULA, str(path), "--functional", "bt", *options, "--out", str(tmp_path / "out.csv")]
     assert main([*call, "--judge-file", str(other)]) == 0
     np.testing.assert_allclose(pd.read_csv(tmp_path / "out.csv")["std_error"], fitted.tidy()["std_error"], rtol=1e-10)
     assert main([*call, "--judge-file", f"one={other}", f"two={other}"]) == 0

@@ -249,7 +249,7 @@ def test_wrong_files_are_said(folder, votes, tmp_path):
 
 def test_the_command_line_reads_a_folder(folder, capsys, tmp_path):
     command = ["winner ~ u | model_a + model_b", str(folder), "--context", "question_id"]
-    fit = ["fit", *command, "--rng", "0", "--propensity", "marginal", "--json", str(tmp_path / "fit.json")]
+    fit = ["fit", *command, "--rng", "0", "--propensity", "marginal", "--out", str(tmp_path / "fit.json")]
     assert main(fit) == 0, capsys.readouterr().err
     assert json.loads((tmp_path / "fit.json").read_text())
     assert main(["check", *command]) == 0

@@ -30,7 +30,7 @@ def long(wide):
 
 
 def fit_file(capsys, tmp_path, *words):
-    assert main(["fit", *words, "--rng", "0", "--json", str(tmp_path / "out.json")]) == 0, capsys.readouterr().err
+    assert main(["fit", *words, "--rng", "0", "--out", str(tmp_path / "out.json")]) == 0, capsys.readouterr().err
     capsys.readouterr()
     return dr.read_json(tmp_path / "out.json")
 

@@ -363,7 +363,7 @@ def test_the_command_line_stores_what_the_api_does(arena, options, ending, names
     if ending == "parquet":
         assert pa.Table is not None
     WRITERS[ending](frame, path)
-    words = ["fit", FORMULA, str(path), "--json", str(tmp_path / "out.json")]
+    words = ["fit", FORMULA, str(path), "--out", str(tmp_path / "out.json")]
     for name, value in options.items():
         text = {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
         words += [f"--{name.replace('_', '-')}", text]
