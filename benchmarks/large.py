@@ -54,7 +54,7 @@ def measure(battles: pd.DataFrame, folder: Path) -> dict[str, float]:
     figures = {"fit, s": seconds, "fit, GB": _peak()}
     figures["summary, s"] = timed(lambda: str(fit.summary()))[1]
     for kind in ("gaussian", "rademacher", "webb"):
-        figures[f"{kind} bootstrap, s"] = timed(lambda kind=kind: fit.conf_int(bootstrap=kind))[1]
+        figures[f"{kind} bootstrap, s"] = timed(lambda kind=kind: fit.bootstrap(kind).conf_int())[1]
     figures["save, s"] = timed(lambda: fit.save(folder / "fit.pkl", with_data=True))[1]
     figures["file, MB"] = (folder / "fit.pkl").stat().st_size / 1e6
     figures["all, GB"] = _peak()

@@ -34,9 +34,7 @@ from numpy.typing import NDArray
 import dmlrank as dr
 from dmlrank.inference.confidence_sequence import ConfidenceSequence
 from dmlrank.inference.covariance import Covariance, free_basis
-from dmlrank.inference.ranks import critical_value_of_differences, separate_at_all_looks
-from dmlrank.inference.resampling import NormalDraws, normal_draws
-from dmlrank.inference.simultaneous import critical_value
+from dmlrank.inference.simultaneous import AllLooks, MaxT, separate
 
 Array = NDArray[np.float64]
 FUNCTIONALS = ("borda", "bt", "rank_centrality")
@@ -195,9 +193,8 @@ def truth_of(name: str, people: Population) -> Truth:
     # Scores of borda and rank centrality have a fixed sum, and bt scores sum to zero.
     basis = free_basis(np.ones((1, K)) / np.sqrt(K), K)
     covariance = Covariance((phi - score).T @ ((phi - score) * weight[:, None]), basis)
-    draws = NormalDraws(normal_draws(covariance, 0).factor, 0, 20_000)
-    of_pairs = critical_value_of_differences(covariance, draws, ALPHA)
-    return Truth(score, basis, critical_value(covariance, ALPHA), of_pairs)
+    of_pairs = MaxT(covariance, n_draws=20_000).critical_of_pairs(ALPHA)
+    return Truth(score, basis, MaxT(covariance).critical(ALPHA), of_pairs)
 
 
 def looks() -> NDArray[np.int64]:
@@ -251,7 +248,7 @@ def false_claims(mean: Array, matrix: Array, truth: Truth) -> pd.DataFrame:
     not_above = truth.score[:, None] - truth.score[None, :] <= 1e-9
     for place in np.flatnonzero((z_wrong >= of_last_step).any(axis=1)).tolist():
         look = ConfidenceSequence(PLANNED, START, ALPHA, int(looks()[place]), "prompts")
-        above = separate_at_all_looks(mean[place], Covariance(matrix[place], truth.basis), look).above
+        above = separate(mean[place], AllLooks(Covariance(matrix[place], truth.basis), look), ALPHA).above
         frame.loc[place, "order sequential"] = bool((above & not_above).any())
     return frame
 

@@ -40,9 +40,7 @@ from peeking import (
 )
 
 from dmlrank.inference.covariance import Covariance, free_basis
-from dmlrank.inference.ranks import critical_value_of_differences
-from dmlrank.inference.resampling import NormalDraws, normal_draws
-from dmlrank.inference.simultaneous import critical_value
+from dmlrank.inference.simultaneous import MaxT
 
 CELLS = PAIRS * C + 1
 # Standard deviation of the strength of a model between the types of users, in log-odds.
@@ -71,9 +69,8 @@ def truth_of(name: str, people: Population) -> Truth:
     within = (1 + _FURTHER) * (phi.T * weight.mean(axis=0)) @ phi
     matrix = within + (_FURTHER**2 + 2 * _FURTHER) * of_type.T @ of_type / STRATA
     covariance = Covariance(matrix, free_basis(np.ones((1, K)) / np.sqrt(K), K))
-    draws = NormalDraws(normal_draws(covariance, 0).factor, 0, 20_000)
-    of_pairs = critical_value_of_differences(covariance, draws, ALPHA)
-    return Truth(score, covariance.basis, critical_value(covariance, ALPHA), of_pairs)
+    of_pairs = MaxT(covariance, n_draws=20_000).critical_of_pairs(ALPHA)
+    return Truth(score, covariance.basis, MaxT(covariance).critical(ALPHA), of_pairs)
 
 
 def draw(people: Population, n_users: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

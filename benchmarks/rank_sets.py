@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from dmlrank.inference.covariance import Covariance, free_basis
 from dmlrank.inference.multiple_testing import max_t_draws
-from dmlrank.inference.pairwise import compare_differences
-from dmlrank.inference.ranks import rank_bounds, separate, separate_each
-from dmlrank.inference.resampling import MULTIPLIERS, MultiplierBootstrap, NormalDraws, differences, normal_draws
+from dmlrank.inference.ranks import rank_bounds
+from dmlrank.inference.resampling import MULTIPLIERS, MultiplierBootstrap, NormalDraws, differences
+from dmlrank.inference.simultaneous import MaxT, compare_differences, separate, separate_each
 
 METHODS = ("max-t", "step-down", "holm", "fdr_bh", "none")
 
@@ -48,25 +48,23 @@ def truths(k: int) -> dict[str, NDArray[np.float64]]:
 
 
 def replicate(
-    truth: NDArray[np.float64], covariance: Covariance, noise: NormalDraws, rng: np.random.Generator, alpha: float
+    truth: NDArray[np.float64], noise: MaxT, rng: np.random.Generator, alpha: float
 ) -> dict[str, float | NDArray[np.bool_]]:
     """What went wrong in one draw."""
     k = len(truth)
-    estimate = rng.multivariate_normal(truth, covariance.matrix, method="eigh")
+    estimate = rng.multivariate_normal(truth, noise.covariance.matrix, method="eigh")
     first, second = np.triu_indices(k, 1)
     same = truth[first] == truth[second]
     figures: dict[str, float | NDArray[np.bool_]] = {}
     for method in METHODS:
-        tests = compare_differences(
-            estimate, covariance, noise, first, second, method=method, side="two-sided", delta=0.0, alpha=alpha
-        )
+        tests = compare_differences(estimate, noise, first, second, method=method, alpha=alpha)
         figures[method] = bool((tests.p_adjusted[same] <= alpha).any())
     best = 1 + (truth[None, :] > truth[:, None]).sum(axis=1)
     worst = (truth[None, :] >= truth[:, None]).sum(axis=1)
-    lower, upper = rank_bounds(separate(estimate, covariance, noise, alpha).above)
+    lower, upper = rank_bounds(separate(estimate, noise, alpha).above)
     figures["joint"] = bool(((lower <= best) & (worst <= upper)).all())
     figures["width"] = float((upper - lower + 1).mean())
-    each = separate_each(estimate, covariance, noise, alpha)
+    each = separate_each(estimate, noise, alpha)
     lower, upper = rank_bounds(each[:, :, 0], each[:, :, 1])
     figures["alone"] = (lower <= best) & (worst <= upper)
     figures["width alone"] = float((upper - lower + 1).mean())
@@ -77,10 +75,10 @@ def study(replications: int, k: int = 10, alpha: float = 0.05, n_draws: int = 10
     """A row per covariance and truth: shares of errors and of coverage, and mean widths of the sets."""
     rows = []
     for kind, covariance in covariances(k).items():
-        noise = NormalDraws(normal_draws(covariance, 0).factor, 0, n_draws)
+        noise = MaxT(covariance, n_draws=n_draws)
         for name, truth in truths(k).items():
             rng = np.random.default_rng(seed)
-            drawn = pd.DataFrame([replicate(truth, covariance, noise, rng, alpha) for _ in range(replications)])
+            drawn = pd.DataFrame([replicate(truth, noise, rng, alpha) for _ in range(replications)])
             alone = np.stack(drawn.pop("alone").to_numpy()).mean(axis=0).min()
             rows.append({"covariance": kind, "scores": name} | drawn.mean().to_dict() | {"alone": alone})
     columns = ["covariance", "scores", *METHODS, "joint", "alone", "width", "width alone"]
@@ -104,7 +102,7 @@ def few_clusters(
         size = np.abs(estimate[pairs[0]] - estimate[pairs[1]]) / contrasts.std_error
         for kind in held:
             noise = (
-                NormalDraws(normal_draws(covariance, number).factor, number, 2000)
+                NormalDraws(covariance.factor, number, 2000)
                 if kind == "normal"
                 else MultiplierBootstrap(rows, small_sample, np.zeros((k, k)), kind, number, 2000)
             )
@@ -118,18 +116,16 @@ def cost(k: int) -> dict[str, float]:
     basis = free_basis(np.ones((1, k)) / np.sqrt(k), k)
     root = basis @ (np.eye(k - 1) + 0.1 * rng.standard_normal((k - 1, k - 1)))
     covariance, estimate = Covariance(root @ root.T, basis), 3 * rng.standard_normal(k)
-    noise = normal_draws(covariance, 0)
+    noise = MaxT(covariance)
     figures = {"models": float(k)}
     first, second = np.triu_indices(k, 1)
     for method in ("max-t", "step-down"):
         start = time.perf_counter()
-        compare_differences(
-            estimate, covariance, noise, first, second, method=method, side="two-sided", delta=0.0, alpha=0.05
-        )
+        compare_differences(estimate, noise, first, second, method=method, alpha=0.05)
         figures[method] = time.perf_counter() - start
     for name, ask in (("rank sets", separate), ("rank sets alone", separate_each)):
         start = time.perf_counter()
-        ask(estimate, covariance, noise, 0.05)
+        ask(estimate, noise, 0.05)
         figures[name] = time.perf_counter() - start
     figures["peak GB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     return figures

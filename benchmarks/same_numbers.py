@@ -149,7 +149,7 @@ def _by_and_project() -> Numbers:
         "elo": result.update(functional="bt").rescale("elo", mean=1000).summary().as_text(),
         "best": str(result.best_set(1)),
         "wald": str(result.wald_test("gpt-4 = claude-v1 = koala-13b")),
-        "bootstrap": result.conf_int(bootstrap="webb").to_numpy(),
+        "bootstrap": result.bootstrap("webb").conf_int().to_numpy(),
         "ellipsoid": np.asarray(result.ellipsoid(models=["gpt-4", "claude-v1"]).axes()[0]),
         "predict": result.predict().to_numpy(),
         "loaded": dr.read_json(result.to_json()).summary().as_text(),

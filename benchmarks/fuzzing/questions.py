@@ -121,11 +121,11 @@ def hypotheses(rng: Generator, watch: Watch, folder: str) -> None:
             atol=1e-9 * np.abs(matrix).max() * (row @ row),
         )
         distance = (row @ results.params.to_numpy() - constant) / np.ravel(asked.sd)[0]
-        watch.near(f"z of {text!r}", np.ravel(asked.tvalue), [distance], rtol=1e-6, atol=1e-6)
+        watch.near(f"z of {text!r}", np.ravel(asked.statistic), [distance], rtol=1e-6, atol=1e-6)
     joint = watch.ask("wald_test", results.wald_test, text)
     if joint is not None:
         watch.near(
-            f"wald_test of {text!r}", np.ravel(joint.statistic), np.ravel(test.tvalue) ** 2, rtol=1e-5, atol=1e-6
+            f"wald_test of {text!r}", np.ravel(joint.statistic), np.ravel(test.statistic) ** 2, rtol=1e-5, atol=1e-6
         )
 
 
@@ -177,7 +177,7 @@ def _argument(rng: Generator, name: str, results: Any) -> Any:
     suitable: dict[str, list[Any]] = {
         "alpha": [None, 0.1, 0.05, 1e-12, 0.999, np.float64(0.2)],
         "method": ["max-t", "step-down", "holm", "fdr_bh", "bonferroni", "none"],
-        "bootstrap": [None, "gaussian", "rademacher", "webb"],
+        "multipliers": ["gaussian", "rademacher", "webb"],
         "models": [None, names[:2], tuple(names), names[:1], [], names[0], set(names), pd.Index(names), [names[0]] * 2],
         "model": [None, names[0], "no model"], "against": [None, names[-1], "no model"], "first": names,
         "second": names,

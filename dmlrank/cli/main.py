@@ -222,11 +222,11 @@ def _fit(arguments: argparse.Namespace) -> None:
     if arguments.sequential is not None:
         start = DEFAULT_START if arguments.start is None else arguments.start
         results = results.sequential(arguments.sequential, start)
+    view = results if arguments.bootstrap is None else results.bootstrap(arguments.bootstrap)
     # Scores by group have the same tables, figures and page.
-    shown = results.by(*arguments.by) if arguments.by else results
+    shown = results.by(*arguments.by) if arguments.by else view
     rows: dict[str, Any] = {"models": arguments.models, "top": arguments.top}
-    bootstrap: dict[str, Any] = {} if arguments.bootstrap is None else {"bootstrap": arguments.bootstrap}
-    summary_of_all = results.summary(slim=arguments.slim, **rows, **bootstrap)
+    summary_of_all = view.summary(slim=arguments.slim, **rows)
     summary = shown.summary(**rows) if arguments.by else summary_of_all
     texts = [str(summary_of_all), *(str(part) for part in (results.judge, results.style) if part is not None)]
     texts += [str(summary)] if arguments.by else []
@@ -236,17 +236,17 @@ def _fit(arguments: argparse.Namespace) -> None:
     formats = _formats(
         text,
         summary,
-        lambda path: write_table(path, shown.tidy(method=arguments.method, **bootstrap)),
+        lambda path: write_table(path, shown.tidy(method=arguments.method)),
         results.to_json,
-        partial(shown.plot, **bootstrap),
+        shown.plot,
     )
     _show(
         text,
         [
-            (arguments.pairs, lambda path: write_table(path, results.t_test_pairwise(**bootstrap).result_frame)),
-            (arguments.ranks, lambda path: write_table(path, results.ranks(**bootstrap).result_frame, "model")),
+            (arguments.pairs, lambda path: write_table(path, view.t_test_pairwise().result_frame)),
+            (arguments.ranks, lambda path: write_table(path, view.ranks().result_frame, "model")),
             *([(arguments.sensitivity, partial(write_table, table=sensitivity.result_frame))] if sensitivity else []),
-            (arguments.report, partial(shown.report, **bootstrap)),
+            (arguments.report, shown.report),
             *by_ending(arguments.out, formats),
         ],
     )

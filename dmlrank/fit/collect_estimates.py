@@ -11,7 +11,6 @@ from ..data.preferences import FloatArray, PreferenceData
 from ..exceptions import DmlrankWarning, IntervalWarning
 from ..functionals.linear_scores import PositionEffect
 from ..inference.covariance import clip_to_limits
-from ..inference.simultaneous import critical_value
 from ..nuisance.outcome_model.cross_fit import ConstantMu
 from ..nuisance.outcome_model.main_effects_boosting import SmoothBoostedMu
 from ..nuisance.outcome_model.user_learners import learner_name
@@ -32,7 +31,7 @@ _SMALLEST_PROBABILITY = 1e-15
 
 
 def collect(steps: FitSteps, fit_warnings: tuple[DmlrankWarning, ...]) -> Estimates:
-    """Return the estimates of a fit."""
+    """Return the estimates of a fit, without the critical value, for which the result draws."""
     functional, data, options = steps.setup.functional, steps.data, steps.options
     gauge = functional.gauge(data.n_items)
     names = functional.names(data.items)
@@ -46,7 +45,7 @@ def collect(steps: FitSteps, fit_warnings: tuple[DmlrankWarning, ...]) -> Estima
         plugin=_plugin(steps),
         shares=np.clip(steps.win_share, 0.0, 1.0),
         covariance=covariance,
-        critical=critical_value(covariance, options.alpha),
+        critical=float("nan"),
         alpha=options.alpha,
         neutral=functional.neutral(data.n_items),
         reason=gauge.reason,

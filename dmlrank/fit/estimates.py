@@ -12,10 +12,9 @@ from ..data.graph import Graph
 from ..data.preferences import FloatArray
 from ..data.vote_counts import VoteCounts
 from ..functionals import FUNCTIONALS, Functional
+from ..inference.alternatives import two_sided_p_values, z_statistics
 from ..inference.confidence_sequence import ConfidenceSequence
 from ..inference.covariance import Covariance
-from ..inference.simultaneous import simultaneous_p_values
-from ..inference.z_tests import two_sided_p_values, z_statistics
 from ..tables.summary_table import Summarised, Summary
 from .estimators import Estimator, estimator_named
 from .extension_record import Extension
@@ -342,19 +341,6 @@ class Estimates:
         variance = np.diag(centring @ self.covariance.matrix @ centring)
         errors = np.sqrt(np.maximum(variance, 0.0))
         return centring @ self.estimate, errors if self.has_intervals else np.full_like(errors, np.nan)
-
-    def adjusted_p_values(self) -> FloatArray:
-        """Return two-sided p-values of the scores against the neutral value, (d,), adjusted by max-t.
-
-        p-values that hold at all looks are adjusted by Bonferroni's method.
-        Where the neutral value is a number, a p-value is below alpha exactly where the simultaneous interval excludes
-        this number.
-        """
-        centring = None if self.neutral is not None else np.eye(len(self.names)) - 1 / len(self.names)
-        z = z_statistics(*self.against_neutral())
-        if self.sequence is not None:
-            return self.sequence.adjusted_p_values(z)
-        return simultaneous_p_values(self.covariance, z, centring)
 
     def p_values(self) -> FloatArray:
         """Return two-sided p-values of the scores against the neutral value, (d,), each for one score."""

@@ -16,7 +16,7 @@ from ..inference.covariance import (
     two_way,
     two_way_contexts,
 )
-from ..inference.resampling import MULTIPLIERS, MultiplierBootstrap
+from ..inference.resampling import BOOTSTRAP_DRAWS, MULTIPLIERS, MultiplierBootstrap
 from .state import FitSteps
 
 
@@ -108,15 +108,18 @@ def clustered_covariance(
     return one_way(influence, clusters.of_context, gauge)
 
 
-def multiplier_bootstrap(steps: FitSteps, kind: str, factor: float, seed: int) -> MultiplierBootstrap:
+def multiplier_bootstrap(
+    steps: FitSteps, kind: str, factor: float, seed: int, n_draws: int = BOOTSTRAP_DRAWS
+) -> MultiplierBootstrap:
     """Return the multiplier bootstrap over the independent units of the fit's covariance."""
     clusters, influence = steps.clusters, steps.influence
-    check_choice(kind, MULTIPLIERS, "bootstrap")
+    check_choice(kind, MULTIPLIERS, "multipliers")
     if clusters is not None and len(clusters.names) > 1:
         raise OptionError(
-            f"bootstrap={kind!r} is not available with clusters of {' and '.join(clusters.names)}: the bootstrap "
+            f"bootstrap({kind!r}) is not available with clusters of {' and '.join(clusters.names)}: the bootstrap "
             f"multiplies influence values of independent units, and clusters in two ways have no independent units; "
-            f"leave bootstrap= out; if one of the two numbers of clusters is 30 or fewer, intervals are too short"
+            f"use the intervals of the result itself, which are too short if one of the two numbers of clusters is 30 "
+            f"or fewer"
         )
     if steps.options.prompts == "fixed":
         influence = influence.given_prompts()
@@ -125,4 +128,4 @@ def multiplier_bootstrap(steps: FitSteps, kind: str, factor: float, seed: int) -
     # The part of the covariance that the influence values of the units do not contain: variance between repetitions,
     # variance correction and uniform pairs.
     added = steps.covariance.matrix * factor**2 - small_sample_factor * rows.T @ rows
-    return MultiplierBootstrap(rows, small_sample_factor, added, kind, seed)
+    return MultiplierBootstrap(rows, small_sample_factor, added, kind, seed, n_draws)

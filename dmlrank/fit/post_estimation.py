@@ -14,7 +14,7 @@ from ..estimation.influence import Estimands, Influence, InfluenceFunction
 from ..estimation.one_step import one_step
 from ..functionals.linear_scores import PairWinProbability
 from ..inference.covariance import Covariance
-from ..inference.hausman import DifferenceTest, wald_test_of_difference
+from ..inference.wald import DifferenceTest, wald_test_of_difference
 from .bt_mle import win_probability_influence
 from .fit_covariance import covariance_of
 from .repetition import restricted_score

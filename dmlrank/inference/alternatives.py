@@ -1,4 +1,4 @@
-"""Alternative hypotheses of tests: two-sided, one-sided, non-inferiority and equivalence."""
+"""z tests of single numbers, and their alternatives: two-sided, one-sided, non-inferiority and equivalence."""
 
 from __future__ import annotations
 
@@ -15,6 +15,16 @@ from .confidence_sequence import Boundary
 # scipy's names of two sides.
 _SYNONYMS = {"greater": "larger", "less": "smaller"}
 SIDES = ("two-sided", "larger", "smaller", "noninferiority", "equivalence")
+
+
+def z_statistics(distance: FloatArray, std_errors: FloatArray) -> FloatArray:
+    """Divide distances from hypothetical values, (d,), by their standard errors; NaN where these are zero."""
+    return np.divide(distance, std_errors, out=np.full(len(distance), np.nan), where=std_errors > 0)
+
+
+def two_sided_p_values(z: FloatArray) -> FloatArray:
+    """Return the two-sided normal p-values, (d,), of z statistics."""
+    return 2 * norm.sf(np.abs(z))
 
 
 @dataclass(frozen=True, slots=True)

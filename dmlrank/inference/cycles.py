@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from ..data.preferences import FloatArray, IntArray
 from .covariance import Covariance
-from .simultaneous import simultaneous_p_values
+from .simultaneous import Family
 
 
 class Cycles(NamedTuple):
@@ -35,7 +35,7 @@ def margin_p_values(estimate: FloatArray, std_error: FloatArray, covariance: Cov
     """
     z = np.divide(estimate, std_error, out=np.full(len(estimate), np.nan), where=std_error > 0)
     if covariance is not None:
-        return np.nan_to_num(simultaneous_p_values(covariance, z), nan=1.0)
+        return np.nan_to_num(Family.of_contrasts(covariance, std_errors=std_error).p_values(z), nan=1.0)
     unadjusted = np.nan_to_num(2 * norm.sf(np.abs(z)), nan=1.0)
     with np.errstate(divide="ignore"):
         return np.asarray(-np.expm1(len(z) * np.log1p(-unadjusted)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,19 +95,6 @@ def differences(covariance: Covariance, first: IntArray, second: IntArray) -> Co
     return Contrasts(first, second, np.sqrt(np.where(variance > _ROUNDING * total, variance, 0.0)))
 
 
-class TStatisticDraws(Protocol):
-    """Draws from the joint null distribution of t statistics."""
-
-    @property
-    def normal(self) -> bool:
-        """Whether every t statistic is standard normal."""
-        ...
-
-    def blocks(self, contrasts: Contrasts) -> Iterator[DrawContrasts]:
-        """Yield blocks of draws of the t statistics of contrasts whose standard errors are positive."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class NormalDraws:
     """t statistics under joint normality.
@@ -120,11 +107,8 @@ class NormalDraws:
     factor: FloatArray
     seed: int
     n_draws: int = NORMAL_DRAWS
-
-    @property
-    def normal(self) -> bool:
-        """Whether every t statistic is standard normal."""
-        return True
+    # Whether every t statistic is standard normal.
+    normal: ClassVar[bool] = True
 
     def blocks(self, contrasts: Contrasts) -> Iterator[DrawContrasts]:
         """Yield blocks of draws of the contrasts' t statistics."""
@@ -182,11 +166,7 @@ class MultiplierBootstrap:
     kind: str
     seed: int
     n_draws: int = BOOTSTRAP_DRAWS
-
-    @property
-    def normal(self) -> bool:
-        """Whether every t statistic is standard normal."""
-        return False
+    normal: ClassVar[bool] = False
 
     def of_combinations(self, matrix: FloatArray) -> MultiplierBootstrap:
         """Return the bootstrap of c linear combinations of the scores, for a matrix of shape (c, d)."""
@@ -233,11 +213,6 @@ class MultiplierBootstrap:
         return self.units[is_multiplied], remaining.T @ remaining
 
 
-def normal_draws(covariance: Covariance, seed: int) -> NormalDraws:
-    """Return draws with this covariance, in the directions that the functional leaves free."""
-    return NormalDraws(covariance.factor, seed)
-
-
 def max_abs_normal_draws(factor: FloatArray) -> FloatArray:
     """Draw the largest absolute coordinate of N(0, factor factor'), (draws,), for a factor of shape (J, r).
 
@@ -258,7 +233,7 @@ def _row_maxima(rows: FloatArray) -> FloatArray:
 
 def draw_multipliers(rng: np.random.Generator, kind: str, size: tuple[int, ...]) -> FloatArray:
     """Draw independent numbers with mean zero and variance one, of one of the ``MULTIPLIERS``."""
-    check_choice(kind, MULTIPLIERS, "bootstrap")
+    check_choice(kind, MULTIPLIERS, "multipliers")
     if kind == "gaussian":
         return rng.standard_normal(size)
     points = np.array([1.0]) if kind == "rademacher" else np.sqrt([0.5, 1.0, 1.5])
@@ -330,3 +305,7 @@ def _studentised_draws(
         return np.asarray((scores[first] - scores[second]) / std_error)
 
     return draw_contrasts
+
+
+# Draws from the joint null distribution of t statistics.
+TStatisticDraws: TypeAlias = NormalDraws | MultiplierBootstrap

@@ -1,77 +1,440 @@
-"""Simultaneous confidence intervals: critical values (max-t, Bonferroni, pointwise) and adjusted p-values."""
+"""How wide simultaneous is: critical values, adjusted p-values and step-down tests of scores and their differences.
+
+There are three kinds: max-t from normal draws, max-t from a multiplier bootstrap (both are :class:`MaxT`), and
+confidence sequences, which hold at all looks at growing data (:class:`AllLooks`).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import norm
 
 from .._utils.blas import one_thread
-from ..exceptions import check_choice
-from .covariance import Covariance, FloatArray
-from .multiple_testing import max_t_critical_value, max_t_p_values
-from .resampling import max_abs_normal_draws
+from ..data.preferences import FloatArray, IntArray
+from ..exceptions import OptionError, check_choice
+from .alternatives import TWO_SIDED, Alternative
+from .confidence_sequence import ConfidenceSequence
+from .covariance import Covariance
+from .multiple_testing import (
+    StepDown,
+    benjamini_hochberg,
+    bonferroni,
+    holm,
+    max_t_critical_value,
+    max_t_draws,
+    max_t_p_values,
+    step_down,
+)
+from .resampling import (
+    NORMAL_DRAWS,
+    Contrasts,
+    Draws,
+    MultiplierBootstrap,
+    NormalDraws,
+    differences,
+    max_abs_normal_draws,
+)
 
+# Methods for intervals of scores, and for tests of differences.
 METHODS = ("max-t", "bonferroni", "none")
+PAIR_METHODS = ("max-t", "step-down", "holm", "fdr_bh", "bonferroni", "none")
+# Methods that need nothing but the p-values.
+_BY_P_VALUES: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "holm": holm,
+    "fdr_bh": benjamini_hochberg,
+    "bonferroni": bonferroni,
+    "none": np.asarray,
+}
+# p-values, adjusted p-values and the critical value of a family of tests.
+Adjusted: TypeAlias = tuple[FloatArray, FloatArray, float]
 
 
-@one_thread()
-def critical_value(covariance: Covariance, alpha: float, method: str = "max-t") -> float:
-    """Return the half-width of simultaneous two-sided intervals of scores, in standard errors.
+class Family:
+    """A family of two-sided tests whose largest absolute t statistic is drawn once, when it is first needed.
 
-    References
-    ----------
-    Frauen et al., arXiv 2601.21816, appendix "Simultaneous confidence intervals" [P app:cis].
+    varies (J,): Which of the estimates vary; the others are not in the family.
+    draw: Returns draws of the largest absolute t statistic; None where one test decides all.
     """
-    check_choice(method, METHODS, "method")
-    std_errors = covariance.std_errors
-    varies = std_errors > 0
-    n_varying = int(varies.sum())
-    if method == "none" or n_varying <= 1:
-        return float(norm.isf(alpha / 2))
-    if method == "bonferroni":
-        return float(norm.isf(alpha / (2 * n_varying)))
-    return _max_t(covariance.factor[varies], std_errors[varies], alpha)
+
+    def __init__(self, varies: NDArray[np.bool_], draw: Callable[[], Draws] | None, normal: bool = True) -> None:
+        self.varies, self._draw, self._normal = varies, draw, normal
+
+    @classmethod
+    def of_contrasts(
+        cls, covariance: Covariance, contrasts: FloatArray | None = None, std_errors: FloatArray | None = None
+    ) -> Family:
+        """Return the family of J linear combinations of scores, (J, d), or of all scores, with normal draws."""
+        factor = covariance.factor if contrasts is None else contrasts @ covariance.factor
+        errors = np.sqrt(np.square(factor).sum(axis=1)) if std_errors is None else std_errors
+        varies = errors > (1e-9 * errors.max(initial=0.0) if std_errors is None else 0)
+        if varies.sum() <= 1 or factor.shape[1] == 1:
+            return cls(varies, None)
+        return cls(varies, lambda: max_abs_normal_draws(factor[varies] / errors[varies, None]))
+
+    @cached_property
+    def _maxima(self) -> Draws | None:
+        return None if self._draw is None else self._draw()
+
+    @one_thread()
+    def critical(self, alpha: float) -> float:
+        """Return the half-width of simultaneous intervals, in standard errors."""
+        if self._maxima is None:
+            return float(norm.isf(alpha / 2))
+        return max_t_critical_value(self._maxima, alpha, alpha / 2, int(self.varies.sum()), self._normal)
+
+    @one_thread()
+    def p_values(self, z: FloatArray) -> FloatArray:
+        """Return adjusted two-sided p-values, (J,); NaN where z is NaN, or the estimate is not in the family.
+
+        A p-value is below alpha exactly where the interval with :meth:`critical` excludes the hypothetical value.
+        """
+        adjusted, tested = np.full(len(z), np.nan), self.varies & ~np.isnan(z)
+        if tested.any():
+            t = np.abs(z[tested])
+            p = 2 * norm.sf(t)
+            adjusted[tested] = p if self._maxima is None else max_t_p_values(t, p, self._maxima, self._normal)
+        return adjusted
 
 
-@one_thread()
-def critical_value_of_contrasts(covariance: Covariance, contrasts: FloatArray, alpha: float) -> float:
-    """Return the half-width of simultaneous intervals of J linear combinations of scores, by max-t.
+class MaxT:
+    """max-t of scores and of their differences; what is drawn is kept.
 
-    Shapes: contrasts (J, d).
+    bootstrap: The multiplier bootstrap that draws; None for normal draws.
     """
-    factor = contrasts @ covariance.factor
-    std_errors = np.sqrt(np.square(factor).sum(axis=1))
-    varies = std_errors > 1e-9 * std_errors.max(initial=0.0)
-    if varies.sum() <= 1:
-        return float(norm.isf(alpha / 2))
-    return _max_t(factor[varies], std_errors[varies], alpha)
+
+    def __init__(
+        self,
+        covariance: Covariance,
+        seed: int = 0,
+        bootstrap: MultiplierBootstrap | None = None,
+        n_draws: int = NORMAL_DRAWS,
+    ) -> None:
+        self.covariance, self.bootstrap, self._seed, self._n_draws = covariance, bootstrap, seed, n_draws
+        self._step_down: tuple[FloatArray, StepDown] | None = None
+
+    @cached_property
+    def draws(self) -> NormalDraws | MultiplierBootstrap:
+        """Joint draws of t statistics."""
+        return self.bootstrap or NormalDraws(self.covariance.factor, self._seed, self._n_draws)
+
+    @cached_property
+    def _scores(self) -> Family:
+        """The family of all scores."""
+        if self.bootstrap is None:
+            return Family.of_contrasts(self.covariance, std_errors=self.covariance.std_errors)
+        return _bootstrapped_scores(self.bootstrap, self.covariance.matrix)
+
+    @cached_property
+    def _centred_scores(self) -> Family:
+        """The family of all scores minus their mean."""
+        centring = np.eye(len(self.covariance.matrix)) - 1 / len(self.covariance.matrix)
+        if self.bootstrap is None:
+            return Family.of_contrasts(self.covariance, centring)
+        return _bootstrapped_scores(
+            self.bootstrap.of_combinations(centring), centring @ self.covariance.matrix @ centring
+        )
+
+    @cached_property
+    def _pairs(self) -> Contrasts:
+        """All differences that vary."""
+        pairs = differences(self.covariance, *np.triu_indices(len(self.covariance.matrix), 1))
+        return pairs.take(pairs.usable)
+
+    @cached_property
+    def _pair_maxima(self) -> Draws:
+        """Draws of the largest absolute t statistic of all differences.
+
+        It is the largest t statistic of both directions of all differences, which step-down tests have drawn.
+        """
+        if self._step_down is not None:
+            return self._step_down[1].max_t
+        return max_t_draws(self.draws, self._pairs, absolute=True)
+
+    def critical(self, alpha: float, method: str = "max-t") -> float:
+        """Return the half-width of the scores' intervals, in standard errors.
+
+        References
+        ----------
+        Frauen et al., arXiv 2601.21816, appendix "Simultaneous confidence intervals" [P app:cis].
+        """
+        check_choice(method, METHODS, "method")
+        self._require_max_t(method, METHODS[:1])
+        if method == "max-t":
+            return self._scores.critical(alpha)
+        n_tests = int((self.covariance.std_errors > 0).sum()) if method == "bonferroni" else 1
+        return float(norm.isf(alpha / (2 * max(n_tests, 1))))
+
+    def adjusted_p_values(self, z: FloatArray, centred: bool) -> FloatArray:
+        """Return two-sided p-values of the scores, adjusted for all of them, (d,); NaN where z is NaN.
+
+        Shapes: z (d,).
+        """
+        if np.isnan(z).all():
+            return np.full(len(z), np.nan)
+        return (self._centred_scores if centred else self._scores).p_values(z)
+
+    def adjustment(self, method: str) -> str:
+        """Return the adjustment of p-values that stands for ``method``."""
+        self._require_max_t(method, PAIR_METHODS[:2])
+        return method
+
+    def _require_max_t(self, method: str, allowed: Sequence[str]) -> None:
+        """Raise where a bootstrap has nothing to say about a method."""
+        if self.bootstrap is not None and method not in allowed:
+            raise OptionError(
+                f"method={method!r} of a bootstrap view: the bootstrap draws the largest t statistic; use method="
+                f"{' or '.join(map(repr, allowed))}, or the result that bootstrap() was called on"
+            )
+
+    @one_thread()
+    def adjust(
+        self, contrasts: Contrasts, z: FloatArray, *, method: str, alternative: Alternative, alpha: float
+    ) -> Adjusted:
+        """Test differences of scores that vary as one family.
+
+        Shapes: z (J,).
+        """
+        p, tail = alternative.p_values(z), alternative.tail(alpha)
+        if method in _BY_P_VALUES:
+            n_adjusted = 1 if method in ("none", "fdr_bh") else len(p)
+            return p, _BY_P_VALUES[method](p), float(norm.isf(tail / n_adjusted))
+        absolute = alternative.side in ("two-sided", "equivalence")
+        t = alternative.evidence(z)
+        if method == "step-down":
+            result = step_down(self.draws, contrasts, t, absolute=absolute, p=p)[0]
+            adjusted, maxima = result.p_adjusted, result.max_t
+        else:
+            is_all = absolute and contrasts.n_pairs == len(self._pairs.first)
+            maxima = self._pair_maxima if is_all else max_t_draws(self.draws, contrasts, absolute)
+            adjusted = max_t_p_values(t, p, maxima, self.draws.normal)
+        return p, adjusted, max_t_critical_value(maxima, alpha, tail, len(p), self.draws.normal)
+
+    @one_thread()
+    def step_down(
+        self, contrasts: Contrasts, z: FloatArray, families: Sequence[IntArray] | None = None
+    ) -> list[tuple[FloatArray, FloatArray]]:
+        """Test both directions of differences, by families; adjusted p-values of "is positive" and "is negative".
+
+        Both directions of a pair belong to a family until they are rejected.
+
+        Shapes: z (J,).
+        """
+        if families is None and self._step_down is not None and np.array_equal(self._step_down[0], z):
+            results = [self._step_down[1]]
+        else:
+            both, t = contrasts.both_ways(), np.concatenate([z, -z])
+            of_both = None if families is None else [np.concatenate([family, family + len(z)]) for family in families]
+            results = step_down(self.draws, both, t, families=of_both, p=norm.sf(t), is_tested=t > 0)
+            if families is None:
+                self._step_down = (z, results[0])
+        return [(p[: len(p) // 2], p[len(p) // 2 :]) for p in (result.p_adjusted for result in results)]
+
+    @one_thread()
+    def critical_of_pairs(self, alpha: float) -> float:
+        """Return the critical value of two-sided tests of all differences; NaN where no difference varies."""
+        if not len(self._pairs.first):
+            return float("nan")
+        return max_t_critical_value(self._pair_maxima, alpha, alpha / 2, len(self._pairs.first), self.draws.normal)
 
 
-@one_thread()
-def simultaneous_p_values(covariance: Covariance, z: FloatArray, contrasts: FloatArray | None = None) -> FloatArray:
-    """Return two-sided p-values of J z statistics, adjusted for their number by single-step max-t, (J,).
+def _bootstrapped_scores(bootstrap: MultiplierBootstrap, matrix: FloatArray) -> Family:
+    """Return the family of scores with a covariance matrix, (d, d), drawn by a bootstrap."""
+    places = np.arange(len(matrix))
+    scores = differences(Covariance(matrix, np.eye(len(matrix))), places, np.full(len(places), len(places)))
+    varying = scores.take(scores.usable)
+    if not len(varying.first):
+        return Family(scores.usable, None)
+    return Family(scores.usable, lambda: max_t_draws(bootstrap, varying, absolute=True), normal=False)
 
-    A p-value is below alpha exactly where the interval with :func:`critical_value` at alpha excludes the hypothetical
-    value. The p-value is NaN where z is NaN.
 
-    Shapes: z (J,), contrasts (J, d).
+@dataclass(frozen=True, slots=True, eq=False)
+class AllLooks:
+    """A confidence sequence of scores and of their differences.
+
+    The joint distribution of all differences at all looks is not known: Bonferroni's method stands for max-t, and
+    Holm's for its step-down tests.
     """
-    factor = covariance.factor if contrasts is None else contrasts @ covariance.factor
-    varies = ~np.isnan(z)
-    adjusted, absolute_z = np.full(len(z), np.nan), np.abs(z)
-    unadjusted = 2 * norm.sf(absolute_z)
-    if varies.sum() <= 1 or factor.shape[1] == 1:
-        adjusted[varies] = unadjusted[varies]
-    else:
-        std_errors = np.sqrt(np.square(factor[varies]).sum(axis=1))
-        maxima = max_abs_normal_draws(factor[varies] / std_errors[:, None])
-        adjusted[varies] = max_t_p_values(absolute_z[varies], unadjusted[varies], maxima)
-    return adjusted
+
+    covariance: Covariance
+    sequence: ConfidenceSequence
+
+    def critical(self, alpha: float, method: str = "max-t") -> float:
+        """Return the half-width of the scores' intervals, in standard errors; alpha is that of the sequence."""
+        check_choice(method, METHODS, "method")
+        return self.sequence.critical(1 if method == "none" else int((self.covariance.std_errors > 0).sum()))
+
+    def adjusted_p_values(self, z: FloatArray, centred: bool) -> FloatArray:
+        """Return two-sided p-values of the scores, adjusted for all of them, (d,); NaN where z is NaN."""
+        return self.sequence.adjusted_p_values(z)
+
+    def adjustment(self, method: str) -> str:
+        """Return the adjustment of p-values that stands for ``method``."""
+        if method == "fdr_bh":
+            raise OptionError(
+                "method='fdr_bh' of a sequential view: the method of Benjamini and Hochberg controls the false "
+                "discovery rate at one look, not over all looks; use 'max-t', 'step-down' or 'none'"
+            )
+        return {"max-t": "bonferroni", "step-down": "holm"}.get(method, method)
+
+    def adjust(
+        self, contrasts: Contrasts, z: FloatArray, *, method: str, alternative: Alternative, alpha: float
+    ) -> Adjusted:
+        """Test differences of scores that vary as one family.
+
+        Shapes: z (J,).
+        """
+        n_tests = 1 if method == "none" else len(z)
+        boundary = self.sequence.boundary(n_tests)
+        p = alternative.sequential_p_values(z, boundary)
+        critical = alternative.sequential_critical(self.sequence.alpha / n_tests, boundary)
+        return p, _BY_P_VALUES[self.adjustment(method)](p), critical
+
+    def step_down(
+        self, contrasts: Contrasts, z: FloatArray, families: Sequence[IntArray] | None = None
+    ) -> list[tuple[FloatArray, FloatArray]]:
+        """Test both directions of differences, by families; see :meth:`ConfidenceSequence.step_down`."""
+        return [self.sequence.step_down(z[family]) for family in families or [np.arange(len(z))]]
 
 
-def _max_t(factor: FloatArray, std_errors: FloatArray, alpha: float) -> float:
-    """Return the max-t critical value of J estimates with covariance factor factor', for a factor of shape (J, r)."""
-    if factor.shape[1] == 1:
-        return float(norm.isf(alpha / 2))
-    maxima = max_abs_normal_draws(factor / std_errors[:, None])
-    return max_t_critical_value(maxima, alpha, alpha / 2, len(factor))
+Simultaneous: TypeAlias = MaxT | AllLooks
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairTests:
+    """Tests of J differences of scores; NaN where the functional fixes a difference, or the difference does not vary.
+
+    first, second (J,): Scores whose difference, first - second, is tested.
+    estimate, std_error, statistic (J,): Estimated differences, standard errors and z statistics.
+    p_value, p_adjusted (J,): p-values, and p-values adjusted for the number of tests.
+    low, high (J,): Limits of the intervals.
+    critical: Half-width of the intervals in standard errors.
+    """
+
+    first: IntArray
+    second: IntArray
+    estimate: FloatArray
+    std_error: FloatArray
+    statistic: FloatArray
+    p_value: FloatArray
+    p_adjusted: FloatArray
+    low: FloatArray
+    high: FloatArray
+    critical: float
+
+
+def compare_differences(
+    estimate: FloatArray,
+    simultaneous: Simultaneous,
+    first: IntArray,
+    second: IntArray,
+    *,
+    method: str,
+    alpha: float,
+    alternative: Alternative = TWO_SIDED,
+) -> PairTests:
+    """Test all differences ``estimate[first] - estimate[second]`` as one family.
+
+    Shapes: estimate (K,), first, second (J,).
+    """
+    contrasts = differences(simultaneous.covariance, first, second)
+    usable = contrasts.usable
+    difference = estimate[first] - estimate[second]
+    z, p, adjusted = (np.full(len(first), np.nan) for _ in range(3))
+    critical = float("nan")
+    if usable.any():
+        varying = contrasts.take(usable)
+        z[usable] = alternative.statistics(difference[usable], varying.std_error)
+        p[usable], adjusted[usable], critical = simultaneous.adjust(
+            varying, z[usable], method=method, alternative=alternative, alpha=alpha
+        )
+    half_width = np.where(usable, critical * contrasts.std_error, np.nan)
+    low, high = (np.where(usable, limit, np.nan) for limit in alternative.limits(difference, half_width))
+    return PairTests(first, second, difference, contrasts.std_error, z, p, adjusted, low, high, critical)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Separation:
+    """Which models are above which other models, with control of the family-wise error over all K (K - 1) statements.
+
+    p_above (K, K): Adjusted p-value of the hypothesis "j is not above k" against "j is above k"; one on the diagonal.
+    p_single (K, K): Single-step adjusted p-value of the hypothesis "j and k are equal"; symmetric. It is at least as
+        large as the smaller of ``p_above[j, k]`` and ``p_above[k, j]``.
+    critical: Single-step critical value of all differences at ``alpha``; NaN where no difference varies.
+    alpha: Family-wise error rate.
+    """
+
+    p_above: FloatArray
+    p_single: FloatArray
+    critical: float
+    alpha: float
+
+    @property
+    def above(self) -> NDArray[np.bool_]:
+        """Whether model j is above model k at level ``alpha``, (K, K)."""
+        return self.p_above <= self.alpha
+
+    @property
+    def separated(self) -> NDArray[np.bool_]:
+        """Whether models j and k are separated: one of the two is above the other, (K, K)."""
+        return self.above | self.above.T
+
+    @property
+    def n_separated(self) -> int:
+        """Number of separated pairs."""
+        return int(self.above.sum())
+
+
+def separate(estimate: FloatArray, simultaneous: Simultaneous, alpha: float) -> Separation:
+    """Test theta_j <= theta_k for all ordered pairs together by step-down.
+
+    A rejection says which model of a pair is above the other. The family-wise error rate holds also where scores are
+    equal or nearly equal.
+
+    Shapes: estimate (K,).
+    """
+    p_above, p_single = np.ones((len(estimate), len(estimate))), np.ones((len(estimate), len(estimate)))
+    contrasts, z = _varying_pairs(estimate, simultaneous.covariance)
+    if not len(z):
+        return Separation(p_above, p_single, float("nan"), alpha)
+    first, second = contrasts.first, contrasts.second
+    p_above[first, second], p_above[second, first] = simultaneous.step_down(contrasts, z)[0]
+    _, single, critical = simultaneous.adjust(contrasts, z, method="max-t", alternative=TWO_SIDED, alpha=alpha)
+    p_single[first, second] = p_single[second, first] = single
+    return Separation(p_above, p_single, critical, alpha)
+
+
+def separate_each(estimate: FloatArray, simultaneous: Simultaneous, alpha: float) -> NDArray[np.bool_]:
+    """Return whether each model is above, and below, each other model, with a family of tests for each model.
+
+    All statements about model j hold together with probability ``1 - alpha``: the family consists of the differences
+    between j and each other model, in both directions.
+
+    Shapes: estimate (K,), returns (K, K, 2).
+    """
+    is_separated = np.zeros((len(estimate), len(estimate), 2), dtype=bool)
+    contrasts, z = _varying_pairs(estimate, simultaneous.covariance)
+    of_model = [np.flatnonzero((contrasts.first == j) | (contrasts.second == j)) for j in range(len(estimate))]
+    families = [family for family in of_model if len(family)]
+    if not families:
+        return is_separated
+    models = [j for j, family in enumerate(of_model) if len(family)]
+    results = simultaneous.step_down(contrasts, z, families)
+    for j, family, (p_positive, p_negative) in zip(models, families, results, strict=True):
+        is_first = contrasts.first[family] == j
+        other = np.where(is_first, contrasts.second[family], contrasts.first[family])
+        is_separated[j, other, 0] = np.where(is_first, p_positive, p_negative) <= alpha
+        is_separated[j, other, 1] = np.where(is_first, p_negative, p_positive) <= alpha
+    return is_separated
+
+
+def _varying_pairs(estimate: FloatArray, covariance: Covariance) -> tuple[Contrasts, FloatArray]:
+    """Return all differences with a positive variance, and their z statistics, (J,)."""
+    contrasts = differences(covariance, *np.triu_indices(len(estimate), 1))
+    contrasts = contrasts.take(contrasts.usable)
+    return contrasts, (estimate[contrasts.first] - estimate[contrasts.second]) / contrasts.std_error

@@ -1,45 +1,30 @@
-"""z tests and Wald tests of linear hypotheses by statsmodels, with the structural rank of the covariance."""
+"""z tests, Wald tests and Hausman's test of linear hypotheses, with the structural rank of the covariance."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from types import SimpleNamespace
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
 
 import numpy as np
-from statsmodels.base.model import LikelihoodModelResults
+from scipy.stats import chi2, norm
 
 from .._utils.blas import one_thread
 from ..data.hypotheses import HypothesisLike, LinearHypothesis, read_hypothesis
 from ..data.preferences import FloatArray
-from ..exceptions import HypothesisError, listed
-from .alternatives import TWO_SIDED, Alternative
+from ..exceptions import HypothesisError, OptionError, listed
+from .alternatives import TWO_SIDED, Alternative, z_statistics
 from .confidence_sequence import ConfidenceSequence
-from .contrast_results import (
-    RemarkedResults,
-    SequentialTests,
-    SequentialWaldTest,
-    SidedResults,
-    WaldTestResults,
-    ZTestResults,
-)
 from .covariance import Covariance
-
-__all__ = [
-    "NamedEstimates",
-    "WaldTestResults",
-    "ZTestResults",
-    "add_remark",
-    "results_core",
-    "t_test",
-    "wald_test",
-]
 
 # A contrast counts as fixed by the functional where the norm of its projection on the free directions is below this
 # share of the contrast's norm.
 _FIXED_BELOW = 1e-9
 # A variance below this share of the sum of the absolute values of its terms counts as a rounding error.
 _ROUNDING = 1e-13
+# Two estimates count as equal in a direction where the variance of their difference is below this share of the largest
+# variance of the unrestricted estimate. Statistics that differ by less than this share count as equal.
+_EQUAL_BELOW = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,32 +48,93 @@ class NamedEstimates:
         return read_hypothesis(hypothesis, self.names)
 
 
-class _NamedModel:
-    """The attributes of a model that the results of statsmodels read: the names of the estimates."""
+@dataclass(frozen=True, slots=True, eq=False)
+class ZTests:
+    """z tests of J linear combinations; attributes have the names that they have in statsmodels.
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self.exog_names = list(names)
-        self.endog_names = "winner"
-        self.data = SimpleNamespace(cov_names=list(names), param_names=list(names))
+    effect, sd, statistic (J,): Estimates of the combinations, their standard errors, and z statistics.
+    pvalue (J,): p-values, not adjusted for several tests; an array without dimensions where J is 1.
+    c_names: Names of the combinations, as the hypothesis states them.
+    sequence: Where the tests hold at all looks, what was fixed before the first look.
+    """
+
+    effect: FloatArray
+    sd: FloatArray
+    statistic: FloatArray
+    pvalue: FloatArray
+    c_names: list[str]
+    alternative: Alternative = TWO_SIDED
+    sequence: ConfidenceSequence | None = None
+
+    def conf_int(self, alpha: float | None = None) -> FloatArray:
+        """Return the limits that decide the tests at ``alpha``, each of the combinations by itself.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            One minus the level; 0.05 when None, or that of a sequential view, which cannot be changed. The level for
+            equivalence is 1 - 2 alpha.
+
+        Returns
+        -------
+        ndarray, shape (J, 2)
+            Lower and upper limits; one of the two is infinite for one-sided alternatives.
+        """
+        level = self._level(alpha)
+        if self.sequence is None:
+            critical = float(norm.isf(self.alternative.tail(level)))
+        else:
+            critical = self.alternative.sequential_critical(level, self.sequence.boundary())
+        return np.column_stack(self.alternative.limits(self.effect, critical * self.sd))
+
+    def _level(self, alpha: float | None) -> float:
+        """Return the alpha of intervals; raise where a caller asks for another one than that of a sequential view."""
+        if self.sequence is None:
+            return 0.05 if alpha is None else alpha
+        if alpha is not None and alpha != self.sequence.alpha:
+            raise OptionError(self.sequence.why_not_alpha(alpha))
+        return self.sequence.alpha
 
 
-def results_core(estimates: NamedEstimates) -> LikelihoodModelResults:
-    """Return the estimates as results of statsmodels, for its tests and tables."""
-    matrix = estimates.covariance.matrix
-    core = LikelihoodModelResults(
-        _NamedModel(estimates.names), estimates.estimate, normalized_cov_params=matrix, scale=1.0
-    )
-    core.df_resid = np.inf
-    core.df_resid_inference = np.inf
-    core.use_t = False
-    return core
+Tests = TypeVar("Tests", bound=ZTests)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WaldTestResults:
+    """One joint chi-squared test; attributes have the names that they have in statsmodels.
+
+    Attributes
+    ----------
+    statistic : float
+        Wald statistic.
+    pvalue : float
+        p-value.
+    df_denom : int
+        Degrees of freedom: the structural rank of the restrictions.
+    sequence : ConfidenceSequence or None
+        Where the test holds at all looks, what was fixed before the first look.
+    """
+
+    statistic: float
+    pvalue: float
+    df_denom: int
+    sequence: ConfidenceSequence | None = field(default=None, repr=False)
+
+    def summary(self) -> str:
+        """Return statistic, p-value and degrees of freedom as text."""
+        kind = "(chi2)" if self.sequence is None else f"valid {self.sequence.clause}"
+        numbers = f"statistic={self.statistic:.6g}, p-value={self.pvalue:.6g}, df_denom={self.df_denom}"
+        return f"<Wald test {kind}: {numbers}>"
+
+    def __str__(self) -> str:
+        return self.summary()
 
 
 @one_thread()
-def t_test(
-    estimates: NamedEstimates, hypothesis: LinearHypothesis, alternative: Alternative = TWO_SIDED
-) -> ZTestResults:
-    """Test every row of a hypothesis ``matrix @ theta = value`` by a z test."""
+def z_tests(
+    kind: type[Tests], estimates: NamedEstimates, hypothesis: LinearHypothesis, alternative: Alternative = TWO_SIDED
+) -> Tests:
+    """Test every row of a hypothesis ``matrix @ theta = value`` by a z test; ``kind`` is the class of the result."""
     covariance, matrix = estimates.covariance, hypothesis.matrix
     free = np.linalg.norm(matrix @ covariance.basis, axis=1)
     for row, label in enumerate(hypothesis.labels):
@@ -106,15 +152,10 @@ def t_test(
                 f"by the standard error; leave it out"
             )
     std_errors = np.sqrt(np.einsum("jd,de,je->j", matrix, covariance.matrix, matrix))
-    if estimates.sequence is not None:
-        return SequentialTests(
-            matrix @ estimates.estimate, std_errors, hypothesis, alternative=alternative, sequence=estimates.sequence
-        )
-    if alternative.side != "two-sided":
-        return SidedResults(matrix @ estimates.estimate, std_errors, hypothesis, alternative)
-    result = results_core(estimates).t_test((matrix, hypothesis.value + alternative.delta), use_t=False)
-    result.c_names = list(hypothesis.labels)
-    return RemarkedResults(result)
+    effect, sequence = matrix @ estimates.estimate, estimates.sequence
+    z = alternative.statistics(effect - hypothesis.value, std_errors)
+    p = alternative.p_values(z) if sequence is None else alternative.sequential_p_values(z, sequence.boundary())
+    return kind(effect, std_errors, z, np.squeeze(p), list(hypothesis.labels), alternative, sequence)
 
 
 @one_thread()
@@ -149,13 +190,90 @@ def wald_test(estimates: NamedEstimates, hypothesis: LinearHypothesis) -> WaldTe
             f"some combination of {about} does not vary in the data, so that there is no joint test; leave one of "
             f"them out"
         )
-    test = results_core(estimates).wald_test((restrictions, values), use_f=False, scalar=True)
-    return test if estimates.sequence is None else SequentialWaldTest(test, estimates.sequence)
+    misfit, sequence = restrictions @ estimates.estimate - values, estimates.sequence
+    statistic = float(misfit @ np.linalg.solve(restrictions @ covariance.matrix @ restrictions.T, misfit))
+    if sequence is None:
+        return WaldTestResults(statistic, float(chi2.sf(statistic, rank)), rank)
+    return WaldTestResults(statistic, sequence.boundary(1, rank).joint_p_value(statistic, rank), rank, sequence)
 
 
-def add_remark(tests: ZTestResults, remark: str) -> ZTestResults:
-    """Add a remark to the title of the table of tests."""
-    if isinstance(tests, SidedResults | SequentialTests):
-        tests.remark = remark
-        return tests
-    return RemarkedResults(tests, remark)
+class NullDistribution(Protocol):
+    """Distribution of Wald statistics under the restriction, from which samples are drawn."""
+
+    def statistics(self, directions: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Return Wald statistics, (B,), of B samples from the restricted model.
+
+        Shapes: directions (d, r).
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DifferenceTest:
+    """Wald test that two estimates of the same d scores differ by noise alone.
+
+    statistic: Wald statistic, chi-squared under the restriction in large samples.
+    df: Number of directions in which the two estimates can differ.
+    restricted, unrestricted (d,): The two estimates.
+    std_errors (d,): Standard errors of the unrestricted less the restricted estimate.
+    z (d,): Difference over its standard error; NaN where the standard error is zero.
+    n_draws: Samples from the restricted model behind the p-value; zero where the p-value is that of chi-squared.
+    """
+
+    statistic: float
+    df: int
+    pvalue: float
+    restricted: FloatArray
+    unrestricted: FloatArray
+    std_errors: FloatArray
+    z: FloatArray
+    n_draws: int = 0
+
+
+def wald_test_of_difference(
+    restricted: FloatArray,
+    unrestricted: FloatArray,
+    *,
+    covariance: Covariance,
+    difference: Covariance,
+    null: NullDistribution | None,
+    rng: np.random.Generator,
+    uniform_covariance: FloatArray | None = None,
+) -> DifferenceTest:
+    """Test whether the unrestricted scores differ from the restricted ones by more than noise.
+
+    Shapes: restricted, unrestricted (d,), uniform_covariance (d, d).
+    """
+    estimated_difference = unrestricted - restricted
+    spectrum, axes = np.linalg.eigh(difference.reduced)
+    differs = spectrum > _EQUAL_BELOW * max(float(np.linalg.eigvalsh(covariance.reduced)[-1]), 0.0)
+    if not differs.any():
+        raise OptionError(
+            "the restriction cannot be tested: with these pairs (two models, or a graph without cycles) the restricted "
+            "and the unrestricted scores are the same. A test needs at least three models whose compared pairs form a "
+            "cycle"
+        )
+    directions = difference.basis @ axes[:, differs]
+    variance = np.diag(spectrum[differs])
+    if uniform_covariance is not None and null is None:
+        variance = variance + directions.T @ uniform_covariance @ directions
+    coordinates = directions.T @ estimated_difference
+    statistic, df = float(coordinates @ np.linalg.solve(variance, coordinates)), int(differs.sum())
+    std_errors = (difference if uniform_covariance is None else difference.plus(uniform_covariance)).std_errors
+    if null is None:
+        pvalue, n_draws = float(chi2.sf(statistic, df)), 0
+    else:
+        draws = null.statistics(directions, rng)
+        n_draws = len(draws)
+        # Statistics that differ by rounding count as equal.
+        pvalue = (1 + int((draws >= statistic * (1 - _EQUAL_BELOW)).sum())) / (1 + n_draws)
+    return DifferenceTest(
+        statistic=statistic,
+        df=df,
+        pvalue=pvalue,
+        restricted=restricted,
+        unrestricted=unrestricted,
+        std_errors=std_errors,
+        z=z_statistics(estimated_difference, std_errors),
+        n_draws=n_draws,
+    )

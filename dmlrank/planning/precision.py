@@ -15,9 +15,7 @@ from .._utils.blas import one_thread
 from ..data.preferences import FloatArray
 from ..exceptions import NuisanceError, OptionError, check_choice
 from ..inference.covariance import Covariance, free_basis
-from ..inference.ranks import critical_value_of_differences
-from ..inference.resampling import normal_draws
-from ..inference.simultaneous import METHODS, critical_value
+from ..inference.simultaneous import METHODS, MaxT
 from ..tables.summary_table import Summarised, Summary
 from .allocation import CellRates, Constraints, allocate
 from .plan_options import check_mu, mu_array
@@ -59,7 +57,7 @@ def predicted_precision(
     for prefix, sigma in (("", solution.sigma), ("uniform_", solution.uniform_sigma)):
         covariance = contrast_covariance(specification, sigma, rows)
         columns[f"{prefix}std_error"] = covariance.std_errors
-        columns[f"{prefix}width"] = 2 * critical_value(covariance, alpha, method) * covariance.std_errors
+        columns[f"{prefix}width"] = 2 * MaxT(covariance).critical(alpha, method) * covariance.std_errors
     columns["ratio"] = np.divide(
         columns["std_error"],
         columns["uniform_std_error"],
@@ -75,7 +73,7 @@ def max_width(specification: PlanSpecification, solution: PlanSolution, alpha: f
     contrasts = specification.contrasts
     rows = contrasts if len(contrasts) else np.eye(len(specification.names.scores))
     covariance = contrast_covariance(specification, solution.sigma, rows)
-    return float(2 * critical_value(covariance, alpha, method) * covariance.std_errors.max())
+    return float(2 * MaxT(covariance).critical(alpha, method) * covariance.std_errors.max())
 
 
 @one_thread()
@@ -87,7 +85,7 @@ def pair_critical_value(specification: PlanSpecification, solution: PlanSolution
         n_pairs = n_scores * (n_scores - 1) // 2 if method == "bonferroni" else 1
         return float(norm.ppf(1 - alpha / (2 * n_pairs)))
     covariance = contrast_covariance(specification, solution.sigma, np.eye(n_scores))
-    return critical_value_of_differences(covariance, normal_draws(covariance, specification.seed), alpha)
+    return MaxT(covariance, specification.seed).critical_of_pairs(alpha)
 
 
 @one_thread()

@@ -17,7 +17,7 @@ from ..data.hypotheses import LinearHypothesis
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import NuisanceError, OptionError, OptionTypeError, UnknownModelError, listed, nearest, shown
 from ..fit.estimates import Estimates
-from ..inference.wald import NamedEstimates, t_test
+from ..inference.wald import NamedEstimates, ZTests, z_tests
 from ..report.statements import sequential_note
 from ..tables.summary_table import Summarised, Summary
 from .allocation import Propensities
@@ -274,8 +274,8 @@ def decide(questions: tuple[tuple[str, str], ...], result: HasEstimates) -> Deci
         matrix[row, names.index(first)], matrix[row, names.index(second)] = 1, -1
     labels = tuple(f"{first} > {second}" for first, second in questions)
     named = NamedEstimates(estimates.estimate, estimates.covariance, names, estimates.reason)
-    tests = t_test(named, LinearHypothesis(matrix, np.zeros(len(questions)), labels))
-    estimate, error = np.atleast_1d(tests.effect), np.ravel(tests.sd)
+    tests = z_tests(ZTests, named, LinearHypothesis(matrix, np.zeros(len(questions)), labels))
+    estimate, error = tests.effect, tests.sd
     p_value = estimates.sequence.adjusted_p_values(estimate / error)
     half_width = estimates.sequence.critical(len(questions)) * error
     is_decided = np.abs(estimate) >= half_width

@@ -14,7 +14,7 @@ from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError, OptionTypeError, check_choice, listed
 from ..fit.judge_value import JudgeFigures
 from ..inference.alternatives import Alternative
-from ..inference.pairwise import PairTests
+from ..inference.simultaneous import PairTests
 from ..plotting.heat_maps import win_matrix
 from ..plotting.intervals import Intervals, difference_plot
 from ..plotting.theme import level_words, literal, short_names

@@ -14,9 +14,8 @@ from ..data.preferences import FloatArray
 from ..exceptions import OptionError, OptionTypeError, UnknownModelError, listed, nearest, shown
 from ..fit.estimates import Estimates
 from ..fit.state import FitSteps
-from ..inference.compact_letters import abbreviate_letters
-from ..inference.ranks import rank_bounds, ranks_of
-from ..inference.z_tests import z_statistics
+from ..inference.alternatives import z_statistics
+from ..inference.ranks import abbreviate_letters, rank_bounds, ranks_of
 from ..tables.summary_table import Summary
 from .statements import (
     SummaryLevel,

@@ -14,10 +14,10 @@ from ..exceptions import listed
 from ..fit.estimates import Estimates
 from ..fit.style_estimates import StyleEstimates
 from ..functionals import FUNCTIONALS
-from ..inference.compact_letters import abbreviate_letters
-from ..inference.ranks import Separation, smallest_gap
+from ..inference.alternatives import two_sided_p_values, z_statistics
+from ..inference.ranks import abbreviate_letters, smallest_gap
 from ..inference.resampling import differences
-from ..inference.z_tests import two_sided_p_values, z_statistics
+from ..inference.simultaneous import Separation
 
 _SMALLEST_PERCENTAGE = 0.05
 

@@ -13,11 +13,11 @@ from ..fit.state import FitSteps
 from ..inference.cycles import closest_cycle, count_cycles, find_cycles, margin_p_values
 from ..report.hypothesis_tables import CycleResults
 from ..report.leaderboard import functional_unit
-from .lookup import require_intervals, require_steps
+from .requirements import require_intervals
 
 
 @one_thread()
-def certified_cycles(estimates: Estimates, steps: FitSteps | None, alpha: float) -> CycleResults:
+def certified_cycles(estimates: Estimates, steps: FitSteps, alpha: float) -> CycleResults:
     """Return the triples that :meth:`RankResults.cycles` documents."""
     if not estimates.estimated_by.has_first_stages:
         raise OptionError(
@@ -25,10 +25,9 @@ def certified_cycles(estimates: Estimates, steps: FitSteps | None, alpha: float)
             "no cycles; use update(estimator='debiased')"
         )
     require_intervals(estimates, "cycles()")
-    fit_steps = require_steps(estimates, steps, "cycles")
-    data, graph = fit_steps.data, fit_steps.setup.graph
+    data, graph = steps.data, steps.setup.graph
     first, second = np.nonzero(np.triu(graph.edges))
-    margins = pair_margins(fit_steps, first, second)
+    margins = pair_margins(steps, first, second)
     p_values = margin_p_values(margins.estimate, margins.std_error, margins.covariance)
     # Models in the order of their scores, so that the search starts every triple at the best of its models.
     ranking = np.argsort(-estimates.estimate, kind="stable") if estimates.of_models else np.arange(data.n_items)

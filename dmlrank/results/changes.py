@@ -14,14 +14,11 @@ from ..data.hypotheses import LinearHypothesis
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError, check_choice, listed
 from ..fit.estimates import Estimates
-from ..inference.alternatives import Alternative
+from ..inference.alternatives import two_sided_p_values, z_statistics
 from ..inference.covariance import Covariance
-from ..inference.pairwise import METHODS as PAIR_METHODS
-from ..inference.pairwise import compare_differences
-from ..inference.resampling import normal_draws
-from ..inference.simultaneous import critical_value, simultaneous_p_values
+from ..inference.simultaneous import PAIR_METHODS as PAIR_METHODS
+from ..inference.simultaneous import MaxT, compare_differences
 from ..inference.wald import WaldTestResults
-from ..inference.z_tests import two_sided_p_values, z_statistics
 from .joint_estimates import JointEstimates
 
 _COLUMNS = ["estimate", "std_error", "statistic", "p_value", "p_adjusted", "conf_low", "conf_high"]
@@ -77,10 +74,11 @@ class Changes:
         errors = self.covariance.std_errors
         z = z_statistics(self.estimate, errors)
         p = two_sided_p_values(z)
-        half_width = critical_value(self.covariance, alpha, method) * errors
+        max_t = MaxT(self.covariance)
+        half_width = max_t.critical(alpha, method) * errors
         n_varying = max(1, int((errors > 0).sum()))
         adjusted = {
-            "max-t": lambda: simultaneous_p_values(self.covariance, z),
+            "max-t": lambda: max_t.adjusted_p_values(z, centred=False),
             "bonferroni": lambda: np.minimum(1.0, p * n_varying),
             "none": lambda: p,
         }[method]()
@@ -109,12 +107,10 @@ class Changes:
         first, second = (np.concatenate([places + n_models * r for r in range(n_later)]) for places in pairs)
         tests = compare_differences(
             self.estimate,
-            self.covariance,
-            normal_draws(self.covariance, self.seed),
+            MaxT(self.covariance, self.seed),
             first,
             second,
             method=method,
-            alternative=Alternative(),
             alpha=alpha,
         )
         labels = np.array(self.models, dtype=object)

@@ -18,22 +18,23 @@ from ..exceptions import HypothesisError, OptionError, OptionTypeError, check_ch
 from ..fit.estimates import Estimates
 from ..fit.estimators import BT_MLE, DEBIASED
 from ..inference.alternatives import Alternative
-from ..inference.pairwise import compare_differences
 from ..inference.ranks import ranks_of
 from ..inference.simultaneous import METHODS as INTERVAL_METHODS
-from ..inference.wald import WaldTestResults, ZTestResults
+from ..inference.simultaneous import compare_differences
+from ..inference.wald import WaldTestResults
 from ..plotting.rank_charts import bump_chart
 from ..plotting.theme import models_words
 from ..report.joint_tables import ScoreIntervals, change_notes, changes_summary, comparison_summary
 from ..report.leaderboard import ShownModels, choose_models, chosen_names, functional_unit
 from ..tables.summary_table import Summarised, Summary
 from .changes import Changes, changes_between
-from .critical_values import alpha_or_default
 from .cross_covariance import NamedResult, joint_results
 from .joint_estimates import JointEstimates
-from .lookup import require_models, require_single_look
 from .page_report import check_page_extra, make_board, render_page, write_page
 from .rank_results import RankResults
+from .requirements import Needs
+from .score_tests import ZTestResults
+from .views import alpha_or_default
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,6 +55,7 @@ _TRAITS: tuple[Callable[[Estimates], str], ...] = (
     lambda e: f"{e.description.n_votes:,} votes",
 )
 
+_NEEDS = Needs(models="puts scores of models side by side", one_look="tests between results hold for one look only")
 _REVERSAL_COLUMNS = ["model", "other", "above_in", "below_in", "gap_above", "gap_below", "p_value", "p_adjusted"]
 
 
@@ -177,7 +179,7 @@ class Comparison(Summarised):
 
         Returns
         -------
-        ContrastResults
+        ZTestResults
             As in statsmodels; p-values are not adjusted.
         """
         return self.joint.t_test(hypothesis, delta, side)
@@ -192,7 +194,7 @@ class Comparison(Summarised):
 
         Returns
         -------
-        ContrastResults
+        WaldTestResults
             As in statsmodels; the degrees of freedom are the structural rank.
 
         Raises
@@ -274,7 +276,7 @@ class Comparison(Summarised):
 
         Returns
         -------
-        ContrastResults
+        WaldTestResults
             As in statsmodels. The degrees of freedom are (R - 1) times the structural rank, which is K - 1 where the
             functional fixes a combination of the K scores.
 
@@ -333,8 +335,7 @@ class Comparison(Summarised):
         first, second = self._differences()
         tests = compare_differences(
             joint.estimate,
-            joint.covariance,
-            joint.t_statistic_draws,
+            joint.max_t,
             first,
             second,
             method="step-down",
@@ -440,7 +441,7 @@ class Comparison(Summarised):
         """
         check_page_extra()
         results = zip(self.names, self.results, strict=True)
-        boards = [make_board(result.estimates, name, alpha=alpha) for name, result in results]
+        boards = [make_board(result.estimates, result.simultaneous, name, alpha=alpha) for name, result in results]
         heading = f"Leaderboards: {', '.join(self.names)}" if title is None else title
         tables = [self._side_by_side(self._intervals(alpha))]
         if self.samples:
@@ -624,8 +625,9 @@ def _comparison(names: tuple[str, ...], results: Sequence[RankResults], independ
             f"decide)"
         )
     for result in results:
-        require_models(result.estimates, "compare", "puts scores of models side by side")
-        require_single_look(result.estimates, "compare()", "tests between results hold for one look only")
+        error = _NEEDS.error("compare", result)
+        if error is not None:
+            raise error
     members = [NamedResult(name, r.estimates, r.steps) for name, r in zip(names, results, strict=True)]
     joint = joint_results(members, independent)
     return Comparison(names, tuple(results), joint.joint_or_reason, joint.samples)

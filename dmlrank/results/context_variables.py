@@ -22,7 +22,7 @@ from ..data.read_votes import with_columns
 from ..estimation.influence import column_units
 from ..exceptions import DataError, FormulaError, MissingDataError, OptionError, listed
 from ..fit.state import FitSteps
-from .lookup import joined_names
+from .requirements import joined_names
 
 # Largest number of different values that by() allows in a grouping column.
 _MOST_GROUPS = 100

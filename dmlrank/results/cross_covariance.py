@@ -16,8 +16,7 @@ from ..exceptions import OptionError, listed
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import clustered_covariance
 from ..fit.state import FitSteps
-from ..inference.covariance import Covariance, covariance_of_mean
-from ..inference.joint_covariance import match_blocks, stack_influences
+from ..inference.covariance import Covariance, covariance_of_mean, match_blocks, stack_influences
 from ..report.statements import counted
 from .joint_estimates import JointEstimates
 from .shared_contexts import SharedContexts, are_of_one_data_set, joint_annotators, share_contexts

@@ -10,7 +10,7 @@ from ..data.hypotheses import HypothesisLike, read_hypothesis
 from ..exceptions import OptionError, OptionTypeError, check_choice
 from ..fit.estimates import Estimates
 from ..fit.state import FitSteps
-from ..inference.simultaneous import critical_value_of_contrasts
+from ..inference.simultaneous import Family, Simultaneous
 from ..sensitivity.fragility import (
     Answer,
     Question,
@@ -22,15 +22,20 @@ from ..sensitivity.fragility import (
     units_of,
 )
 from ..sensitivity.fragility_results import FragilityResults
-from .lookup import require_intervals, require_models, require_steps
-from .sensitivity_analysis import critical_value_of_pairs, require_free_contrasts
+from .ranking import compare_models
+from .sensitivity_analysis import require_free_contrasts
 
 TARGETS = ("sign", "significance")
 
 
 @one_thread()
 def analyse_fragility(
-    estimates: Estimates, steps: FitSteps | None, hypothesis: HypothesisLike | None, unit: str, target: str
+    estimates: Estimates,
+    steps: FitSteps,
+    simultaneous: Simultaneous,
+    hypothesis: HypothesisLike | None,
+    unit: str,
+    target: str,
 ) -> FragilityResults:
     """Return how few units turn results, see :meth:`RankResults.fragility`."""
     check_choice(target, TARGETS, "target")
@@ -38,26 +43,24 @@ def analyse_fragility(
         raise OptionTypeError(
             f"unit is a {type(unit).__name__}; allowed: 'context', 'vote', 'cluster' or the name of a column"
         )
-    require_intervals(estimates, "fragility")
-    fit_steps = require_steps(estimates, steps, "fragility")
-    if unit == "vote" and fit_steps.options.average != "scores":
+    if unit == "vote" and steps.options.average != "scores":
         raise OptionError(
-            f"unit='vote' with average={fit_steps.options.average!r}: the influence of single votes is known for "
+            f"unit='vote' with average={steps.options.average!r}: the influence of single votes is known for "
             f"average='scores'; use unit='context'"
         )
-    if unit == "vote" and fit_steps.options.adjust is not None:
+    if unit == "vote" and steps.options.adjust is not None:
         raise OptionError(
             "unit='vote' with adjust=: the influence of single votes is known without an adjustment for style; use "
             "unit='context', or update(adjust=None)"
         )
-    frames = RefitFrames.of(fit_steps)
-    units = units_of(fit_steps, unit)
+    frames = RefitFrames.of(steps)
+    units = units_of(steps, unit)
     if hypothesis is None:
-        questions = [_first_place(estimates, fit_steps, units, target)]
+        questions = [_first_place(estimates, steps, simultaneous, units, target)]
     else:
         questions = _questions(estimates, hypothesis, target)
-    answers = [answer(fit_steps, frames, units, question) for question in questions]
-    return _results(answers, estimates, fit_steps, units, target=target)
+    answers = [answer(steps, frames, units, question) for question in questions]
+    return _results(answers, estimates, steps, units, target=target)
 
 
 def _questions(estimates: Estimates, hypothesis: HypothesisLike, target: str) -> list[Question]:
@@ -66,7 +69,7 @@ def _questions(estimates: Estimates, hypothesis: HypothesisLike, target: str) ->
     require_free_contrasts(estimates, contrasts)
     critical = 0.0
     if target == "significance":
-        critical = critical_value_of_contrasts(estimates.covariance, contrasts.matrix, estimates.alpha)
+        critical = Family.of_contrasts(estimates.covariance, contrasts.matrix).critical(estimates.alpha)
     value = (contrasts.value - scale.shift * contrasts.matrix.sum(axis=1)) / scale.factor
     return [
         Question(label, row, float(number), critical)
@@ -74,11 +77,19 @@ def _questions(estimates: Estimates, hypothesis: HypothesisLike, target: str) ->
     ]
 
 
-def _first_place(estimates: Estimates, steps: FitSteps, units: Units, target: str) -> Question:
+def _first_place(
+    estimates: Estimates, steps: FitSteps, simultaneous: Simultaneous, units: Units, target: str
+) -> Question:
     """Return the question whether the first model stays first."""
-    require_models(estimates, "fragility() without a hypothesis")
+    if not estimates.of_models:
+        raise OptionError(
+            f"fragility() of a functional whose outputs are not scores of models needs a hypothesis about these "
+            f"outputs, such as {estimates.names[0]!r}"
+        )
     ranking = np.argsort(-estimates.estimate, kind="stable")
-    critical = critical_value_of_pairs(estimates, steps) if target == "significance" else 0.0
+    critical = 0.0
+    if target == "significance":
+        critical = compare_models(estimates, simultaneous, alpha=estimates.alpha).critical
     questions = []
     for rival in ranking[1:]:
         contrast = np.zeros(len(ranking))

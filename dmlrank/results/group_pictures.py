@@ -11,13 +11,12 @@ import numpy as np
 from ..data.preferences import FloatArray
 from ..fit.estimates import Estimates
 from ..inference.ranks import ranks_of
-from ..inference.simultaneous import critical_value_of_contrasts
+from ..inference.simultaneous import Family
 from ..plotting.heat_maps import group_heat_map
 from ..plotting.intervals import Intervals, grouped_forest_plot
 from ..plotting.rank_charts import bump_chart
 from ..plotting.theme import level_words, models_words
-from .critical_values import score_label
-from .joint_estimates import JointEstimates
+from .joint_estimates import JointEstimates, score_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,7 +55,7 @@ class DrawnGroupScores:
         from_mean = np.eye(n_groups) - self.shares / self.shares.sum()
         contrasts = np.kron(from_mean, np.eye(n_models))
         variance = np.square(contrasts @ self.joint.covariance.factor).sum(axis=1)
-        critical = critical_value_of_contrasts(self.joint.covariance, contrasts, alpha)
+        critical = Family.of_contrasts(self.joint.covariance, contrasts).critical(alpha)
         half_width = critical * np.sqrt(variance)
         return from_mean @ self.scores, half_width.reshape(n_groups, n_models)
 

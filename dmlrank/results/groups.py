@@ -23,20 +23,20 @@ from ..fit.bt_mle import win_share
 from ..fit.estimates import Estimates
 from ..fit.state import FitSteps
 from ..fit.style_estimates import StyleEstimates
+from ..inference.alternatives import z_statistics
 from ..inference.covariance import Covariance, clip_to_limits
 from ..inference.multiple_testing import holm
-from ..inference.simultaneous import critical_value
-from ..inference.wald import WaldTestResults, ZTestResults
-from ..inference.z_tests import z_statistics
+from ..inference.wald import WaldTestResults
 from ..report.joint_tables import group_summary
 from ..report.leaderboard import rows_to_show
 from ..tables.summary_table import Summarised, Summary
 from .context_variables import ContextGroups
-from .critical_values import alpha_or_default
 from .group_pictures import GROUP_PICTURES, DrawnGroupScores, draw_groups
 from .joint_estimates import JointEstimates
-from .lookup import check_picture, model_index, names_or_all
 from .page_report import check_page_extra, make_board, render_page, write_page
+from .requirements import check_picture, model_index, names_or_all
+from .score_tests import ZTestResults
+from .views import alpha_or_default, drawn, simultaneous_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -222,7 +222,7 @@ class GroupResults(Generic[Result], Summarised):
 
         Returns
         -------
-        ContrastResults
+        ZTestResults
             As in statsmodels; p-values are not adjusted.
         """
         return self.joint.t_test(hypothesis, delta, side)
@@ -237,7 +237,7 @@ class GroupResults(Generic[Result], Summarised):
 
         Returns
         -------
-        ContrastResults
+        WaldTestResults
             As in statsmodels; the degrees of freedom are the structural rank.
 
         Raises
@@ -257,7 +257,7 @@ class GroupResults(Generic[Result], Summarised):
 
         Returns
         -------
-        ContrastResults
+        WaldTestResults
             As in statsmodels. The degrees of freedom are (G - 1) times the structural rank, which is K - 1 where the
             functional fixes a combination of the scores.
 
@@ -461,17 +461,18 @@ class GroupResults(Generic[Result], Summarised):
             If the file cannot be written. An earlier file stays as it was.
         """
         check_page_extra()
-        boards = [make_board(self.estimates, "All prompts", alpha=alpha)]
+        boards = [make_board(self.estimates, simultaneous_of(self.estimates), "All prompts", alpha=alpha)]
         for number, fact in enumerate(self.facts):
-            boards.append(make_board(self._estimates_of(number), fact.name, alpha=alpha, is_explained=False))
+            estimates, max_t = drawn(self._estimates_of(number))
+            boards.append(make_board(estimates, max_t, fact.name, alpha=alpha, is_explained=False))
         heading = f"Leaderboards by {self.variable}" if title is None else title
         return write_page(path, render_page(heading, boards, [self.summary()]))
 
     def _estimates_of(self, group: int) -> Estimates:
-        """Return the estimates of a group, with the critical value of its own intervals."""
+        """Return the estimates of a group, without a critical value."""
         e = group_estimates(self.estimates, self.joint, self.facts, group, variable=self.variable)
         style = self.style_of_group[group] if self.style_of_group else e.style
-        return replace(e, critical=critical_value(e.covariance, e.alpha), style=style)
+        return replace(e, style=style)
 
     def __repr__(self) -> str:
         return f"<GroupResults: {len(self)} groups by {self.variable}, {len(self.models)} models>"

@@ -36,14 +36,13 @@ from ..fit.scores_in_groups import GroupScores, scores_in_groups
 from ..fit.state import FitSteps
 from ..fit.style_estimates import StyleEstimates
 from ..fit.style_steps import style_gauge
-from ..inference.covariance import CentredSums, Covariance
-from ..inference.joint_covariance import transport_map
+from ..inference.covariance import CentredSums, Covariance, transport_map
 from .context_variables import ContextGroups, read_design, read_groups
 from .groups import GroupResults, Result, make_groups
 from .joint_estimates import JointEstimates
-from .lookup import require_intervals, require_steps
 from .overlapping_groups import read_overlapping_groups
 from .projection import Projection
+from .requirements import require_intervals
 
 # What by() takes: columns whose values are the groups, or groups that may overlap.
 GroupColumns: TypeAlias = str | Mapping[str, object] | Sequence[str]
@@ -51,24 +50,24 @@ GroupColumns: TypeAlias = str | Mapping[str, object] | Sequence[str]
 
 def scores_by_group(
     estimates: Estimates,
-    steps: FitSteps | None,
+    steps: FitSteps,
     columns: Sequence[GroupColumns],
     as_result: Callable[[Estimates], Result],
 ) -> GroupResults[Result]:
     """Return scores in every group of contexts, see :meth:`RankResults.by`."""
-    fit_steps = _steps_of_mean(estimates, steps, "by")
-    groups = _read_any_groups(fit_steps, columns)
-    _check_group_weights(fit_steps, groups.members)
-    if fit_steps.likelihood:
-        scores = [likelihood_scores_in_groups(fit_steps, groups.members)]
-        uniform_covariance = likelihood_uniform_covariance_of_rows(fit_steps, rows_of_groups(fit_steps, groups.members))
+    _require_mean(estimates, "by")
+    groups = _read_any_groups(steps, columns)
+    _check_group_weights(steps, groups.members)
+    if steps.likelihood:
+        scores = [likelihood_scores_in_groups(steps, groups.members)]
+        uniform_covariance = likelihood_uniform_covariance_of_rows(steps, rows_of_groups(steps, groups.members))
     else:
-        scores = scores_in_groups(fit_steps, groups.members)
-        uniform_covariance = uniform_covariance_by_group(fit_steps, groups.members)
+        scores = scores_in_groups(steps, groups.members)
+        uniform_covariance = uniform_covariance_by_group(steps, groups.members)
     by_repetition = [_in_unit_of_groups(repetition.influence, estimates.scale) for repetition in scores]
     influence = mean_over_repetitions(by_repetition)
     covariance = _joint_covariance(
-        fit_steps,
+        steps,
         lambda fixed: influence.given_prompts() if fixed else influence,
         n_columns=len(groups.names),
         scale=estimates.scale,
@@ -78,13 +77,13 @@ def scores_by_group(
     plugin = estimates.scale.of(np.mean([repetition.plugin for repetition in scores], axis=0))
     return make_groups(
         estimates,
-        fit_steps,
+        steps,
         groups,
         influence=influence,
         plugin=plugin,
         covariance=covariance,
         as_result=as_result,
-        style=_style_by_group(estimates, fit_steps, scores),
+        style=_style_by_group(estimates, steps, scores),
     )
 
 
@@ -135,28 +134,28 @@ def _read_any_groups(steps: FitSteps, columns: Sequence[GroupColumns]) -> Contex
 
 
 @one_thread()
-def project_scores(estimates: Estimates, steps: FitSteps | None, formula: str) -> Projection:
+def project_scores(estimates: Estimates, steps: FitSteps, formula: str) -> Projection:
     """Return the projection of scores on functions of the context, see :meth:`RankResults.project`."""
-    fit_steps = _steps_of_mean(estimates, steps, "project")
+    _require_mean(estimates, "project")
     if estimates.averages_preferences:
         raise OptionError(
             f"project() with average='preferences': its coefficients describe how the scores of prompts vary, and the "
             f"scores of mean preferences are no mean of such scores, because {estimates.functional_label} is not "
             f"linear; use by() for groups of prompts, or update(average='scores')"
         )
-    design = read_design(fit_steps, formula)
+    design = read_design(steps, formula)
     # Functions of the context may have any unit (a time in milliseconds has 1e12). They are regressed on in units in
     # which they are about 1, because the products of functions in very different units lose digits or overflow.
     unit = column_units(design.matrix)
-    projected, covariance = _project(fit_steps, design.matrix / unit, estimates.scale)
+    projected, covariance = _project(steps, design.matrix / unit, estimates.scale)
     per_unit = np.repeat(1 / unit, len(projected.estimate) // len(unit))
     covariance = replace(covariance, matrix=per_unit[:, None] * covariance.matrix * per_unit)
     joint = JointEstimates.of_blocks("coefficient", design.names, per_unit * projected.estimate, covariance, estimates)
     return Projection(design, estimates, joint)
 
 
-def _steps_of_mean(estimates: Estimates, steps: FitSteps | None, method: str) -> FitSteps:
-    """Return the steps of a fit whose estimate is a mean over contexts with intervals; raise for other fits."""
+def _require_mean(estimates: Estimates, method: str) -> None:
+    """Raise where the estimate of a fit is no mean over contexts, or has no intervals."""
     estimator = estimates.estimated_by
     if estimator.why_not_by_group:
         raise OptionError(
@@ -164,7 +163,6 @@ def _steps_of_mean(estimates: Estimates, steps: FitSteps | None, method: str) ->
             f"update(estimator='debiased')"
         )
     require_intervals(estimates, f"{method}()")
-    return require_steps(estimates, steps, method)
 
 
 def _project(steps: FitSteps, design: FloatArray, scale: Scale) -> tuple[ProjectedInfluence, Covariance]:

@@ -12,14 +12,19 @@ from ..data.hypotheses import HypothesisLike, LinearHypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import HypothesisError
 from ..fit.estimates import Estimates
-from ..inference.alternatives import read_alternative
+from ..inference.alternatives import read_alternative, two_sided_p_values
 from ..inference.covariance import Covariance
-from ..inference.resampling import NormalDraws, normal_draws
-from ..inference.simultaneous import critical_value
-from ..inference.wald import NamedEstimates, WaldTestResults, ZTestResults, t_test, wald_test
-from ..inference.z_tests import two_sided_p_values
-from .critical_values import alpha_or_default
-from .lookup import joined_names
+from ..inference.simultaneous import MaxT
+from ..inference.wald import NamedEstimates, WaldTestResults, wald_test
+from .requirements import joined_names
+from .score_tests import ZTestResults, t_test
+from .views import alpha_or_default
+
+
+def score_label(estimates: Estimates) -> str:
+    """Return the label of an axis of scores: the functional and the unit."""
+    unit = "" if estimates.scale.natural else f", {estimates.scale.name}"
+    return f"{'score' if estimates.of_models else 'estimate'}: {estimates.functional_label}{unit}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,9 +87,9 @@ class JointEstimates:
         return pd.MultiIndex.from_arrays([self.blocks, self.models], names=[self.kind, "model"])
 
     @property
-    def t_statistic_draws(self) -> NormalDraws:
-        """Joint draws of t statistics."""
-        return normal_draws(self.covariance, self.seed)
+    def max_t(self) -> MaxT:
+        """max-t of the estimates and of their differences."""
+        return MaxT(self.covariance, self.seed)
 
     def table(self, values: FloatArray, blocks: Sequence[str]) -> pd.DataFrame:
         """Return values, (d,), as a frame with a row per model and a column per block."""
@@ -100,7 +105,7 @@ class JointEstimates:
 
     def conf_int(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
         """Return confidence intervals, simultaneous over all blocks and models."""
-        critical = critical_value(self.covariance, alpha_or_default(alpha, self.alpha), method)
+        critical = self.max_t.critical(alpha_or_default(alpha, self.alpha), method)
         half_width = critical * self.covariance.std_errors
         limits = {"lower": self.estimate - half_width, "upper": self.estimate + half_width}
         return pd.DataFrame(limits, index=self.index)

@@ -10,7 +10,7 @@ from ..exceptions import OptionError
 from ..fit.estimates import Estimates
 from ..fit.judge_value import estimate_from_verdicts
 from ..fit.state import FitSteps
-from .lookup import require_intervals
+from .requirements import require_intervals
 
 
 def judge_table(estimates: Estimates, steps: FitSteps, alpha: float) -> pd.DataFrame:

@@ -6,49 +6,42 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..exceptions import OptionError, shown
+from ..exceptions import OptionError
 from ..fit.estimates import Estimates
-from ..fit.state import FitSteps
-from ..inference.alternatives import Alternative
-from ..inference.pairwise import PairTests
-from ..inference.simultaneous import critical_value
+from ..inference.simultaneous import Simultaneous, compare_differences
 from ..report.page.board import Board
 from ..report.page.render_page import check_page_extra, page_title, render_page, write_page
-from .critical_values import (
-    adjustment_in_use,
-    alpha_of,
-    pair_tests,
-    summary_level,
-)
 from .ranking import pairs_best_first
+from .views import alpha_of, bootstrap_of, drawn, summary_level
 
 __all__ = ["check_page_extra", "make_board", "make_boards", "page_title", "render_page", "write_page"]
 
 
 def make_board(
     estimates: Estimates,
+    simultaneous: Simultaneous,
     name: str = "",
     *,
     alpha: float | None = None,
     is_explained: bool = True,
     remarks: tuple[tuple[str, tuple[str, ...]], ...] = (),
-    bootstrap: str | None = None,
-    steps: FitSteps | None = None,
 ) -> Board:
     """Return a leaderboard of a page, with the tests that its table and plots show."""
     e, joint = estimates, alpha_of(estimates, alpha)
-    level = summary_level(e, steps, joint, bootstrap)
-    tests = _tests(e, steps, joint, bootstrap) if e.of_models and e.has_intervals else None
+    level = summary_level(e, simultaneous, joint)
+    tests = None
+    if e.of_models and e.has_intervals:
+        method = simultaneous.adjustment("max-t")
+        tests = compare_differences(e.estimate, simultaneous, *pairs_best_first(e), method=method, alpha=joint)
     return Board(name or "Leaderboard", e, level, tests, is_explained, remarks)
 
 
 def make_boards(
     estimates: Estimates,
-    alpha: float | None = None,
+    simultaneous: Simultaneous,
+    alpha: float,
     *,
     remarks: tuple[tuple[str, tuple[str, ...]], ...] = (),
-    bootstrap: str | None = None,
-    steps: FitSteps | None = None,
 ) -> list[Board]:
     """Return the leaderboards of a result's page: one, or three with scores at equal style.
 
@@ -56,39 +49,21 @@ def make_boards(
     """
     style = estimates.style
     if style is None or style.kind != "equal":
-        return [make_board(estimates, alpha=alpha, remarks=remarks, bootstrap=bootstrap, steps=steps)]
-    if bootstrap is not None:
+        return [make_board(estimates, simultaneous, alpha=alpha, remarks=remarks)]
+    if bootstrap_of(simultaneous) is not None:
         raise OptionError(
-            f"report(bootstrap={shown(bootstrap)}) of scores at equal style: the page also has raw scores and scores "
-            f"averaged over style, for which a fit keeps no influence values to multiply; leave bootstrap= out, or "
-            f"publish summary(bootstrap={shown(bootstrap)})"
+            "report() of a bootstrap view of scores at equal style: the page also has raw scores and scores averaged "
+            "over style, for which a fit keeps no influence values to multiply; publish summary() of the view, or the "
+            "page of the result that bootstrap() was called on"
         )
-    boards = [make_board(estimates, "Equal style", alpha=alpha, remarks=remarks)]
+    boards = [make_board(estimates, simultaneous, "Equal style", alpha=alpha, remarks=remarks)]
     for which, name in (("raw", "Raw"), ("averaged", "Averaged over style")):
-        covariance = replace(estimates.covariance, matrix=style.score_covariance(which))
         scores = replace(
             estimates,
             estimate=style.scores(which),
             plugin=np.full(len(estimates.models), np.nan),
-            covariance=covariance,
-            critical=critical_value(covariance, estimates.alpha),
+            covariance=replace(estimates.covariance, matrix=style.score_covariance(which)),
             style=None,
         )
-        boards.append(make_board(scores, name, alpha=alpha, is_explained=False))
+        boards.append(make_board(*drawn(scores), name, alpha=alpha, is_explained=False))
     return boards
-
-
-def _tests(estimates: Estimates, steps: FitSteps | None, alpha: float, bootstrap: str | None) -> PairTests:
-    """Return the two-sided max-t tests of all differences, as ``t_test_pairwise()`` computes them."""
-    first, second = pairs_best_first(estimates)
-    method = adjustment_in_use(estimates, "max-t")
-    return pair_tests(
-        estimates,
-        steps,
-        first,
-        second,
-        method=method,
-        alternative=Alternative(),
-        alpha=alpha,
-        bootstrap=bootstrap,
-    )

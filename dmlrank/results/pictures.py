@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -22,24 +22,19 @@ from ..fit.estimates import Estimates
 from ..fit.state import FitSteps
 from ..inference.reliability import reliability_curve
 from ..plotting.diagnostic_charts import influence_chart, overlap_chart, reliability_chart
-from ..plotting.intervals import forest_plot
-from ..plotting.theme import TEXT_SIZE, level_words, literal, new_figure, write_reason
+from ..plotting.intervals import Intervals, forest_plot
+from ..plotting.theme import TEXT_SIZE, level_words, literal, models_words, new_figure, write_reason
+from ..report.hypothesis_tables import PairwiseResults
 from ..report.leaderboard import chosen_names, functional_unit, rows_to_show
-from ..report.statements import counted, percentage
+from ..report.statements import counted, interval_method, percentage
 from .context_scores import influence_values
-from .critical_values import alpha_of, intervals_to_draw
+from .ellipsoid import Ellipsoid
 from .groups import GroupResults
-from .heterogeneity import project_scores, scores_by_group
-from .lookup import (
-    GROUPS_AT_ONE_LOOK,
-    check_picture,
-    named_estimates,
-    require_models,
-    require_single_look,
-    require_steps,
-)
+from .joint_estimates import score_label
 from .projection import Projection
-from .ranking import compare_models, confidence_region, rank_sets
+from .rank_sets import RankSets
+from .requirements import check_picture, named_estimates, require_steps
+from .views import alpha_of, bootstrap_of, critical_value_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,18 +60,21 @@ class PictureRequest:
     by: Columns of groups.
     variable: Variable of the prompt along which scores are projected and drawn as bands.
     contrast: Linear combination of scores whose influence values or region are drawn.
-    bootstrap: Multipliers of the bootstrap behind critical values; None for normal draws.
     """
 
-    estimates: Estimates
-    steps: FitSteps | None
+    results: Any
     alpha: float | None = None
     models: Sequence[str] | None = None
     top: int | None = None
     by: str | Sequence[str] | None = None
     variable: str | None = None
     contrast: HypothesisLike | None = None
-    bootstrap: str | None = None
+
+    @property
+    def estimates(self) -> Estimates:
+        """The estimates of the result."""
+        estimates: Estimates = self.results.estimates
+        return estimates
 
     @property
     def checked_alpha(self) -> float:
@@ -100,7 +98,7 @@ def draw_picture(name: object, request: PictureRequest, ax: Axes | None) -> Axes
     """Draw one picture of a fit, see :meth:`RankResults.plot`."""
     check_picture(name, PICTURES)
     picture = PICTURES[str(name)]
-    options = ("alpha", "models", "top", "by", "variable", "contrast", "bootstrap")
+    options = ("alpha", "models", "top", "by", "variable", "contrast")
     for option in options:
         if getattr(request, option) is not None and option not in picture.options:
             used = listed([word for word in options if word in picture.options]) or "none"
@@ -158,38 +156,30 @@ def _prepare_sheet(request: PictureRequest) -> tuple[list[Draw], list[str]]:
 
 def _forest(request: PictureRequest) -> Draw:
     """Scores with simultaneous intervals."""
-    intervals = intervals_to_draw(
-        request.estimates,
-        request.steps,
-        request.checked_alpha,
-        models=request.models,
-        top=request.top,
-        bootstrap=request.bootstrap,
-    )
-    return lambda ax: forest_plot(intervals, request.estimates.neutral, ax)
+    e, alpha, bootstrap = request.estimates, request.checked_alpha, bootstrap_of(request.results.simultaneous)
+    scores = list(rows_to_show(e, request.models, request.top).places)
+    chosen = [e.names[j] for j in scores]
+    low, high = e.intervals(critical_value_of(e, request.results.simultaneous, alpha))
+    method = interval_method(e) if bootstrap is None else f"{interval_method(e)}, {bootstrap} bootstrap"
+    level = level_words(alpha, method=method) if e.has_intervals else "estimates without intervals"
+    level += f"\n{e.sequence.clause}" if e.sequence is not None else ""
+    counted_models = models_words(len(chosen), len(e.names), "models" if e.of_models else "outputs")
+    part = f"\n{e.part}" if e.part else ""
+    title = f"{level}, {counted_models}{part}"
+    intervals = Intervals(chosen, e.estimate[scores], low[scores], high[scores], score_label(e), title)
+    return lambda ax: forest_plot(intervals, e.neutral, ax)
 
 
 def _ranks(request: PictureRequest) -> Draw:
     """Ranks with simultaneous confidence sets."""
-    ranks = rank_sets(request.estimates, request.steps, request.checked_alpha, bootstrap=request.bootstrap)
+    ranks: RankSets = request.results.ranks(request.alpha)
     chosen_names(ranks.models, request.models, request.top)
     return partial(ranks.plot, models=request.models, top=request.top)
 
 
 def _matrix(request: PictureRequest) -> Draw:
     """Differences of all pairs of models, tested jointly."""
-    e = request.estimates
-    tests = compare_models(
-        e,
-        request.steps,
-        "max-t",
-        models=None,
-        against=None,
-        side="two-sided",
-        delta=0.0,
-        alpha=request.alpha,
-        bootstrap=request.bootstrap,
-    )
+    tests: PairwiseResults = request.results.t_test_pairwise(alpha=request.alpha)
     chosen_names(tests.models, request.models, request.top)
     return lambda ax: tests.plot("matrix", ax, models=request.models, top=request.top)
 
@@ -199,7 +189,7 @@ def _ellipse(request: PictureRequest) -> Draw:
     e, models = request.estimates, request.models
     if request.contrast is None and models is None:
         models = [e.names[j] for j in np.argsort(-e.estimate, kind="stable")[:2]]
-    region = confidence_region(e, request.checked_alpha, models=models, contrasts=request.contrast)
+    region: Ellipsoid = request.results.ellipsoid(request.alpha, models, request.contrast)
     region.outline(2)
     return region.plot
 
@@ -223,7 +213,8 @@ def _overlap(request: PictureRequest) -> Draw:
 
 def _calibration(request: PictureRequest) -> Draw:
     """Out-of-fold probabilities of the outcome model beside the labels."""
-    require_single_look(request.estimates, "plot('calibration')", "intervals by bin hold for one look only")
+    if request.estimates.sequence is not None:
+        raise OptionError("plot('calibration') of a sequential view: intervals by bin hold for one look only")
     steps = _first_stages(request, "calibration", "out-of-fold probabilities")
     cells, mu = steps.data.cells, steps.one_step_result.cell_mu
     curves = [
@@ -241,7 +232,7 @@ def _calibration(request: PictureRequest) -> Draw:
 def _influence(request: PictureRequest) -> Draw:
     """Prompts with the largest influence on a score or contrast."""
     e = request.estimates
-    steps = require_steps(e, request.steps, "plot('influence')")
+    steps = require_steps(e, request.results.steps, "plot('influence')")
     row, name = _combination(request)
     phi = influence_values(steps, e.scale) @ row
     total = float(phi @ phi)
@@ -295,7 +286,7 @@ def _identifier(identifier: object) -> str:
 
 def _first_stages(request: PictureRequest, name: str, needed: str) -> FitSteps:
     """Return the steps of a fit that has first stages."""
-    steps = require_steps(request.estimates, request.steps, f"plot({name!r})")
+    steps = require_steps(request.estimates, request.results.steps, f"plot({name!r})")
     if not steps.repetitions:
         raise OptionError(
             f"plot({name!r}) shows {needed}, and estimator={request.estimates.estimator!r} has none; fit with "
@@ -310,14 +301,12 @@ def _repetition(steps: FitSteps) -> str:
     return f", first of {n_rep} repetitions" if n_rep > 1 else ""
 
 
-def _groups(request: PictureRequest, name: str) -> GroupResults[Estimates]:
+def _groups(request: PictureRequest, name: str) -> GroupResults[Any]:
     """Return the scores in groups of prompts, for the picture of this name."""
-    require_models(request.estimates, f"plot({name!r})", "shows scores of models by group")
+    by = request.results.by
     if request.by is None:
         raise OptionError(f"plot({name!r}) shows groups of prompts; name their column: plot({name!r}, by='category')")
-    columns = (request.by,) if isinstance(request.by, str) else tuple(request.by)
-    require_single_look(request.estimates, f"plot({name!r})", GROUPS_AT_ONE_LOOK)
-    groups = scores_by_group(request.estimates, request.steps, columns, lambda estimates: estimates)
+    groups: GroupResults[Any] = by(*((request.by,) if isinstance(request.by, str) else request.by))
     rows_to_show(request.estimates, request.models, request.top)
     return groups
 
@@ -336,11 +325,10 @@ def _bump(request: PictureRequest) -> Draw:
 
 def _bands(request: PictureRequest) -> Draw:
     """Scores along a variable of the prompt, projected on it linearly."""
-    require_models(request.estimates, "plot('bands')", "shows scores of models")
-    require_single_look(request.estimates, "plot('bands')", "bands hold for one look only")
+    project = request.results.project
     if request.variable is None:
         raise OptionError("plot('bands') shows scores along a variable; name one: plot('bands', variable='length')")
-    projection = project_scores(request.estimates, request.steps, f"~ {request.variable}")
+    projection: Projection = project(f"~ {request.variable}")
     return partial(_draw_bands, projection, request.variable, request)
 
 
@@ -355,9 +343,9 @@ def _picture(prepare: Callable[[PictureRequest], Draw], *options: str) -> Pictur
 
 
 PICTURES: dict[str, Picture] = {
-    "forest": _picture(_forest, "alpha", "models", "top", "bootstrap"),
-    "ranks": _picture(_ranks, "alpha", "models", "top", "bootstrap"),
-    "matrix": _picture(_matrix, "alpha", "models", "top", "bootstrap"),
+    "forest": _picture(_forest, "alpha", "models", "top"),
+    "ranks": _picture(_ranks, "alpha", "models", "top"),
+    "matrix": _picture(_matrix, "alpha", "models", "top"),
     "ellipse": _picture(_ellipse, "alpha", "models", "contrast"),
     "heat_map": _picture(_heat_map, "models", "top", "by"),
     "bump": _picture(_bump, "models", "top", "by"),

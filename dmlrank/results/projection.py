@@ -13,18 +13,19 @@ from ..data.hypotheses import HypothesisLike, LinearHypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import ColumnError, HypothesisError, OptionError, listed, nearest
 from ..fit.estimates import Estimates
-from ..inference.simultaneous import critical_value_of_contrasts
-from ..inference.wald import WaldTestResults, ZTestResults
-from ..inference.z_tests import z_statistics
+from ..inference.alternatives import z_statistics
+from ..inference.simultaneous import Family
+from ..inference.wald import WaldTestResults
 from ..plotting.intervals import Bands, band_plot
 from ..plotting.theme import level_words, literal, models_words
 from ..report.joint_tables import projection_summary
 from ..report.leaderboard import rows_to_show
 from ..tables.summary_table import Summarised, Summary
 from .context_variables import ContextDesign
-from .critical_values import alpha_or_default, score_label
-from .joint_estimates import JointEstimates
-from .lookup import model_index, names_or_all
+from .joint_estimates import JointEstimates, score_label
+from .requirements import model_index, names_or_all
+from .score_tests import ZTestResults
+from .views import alpha_or_default
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -120,7 +121,7 @@ class Projection(Summarised):
 
         Returns
         -------
-        ContrastResults
+        ZTestResults
             As in statsmodels; p-values are not adjusted.
         """
         return self.joint.t_test(hypothesis, delta, side)
@@ -135,7 +136,7 @@ class Projection(Summarised):
 
         Returns
         -------
-        ContrastResults
+        WaldTestResults
             As in statsmodels; the degrees of freedom are the structural rank.
 
         Raises
@@ -243,7 +244,7 @@ class Projection(Summarised):
         variance = np.einsum("jd,de,je->j", contrasts, covariance.matrix, contrasts, optimize=True)
         std_error = np.sqrt(np.maximum(variance, 0.0))
         estimate = contrasts @ self.joint.estimate
-        half_width = critical_value_of_contrasts(covariance, contrasts, alpha) * std_error
+        half_width = Family.of_contrasts(covariance, contrasts).critical(alpha) * std_error
         return pd.DataFrame(
             {
                 variable: np.tile(np.asarray(values), len(chosen)),

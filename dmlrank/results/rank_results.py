@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -28,11 +29,11 @@ from ..fit.extension import extend_fit
 from ..fit.extension_record import Extension
 from ..fit.pipeline import run
 from ..fit.state import FitSteps, Source
+from ..inference.alternatives import z_statistics
 from ..inference.confidence_sequence import DEFAULT_START
-from ..inference.ellipsoid import Ellipsoid
-from ..inference.wald import WaldTestResults, ZTestResults, wald_test
-from ..inference.win_probability import WinProbability
-from ..inference.z_tests import z_statistics
+from ..inference.resampling import BOOTSTRAP_DRAWS
+from ..inference.simultaneous import Simultaneous
+from ..inference.wald import WaldTestResults, wald_test
 from ..options import Options
 from ..planning.from_fit import design_fit
 from ..planning.plan import Plan
@@ -47,32 +48,11 @@ from ..storage.pickled_fit import Rebuilt, read_pickle, store_steps, write_pickl
 from ..tables.summary_table import Summarised, Summary
 from .certified_cycles import certified_cycles
 from .context_scores import fitted_scores, influence_values, predicted_scores
-from .critical_values import (
-    adjusted_p_values,
-    alpha_of,
-    critical_value_or_nan,
-    interval_critical_value,
-    interval_frame,
-    summary_level,
-)
+from .ellipsoid import Ellipsoid
 from .fragility_analysis import analyse_fragility
 from .groups import GroupResults
 from .heterogeneity import GroupColumns, project_scores, scores_by_group
 from .judge_table import judge_table
-from .lookup import (
-    AS_SHOWN,
-    GROUPS_AT_ONE_LOOK,
-    NO_BOUNDS,
-    NO_MEAN,
-    estimate_index,
-    named_estimates,
-    require_intervals,
-    require_models,
-    require_raw_scores,
-    require_single_look,
-    require_steps,
-    steps_for_plan,
-)
 from .page_report import check_page_extra, make_boards, page_title, render_page, write_page
 from .pictures import SHEET_MODELS, PictureRequest, draw_picture, draw_sheet
 from .projection import Projection
@@ -85,11 +65,36 @@ from .ranking import (
     t_test_of_scores,
     win_probability_of,
 )
+from .requirements import (
+    AS_SHOWN,
+    GROUPS_AT_ONE_LOOK,
+    NO_BOUNDS,
+    NO_MEAN,
+    NO_PLAN,
+    ORDER,
+    Needs,
+    estimate_index,
+    members,
+    named_estimates,
+    require_steps,
+)
 from .rescaling import make_scale, rescaled
-from .restriction_test import RestrictionTest, bradley_terry_test
+from .score_tests import RestrictionTest, WinProbability, ZTestResults, bradley_terry_test
 from .sensitivity_analysis import analyse_sensitivity
-from .sequential_view import require_same_alpha, sequential_view, warn_of_returning_clusters
 from .style_results import StyleResults, page_tables, style_results
+from .views import (
+    SLOPES_AT_ONE_LOOK,
+    adjusted_p_values,
+    alpha_of,
+    bootstrap_view,
+    critical_value_of,
+    drawn,
+    require_same_alpha,
+    sequential_view,
+    simultaneous_of,
+    summary_level,
+    warn_of_returning_clusters,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -113,6 +118,8 @@ class RankResults(Summarised):
         Scores, covariance and description of the fit.
     steps : FitSteps, optional
         Data and learners of the fit; None in a result that was stored without them, or of a group of prompts.
+    simultaneous : MaxT or AllLooks, optional
+        How wide simultaneous statements are: what is drawn for them is kept here.
 
     Examples
     --------
@@ -125,6 +132,25 @@ class RankResults(Summarised):
 
     estimates: Estimates
     steps: FitSteps | None = None
+    simultaneous: Simultaneous = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.simultaneous is None:
+            object.__setattr__(self, "simultaneous", simultaneous_of(self.estimates))
+
+    def __dir__(self) -> list[str]:
+        return members(self)
+
+    @property
+    def _fit(self) -> FitSteps:
+        assert self.steps is not None
+        return self.steps
+
+    def _alpha(self, alpha: float | None) -> float:
+        return alpha_of(self.estimates, alpha)
+
+    def _critical(self, alpha: float | None, method: str = "max-t") -> float:
+        return critical_value_of(self.estimates, self.simultaneous, self._alpha(alpha), method)
 
     # --- what was estimated -------------------------------------------------------------------------------------------
 
@@ -240,7 +266,8 @@ class RankResults(Summarised):
         """
         return pd.DataFrame(self.estimates.covariance.matrix.copy(), index=self.names, columns=self.names)
 
-    def conf_int(self, alpha: float | None = None, method: str = "max-t", bootstrap: str | None = None) -> pd.DataFrame:
+    @Needs(intervals=True, drawn=True)
+    def conf_int(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
         """Return confidence intervals of the scores.
 
         Parameters
@@ -250,8 +277,6 @@ class RankResults(Summarised):
         method : {"max-t", "bonferroni", "none"}
             ``"max-t"`` and ``"bonferroni"``: intervals that hold simultaneously for all models. ``"none"``: intervals
             that each hold for one model.
-        bootstrap : {"gaussian", "rademacher", "webb"}, optional
-            Multiplier bootstrap of the influence values, for ``"max-t"``; see :meth:`t_test_pairwise`.
 
         Returns
         -------
@@ -264,8 +289,6 @@ class RankResults(Summarised):
             If the result is an estimate without intervals.
         OptionError
             If alpha or the method cannot be used.
-        DataNotStoredError
-            With ``bootstrap`` if the result was loaded without data.
 
         Examples
         --------
@@ -274,11 +297,10 @@ class RankResults(Summarised):
         >>> res.conf_int().columns.tolist()
         ['lower', 'upper']
         """
-        require_intervals(self.estimates, "conf_int")
-        level = alpha_of(self.estimates, alpha)
-        critical = interval_critical_value(self.estimates, level, method, bootstrap=bootstrap, steps=self.steps)
-        return interval_frame(self.estimates, critical)
+        lower, upper = self.estimates.intervals(self._critical(alpha, method))
+        return pd.DataFrame({"lower": lower, "upper": upper}, index=self.names)
 
+    @Needs(intervals=True)
     def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> ZTestResults:
         """Test linear combinations of scores, one z test for each.
 
@@ -295,7 +317,7 @@ class RankResults(Summarised):
 
         Returns
         -------
-        ContrastResults
+        ZTestResults
             As in statsmodels. The p-values are not adjusted: they are valid for a hypothesis that was chosen before the
             data were seen. Where the hypothesis compares the two models with the highest scores, the data have chosen
             the hypothesis, and the table says so; :meth:`t_test_pairwise` holds for all pairs at once. ``conf_int`` has
@@ -321,6 +343,7 @@ class RankResults(Summarised):
         """
         return t_test_of_scores(self.estimates, hypothesis, delta=delta, side=side)
 
+    @Needs(intervals=True)
     def wald_test(self, hypothesis: HypothesisLike) -> WaldTestResults:
         """Test linear restrictions jointly by one chi-squared test.
 
@@ -331,7 +354,7 @@ class RankResults(Summarised):
 
         Returns
         -------
-        ContrastResults
+        WaldTestResults
             As in statsmodels. The degrees of freedom are the structural rank of the restrictions: ``"a = b = c"`` has
             two.
 
@@ -351,10 +374,10 @@ class RankResults(Summarised):
         >>> int(res.wald_test("gpt-4 = claude-v1 = palm-2").df_denom)
         2
         """
-        require_intervals(self.estimates, "wald_test")
         named = named_estimates(self.estimates)
         return wald_test(named, named.hypothesis(hypothesis))
 
+    @Needs(unadjusted=AS_SHOWN)
     def win_probability(self, first: str, second: str, alpha: float | None = None) -> WinProbability:
         """Return the share of comparisons that ``first`` wins against ``second``, with an interval.
 
@@ -387,10 +410,9 @@ class RankResults(Summarised):
         >>> bool(res.win_probability("gpt-4", "dolly-v2-12b").estimate > 0.5)
         True
         """
-        level = alpha_of(self.estimates, alpha)
-        require_raw_scores(self.estimates, "win_probability()", AS_SHOWN)
-        return win_probability_of(self.estimates, self.steps, first, second, alpha=level)
+        return win_probability_of(self.estimates, self.steps, first, second, alpha=self._alpha(alpha))
 
+    @Needs(unadjusted=AS_SHOWN, data=True)
     def predict(self, newdata: object = None) -> pd.DataFrame:
         """Return the scores of single prompts, F(mu(x)).
 
@@ -422,14 +444,14 @@ class RankResults(Summarised):
         >>> res.predict().shape
         (2000, 8)
         """
-        require_raw_scores(self.estimates, "predict()", AS_SHOWN)
-        steps = require_steps(self.estimates, self.steps, "predict")
+        steps = self._fit
         if newdata is None:
             return fitted_scores(self.estimates, steps)
         return predicted_scores(self.estimates, steps, newdata)
 
     # --- order --------------------------------------------------------------------------------------------------------
 
+    @Needs(models=ORDER, intervals=True, drawn=True)
     def t_test_pairwise(
         self,
         method: str = "max-t",
@@ -439,7 +461,6 @@ class RankResults(Summarised):
         side: str = "two-sided",
         delta: float = 0.0,
         alpha: float | None = None,
-        bootstrap: str | None = None,
     ) -> PairwiseResults:
         """Test all differences between models as one family.
 
@@ -464,9 +485,6 @@ class RankResults(Summarised):
             In the unit of the scores. For ``"noninferiority"`` and ``"equivalence"`` the margin, which is above zero.
         alpha : float, optional
             One minus the level; the fit's when None.
-        bootstrap : {"gaussian", "rademacher", "webb"}, optional
-            Multiplier bootstrap of the influence values (by cluster, where there are clusters) in place of the joint
-            normal distribution, for ``"max-t"`` and ``"step-down"``.
 
         Returns
         -------
@@ -481,8 +499,6 @@ class RankResults(Summarised):
             If an option has a value that it cannot have.
         NoIntervalError
             If the result is an estimate without intervals.
-        DataNotStoredError
-            With ``bootstrap`` if the result was loaded without data.
 
         Notes
         -----
@@ -498,17 +514,17 @@ class RankResults(Summarised):
         """
         return compare_models(
             self.estimates,
-            self.steps,
+            self.simultaneous,
             method,
             models=models,
             against=against,
             side=side,
             delta=delta,
-            alpha=alpha,
-            bootstrap=bootstrap,
+            alpha=self._alpha(alpha),
         )
 
-    def ranks(self, alpha: float | None = None, simultaneous: bool = True, bootstrap: str | None = None) -> RankSets:
+    @Needs(models=ORDER, intervals=True, drawn=True)
+    def ranks(self, alpha: float | None = None, simultaneous: bool = True) -> RankSets:
         """Return ranks with confidence sets, and groups of models that are not separated.
 
         Parameters
@@ -517,8 +533,6 @@ class RankResults(Summarised):
             One minus the level; the fit's when None.
         simultaneous : bool
             Whether the rank sets hold for all models at once, or each for one model.
-        bootstrap : {"gaussian", "rademacher", "webb"}, optional
-            As in :meth:`t_test_pairwise`.
 
         Returns
         -------
@@ -535,8 +549,6 @@ class RankResults(Summarised):
             If the result is an estimate without intervals.
         OptionError
             If the estimates are not scores of models.
-        DataNotStoredError
-            With ``bootstrap`` if the result was loaded without data.
 
         Notes
         -----
@@ -557,10 +569,10 @@ class RankResults(Summarised):
         >>> res.ranks().columns.tolist()
         ['rank', 'lower', 'upper', 'group']
         """
-        level = alpha_of(self.estimates, alpha)
-        return rank_sets(self.estimates, self.steps, level, simultaneous=simultaneous, bootstrap=bootstrap)
+        return rank_sets(self.estimates, self.simultaneous, self._alpha(alpha), simultaneous_sets=simultaneous)
 
-    def best_set(self, n_best: int = 1, alpha: float | None = None, bootstrap: str | None = None) -> list[str]:
+    @Needs(models=ORDER, intervals=True, drawn=True)
+    def best_set(self, n_best: int = 1, alpha: float | None = None) -> list[str]:
         """Return the models that may be among the ``n_best`` best.
 
         With probability ``1 - alpha`` the set contains all models that truly are among the ``n_best`` best, for every
@@ -571,8 +583,6 @@ class RankResults(Summarised):
         n_best : int
             From 1 to the number of models.
         alpha : float, optional
-            As in :meth:`ranks`.
-        bootstrap : {"gaussian", "rademacher", "webb"}, optional
             As in :meth:`ranks`.
 
         Returns
@@ -594,8 +604,9 @@ class RankResults(Summarised):
         >>> set(res.best_set(1)) <= set(res.best_set(3))
         True
         """
-        return best_models(self.estimates, self.steps, n_best, alpha=alpha, bootstrap=bootstrap)
+        return best_models(self.estimates, self.simultaneous, n_best, self._alpha(alpha))
 
+    @Needs(intervals=True)
     def ellipsoid(
         self,
         alpha: float | None = None,
@@ -641,9 +652,9 @@ class RankResults(Summarised):
         >>> res.ellipsoid(contrasts=["gpt-4 - claude-v1", "claude-v1 - koala-13b"]).models
         ('gpt-4 - claude-v1', 'claude-v1 - koala-13b')
         """
-        level = alpha_of(self.estimates, alpha)
-        return confidence_region(self.estimates, level, models=models, contrasts=contrasts)
+        return confidence_region(self.estimates, self._alpha(alpha), models=models, contrasts=contrasts)
 
+    @Needs(no_style=NO_BOUNDS, one_look="intervals of its bounds hold for one look only", data=True)
     def sensitivity(
         self,
         hypothesis: HypothesisLike | None = None,
@@ -694,11 +705,10 @@ class RankResults(Summarised):
         >>> bool(sensitivity.tipping["gamma_interval"][0] > 2)
         True
         """
-        require_raw_scores(self.estimates, "sensitivity()", NO_BOUNDS, ("equal", "balanced"))
-        require_single_look(self.estimates, "sensitivity()", "intervals of its bounds hold for one look only")
         with one_thread(), self._computing():
-            return analyse_sensitivity(self.estimates, self.steps, hypothesis, gamma)
+            return analyse_sensitivity(self.estimates, self._fit, self.simultaneous, hypothesis, gamma)
 
+    @Needs(one_look="its refits and their intervals are those of one look", intervals=True, data=True)
     def fragility(
         self, hypothesis: HypothesisLike | None = None, unit: str = "context", *, target: str = "sign"
     ) -> FragilityResults:
@@ -742,10 +752,10 @@ class RankResults(Summarised):
         >>> bool(res.fragility("gpt-4 - dolly-v2-12b").result_frame["confirmed"].all())
         True
         """
-        require_single_look(self.estimates, "fragility()", "its refits and their intervals are those of one look")
         with self._computing():
-            return analyse_fragility(self.estimates, self.steps, hypothesis, unit, target)
+            return analyse_fragility(self.estimates, self._fit, self.simultaneous, hypothesis, unit, target)
 
+    @Needs(one_look="its p-value holds for one look only", data=True)
     def restriction_test(self) -> RestrictionTest:
         """Test the Bradley-Terry model by a Hausman test, for ``estimator="bt_restricted"``.
 
@@ -785,11 +795,11 @@ class RankResults(Summarised):
         >>> test.df, test.pvalue > 0.05
         (2, True)
         """
-        require_single_look(self.estimates, "restriction_test()", "its p-value holds for one look only")
-        return bradley_terry_test(self.estimates, self.steps)
+        return bradley_terry_test(self.estimates, self._fit)
 
     # --- groups of contexts -------------------------------------------------------------------------------------------
 
+    @Needs(models="gives scores of models by group", one_look=GROUPS_AT_ONE_LOOK, data=True)
     def by(
         self, *columns: GroupColumns, executor: object = None, progress: bool | Report = False
     ) -> GroupResults[RankResults]:
@@ -863,11 +873,15 @@ class RankResults(Summarised):
         >>> groups.params.shape, groups["coding"].params.idxmax()
         ((8, 6), 'gpt-4')
         """
-        require_models(self.estimates, "by", "gives scores of models by group")
-        require_single_look(self.estimates, "by()", GROUPS_AT_ONE_LOOK)
         with one_thread(), self._computing(executor, progress):
-            return scores_by_group(self.estimates, self.steps, columns, type(self))
+            return scores_by_group(self.estimates, self._fit, columns, partial(result_of, kind=type(self)))
 
+    @Needs(
+        models="describes scores of models",
+        unadjusted=NO_MEAN,
+        one_look="its bands and tests hold for one look only",
+        data=True,
+    )
     def project(self, formula: str) -> Projection:
         """Project the scores of prompts, F(mu(x)), on functions v of the prompt.
 
@@ -914,11 +928,9 @@ class RankResults(Summarised):
         >>> bool((res.project("~ 1").params.loc["Intercept"] - res.params).abs().max() < 1e-12)
         True
         """
-        require_models(self.estimates, "project", "describes scores of models")
-        require_raw_scores(self.estimates, "project()", NO_MEAN)
-        require_single_look(self.estimates, "project()", "its bands and tests hold for one look only")
-        return project_scores(self.estimates, self.steps, formula)
+        return project_scores(self.estimates, self._fit, formula)
 
+    @Needs(unadjusted=AS_SHOWN, one_look="its tests of all win shares hold for one look only", data=True)
     def cycles(self, alpha: float | None = None) -> CycleResults:
         """Return the triples of models a > b > c > a that the data support; > means a win share above one half.
 
@@ -955,9 +967,7 @@ class RankResults(Summarised):
         >>> res.cycles().result_frame.columns.tolist()
         ['a', 'b', 'c', 'p_adjusted']
         """
-        require_raw_scores(self.estimates, "cycles()", AS_SHOWN)
-        require_single_look(self.estimates, "cycles()", "its tests of all win shares hold for one look only")
-        return certified_cycles(self.estimates, self.steps, alpha_of(self.estimates, alpha))
+        return certified_cycles(self.estimates, self._fit, self._alpha(alpha))
 
     # --- judges, and what to label next -------------------------------------------------------------------------------
 
@@ -972,6 +982,7 @@ class RankResults(Summarised):
         e = self.estimates
         return None if e.judge is None else JudgeReport(e.judge, e.names, e.scale.factor)
 
+    @Needs(one_look="its intervals hold for one look only", data=True)
     def judge_table(self, alpha: float | None = None) -> pd.DataFrame:
         """Return scores from humans alone, from humans and judges, and from verdicts alone, side by side.
 
@@ -1000,10 +1011,10 @@ class RankResults(Summarised):
         DataNotStoredError
             If the result was loaded without data.
         """
-        require_single_look(self.estimates, "judge_table()", "its intervals hold for one look only")
-        steps = require_steps(self.estimates, self.steps, "judge_table")
-        return judge_table(self.estimates, steps, alpha_of(self.estimates, alpha))
+        steps = self._fit
+        return judge_table(self.estimates, steps, self._alpha(alpha))
 
+    @Needs(no_style=NO_PLAN, one_look="widths and power of a plan are those of one look", data=True)
     def design(
         self,
         budget: float,
@@ -1087,12 +1098,12 @@ class RankResults(Summarised):
             explore=explore,
             until=until,
         )
-        steps = steps_for_plan(self.estimates, self.steps)
         with one_thread(), self._computing(executor, progress):
-            return design_fit(self.estimates, steps, newdata, options, from_scratch)
+            return design_fit(self.estimates, self._fit, newdata, options, from_scratch)
 
     # --- summaries, frames and plots ----------------------------------------------------------------------------------
 
+    @Needs(drawn=True)
     def summary(
         self,
         alpha: float | None = None,
@@ -1101,7 +1112,6 @@ class RankResults(Summarised):
         slim: bool = False,
         models: Sequence[str] | None = None,
         top: int | None = None,
-        bootstrap: str | None = None,
     ) -> Summary:
         """Return the table for a report: best model first, with simultaneous intervals, rank sets and groups.
 
@@ -1123,9 +1133,6 @@ class RankResults(Summarised):
         top : int, optional
             Number of models that the table shows, those with the highest scores. Statements that hold jointly, and
             ranks, refer to all models in any case; a note says so.
-        bootstrap : {"gaussian", "rademacher", "webb"}, optional
-            Multiplier bootstrap of the influence values, see :meth:`t_test_pairwise`, for intervals, adjusted p-values,
-            rank sets and groups. Use ``"webb"`` with 30 clusters or fewer.
 
         Returns
         -------
@@ -1137,12 +1144,7 @@ class RankResults(Summarised):
         UnknownModelError
             If no model has a name of ``models``.
         OptionError
-            If ``models`` and ``top`` are both given, an option has a value that it cannot have, or the result has no
-            bootstrap (clusters in two columns, sequential views).
-        NoIntervalError
-            With ``bootstrap`` if the result is an estimate without intervals.
-        DataNotStoredError
-            With ``bootstrap`` if the result was loaded without data.
+            If ``models`` and ``top`` are both given, or an option has a value that it cannot have.
 
         Examples
         --------
@@ -1152,16 +1154,16 @@ class RankResults(Summarised):
         >>> table.title, table.rows[0][0]
         ('Win rates', 'gpt-4')
         """
-        e, alpha = self.estimates, alpha_of(self.estimates, alpha)
+        e, alpha = self.estimates, self._alpha(alpha)
         check_flag("slim", slim)
         shown = rows_to_show(e, models, top)
-        level = summary_level(e, self.steps, alpha, bootstrap)
+        level = summary_level(e, self.simultaneous, alpha)
         if slim:
             return slim_summary(e, level, shown).with_title(title)
-        p_adjusted = adjusted_p_values(e, self.steps, bootstrap)
-        return build_summary(e, level, p_adjusted, shown).with_title(title)
+        return build_summary(e, level, adjusted_p_values(e, self.simultaneous), shown).with_title(title)
 
-    def tidy(self, alpha: float | None = None, method: str = "max-t", bootstrap: str | None = None) -> pd.DataFrame:
+    @Needs(drawn=True)
+    def tidy(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
         """Return one row per model with estimate, standard error, test, interval and votes.
 
         Parameters
@@ -1170,8 +1172,6 @@ class RankResults(Summarised):
             One minus the level of the intervals; the fit's when None.
         method : {"max-t", "bonferroni", "none"}
             As for :meth:`conf_int`.
-        bootstrap : {"gaussian", "rademacher", "webb"}, optional
-            As for :meth:`conf_int`; p-values, which are not adjusted, do not depend on it.
 
         Returns
         -------
@@ -1183,11 +1183,7 @@ class RankResults(Summarised):
         Raises
         ------
         OptionError
-            If alpha or the method cannot be used, or the result or the method has no bootstrap.
-        NoIntervalError
-            With ``bootstrap`` if the result is an estimate without intervals.
-        DataNotStoredError
-            With ``bootstrap`` if the result was loaded without data.
+            If alpha or the method cannot be used.
 
         Examples
         --------
@@ -1196,10 +1192,9 @@ class RankResults(Summarised):
         >>> res.tidy().columns.tolist()[:4]
         ['term', 'estimate', 'std_error', 'statistic']
         """
-        level = alpha_of(self.estimates, alpha)
-        critical = critical_value_or_nan(self.estimates, level, method, bootstrap=bootstrap, steps=self.steps)
-        return tidy_frame(self.estimates, critical)
+        return tidy_frame(self.estimates, self._critical(alpha, method))
 
+    @Needs(drawn=True)
     def glance(self, alpha: float | None = None) -> pd.DataFrame:
         """Return one row about the fit: functional, estimator, counts, first stages, covariance, critical value, seed.
 
@@ -1222,9 +1217,9 @@ class RankResults(Summarised):
         >>> res.glance()[["functional", "nobs", "n_models", "seed"]].to_dict("records")
         [{'functional': 'borda', 'nobs': 2000, 'n_models': 8, 'seed': 0}]
         """
-        level = alpha_of(self.estimates, alpha)
-        return glance_frame(self.estimates, critical_value_or_nan(self.estimates, level), level)
+        return glance_frame(self.estimates, self._critical(alpha), self._alpha(alpha))
 
+    @Needs(data=True, drawn=True)
     def augment(self, model: str | None = None) -> pd.DataFrame:
         """Return one row per labelled comparison: labels, first stages and influence of the context.
 
@@ -1260,11 +1255,12 @@ class RankResults(Summarised):
         >>> len(rows) == res.ncomparisons, rows.columns[:4].tolist()
         (True, ['context', 'first', 'second', 'n_votes'])
         """
-        steps = require_steps(self.estimates, self.steps, "augment")
+        steps = self._fit
         if model is not None:
             estimate_index(self.estimates, model)
         return augment_frame(steps, influence_values(steps, self.estimates.scale), self.estimates.names, model)
 
+    @Needs(drawn=True)
     def plot(
         self,
         picture: str = "forest",
@@ -1276,7 +1272,6 @@ class RankResults(Summarised):
         by: str | Sequence[str] | None = None,
         variable: str | None = None,
         contrast: HypothesisLike | None = None,
-        bootstrap: str | None = None,
     ) -> Axes:
         """Draw a picture of the results; this needs matplotlib.
 
@@ -1304,9 +1299,6 @@ class RankResults(Summarised):
             A variable of the formula, as for :meth:`project`.
         contrast : str, tuple, mapping, array or list, optional
             Combinations of scores, as for :meth:`t_test`: one for ``"influence"``, two for ``"ellipse"``.
-        bootstrap : {"gaussian", "rademacher", "webb"}, optional
-            Multiplier bootstrap of the influence values, see :meth:`t_test_pairwise`, for ``"forest"``, ``"ranks"`` and
-            ``"matrix"``.
 
         Returns
         -------
@@ -1320,7 +1312,7 @@ class RankResults(Summarised):
         NoIntervalError
             If the picture needs intervals, and the result is an estimate without intervals.
         DataNotStoredError
-            If the picture or its bootstrap needs the data, and the result was loaded without data.
+            If the picture needs the data, and the result was loaded without data.
         UnknownModelError
             If a model was not ranked.
         MissingExtraError
@@ -1333,9 +1325,10 @@ class RankResults(Summarised):
         >>> res.plot("ranks", top=3).get_title()
         '95 % simultaneous rank sets, 3 of 8 models'
         """
-        request = PictureRequest(self.estimates, self.steps, alpha, models, top, by, variable, contrast, bootstrap)
+        request = PictureRequest(self, alpha, models, top, by, variable, contrast)
         return draw_picture(picture, request, ax)
 
+    @Needs(drawn=True)
     def plots(
         self,
         *,
@@ -1343,7 +1336,6 @@ class RankResults(Summarised):
         models: Sequence[str] | None = None,
         top: int | None = None,
         by: str | Sequence[str] | None = None,
-        bootstrap: str | None = None,
     ) -> Figure:
         """Draw the most important pictures of the results in one figure, which says what is left out and why.
 
@@ -1357,8 +1349,6 @@ class RankResults(Summarised):
             Number of the best models in the pictures; 20 when neither ``models`` nor ``top`` is given.
         by : str or sequence of str, optional
             Columns of groups of prompts. Their heat map and bump chart are drawn, too.
-        bootstrap : {"gaussian", "rademacher", "webb"}, optional
-            As for :meth:`plot`, for the pictures that use it.
 
         Returns
         -------
@@ -1381,10 +1371,11 @@ class RankResults(Summarised):
         """
         n_best = SHEET_MODELS if models is None and top is None and self.estimates.of_models else top
         rows_to_show(self.estimates, models, n_best)
-        alpha_of(self.estimates, alpha)
-        request = PictureRequest(self.estimates, self.steps, alpha, models, n_best, by, bootstrap=bootstrap)
+        self._alpha(alpha)
+        request = PictureRequest(self, alpha, models, n_best, by)
         return draw_sheet(request)
 
+    @Needs(drawn=True)
     def report(
         self,
         path: str | os.PathLike[str] | None = None,
@@ -1392,7 +1383,6 @@ class RankResults(Summarised):
         title: str | None = None,
         alpha: float | None = None,
         sensitivity: SensitivityResults | None = None,
-        bootstrap: str | None = None,
     ) -> str:
         """Write the leaderboard as one HTML file for publication; this needs Jinja2.
 
@@ -1413,9 +1403,6 @@ class RankResults(Summarised):
             One minus the joint level; the fit's when None.
         sensitivity : SensitivityResults, optional
             What :meth:`sensitivity` returned; the page gets a section on votes that were not cast.
-        bootstrap : {"gaussian", "rademacher", "webb"}, optional
-            As for :meth:`summary`, and for tests of differences. Scores at equal style have none here, because the page
-            also shows raw and averaged scores; use ``summary(bootstrap=...)`` for them.
 
         Returns
         -------
@@ -1428,8 +1415,6 @@ class RankResults(Summarised):
             If Jinja2 is not installed.
         FileWriteError
             If the file cannot be written. An earlier file stays as it was.
-        NoIntervalError, OptionError, DataNotStoredError
-            If the result has no bootstrap and ``bootstrap`` asks for one.
 
         Examples
         --------
@@ -1446,7 +1431,7 @@ class RankResults(Summarised):
                 f"returned, or None"
             )
         remarks = () if sensitivity is None else (sensitivity.page_section(),)
-        boards = make_boards(self.estimates, alpha, remarks=remarks, bootstrap=bootstrap, steps=self.steps)
+        boards = make_boards(self.estimates, self.simultaneous, self._alpha(alpha), remarks=remarks)
         heading = page_title(boards[0]) if title is None else title
         return write_page(path, render_page(heading, boards, page_tables(self.style, alpha)))
 
@@ -1462,6 +1447,7 @@ class RankResults(Summarised):
 
     # --- storage ------------------------------------------------------------------------------------------------------
 
+    @Needs()
     def save(self, path: str | os.PathLike[str], with_data: bool = False) -> None:
         """Store the result in a file that :func:`dmlrank.load` reads.
 
@@ -1514,6 +1500,7 @@ class RankResults(Summarised):
         """
         return read_pickle(path, cls)
 
+    @Needs()
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str | None:
         """Return or write the numbers as JSON, without data, learners or code; :func:`dmlrank.read_json` reads them.
 
@@ -1546,16 +1533,17 @@ class RankResults(Summarised):
         return None
 
     def __copy__(self) -> Self:
-        return type(self)(self.estimates, self.steps)
+        return type(self)(self.estimates, self.steps, self.simultaneous)
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        return type(self)(copy.deepcopy(self.estimates, memo), copy.deepcopy(self.steps, memo))
+        return replace(self, **{name: copy.deepcopy(getattr(self, name), memo) for name in self.__slots__})
 
     def __reduce__(self) -> tuple[type[RankResults], tuple[Estimates]]:
         return type(self), (self.estimates,)
 
     # --- other fits ---------------------------------------------------------------------------------------------------
 
+    @Needs(data=True)
     def update(self, **changes: object) -> RankResults:
         """Repeat the fit with some options of :func:`dmlrank.dml_rank` changed; only steps that depend on them run.
 
@@ -1589,7 +1577,7 @@ class RankResults(Summarised):
         >>> res.update(functional="bt").functional
         'bt'
         """
-        steps = require_steps(self.estimates, self.steps, "update")
+        steps = self._fit
         require_same_alpha(self.estimates, changes)
         executor = changes.pop("executor", None)
         options = options_of_update(steps.options, changes)
@@ -1597,6 +1585,7 @@ class RankResults(Summarised):
             updated = fit(options, steps.source, steps)
         return self._in_unit(updated)
 
+    @Needs(data=True)
     def extend(self, new_rows: object, refit: str = "auto", *, executor: object = None) -> RankResults:
         """Add rows to the fit: new prompts, further votes on its prompts, new models; most often without training.
 
@@ -1648,7 +1637,7 @@ class RankResults(Summarised):
         >>> longer.nobs, longer.extension.contexts_new, longer.extension.refitted
         (2000, 100, False)
         """
-        steps = require_steps(self.estimates, self.steps, "extend")
+        steps = self._fit
 
         def extended_steps() -> FitSteps:
             extended = extend_fit(steps, new_rows, refit)
@@ -1670,6 +1659,7 @@ class RankResults(Summarised):
             other = other.rescale(scale.request, mean=scale.mean, anchor=scale.anchor)
         return other if sequence is None else other.sequential(sequence.planned, sequence.start)
 
+    @Needs(unadjusted=SLOPES_AT_ONE_LOOK, intervals=True)
     def sequential(self, planned: int, start: int = DEFAULT_START) -> RankResults:
         """Return a view of the result whose intervals, tests and rank sets hold at all looks at growing data at once.
 
@@ -1697,7 +1687,7 @@ class RankResults(Summarised):
             :meth:`wald_test`, :meth:`ranks`, :meth:`best_set`, :meth:`win_probability`, :meth:`ellipsoid`, tables,
             frames, pictures and the page hold at all looks. Methods without a sequential form raise an error:
             :meth:`by` (use the view of a group's result), :meth:`project`, :meth:`cycles`, :meth:`sensitivity`,
-            :meth:`fragility`, :meth:`restriction_test`, :meth:`judge_table`, :meth:`design`, bootstraps and
+            :meth:`fragility`, :meth:`restriction_test`, :meth:`judge_table`, :meth:`design`, :meth:`bootstrap` and
             ``method="fdr_bh"``. :meth:`rescale` and :meth:`update` return views again.
 
         Raises
@@ -1730,8 +1720,54 @@ class RankResults(Summarised):
         >>> bool((view.conf_int()["lower"] < res.conf_int()["lower"]).all())
         True
         """
-        return replace(self, estimates=sequential_view(self.estimates, planned=planned, start=start))
+        return result_of(sequential_view(self.estimates, planned=planned, start=start), self.steps, type(self))
 
+    @Needs(one_look="the bootstrap draws the estimates of one look", intervals=True, data=True)
+    def bootstrap(
+        self, multipliers: str = "webb", *, n_boot: int = BOOTSTRAP_DRAWS, rng: int | np.random.Generator | None = None
+    ) -> RankResults:
+        """Return a view of the result whose critical values come from a multiplier bootstrap, for few clusters.
+
+        The influence value of each independent unit (a context, or a cluster) is multiplied by a random number. With at
+        most 1,000 units every draw is divided by a standard error of its own, so that intervals become wider where
+        clusters are few. Estimates and standard errors stay the same.
+
+        Parameters
+        ----------
+        multipliers : {"gaussian", "rademacher", "webb"}
+            Distribution of the random numbers. Use ``"webb"`` with 30 clusters or fewer.
+        n_boot : int
+            Number of draws, at least 100.
+        rng : int or numpy Generator, optional
+            Seed of the draws; the seed of the fit when None.
+
+        Returns
+        -------
+        RankResults
+            Intervals, :meth:`t_test_pairwise` by ``"max-t"`` or ``"step-down"``, :meth:`ranks`, :meth:`best_set`,
+            :meth:`summary`, :meth:`tidy`, :meth:`glance`, pictures and the page have the draws of the bootstrap. The
+            view has no other tests and no methods that make other results.
+
+        Raises
+        ------
+        OptionError
+            If the multipliers are unknown, there are clusters in two columns, or the result is a view already.
+        NoIntervalError
+            If the result is an estimate without intervals.
+        DataNotStoredError
+            If the result was loaded without data.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
+        >>> res.bootstrap("webb").conf_int().columns.tolist()
+        ['lower', 'upper']
+        """
+        simultaneous = bootstrap_view(self.estimates, self._fit, multipliers, n_boot=n_boot, rng=rng)
+        return replace(self, simultaneous=simultaneous)
+
+    @Needs()
     def rescale(
         self,
         scale: str | float,
@@ -1776,10 +1812,18 @@ class RankResults(Summarised):
         >>> round(elo.params.mean()), float((elo.bse / res.bse).mean().round(1))
         (1000, 173.7)
         """
-        return replace(self, estimates=rescaled(self.estimates, make_scale(self.estimates, scale, mean, anchor)))
+        return type(self)(rescaled(self.estimates, make_scale(self.estimates, scale, mean, anchor)), self.steps)
 
     def _series(self, values: NDArray[np.float64], name: str) -> pd.Series:
         return pd.Series(values.copy(), index=self.names, name=name)
+
+
+def result_of(
+    estimates: Estimates, steps: FitSteps | None = None, kind: type[RankResults] = RankResults
+) -> RankResults:
+    """Return a result whose critical value is still to be drawn; the draws are kept for its p-values."""
+    estimates, simultaneous = drawn(estimates)
+    return kind(estimates, steps, simultaneous)
 
 
 def fit(options: Options, source: Source, previous: FitSteps | None = None) -> RankResults:
@@ -1792,7 +1836,7 @@ def results_of(compute_steps: Callable[[], FitSteps]) -> RankResults:
     with one_thread(), lightgbm_memory_errors():
         with collected_warnings() as fit_warnings:
             steps = compute_steps()
-        results = RankResults(collect(steps, tuple(fit_warnings)), steps)
+        results = result_of(collect(steps, tuple(fit_warnings)), steps)
     for message in fit_warnings:
         warn(message, stacklevel=4)
     return results

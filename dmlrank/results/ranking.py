@@ -16,33 +16,23 @@ from ..fit.extrapolation import unlabelled_pairs
 from ..fit.post_estimation import pair_win_probability
 from ..fit.state import FitSteps
 from ..inference.alternatives import read_alternative
-from ..inference.compact_letters import letter_groups
-from ..inference.ellipsoid import Ellipsoid, confidence_ellipsoid
-from ..inference.pairwise import METHODS
-from ..inference.ranks import rank_bounds, ranks_of
-from ..inference.wald import ZTestResults, add_remark, t_test
-from ..inference.win_probability import WinProbability, win_probability
+from ..inference.ranks import letter_groups, rank_bounds, ranks_of
+from ..inference.simultaneous import PAIR_METHODS, Simultaneous, compare_differences, separate, separate_each
 from ..report.hypothesis_tables import PairwiseResults, pairwise_frame
 from ..report.leaderboard import functional_unit
 from ..report.statements import doubt_note, sequential_note
-from .critical_values import (
-    adjustment_in_use,
-    alpha_of,
-    pair_tests,
-    require_no_bootstrap,
-    separation_by_model,
-    separation_of_models,
-)
-from .lookup import (
+from .ellipsoid import Ellipsoid, confidence_ellipsoid
+from .rank_sets import RankSets
+from .requirements import (
     estimate_index,
     model_index,
     named_estimates,
     names_or_all,
     require_intervals,
-    require_models,
     require_steps,
 )
-from .rank_sets import RankSets
+from .score_tests import WinProbability, ZTestResults, t_test, win_probability
+from .views import bootstrap_of
 
 _CHOSEN_BY_DATA = (
     "The scores of this fit place {first} first and {second} second. If you compare them for this reason,\n"
@@ -54,7 +44,6 @@ def t_test_of_scores(
     estimates: Estimates, hypothesis: HypothesisLike, *, delta: float = 0.0, side: str = "two-sided"
 ) -> ZTestResults:
     """Test linear combinations of scores, see :meth:`RankResults.t_test`."""
-    require_intervals(estimates, "t_test")
     alternative, named = read_alternative(side, delta), named_estimates(estimates)
     contrasts = named.hypothesis(hypothesis)
     tests = t_test(named, contrasts, alternative)
@@ -67,50 +56,40 @@ def t_test_of_scores(
     if not is_first_against_second.any():
         return tests
     first, second = (estimates.models[j] for j in top)
-    return add_remark(tests, _CHOSEN_BY_DATA.format(first=first, second=second))
+    return replace(tests, remark=_CHOSEN_BY_DATA.format(first=first, second=second))
 
 
 def compare_models(
     estimates: Estimates,
-    steps: FitSteps | None,
-    method: str,
+    simultaneous: Simultaneous,
+    method: str = "max-t",
     *,
-    models: Sequence[str] | None,
-    against: str | None,
-    side: str,
-    delta: float,
-    alpha: float | None,
-    bootstrap: str | None,
+    models: Sequence[str] | None = None,
+    against: str | None = None,
+    side: str = "two-sided",
+    delta: float = 0.0,
+    alpha: float,
 ) -> PairwiseResults:
     """Test differences between models as one family, see :meth:`RankResults.t_test_pairwise`."""
-    require_models(estimates, "t_test_pairwise")
-    require_intervals(estimates, "t_test_pairwise")
-    check_choice(method, METHODS, "method")
-    alternative, level, e = read_alternative(side, delta), alpha_of(estimates, alpha), estimates
-    side = alternative.side
-    margin, method = alternative.delta, adjustment_in_use(e, method)
-    require_no_bootstrap(e, bootstrap)
+    check_choice(method, PAIR_METHODS, "method")
+    alternative, e = read_alternative(side, delta), estimates
+    side, margin, method = alternative.side, alternative.delta, simultaneous.adjustment(method)
     if against is None and side == "two-sided" and margin:
         raise OptionError(
             f"delta={delta!r} with side='two-sided' tests whether differences equal {margin:g}, but differences of all "
             f"pairs have no direction; give side='larger', 'noninferiority' or 'equivalence', or a model with against="
         )
-    if bootstrap is not None and method not in ("max-t", "step-down"):
-        raise OptionError(
-            f"bootstrap={bootstrap!r} is not possible with method={method!r}; use method='max-t' or 'step-down', or "
-            f"leave bootstrap= out"
-        )
     chosen = _best_first(e, models, against)
     first, second = _pairs(chosen, None if against is None else model_index(e.models, against), side)
-    tests = pair_tests(
-        e, steps, first, second, method=method, alternative=alternative, alpha=level, bootstrap=bootstrap
+    tests = compare_differences(
+        e.estimate, simultaneous, first, second, method=method, alternative=alternative, alpha=alpha
     )
     return PairwiseResults(
         pairwise_frame(tests, e.models),
         method=method,
         side=side,
         delta=margin,
-        alpha=level,
+        alpha=alpha,
         critical=tests.critical,
         against=against,
         models=tuple(e.models[j] for j in chosen),
@@ -156,20 +135,13 @@ def win_probability_of(
 
 
 def rank_sets(
-    estimates: Estimates,
-    steps: FitSteps | None,
-    alpha: float,
-    *,
-    simultaneous: bool = True,
-    bootstrap: str | None = None,
+    estimates: Estimates, simultaneous: Simultaneous, alpha: float, *, simultaneous_sets: bool = True
 ) -> RankSets:
     """Return ranks with confidence sets and letters, see :meth:`RankResults.ranks`."""
-    require_models(estimates, "ranks")
-    require_intervals(estimates, "ranks")
-    e, separation = estimates, separation_of_models(estimates, steps, alpha, bootstrap)
+    e, separation = estimates, separate(estimates.estimate, simultaneous, alpha)
     lower, upper = rank_bounds(separation.above)
-    if not simultaneous:
-        by_model = separation_by_model(e, steps, alpha, bootstrap)
+    if not simultaneous_sets:
+        by_model = separate_each(e.estimate, simultaneous, alpha)
         lower, upper = rank_bounds(by_model[:, :, 0], by_model[:, :, 1])
     groups = letter_groups(separation.separated, e.estimate)
     columns = {"rank": ranks_of(e.estimate), "lower": lower, "upper": upper, "group": groups}
@@ -177,26 +149,21 @@ def rank_sets(
     return RankSets(
         frame,
         alpha=alpha,
-        simultaneous=simultaneous,
+        simultaneous=simultaneous_sets,
         functional=functional_unit(e),
         n_separated=separation.n_separated,
-        bootstrap=bootstrap,
+        bootstrap=bootstrap_of(simultaneous),
         remark=" ".join([*doubt_note(e), *sequential_note(e)]),
         looks="" if e.sequence is None else e.sequence.clause,
     )
 
 
-def best_models(
-    estimates: Estimates, steps: FitSteps | None, n_best: int, *, alpha: float | None, bootstrap: str | None
-) -> list[str]:
+def best_models(estimates: Estimates, simultaneous: Simultaneous, n_best: int, alpha: float) -> list[str]:
     """Return the models that may be among the ``n_best`` best, see :meth:`RankResults.best_set`."""
-    require_models(estimates, "best_set")
-    require_intervals(estimates, "best_set")
     n_models = len(estimates.models)
     if isinstance(n_best, bool) or not isinstance(n_best, int | np.integer) or not 1 <= n_best <= n_models:
         raise OptionError(f"n_best={n_best!r} is not allowed; give a whole number from 1 to {n_models}, the models")
-    level = alpha_of(estimates, alpha)
-    frame = rank_sets(estimates, steps, level, bootstrap=bootstrap).result_frame
+    frame = rank_sets(estimates, simultaneous, alpha).result_frame
     return frame.index[frame["lower"] <= n_best].tolist()
 
 
@@ -208,7 +175,6 @@ def confidence_region(
     contrasts: HypothesisLike | None = None,
 ) -> Ellipsoid:
     """Return the joint confidence region of scores or contrasts, see :meth:`RankResults.ellipsoid`."""
-    require_intervals(estimates, "ellipsoid")
     e, named = estimates, named_estimates(estimates)
     if contrasts is not None:
         if models is not None:

@@ -19,6 +19,7 @@ from ..estimation.omitted_variables import label_spread, robustness_value
 from ..exceptions import HypothesisError, IntervalWarning, OptionError, OptionTypeError, shown
 from ..fit.estimates import Estimates
 from ..fit.state import FitSteps
+from ..inference.simultaneous import Simultaneous
 from ..report.leaderboard import functional_unit
 from ..sensitivity.benchmark import benchmark_frame
 from ..sensitivity.sensitivity_results import SensitivityResults
@@ -30,8 +31,8 @@ from ..sensitivity.vote_bounds import (
     extend_to_tipping_points,
     tipping_gammas,
 )
-from .lookup import require_intervals, require_steps
 from .ranking import compare_models
+from .requirements import require_intervals
 
 # A contrast is fixed by the functional where its standard error is below this share of the largest standard error of a
 # score, times the largest absolute coefficient of the contrast.
@@ -39,21 +40,21 @@ _FIXED = 1e-9
 
 
 def analyse_sensitivity(
-    estimates: Estimates, steps: FitSteps | None, hypothesis: HypothesisLike | None, gamma: object
+    estimates: Estimates, steps: FitSteps, simultaneous: Simultaneous, hypothesis: HypothesisLike | None, gamma: object
 ) -> SensitivityResults:
     """Return bounds, tipping points and robustness values, see :meth:`RankResults.sensitivity`."""
     gammas = read_gammas(gamma)
-    fit_steps = steps_of_debiased_fit(estimates, steps, "sensitivity")
-    contrasts, value, critical = _contrasts(estimates, fit_steps, hypothesis)
+    require_debiased_fit(estimates, steps)
+    contrasts, value, critical = _contrasts(estimates, simultaneous, hypothesis)
     scale, alpha = estimates.scale, estimates.alpha
-    evaluation = BoundEvaluation.of(fit_steps, contrasts.matrix, critical)
+    evaluation = BoundEvaluation.of(steps, contrasts.matrix, critical)
     if not evaluation.battles.n_unvoted:
         _warn_of_missing_battles()
     bounds = extend_to_tipping_points(
         evaluation.at(sorted({1.0, *gammas}), alpha), value, lambda further: evaluation.at(further, alpha)
     )
     estimate, std_error = (bounds.lower[0] + bounds.upper[0]) / 2, bounds.lower_error[0]
-    spread = spread_of_labels(fit_steps, contrasts.matrix)
+    spread = spread_of_labels(steps, contrasts.matrix)
     shift = scale.shift * contrasts.matrix.sum(axis=1)
     shown = _rescaled(bounds, scale.factor, shift)
     numbers = SensitivityNumbers(
@@ -72,10 +73,10 @@ def analyse_sensitivity(
         n_shown=len(evaluation.battles),
         n_unvoted=evaluation.battles.n_unvoted,
         is_sharp=evaluation.is_sharp,
-        is_linear=fit_steps.setup.functional.linear,
+        is_linear=steps.setup.functional.linear,
         is_chosen_by_data=hypothesis is None,
     )
-    return SensitivityResults(numbers, partial(benchmark_frame, fit_steps, numbers, scale.factor))
+    return SensitivityResults(numbers, partial(benchmark_frame, steps, numbers, scale.factor))
 
 
 def spread_of_labels(steps: FitSteps, contrasts: FloatArray) -> FloatArray:
@@ -132,46 +133,44 @@ def read_gammas(gamma: object) -> tuple[float, ...]:
     return tuple(sorted(numbers))
 
 
-def steps_of_debiased_fit(estimates: Estimates, steps: FitSteps | None, method: str) -> FitSteps:
-    """Return the steps of a debiased fit with its data; refuse other fits with the reason."""
+def require_debiased_fit(estimates: Estimates, steps: FitSteps) -> None:
+    """Raise for fits that have no bounds."""
     if not estimates.estimated_by.is_unrestricted_one_step:
         raise OptionError(
-            f"{method}() with estimator={estimates.estimator!r}: the bounds are those of the debiased estimator; use "
-            f"update(estimator='debiased').{method}()"
+            f"sensitivity() with estimator={estimates.estimator!r}: the bounds are those of the debiased estimator; "
+            f"use update(estimator='debiased').sensitivity()"
         )
-    fit_steps = require_steps(estimates, steps, method)
-    require_intervals(estimates, method)
-    options = fit_steps.options
-    if isinstance(fit_steps.source.data, DerivedPairs):
+    require_intervals(estimates, "sensitivity")
+    options = steps.options
+    if isinstance(steps.source.data, DerivedPairs):
         raise OptionError(
-            f"{method}() with comparisons made from scores or rankings: nobody voted on single battles, so that "
-            f"voting cannot depend on the label; fit a frame of battles"
+            "sensitivity() with comparisons made from scores or rankings: nobody voted on single battles, so that "
+            "voting cannot depend on the label; fit a frame of battles"
         )
     if options.judge is not None:
         raise OptionError(
-            f"{method}() with judge=: the bounds have no formula for verdicts, which exist without votes; use "
-            f"update(judge=None).{method}()"
+            "sensitivity() with judge=: the bounds have no formula for verdicts, which exist without votes; use "
+            "update(judge=None).sensitivity()"
         )
     if options.adjust is not None:
         raise OptionError(
-            f"{method}() with adjust=: the bounds have no formula for an adjustment for style; use "
-            f"update(adjust=None).{method}()"
+            "sensitivity() with adjust=: the bounds have no formula for an adjustment for style; use "
+            "update(adjust=None).sensitivity()"
         )
     if options.average != "scores":
         raise OptionError(
-            f"{method}() with average={options.average!r}: the bounds are those of the mean scores of the prompts; "
-            f"use update(average='scores').{method}()"
+            f"sensitivity() with average={options.average!r}: the bounds are those of the mean scores of the prompts; "
+            f"use update(average='scores').sensitivity()"
         )
-    if fit_steps.sample is not None:
+    if steps.sample is not None:
         raise OptionError(
-            f"{method}() with subsample=: the bounds need the preferences in all prompts; use "
-            f"update(subsample=None).{method}()"
+            "sensitivity() with subsample=: the bounds need the preferences in all prompts; use "
+            "update(subsample=None).sensitivity()"
         )
-    return fit_steps
 
 
 def _contrasts(
-    estimates: Estimates, steps: FitSteps, hypothesis: HypothesisLike | None
+    estimates: Estimates, simultaneous: Simultaneous, hypothesis: HypothesisLike | None
 ) -> tuple[LinearHypothesis, FloatArray, float]:
     """Return the contrasts, their values in the functional's own unit, and the critical value of a larger family."""
     if hypothesis is None and not estimates.of_models:
@@ -185,29 +184,13 @@ def _contrasts(
         rows = np.arange(len(matrix))
         matrix[rows, ranking[:-1]], matrix[rows, ranking[1:]] = 1.0, -1.0
         contrasts = read_hypothesis(matrix, estimates.names)
-        critical = critical_value_of_pairs(estimates, steps)
+        critical = compare_models(estimates, simultaneous, alpha=estimates.alpha).critical
     else:
         contrasts, critical = read_hypothesis(hypothesis, estimates.names), 0.0
     require_free_contrasts(estimates, contrasts)
     scale = estimates.scale
     value = (contrasts.value - scale.shift * contrasts.matrix.sum(axis=1)) / scale.factor
     return contrasts, value, critical
-
-
-def critical_value_of_pairs(estimates: Estimates, steps: FitSteps) -> float:
-    """Return the half-width of the intervals of all differences of models, in standard errors."""
-    pairwise = compare_models(
-        estimates,
-        steps,
-        "max-t",
-        models=None,
-        against=None,
-        side="two-sided",
-        delta=0.0,
-        alpha=None,
-        bootstrap=None,
-    )
-    return pairwise.critical
 
 
 def require_free_contrasts(estimates: Estimates, contrasts: LinearHypothesis) -> None:

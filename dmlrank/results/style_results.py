@@ -14,17 +14,16 @@ from ..data.preferences import FloatArray
 from ..exceptions import OptionError, listed
 from ..fit.estimates import Estimates
 from ..fit.style_estimates import StyleEstimates
-from ..inference.alternatives import read_alternative
+from ..inference.alternatives import read_alternative, two_sided_p_values, z_statistics
 from ..inference.covariance import Covariance
-from ..inference.ranks import rank_bounds, ranks_of, separate
-from ..inference.resampling import normal_draws
-from ..inference.simultaneous import critical_value_of_contrasts, simultaneous_p_values
-from ..inference.wald import NamedEstimates, WaldTestResults, ZTestResults, t_test, wald_test
-from ..inference.z_tests import two_sided_p_values, z_statistics
+from ..inference.ranks import rank_bounds, ranks_of
+from ..inference.simultaneous import Family, MaxT, separate
+from ..inference.wald import NamedEstimates, WaldTestResults, wald_test
 from ..plotting.rank_charts import Leaderboard, leaderboards_plot
 from ..report.joint_tables import build_style_summary, side_by_side_on_page
 from ..tables.summary_table import Summarised, Summary
-from .critical_values import alpha_or_default
+from .score_tests import ZTestResults, t_test
+from .views import alpha_or_default
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -139,7 +138,7 @@ class StyleResults(Summarised):
 
         Returns
         -------
-        statsmodels ContrastResults
+        ZTestResults
             Effects, standard errors, statistics, p-values and intervals.
         """
         slopes = self._named_slopes("t_test()")
@@ -155,7 +154,7 @@ class StyleResults(Summarised):
 
         Returns
         -------
-        statsmodels ContrastResults
+        WaldTestResults
             Chi-squared statistic and p-value.
         """
         slopes = self._named_slopes("wald_test()")
@@ -203,8 +202,8 @@ class StyleResults(Summarised):
         bounds = []
         for board in ("raw", "equal"):
             covariance = Covariance(style.score_covariance(board), basis, self.estimates.covariance.n_clusters)
-            draws = normal_draws(covariance, self.estimates.description.seed)
-            bounds.append(rank_bounds(separate(style.scores(board), covariance, draws, alpha / 2).above))
+            max_t = MaxT(covariance, self.estimates.description.seed)
+            bounds.append(rank_bounds(separate(style.scores(board), max_t, alpha / 2).above))
         (raw_best, raw_worst), (equal_best, equal_worst) = bounds
         raw, equal = (ranks_of(style.scores(board)) for board in ("raw", "equal"))
         joint = Covariance(
@@ -213,7 +212,8 @@ class StyleResults(Summarised):
         contrasts = np.hstack([-np.eye(n_models), np.eye(n_models)])
         shift = style.scores("equal") - style.scores("raw")
         errors = np.sqrt(np.maximum(np.einsum("jd,de,je->j", contrasts, joint.matrix, contrasts), 0.0))
-        critical = critical_value_of_contrasts(joint, contrasts, alpha)
+        family = Family.of_contrasts(joint, contrasts)
+        critical = family.critical(alpha)
         return pd.DataFrame(
             {
                 "rank_raw": raw,
@@ -225,7 +225,7 @@ class StyleResults(Summarised):
                 "shift_se": errors,
                 "shift_low": shift - critical * errors,
                 "shift_high": shift + critical * errors,
-                "p_adjusted": simultaneous_p_values(joint, z_statistics(shift, errors), contrasts),
+                "p_adjusted": family.p_values(z_statistics(shift, errors)),
             },
             index=pd.Index(self.estimates.models, name="model"),
         ).sort_values("rank_equal", kind="stable")

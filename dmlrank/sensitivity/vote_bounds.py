@@ -22,7 +22,7 @@ from ..fit.first_stages import Draw, PropensityModel, RepetitionSeed, label_and_
 from ..fit.fit_covariance import make_covariance
 from ..fit.state import FitSteps, Repetition
 from ..inference.covariance import Covariance
-from ..inference.simultaneous import critical_value_of_contrasts
+from ..inference.simultaneous import Family
 from ..nuisance.propensity_model.estimate import PropensitiesAsVoteRates, estimate_vote_rates, shown_data
 
 
@@ -284,7 +284,7 @@ class BoundEvaluation:
     def _with_error(self, influences: list[Influence], alpha: float) -> tuple[FloatArray, FloatArray, float]:
         """Return estimates and standard errors of lower and upper bounds, (2 J,) each, and the critical value."""
         covariance = self._covariance(influences)
-        critical = critical_value_of_contrasts(covariance, np.eye(len(covariance.matrix)), alpha)
+        critical = Family.of_contrasts(covariance).critical(alpha)
         estimate = np.mean([influence.estimate for influence in influences], axis=0)
         return estimate, covariance.std_errors, max(critical, self.critical_of_family)
 

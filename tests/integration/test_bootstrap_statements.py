@@ -15,6 +15,7 @@ import dmlrank as dr
 from dmlrank.cli.main import main
 from dmlrank.exceptions import DataNotStoredError, NoIntervalError, OptionError
 from dmlrank.fit.fit_covariance import multiplier_bootstrap
+from dmlrank.inference.resampling import MultiplierBootstrap
 
 from ..support import needs
 
@@ -61,8 +62,8 @@ def summary_columns(summary):
 
 
 def test_summary_shows_the_intervals_rank_sets_and_groups_of_the_same_bootstrap(few):
-    summary = few.summary(bootstrap="webb")
-    ranks, intervals = few.ranks(bootstrap="webb"), few.conf_int(bootstrap="webb")
+    summary = few.bootstrap("webb").summary()
+    ranks, intervals = few.bootstrap("webb").ranks(), few.bootstrap("webb").conf_int()
     normal = cells(few.summary())
     for model, row in cells(summary).items():
         low, high = row["[95% simult. CI]0"], row["[95% simult. CI]1"]
@@ -79,17 +80,17 @@ def test_summary_shows_the_intervals_rank_sets_and_groups_of_the_same_bootstrap(
 
 @pytest.mark.parametrize("slim", [False, True])
 def test_a_table_names_its_bootstrap(few, slim):
-    assert "webb bootstrap" in " ".join(few.summary(bootstrap="webb", slim=slim).as_text().split())
+    assert "webb bootstrap" in " ".join(few.bootstrap("webb").summary(slim=slim).as_text().split())
 
 
 @pytest.mark.parametrize("functional", ["bt", "borda"])
 def test_adjusted_p_values_are_below_alpha_exactly_where_intervals_exclude_the_neutral_value(by_functional, functional):
     fit = by_functional[functional]
     for alpha in (0.01, 0.03, 0.05, 0.1, 0.2, 0.3):
-        interval = fit.conf_int(alpha, bootstrap="webb")
+        interval = fit.bootstrap("webb").conf_int(alpha)
         neutral = fit.estimates.neutral
         excludes = (interval["lower"] > neutral) | (interval["upper"] < neutral)
-        shown = cells(fit.summary(alpha, bootstrap="webb"))
+        shown = cells(fit.bootstrap("webb").summary(alpha))
         for model, is_excluded in excludes.items():
             p = shown[model]["adj. P0"]
             # A p-value that is shown with three digits may be rounded to alpha.
@@ -117,39 +118,39 @@ def test_adjusted_p_values_equal_shares_of_draws_that_are_made_one_by_one(by_fun
         maxima.append(np.abs(total / spread).max())
     expected = (np.array(maxima)[:, None] >= np.abs(difference / error)).mean(axis=0)
     expected = np.maximum(expected, 2 * norm.sf(np.abs(difference / error)))
-    shown = cells(fit.summary(bootstrap="rademacher"))
+    shown = cells(fit.bootstrap("rademacher").summary())
     p = [0.0 if shown[m]["adj. P0"].startswith("<") else float(shown[m]["adj. P0"]) for m in fit.models]
     np.testing.assert_allclose(p, expected, atol=0.035)
 
 
 @needs("jinja2")
 def test_a_page_carries_the_tests_of_the_same_bootstrap(few):
-    page = few.report(bootstrap="webb")
+    page = few.bootstrap("webb").report()
     data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)[1])
     board = data["boards"][0] if "boards" in data else data[0]
-    pairs = few.t_test_pairwise(bootstrap="webb")
+    pairs = few.bootstrap("webb").t_test_pairwise()
     carried = np.frombuffer(base64.b64decode(board["pairs"]["p"]), "<f4")
     np.testing.assert_allclose(np.sort(carried), np.sort(pairs.result_frame["p_adjusted"]), rtol=1e-5)
     assert board["pairs"]["critical"] == pytest.approx(pairs.critical)
-    ranks = few.ranks(bootstrap="webb")
+    ranks = few.bootstrap("webb").ranks()
     assert (board["best"], board["worst"]) == (ranks["lower"].tolist(), ranks["upper"].tolist())
     n_separated = sum(byte.bit_count() for byte in base64.b64decode(board["pairs"]["separated"]))
     assert n_separated == ranks.n_separated < few.ranks().n_separated
     assert "webb bootstrap, critical value" in page
     assert "come from the webb bootstrap, which allows for few clusters" in page
-    assert "webb" not in few.report().replace("bootstrap='webb'", "").replace("bootstrap=&#39;webb&#39;", "")
+    assert "webb" not in few.report().replace("bootstrap('webb')", "").replace("bootstrap(&#39;webb&#39;)", "")
 
 
 def test_tidy_has_the_intervals_of_the_bootstrap_and_the_same_tests(few):
-    tidy, normal = few.tidy(bootstrap="webb"), few.tidy()
-    np.testing.assert_allclose(tidy[["conf_low", "conf_high"]], few.conf_int(bootstrap="webb"))
+    tidy, normal = few.bootstrap("webb").tidy(), few.tidy()
+    np.testing.assert_allclose(tidy[["conf_low", "conf_high"]], few.bootstrap("webb").conf_int())
     pd.testing.assert_series_equal(tidy["p_value"], normal["p_value"])
 
 
 @needs("matplotlib")
 @pytest.mark.parametrize("picture", ["forest", "ranks", "matrix"])
 def test_pictures_take_the_bootstrap(few, picture):
-    axes = few.plot(picture, bootstrap="webb")
+    axes = few.bootstrap("webb").plot(picture)
     assert axes.get_figure() is not None
     if picture == "forest":
         assert "webb bootstrap" in axes.get_title()
@@ -157,47 +158,53 @@ def test_pictures_take_the_bootstrap(few, picture):
 
 @needs("matplotlib")
 def test_a_forest_plot_is_as_wide_as_the_intervals_of_the_bootstrap(few):
-    intervals = few.conf_int(bootstrap="webb")
-    low, high = few.plot(bootstrap="webb").get_xlim()
+    intervals = few.bootstrap("webb").conf_int()
+    low, high = few.bootstrap("webb").plot().get_xlim()
     assert low < intervals["lower"].min()
     assert high > intervals["upper"].max()
-    sheet = few.plots(top=3, bootstrap="webb")
+    sheet = few.bootstrap("webb").plots(top=3)
     assert "webb bootstrap" in sheet.axes[0].get_title()
 
 
-@needs("matplotlib")
-def test_pictures_without_critical_values_refuse_a_bootstrap(few):
-    with pytest.raises(OptionError, match=r"plot\('overlap'\) does not use bootstrap="):
-        few.plot("overlap", bootstrap="webb")
+def test_the_view_has_the_methods_that_hold_and_no_others(few):
+    view = few.bootstrap("webb")
+    for name in ("t_test", "wald_test", "by", "project", "update", "rescale", "save", "sequential", "bootstrap"):
+        assert name not in dir(view)
+        assert not hasattr(view, name)
+        with pytest.raises(OptionError, match=f"^{name}.* of a bootstrap view: "):
+            getattr(view, name)
+    assert {"conf_int", "summary", "t_test_pairwise", "ranks", "best_set", "tidy", "report"} <= set(dir(view))
+    with pytest.raises(OptionError, match=r"^compare.* of a bootstrap view"):
+        dr.compare(few, view)
+
+
+def test_draws_and_seed_of_the_view(few):
+    limits = [few.bootstrap("webb", n_boot=500, rng=seed).conf_int() for seed in (1, 1, 2)]
+    pd.testing.assert_frame_equal(limits[0], limits[1])
+    assert not limits[0].equals(limits[2])
+    np.testing.assert_allclose(limits[0], few.bootstrap("webb").conf_int(), atol=0.2)
+    with pytest.raises(OptionError, match="n_boot"):
+        few.bootstrap("webb", n_boot=10)
+
+
+def test_what_is_drawn_is_kept(few, monkeypatch):
+    view, drawn = few.bootstrap("webb"), []
+    blocks = MultiplierBootstrap.blocks
+    monkeypatch.setattr(MultiplierBootstrap, "blocks", lambda self, c: drawn.append(1) or blocks(self, c))
+    view.summary(), view.conf_int(0.1), view.ranks(), view.t_test_pairwise(), view.t_test_pairwise(alpha=0.1)
+    assert len(drawn) == 2  # scores, and differences
 
 
 def test_a_bootstrap_that_is_not_known_or_has_no_data_is_refused(few, tmp_path):
-    with pytest.raises(OptionError, match="bootstrap='wild' is not allowed"):
-        few.summary(bootstrap="wild")
+    with pytest.raises(OptionError, match="multipliers='wild' is not allowed"):
+        few.bootstrap("wild")
     few.to_json(tmp_path / "few.json")
-    stored = dr.read_json(tmp_path / "few.json")
-    for ask in (stored.summary, stored.tidy):
-        with pytest.raises(DataNotStoredError, match="bootstrap='webb' needs the data"):
-            ask(bootstrap="webb")
-
-
-@needs("jinja2")
-def test_a_page_of_a_stored_result_has_no_bootstrap(few, tmp_path):
-    few.to_json(tmp_path / "few.json")
-    with pytest.raises(DataNotStoredError, match="bootstrap='webb' needs the data"):
-        dr.read_json(tmp_path / "few.json").report(bootstrap="webb")
-
-
-@needs("jinja2")
-@needs("matplotlib")
-def test_pages_and_pictures_of_results_without_a_bootstrap_say_why(few):
-    plugin, sequential = few.update(estimator="plugin"), few.sequential(100, start=5)
-    for ask in (plugin.report, plugin.plot):
-        with pytest.raises(NoIntervalError, match="estimate without intervals"):
-            ask(bootstrap="webb")
-    for ask in (sequential.report, sequential.plot):
-        with pytest.raises(OptionError, match="of a sequential view"):
-            ask(bootstrap="webb")
+    with pytest.raises(DataNotStoredError, match="bootstrap needs the data"):
+        dr.read_json(tmp_path / "few.json").bootstrap("webb")
+    with pytest.raises(NoIntervalError, match="estimate without intervals"):
+        few.update(estimator="plugin").bootstrap("webb")
+    with pytest.raises(OptionError, match="of a sequential view"):
+        few.sequential(100, start=5).bootstrap("webb")
 
 
 @needs("jinja2")
@@ -206,9 +213,9 @@ def test_a_page_of_scores_at_equal_style_has_no_bootstrap_and_says_what_to_do():
     rng = np.random.default_rng(1)
     styled = battles.assign(log_length=rng.normal(size=len(battles)))
     fit = dr.dml_rank(FORMULA, styled, context="question_id", adjust="~ log_length", rng=0)
-    with pytest.raises(OptionError, match=r"publish summary\(bootstrap='webb'\)"):
-        fit.report(bootstrap="webb")
-    assert "webb bootstrap" in fit.summary(bootstrap="webb").as_text()
+    with pytest.raises(OptionError, match=r"publish summary\(\) of the view"):
+        fit.bootstrap("webb").report()
+    assert "webb bootstrap" in fit.bootstrap("webb").summary().as_text()
 
 
 class TestCommandLine:
@@ -247,10 +254,10 @@ class TestCommandLine:
         assert main([*self.arguments(file), "--bootstrap", "webb", *written, "--report", str(page)]) == 0
         assert "webb bootstrap" in capsys.readouterr().out
         tidy = pd.read_csv(paths["csv"])
-        np.testing.assert_allclose(tidy["conf_low"], few.conf_int(bootstrap="webb")["lower"], rtol=1e-6)
-        pairs = few.t_test_pairwise(bootstrap="webb").result_frame
+        np.testing.assert_allclose(tidy["conf_low"], few.bootstrap("webb").conf_int()["lower"], rtol=1e-6)
+        pairs = few.bootstrap("webb").t_test_pairwise().result_frame
         np.testing.assert_allclose(pd.read_csv(paths["pairs"])["p_adjusted"], pairs["p_adjusted"], rtol=1e-6)
-        assert pd.read_csv(paths["ranks"])["upper"].tolist() == few.ranks(bootstrap="webb")["upper"].tolist()
+        assert pd.read_csv(paths["ranks"])["upper"].tolist() == few.bootstrap("webb").ranks()["upper"].tolist()
         assert "webb bootstrap" in page.read_text()
 
     @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def test_values_of_another_type_are_refused(make):
         lambda r: r.summary(models=HUGE),
         lambda r: r.rescale("elo", anchor=HUGE),
         lambda r: r.sensitivity().benchmark([HUGE]),
-        lambda r: r.conf_int(bootstrap=HUGE, method="none"),
+        lambda r: r.bootstrap(HUGE).conf_int(method="none"),
     ],
 )
 def test_methods_refuse_values_of_another_type(arena_result, ask):

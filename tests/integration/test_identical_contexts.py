@@ -107,7 +107,7 @@ def test_results_by_group_are_compared_grouped_and_bootstrapped(battles):
         joint = dr.compare(borda, borda.update(category_weights="paper"))
         by_fit.append(
             [
-                bt.conf_int(bootstrap="rademacher").to_numpy(),
+                bt.bootstrap("rademacher").conf_int().to_numpy(),
                 joint.cov_params().to_numpy(),
                 np.array([bt.win_probability(*bt.models[:2]).estimate]),
                 bt.update(estimator="plugin").params.to_numpy(),

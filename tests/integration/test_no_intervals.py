@@ -55,9 +55,9 @@ def plugin():
 QUESTIONS = {
     "conf_int": lambda r: r.conf_int(),
     "conf_int of another level": lambda r: r.conf_int(alpha=0.2, method="none"),
-    "conf_int by bootstrap": lambda r: r.conf_int(bootstrap="gaussian"),
-    "summary by bootstrap": lambda r: r.summary(bootstrap="gaussian"),
-    "tidy by bootstrap": lambda r: r.tidy(bootstrap="gaussian"),
+    "conf_int by bootstrap": lambda r: r.bootstrap("gaussian").conf_int(),
+    "summary by bootstrap": lambda r: r.bootstrap("gaussian").summary(),
+    "tidy by bootstrap": lambda r: r.bootstrap("gaussian").tidy(),
     "t_test": lambda r: r.t_test("a - b"),
     "wald_test": lambda r: r.wald_test("a = b = c"),
     "t_test_pairwise": lambda r: r.t_test_pairwise(),

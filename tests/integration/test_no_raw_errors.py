@@ -61,7 +61,7 @@ def test_a_bootstrap_of_scores_that_do_not_vary_gives_numbers_or_the_reason():
     votes = dr.datasets.simulate_arena(n=200, rng=0).assign(winner="tie")
     results = dr.dml_rank(FORMULA, votes, min_labels=1, rng=0, graph="complete", propensity="marginal")
     if results.estimates.has_intervals:
-        assert np.isfinite(results.conf_int(bootstrap="webb")).all().all()
+        assert np.isfinite(results.bootstrap("webb").conf_int()).all().all()
     else:
         with pytest.raises(dr.exceptions.NoIntervalError):
-            results.conf_int(bootstrap="webb")
+            results.bootstrap("webb").conf_int()

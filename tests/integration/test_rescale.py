@@ -51,7 +51,7 @@ def test_statistics_stay(results, view):
     np.testing.assert_allclose(view.tvalues, results.tvalues, rtol=1e-9)
     np.testing.assert_allclose(view.pvalues, results.pvalues, rtol=1e-8)
     for one in ("m0 - m1", "2*m0 - m1 - m2"):
-        np.testing.assert_allclose(view.t_test(one).tvalue, results.t_test(one).tvalue, rtol=1e-9)
+        np.testing.assert_allclose(view.t_test(one).statistic, results.t_test(one).statistic, rtol=1e-9)
     wald, expected = view.wald_test("m0 = m1 = m2"), results.wald_test("m0 = m1 = m2")
     np.testing.assert_allclose(wald.statistic, expected.statistic, rtol=1e-9)
     assert wald.df_denom == expected.df_denom == 2

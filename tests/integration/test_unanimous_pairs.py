@@ -254,7 +254,7 @@ def test_variances_of_rounding_are_zero_and_stored():
     assert (result.bse == 0).all()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        limits = result.conf_int(bootstrap="webb")
+        limits = result.bootstrap("webb").conf_int()
     assert (limits.lower == limits.upper).all()
     assert dr.read_json(result.to_json()).bse.tolist() == result.bse.tolist()
 

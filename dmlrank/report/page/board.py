@@ -16,9 +16,8 @@ from ..._utils.number_text import decimals, fewest_decimals
 from ...data.preferences import FloatArray, IntArray
 from ...exceptions import OptionError
 from ...fit.estimates import Estimates
-from ...inference.compact_letters import abbreviate_letters
-from ...inference.pairwise import PairTests
-from ...inference.ranks import rank_bounds, ranks_of
+from ...inference.ranks import abbreviate_letters, rank_bounds, ranks_of
+from ...inference.simultaneous import PairTests
 from ..leaderboard import votes_of
 from ..statements import SummaryLevel
 from .page_text import printable

@@ -10,8 +10,7 @@ from dmlrank.inference.alternatives import SIDES, Alternative
 from dmlrank.inference.confidence_sequence import Boundary, ConfidenceSequence, best_tau
 from dmlrank.inference.covariance import Covariance
 from dmlrank.inference.multiple_testing import holm
-from dmlrank.inference.pairwise import compare_at_all_looks
-from dmlrank.inference.ranks import separate_at_all_looks, separate_each_at_all_looks
+from dmlrank.inference.simultaneous import AllLooks, compare_differences, separate, separate_each
 
 LOOK = ConfidenceSequence(planned=4000, start=500, alpha=0.05, n_units=1500, unit="prompts")
 
@@ -101,8 +100,8 @@ def test_tests_of_pairs_are_dual_to_their_limits(side):
     estimate, covariance = covariance_of(1, 6)
     first, second = np.triu_indices(6, 1)
     alternative = Alternative(side, 1.5 if side in ("noninferiority", "equivalence") else 0.0)
-    tests = compare_at_all_looks(
-        estimate, covariance, LOOK, first, second, method="bonferroni", alternative=alternative
+    tests = compare_differences(
+        estimate, AllLooks(covariance, LOOK), first, second, method="bonferroni", alternative=alternative, alpha=0.05
     )
     delta = alternative.delta
     decided = {
@@ -114,18 +113,18 @@ def test_tests_of_pairs_are_dual_to_their_limits(side):
     }[side]
     assert ((tests.p_adjusted <= 0.05) == decided).all()
     assert (tests.p_adjusted >= tests.p_value).all()
-    stepped = compare_at_all_looks(estimate, covariance, LOOK, first, second, method="holm", alternative=alternative)
+    stepped = compare_differences(
+        estimate, AllLooks(covariance, LOOK), first, second, method="holm", alternative=alternative, alpha=0.05
+    )
     np.testing.assert_allclose(stepped.p_adjusted, holm(tests.p_value))
     assert (stepped.p_adjusted <= tests.p_adjusted).all()
 
 
 def test_separation_steps_down_and_does_not_depend_on_the_order_of_models():
     estimate, covariance = covariance_of(2, 7)
-    separation = separate_at_all_looks(estimate, covariance, LOOK)
+    separation = separate(estimate, AllLooks(covariance, LOOK), 0.05)
     first, second = np.triu_indices(7, 1)
-    tests = compare_at_all_looks(
-        estimate, covariance, LOOK, first, second, method="bonferroni", alternative=Alternative()
-    )
+    tests = compare_differences(estimate, AllLooks(covariance, LOOK), first, second, method="bonferroni", alpha=0.05)
     in_one_step = np.zeros((7, 7), dtype=bool)
     in_one_step[first, second] = in_one_step[second, first] = tests.p_adjusted <= 0.05
     assert (separation.separated >= in_one_step).all()
@@ -133,12 +132,12 @@ def test_separation_steps_down_and_does_not_depend_on_the_order_of_models():
     assert not separation.separated[~np.eye(7, dtype=bool)].all()
     assert (separation.above <= (estimate[:, None] > estimate[None, :])).all()
     np.testing.assert_allclose(separation.p_single[first, second], tests.p_adjusted)
-    by_model = separate_each_at_all_looks(estimate, covariance, LOOK)
+    by_model = separate_each(estimate, AllLooks(covariance, LOOK), 0.05)
     assert (by_model[:, :, 0] >= separation.above).all()
     assert (by_model[:, :, 1] >= separation.above.T).all()
     order = np.random.default_rng(5).permutation(7)
     mixed = Covariance(covariance.matrix[np.ix_(order, order)], np.eye(7))
-    permuted = separate_at_all_looks(estimate[order], mixed, LOOK)
+    permuted = separate(estimate[order], AllLooks(mixed, LOOK), 0.05)
     np.testing.assert_allclose(permuted.p_above, separation.p_above[np.ix_(order, order)], rtol=1e-12)
 
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import chi2
 
 from dmlrank.inference.covariance import Covariance
-from dmlrank.inference.hausman import wald_test_of_difference
+from dmlrank.inference.wald import wald_test_of_difference
 
 FREE = np.array([1.0, 0.2, -1.2])
 RESTRICTED = np.array([0.7, 0.3, -1.0])

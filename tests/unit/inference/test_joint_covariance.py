@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import sqrtm
 
-from dmlrank.inference.covariance import Covariance, free_basis
-from dmlrank.inference.joint_covariance import match_blocks, stack_influences, transport_map
+from dmlrank.inference.covariance import Covariance, free_basis, match_blocks, stack_influences, transport_map
 
 
 def test_what_a_result_adds_stretches_its_errors_by_optimal_transport():

@@ -21,8 +21,8 @@ from dmlrank.inference.multiple_testing import (
     max_t_p_values,
     step_down,
 )
-from dmlrank.inference.pairwise import METHODS, compare_differences
-from dmlrank.inference.resampling import NormalDraws, differences, normal_draws
+from dmlrank.inference.resampling import NormalDraws, differences
+from dmlrank.inference.simultaneous import PAIR_METHODS, MaxT, compare_differences
 
 REFERENCE = pathlib.Path(__file__).parents[2] / "reference" / "multcomp.csv"
 # Three standard errors of a share of 100,000 draws are at most 0.0048, of a critical value about 0.02.
@@ -77,7 +77,7 @@ def test_tests_of_differences_are_those_of_multcomp(given, family, group):
     method = {"single-step": "max-t", "free": "step-down", "BH": "fdr_bh"}.get(kind, kind)
     side = {"two.sided": "two-sided", "greater": "larger", "less": "smaller"}[alternative]
     tests = compare_differences(
-        *given, normal_draws(given[1], 0), first, second, method=method, alternative=Alternative(side), alpha=0.05
+        given[0], MaxT(given[1]), first, second, method=method, alternative=Alternative(side), alpha=0.05
     )
     atol = SHARE if kind in ("single-step", "free") else 1e-7
     np.testing.assert_allclose(tests.p_adjusted, group["p"], atol=atol)
@@ -90,7 +90,7 @@ def test_tests_of_differences_are_those_of_multcomp(given, family, group):
 def test_all_differences_of_independent_scores_follow_the_studentised_range(k):
     covariance = Covariance(0.3 * np.eye(k), np.eye(k))
     pairs = differences(covariance, *np.triu_indices(k, 1))
-    maxima = max_t_draws(normal_draws(covariance, 1), pairs, absolute=True)
+    maxima = max_t_draws(MaxT(covariance, 1).draws, pairs, absolute=True)
     for level in (0.5, 0.9, 0.95):
         exact = studentized_range.ppf(level, k, np.inf) / np.sqrt(2)
         assert np.quantile(maxima, level) == pytest.approx(exact, abs=QUANTILE)
@@ -107,8 +107,7 @@ def test_many_to_one_tests_are_those_of_dunnett(side, word):
     expected = dunnett(*samples[1:], control=samples[0], alternative=word, random_state=np.random.default_rng(0))
     tests = compare_differences(
         means,
-        covariance,
-        normal_draws(covariance, 0),
+        MaxT(covariance),
         np.array([1, 2, 3]),
         np.zeros(3, dtype=int),
         method="max-t",
@@ -163,16 +162,16 @@ def test_far_out_p_values_are_bounded_where_no_draw_reaches():
     assert p[1] < adjusted[1] < 2 * p[1] + 1e-12
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", PAIR_METHODS)
 @pytest.mark.parametrize("side", SIDES)
 def test_intervals_and_p_values_decide_alike(method, side):
     rng = np.random.default_rng(3)
     covariance, estimate = draw_covariance(rng, 6), 3 * rng.normal(size=6)
     delta = {"two-sided": 0.0, "equivalence": 5.0}.get(side, 0.5)
     first, second = np.triu_indices(6, 1)
-    noise = normal_draws(covariance, 0)
+    noise = MaxT(covariance)
     tests = compare_differences(
-        estimate, covariance, noise, first, second, method=method, alternative=Alternative(side, delta), alpha=0.2
+        estimate, noise, first, second, method=method, alternative=Alternative(side, delta), alpha=0.2
     )
     outside = {
         "two-sided": (tests.low > 0) | (tests.high < 0),
@@ -200,15 +199,14 @@ def test_the_methods_are_ordered():
     p = {
         method: compare_differences(
             estimate,
-            covariance,
-            normal_draws(covariance, 0),
+            MaxT(covariance),
             first,
             second,
             method=method,
             alternative=Alternative(),
             alpha=0.05,
         ).p_adjusted
-        for method in METHODS
+        for method in PAIR_METHODS
     }
     for smaller, larger in [
         ("none", "fdr_bh"),
@@ -225,11 +223,10 @@ def test_the_methods_are_ordered():
 def test_differences_without_variance_are_left_out_of_the_family():
     matrix = np.array([[1.0, 1.0, 0.2], [1.0, 1.0, 0.2], [0.2, 0.2, 1.0]])
     covariance = Covariance(matrix, np.eye(3))
-    noise = normal_draws(covariance, 0)
+    noise = MaxT(covariance)
     first, second = np.triu_indices(3, 1)
     tests = compare_differences(
         np.array([1.0, 0.5, 0.0]),
-        covariance,
         noise,
         first,
         second,
@@ -247,17 +244,17 @@ def test_what_scores_share_cancels_in_differences():
     small = draw_covariance(rng, 4)
     shared = Covariance(small.matrix + 1e9, np.eye(4))
     pairs = differences(small, *np.triu_indices(4, 1))
-    critical = [np.quantile(max_t_draws(normal_draws(c, 0), pairs, absolute=True), 0.95) for c in (small, shared)]
+    critical = [np.quantile(max_t_draws(MaxT(c, 0).draws, pairs, absolute=True), 0.95) for c in (small, shared)]
     assert critical[0] == pytest.approx(critical[1], abs=QUANTILE)
 
 
 def test_the_seed_is_the_fits_and_the_unit_does_not_matter():
     covariance = draw_covariance(np.random.default_rng(6), 5)
     pairs = differences(covariance, *np.triu_indices(5, 1))
-    one, again, other = (max_t_draws(normal_draws(covariance, seed), pairs, absolute=True) for seed in (1, 1, 2))
+    one, again, other = (max_t_draws(MaxT(covariance, seed).draws, pairs, absolute=True) for seed in (1, 1, 2))
     np.testing.assert_array_equal(one, again)
     assert (one != other).any()
-    factor = normal_draws(covariance, 1).factor
+    factor = covariance.factor
     elo = max_t_draws(
         NormalDraws(173.7 * factor, 1),
         differences(Covariance(173.7**2 * covariance.matrix, covariance.basis), *np.triu_indices(5, 1)),

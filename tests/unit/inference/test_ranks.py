@@ -9,20 +9,11 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from dmlrank.inference.compact_letters import letter_groups
 from dmlrank.inference.covariance import Covariance, free_basis
 from dmlrank.inference.multiple_testing import holm
-from dmlrank.inference.ranks import (
-    Separation,
-    critical_value_of_differences,
-    power_of,
-    rank_bounds,
-    ranks_of,
-    separate,
-    separate_each,
-    smallest_gap,
-)
-from dmlrank.inference.resampling import NormalDraws, differences, normal_draws
+from dmlrank.inference.ranks import letter_groups, power_of, rank_bounds, ranks_of, smallest_gap
+from dmlrank.inference.resampling import differences
+from dmlrank.inference.simultaneous import MaxT, Separation, separate, separate_each
 
 
 def draw_covariance(rng, d, size=1.0):
@@ -31,12 +22,12 @@ def draw_covariance(rng, d, size=1.0):
     return Covariance(root @ root.T, basis)
 
 
-def by_definition(estimate, covariance, noise, alpha, about=None):
+def by_definition(estimate, noise, alpha, about=None):
     """Sets for all ranks (or that of one model): step down over ordered pairs, then count who is above and below."""
     k = len(estimate)
     left = [p for p in itertools.permutations(range(k), 2) if about is None or about in p]
-    pairs = differences(covariance, *np.array(left).T)
-    (rows,) = [rows(np.arange(len(left))) for rows in noise.blocks(pairs)]
+    pairs = differences(noise.covariance, *np.array(left).T)
+    (rows,) = [rows(np.arange(len(left))) for rows in noise.draws.blocks(pairs)]
     drawn = dict(zip(left, rows, strict=True))
     t = {p: (estimate[p[0]] - estimate[p[1]]) / s for p, s in zip(left, pairs.std_error, strict=True)}
     above = np.zeros((k, k), dtype=bool)
@@ -59,13 +50,13 @@ def test_sets_are_those_of_the_definition(seed):
     k = int(rng.integers(2, 7))
     covariance, estimate = draw_covariance(rng, k), 2 * rng.normal(size=k)
     # So many draws that both round to the same decision, and one block of them.
-    noise = NormalDraws(normal_draws(covariance, seed).factor, seed, n_draws=4096)
-    joint = separate(estimate, covariance, noise, 0.1)
-    np.testing.assert_array_equal(rank_bounds(joint.above), by_definition(estimate, covariance, noise, 0.1))
-    each = separate_each(estimate, covariance, noise, 0.1)
+    noise = MaxT(covariance, seed, n_draws=4096)
+    joint = separate(estimate, noise, 0.1)
+    np.testing.assert_array_equal(rank_bounds(joint.above), by_definition(estimate, noise, 0.1))
+    each = separate_each(estimate, noise, 0.1)
     lower, upper = rank_bounds(each[:, :, 0], each[:, :, 1])
     for j in range(k):
-        alone = by_definition(estimate, covariance, noise, 0.1, about=j)
+        alone = by_definition(estimate, noise, 0.1, about=j)
         assert (lower[j], upper[j]) == (alone[0][j], alone[1][j])
     both = rank_bounds(joint.above)
     assert (both[0] <= lower).all()
@@ -76,11 +67,11 @@ def test_sets_are_those_of_the_definition(seed):
 def test_two_models_are_separated_by_a_plain_two_sided_test():
     basis = np.array([[1.0], [-1.0]]) / np.sqrt(2)
     covariance = Covariance(np.array([[1.0, -1.0], [-1.0, 1.0]]), basis)
-    joint = separate(np.array([1.9, 0.0]), covariance, normal_draws(covariance, 0), 0.05)
+    joint = separate(np.array([1.9, 0.0]), MaxT(covariance), 0.05)
     assert joint.critical == pytest.approx(norm.ppf(0.975), abs=0.02)
     assert joint.p_single[0, 1] == joint.p_single[1, 0] == pytest.approx(2 * norm.sf(0.95), abs=1e-9)
     assert joint.n_separated == 0
-    apart = separate(np.array([3.95, 0.0]), covariance, normal_draws(covariance, 0), 0.05)
+    apart = separate(np.array([3.95, 0.0]), MaxT(covariance), 0.05)
     assert apart.above.tolist() == [[False, True], [False, False]]
 
 
@@ -89,20 +80,17 @@ def test_relabelling_relabels():
     covariance, estimate = draw_covariance(rng, 6, 0.8), 2 * rng.normal(size=6)
     order = rng.permutation(6)
     turned = Covariance(covariance.matrix[np.ix_(order, order)], covariance.basis[order])
-    one, other = (
-        separate(scores, c, normal_draws(c, 0), 0.1)
-        for scores, c in ((estimate, covariance), (estimate[order], turned))
-    )
+    one, other = (separate(scores, MaxT(c), 0.1) for scores, c in ((estimate, covariance), (estimate[order], turned)))
     np.testing.assert_allclose(other.p_above, one.p_above[np.ix_(order, order)], atol=0.01)
     np.testing.assert_array_equal(other.above, one.above[np.ix_(order, order)])
 
 
 def test_scores_that_do_not_vary_separate_nothing():
     covariance = Covariance(np.zeros((3, 3)), free_basis(np.ones((1, 3)) / np.sqrt(3), 3))
-    joint = separate(np.array([1.0, 0.0, -1.0]), covariance, normal_draws(covariance, 0), 0.05)
+    joint = separate(np.array([1.0, 0.0, -1.0]), MaxT(covariance), 0.05)
     assert not joint.separated.any()
     assert np.isnan(joint.critical)
-    assert not separate_each(np.zeros(3), covariance, normal_draws(covariance, 0), 0.05).any()
+    assert not separate_each(np.zeros(3), MaxT(covariance), 0.05).any()
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.3])
@@ -113,12 +101,12 @@ def test_sets_hold_the_true_ranks_with_ties_and_near_ties(spread):
     truth = spread * np.array([1.0, 1.0, 0.0, 0.0, -1.0, -1.0])
     best = 1 + (truth[None, :] > truth[:, None]).sum(axis=1)
     worst = (truth[None, :] >= truth[:, None]).sum(axis=1)
-    noise = NormalDraws(normal_draws(covariance, 0).factor, 0, n_draws=4000)
+    noise = MaxT(covariance, n_draws=4000)
     joint, each, n_sets = 0, np.zeros(6), 400
     for estimate in rng.multivariate_normal(truth, covariance.matrix, size=n_sets):
-        lower, upper = rank_bounds(separate(estimate, covariance, noise, 0.1).above)
+        lower, upper = rank_bounds(separate(estimate, noise, 0.1).above)
         joint += bool(((lower <= best) & (worst <= upper)).all())
-        found = separate_each(estimate, covariance, noise, 0.1)
+        found = separate_each(estimate, noise, 0.1)
         lower, upper = rank_bounds(found[:, :, 0], found[:, :, 1])
         each += (lower <= best) & (worst <= upper)
     assert joint / n_sets >= 0.9 - 3 * 0.015
@@ -139,9 +127,9 @@ def test_the_smallest_gap_is_shown_with_the_power_that_is_promised():
 def test_the_critical_value_of_differences_is_the_separations():
     for k in (2, 5):
         covariance = draw_covariance(np.random.default_rng(k), k)
-        draws = normal_draws(covariance, 3)
-        found = critical_value_of_differences(covariance, draws, 0.1)
-        assert found == separate(np.arange(len(covariance.matrix)), covariance, draws, 0.1).critical
+        draws = MaxT(covariance, 3)
+        found = draws.critical_of_pairs(0.1)
+        assert found == separate(np.arange(len(covariance.matrix)), draws, 0.1).critical
 
 
 # --- letters -------------------------------------------------------------------------------------------------------
@@ -201,13 +189,13 @@ def test_many_models_are_separated_in_blocks_with_fewer_draws():
     rng = np.random.default_rng(9)
     k = 250
     covariance, estimate = Covariance(np.diag(rng.uniform(0.5, 2.0, k)), np.eye(k)), 3 * rng.normal(size=k)
-    noise = NormalDraws(covariance.factor, 0, n_draws=200)
+    noise = MaxT(covariance, n_draws=200)
     tracemalloc.start()
-    joint = separate(estimate, covariance, noise, 0.05)
+    joint = separate(estimate, noise, 0.05)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     pairs = differences(covariance, *np.nonzero(~np.eye(k, dtype=bool)))
-    (rows,) = [made(np.arange(len(pairs.first))) for made in noise.blocks(pairs)]
+    (rows,) = [made(np.arange(len(pairs.first))) for made in noise.draws.blocks(pairs)]
     t = (estimate[pairs.first] - estimate[pairs.second]) / pairs.std_error
     order = np.argsort(-t)
     p = np.empty(len(t))
@@ -232,14 +220,14 @@ def test_a_p_value_of_exactly_alpha_separates():
 def test_each_model_is_separated_up_to_a_p_value_of_exactly_alpha():
     """For two models, the families are one two-sided pair of tests with the p-value of a plain test."""
     estimate, covariance = np.array([0.2, -0.2]), Covariance(0.01 * np.array([[1.0, -1.0], [-1.0, 1.0]]), np.eye(2))
-    draws = normal_draws(covariance, seed=0)
+    draws = MaxT(covariance)
     low, high = 0.0, 1.0
     for _ in range(60):
         middle = (low + high) / 2
-        is_above = separate_each(estimate, covariance, draws, middle)[0, 1, 0]
+        is_above = separate_each(estimate, draws, middle)[0, 1, 0]
         low, high = (low, middle) if is_above else (middle, high)
     # ``high`` is the p-value itself: the smallest float at which the models are separated.
-    p = separate(estimate, covariance, draws, 0.05).p_above[0, 1]
+    p = separate(estimate, draws, 0.05).p_above[0, 1]
     assert high == pytest.approx(p, abs=1e-12)
-    assert separate_each(estimate, covariance, draws, p)[0, 1, 0]
-    assert not separate_each(estimate, covariance, draws, np.nextafter(p, 0))[0, 1, 0]
+    assert separate_each(estimate, draws, p)[0, 1, 0]
+    assert not separate_each(estimate, draws, np.nextafter(p, 0))[0, 1, 0]

@@ -19,7 +19,6 @@ from dmlrank.inference.resampling import (
     NormalDraws,
     differences,
     draw_multipliers,
-    normal_draws,
 )
 
 
@@ -40,7 +39,7 @@ def test_normal_draws_have_the_covariance_of_the_t_statistics():
     rows = np.array([[1, -1, 0, 0], [0, 1, -1, 0], [-1, 0, 0, 1], [0, 0, 1, 0], [1, 0, 0, 0]])
     np.testing.assert_allclose(contrasts.std_error, np.sqrt(np.diag(rows @ covariance.matrix @ rows.T)))
     scaled = rows / contrasts.std_error[:, None]
-    draws = collected(normal_draws(covariance, 0), contrasts)
+    draws = collected(NormalDraws(covariance.factor, 0), contrasts)
     assert draws.shape == (5, 100_000)
     np.testing.assert_allclose(np.cov(draws), scaled @ covariance.matrix @ scaled.T, atol=0.02)
     np.testing.assert_allclose(draws.mean(axis=1), 0, atol=0.015)
@@ -50,7 +49,7 @@ def test_many_pairs_have_fewer_draws():
     strengths = np.linspace(-1, 1, 210)
     covariance = Covariance(np.outer(strengths, strengths), strengths[:, None] / np.linalg.norm(strengths))
     first, second = np.triu_indices(210, 1)
-    blocks = normal_draws(covariance, 0).blocks(differences(covariance, first, second))
+    blocks = NormalDraws(covariance.factor, 0).blocks(differences(covariance, first, second))
     n_draws = sum(rows(np.arange(1)).shape[1] for rows in blocks)
     # Four thousand million statistics at most, of each pair in two directions.
     assert n_draws == 4_000_000_000 // (2 * len(first)) // 1000 * 1000 == 91_000
@@ -130,7 +129,7 @@ def test_many_units_give_the_normal_critical_value(kind):
     covariance = Covariance(rows.T @ rows, np.eye(4))
     pairs = differences(covariance, *np.triu_indices(4, 1))
     bootstrapped = max_t_draws(MultiplierBootstrap(rows, 1.0, np.zeros((4, 4)), kind, 0), pairs, absolute=True)
-    normal = max_t_draws(normal_draws(covariance, 0), pairs, absolute=True)
+    normal = max_t_draws(NormalDraws(covariance.factor, 0), pairs, absolute=True)
     assert np.quantile(bootstrapped, 0.95) == pytest.approx(np.quantile(normal, 0.95), abs=0.06)
 
 
@@ -175,7 +174,7 @@ def test_intervals_of_few_clusters_hold_with_the_bootstrap_and_not_without():
         for kind in held:
             noise = MultiplierBootstrap(rows, factor, np.zeros((k, k)), kind, seed, n_draws=600)
             if kind == "normal":
-                noise = NormalDraws(normal_draws(covariance, seed).factor, seed, n_draws=600)
+                noise = NormalDraws(covariance.factor, seed, n_draws=600)
             held[kind] += reached <= np.quantile(max_t_draws(noise, contrasts, absolute=True), 0.9)
     shares = {kind: count / replications for kind, count in held.items()}
     assert shares["normal"] < 0.83

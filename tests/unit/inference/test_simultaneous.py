@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from dmlrank.exceptions import OptionError
 from dmlrank.inference.covariance import Covariance, free_basis
-from dmlrank.inference.simultaneous import critical_value, critical_value_of_contrasts, simultaneous_p_values
+from dmlrank.inference.simultaneous import Family, MaxT
 
 # Three standard errors of a quantile from 100,000 draws are about 0.02 at these levels.
 TOLERANCE = 0.025
@@ -38,21 +38,21 @@ def equicorrelated(d, rho, alpha):
 def test_two_scores_that_add_up_are_one(alpha):
     basis = free_basis(np.ones((1, 2)) / np.sqrt(2), 2)
     covariance = Covariance(0.3 * np.array([[1.0, -1.0], [-1.0, 1.0]]), basis)
-    assert critical_value(covariance, alpha) == pytest.approx(norm.ppf(1 - alpha / 2), rel=1e-12)
+    assert MaxT(covariance).critical(alpha) == pytest.approx(norm.ppf(1 - alpha / 2), rel=1e-12)
 
 
 @pytest.mark.parametrize("alpha", ALPHAS)
 @pytest.mark.parametrize("d", [2, 3, 10])
 def test_independent_scores(d, alpha):
     covariance = Covariance(np.diag(10.0 ** np.arange(d)), np.eye(d))
-    assert critical_value(covariance, alpha) == pytest.approx(sidak(d, alpha), abs=TOLERANCE)
+    assert MaxT(covariance).critical(alpha) == pytest.approx(sidak(d, alpha), abs=TOLERANCE)
 
 
 @pytest.mark.parametrize(("d", "rho", "alpha"), [(3, 0.5, 0.01), (8, 0.2, 0.05), (8, 0.9, 0.2)])
 def test_equicorrelated_scores(d, rho, alpha):
     size = np.linspace(0.1, 3, d)
     matrix = (rho + (1 - rho) * np.eye(d)) * np.outer(size, size)
-    assert critical_value(Covariance(matrix, np.eye(d)), alpha) == pytest.approx(
+    assert MaxT(Covariance(matrix, np.eye(d))).critical(alpha) == pytest.approx(
         equicorrelated(d, rho, alpha), abs=TOLERANCE
     )
 
@@ -68,7 +68,7 @@ def test_scores_that_add_up_are_fewer_than_they_seem():
         return np.mean(1 - np.exp(-((c / reach) ** 2) / 2))
 
     exact = brentq(lambda c: inside(c) - 0.95, 1, 5)
-    assert critical_value(covariance, 0.05) == pytest.approx(exact, abs=TOLERANCE)
+    assert MaxT(covariance).critical(0.05) == pytest.approx(exact, abs=TOLERANCE)
     assert exact < sidak(3, 0.05) - 0.02
 
 
@@ -76,15 +76,15 @@ def test_fixed_scores_take_no_part():
     free = Covariance(np.diag([1.0, 2.0]), np.eye(2))
     more = Covariance(np.diag([1.0, 0.0, 2.0, 0.0]), np.eye(4)[:, [0, 2]])
     for method in ("max-t", "bonferroni", "none"):
-        assert critical_value(more, 0.05, method) == critical_value(free, 0.05, method)
+        assert MaxT(more).critical(0.05, method) == MaxT(free).critical(0.05, method)
     single = Covariance(np.diag([0.0, 2.0]), np.eye(2)[:, [1]])
-    assert critical_value(single, 0.05) == pytest.approx(norm.ppf(0.975))
+    assert MaxT(single).critical(0.05) == pytest.approx(norm.ppf(0.975))
 
 
 def test_bonferroni_and_pointwise():
     covariance = Covariance(np.eye(4) + 1, np.eye(4))
-    assert critical_value(covariance, 0.1, "bonferroni") == pytest.approx(norm.ppf(1 - 0.1 / 8))
-    assert critical_value(covariance, 0.1, "none") == pytest.approx(norm.ppf(0.95))
+    assert MaxT(covariance).critical(0.1, "bonferroni") == pytest.approx(norm.ppf(1 - 0.1 / 8))
+    assert MaxT(covariance).critical(0.1, "none") == pytest.approx(norm.ppf(0.95))
 
 
 def test_smaller_alpha_is_further_out_and_every_value_lies_between_pointwise_and_bonferroni():
@@ -92,54 +92,56 @@ def test_smaller_alpha_is_further_out_and_every_value_lies_between_pointwise_and
     root = rng.normal(size=(5, 5))
     covariance = Covariance(root @ root.T, np.eye(5))
     alphas = [0.4, 0.2, 0.1, 0.05, 0.01, 0.001]
-    values = [critical_value(covariance, alpha) for alpha in alphas]
+    values = [MaxT(covariance).critical(alpha) for alpha in alphas]
     assert (np.diff(values) > 0).all()
     for alpha, value in zip(alphas[:-1], values, strict=False):
-        assert critical_value(covariance, alpha, "none") < value
-        assert value < critical_value(covariance, alpha, "bonferroni") + TOLERANCE
+        assert MaxT(covariance).critical(alpha, "none") < value
+        assert value < MaxT(covariance).critical(alpha, "bonferroni") + TOLERANCE
 
 
 @pytest.mark.parametrize("alpha", [1e-4, 1e-5, 1e-7, 1e-9, 1e-15, 1e-30])
 def test_where_draws_run_out_values_lie_between_pointwise_and_bonferroni(alpha):
     root = np.random.default_rng(0).normal(size=(5, 5))
     covariance = Covariance(root @ root.T, np.eye(5))
-    single, joint, bound = (critical_value(covariance, alpha, method) for method in ("none", "max-t", "bonferroni"))
+    single, joint, bound = (MaxT(covariance).critical(alpha, method) for method in ("none", "max-t", "bonferroni"))
     assert single < joint <= bound < np.inf
     assert single == pytest.approx(norm.isf(alpha / 2))
-    assert critical_value_of_contrasts(covariance, np.eye(5), alpha) == pytest.approx(joint, rel=1e-12)
+    assert Family.of_contrasts(covariance, np.eye(5)).critical(alpha) == pytest.approx(joint, rel=1e-12)
 
 
 def test_adjusted_p_values_are_below_alpha_exactly_beyond_the_critical_value():
     root = np.random.default_rng(2).normal(size=(4, 4))
     covariance = Covariance(root @ root.T, np.eye(4))
     for alpha in (0.7, 0.3, 0.05, 0.013, 1e-3, 1.5e-4, 1e-5, 1e-9):
-        critical = critical_value(covariance, alpha)
+        critical = MaxT(covariance).critical(alpha)
         z = critical * np.array([1 - 1e-5, -(1 - 1e-5), 1 + 1e-5, -(1 + 1e-5)])
-        np.testing.assert_array_equal(simultaneous_p_values(covariance, z) < alpha, [False, False, True, True])
+        np.testing.assert_array_equal(
+            MaxT(covariance).adjusted_p_values(z, centred=False) < alpha, [False, False, True, True]
+        )
 
 
 def test_adjusted_p_values_of_independent_scores_are_sidaks_and_what_is_fixed_takes_no_part():
     covariance = Covariance(np.diag([1.0, 4.0, 0.0, 9.0]), np.eye(4)[:, [0, 1, 3]])
     z = np.array([2.0, -2.5, np.nan, 0.5])
     expected = 1 - (1 - 2 * norm.sf(np.abs(z))) ** 3
-    np.testing.assert_allclose(simultaneous_p_values(covariance, z), expected, atol=4e-3)
+    np.testing.assert_allclose(MaxT(covariance).adjusted_p_values(z, centred=False), expected, atol=4e-3)
 
 
 def test_the_same_every_time_and_the_same_in_other_units():
     root = np.random.default_rng(1).normal(size=(4, 4))
     covariance = Covariance(root @ root.T, np.eye(4))
-    assert critical_value(covariance, 0.05) == critical_value(covariance, 0.05)
+    assert MaxT(covariance).critical(0.05) == MaxT(covariance).critical(0.05)
     scaled = Covariance(1e-8 * covariance.matrix, np.eye(4))
-    assert critical_value(scaled, 0.05) == pytest.approx(critical_value(covariance, 0.05), rel=1e-9)
+    assert MaxT(scaled).critical(0.05) == pytest.approx(MaxT(covariance).critical(0.05), rel=1e-9)
 
 
 def test_unknown_methods_are_refused():
     with pytest.raises(OptionError, match="did you mean 'bonferroni'"):
-        critical_value(Covariance(np.eye(2), np.eye(2)), 0.05, "bonferoni")
+        MaxT(Covariance(np.eye(2), np.eye(2))).critical(0.05, "bonferoni")
 
 
 def test_contrasts_of_all_scores_have_the_scores_own_critical_value():
     """One source of draws: the unit matrix as contrasts asks the same question."""
     covariance = Covariance(np.diag([1.0, 4.0, 0.25]), np.eye(3))
-    assert critical_value_of_contrasts(covariance, np.eye(3), 0.1) == critical_value(covariance, 0.1)
+    assert Family.of_contrasts(covariance, np.eye(3)).critical(0.1) == MaxT(covariance).critical(0.1)
     np.testing.assert_allclose(covariance.factor @ covariance.factor.T, covariance.matrix)

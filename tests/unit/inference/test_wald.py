@@ -11,7 +11,8 @@ from scipy.stats import chi2, norm
 from dmlrank.data.hypotheses import LinearHypothesis
 from dmlrank.exceptions import HypothesisError
 from dmlrank.inference.covariance import Covariance, free_basis
-from dmlrank.inference.wald import NamedEstimates, results_core, t_test, wald_test
+from dmlrank.inference.wald import NamedEstimates, wald_test
+from dmlrank.results.score_tests import t_test
 
 NAMES = ["a", "b", "c", "d"]
 REASON = "scores sum to 1"
@@ -120,10 +121,3 @@ def test_what_does_not_vary_is_refused():
         answer(t_test, np.zeros(4), covariance, [0, 1, 0, 0])
     with pytest.raises(HypothesisError, match=r"some combination of .* does not vary"):
         answer(wald_test, np.zeros(4), covariance, np.eye(4)[:2])
-
-
-def test_the_core_speaks_the_language_of_statsmodels(summed):
-    estimate, covariance = summed
-    core = results_core(NamedEstimates(estimate, covariance, NAMES, REASON))
-    np.testing.assert_allclose(core.bse, covariance.std_errors)
-    assert "z" in str(core.t_test(np.eye(4)[:1]))

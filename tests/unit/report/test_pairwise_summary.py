@@ -9,7 +9,7 @@ import string
 import numpy as np
 import pytest
 
-from dmlrank.inference.compact_letters import abbreviate_letters
+from dmlrank.inference.ranks import abbreviate_letters
 
 from ...support import optional
 

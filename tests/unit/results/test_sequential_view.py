@@ -20,7 +20,7 @@ WITHOUT_STATEMENTS = {
     "models", "names", "categories", "params", "bse", "tvalues", "plugin", "influence", "nobs", "ncomparisons",
     "nvotes",
     "functional", "estimator", "cov_type", "graph", "diagnostics", "cov_params", "predict", "augment", "style", "judge",
-    "estimates", "steps", "extension",
+    "estimates", "steps", "simultaneous", "extension",
 }  # fmt: skip
 REFUSED = {
     "by": lambda view: view.by("category"),
@@ -32,12 +32,9 @@ REFUSED = {
     "judge_table": lambda view: view.judge_table(),
     "design": lambda view: view.design(100),
     "sequential": lambda view: view.sequential(planned=5000),
+    "bootstrap": lambda view: view.bootstrap("webb"),
 }
 ALSO_REFUSED = {
-    "bootstrap of a summary": lambda view: view.summary(bootstrap="webb"),
-    "bootstrap of intervals": lambda view: view.conf_int(bootstrap="gaussian"),
-    "bootstrap of ranks": lambda view: view.ranks(bootstrap="webb"),
-    "bootstrap of pairs": lambda view: view.t_test_pairwise(bootstrap="gaussian"),
     "false discovery rate": lambda view: view.t_test_pairwise("fdr_bh"),
     "heat map": lambda view: view.plot("heat_map", by="category"),
     "bands": lambda view: view.plot("bands", variable="category"),

@@ -17,10 +17,9 @@ import pytest
 import dmlrank as dr
 from dmlrank.data.graph import Graph
 from dmlrank.data.vote_counts import VoteCounts
-from dmlrank.inference.compact_letters import letter_groups
 from dmlrank.inference.covariance import Covariance
-from dmlrank.inference.pairwise import PairTests
-from dmlrank.inference.ranks import Separation
+from dmlrank.inference.ranks import letter_groups
+from dmlrank.inference.simultaneous import PairTests, Separation
 from dmlrank.report.page.board import Board, interval_text, number_text
 from dmlrank.report.page.render_page import render_page
 from dmlrank.report.statements import SummaryLevel

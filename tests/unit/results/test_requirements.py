@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dmlrank.exceptions import UnknownModelError
-from dmlrank.results.lookup import model_index, names_or_all
+from dmlrank.results.requirements import model_index, names_or_all
 
 
 def test_models_have_places():

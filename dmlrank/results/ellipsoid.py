@@ -14,12 +14,12 @@ from .._utils.argument_checks import array_of_numbers
 from .._utils.blas import one_thread
 from .._utils.number_text import decimals, fewest_decimals, fixed_text
 from ..data.hypotheses import LinearHypothesis
+from ..data.preferences import FloatArray
 from ..exceptions import HypothesisError, OptionError, listed, shown
+from ..inference.confidence_sequence import ConfidenceSequence
+from ..inference.wald import NamedEstimates
 from ..plotting.intervals import ellipse_plot
 from ..tables.summary_table import Summarised, Summary
-from .confidence_sequence import ConfidenceSequence
-from .covariance import FloatArray
-from .wald import NamedEstimates
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

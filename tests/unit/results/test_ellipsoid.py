@@ -10,8 +10,8 @@ from scipy.stats import chi2
 from dmlrank.data.hypotheses import LinearHypothesis
 from dmlrank.exceptions import HypothesisError, OptionError
 from dmlrank.inference.covariance import Covariance, free_basis
-from dmlrank.inference.ellipsoid import confidence_ellipsoid as confidence_region
 from dmlrank.inference.wald import NamedEstimates
+from dmlrank.results.ellipsoid import confidence_ellipsoid as confidence_region
 
 NAMES = ["a", "b", "c", "d"]
 

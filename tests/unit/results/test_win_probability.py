@@ -8,7 +8,7 @@ from scipy.special import expit, logit
 from scipy.stats import norm
 
 from dmlrank.inference.covariance import Covariance
-from dmlrank.inference.win_probability import win_probability
+from dmlrank.results.score_tests import win_probability
 
 
 def share(estimate, std_error, alpha=0.05):

@@ -1,25 +1,100 @@
-"""The sequential view of a result: the same estimates, with intervals and tests that hold at all looks at once."""
+"""Views of a result: with statements that hold at all looks, or with the draws of a multiplier bootstrap."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
 
-from .._utils.argument_checks import check_whole
-from .._utils.warning_collection import warn
-from ..exceptions import IntervalWarning, OptionError, listed
-from ..fit.estimates import Estimates
-from ..fit.state import FitSteps
-from ..inference.confidence_sequence import DEFAULT_START, ConfidenceSequence
-from .critical_values import interval_critical_value
-from .lookup import require_intervals, require_raw_scores
+import numpy as np
 
-_SLOPES = "slopes on style and rank changes have intervals for one look only"
+from .._utils.argument_checks import check_alpha, check_whole, resolve_seed
+from .._utils.warning_collection import warn
+from ..data.preferences import FloatArray
+from ..exceptions import IntervalWarning, OptionError, check_choice, listed
+from ..fit.estimates import Estimates
+from ..fit.fit_covariance import multiplier_bootstrap
+from ..fit.state import FitSteps
+from ..inference.alternatives import z_statistics
+from ..inference.confidence_sequence import DEFAULT_START, ConfidenceSequence
+from ..inference.ranks import letter_groups
+from ..inference.simultaneous import METHODS, AllLooks, MaxT, Simultaneous, separate
+from ..report.statements import SummaryLevel
+
+SLOPES_AT_ONE_LOOK = "slopes on style and rank changes have intervals for one look only"
+
+
+def simultaneous_of(estimates: Estimates) -> Simultaneous:
+    """Return how wide simultaneous statements on the scores of a result are."""
+    if estimates.sequence is not None:
+        return AllLooks(estimates.covariance, estimates.sequence)
+    return MaxT(estimates.covariance, estimates.description.seed)
+
+
+def drawn(estimates: Estimates) -> tuple[Estimates, Simultaneous]:
+    """Return estimates with their critical value, which was not drawn before, and the draws."""
+    simultaneous = simultaneous_of(estimates)
+    return replace(estimates, critical=simultaneous.critical(estimates.alpha)), simultaneous
+
+
+def alpha_or_default(alpha: float | None, default: float) -> float:
+    """Return the user's alpha, or the default where the user gives None."""
+    return default if alpha is None else check_alpha(alpha)
+
+
+def alpha_of(estimates: Estimates, alpha: float | None) -> float:
+    """Return the user's alpha for statements about a result, or the result's where the user gives None."""
+    alpha, sequence = alpha_or_default(alpha, estimates.alpha), estimates.sequence
+    if sequence is not None and alpha != sequence.alpha:
+        raise OptionError(sequence.why_not_alpha(alpha))
+    return alpha
+
+
+def critical_value_of(estimates: Estimates, simultaneous: Simultaneous, alpha: float, method: str = "max-t") -> float:
+    """Return the half-width of the scores' intervals in standard errors; NaN where the result has no intervals."""
+    check_choice(method, METHODS, "method")
+    if not estimates.has_intervals:
+        return float("nan")
+    is_kept = method == "max-t" and alpha == estimates.alpha and bootstrap_of(simultaneous) is None
+    return estimates.critical if is_kept else simultaneous.critical(alpha, method)
+
+
+def bootstrap_of(simultaneous: Simultaneous) -> str | None:
+    """Return the kind of the bootstrap's multipliers; None where there is no bootstrap."""
+    bootstrap = simultaneous.bootstrap if isinstance(simultaneous, MaxT) else None
+    return None if bootstrap is None else bootstrap.kind
+
+
+def summary_level(estimates: Estimates, simultaneous: Simultaneous, alpha: float) -> SummaryLevel:
+    """Return critical value, tests of ranks and letters for a table or page of a result.
+
+    Without intervals there is no separation and there are no letters, and the critical value is NaN.
+    """
+    critical = critical_value_of(estimates, simultaneous, alpha)
+    if not estimates.has_intervals or not estimates.of_models:
+        return SummaryLevel(alpha, critical, None, bootstrap=bootstrap_of(simultaneous))
+    separation = separate(estimates.estimate, simultaneous, alpha)
+    letters = letter_groups(separation.separated, estimates.estimate)
+    return SummaryLevel(alpha, critical, separation, letters, bootstrap_of(simultaneous))
+
+
+def adjusted_p_values(estimates: Estimates, simultaneous: Simultaneous) -> FloatArray:
+    """Return adjusted p-values of the scores against the neutral value, or without one the mean score, (d,)."""
+    z = z_statistics(*estimates.against_neutral())
+    return simultaneous.adjusted_p_values(z, centred=estimates.neutral is None)
+
+
+def bootstrap_view(
+    estimates: Estimates, steps: FitSteps, kind: str, *, n_boot: int, rng: int | np.random.Generator | None
+) -> MaxT:
+    """Return max-t of the scores by a multiplier bootstrap; see :meth:`RankResults.bootstrap`."""
+    check_whole("n_boot", n_boot, 100)
+    seed = estimates.description.seed if rng is None else resolve_seed(rng)
+    bootstrap = multiplier_bootstrap(steps, kind, estimates.scale.factor, seed, n_boot)
+    return MaxT(estimates.covariance, bootstrap=bootstrap)
 
 
 def sequential_view(estimates: Estimates, *, planned: int, start: int) -> Estimates:
     """Return the estimates with a :class:`ConfidenceSequence`; see :meth:`RankResults.sequential`."""
-    require_intervals(estimates, "sequential")
     _require_growing_sample(estimates)
     check_whole("planned", planned, 2)
     check_whole("start", start, 2)
@@ -37,8 +112,7 @@ def sequential_view(estimates: Estimates, *, planned: int, start: int) -> Estima
             f"the first look"
         )
     sequence = ConfidenceSequence(int(planned), int(start), estimates.alpha, n_units, unit)
-    view = replace(estimates, sequence=sequence)
-    return replace(view, critical=interval_critical_value(view, estimates.alpha))
+    return replace(estimates, sequence=sequence)
 
 
 def require_same_alpha(estimates: Estimates, changes: Mapping[str, object]) -> None:
@@ -95,4 +169,3 @@ def _require_growing_sample(estimates: Estimates) -> None:
             f"theory for crossed clusters; use the intervals of one look, or keep one vote of each prompt and one "
             f"column of clusters"
         )
-    require_raw_scores(estimates, "sequential()", _SLOPES)

@@ -1,0 +1,215 @@
+"""What methods of a result need of it, and its models and estimates by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from ..exceptions import (
+    DataNotStoredError,
+    DmlrankError,
+    NoIntervalError,
+    OptionError,
+    OptionTypeError,
+    UnknownModelError,
+    check_choice,
+    listed,
+    nearest,
+    shown,
+)
+from ..fit.estimates import Estimates
+from ..fit.state import FitSteps
+from ..inference.wald import NamedEstimates
+from .views import bootstrap_of
+
+
+def named_estimates(estimates: Estimates) -> NamedEstimates:
+    """Return the estimates in the form that tests take."""
+    return NamedEstimates(
+        estimates.estimate, estimates.covariance, estimates.names, estimates.reason, estimates.sequence
+    )
+
+
+def model_index(models: Sequence[str], model: str) -> int:
+    """Return the place of a model among the ranked models."""
+    if not isinstance(model, str) or model not in models:
+        raise UnknownModelError(
+            f"no model {shown(model)} was ranked{nearest(model, models)} (models: {listed(models, 25)})"
+        )
+    return models.index(model)
+
+
+def estimate_index(estimates: Estimates, name: str) -> int:
+    """Return the place of an estimate: the score of a model, or an output of a user's functional."""
+    if estimates.of_models:
+        return model_index(estimates.models, name)
+    outputs = estimates.names
+    if not isinstance(name, str) or name not in outputs:
+        raise UnknownModelError(
+            f"{shown(name)} is not an output of this functional{nearest(name, outputs)} "
+            f"(outputs: {listed(outputs, 25)})"
+        )
+    return outputs.index(name)
+
+
+def names_or_all(names: Sequence[str] | None, all_names: Sequence[str]) -> list[str]:
+    """Return the names that a user gives, one or several, or all names where the user gives None."""
+    if names is not None and not isinstance(names, Iterable):
+        raise OptionTypeError(f"models={shown(names)} is a {type(names).__name__}; give a list of names, or None")
+    return list(all_names) if names is None else [names] if isinstance(names, str) else list(names)
+
+
+def joined_names(parts: Sequence[Sequence[object]], separator: str) -> list[str]:
+    """Join the parts of every name, so that names with different parts are different.
+
+    Where two joined names would be equal, parts that contain the separator are quoted.
+    """
+    texts = [tuple(map(str, name_parts)) for name_parts in parts]
+    quotations: tuple[Callable[[str], str], ...] = (
+        lambda part: part,
+        lambda part: repr(part) if separator in part else part,
+        repr,
+    )
+    names: list[str] = []
+    for quote in quotations:
+        names = [separator.join(map(quote, name_parts)) for name_parts in texts]
+        if len(set(names)) == len(set(texts)):
+            break
+    return names
+
+
+def check_picture(name: object, names: Iterable[str]) -> None:
+    """Raise unless ``name`` is one of the names of pictures."""
+    words = list(names)
+    if not isinstance(name, str):
+        raise OptionTypeError(
+            f"plot takes the name of a picture ({listed(words, 20)}), not a {type(name).__name__}; give axes as ax="
+        )
+    check_choice(name, words, "picture")
+
+
+Member = TypeVar("Member")
+
+ORDER = "puts models in an order"
+# Why methods of a result need scores without adjustment for style.
+AS_SHOWN = "it describes votes on the answers that were shown, and scores at equal style do not"
+NO_MEAN = (
+    "scores at equal style are no mean of scores of single prompts, because slopes are those of all prompts together"
+)
+NO_BOUNDS = "its bounds are those of scores of all votes without adjustment"
+# Why groups have no sequential form.
+GROUPS_AT_ONE_LOOK = (
+    "tests across groups hold for one look only; res.by(...)[name].sequential(...) is the view of a group"
+)
+NO_PLAN = "it plans labels for scores without adjustment, and the style of answers is not known before they are shown"
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a method needs; a result that lacks it does not have the method.
+
+    models: Why the estimates have to be scores of the models.
+    unadjusted: Why scores may not be those at equal style.
+    no_style: Why scores may not have any adjustment for style.
+    one_look: Why there is no sequential form.
+    drawn: Whether the method's statements follow from critical values, so that a bootstrap view has it.
+    intervals: Whether the result needs intervals.
+    data: Whether the result needs data and learners.
+    """
+
+    models: str = ""
+    unadjusted: str = ""
+    no_style: str = ""
+    one_look: str = ""
+    drawn: bool = False
+    intervals: bool = False
+    data: bool = False
+
+    def __call__(self, member: Member) -> Member:
+        """Declare what a method or property needs."""
+        return cast(Member, Method(member, self))
+
+    def error(self, name: str, result: Any) -> DmlrankError | None:
+        """Return the error that says why a result does not have the method of this name; None where it has it."""
+        e: Estimates = result.estimates
+        if self.models and not e.of_models:
+            return OptionError(
+                f"{name} {self.models}, and the outputs of this functional ({listed(e.names, 5)}) are not scores of "
+                f"models; use conf_int(), t_test() and wald_test() with these names, or fit a functional with one "
+                f"score per model"
+            )
+        kinds = ("equal",) if self.unadjusted else ("equal", "balanced") if self.no_style else ()
+        if e.style is not None and e.style.kind in kinds:
+            adjust = {"equal": "EqualStyle", "balanced": "BalancedStyle"}[e.style.kind]
+            why = self.unadjusted or self.no_style
+            return OptionError(f"{name}() with adjust={adjust}(...): {why}; use update(adjust=None).{name}()")
+        if self.one_look and e.sequence is not None:
+            return OptionError(
+                f"{name}() of a sequential view: {self.one_look}; call it on the result that sequential() was called on"
+            )
+        if not self.drawn and bootstrap_of(result.simultaneous) is not None:
+            return OptionError(
+                f"{name} of a bootstrap view: it does not depend on the draws of the bootstrap; call it on the result "
+                f"that bootstrap() was called on"
+            )
+        if self.intervals and not e.has_intervals:
+            return NoIntervalError(f"{name}: this result is an estimate without intervals: {e.why_no_intervals}")
+        if self.data and result.steps is None:
+            return _no_data(e, name)
+        return None
+
+
+class Method:
+    """A method or property that a result has only if it has what the method needs."""
+
+    def __init__(self, member: Any, needs: Needs) -> None:
+        self.member, self.needs, self.__doc__ = member, needs, member.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, result: Any, owner: type) -> Any:
+        error = None if result is None else self.needs.error(self.name, result)
+        if error is not None:
+            # An attribute error, too, so that hasattr and tools that look through attributes find no method.
+            raise _as_attribute_error(type(error))(*error.args)
+        return self.member.__get__(result, owner)
+
+
+def members(result: Any) -> list[str]:
+    """Return the names of the attributes that a result has."""
+    declared = {name: value for name, value in vars(type(result)).items() if isinstance(value, Method)}
+    names = object.__dir__(result)
+    return sorted(name for name in names if name not in declared or declared[name].needs.error(name, result) is None)
+
+
+def _as_attribute_error(kind: type[DmlrankError]) -> type[DmlrankError]:
+    """Return a class of errors that is an attribute error, too."""
+    return type(kind.__name__, (kind, AttributeError), {"__module__": kind.__module__, "__doc__": kind.__doc__})
+
+
+def require_intervals(estimates: Estimates, method: str) -> None:
+    """Check that the estimates have intervals."""
+    if not estimates.has_intervals:
+        raise NoIntervalError(f"{method}: this result is an estimate without intervals: {estimates.why_no_intervals}")
+
+
+def require_steps(estimates: Estimates, steps: FitSteps | None, method: str) -> FitSteps:
+    """Return the steps of the fit, for a method that needs data or learners."""
+    if steps is None:
+        raise _no_data(estimates, method)
+    return steps
+
+
+def _no_data(estimates: Estimates, method: str) -> DataNotStoredError:
+    """Return the error that says why a result has no data and learners."""
+    if estimates.part:
+        return DataNotStoredError(
+            f"{method} needs the data and learners of the fit, and a result of a part of the prompts "
+            f"({estimates.part}) has none; use the result of the whole fit"
+        )
+    return DataNotStoredError(
+        f"{method} needs the data and learners of the fit, and this result was stored without them; fit again, or "
+        f"store results with save(with_data=True)"
+    )
