@@ -123,7 +123,7 @@ class WaldTestResults:
     def summary(self) -> str:
         """Return statistic, p-value and degrees of freedom as text."""
         kind = "(chi2)" if self.sequence is None else f"valid {self.sequence.clause}"
-        numbers = f"statistic={self.statistic:.6g}, p-value={self.pvalue:.6g}, df_denom={self.df_denom}"
+        numbers = f"statistic={self.statistic}, p-value={self.pvalue}, df_denom={self.df_denom}"
         return f"<Wald test {kind}: {numbers}>"
 
     def __str__(self) -> str:
