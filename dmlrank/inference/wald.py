@@ -191,7 +191,7 @@ def wald_test(estimates: NamedEstimates, hypothesis: LinearHypothesis) -> WaldTe
             f"them out"
         )
     misfit, sequence = restrictions @ estimates.estimate - values, estimates.sequence
-    statistic = float(misfit @ np.linalg.solve(restrictions @ covariance.matrix @ restrictions.T, misfit))
+    statistic = float(misfit @ np.linalg.pinv(restrictions @ (covariance.matrix @ restrictions.T)) @ misfit)
     if sequence is None:
         return WaldTestResults(statistic, float(chi2.sf(statistic, rank)), rank)
     return WaldTestResults(statistic, sequence.boundary(1, rank).joint_p_value(statistic, rank), rank, sequence)
