@@ -17,9 +17,8 @@ from ..functionals import BradleyTerry, CategoryWeights
 from ..functionals.base import LabelScore
 from ..nuisance.propensity_model.all_pairs import PairPropensity
 from ..nuisance.propensity_model.estimate import Propensity
-from .cross_fitting import clip_and_renormalise
+from .cross_fitting import clip_and_renormalise, contexts_at_a_time
 from .influence import NuisanceEstimates
-from .one_step import contexts_at_a_time
 
 # Number of samples of labels for the test of the model. Where there are many labels and models, fewer samples are
 # drawn, so that all samples together take at most _MAX_MULTIPLICATIONS, but never fewer than _FEWEST_SAMPLES.

@@ -553,3 +553,8 @@ def distinct_rows(x: FloatArray, rows: IntArray) -> tuple[IntArray, IntArray]:
         return rows, np.arange(len(rows))
     _, first, place = np.unique(take(x, rows), axis=0, return_index=True, return_inverse=True, equal_nan=True)
     return rows[first], place.reshape(-1)
+
+
+def contexts_at_a_time(data: PreferenceData, chunk: int = 2_000_000) -> int:
+    """Return the number of contexts whose probabilities have at most ``chunk`` entries, at least one."""
+    return max(1, chunk // (data.n_items**2 * data.n_categories))

@@ -7,17 +7,23 @@ depend on each other, the votes of one annotator on one context (:mod:`dmlrank.e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
 from typing import Literal, Protocol, TypeAlias, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from .._utils.mapped_arrays import column_sums, empty, release_pages, row_blocks, take, zeros
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..functionals import Functional
-from .cross_fitting import HeldOutLabels, MuSource
+from .cross_fitting import HeldOutLabels, IdenticalContexts, MuSource
+
+# Number of influence values of identical contexts in memory at a time. The computation takes as long with a fifth of
+# this number, and longer with four times this number.
+_CHUNK = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -163,68 +169,6 @@ class TargetPopulation:
 T = TypeVar("T")
 
 
-class InfluenceFunction(Protocol):
-    """An estimate of d scores and the influence values phi of n contexts on it.
-
-    :class:`Influence` stores the values of every context,
-    :class:`dmlrank.estimation.one_step.GroupedInfluence` computes them from groups of identical contexts.
-    """
-
-    @property
-    def estimate(self) -> FloatArray:
-        """The debiased estimate, (d,)."""
-        ...
-
-    @property
-    def plugin(self) -> FloatArray:
-        """Weighted mean of F(mu), (d,)."""
-        ...
-
-    @property
-    def n_contexts(self) -> int:
-        """Number of contexts, n."""
-        ...
-
-    @property
-    def variance_correction(self) -> FloatArray | None:
-        """Variance correction, (d, d), or None; see :class:`Influence`."""
-        ...
-
-    @property
-    def subsample_inflation(self) -> float:
-        """Relative increase of the standard errors that comes from averaging F(mu) over a sample of the contexts."""
-        ...
-
-    @property
-    def value_weight(self) -> FloatArray:
-        """Weight of each context in the mean of F(mu), (n,)."""
-        ...
-
-    def second_moment(self) -> FloatArray:
-        """Return the sum of phi phi' over all contexts, (d, d)."""
-        ...
-
-    def power_sums(self) -> tuple[FloatArray, FloatArray]:
-        """Return the sums over all contexts of the second and of the fourth powers of phi, (d,) each."""
-        ...
-
-    def sums_by(self, unit: IntArray) -> FloatArray:
-        """Return the sums of phi over units of contexts, (u, d); ``unit``, (n,), numbers each context's unit from 0."""
-        ...
-
-    def by_context(self) -> Influence:
-        """Return the same influence with the values of every context."""
-        ...
-
-    def without_correction(self) -> Influence:
-        """Return the influence of the plug-in estimate: F(mu) without the correction."""
-        ...
-
-    def given_prompts(self) -> Influence:
-        """Return the influence of the same estimate where the prompts are fixed: the correction without F(mu)."""
-        ...
-
-
 class HasCentred(Protocol):
     """A class that stores the influence values of every context."""
 
@@ -252,7 +196,7 @@ class CentredValues:
     def power_sums(self: HasCentred) -> tuple[FloatArray, FloatArray]:
         """Return the sums over all contexts of the second and of the fourth powers of phi, (d,) each."""
         phi = self.centred
-        return column_sums(phi, np.square), column_sums(phi, lambda rows: np.square(np.square(rows)))
+        return np.square(phi).sum(axis=0), np.square(np.square(phi)).sum(axis=0)
 
     def sums_by(self: HasCentred, unit: IntArray) -> FloatArray:
         """Return the sums of phi over units of contexts, (u, d); ``unit``, (n,), numbers each context's unit from 0."""
@@ -333,25 +277,18 @@ class Influence(CentredValues):
     @property
     def plugin(self) -> FloatArray:
         """Weighted mean of F(mu), (d,)."""
-        # A product reads all values of a mapped array; further arrays are read afterwards.
-        release_pages()
         return self.value_weight @ self.value / self.value_weight.sum()
 
     @property
     def estimate(self) -> FloatArray:
         """The debiased estimate, (d,)."""
-        plugin = self.plugin
-        release_pages()
-        return plugin + self.weight[self.block_context] @ self.correction / len(self.value)
+        return self.plugin + self.weight[self.block_context] @ self.correction / len(self.value)
 
     @property
     def raw(self) -> FloatArray:
         """F(mu) plus correction of each context, (n, d), not centred; the weighted mean is the estimate."""
-        total = self.correction_by_context
-        for block in row_blocks(total):
-            value = self.value[block]
-            total[block] += value if self.sample_weight is None else self.sample_weight[block, None] * value
-        return total
+        value = self.value if self.sample_weight is None else self.sample_weight[:, None] * self.value
+        return self.correction_by_context + value
 
     @property
     def subsample_inflation(self) -> float:
@@ -364,12 +301,10 @@ class Influence(CentredValues):
             return 0.0
         in_sample, n = self.sample_weight > 0, len(self.value)
         plugin, correction = self.plugin, self.correction_by_context
-        mean_correction = self.estimate - plugin
-        for block in row_blocks(correction):
-            correction[block] = self.weight[block, None] * (correction[block] - mean_correction)
+        correction = self.weight[:, None] * (correction - (self.estimate - plugin))
         value = self.weight[in_sample, None] * (self.value[in_sample] - plugin)
         value_variance = (value**2).mean(axis=0)
-        other_terms = column_sums(correction, np.square) / n + 2 * (value * correction[in_sample]).mean(axis=0)
+        other_terms = np.square(correction).sum(axis=0) / n + 2 * (value * correction[in_sample]).mean(axis=0)
         full = value_variance + other_terms
         varies = full > 1e-300
         ratio = (value_variance * n / in_sample.sum() + other_terms)[varies] / full[varies]
@@ -378,23 +313,18 @@ class Influence(CentredValues):
     @property
     def correction_by_context(self) -> FloatArray:
         """Correction of each context, (n, d)."""
-        total = zeros(self.value.shape, like=self.correction)
-        for block in row_blocks(self.correction):
-            add_to_rows(total, self.block_context[block], self.correction[block])
+        total = np.zeros(self.value.shape)
+        add_to_rows(total, self.block_context, self.correction)
         return total
 
     @property
     def centred(self) -> FloatArray:
         """Influence values phi_i = w_i (F_i + correction_i - theta), (n, d), with mean zero; weights have mean one."""
         phi, estimate, plugin, value_weight = self.correction_by_context, self.estimate, self.plugin, self.value_weight
-        for block in row_blocks(phi):
-            weight = self.weight[block, None]
-            if self.sample_weight is None:
-                phi[block] = weight * (self.value[block] + phi[block] - estimate)
-            else:
-                value = value_weight[block, None] * (self.value[block] - plugin)
-                phi[block] = value + weight * (phi[block] - (estimate - plugin))
-        return phi
+        weight = self.weight[:, None]
+        if self.sample_weight is None:
+            return np.asarray(weight * (self.value + phi - estimate))
+        return np.asarray(value_weight[:, None] * (self.value - plugin) + weight * (phi - (estimate - plugin)))
 
     @property
     def centred_correction(self) -> FloatArray:
@@ -404,27 +334,153 @@ class Influence(CentredValues):
         noise, and is subtracted from the blocks in proportion to their labelled cells.
         """
         share = self.block_weight / self.block_weight.sum()
-        weighted = empty(self.correction.shape, like=self.correction)
-        for block in row_blocks(weighted):
-            weighted[block] = self.weight[self.block_context[block], None] * self.correction[block]
-        total = column_sums(take(weighted, self.block_weight > 0))
-        for block in row_blocks(weighted):
-            weighted[block] -= share[block, None] * total
-        return weighted
+        weighted = self.weight[self.block_context, None] * self.correction
+        return np.asarray(weighted - share[:, None] * weighted[self.block_weight > 0].sum(axis=0))
 
     def without_correction(self) -> Influence:
         """Return the influence of the plug-in estimate: F(mu) without the correction."""
-        return replace(self, correction=zeros(self.correction.shape, like=self.correction), variance_correction=None)
+        return replace(self, correction=np.zeros_like(self.correction), variance_correction=None)
 
     def given_prompts(self) -> Influence:
         """Return the influence of the same estimate where the prompts are fixed: the correction without F(mu)."""
         return replace(self, value=np.broadcast_to(self.plugin, self.value.shape), sample_weight=None)
 
 
+@dataclass(frozen=True, eq=False)
+class CompressedInfluence:
+    """Influence of a score from k groups of identical contexts, without arrays of shape (n, d).
+
+    mu (F, K, K, C): mu in each of the F folds, clipped at the floor for scores that need a floor.
+    residual (r, C): 1 / pi (Y - mu) at the cells of the groups' representatives.
+    weight (n,): Weights of the contexts in the target population, with mean one.
+    by_fold (F, d): F(mu) in each fold.
+    plugin, estimate (d,): Weighted mean of F(mu), and the debiased estimate.
+    variance_correction (d, d): See :class:`dmlrank.estimation.influence.Influence`.
+    """
+
+    score: Functional
+    groups: IdenticalContexts
+    mu: FloatArray
+    residual: FloatArray
+    weight: FloatArray
+    ordered: bool
+    blocks: InfluenceBlocks
+    by_fold: FloatArray
+    plugin: FloatArray
+    estimate: FloatArray
+    variance_correction: FloatArray | None = None
+    subsample_inflation = 0.0
+
+    @property
+    def n_contexts(self) -> int:
+        """Number of contexts, n."""
+        return len(self.weight)
+
+    @property
+    def n_scores(self) -> int:
+        """Number of scores, d."""
+        return len(self.estimate)
+
+    @property
+    def value_weight(self) -> FloatArray:
+        """Weight of each context in the mean of F(mu), (n,)."""
+        return self.weight
+
+    def second_moment(self) -> FloatArray:
+        """Return the sum of phi phi' over all contexts, (d, d)."""
+        return self._moments[0]
+
+    def power_sums(self) -> tuple[FloatArray, FloatArray]:
+        """Return the sums over all contexts of the second and of the fourth powers of phi, (d,) each."""
+        second, fourth = self._moments
+        return np.diag(second), fourth
+
+    @cached_property
+    def _moments(self) -> tuple[FloatArray, FloatArray]:
+        """The sums over all contexts of phi phi', (d, d), and of the fourth powers of phi, (d,)."""
+        roots, fourths = np.sqrt(weight_sums(self.groups, self.weight, 2)), weight_sums(self.groups, self.weight, 4)
+        second, fourth = np.zeros((self.n_scores, self.n_scores)), np.zeros(self.n_scores)
+        for part in self._parts():
+            phi = self._phi_before_weighting(part)
+            square = np.square(phi)
+            fourth += fourths[part] @ np.square(square, out=square)
+            # The product of a matrix and its own transpose takes half as long as another product.
+            phi *= roots[part, None]
+            second += phi.T @ phi
+        return second, fourth
+
+    def sums_by(self, unit: IntArray) -> FloatArray:
+        """Return the sums of phi over units of contexts, (u, d); ``unit``, (n,), numbers each context's unit from 0."""
+        shape = (int(unit.max()) + 1, len(self.groups))
+        counts = sparse.csc_array(sparse.coo_array((self.weight, (unit, self.groups.group)), shape=shape))
+        total = np.zeros((shape[0], self.n_scores))
+        for part in self._parts():
+            total += counts[:, part] @ self._phi_before_weighting(part)
+        return total
+
+    def by_context(self) -> Influence:
+        """Return the same influence with the values of every context."""
+        correction = np.zeros((len(self.groups), self.n_scores))
+        for part in self._parts():
+            correction[part] = self._corrections(part)
+        return Influence(
+            value=self.by_fold[self.groups.fold[self.groups.group]],
+            correction=correction[self.groups.group],
+            block_context=self.blocks.context,
+            block_weight=self.blocks.weight,
+            weight=self.weight,
+            variance_correction=self.variance_correction,
+        )
+
+    def without_correction(self) -> Influence:
+        """Return the influence of the plug-in estimate: F(mu) without the correction."""
+        return self.by_context().without_correction()
+
+    def given_prompts(self) -> Influence:
+        """Return the influence of the same estimate where the prompts are fixed: the correction without F(mu)."""
+        return self.by_context().given_prompts()
+
+    def _parts(self) -> Iterator[slice]:
+        """Yield the groups in chunks, each of them within one fold."""
+        size = max(1, _CHUNK // self.n_scores)
+        for fold_start, fold_end in pairwise(self.groups.bounds(len(self.by_fold)).tolist()):
+            for start in range(fold_start, fold_end, size):
+                yield slice(start, min(start + size, fold_end))
+
+    def _phi_before_weighting(self, part: slice) -> FloatArray:
+        """Return F(mu) plus correction less the estimate, (b, d), for b groups of one fold."""
+        phi = self._corrections(part)
+        phi += self.by_fold[self.groups.fold[part.start]] - self.estimate
+        return phi
+
+    def _corrections(self, part: slice) -> FloatArray:
+        """Return the corrections of b groups of one fold, (b, d)."""
+        groups = self.groups
+        rows = slice(*np.searchsorted(groups.cell_group, [part.start, part.stop]))
+        table, delta = self.mu[groups.fold[part.start]], self.residual[rows]
+        first, second = groups.cells.first[rows], groups.cells.second[rows]
+        change = self.score.derivative_along(table, delta, first, second, ordered=self.ordered)
+        place = groups.cell_group[rows] - part.start
+        if np.array_equal(place, np.arange(part.stop - part.start)):
+            return change
+        total = np.zeros((part.stop - part.start, self.n_scores))
+        np.add.at(total, place, change)
+        return total
+
+
+def weight_sums(groups: IdenticalContexts, weight: FloatArray, power: int) -> FloatArray:
+    """Add up a power of the contexts' weights, (n,), in each group, (k,)."""
+    total: FloatArray = np.bincount(groups.group, weight**power, len(groups)).astype(float)
+    return total
+
+
+InfluenceFunction: TypeAlias = Influence | CompressedInfluence
+
+
 def mean_influence(influences: Sequence[Influence]) -> Influence:
     """Average the influence over repetitions with other folds, context by context and block by block."""
-    value = _mean_of_arrays([_value_of_all_contexts(influence) for influence in influences])
-    correction = _mean_of_arrays([influence.correction for influence in influences])
+    value = np.mean([_value_of_all_contexts(influence) for influence in influences], axis=0)
+    correction = np.mean([influence.correction for influence in influences], axis=0)
     available = [influence.variance_correction for influence in influences if influence.variance_correction is not None]
     variance_correction = np.mean(available, axis=0) if len(available) == len(influences) else None
     return replace(
@@ -436,18 +492,8 @@ def _value_of_all_contexts(influence: Influence) -> FloatArray:
     """Return values of all contexts, (n, d); their mean has the value and variance of the sample's mean of F(mu)."""
     if influence.sample_weight is None:
         return influence.value
-    values, plugin = empty(influence.value.shape, like=influence.value), influence.plugin
-    for block in row_blocks(values):
-        values[block] = plugin + influence.sample_weight[block, None] * (influence.value[block] - plugin)
-    return values
-
-
-def _mean_of_arrays(arrays: Sequence[FloatArray]) -> FloatArray:
-    """Return the mean of arrays of one shape."""
-    mean = empty(arrays[0].shape, like=arrays[0])
-    for block in row_blocks(mean):
-        mean[block] = np.mean([array[block] for array in arrays], axis=0)
-    return mean
+    plugin = influence.plugin
+    return np.asarray(plugin + influence.sample_weight[:, None] * (influence.value - plugin))
 
 
 EstimandName: TypeAlias = Literal["target", "win_share", "position_effect", "projection"]
@@ -517,13 +563,6 @@ class KnownValues:
     by_name: dict[EstimandName, FloatArray]
     is_known: NDArray[np.bool_]
     n_floored: int
-
-
-def name_influences(
-    estimands: Estimands, influences: Sequence[InfluenceFunction]
-) -> dict[EstimandName, InfluenceFunction]:
-    """Name influence functions that are in the order of :meth:`Estimands.scores`."""
-    return dict(zip(estimands.scores(), influences, strict=True))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,7 +14,7 @@ from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals.category_weights import CategoryWeights
 from ..functionals.linear_scores import Linearised
-from .cross_fitting import NumberedParts
+from .cross_fitting import NumberedParts, contexts_at_a_time
 from .influence import (
     GroupParts,
     Influence,
@@ -23,7 +23,7 @@ from .influence import (
     NuisanceEstimates,
     TargetPopulation,
 )
-from .one_step import CHUNK, contexts_at_a_time
+from .one_step import CHUNK
 from .residuals import Residuals
 
 # Largest floor of a mean probability.
@@ -261,11 +261,7 @@ def _corrections(score: Linearised, residuals: Residuals, data: PreferenceData, 
     known = blocks[blocks < len(place)]
     place[known] = np.arange(len(known))
     rows = np.flatnonzero(place[residuals.block] >= 0)
-    first, second, residual = residuals.first[rows], residuals.second[rows], residuals.weighted(rows, False)
-    mu = residuals.mu[rows]
-    change = score.derivative_at(mu, residual, first, second, data.n_items)
-    if not data.ordered:
-        change = change + score.derivative_at(mu, residual[:, data.flip], second, first, data.n_items)
+    change = residuals.derivatives(score, rows, data)
     total = np.zeros((len(blocks), change.shape[1]))
     np.add.at(total, place[residuals.block[rows]], change)
     return total

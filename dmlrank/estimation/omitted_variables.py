@@ -22,9 +22,8 @@ import numpy as np
 
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals import Functional
-from .cross_fitting import clip_and_renormalise
+from .cross_fitting import clip_and_renormalise, contexts_at_a_time
 from .influence import NuisanceEstimates, TargetPopulation
-from .one_step import contexts_at_a_time
 
 
 def label_spread(

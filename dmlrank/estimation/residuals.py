@@ -196,6 +196,15 @@ class Residuals:
         """Return mu, (e, C), clipped at the floor or not."""
         return self.mu_clipped if clipped else self.mu
 
+    def derivatives(self, score: Functional, rows: IntArray | slice, data: PreferenceData) -> FloatArray:
+        """Return the derivatives of a pair-local score along the weighted residuals of r rows, (r, d)."""
+        first, second = self.first[rows], self.second[rows]
+        mu, residual = self.mu_for(score.interior)[rows], self.weighted(rows, score.interior)
+        change = score.derivative_at(mu, residual, first, second, data.n_items)
+        if data.ordered:
+            return change
+        return change + score.derivative_at(mu[:, data.flip], residual[:, data.flip], second, first, data.n_items)
+
     def weighted(self, rows: IntArray | slice, clipped: bool) -> FloatArray:
         """Return the weighted residuals of r rows, (r, C), with probabilities clipped at the floor or not."""
         expected = self.mu_for(clipped)[rows]

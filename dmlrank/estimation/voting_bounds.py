@@ -31,9 +31,8 @@ from .._utils.computation import in_workers, report
 from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals import Functional
-from .cross_fitting import ContextPart, NumberedParts, clip_and_renormalise
+from .cross_fitting import ContextPart, NumberedParts, clip_and_renormalise, contexts_at_a_time
 from .influence import Influence, InfluenceBlocks, NuisanceEstimates
-from .one_step import contexts_at_a_time
 from .residuals import Residuals
 
 

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import dmlrank as dr
-from dmlrank.estimation.influence import Influence
-from dmlrank.estimation.one_step import GroupedInfluence
+from dmlrank.estimation.influence import CompressedInfluence, Influence
 from dmlrank.exceptions import NoIntervalError
 from dmlrank.nuisance.outcome_model.cross_fit import shrunken_frequencies
 
@@ -72,7 +71,7 @@ def fits_by_group_and_by_context(battles, **options):
 def test_a_fit_by_groups_is_the_fit_of_all_contexts(battles, functional, options):
     by_group, by_context = fits_by_group_and_by_context(battles, functional=functional, **options)
     forms = [type(fit.steps.repetitions[0].one_step_result.target) for fit in (by_group, by_context)]
-    assert forms == [GroupedInfluence, Influence]
+    assert forms == [CompressedInfluence, Influence]
     np.testing.assert_allclose(by_group.params, by_context.params, rtol=0, atol=1e-12)
     # The finite differences of the variance correction magnify rounding.
     close = {"borda": 1e-12, "bt": 1e-10, "rank_centrality": 1e-6}[functional]
@@ -114,7 +113,7 @@ def test_results_by_group_are_compared_grouped_and_bootstrapped(battles):
                 bt.steps.influence,
             ]
         )
-    assert [type(numbers.pop()) for numbers in by_fit] == [GroupedInfluence, Influence]
+    assert [type(numbers.pop()) for numbers in by_fit] == [CompressedInfluence, Influence]
     # The correction for a shrunken mu is a finite difference, which magnifies rounding.
     for of_groups, of_contexts in zip(*by_fit, strict=True):
         np.testing.assert_allclose(of_groups, of_contexts, rtol=0, atol=2e-8)

@@ -12,6 +12,7 @@ from dmlrank.data.preferences import gather_cells
 from dmlrank.estimation.cross_fitting import CrossFittedMu, HeldOutLabels, SuppliedMu, find_identical_contexts
 from dmlrank.estimation.diagnostics import calibration_slope, effective_contexts, log_spread
 from dmlrank.estimation.influence import (
+    CompressedInfluence,
     Estimands,
     Influence,
     NuisanceEstimates,
@@ -21,11 +22,10 @@ from dmlrank.estimation.influence import (
 )
 from dmlrank.estimation.one_step import (
     CHUNK,
-    GroupedInfluence,
     evaluate_contexts,
-    evaluate_groups,
-    groups_suffice,
+    evaluate_identical_contexts,
     one_step,
+    useful_groups,
 )
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
 from dmlrank.functionals.linear_scores import PositionEffect
@@ -76,7 +76,8 @@ def both(case, estimands, floor=0.05):
     data, mu, propensity, weight = case
     given = estimands, data, NuisanceEstimates(mu, propensity, floor), blocks_by_context(data), TargetPopulation(weight)
     assert len(mu.by_fold().identical_contexts(data)) < data.n_contexts
-    return evaluate_groups(*given), evaluate_contexts(*given, chunk=CHUNK)
+    groups = mu.by_fold().identical_contexts(data)
+    return evaluate_identical_contexts(groups, *given), evaluate_contexts(*given, chunk=CHUNK)
 
 
 CASES = {
@@ -103,7 +104,7 @@ def test_groups_give_the_numbers_of_all_contexts(make_data, draw_mu, options, we
     passed, whole = both(case, Estimands(one, one))
     for estimand in ("target", "win_share"):
         made, known = passed.influence(estimand), whole.influence(estimand)
-        assert isinstance(made, GroupedInfluence)
+        assert isinstance(made, CompressedInfluence)
         assert isinstance(known, Influence)
         written = made.by_context()
         for name in ("value", "correction", "block_context", "block_weight", "weight", "estimate", "plugin", "centred"):
@@ -233,7 +234,7 @@ def test_propensities_that_vary_within_a_group_are_noticed(make_data, draw_mu):
     assert not groups.is_constant_within_groups(propensity)
 
 
-def test_the_one_step_estimator_groups_contexts_by_itself_where_groups_suffice(make_data, draw_mu):
+def test_the_one_step_estimator_groups_contexts_by_itself_where_this_is_cheaper(make_data, draw_mu):
     """One vote a context and propensities by pair; each other case differs in one thing that tells contexts apart."""
     rng = np.random.default_rng(8)
     n = 600
@@ -246,7 +247,7 @@ def test_the_one_step_estimator_groups_contexts_by_itself_where_groups_suffice(m
     estimands, blocks = Estimands(Borda(CategoryWeights.half(C))), blocks_by_context(data)
     nuisances, everyone = NuisanceEstimates(mu, np.full(n, 0.3)), TargetPopulation()
     made = one_step(estimands, data, nuisances, blocks)
-    assert isinstance(made.target, GroupedInfluence)
+    assert isinstance(made.target, CompressedInfluence)
     others = {
         "propensities": (replace(nuisances, propensity=rng.uniform(0.2, 0.9, n)), blocks, everyone),
         "given mu": (replace(nuisances, mu=SuppliedMu(tables[folds.fold])), blocks, everyone),
@@ -254,7 +255,7 @@ def test_the_one_step_estimator_groups_contexts_by_itself_where_groups_suffice(m
         "sample": (nuisances, blocks, TargetPopulation(sample=np.arange(100))),
     }
     for name, case in others.items():
-        assert not groups_suffice(estimands, data, *case), name
+        assert useful_groups(estimands, data, *case) is None, name
         assert isinstance(one_step(estimands, data, *case).target, Influence), name
     by_hand = one_step(estimands, data, *others["given mu"]).target
     np.testing.assert_allclose(made.target.estimate, by_hand.estimate, rtol=1e-12)
@@ -278,7 +279,7 @@ def test_contexts_that_hardly_repeat_are_grouped_where_their_values_would_not_fi
     every_context = one_step(*case)
     grouped = one_step(*case, max_stored=1000)
     assert isinstance(every_context.target, Influence)
-    assert isinstance(grouped.target, GroupedInfluence)
+    assert isinstance(grouped.target, CompressedInfluence)
     np.testing.assert_allclose(grouped.target.estimate, every_context.target.estimate, rtol=0, atol=1e-12)
     no_gauge = np.empty((0, every_context.target.n_scores))
     covariances = [robust(result.target, no_gauge).matrix for result in (grouped, every_context)]
@@ -320,7 +321,10 @@ def test_contexts_with_many_labels_have_the_sums_of_one_derivative_for_each_labe
     one = score(CategoryWeights.half(2), Graph(~np.eye(n_items, dtype=bool)))
     propensity = rng.uniform(0.2, 0.9, size=(n_items, n_items))[data.cells.first, data.cells.second]
     given = Estimands(one), data, NuisanceEstimates(mu, propensity, 0.05), blocks_by_context(data), TargetPopulation()
-    by_label, by_context = evaluate_groups(*given), evaluate_contexts(*given, chunk=1000)
+    by_label, by_context = (
+        evaluate_identical_contexts(mu.by_fold().identical_contexts(data), *given),
+        evaluate_contexts(*given, chunk=1000),
+    )
     written, known = by_label.target.by_context(), by_context.target
     for name in ("value", "correction", "centred", "estimate"):
         np.testing.assert_allclose(getattr(known, name), getattr(written, name), rtol=1e-10, atol=1e-11)
