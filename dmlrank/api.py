@@ -21,8 +21,8 @@ from .fit.estimators import options_of_fit
 from .fit.state import Source
 from .functionals import CategoryWeights, Functional
 from .inspection.check import Check
-from .inspection.periods import check_time_options
 from .inspection.run_check import inspect_data
+from .inspection.time_check import check_time_options
 from .nuisance.boosting.tuning import Tune
 from .options import Average, CovType, EstimatorName, Missing, Options, Prompts, Votes
 from .planning.plan import Plan

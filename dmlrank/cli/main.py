@@ -16,7 +16,7 @@ from .._version import __version__
 from ..api import check, dml_rank, read_json
 from ..exceptions import DmlrankError, FileWriteError, OptionError
 from ..inference.confidence_sequence import DEFAULT_START
-from ..inspection.periods import PERIODS
+from ..inspection.time_check import PERIODS
 from ..planning.plan_options import Against, Top
 from ..results.comparison import Comparison, named_results
 from ..results.rank_results import RankResults

@@ -13,8 +13,7 @@ from ..exceptions import listed
 from ..fit.estimand import explain_disconnected
 from ..report.statements import as_sentence, counted
 from .check import Check
-from .settings import recommended_row
-from .time_text import time_problems
+from .time_check import time_problems
 
 # Votes that a label needs so that a learner can predict when voters choose this label.
 _FEW_VOTES = 10
@@ -24,6 +23,8 @@ _FEW_CLUSTERS = 30
 _SIGNIFICANT = 0.001
 # Pairs that a sentence names.
 _PAIRS_NAMED = 5
+# Settings are good enough where the largest standard error is at most this multiple of maximum likelihood's.
+_LARGEST_RATIO = 1.5
 
 
 def find_problems(
@@ -237,3 +238,13 @@ def _order_effects(check: Check) -> Iterator[str]:
             f"both display orders of every pair count equally (p {p_value_clause(position.p_value)}). A fit that "
             f"ignores display order would mix this effect into the scores."
         )
+
+
+def recommended_row(table: pd.DataFrame, chosen: tuple[bool, int, str]) -> int:
+    """Return the row of the recommended settings."""
+    good = (table["share"] >= 0.95) & (table["least_share"] >= 0.8) & (table["se_largest"] <= _LARGEST_RATIO)
+    options = table[["position_bias", "min_labels", "edge_weights"]]
+    changes = (options != list(chosen)).sum(axis=1)
+    error = table["se_largest"].fillna(np.inf)
+    ranked = table.assign(bad=~good, changes=changes.where(good, 0), error=error, all_changes=changes)
+    return int(ranked.sort_values(["bad", "changes", "error", "all_changes"], kind="stable").index[0])

@@ -16,14 +16,85 @@ from ..report.leaderboard import ShownModels, choose_models
 from ..report.page.render_page import render_page, write_page
 from ..report.statements import counted
 from ..tables.summary_table import Summary
-from .cost import Cost
-from .counts import FirstPositionWins, OrderTest, Repeats
-from .page_tables import page_tables
-from .time_check import TimeCheck
-from .time_text import time_facts, time_tables
+from .time_check import TimeCheck, time_facts, time_tables
 
 _TITLE = "Check before a fit"
 _NO_PROBLEMS = "No problems were found."
+# Number of pairs that the page of a check shows.
+_PAIRS_SHOWN = 50
+_MEANINGS = {"first": "first one wins", "second": "second one wins"}
+# Columns of the table of pairs with their heads.
+_PAIR_COLUMNS = {
+    "contexts": "prompts",
+    "votes": "votes",
+    "share_first": "first one shown first",
+    "win_share": "first one wins",
+    "compared": "compared",
+}
+_SETTINGS_COLUMNS = ["position_bias", "min_labels", "edge_weights", "pairs", "votes", "share", "least_share"]
+
+
+@dataclass(frozen=True, slots=True)
+class OrderTest:
+    """Chi-squared test that in every pair each model is shown first equally often.
+
+    statistic: Sum of (n_jk - n_kj)^2 / (n_jk + n_kj) over pairs.
+    df: Degrees of freedom: the number of pairs with labels.
+    p_value: From the chi-squared distribution.
+    one_order: Pairs that were shown in one order only.
+    """
+
+    statistic: float
+    df: int
+    p_value: float
+    one_order: int
+
+
+@dataclass(frozen=True, slots=True)
+class FirstPositionWins:
+    """How often the model shown first wins.
+
+    share: Share of comparisons won by the model shown first; a tie counts one half.
+    adjusted: The same share with both orders of every pair weighted alike, so that it does not grow where strong models
+        are shown first more often; NaN where no pair was shown in both orders.
+    std_error: Standard error of ``adjusted`` if labelled cells are independent.
+    p_value: Two-sided p-value of ``adjusted`` against one half; NaN without a standard error.
+    """
+
+    share: float
+    adjusted: float
+    std_error: float
+    p_value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """Contexts with more than one vote, and cells (a context with an ordered pair) with more than one vote.
+
+    contexts: Contexts with more than one vote.
+    most_votes: Most votes on one context.
+    cells: Cells with more than one vote.
+    agreement: Share of these cells in which all votes agree; NaN where there are none.
+    """
+
+    contexts: int
+    most_votes: int
+    cells: int
+    agreement: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Size of a fit, without its time, which depends on the machine and on the rounds of boosting.
+
+    training_rows: Labelled comparisons that the models of a fold learn from.
+    probabilities: Numbers in mu, n K (K - 1) C. They are computed in chunks and never held together.
+    megabytes: Memory of the features.
+    """
+
+    training_rows: int
+    probabilities: int
+    megabytes: float
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -216,7 +287,8 @@ class Check:
         """
         heading = _TITLE if title is None else title
         pairs = self.pairs if self.has_display_order else self.pairs.drop(columns="share_first")
-        tables = [replace(self.summary("Models"), notes=()), *page_tables(pairs, self.labels, self.settings)]
+        models = replace(self.summary("Models"), notes=())
+        tables = [models, _pairs_table(pairs), _labels_table(self.labels), _settings_table(self.settings)]
         tables += [] if self.time is None else time_tables(self.time)
         return write_page(path, render_page(heading, [], tables, problems=self.problems))
 
@@ -266,7 +338,10 @@ def facts(check: Check) -> list[tuple[str, str]]:
         *_precision(check),
     ]
     if check.has_display_order:
-        lines += [("Display order:", _order_balance(check)), ("First position:", _first_position(check))]
+        test = check.order
+        p_value = p_value_clause(test.p_value)
+        balance = f"test of balance within pairs: chi2 = {test.statistic:.1f}, df = {test.df}, p {p_value}"
+        lines += [("Display order:", balance), ("First position:", _first_position(check))]
     else:
         lines.append(("Display order:", f"none, because the comparisons are derived from {check.outcome_kind}"))
     for name, row in check.clusters.iterrows():
@@ -281,7 +356,14 @@ def facts(check: Check) -> list[tuple[str, str]]:
             ", ".join(f"{name} in {counted(count, 'row')}" for name, count in missing.items()) or "none",
         )
     )
-    lines.append(("Size of a fit:", _size(check)))
+    size = check.cost
+    lines.append(
+        (
+            "Size of a fit:",
+            f"{size.training_rows:,} comparisons to learn from in each fold, {size.probabilities:,} probabilities to "
+            f"predict, {size.megabytes:,.1f} MB of features",
+        )
+    )
     return lines
 
 
@@ -359,14 +441,6 @@ def _rows_of_settings(check: Check) -> pd.DataFrame:
     return table[(table["position_bias"] == check.position_bias) & (table["min_labels"] == check.min_labels)]
 
 
-def _order_balance(check: Check) -> str:
-    """Return the test that display order is balanced within pairs."""
-    test = check.order
-    return (
-        f"test of balance within pairs: chi2 = {test.statistic:.1f}, df = {test.df}, p {p_value_clause(test.p_value)}"
-    )
-
-
 def _first_position(check: Check) -> str:
     """Return how often the model shown first wins, with the test against one half."""
     wins = check.position
@@ -378,10 +452,70 @@ def _first_position(check: Check) -> str:
     return text + (adjusted if np.isfinite(wins.p_value) else "")
 
 
-def _size(check: Check) -> str:
-    """Return how many comparisons a fold learns from, and how many numbers a fit computes and holds."""
-    size = check.cost
-    return (
-        f"{size.training_rows:,} comparisons to learn from in each fold, {size.probabilities:,} probabilities to "
-        f"predict, {size.megabytes:,.1f} MB of features"
+def _pairs_table(pairs: pd.DataFrame) -> Summary:
+    """Return the pairs with the fewest labelled prompts."""
+    shown = pairs.sort_values("contexts", kind="stable").head(_PAIRS_SHOWN)
+    note = "Pairs with the fewest labelled prompts stand first."
+    if len(pairs) > len(shown):
+        note += f" These are {len(shown)} of {len(pairs):,} pairs; the frame .pairs has all of them."
+    columns = [name for name in _PAIR_COLUMNS if name in shown.columns]
+    rows = tuple(
+        (f"{first} – {second}", *map(_pair_cell, cells))
+        for first, second, *cells in shown[["first", "second", *columns]].to_numpy(dtype=object)
     )
+    heads = _heads(*(_PAIR_COLUMNS[name] for name in columns))
+    return Summary("Pairs", (), heads, rows, (note,), "pair", text_columns=(len(columns),))
+
+
+def _pair_cell(value: bool | int | float) -> str:
+    """Return whether a pair is compared, a count, or a share as text."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return _share(value) if isinstance(value, float) else f"{value:,}"
+
+
+def _labels_table(labels: pd.DataFrame) -> Summary:
+    """Return the labels with their meanings and numbers of votes."""
+    rows = tuple(
+        (str(label), _MEANINGS.get(read_as, str(read_as).replace("_", " ")), f"{votes:,}", _share(share))
+        for label, read_as, votes, share in labels[["label", "read_as", "votes", "share"]].to_numpy(dtype=object)
+    )
+    return Summary("Labels", (), _heads("read as", "votes", "share"), rows, (), "label", text_columns=(1,))
+
+
+def _settings_table(settings: pd.DataFrame) -> Summary:
+    """Return the votes used and the precision for choices of options."""
+    rows = tuple(
+        (
+            f"{'modelled' if ordered else 'ignored'}, {min_labels}, {weights}",
+            f"{pairs:,}",
+            f"{votes:,}",
+            *map(_share, (share, least_share)),
+            *map(_ratio, ratios),
+        )
+        for ordered, min_labels, weights, pairs, votes, share, least_share, *ratios in settings[
+            [*_SETTINGS_COLUMNS, "se_median", "se_largest"]
+        ].to_numpy(dtype=object)
+    )
+    note = (
+        "Each row is a choice of position_bias= (display order modelled or ignored), min_labels= and edge_weights=. "
+        "Standard errors are relative to those of a Bradley-Terry model fitted to all votes by maximum likelihood."
+    )
+    columns = ("pairs", "votes used", "share", "least share of a model", "se (median)", "se (largest)")
+    row_head = "display order, labels, weights"
+    return Summary("Choices of options", (), _heads(*columns), rows, (note,), row_head)
+
+
+def _heads(*names: str) -> tuple[tuple[str, int], ...]:
+    """Return the heads of columns, each over one column."""
+    return tuple((name, 1) for name in names)
+
+
+def _share(value: float) -> str:
+    """Return a share as text; empty where there is none."""
+    return f"{value:.3f}" if np.isfinite(value) else ""
+
+
+def _ratio(value: float) -> str:
+    """Return a ratio of standard errors as text; empty where the pairs do not connect the models."""
+    return f"{value:.2f}" if np.isfinite(value) else ""

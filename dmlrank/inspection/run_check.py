@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import unicodedata
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.stats import binomtest, chi2, norm
 
 from .._utils.warning_collection import collected_warnings
 from ..data.contexts import repeated_values
 from ..data.derived_pairs import DERIVED_KINDS
 from ..data.formula.parse import names_in, parse_formula
 from ..data.frames import column_names, require_columns
-from ..data.graph import Graph
-from ..data.outcomes import Categories, require_mirrored_worths
+from ..data.graph import Graph, laplacian_inverse
+from ..data.outcomes import require_mirrored_worths
 from ..data.plain_columns import name_of
-from ..data.preferences import FloatArray, PreferenceData
+from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters, cluster_columns, read_clusters
 from ..data.read_votes import count_missing, preferences_of, take_rows
 from ..data.unreadable import readable_rows
+from ..data.vote_counts import PairRule, VoteCounts
 from ..exceptions import OptionError
 from ..fit.display_order import OrderChoice, edges_of_option, order_by_counts
 from ..fit.estimand import check_edge_weights, comparison_graph
@@ -30,11 +33,7 @@ from ..functionals import CategoryWeights
 from ..options import Options
 from ..report.statements import as_sentence
 from .advice import find_problems
-from .check import Check
-from .cost import Cost
-from .counts import balance_p_values, cluster_sizes, count_repeats, order_test, position_effect, win_shares
-from .settings import settings_table
-from .similar_names import similar_names
+from .check import Check, Cost, FirstPositionWins, OrderTest, Repeats
 from .time_check import inspect_time
 
 
@@ -71,6 +70,10 @@ def inspect_data(source: Source, options: Options, *, time: str | None, period: 
     total, square = win_shares(
         preferences.cells, np.array(CategoryWeights.half(preferences.n_categories).first), preferences.n_items
     )
+    settings = settings_table(counts, preferences.pair_votes(), min_labels)
+    if preferences.outcome_kind in DERIVED_KINDS:
+        # Pairs derived from scores or ranks have no display order.
+        settings = settings[~settings["position_bias"]].reset_index(drop=True)
     check = Check(
         formula=source.formula,
         context=options.context,
@@ -78,7 +81,7 @@ def inspect_data(source: Source, options: Options, *, time: str | None, period: 
         position_bias=order.matters,
         order_reason=order.reason,
         edge_weights=options.edge_weights if isinstance(options.edge_weights, str) else "given",
-        settings=_possible_settings(preferences, counts, min_labels),
+        settings=settings,
         n_rows=preferences.n_rows,
         n_dropped=preferences.n_dropped - reading.n_unreadable,
         n_unreadable=reading.n_unreadable,
@@ -100,7 +103,14 @@ def inspect_data(source: Source, options: Options, *, time: str | None, period: 
         clusters=_cluster_table(reading.clusters),
         missing=pd.Series(reading.missing_counts, name="missing", dtype=int),
         similar_models=similar_names(preferences.items),
-        cost=Cost.of(preferences, options.n_folds),
+        cost=Cost(
+            training_rows=round(len(preferences.cells) * (options.n_folds - 1) / options.n_folds),
+            probabilities=preferences.n_contexts
+            * preferences.n_items
+            * (preferences.n_items - 1)
+            * preferences.n_categories,
+            megabytes=preferences.x.nbytes / 1e6,
+        ),
         problems=(),
         outcome_kind=preferences.outcome_kind,
         time=None
@@ -110,17 +120,14 @@ def inspect_data(source: Source, options: Options, *, time: str | None, period: 
     problems = find_problems(
         check, preferences, options.graph, missing=options.missing, n_folds=options.n_folds, notices=reading.notices
     )
-    of_worths = () if order.matters else _problem_of_worths(options.categories)
+    of_worths: tuple[str, ...] = ()
+    if not order.matters:
+        # A fit that joins the display orders refuses worths of grades that are not mirrored.
+        try:
+            require_mirrored_worths(options.categories)
+        except OptionError as error:
+            of_worths = (as_sentence(str(error)),)
     return replace(check, problems=(*of_worths, *reading.unreadable, *problems))
-
-
-def _problem_of_worths(categories: Categories | None) -> tuple[str, ...]:
-    """Return a sentence where the worths of grades are refused by a fit that joins the display orders."""
-    try:
-        require_mirrored_worths(categories)
-    except OptionError as error:
-        return (as_sentence(str(error)),)
-    return ()
 
 
 def _read_for_check(source: Source, options: Options, time: str | None) -> _Reading:
@@ -151,15 +158,6 @@ def _read_for_check(source: Source, options: Options, time: str | None) -> _Read
         warn_of_dependence(preferences, clusters, options.context)
     n_unreadable = len(rows.table) - len(readable.table)
     return _Reading(preferences, clusters, missing_counts, unreadable, n_unreadable, tuple(map(str, notices)))
-
-
-def _possible_settings(data: PreferenceData, counts: NDArray[np.int64], min_labels: int) -> pd.DataFrame:
-    """Return the table of settings; without those that model display order, where pairs have none.
-
-    Shapes: counts (K, K).
-    """
-    table = settings_table(counts, data.pair_votes(), min_labels)
-    return table[~table["position_bias"]].reset_index(drop=True) if data.outcome_kind in DERIVED_KINDS else table
 
 
 def _label_table(data: PreferenceData, outcome: str) -> pd.DataFrame:
@@ -246,3 +244,136 @@ def _cluster_table(clusters: Clusters | None) -> pd.DataFrame:
         codes += [(clusters.of_vote, "votes")] if clusters.of_vote is not None else []
         rows = {name: (*cluster_sizes(code), of) for name, (code, of) in zip(clusters.names, codes, strict=True)}
     return pd.DataFrame.from_dict(rows, orient="index", columns=["clusters", "smallest", "median", "largest", "of"])
+
+
+# --- counts -----------------------------------------------------------------------------------------------------------
+
+
+def order_test(counts: NDArray[np.int64]) -> OrderTest:
+    """Test whether display order is balanced in every pair.
+
+    Shapes: counts (K, K).
+    """
+    first, second = np.nonzero(np.triu(counts + counts.T))
+    n_first, n_second = counts[first, second], counts[second, first]
+    statistic, df = float(((n_first - n_second) ** 2 / (n_first + n_second)).sum()), len(first)
+    n_one_order = int((np.minimum(n_first, n_second) == 0).sum())
+    return OrderTest(statistic, df, float(chi2.sf(statistic, df)), n_one_order)
+
+
+def balance_p_values(n_first: NDArray[np.int64], n_second: NDArray[np.int64]) -> FloatArray:
+    """Exact two-sided p-values, (q,), of equally many contexts in both orders; NaN for pairs without a context."""
+    counts = zip(n_first.tolist(), n_second.tolist(), strict=True)
+    return np.array([binomtest(a, a + b).pvalue if a + b else np.nan for a, b in counts])
+
+
+def win_shares(cells: Cells, weights: FloatArray, n_items: int) -> tuple[FloatArray, FloatArray]:
+    """Return sum and sum of squares, (K, K) each, of the shares that the item shown first won in every labelled cell.
+
+    Shapes: weights (C,).
+    """
+    share, pair = cells.y @ weights, cells.first * n_items + cells.second
+    total, square = (np.bincount(pair, weights=w, minlength=n_items**2).astype(float) for w in (share, share**2))
+    return total.reshape(n_items, n_items), square.reshape(n_items, n_items)
+
+
+def position_effect(counts: NDArray[np.int64], total: FloatArray, square: FloatArray) -> FirstPositionWins:
+    """Return how often the first position wins, over all pairs.
+
+    Shapes: counts (K, K), total, square (K, K).
+    """
+    share = float(total.sum() / counts.sum())
+    first, second = np.nonzero(np.triu(np.minimum(counts, counts.T) > 0))
+    n = np.stack([counts[first, second], counts[second, first]]).astype(float)
+    mean = np.stack([total[first, second], total[second, first]]) / n
+    squares = np.stack([square[first, second], square[second, first]])
+    if not n.size:
+        return FirstPositionWins(share, np.nan, np.nan, np.nan)
+    weight = n[0] * n[1] / n.sum(axis=0)
+    weight /= weight.sum()
+    variance = (squares - n * mean**2).sum() / max(n.sum() - n.size, 1.0)
+    error = float(np.sqrt((weight**2 * (variance / n).sum(axis=0)).sum()) / 2)
+    adjusted = float((weight * mean.mean(axis=0)).sum())
+    p_value = float(2 * norm.sf(abs(adjusted - 0.5) / error)) if error > 0 else np.nan
+    return FirstPositionWins(share, adjusted, error, p_value)
+
+
+def count_repeats(cells: Cells) -> Repeats:
+    """Return how many contexts and cells have more than one vote, and how often votes on a cell agree."""
+    votes = np.bincount(cells.context, weights=cells.n_votes)
+    has_several = cells.n_votes > 1
+    agreement = float((cells.y[has_several].max(axis=1) > 1 - 1e-9).mean()) if has_several.any() else np.nan
+    return Repeats(int((votes > 1).sum()), int(votes.max()), int(has_several.sum()), agreement)
+
+
+def cluster_sizes(group: IntArray) -> tuple[int, int, float, int]:
+    """Return the number of clusters, and the size of the smallest, the median and the largest cluster."""
+    sizes = np.bincount(np.unique(group, return_inverse=True)[1])
+    return len(sizes), int(sizes.min()), float(np.median(sizes)), int(sizes.max())
+
+
+def similar_names(names: Iterable[str]) -> list[tuple[str, ...]]:
+    """Return groups of different names that look the same, each in order of appearance."""
+    alike: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
+        alike.setdefault(_comparable_form(name), []).append(name)
+    return [tuple(group) for group in alike.values() if len(group) > 1]
+
+
+def _comparable_form(name: str) -> str:
+    """Return a name in a form that is equal for names that look alike: without invisible characters and letter case."""
+    visible = "".join(letter for letter in unicodedata.normalize("NFKC", name) if unicodedata.category(letter) != "Cf")
+    return " ".join(unicodedata.normalize("NFKC", visible.casefold()).split())
+
+
+# --- choices of options -----------------------------------------------------------------------------------------------
+
+
+def score_variances(labelled: NDArray[np.int64], rule: PairRule, edge_weights: str) -> FloatArray | None:
+    r"""Return variances of Bradley-Terry scores, (K,); None where the pairs do not connect the models.
+
+    The unit is the variance of one label's log-odds. Without features, and with models of about equal strength, the
+    log-odds of an ordered pair with n labels have the variance v / n with the same v for all pairs. The log-odds of an
+    unordered pair have the variance v / (n_jk + n_kj) where display order is ignored. Where it is modelled, they are
+    the mean of both orders and have the variance v (1 / n_jk + 1 / n_kj) / 4. The scores are
+    :math:`L_w^+ B' W \ell` with edge weights w, the incidence matrix B of the graph, W = diag(w)
+    and the log-odds :math:`\ell` of the pairs, so that their covariance is :math:`L_w^+ L_{w^2 s} L_w^+`, with the
+    Laplacian of the weights :math:`w^2 s` for variances s of the log-odds. Maximum likelihood weights pairs by their
+    labels: w = 1 / s, and the covariance is :math:`L_{1/s}^+`.
+
+    Shapes: labelled (K, K).
+    """
+    graph = rule.graph(labelled)
+    if not graph.connected:
+        return None
+    counts = np.where(graph.edges, labelled, 0).astype(float)
+    total = counts + counts.T
+    weight = total if edge_weights == "counts" else graph.edges.astype(float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        variance = (1 / counts + 1 / counts.T) / 4 if rule.position_bias else 1 / total
+    inverse = laplacian_inverse(weight)
+    weighted = np.where(graph.edges, weight**2 * np.where(graph.edges, variance, 0.0), 0.0)
+    return np.asarray(np.diag(inverse @ (np.diag(weighted.sum(axis=1)) - weighted) @ inverse))
+
+
+def settings_table(labelled: NDArray[np.int64], votes: NDArray[np.int64], min_labels: int) -> pd.DataFrame:
+    """Return votes and precision by ``position_bias``, ``min_labels`` (as given, and 1) and ``edge_weights``.
+
+    Shapes: labelled, votes (K, K).
+    """
+    connected = Graph.observed(labelled, 1, ordered=False).connected
+    likelihood_covariance = laplacian_inverse((labelled + labelled.T).astype(float)) if connected else None
+    rows: list[tuple[object, ...]] = []
+    for rule in dict.fromkeys(PairRule(ordered, least) for ordered in (True, False) for least in (min_labels, 1)):
+        graph = rule.graph(labelled)
+        counts = VoteCounts.of(votes, graph)
+        least_share = float((counts.used / np.maximum(counts.total, 1)).min())
+        for edge_weights in ("equal", "counts"):
+            variances = score_variances(labelled, rule, edge_weights)
+            ratio = np.array([np.nan])
+            if variances is not None and likelihood_covariance is not None:
+                ratio = np.sqrt(variances / likelihood_covariance.diagonal())
+            numbers = (graph.n_edges, counts.n_used, counts.share_used, least_share, np.median(ratio), ratio.max())
+            rows.append((rule.position_bias, rule.min_labels, edge_weights, *numbers))
+    numbers_of_pairs = ["pairs", "votes", "share", "least_share", "se_median", "se_largest"]
+    return pd.DataFrame(rows, columns=["position_bias", "min_labels", "edge_weights", *numbers_of_pairs])

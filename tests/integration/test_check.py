@@ -12,7 +12,7 @@ from scipy.stats import binomtest, chisquare
 
 import dmlrank as dr
 from dmlrank.exceptions import ColumnError, FormulaError, OptionError, OptionTypeError, OutcomeError
-from dmlrank.inspection.counts import order_test, position_effect
+from dmlrank.inspection.run_check import order_test, position_effect
 
 FORMULA = "winner ~ x0 + x1 | model_a + model_b"
 

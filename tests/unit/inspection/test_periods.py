@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from dmlrank.exceptions import OptionError, OptionTypeError
-from dmlrank.inspection.periods import PERIODS, check_time_options, divide_time
+from dmlrank.inspection.time_check import PERIODS, check_time_options, divide_time
 
 START = np.datetime64("2024-02-28T13:30", "ns")
 

@@ -10,7 +10,8 @@ from scipy.special import logit
 import dmlrank as dr
 from dmlrank.data.graph import laplacian_inverse
 from dmlrank.data.vote_counts import PairRule
-from dmlrank.inspection.settings import PairSettings, recommended_row, score_variances, settings_table
+from dmlrank.inspection.advice import recommended_row
+from dmlrank.inspection.run_check import score_variances, settings_table
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def test_variances_are_those_of_projected_log_odds_that_are_drawn(labelled, orde
     weight = edges * 1.0 if edge_weights == "equal" else (labelled + labelled.T).astype(float)
     scores = (weight * odds).sum(axis=2) @ laplacian_inverse(weight)
     # A label's log-odds have the variance 1 / (p (1 - p)) = 4.
-    expected = 4 * score_variances(labelled, PairSettings(PairRule(ordered, 1), edge_weights))
+    expected = 4 * score_variances(labelled, PairRule(ordered, 1), edge_weights)
     np.testing.assert_allclose(scores.var(axis=0), expected, rtol=0.1)
 
 
