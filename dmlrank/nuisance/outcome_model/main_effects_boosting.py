@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from ..._utils.computation import current, in_workers, report
+from ..._utils.computation import current, report
 from ..._utils.mapped_arrays import take
 from ...data.outcomes import exchanged_wins
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..all_pairs.predict import PairTrees, predict_all_pairs, softmax_in_place
 from ..boosting.binning import BinnedCells, binning_parameters
-from ..boosting.parameters import Parameter
-from ..boosting.train import split_jobs, thread_count
-from ..boosting.tuning import (
-    EXHAUSTIVE_THRESHOLDS,
-    RANDOM_THRESHOLDS,
-    BoostingPath,
-    TrialFold,
-    boost_together,
-    booster_parameters,
-)
+from ..boosting.tuning import EXHAUSTIVE_THRESHOLDS, RANDOM_THRESHOLDS
+from ..effects_and_trees import BoostingStage, EffectsAndTrees
 from ..smooth.basis import SmoothBasis
-from ..smooth.penalty import SELECTION_SAMPLE, FoldEffects, SmoothEffectsModel, TunedEffects, selection_cells
+from ..smooth.penalty import SELECTION_SAMPLE, FoldEffects, SmoothEffectsModel, TunedEffects
 from ..training_rows import FoldCells, LabelledRows, labelled_cells, stack_rows, with_soft_labels
 from .main_effects import MainEffects, MainEffectsLikelihood
 
@@ -41,20 +32,6 @@ def _likelihood(cells: FoldCells) -> MainEffectsLikelihood:
 
 
 MAIN_EFFECTS_MODEL: SmoothEffectsModel[MainEffects] = SmoothEffectsModel(_likelihood, RIDGES, "main effects")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class BoostingStage:
-    """How the booster is trained, which is the second stage of the model after the main effects.
-
-    parameters: The parameters of LightGBM that were selected.
-    mirrored: True if the booster is trained on every vote in both display orders, False if in the recorded order alone.
-    rounds: Number of rounds; zero where trees do not lower the held-out log-loss.
-    """
-
-    parameters: Mapping[str, Parameter]
-    mirrored: bool
-    rounds: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,191 +131,69 @@ def fit_smooth_boosted(
     """
     basis = SmoothBasis.learn(take(data.x, np.argsort(data.seed_order)))
     cells = with_soft_labels(labelled_cells(data, basis, fold), data, fold, soft or ())
-    generators = [np.random.default_rng(seed) for seed in seeds]
-    compared_cells, trial_folds = selection_cells(cells, len(seeds), generators[0], sample_size=selection_sample)
-    lgb_seeds = [int(rng.integers(2**31 - 1)) for rng in generators]
-    training = _Training(cells, compared_cells, trial_folds, lgb_seeds, like)
-    (selection,) = in_workers(_select_settings, training, [0], name="settings of mu", in_turn=True)
-    if current().workers:
-        report(1, 1, "mu, settings")
-    if compared_cells is cells:
-        fits, boosters = selection.tuned.fits, selection.boosters or [None] * len(seeds)
-    else:
-        training_and_selection = (training, selection)
-        fitted_folds = in_workers(
-            _fit_fold, training_and_selection, range(len(seeds)), name="folds of mu", in_turn=True
-        )
-        fits, boosters = [], []
-        for f, (fitted, booster) in enumerate(fitted_folds):
-            fits.append(fitted)
-            boosters.append(booster)
-            report(f + 1, len(seeds), "mu, folds")
-    stage = selection.stage
-    models = []
-    for f, (fitted, booster) in enumerate(zip(fits, boosters, strict=True)):
-        trees = (
-            PairTrees.of(booster, data.n_items, mirrored=stage.mirrored, n_contexts=data.n_contexts)
-            if booster
-            else None
-        )
+    learner = _MuLearner(cells, [np.random.default_rng(seed) for seed in seeds], selection_sample)
+    if like is not None:
+        learner.candidates = [like]
+    selection, fitted_folds = learner.fit()
+    stage, models = selection.stage, list[SmoothBoostedMu]()
+    for fitted, booster in fitted_folds:
+        trees = None
+        if booster is not None:
+            trees = PairTrees.of(booster, data.n_items, mirrored=stage.mirrored, n_contexts=data.n_contexts)
         ridge = selection.tuned.ridge
         models.append(SmoothBoostedMu(fitted.basis, fitted.effects, trees, stage, data.n_items, ridge))
-        if compared_cells is cells:
-            report(f + 1, len(seeds), "mu, folds")
+        report(len(models), len(seeds), "mu, folds")
     return tuple(models)
 
 
-@dataclass(frozen=True, eq=False)
-class _Training:
-    """What the training of all folds shares.
+class _MuLearner(EffectsAndTrees[MainEffects]):
+    """Main effects, then trees that learn the category of a vote."""
 
-    cells: All cells, those with soft labels included.
-    compared_cells: The cells on which settings are selected: ``cells`` itself, or a sample.
-    trial_folds: The folds whose held-out log-loss is compared.
-    seeds: Seeds of LightGBM, one per fold.
-    like: How to boost, where another fit has selected it.
-    """
+    name = "mu"
 
-    cells: FoldCells
-    compared_cells: FoldCells
-    trial_folds: range
-    seeds: list[int]
-    like: BoostingStage | None
+    def __init__(self, cells: FoldCells, rngs: Sequence[np.random.Generator], selection_sample: int) -> None:
+        super().__init__(cells, rngs, selection_sample)
+        self.n_classes = cells.rows.y.shape[1]
+        self.candidates = [BoostingStage(RANDOM_THRESHOLDS, True), BoostingStage(EXHAUSTIVE_THRESHOLDS, True)]
+        if cells.ordered:
+            self.candidates.append(BoostingStage(RANDOM_THRESHOLDS, False))
 
-    @cached_property
-    def binned(self) -> BinnedCells:
-        """All cells in bins that depend on the features alone, computed once in a process."""
+    def select_effects(self) -> TunedEffects[MainEffects]:
+        return MAIN_EFFECTS_MODEL.select(self.sample, self.trial_folds)
+
+    def fit_effects(self, f: int, tuned: TunedEffects[MainEffects]) -> FoldEffects[MainEffects]:
+        # Where ``screened`` is true, the model uses only the most important features, as curves.
+        start = tuned.fits[0].flat
+        return MAIN_EFFECTS_MODEL.fit(self.cells, f, tuned.ridge, screened=tuned.screened, start=start)
+
+    def loss_without_trees(self, rows: object, tuned: TunedEffects[MainEffects]) -> float:
+        return tuned.loss
+
+    def make_rows(self, tuned: TunedEffects[MainEffects]) -> _VoteRows:
         all_cells = self.cells
         for soft_cells in self.cells.soft:
             all_cells = all_cells.joined(soft_cells)
-        return BinnedCells.of(all_cells.x, all_cells.context, all_cells.rows, binning_parameters())
-
-    def __getstate__(self) -> dict[str, object]:
-        # LightGBM's data sets cannot be pickled; another process computes the bins itself.
-        return {name: value for name, value in self.__dict__.items() if name != "binned"}
+        return _VoteRows(BinnedCells.of(all_cells.x, all_cells.context, all_cells.rows, binning_parameters()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Selection:
-    """The settings that the held-out log-loss selects.
+class _VoteRows:
+    """Rows of votes in bins."""
 
-    tuned: Main effects of the trial folds, with the selected penalty.
-    stage: How to boost.
-    boosters: The boosters of the trial folds; none where trees do not lower the loss.
-    """
+    binned: BinnedCells
 
-    tuned: TunedEffects[MainEffects]
-    stage: BoostingStage
-    boosters: list[lgb.Booster]
+    def size(self, cells: FoldCells, stage: BoostingStage) -> int:
+        return len(cells.rows) * (cells.x.shape[1] + 2) * (2 if stage.mirrored else 1)
 
+    def weight(self, held_out: FoldCells) -> float:
+        return float(held_out.rows.weight.sum())
 
-def _select_settings(training: _Training, _: int) -> _Selection:
-    """Select the penalty of the main effects and how to boost."""
-    tuned = MAIN_EFFECTS_MODEL.select(training.compared_cells, training.trial_folds)
-    stage, boosters = _select_stage(
-        training.binned,
-        tuned,
-        training.seeds,
-        like=training.like,
-    )
-    return _Selection(tuned, stage, boosters)
-
-
-def _fit_fold(shared: tuple[_Training, _Selection], f: int) -> tuple[FoldEffects[MainEffects], lgb.Booster | None]:
-    """Fit main effects and booster of one fold with the selected settings."""
-    training, selection = shared
-    tuned, stage = selection.tuned, selection.stage
-    # Where ``screened`` is true, the model uses only the most important features, as curves.
-    start = tuned.fits[0].flat
-    fitted = MAIN_EFFECTS_MODEL.fit(training.cells, f, tuned.ridge, screened=tuned.screened, start=start)
-    if not stage.rounds:
-        return fitted.without_cells(), None
-    booster = _train(
-        training.binned,
-        fitted,
-        stage,
-        seed=training.seeds[f],
-    )
-    return fitted.without_cells(), booster
-
-
-def _select_stage(
-    binned: BinnedCells,
-    tuned: TunedEffects[MainEffects],
-    seeds: list[int],
-    *,
-    like: BoostingStage | None,
-) -> tuple[BoostingStage, list[lgb.Booster]]:
-    """Return how to boost, and the boosters of the trial folds; no boosters where trees do not lower the loss."""
-    if like is not None:
-        candidates = [like]
-    else:
-        candidates = [BoostingStage(RANDOM_THRESHOLDS, True), BoostingStage(EXHAUSTIVE_THRESHOLDS, True)]
-        if tuned.fits[0].training.ordered:
-            candidates.append(BoostingStage(RANDOM_THRESHOLDS, False))
-    stage, best = candidates[0], None
-    for n_tried, candidate in enumerate(candidates, start=1):
-        path = _boost_trials(binned, tuned, candidate, seeds=seeds, best=best)
-        if best is None or path.loss < best.loss:
-            stage, best = candidate, path
-        report(n_tried, len(candidates), "boosting, configurations", minor=True)
-    assert best is not None
-    best.keep_best_rounds()
-    return replace(stage, rounds=best.rounds), best.boosters if best.rounds else []
-
-
-def _boost_trials(
-    binned: BinnedCells,
-    tuned: TunedEffects[MainEffects],
-    stage: BoostingStage,
-    *,
-    seeds: list[int],
-    best: BoostingPath | None,
-) -> BoostingPath:
-    """Boost on all trial folds with one candidate."""
-    size = _matrix_size(tuned.fits[0].training, stage)
-    workers, jobs_per_fold = split_jobs(size, len(tuned.fits))
-    n_threads = thread_count(size, jobs_per_fold)
-
-    def trial_fold(fitted: FoldEffects[MainEffects], seed: int) -> TrialFold:
-        training, held_out = fitted.training, fitted.held_out
-        parameters = booster_parameters(training.rows.y.shape[1], stage.parameters, seed, n_threads)
-        training_set = _dataset(binned, fitted, training, stage.mirrored, n_threads)
-        # The contexts of a fold may all be without labels; then the fold does not count in the selection.
-        held_out_set = _dataset(binned, fitted, held_out, stage.mirrored, n_threads) if len(held_out.rows) else None
-        return TrialFold.of(parameters, training_set, held_out_set, float(held_out.rows.weight.sum()))
-
-    trials = [trial_fold(fitted, seed) for fitted, seed in zip(tuned.fits, seeds, strict=False)]
-    return boost_together(trials, tuned.loss, workers, best)
-
-
-def _train(
-    binned: BinnedCells,
-    fitted: FoldEffects[MainEffects],
-    stage: BoostingStage,
-    *,
-    seed: int,
-) -> lgb.Booster:
-    """Train the booster of one fold with the selected stage."""
-    size = _matrix_size(fitted.training, stage)
-    n_threads = thread_count(size, current().n_jobs)
-    n_categories = fitted.training.rows.y.shape[1]
-    parameters = booster_parameters(n_categories, stage.parameters, seed, n_threads, size=size)
-    training_set = _dataset(binned, fitted, fitted.training, stage.mirrored, n_threads)
-    return lgb.train(parameters, training_set, num_boost_round=stage.rounds)
-
-
-def _matrix_size(cells: FoldCells, stage: BoostingStage) -> int:
-    """Return the number of entries of the matrix that a booster is trained on."""
-    return len(cells.rows) * (cells.x.shape[1] + 2) * (2 if stage.mirrored else 1)
-
-
-def _dataset(
-    binned: BinnedCells, fitted: FoldEffects[MainEffects], cells: FoldCells, mirrored: bool, n_threads: int
-) -> lgb.Dataset:
-    """Return training or held-out cells in bins, with the scores of the main effects as initial scores."""
-    rows = cells.rows
-    return binned.subset(cells.number, fitted.effects.at(rows.columns, rows.first, rows.second), mirrored, n_threads)
+    def dataset(
+        self, fitted: FoldEffects[MainEffects], cells: FoldCells, stage: BoostingStage, n_threads: int
+    ) -> lgb.Dataset:
+        rows = cells.rows
+        scores = fitted.effects.at(rows.columns, rows.first, rows.second)
+        return self.binned.subset(cells.number, scores, stage.mirrored, n_threads)
 
 
 def fit_new_items(

@@ -6,30 +6,20 @@ most one labelled pair per context.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from dataclasses import dataclass, replace
 
 import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._utils.computation import current, in_workers, report
+from ..._utils.computation import report
 from ..._utils.mapped_arrays import stored, take
 from ...data.preferences import FloatArray, IntArray, PreferenceData
 from ..all_pairs.predict import PairTrees, predict_all_pairs
 from ..boosting.binning import BinnedPairs, binning_parameters
-from ..boosting.parameters import Parameter, Settings
-from ..boosting.train import split_jobs, thread_count
-from ..boosting.tuning import (
-    EXHAUSTIVE_THRESHOLDS,
-    RANDOM_THRESHOLDS,
-    BoostingPath,
-    TrialFold,
-    boost_together,
-    booster_parameters,
-)
+from ..effects_and_trees import BoostingStage, EffectsAndTrees, TreeRows
 from ..smooth.basis import SmoothBasis
 from ..smooth.penalty import (
     SELECTION_SAMPLE,
@@ -37,7 +27,6 @@ from ..smooth.penalty import (
     PenalisedSearch,
     SmoothEffectsModel,
     TunedEffects,
-    selection_cells,
     split,
 )
 from ..training_rows import FoldCells, LabelledRows, labelled_cells, ordered_cells
@@ -51,8 +40,6 @@ _RIDGES = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0)
 DRAWN_PER_SHOWN = 5
 # Largest number of pairs shown from which trees learn: six rows of a training matrix for each of them.
 _MOST_CONTRASTED = 500_000
-# Effects and booster of a fold; no booster where trees do not lower the loss.
-_FittedFold: TypeAlias = tuple[FoldEffects[PairChoiceEffects], lgb.Booster | None]
 # Largest number of entries of the tables of all pairs that are computed at a time.
 _CHUNK_SIZE = 2_000_000
 
@@ -142,119 +129,87 @@ def fit_pair_shares(
     ----------
     Gutmann and Hyvarinen (2012), Noise-contrastive estimation of unnormalized statistical models.
     """
-    cells = shown_pairs(data, fold)
-    sample, trials = selection_cells(cells, len(rngs), rngs[0], sample_size=selection_sample)
-    lgb_seeds = [int(rng.integers(2**31 - 1)) for rng in rngs]
-    training = _Training(cells, sample, trials, lgb_seeds, rngs[0], most_contrasted)
-    (selection,) = in_workers(_select_settings, training, [0], name="settings of the propensity", in_turn=True)
-    if current().workers:
-        report(1, 1, "propensity, settings")
+    learner = _ShareLearner(shown_pairs(data, fold), rngs, selection_sample, most_contrasted)
+    selection, fitted_folds = learner.fit()
     # The caller draws from this generator again; it goes on where the task, which has drawn from a copy, has ended.
+    assert isinstance(selection.tuned, _TunedShares)
+    assert selection.state_of_rng is not None
     rngs[0].bit_generator.state = selection.state_of_rng
-    fitted_folds: Iterable[_FittedFold]
-    if sample is cells:
-        fitted_folds = zip(selection.smooth.fits, selection.boosters or [None] * len(rngs), strict=True)
-    else:
-        fitted_folds = in_workers(
-            _fit_fold, (training, selection), range(len(rngs)), name="folds of the propensity", in_turn=True
-        )
-    models = []
-    for f, (fold_effects, booster) in enumerate(fitted_folds):
+    models = list[PairShares]()
+    for fold_effects, booster in fitted_folds:
         trees = PairTrees.of(booster, data.n_items) if booster else None
-        prior, ridge = selection.prior, selection.smooth.ridge
+        prior, ridge = selection.tuned.prior, selection.tuned.ridge
         models.append(PairShares(fold_effects.basis, fold_effects.effects, trees, prior, ridge))
-        report(f + 1, len(rngs), "propensity, folds")
+        report(len(models), len(rngs), "propensity, folds")
     return tuple(models)
 
 
-@dataclass(frozen=True, eq=False)
-class _Training:
-    """What the training of all folds shares.
-
-    cells: All pairs shown.
-    sample: The cells on which settings are selected: ``cells`` itself, or a sample.
-    trials: The folds that are held out while settings are compared.
-    seeds: Seeds of LightGBM, one per fold.
-    rng: Draws the pairs with which the pairs shown are contrasted.
-    most_contrasted: Largest number of pairs shown from which the trees learn.
-    _contrasts: Rows of :meth:`contrast` by prior, and the generator after they were drawn.
-    """
-
-    cells: FoldCells
-    sample: FoldCells
-    trials: range
-    seeds: list[int]
-    rng: np.random.Generator
-    most_contrasted: int
-    _contrasts: dict[float, tuple[NoiseContrast, np.random.Generator]] = field(
-        default_factory=dict, init=False, repr=False
-    )
-
-    def contrast(self, prior: float) -> tuple[NoiseContrast, np.random.Generator]:
-        """Return the pairs shown and drawn in bins, computed once in a process, and the generator after the draws."""
-        if prior not in self._contrasts:
-            rng = deepcopy(self.rng)
-            cells, share = self._contrasted(rng), _overall_shares(self.cells, prior)
-            self._contrasts[prior] = NoiseContrast.of(cells, prior, rng, share=share), rng
-        return self._contrasts[prior]
-
-    def _contrasted(self, rng: np.random.Generator) -> FoldCells:
-        """Return the pairs shown from which the trees learn: all of them, or a random sample where they are many."""
-        n = len(self.cells.rows)
-        if n <= self.most_contrasted:
-            return self.cells
-        # The cells on which the settings are selected are among them.
-        is_chosen = np.zeros(n, dtype=bool)
-        is_chosen[self.sample.number] = True
-        others = np.flatnonzero(~is_chosen)
-        n_others = max(0, self.most_contrasted - len(self.sample.rows))
-        is_chosen[rng.choice(others, n_others, replace=False)] = True
-        return self.cells.only(np.flatnonzero(is_chosen))
-
-    def __getstate__(self) -> dict[str, object]:
-        # LightGBM's data sets cannot be pickled; another process computes the bins itself.
-        return self.__dict__ | {"_contrasts": {}}
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class _Selection:
-    """The settings that the held-out log-loss selects.
-
-    prior: Weight of the products of item shares, see :func:`.conditional_logit.pair_shares`.
-    smooth: Effects of the trial folds, with the selected penalty.
-    trees: Parameters of LightGBM and number of rounds.
-    boosters: The boosters of the trial folds; none where trees do not lower the loss.
-    state_of_rng: State of the generator after the pairs were drawn.
-    """
+class _TunedShares(TunedEffects[PairChoiceEffects]):
+    """Effects with the selected penalty and the selected prior, see :func:`.conditional_logit.pair_shares`."""
 
     prior: float
-    smooth: TunedEffects[PairChoiceEffects]
-    trees: Settings
-    boosters: list[lgb.Booster]
-    state_of_rng: Mapping[str, Any]
 
 
-def _select_settings(training: _Training, _: int) -> _Selection:
-    """Select the prior, the penalty of the effects, and the trees."""
-    prior, smooth = _select_effects(training.sample, training.trials)
-    contrast, rng = training.contrast(prior)
-    trees, path = _select_trees(contrast, smooth.fits, training.seeds)
-    return _Selection(prior, smooth, trees, path.boosters if trees.rounds else [], rng.bit_generator.state)
+class _ShareLearner(EffectsAndTrees[PairChoiceEffects]):
+    """A conditional logit, then trees that learn to tell pairs shown from pairs drawn at random.
 
+    rng: Draws the pairs with which the pairs shown are contrasted.
+    most_contrasted: Largest number of pairs shown from which the trees learn.
+    """
 
-def _fit_fold(shared: tuple[_Training, _Selection], f: int) -> _FittedFold:
-    """Fit effects and booster of one fold with the selected settings."""
-    training, selection = shared
-    fold_effects = _fit_effects(training.cells, f, selection.prior, selection.smooth)
-    if not selection.trees.rounds:
-        return fold_effects.without_cells(), None
-    booster = _train(
-        training.contrast(selection.prior)[0],
-        fold_effects,
-        selection.trees,
-        seed=training.seeds[f],
-    )
-    return fold_effects.without_cells(), booster
+    name = "the propensity"
+    # Trees with random thresholds can also approximate jumps. Where they do not reduce the loss, trees with exhaustive
+    # thresholds are not expected to reduce it either.
+    gives_up = True
+
+    def __init__(
+        self,
+        cells: FoldCells,
+        rngs: Sequence[np.random.Generator],
+        selection_sample: int,
+        most_contrasted: int,
+    ) -> None:
+        super().__init__(cells, rngs, selection_sample)
+        self.rng, self.most_contrasted = rngs[0], most_contrasted
+
+    def select_effects(self) -> _TunedShares:
+        """Select the prior of the pair shares and fit the effects of each trial fold."""
+        cells, trials = self.sample, self.trial_folds
+        losses = {prior: _loss_without_effects(cells, trials, prior) for prior in _PRIORS}
+        prior = min(_PRIORS, key=losses.__getitem__)
+        smooth = smooth_effects_model(prior).select(cells, trials)
+        if smooth.loss < losses[prior]:
+            return _TunedShares(smooth.loss, smooth.ridge, smooth.screened, smooth.fits, prior)
+        return _TunedShares(losses[prior], np.inf, False, [_without_effects(cells, f, prior) for f in trials], prior)
+
+    def fit_effects(self, f: int, tuned: TunedEffects[PairChoiceEffects]) -> FoldEffects[PairChoiceEffects]:
+        assert isinstance(tuned, _TunedShares)
+        if np.isinf(tuned.ridge):
+            return _without_effects(self.cells, f, tuned.prior)
+        model = smooth_effects_model(tuned.prior)
+        return model.fit(self.cells, f, tuned.ridge, screened=tuned.screened, start=tuned.fits[0].flat)
+
+    def loss_without_trees(self, rows: TreeRows[PairChoiceEffects], tuned: TunedEffects[PairChoiceEffects]) -> float:
+        assert isinstance(rows, NoiseContrast)
+        return sum(rows.loss(fold_effects) for fold_effects in tuned.fits)
+
+    def make_rows(self, tuned: TunedEffects[PairChoiceEffects]) -> NoiseContrast:
+        """Draw pairs for the pairs shown, or for a random sample of them where they are many."""
+        assert isinstance(tuned, _TunedShares)
+        rng, cells, n = deepcopy(self.rng), self.cells, len(self.cells.rows)
+        share = _overall_shares(cells, tuned.prior)
+        if n > self.most_contrasted:
+            # The cells on which the settings are selected are among them.
+            is_chosen = np.zeros(n, dtype=bool)
+            is_chosen[self.sample.number] = True
+            others = np.flatnonzero(~is_chosen)
+            n_others = max(0, self.most_contrasted - len(self.sample.rows))
+            is_chosen[rng.choice(others, n_others, replace=False)] = True
+            cells = cells.only(np.flatnonzero(is_chosen))
+        contrast = NoiseContrast.of(cells, share, rng)
+        self.state_of_rng = rng.bit_generator.state
+        return contrast
 
 
 def shown_pairs(data: PreferenceData, fold: IntArray) -> FoldCells:
@@ -273,26 +228,6 @@ def smooth_effects_model(prior: float) -> SmoothEffectsModel[PairChoiceEffects]:
         return PairChoiceLikelihood.of(training.rows, _overall_shares(training, prior))
 
     return SmoothEffectsModel(problem, _RIDGES, "selection")
-
-
-def _select_effects(cells: FoldCells, trials: range) -> tuple[float, TunedEffects[PairChoiceEffects]]:
-    """Select the prior of the pair shares and fit the effects of each trial fold."""
-    losses = {prior: _loss_without_effects(cells, trials, prior) for prior in _PRIORS}
-    prior = min(_PRIORS, key=losses.__getitem__)
-    smooth = smooth_effects_model(prior).select(cells, trials)
-    if smooth.loss < losses[prior]:
-        return prior, smooth
-    return prior, TunedEffects(losses[prior], np.inf, False, [_without_effects(cells, f, prior) for f in trials])
-
-
-def _fit_effects(
-    cells: FoldCells, f: int, prior: float, smooth: TunedEffects[PairChoiceEffects]
-) -> FoldEffects[PairChoiceEffects]:
-    """Fit the effects of one fold with the hyperparameters that a sample has selected."""
-    if np.isinf(smooth.ridge):
-        return _without_effects(cells, f, prior)
-    model = smooth_effects_model(prior)
-    return model.fit(cells, f, smooth.ridge, screened=smooth.screened, start=smooth.fits[0].flat)
 
 
 def _without_effects(cells: FoldCells, f: int, prior: float) -> FoldEffects[PairChoiceEffects]:
@@ -341,20 +276,9 @@ class NoiseContrast:
     width: int
 
     @classmethod
-    def of(
-        cls,
-        cells: FoldCells,
-        prior: float,
-        rng: np.random.Generator,
-        *,
-        share: FloatArray | None = None,
-    ) -> NoiseContrast:
-        """Draw pairs for all cells and bin the rows.
-
-        Shapes: share (K, K).
-        """
+    def of(cls, cells: FoldCells, share: FloatArray, rng: np.random.Generator) -> NoiseContrast:
+        """Draw pairs for all cells, with the overall shares, (K, K), as probabilities, and bin the rows."""
         rows, n_items, width = cells.rows, cells.n_items, cells.x.shape[1] + 2
-        share = _overall_shares(cells, prior) if share is None else share
         # There are millions of rows; their codes are kept in half the memory of numpy's default integers.
         pair = rng.choice(n_items**2, size=DRAWN_PER_SHOWN * len(rows), p=share.reshape(-1)).astype(np.int32)
         place = np.arange(len(rows), dtype=np.int32)
@@ -368,27 +292,23 @@ class NoiseContrast:
             log_drawn = np.log(DRAWN_PER_SHOWN * share)
         return cls(binned, cell, first[order], second[order], is_shown, log_drawn, width)
 
-    def matrix_size(self, cells: FoldCells) -> int:
+    def size(self, cells: FoldCells, stage: BoostingStage) -> int:
         """Return the number of entries of the matrix with the rows of these cells."""
         return len(cells.rows) * (1 + DRAWN_PER_SHOWN) * self.width
 
-    def dataset_of(self, fold_effects: FoldEffects[PairChoiceEffects], cells: FoldCells, n_threads: int) -> lgb.Dataset:
+    def weight(self, held_out: FoldCells) -> float:
+        """Return the number of rows of these cells."""
+        return float(len(held_out.rows) * (1 + DRAWN_PER_SHOWN))
+
+    def dataset(
+        self, fitted: FoldEffects[PairChoiceEffects], cells: FoldCells, stage: BoostingStage, n_threads: int
+    ) -> lgb.Dataset:
         """Return a data set of the rows of these cells; its initial scores are the log-odds that the effects imply."""
-        rows, scores = self._scores(fold_effects, cells)
+        rows, scores = self._scores(fitted, cells)
         dataset = self.binned.rows(rows, n_threads)
         dataset.set_label(self.is_shown[rows])
         dataset.set_init_score(scores)
         return dataset
-
-    def trial_fold(
-        self, fold_effects: FoldEffects[PairChoiceEffects], trees: Mapping[str, Parameter], seed: int, n_threads: int
-    ) -> TrialFold:
-        """Begin to boost on the training cells of a fold; the loss on the held-out cells decides when to stop."""
-        training = self.dataset_of(fold_effects, fold_effects.training, n_threads)
-        n_held_out = len(fold_effects.held_out.rows)
-        held_out = self.dataset_of(fold_effects, fold_effects.held_out, n_threads) if n_held_out else None
-        parameters = booster_parameters(None, trees, seed, n_threads)
-        return TrialFold.of(parameters, training, held_out, float(n_held_out * (1 + DRAWN_PER_SHOWN)))
 
     def loss(self, fold_effects: FoldEffects[PairChoiceEffects]) -> float:
         """Return the log-loss of the initial scores on the held-out cells."""
@@ -404,51 +324,6 @@ class NoiseContrast:
         first, second = (items[rows].astype(np.intp) for items in (self.first, self.second))
         log_share = fold_effects.effects.log_at(cells.rows.columns, first, second, place[self.cell[rows]])
         return rows, log_share - self.log_drawn[first, second]
-
-
-def _train(
-    contrast: NoiseContrast,
-    fold_effects: FoldEffects[PairChoiceEffects],
-    settings: Settings,
-    *,
-    seed: int,
-) -> lgb.Booster:
-    """Train the booster of one fold with settings that a sample has selected."""
-    size = contrast.matrix_size(fold_effects.training)
-    n_threads = thread_count(size, current().n_jobs)
-    training = contrast.dataset_of(fold_effects, fold_effects.training, n_threads)
-    parameters = booster_parameters(None, settings.parameters, seed, n_threads, size=size)
-    return lgb.train(parameters, training, num_boost_round=settings.rounds)
-
-
-def _select_trees(
-    contrast: NoiseContrast,
-    fits: list[FoldEffects[PairChoiceEffects]],
-    seeds: list[int],
-) -> tuple[Settings, BoostingPath]:
-    """Select the trees' parameters and the number of rounds, which is zero if trees do not reduce the held-out loss."""
-    loss_without_trees = sum(contrast.loss(fold_effects) for fold_effects in fits)
-    if not all(len(fold_effects.training.rows) for fold_effects in fits):
-        return Settings(RANDOM_THRESHOLDS, 0), BoostingPath([], [loss_without_trees], [()])
-    size = contrast.matrix_size(fits[0].training)
-    workers, jobs_per_fold = split_jobs(size, len(fits))
-    n_threads = thread_count(size, jobs_per_fold)
-    selected, best = RANDOM_THRESHOLDS, None
-    for candidate in (RANDOM_THRESHOLDS, EXHAUSTIVE_THRESHOLDS):
-        trials = [
-            contrast.trial_fold(fold_effects, candidate, seed, n_threads)
-            for fold_effects, seed in zip(fits, seeds, strict=False)
-        ]
-        path = boost_together(trials, loss_without_trees, workers, best)
-        if best is None or path.loss < best.loss:
-            selected, best = candidate, path
-        if not best.rounds:
-            # Trees with random thresholds can also approximate jumps. Where they do not reduce the loss, trees with
-            # exhaustive thresholds are not expected to reduce it either.
-            break
-    assert best is not None
-    best.keep_best_rounds()
-    return Settings(selected, best.rounds), best
 
 
 def fit_new_shares(

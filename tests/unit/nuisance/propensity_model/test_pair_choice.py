@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from threading import Thread
 
 import numpy as np
 import pytest
 
-from dmlrank.nuisance.boosting.tuning import RANDOM_THRESHOLDS, boost_together
+from dmlrank.nuisance.effects_and_trees import BoostingStage
 from dmlrank.nuisance.propensity_model.conditional_logit import pair_shares
 from dmlrank.nuisance.propensity_model.estimate import estimate_propensity
 from dmlrank.nuisance.propensity_model.pair_choice import (
@@ -202,8 +201,10 @@ def test_trees_start_from_the_log_odds_of_being_shown(draw):
     data, _ = draw(11, 300)
     cells = shown_pairs(data, random_folds(data))
     fold_effects = smooth_effects_model(3.0).select(cells, range(FOLDS)).fits[1]
-    contrast = NoiseContrast.of(cells, 3.0, np.random.default_rng(0))
-    held_out = contrast.dataset_of(fold_effects, fold_effects.held_out, 1)
+    contrast = NoiseContrast.of(
+        cells, pair_shares(cells.rows.first, cells.rows.second, K, 3.0), np.random.default_rng(0)
+    )
+    held_out = contrast.dataset(fold_effects, fold_effects.held_out, BoostingStage({}), 1)
     rows = np.flatnonzero(np.isin(contrast.cell, fold_effects.held_out.number))
     assert held_out.num_data() == len(rows) == len(fold_effects.held_out.rows) * (1 + DRAWN_PER_SHOWN)
     first, second = contrast.first[rows], contrast.second[rows]
@@ -259,27 +260,3 @@ def test_a_propensity_is_the_probability_of_any_label_times_the_share_of_the_pai
     for model in propensity.pairs.models:
         total = model.table(data.x, K).sum(axis=(1, 2))
         np.testing.assert_allclose(total / (1 if ordered else 2), model.any_label.predict(data.x), rtol=1e-10)
-
-
-@pytest.mark.parametrize("n_threads", [1, 2])
-def test_boosters_and_their_data_ask_for_as_many_threads(draw, capfd, n_threads):
-    """LightGBM warns where they do not, in a new thread, whose level of messages nobody has set."""
-    data, _ = draw(16, 300, jump=2.0)
-    cells = shown_pairs(data, random_folds(data))
-    fits = smooth_effects_model(3.0).select(cells, range(2)).fits
-    contrast = NoiseContrast.of(cells, 3.0, np.random.default_rng(0))
-    n_rounds, n_threads_of = [], set()
-
-    def boost():
-        trials = [contrast.trial_fold(fold_effects, RANDOM_THRESHOLDS, 0, n_threads) for fold_effects in fits]
-        boosters = [trial.booster for trial in trials]
-        datasets = [dataset for booster in boosters for dataset in (booster.train_set, *booster.valid_sets)]
-        n_threads_of.update(made.params["num_threads"] for made in (*boosters, *datasets))
-        n_rounds.append(len(boost_together(trials, sum(map(contrast.loss, fits)), 1, None).losses) - 1)
-
-    thread = Thread(target=boost)
-    thread.start()
-    thread.join()
-    assert n_threads_of == {n_threads}
-    assert n_rounds[0] > 0
-    assert "num_threads" not in capfd.readouterr().out
