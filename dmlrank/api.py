@@ -16,8 +16,7 @@ from ._utils.blas import one_thread
 from ._utils.computation import Report, computing
 from .data.formula.features import caller_environment
 from .data.graph import Graph
-from .fit.derived_pairs_options import for_derived_pairs
-from .fit.estimators import options_of_fit
+from .fit.estimators import for_derived_pairs, options_of_fit
 from .fit.state import Source
 from .functionals import CategoryWeights, Functional
 from .inspection.check import Check

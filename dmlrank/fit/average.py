@@ -5,27 +5,19 @@ The other average, ``"scores"``, is the mean of scores, E F(mu(X)). For a linear
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from .._utils.warning_collection import warn
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..estimation.influence import Estimands, InfluenceBlocks, NuisanceEstimates, OneStepResult, TargetPopulation
 from ..estimation.mean_preferences import FlooredPreferences, MeanPreferences, make_finite, mean_preferences
 from ..estimation.one_step import one_step
-from ..exceptions import IntervalWarning
 from ..functionals import Functional
 from ..functionals.linear_scores import Linearised, curvature_bias
 from ..options import Options
 from .estimand import Setup
 from .estimators import estimator_named
-
-# A mean probability below zero by more than this number causes a warning.
-_FAR_OUTSIDE = 0.01
-# A second-order bias of more than this number of standard errors causes a warning, although it is subtracted.
-_LARGE_BIAS = 1.0
 
 
 class MeanTarget(NamedTuple):
@@ -53,22 +45,19 @@ def mean_target(
     data: PreferenceData,
     setup: Setup,
     nuisances: NuisanceEstimates,
-    *,
     blocks: InfluenceBlocks,
     population: TargetPopulation,
-    floor: float | str,
-    estimator: str,
+    options: Options,
 ) -> MeanTarget:
     """Estimate the mean preferences of all contexts, and linearise the functional there."""
     means = mean_preferences(data, nuisances, blocks, population)
-    return targets_of(means, data, setup, floor=floor, estimator=estimator)[0]
+    return targets_of(means, data, setup, floor=options.floor, estimator=options.estimator)[0]
 
 
 def estimate_target(
     data: PreferenceData,
     setup: Setup,
     nuisances: NuisanceEstimates,
-    *,
     blocks: InfluenceBlocks,
     population: TargetPopulation,
     options: Options,
@@ -76,15 +65,7 @@ def estimate_target(
     """Estimate the scores by one step, with the average that the options ask for."""
     score: Functional = setup.functional
     if uses_mean_preferences(options.average, setup):
-        score = mean_target(
-            data,
-            setup,
-            nuisances,
-            blocks=blocks,
-            population=population,
-            floor=options.floor,
-            estimator=options.estimator,
-        ).score
+        score = mean_target(data, setup, nuisances, blocks, population, options).score
     return one_step(Estimands(score), data, nuisances, blocks, population)
 
 
@@ -127,39 +108,3 @@ def finite_table(table: FloatArray, n_labels: IntArray, setup: Setup, floor: flo
         interior=setup.functional.interior,
         floor=None if isinstance(floor, str) else floor,
     )
-
-
-def warn_of_large_bias(target: MeanTarget, std_errors: FloatArray, names: Sequence[str]) -> None:
-    """Warn where the second-order bias that was subtracted is not small.
-
-    Shapes: std_errors (d,).
-    """
-    ratio = np.abs(target.bias) / np.where(std_errors > 0, std_errors, np.inf)
-    worst = int(ratio.argmax())
-    if ratio[worst] > _LARGE_BIAS:
-        warn(
-            f"too few labels by pair for scores of mean preferences: the functional is curved, and an estimated bias "
-            f"of {target.bias[worst]:+.3g} was subtracted from the score of {names[worst]!r}. This is "
-            f"{ratio[worst]:.1f} standard errors, and the bias that remains may not be small. Collect more labels, use "
-            f"position_bias=False if display order does not matter, or use average='scores'",
-            stacklevel=2,
-            kind=IntervalWarning,
-        )
-
-
-def warn_of_means_outside(floored: FlooredPreferences) -> None:
-    """Warn where the bias correction has moved a mean preference clearly below 0 or above 1."""
-    if floored.lowest < -_FAR_OUTSIDE:
-        warn(
-            f"the estimated mean preferences of {floored.n_outside:,} pairs lie outside of 0 to 1, the furthest by "
-            f"{-floored.lowest:.2g}: the labels of these pairs are too few, or their propensities too small, for a "
-            f"precise estimate. These preferences are set to the nearest possible value, and intervals may be too "
-            f"short; collect more labels of these pairs, or leave pairs with few labels out (min_labels=)",
-            stacklevel=2,
-            kind=IntervalWarning,
-        )
-
-
-def average_over_repetitions(values: list[FloatArray]) -> FloatArray:
-    """Return the mean of one array for each repetition."""
-    return np.asarray(np.mean(values, axis=0))

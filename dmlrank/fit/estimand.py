@@ -1,4 +1,4 @@
-"""The estimand of a fit: the ranked items, the comparison graph, and the functional bound to weights and graph.
+"""The estimand of a fit: ranked models, display order, compared pairs, and the functional bound to weights and graph.
 
 A functional is bound when it has received the category weights, the graph and the weights of the pairs, so that it can
 be computed from mu alone.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +16,106 @@ from numpy.typing import NDArray
 from .._utils.argument_checks import real_array
 from .._utils.warning_collection import warn
 from ..data.alignment import align_pairs_by_name
+from ..data.formula.parse import one_sided
 from ..data.graph import Graph
 from ..data.preferences import FloatArray, PreferenceData
+from ..data.vote_counts import PairRule, VoteCounts, left_out_clause
 from ..exceptions import DmlrankError, GraphError, IntervalWarning, OptionError, OptionTypeError, listed
 from ..functionals import BradleyTerry, CategoryWeights, Functional, functional_from
-from .extrapolation import connecting_options
+from ..nuisance.propensity_model.supplied import is_plan
+from ..options import Options
+from .estimators import estimator_named
+
+# Values of min_labels that are tried, in this order, where the graph does not connect the models.
+_FEWER_LABELS = (5, 2, 1)
+
+
+class Extrapolation(NamedTuple):
+    """The extrapolated pairs of a fit: pairs without a label that the scores use.
+
+    n_pairs: Number of these pairs.
+    reason: Why there are no intervals, and the call of ``update`` that gives a result with intervals; empty where no
+        pair is extrapolated.
+    """
+
+    n_pairs: int = 0
+    reason: str = ""
+
+
+def unlabelled_pairs(data: PreferenceData) -> NDArray[np.bool_]:
+    """Return the pairs without a label, (K, K).
+
+    Where display order matters, pairs that have labels in one order only are among them.
+    """
+    counts = data.pair_counts()
+    labelled = np.minimum(counts, counts.T) if data.ordered else counts + counts.T
+    return np.asarray(labelled == 0)
+
+
+def extrapolated_pairs(data: PreferenceData, functional: Functional, graph: Graph) -> NDArray[np.bool_]:
+    """Return those of the :func:`unlabelled_pairs` that the functional uses, (K, K).
+
+    The learner's prediction for such a pair enters the scores. No label corrects the prediction, and no standard error
+    includes its error.
+    """
+    pairs = graph.edges & unlabelled_pairs(data)
+    if functional.edge_weights is not None:
+        pairs = pairs & (functional.edge_weights > 0)
+    if pairs.any() and not functional.uses(pairs):
+        return np.zeros_like(pairs)
+    return np.asarray(pairs)
+
+
+def find_extrapolation(data: PreferenceData, setup: Setup, options: Options) -> Extrapolation:
+    """Count the extrapolated pairs, with a warning where there are any.
+
+    With supplied propensities of all pairs (an array, a function, a plan) no pair is extrapolated: a pair without a
+    label might have had one, so that the bias correction is right on average.
+    """
+    if not isinstance(options.propensity, str):
+        return Extrapolation()
+    graph = setup.graph
+    pairs = extrapolated_pairs(data, setup.functional, graph)
+    n_pairs = int(np.triu(pairs).sum())
+    if not n_pairs:
+        return Extrapolation()
+    counts = data.pair_counts()
+    n_one_order = int(np.triu(pairs & (counts + counts.T > 0)).sum())
+    n_never_compared = n_pairs - n_one_order
+    clauses = [f"{n_never_compared:,} of {graph.n_edges:,} pairs were never compared"] if n_never_compared else []
+    if n_one_order:
+        clauses.append(f"{n_one_order:,} of {graph.n_edges:,} pairs were compared in one display order only")
+    reason = (
+        f"{' and '.join(clauses)}, so that no label corrects what the learner predicts for them; "
+        f"{_update_with_intervals(data, options.min_labels)} has intervals"
+    )
+    warn(f"estimates without intervals: {reason}", stacklevel=2)
+    return Extrapolation(n_pairs, reason)
+
+
+def connecting_options(data: PreferenceData, min_labels: int) -> dict[str, object] | None:
+    """Return changes of options that make a connected graph of the pairs with labels; None where no change does.
+
+    The changes are tried in this order: a smaller ``min_labels`` (5), the labels of both display orders together, and
+    both orders together with ever smaller ``min_labels`` down to 1.
+    """
+    counts, fewer = data.pair_counts(), tuple(n_labels for n_labels in _FEWER_LABELS if n_labels < min_labels)
+    candidates = [(n_labels, True) for n_labels in (min_labels, *fewer[:1])] if data.ordered else []
+    for n_labels, ordered in candidates + [(n_labels, False) for n_labels in (min_labels, *fewer)]:
+        if Graph.observed(counts, n_labels, ordered).connected:
+            changes: dict[str, object] = {} if n_labels == min_labels else {"min_labels": n_labels}
+            return changes if ordered == data.ordered else changes | {"position_bias": False}
+    return None
+
+
+def _update_with_intervals(data: PreferenceData, min_labels: int) -> str:
+    """Return the call of ``update`` whose scores use compared pairs only."""
+    changes = connecting_options(data, min_labels)
+    if changes is None:
+        changes = {"component": "largest"}
+    options = ", ".join(f"{name}={value!r}" for name, value in ({"graph": "observed"} | changes).items())
+    condition = " (if display order does not matter)" if "position_bias" in changes else ""
+    return f"update({options}){condition}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,14 +133,14 @@ class Setup:
     n_left_out: int
 
 
-def restrict_items(data: PreferenceData, graph: object, *, min_labels: int, component: str) -> PreferenceData:
+def restrict_items(data: PreferenceData, options: Options) -> PreferenceData:
     """Drop the models outside the largest component of the graph if ``component="largest"``; otherwise raise."""
-    parts = comparison_graph(data, graph, min_labels).components()
+    parts = comparison_graph(data, options.graph, options.min_labels).components()
     if len(parts) == 1:
         return data
-    if component == "largest" and len(parts[0]) > 1:
+    if options.component == "largest" and len(parts[0]) > 1:
         return data.restrict(parts[0])
-    raise GraphError(explain_disconnected(data, parts, graph, min_labels=min_labels))
+    raise GraphError(explain_disconnected(data, parts, options.graph, min_labels=options.min_labels))
 
 
 def explain_disconnected(
@@ -105,25 +200,17 @@ def comparison_graph(data: PreferenceData, graph: object, min_labels: int) -> Gr
     return graph_from_array(edges, data.n_items, option="graph=", words="'observed', 'complete'")
 
 
-def set_up(
-    data: PreferenceData,
-    graph: Graph,
-    *,
-    min_labels: int,
-    edge_weights: object,
-    category_weights: object,
-    functional: object,
-) -> Setup:
+def set_up(data: PreferenceData, graph: Graph, options: Options) -> Setup:
     """Bind the functional to the graph and the weights that the options ask for."""
-    unbound = functional_from(functional)
-    weights = _weights_of(unbound, category_weights, data)
-    weighting = _edge_weighting(unbound, edge_weights)
-    bound = bind_functional(
-        unbound, weights, graph, edge_weights=_edge_weights(edge_weights, data, graph), ordered=data.ordered
-    )
+    estimator = estimator_named(options.estimator)
+    unbound = functional_from(estimator.functional(options.functional))
+    weights = _weights_of(unbound, options.category_weights, data)
+    weighting = _edge_weighting(unbound, options.edge_weights)
+    weights_of_pairs = _edge_weights(options.edge_weights, data, graph)
+    bound = bind_functional(unbound, weights, graph, edge_weights=weights_of_pairs, ordered=data.ordered)
     counts = data.pair_counts()
     n_left_out = int(np.triu((counts + counts.T > 0) & ~graph.edges).sum())
-    _warn_of_graph(data, bound, graph, min_labels)
+    _warn_of_graph(data, bound, graph, options.min_labels)
     # Called for its errors: some functionals have no gauge on this graph.
     bound.gauge(data.n_items)
     return Setup(bound, weights, graph, weighting, n_left_out)
@@ -298,3 +385,123 @@ def _edge_weights(edge_weights: object, data: PreferenceData, graph: Graph) -> F
         return None
     counts = data.pair_counts()
     return np.where(graph.edges, counts + counts.T, 0).astype(float)
+
+
+@dataclass(frozen=True, slots=True)
+class OrderChoice:
+    """The choice whether display order matters.
+
+    matters: Whether the two orders of a pair are two pairs.
+    reason: Reason of the choice; empty where the caller chose.
+    may_be_ignored: Whether ``position_bias=False`` is possible without a change of the other options.
+    """
+
+    matters: bool
+    reason: str = ""
+    may_be_ignored: bool = True
+
+
+def choose_order(votes: PreferenceData, options: Options) -> OrderChoice:
+    """Choose whether order matters: as the caller says, or with ``"auto"`` by counts of labels and other options."""
+    obstacle = ""
+    if not _is_mirrored(options.category_weights):
+        obstacle = "the category weights treat the two items differently"
+    elif options.mu is not None:
+        obstacle = "mu= has probabilities for both orders of a pair"
+    elif _is_of_ordered_pairs(options.propensity):
+        obstacle = "propensity= has propensities of ordered pairs"
+    if not isinstance(options.position_bias, str):
+        return OrderChoice(bool(options.position_bias), may_be_ignored=not obstacle)
+    if obstacle:
+        return OrderChoice(True, obstacle, may_be_ignored=False)
+    return order_by_counts(votes.pair_counts(), options.min_labels, edges_of_option(options.graph, votes.n_items))
+
+
+def order_by_counts(counts: NDArray[np.int64], min_labels: int, edges: NDArray[np.bool_] | None = None) -> OrderChoice:
+    """Choose by counts: order matters if every pair with enough labels in total has enough labels in each order.
+
+    Shapes: counts (K, K), edges (K, K).
+    """
+    in_total, in_each_order = (np.triu(Graph.observed(counts, min_labels, ordered).edges) for ordered in (False, True))
+    if edges is not None:
+        in_total, in_each_order = in_total & edges, in_each_order & edges
+    n_enough, n_lacking = int(in_total.sum()), int((in_total & ~in_each_order).sum())
+    labels = f"{min_labels} label{'s' * (min_labels != 1)}"
+    if n_lacking:
+        reason = (
+            f"{n_lacking:,} of {n_enough:,} pairs with at least {labels} have fewer than {min_labels} in one of their "
+            f"two display orders"
+        )
+        return OrderChoice(False, reason)
+    return OrderChoice(True, f"every pair with at least {labels} has at least {min_labels} in each display order")
+
+
+def _is_mirrored(weights: object) -> bool:
+    """Whether the category weights treat the item shown first and the item shown second alike."""
+    if isinstance(weights, str):
+        return True
+    if not isinstance(weights, CategoryWeights):
+        try:
+            first, second = cast("tuple[Iterable[float], Iterable[float]]", weights)
+            weights = CategoryWeights(tuple(first), tuple(second))
+        except (TypeError, ValueError, DmlrankError):
+            # Weights that cannot be read are refused where the functional is bound.
+            return True
+    return bool(weights.mirrored)
+
+
+def _is_of_ordered_pairs(propensity: object) -> bool:
+    """Whether propensities are supplied that have to be those of ordered pairs."""
+    if isinstance(propensity, str):
+        return propensity not in ("estimate", "marginal") and one_sided(propensity) is None
+    return not (is_plan(propensity) and hasattr(propensity, "position_bias"))
+
+
+def edges_of_option(graph: object, n_items: int) -> NDArray[np.bool_] | None:
+    """Return the edges of a graph that the caller gave, (K, K); None for a word, or a graph of another shape."""
+    if isinstance(graph, str):
+        return None
+    edges = np.asarray(graph.edges if isinstance(graph, Graph) else graph)
+    return edges if edges.shape == (n_items, n_items) and edges.dtype == bool else None
+
+
+def warn_of_votes_left_out(data: PreferenceData, compared: Graph, options: Options, order: OrderChoice) -> None:
+    """Warn where over 5 % of all votes, or over 20 % of a model's votes, are on pairs that are not compared."""
+    counts = VoteCounts.of(data.pair_votes(), compared)
+    # uses_most: at least 95 % of all votes, and at least 80 % of the votes of every model.
+    if counts.uses_most:
+        return
+    if isinstance(options.graph, str):
+        reason, advice = _advice_on_few_labels(data, PairRule(data.ordered, options.min_labels), order)
+    else:
+        reason = "these votes are on pairs that graph= does not have"
+        advice = "add these pairs to graph=, or leave graph= out"
+    warn(
+        f"{left_out_clause(counts, data.items)}: {reason}. Scores are computed from the other pairs only; {advice}",
+        stacklevel=2,
+    )
+
+
+def _advice_on_few_labels(data: PreferenceData, rule: PairRule, order: OrderChoice) -> tuple[str, str]:
+    """Return the reason why votes are left out, and the options with which most votes are used."""
+    reason = f"these votes are on pairs with fewer than min_labels={rule.min_labels} labelled prompts"
+    reason += " in one of the two orders" if data.ordered else ""
+    labelled, votes = data.pair_counts(), data.pair_votes()
+    looser_rules = rule.looser(order.may_be_ignored)
+    counts_by_rule = [(looser, VoteCounts.of(votes, looser.graph(labelled))) for looser in looser_rules]
+    if not counts_by_rule:
+        return reason, "collect more labels of these pairs"
+    sufficient = [(looser, counts) for looser, counts in counts_by_rule if counts.uses_most]
+    return reason, _votes_used_sentence(rule, *(sufficient[0] if sufficient else counts_by_rule[-1]))
+
+
+def _votes_used_sentence(rule: PairRule, looser: PairRule, counts: VoteCounts) -> str:
+    """Return the sentence about the votes that a looser rule for compared pairs would use."""
+    advice = f"{looser.changed_from(rule)} would use {100 * counts.share_used:.3g} % of all votes"
+    if not looser.position_bias and rule.position_bias:
+        advice += " (display order then does not matter)"
+    if looser.min_labels < rule.min_labels:
+        advice += (
+            "; with edge_weights='counts' in addition, pairs with few labels get little weight and add little noise"
+        )
+    return advice

@@ -1,15 +1,17 @@
 """Extension of a fit by new rows, at the cost of scoring them; the first stages are trained again where needed.
 
-Kept from the fit: the models of mu and pi, the transforms of the features, the folds of old contexts, the floor of mu,
-whether display order matters, and F(mu) of old contexts, with their part of the remaining bias, where the functional is
-bound to the same pairs and weights. Computed again from all rows: cells, compared pairs, weights of pairs and contexts,
-floor and scale of the propensities, corrections, covariance with its variance correction, uniform pairs, and all other
-diagnostics.
+Old and new rows are read with the transforms of the fit. :class:`~dmlrank.fit.extended_stages.ExtendedStages` predicts
+from the models of the fit; all else is computed from all rows. The first stages are trained again where the votes have
+grown, where the models cannot predict the new rows, and where later labels are predicted worse than earlier ones: a
+test that holds at all times compares the log-loss of each later label with the mean out-of-fold log-loss of the earlier
+labels of the same ordered pair. If later prompts, voters and models are like the earlier ones, the two have the same
+expectation: in both cases the model has not seen the label.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -17,24 +19,38 @@ from numpy.typing import NDArray
 
 from .._utils.number_text import p_value_clause
 from .._utils.warning_collection import collected_warnings, warn
-from ..data.further_rows import JoinedRows
+from ..data.columns import Columns
+from ..data.derived_pairs import DerivedPairs
+from ..data.formula.parse import parse_formula
+from ..data.frames import column_names
+from ..data.further_rows import JoinedRows, join_rows
 from ..data.learnt_features import LearntFeatures
-from ..data.preferences import FloatArray, IntArray, PreferenceData
+from ..data.partitions import is_partitioned
+from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..estimation.cross_fitting import CrossFittedMu
-from ..exceptions import OptionError, check_choice
+from ..exceptions import DataError, OptionError, check_choice
+from ..inference.confidence_sequence import Boundary, best_tau
 from ..nuisance.propensity_model.estimate import has_one_pair_per_context
-from .cache import Cache
-from .extended_stages import ExtendedStages
-from .extension_record import GROWTH, Extension
-from .loss_of_new_labels import LOSS_ERROR_RATE, LossTest, compare_losses
-from .new_rows import NeedsTraining, join_to_fit, read_joined, refuse_fixed_inputs, why_options_need_training
-from .pipeline import run, run_with_cache
-from .state import FitSteps, Source
+from ..nuisance.propensity_model.supplied import is_plan, propensity_columns
+from ..nuisance.verdicts import are_of_fixed_prompts, judge_columns
+from ..options import Options
+from .extended_stages import GROWTH, ExtendedStages, NeedsTraining
+from .inputs import columns_of_later_steps, read_source
+from .method import fit_with, run
+from .state import Extension, FitState, Source
 
 REFITS = ("auto", "never", "always")
+# Error rate of the test: the probability that first stages which fit as well as ever are trained again because of the
+# losses, at any time before the next training.
+LOSS_ERROR_RATE = 0.05
+# Predicted probabilities below this one are replaced by it, so that no loss is infinite.
+_SMALLEST_PROBABILITY = 1e-15
+# Fewest units with later labels, and fewest earlier labels of a pair, with which the test is made.
+_FEWEST_UNITS = 30
+_FEWEST_LABELS = 2
 
 
-def extend_fit(steps: FitSteps, new_rows: object, refit: str) -> FitSteps:
+def extend_fit(steps: FitState, new_rows: object, refit: str) -> FitState:
     """Return the steps of a fit of the old and the new rows."""
     check_choice(refit, REFITS, "refit")
     refuse_fixed_inputs(steps)
@@ -61,7 +77,7 @@ def extend_fit(steps: FitSteps, new_rows: object, refit: str) -> FitSteps:
     return _trained(steps, rows, source, reason)
 
 
-def _trained(steps: FitSteps, rows: JoinedRows, source: Source, reason: str) -> FitSteps:
+def _trained(steps: FitState, rows: JoinedRows, source: Source, reason: str) -> FitState:
     """Return a new fit of all rows."""
     trained = run(steps.options, source)
     place = LearntFeatures.of(steps.data).places(trained.data)
@@ -82,18 +98,18 @@ def _trained(steps: FitSteps, rows: JoinedRows, source: Source, reason: str) -> 
     return replace(trained, extension=extension, is_later=np.zeros(trained.data.n_contexts, dtype=bool))
 
 
-def _scored(steps: FitSteps, rows: JoinedRows, source: Source, refit: str) -> FitSteps:
+def _scored(steps: FitState, rows: JoinedRows, source: Source, refit: str) -> FitState:
     """Return the fit of all rows with the first stages that were trained before."""
     reason = why_options_need_training(steps.options)
     if reason:
         raise NeedsTraining(reason)
-    joined = read_joined(steps, rows, source)
-    stages = ExtendedStages(steps, joined)
-    extended = run_with_cache(steps.options, source, Cache(steps=stages.steps_of_extension()))
-    change = _Change.between(steps, extended, joined.place)
+    data, place = read_joined(steps, rows, source)
+    stages = ExtendedStages(steps, source, data, place)
+    extended = fit_with(stages)
+    change = _Change.between(steps, extended, place)
     is_later = change.is_new | change.has_further_votes
     if steps.is_later is not None:
-        is_later[joined.place] |= steps.is_later
+        is_later[place] |= steps.is_later
     extended = replace(extended, is_later=is_later)
     extension = _scoring_extension(steps, extended, change, rows, stages.votes_of_new_items)
     if refit == "auto":
@@ -116,7 +132,7 @@ class _Change(NamedTuple):
     clusters_returning: int
 
     @classmethod
-    def between(cls, before: FitSteps, after: FitSteps, place: IntArray) -> _Change:
+    def between(cls, before: FitState, after: FitState, place: IntArray) -> _Change:
         """Compare a fit with its extension; ``place``, (n_old,), numbers the old contexts among all contexts."""
         is_new = np.ones(after.data.n_contexts, dtype=bool)
         is_new[place] = False
@@ -124,8 +140,8 @@ class _Change(NamedTuple):
         further[place] -= _votes_by_context(before.data)
         models_new = tuple(name for name in after.data.items if name not in before.data.items)
         has_further_votes, n_returning = ~is_new & (further > 0), 0
-        if after.clusters is not None:
-            cluster = after.clusters.of_context
+        if after.units.clusters is not None:
+            cluster = after.units.clusters.of_context
             n_returning = len(np.intersect1d(cluster[place], cluster[is_new | has_further_votes]))
         return cls(is_new, has_further_votes, models_new, n_returning)
 
@@ -136,7 +152,7 @@ def _votes_by_context(data: PreferenceData) -> FloatArray:
 
 
 def _scoring_extension(
-    steps: FitSteps, extended: FitSteps, change: _Change, rows: JoinedRows, votes_of_new_models: int
+    steps: FitState, extended: FitState, change: _Change, rows: JoinedRows, votes_of_new_models: int
 ) -> Extension:
     """Describe an extension without training."""
     earlier = _extension_of_training(steps) if steps.extension is None else steps.extension
@@ -166,23 +182,23 @@ def _scoring_extension(
     )
 
 
-def _extension_of_training(steps: FitSteps) -> Extension:
+def _extension_of_training(steps: FitState) -> Extension:
     """Describe a fit without extensions, from which the first extension goes on."""
     n_votes = steps.data.n_votes
     return Extension(0, 0, 0, (), True, "", votes_at_training=n_votes, units_at_training=_count_units(steps))
 
 
-def _unit_of_context(steps: FitSteps) -> IntArray:
+def _unit_of_context(steps: FitState) -> IntArray:
     """Return the independent unit of each context, (n,): itself, or its cluster."""
-    return np.arange(steps.data.n_contexts) if steps.clusters is None else steps.clusters.of_context
+    return np.arange(steps.data.n_contexts) if steps.units.clusters is None else steps.units.clusters.of_context
 
 
-def _count_units(steps: FitSteps) -> int:
+def _count_units(steps: FitState) -> int:
     """Return the number of independent units with votes."""
     return int(np.count_nonzero(np.bincount(_unit_of_context(steps)[steps.data.cells.context])))
 
 
-def _loss_test(extended: FitSteps, units_at_training: int) -> LossTest:
+def _loss_test(extended: FitState, units_at_training: int) -> LossTest:
     """Test whether later labels are predicted worse than earlier ones; None without features."""
     data = extended.data
     if not data.x.shape[1]:
@@ -199,7 +215,7 @@ def _loss_test(extended: FitSteps, units_at_training: int) -> LossTest:
     )
 
 
-def _require_good_stages(steps: FitSteps, extended: FitSteps, extension: Extension) -> None:
+def _require_good_stages(steps: FitState, extended: FitState, extension: Extension) -> None:
     """Raise :class:`NeedsTraining` where first stages that were trained on all rows would be better."""
     data = extended.data
     if not data.x.shape[1]:
@@ -226,7 +242,7 @@ def _require_good_stages(steps: FitSteps, extended: FitSteps, extension: Extensi
         )
 
 
-def _why_not_trained(extended: FitSteps, test: LossTest, votes_at_training: int) -> str:
+def _why_not_trained(extended: FitState, test: LossTest, votes_at_training: int) -> str:
     """Return why the first stages were not trained again, for the summary."""
     if not extended.data.x.shape[1]:
         return "without features nothing is trained, and the frequencies of the pairs are those of all votes"
@@ -238,3 +254,161 @@ def _why_not_trained(extended: FitSteps, test: LossTest, votes_at_training: int)
         f"{growth}, and the labels since then are {worse}predicted significantly worse than the earlier ones "
         f"(z = {test.z:.2f}, p {p_value_clause(test.p_value)})"
     )
+
+
+class LossTest(NamedTuple):
+    """The test that later labels are predicted no worse than earlier ones.
+
+    z: Excess of the later losses in standard errors; NaN where labels are too few.
+    p_value: One-sided p-value that holds at all times together; NaN where labels are too few.
+    """
+
+    z: float = float("nan")
+    p_value: float = float("nan")
+
+    @property
+    def rejects(self) -> bool:
+        """Whether later labels are predicted worse."""
+        return self.p_value <= LOSS_ERROR_RATE
+
+
+def compare_losses(
+    cells: Cells, mu: FloatArray, is_later: NDArray[np.bool_], unit: IntArray, *, n_items: int, planned: float
+) -> LossTest:
+    """Test whether the labels of later cells have a larger log-loss than those of earlier cells of the same pairs.
+
+    Let D be the sum over later cells of the loss minus the mean loss of the earlier cells of the pair. Units of cells
+    (contexts or clusters) are independent. The variance of D is the sum of the squared sums by unit, plus the variance
+    of the means of the earlier losses. The p-value is the one-sided p-value of :class:`.Boundary` for z = D / se(D) and
+    t units, so that by the inequality of Ville the probability that it falls to a or below at any time is at most a,
+    asymptotically. The test is most powerful near t = ``planned`` units for a = ``LOSS_ERROR_RATE``.
+
+    Shapes: mu (m, C), is_later (m,), unit (m,).
+    """
+    # The sum is computed category by category, because a sum over a short last axis takes several times as long.
+    loss = -reduce(np.add, (cells.y * np.log(np.maximum(mu, _SMALLEST_PROBABILITY))).T)
+    pair = cells.first * n_items + cells.second
+    early, n_pairs = ~is_later, n_items**2
+    count = np.bincount(pair[early], minlength=n_pairs)
+    has_mean = count >= _FEWEST_LABELS
+    divisor = np.maximum(count, 1)
+    mean = np.bincount(pair[early], loss[early], n_pairs) / divisor
+    variance = np.bincount(pair[early], np.square(loss[early] - mean[pair[early]]), n_pairs) / np.maximum(count - 1, 1)
+    compared = np.flatnonzero(is_later & has_mean[pair])
+    excess = loss[compared] - mean[pair[compared]]
+    units, place = np.unique(unit[compared], return_inverse=True)
+    if len(units) < _FEWEST_UNITS:
+        return LossTest()
+    by_unit = np.bincount(place, excess)
+    n_later = np.bincount(pair[compared], minlength=n_pairs)
+    variance_of_sum = float(np.square(by_unit - by_unit.mean()).sum() + (np.square(n_later) * variance / divisor).sum())
+    if not variance_of_sum > 0:
+        return LossTest()
+    z = float(by_unit.sum() / np.sqrt(variance_of_sum))
+    boundary = Boundary(best_tau(LOSS_ERROR_RATE) * len(units) / planned)
+    return LossTest(z, float(boundary.one_sided_p_values(np.array([z]))[0]))
+
+
+def refuse_fixed_inputs(steps: FitState) -> None:
+    """Raise where inputs of the fit exist for its own prompts alone, so that no fit of further rows is possible."""
+    options, source = steps.options, steps.source
+    if isinstance(source.data, DerivedPairs):
+        raise OptionError(
+            "extend() adds votes, and this fit was made from scores or rankings, in which nothing is learnt; put the "
+            "new scores below the old ones and call pairs_from_scores() or pairs_from_rankings() and dml_rank() again"
+        )
+    if is_partitioned(source.data):
+        raise OptionError(
+            "extend() keeps all rows in memory, and this fit was made from parquet files or a Dask DataFrame, which "
+            "may be larger; write the new rows to a further file, and fit all files"
+        )
+    arrays = [name for name in steps.data.feature_map.variables if name not in column_names(source.data)]
+    if arrays:
+        raise OptionError(
+            f"extend() has no values of {arrays[0]!r} for the new rows: the formula takes {arrays[0]!r} from an array "
+            f"with one entry for each row of the fit; put it into a column, fit, and extend"
+        )
+    fixed_inputs = {
+        "mu": (options.mu is not None, "fit with learner= instead of mu="),
+        "weights": (
+            options.weights is not None and not isinstance(options.weights, str),
+            "put the weights in a column",
+        ),
+        "propensity": (_is_array(options.propensity), "put the propensities in a column, or pass a function"),
+        "judge": (are_of_fixed_prompts(options.judge), "put the verdicts in columns"),
+    }
+    for name, (is_fixed, advice) in fixed_inputs.items():
+        if is_fixed:
+            raise OptionError(
+                f"extend() has no {name}= for the new prompts: {name}= was given for the prompts of the fit alone; "
+                f"{advice}, fit, and extend; or fit all rows with a {name}= for all prompts"
+            )
+
+
+def _is_array(propensity: object) -> bool:
+    """Return whether propensities are an array or a plan, which have values for the prompts of the fit alone."""
+    return is_plan(propensity) or not (isinstance(propensity, str) or callable(propensity))
+
+
+def join_to_fit(steps: FitState, new_rows: object) -> tuple[JoinedRows, Source]:
+    """Return the rows of a fit followed by new rows, and the source of a fit of all rows."""
+    source, options = steps.source, steps.options
+    rows = join_rows(source.data, new_rows, _columns_needed(steps), options.context, already_read=_columns_read(steps))
+    return rows, Source(source.formula, rows.table, source.environment)
+
+
+def _columns_read(steps: FitState) -> Columns | None:
+    """Return the columns that the fit has read from its frame; None where the fit has not kept every row."""
+    data = steps.data
+    keeps_all = len(data.row_index) == data.n_rows
+    return data.columns if keeps_all and (data.row_index == np.arange(data.n_rows)).all() else None
+
+
+def _columns_needed(steps: FitState) -> list[str]:
+    """Return the columns of the frame that the fit uses."""
+    options, available = steps.options, column_names(steps.source.data)
+    formula = parse_formula(steps.source.formula)
+    judges = judge_columns(options.judge) or ()
+    propensities = propensity_columns(options.propensity) or ()
+    names = [
+        *formula.outcomes,
+        formula.first,
+        formula.second,
+        *steps.data.feature_map.variables,
+        *options.context,
+        *options.clusters,
+        *options.style_columns,
+        *(name for name in (options.propensity_column, options.weights_column) if name),
+        *judges,
+        *propensities,
+    ]
+    return [name for name in dict.fromkeys(names) if name in available]
+
+
+def read_joined(steps: FitState, rows: JoinedRows, source: Source) -> tuple[PreferenceData, IntArray]:
+    """Read all rows with the features of the fit; also return the number of each context of the fit, (n_old,).
+
+    Votes are on all items, with the two orders of a pair as two pairs. The features of the contexts of the fit are
+    those of the fit, and those of new contexts come from the same transforms.
+    """
+    options, old = steps.options, steps.data
+    columns, learnt = columns_of_later_steps(options), LearntFeatures.of(old)
+    try:
+        data = read_source(source, options, extra_columns=columns, learnt=learnt)
+    except DataError as error:
+        # If the rows themselves are the reason, the same error is raised where transforms are fitted to all rows.
+        with collected_warnings():
+            read_source(source, options, extra_columns=columns)
+        raise NeedsTraining(f"the features of the fit do not fit the new rows ({error})") from None
+    return data, learnt.places(data)
+
+
+def why_options_need_training(options: Options) -> str:
+    """Return why a fit with these options cannot be extended without training; an empty text where it can."""
+    if options.adjust is not None:
+        return "adjust= needs first stages for style, which have to be learnt from all votes together"
+    if options.judge is not None and options.judge_as == "features":
+        return "judge_as='features' makes verdicts features of mu, whose models then cannot predict new prompts"
+    if options.propensity_formula is not None:
+        return f"propensity={options.propensity!r} has features of its own, which are learnt from all prompts together"
+    return ""

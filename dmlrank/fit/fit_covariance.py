@@ -1,27 +1,28 @@
-"""The covariance of a fit's estimates, with contexts or clusters of contexts as independent units."""
+"""The covariance of a fit's estimates, with what is added for pairs whose labels all agree."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
 from .._utils.warning_collection import collected_warnings
-from ..data.preferences import FloatArray, IntArray
+from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters
-from ..estimation.influence import InfluenceFunction
+from ..estimation.bt_mle import BradleyTerryFit, ContextualBradleyTerryFit
+from ..estimation.influence import InfluenceFunction, JudgeCorrection, OneStepResult
+from ..estimation.unanimous_pairs import LabelErrors, UnanimousPairs, find_unanimous_pairs
 from ..exceptions import OptionError, check_choice
-from ..inference.covariance import (
-    CentredSums,
-    Covariance,
-    cluster_sums,
-    one_way,
-    robust,
-    two_way,
-    two_way_contexts,
-)
+from ..inference.covariance import CentredSums, Covariance, cluster_sums, one_way, robust, two_way, two_way_contexts
 from ..inference.resampling import BOOTSTRAP_DRAWS, MULTIPLIERS, MultiplierBootstrap
-from .state import FitSteps
+from .estimand import Setup
+from .state import FitState, Repetition, Units
 
 
 def covariance_of(
-    steps: FitSteps,
+    state: FitState,
     influence: InfluenceFunction,
     gauge: FloatArray,
     estimates: FloatArray | None = None,
@@ -32,30 +33,22 @@ def covariance_of(
 
     Shapes: gauge (d, g), estimates (R, d), uniform_covariance (d, d).
     """
-    return make_covariance(
-        influence,
-        gauge,
-        steps.clusters,
-        annotator=steps.annotator,
-        fixed_prompts=steps.options.prompts == "fixed",
-        estimates=estimates,
-        uniform_covariance=uniform_covariance,
-    )
+    fixed = state.options.prompts == "fixed"
+    return make_covariance(influence, gauge, state.units, fixed, estimates, uniform_covariance=uniform_covariance)
 
 
 def make_covariance(
     influence: InfluenceFunction,
     gauge: FloatArray,
-    clusters: Clusters | None,
-    *,
-    annotator: IntArray | None,
+    units: Units,
     fixed_prompts: bool,
     estimates: FloatArray | None = None,
+    *,
     uniform_covariance: FloatArray | None = None,
 ) -> Covariance:
     """Estimate the covariance of an estimate from its influence values.
 
-    Shapes: gauge (d, g), annotator (q,), estimates (R, d), uniform_covariance (d, d).
+    Shapes: gauge (d, g), estimates (R, d), uniform_covariance (d, d).
 
     Notes
     -----
@@ -67,6 +60,7 @@ def make_covariance(
     the result is the covariance for new prompts; it is the smaller one where mu predicts worse than a constant, which
     may happen out of fold on a few dozen prompts.
     """
+    clusters, annotator = units.clusters, units.annotator
     covariance = _corrected(clustered_covariance(influence, gauge, clusters, annotator), influence, uniform_covariance)
     if fixed_prompts:
         influence = influence.given_prompts()
@@ -109,10 +103,10 @@ def clustered_covariance(
 
 
 def multiplier_bootstrap(
-    steps: FitSteps, kind: str, factor: float, seed: int, n_draws: int = BOOTSTRAP_DRAWS
+    steps: FitState, kind: str, factor: float, seed: int, n_draws: int = BOOTSTRAP_DRAWS
 ) -> MultiplierBootstrap:
     """Return the multiplier bootstrap over the independent units of the fit's covariance."""
-    clusters, influence = steps.clusters, steps.influence
+    clusters, influence = steps.units.clusters, steps.influence
     check_choice(kind, MULTIPLIERS, "multipliers")
     if clusters is not None and len(clusters.names) > 1:
         raise OptionError(
@@ -129,3 +123,126 @@ def multiplier_bootstrap(
     # variance correction and uniform pairs.
     added = steps.covariance.matrix * factor**2 - small_sample_factor * rows.T @ rows
     return MultiplierBootstrap(rows, small_sample_factor, added, kind, seed, n_draws)
+
+
+def label_errors(
+    data: PreferenceData,
+    one_step_results: Sequence[OneStepResult],
+    pi: Sequence[FloatArray],
+    corrections: Sequence[JudgeCorrection | None],
+    units: Units,
+) -> LabelErrors:
+    """Return the contribution of every label to the error of a one-step estimate, averaged over repetitions.
+
+    The contribution of a label has as factors its weight and its residual, the label less its expected value.
+
+    Shapes: pi (m,).
+    """
+    cells, clusters, expected = data.cells, units.clusters, []
+    for result, correction in zip(one_step_results, corrections, strict=True):
+        mu = result.cell_mu
+        if correction is not None:
+            mu = np.where((correction.label >= 0)[:, None], correction.m[correction.label], mu)
+        expected.append(mu)
+    weight = _mean_of([1 / propensity for propensity in pi]) / data.n_contexts
+    if units.context_weight is not None:
+        weight = weight * units.context_weight[cells.context]
+    return LabelErrors(
+        cells=cells,
+        weight=weight,
+        mu=_mean_of([result.cell_mu for result in one_step_results]),
+        residual=cells.y - _mean_of(expected),
+        unit=cells.context if clusters is None else clusters.of_context[cells.context],
+        n_units=data.n_contexts if clusters is None else len(np.unique(clusters.of_context)),
+        other_unit=_crossed_cluster(data, clusters),
+    )
+
+
+def errors_of_repetitions(data: PreferenceData, repetitions: Sequence[Repetition], units: Units) -> LabelErrors:
+    """Return the contribution of every label to the error of the scores, averaged over repetitions."""
+    results = [r.one_step_result for r in repetitions]
+    corrections = [r.judge_correction for r in repetitions]
+    return label_errors(data, results, [r.propensity.cells for r in repetitions], corrections, units)
+
+
+def _mean_of(arrays: Sequence[FloatArray]) -> FloatArray:
+    """Return the mean of arrays of the same shape; a single array is returned as it is, not copied."""
+    return arrays[0] if len(arrays) == 1 else np.mean(arrays, axis=0)
+
+
+def _crossed_cluster(data: PreferenceData, clusters: Clusters | None) -> IntArray | None:
+    """Return the cluster of each labelled cell, (m,), in the second of two crossed groupings; None without one."""
+    if clusters is None or len(clusters.names) < 2:
+        return None
+    if clusters.of_vote is None:
+        return None if clusters.second_of_context is None else clusters.second_of_context[data.cells.context]
+    annotator = np.full(len(data.cells), clusters.of_vote.max(), dtype=np.intp)
+    np.minimum.at(annotator, data.vote_cell, clusters.of_vote)
+    return annotator
+
+
+def likelihood_uniform_pairs(
+    data: PreferenceData,
+    setup: Setup,
+    likelihood: BradleyTerryFit | ContextualBradleyTerryFit,
+    clusters: Clusters | None,
+) -> UnanimousPairs | None:
+    """Find the uniform pairs of a fit by maximum likelihood; None where there are no such pairs.
+
+    Labels are weighted by their votes, not by propensities, and both orders of a pair are one pair.
+    """
+    if setup.weights.mirrored:
+        data = data.unordered()
+    cells = data.cells
+    won = likelihood.cell_probabilities(data)
+    mu = np.column_stack([won, 1 - won, np.zeros((len(won), data.n_categories - 2))])
+    errors = LabelErrors(
+        cells=cells,
+        weight=cells.n_votes.astype(float),
+        mu=mu,
+        residual=cells.y - mu,
+        unit=cells.context if clusters is None else clusters.of_context[cells.context],
+        other_unit=_crossed_cluster(data, clusters),
+    )
+    return find_unanimous_pairs(errors, data, setup.weights, setup.graph.edges)
+
+
+def uniform_covariance_by_column(steps: FitState, design: FloatArray) -> FloatArray | None:
+    """Return the covariance of a projection's coefficients that is added for uniform pairs.
+
+    Shapes: design (n, P), returns (P K, P K).
+    """
+    if bool(np.isin(design, (0.0, 1.0)).all() and (design.sum(axis=1) == 1).all()):
+        return uniform_covariance_by_group(steps, design.T > 0)
+    if steps.uniform is None:
+        return None
+    errors = errors_of_repetitions(steps.data, steps.repetitions, steps.units)
+    weight = np.ones(len(design)) if steps.units.context_weight is None else steps.units.context_weight
+    gram = design.T @ (weight[:, None] * design) / len(design)
+    factor = np.asarray(np.linalg.solve(gram, design.T).T, dtype=np.float64)
+    cell_factor = factor[errors.cells.context] * errors.weight[:, None]
+    cell_moment = cell_factor.T @ cell_factor / np.square(errors.weight).sum()
+    return np.kron(cell_moment, steps.uniform.covariance(steps.setup.functional, steps.first.floor))
+
+
+def uniform_covariance_by_group(steps: FitState, members: NDArray[np.bool_]) -> FloatArray | None:
+    """Return the covariance of the scores by group, (G K, G K), that is added for uniform pairs: one block per group.
+
+    Where groups overlap, a uniform pair of their common contexts also moves the scores of both groups together. This
+    part is left out, so that differences between overlapping groups have errors that are not too small.
+
+    Shapes: members (G, n), returns (G K, G K).
+    """
+    errors = errors_of_repetitions(steps.data, steps.repetitions, steps.units)
+    weight = np.ones(steps.data.n_contexts) if steps.units.context_weight is None else steps.units.context_weight
+    n_groups, size = len(members), len(steps.influence.estimate)
+    total, any_uniform = np.zeros((n_groups, size, n_groups, size)), False
+    for g, inside in enumerate(members):
+        factor = 1 / float((weight * inside).mean())
+        group_errors = errors.only(inside[errors.cells.context], factor)
+        group_errors = replace(group_errors, n_units=errors.n_units * inside.mean())
+        pairs = find_unanimous_pairs(group_errors, steps.data, steps.setup.weights, steps.setup.graph.edges)
+        if pairs is not None:
+            any_uniform = True
+            total[g, :, g, :] = pairs.covariance(steps.setup.functional, steps.first.floor)
+    return total.reshape(n_groups * size, n_groups * size) if any_uniform else None

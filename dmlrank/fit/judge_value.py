@@ -18,9 +18,8 @@ from ..nuisance.outcome_model.cross_fit import fit_all
 from ..nuisance.outcome_model.user_learners import is_user_learner
 from ..nuisance.verdicts import Verdicts
 from .average import estimate_target
-from .fit_covariance import covariance_of
-from .label_errors import one_step_label_errors
-from .state import FitSteps, Repetition
+from .fit_covariance import covariance_of, label_errors
+from .state import FitState, Repetition, Units
 
 # Shares that differ by less than this are equal.
 _TOLERANCE = 1e-9
@@ -68,7 +67,7 @@ class JudgeFigures:
     worth: float
 
 
-def judge_figures(steps: FitSteps) -> JudgeFigures | None:
+def judge_figures(steps: FitState) -> JudgeFigures | None:
     """Return the figures of a fit's judges; None without a judge."""
     verdicts, data = steps.verdicts, steps.data
     if verdicts is None:
@@ -95,19 +94,14 @@ def judge_figures(steps: FitSteps) -> JudgeFigures | None:
     )
 
 
-def estimate_without_judge(steps: FitSteps) -> tuple[Influence, Covariance]:
+def estimate_without_judge(steps: FitState) -> tuple[Influence, Covariance]:
     """Estimate the scores of the same fit without its judge, with the same folds, propensities and labels."""
     functional, targets = steps.setup.functional, []
     for r in steps.repetitions:
         floor = r.floor if r.mu_without_judge is r.mu else _floor_without_judge(r, steps)
         nuisances = NuisanceEstimates(r.mu_without_judge, r.propensity.cells, floor)
         result = estimate_target(
-            steps.data,
-            steps.setup,
-            nuisances,
-            blocks=steps.blocks,
-            population=steps.population(r),
-            options=steps.options,
+            steps.data, steps.setup, nuisances, steps.units.blocks, steps.population(r), steps.options
         )
         targets.append(result.target)
     influence, estimates = steps.estimator.average(targets).by_context(), steps.estimator.estimates(targets)
@@ -115,18 +109,19 @@ def estimate_without_judge(steps: FitSteps) -> tuple[Influence, Covariance]:
     return influence, covariance_of(steps, influence, gauge, estimates, uniform_covariance=uniform_covariance)
 
 
-def _floor_without_judge(r: Repetition, steps: FitSteps) -> float:
+def _floor_without_judge(r: Repetition, steps: FitState) -> float:
     """Return the floor of the mu that was fitted to human labels alone."""
     if not steps.setup.functional.interior or not isinstance(steps.options.floor, str):
         return r.floor
     return select_floor(HeldOutLabels.of(r.mu_without_judge, steps.data))
 
 
-def estimate_from_verdicts(steps: FitSteps, verdicts: Verdicts) -> tuple[Influence, Covariance]:
+def estimate_from_verdicts(steps: FitState, verdicts: Verdicts) -> tuple[Influence, Covariance]:
     """Estimate the scores as the fit does, with the verdicts of a judge in place of the votes."""
     data, options, functional = verdicts.as_votes(steps.data), steps.options, steps.setup.functional
     blocks, results, propensities, floors = blocks_by_context(data), [], [], []
-    clusters = None if steps.clusters is None else replace(steps.clusters, of_vote=None)
+    clusters = None if steps.units.clusters is None else replace(steps.units.clusters, of_vote=None)
+    units = Units(blocks, clusters, None, steps.units.context_weight)
     for number, r in enumerate(steps.repetitions):
         assert r.judge_propensity is not None, "a fit with a judge has propensities of its verdicts"
         seeds = np.random.SeedSequence([options.seed, number, 1]).spawn(r.folds.n_folds)
@@ -136,23 +131,14 @@ def estimate_from_verdicts(steps: FitSteps, verdicts: Verdicts) -> tuple[Influen
         floors.append(select_floor(HeldOutLabels.of(mu, data)) if functional.interior else 0.0)
         nuisances = NuisanceEstimates(mu, r.judge_propensity, floors[-1])
         population = steps.population(r)
-        results.append(
-            estimate_target(data, steps.setup, nuisances, blocks=blocks, population=population, options=options)
-        )
+        results.append(estimate_target(data, steps.setup, nuisances, blocks, population, options))
         propensities.append(r.judge_propensity)
     targets = [result.target for result in results]
     influence = steps.estimator.average(targets).by_context()
-    errors = one_step_label_errors(
-        data,
-        results,
-        propensities,
-        corrections=[None] * len(results),
-        clusters=clusters,
-        context_weight=steps.context_weight,
-    )
+    errors = label_errors(data, results, propensities, [None] * len(results), units)
     uniform = find_unanimous_pairs(errors, data, steps.setup.weights, steps.setup.graph.edges)
     uniform_covariance = None if uniform is None else uniform.covariance(functional, floors[0])
-    without_annotators = replace(steps, clusters=clusters, annotator=None)
+    without_annotators = replace(steps, units=units)
     gauge = functional.gauge(data.n_items).basis
     return influence, covariance_of(
         without_annotators, influence, gauge, steps.estimator.estimates(targets), uniform_covariance=uniform_covariance
@@ -253,7 +239,7 @@ def _is_known(verdicts: Verdicts) -> NDArray[np.bool_]:
     return np.asarray(~np.isnan(verdicts.shares).any(axis=2))
 
 
-def _log_losses(steps: FitSteps, verdicts: Verdicts) -> FloatArray:
+def _log_losses(steps: FitState, verdicts: Verdicts) -> FloatArray:
     """Return the log-losses of :attr:`JudgeFigures.log_loss`, (3,), in the first repetition."""
     first, is_judged = steps.first, verdicts.label >= 0
     cells, correction = steps.data.cells.only(is_judged), first.judge_correction

@@ -1,50 +1,77 @@
-"""Post-estimation: win probabilities of pairs, the restriction test and scores in new contexts, without a new fit."""
+"""Post-estimation from the first stages of a fit: pairs, the restriction test, new contexts, groups and projections."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._utils.computation import computing
+from .._utils.warning_collection import collected_warnings
 from ..data.preferences import FloatArray, IntArray
-from ..estimation.bt_restricted import RestrictedResampling, require_pair_propensities, resampling_under_restriction
+from ..estimation.bt_mle import ContextualBradleyTerryFit
+from ..estimation.bt_restricted import RestrictedResampling, resampling_under_restriction
 from ..estimation.cross_fitting import clip_and_renormalise
-from ..estimation.influence import Estimands, Influence, InfluenceFunction
+from ..estimation.equal_style import EqualStyleTerms
+from ..estimation.influence import (
+    Estimands,
+    GroupParts,
+    Influence,
+    InfluenceFunction,
+    InfluenceInGroups,
+    ProjectedInfluence,
+    influence_in_groups,
+    project_influence,
+)
+from ..estimation.mean_preferences import mean_preference_influence, mean_preferences
 from ..estimation.one_step import one_step
-from ..functionals.linear_scores import PairWinProbability
+from ..functionals import Functional
+from ..functionals.linear_scores import PairMargins, PairWinProbability
 from ..inference.covariance import Covariance
 from ..inference.wald import DifferenceTest, wald_test_of_difference
+from .average import targets_of
 from .bt_mle import win_probability_influence
 from .fit_covariance import covariance_of
-from .repetition import restricted_score
-from .state import FitSteps
+from .stages import restricted_score
+from .state import FitState, Repetition
 
 # The restriction test has the seed [seed of the fit, this number], so that its draws differ from those of the fit.
 _NULL_SEED = 20
 
 
-def pair_win_probability(steps: FitSteps, item: int, opponent: int) -> tuple[float, Covariance]:
+def pair_win_probability(steps: FitState, item: int, opponent: int) -> tuple[float, Covariance]:
     """Estimate the win probability of ``item`` against ``opponent``, with the estimator of the fit."""
     if steps.likelihood:
         win_probability, uniform_variance = win_probability_influence(steps, item, opponent)
         variance = covariance_of(steps, win_probability, np.empty((0, 1)), uniform_covariance=uniform_variance)
         return float(win_probability.estimate[0]), variance
-    score = PairWinProbability(steps.setup.weights, item, opponent)
+    estimate, covariance = _estimate(steps, PairWinProbability(steps.setup.weights, item, opponent), 1)
+    return float(estimate[0]), covariance
+
+
+def _estimate(steps: FitState, score: Functional, size: int) -> tuple[FloatArray, Covariance]:
+    """Estimate ``size`` numbers by the estimator of the fit, with their covariance; each is the functional of one pair.
+
+    Shapes: returns (size,).
+    """
+    influences = _one_step_targets(steps, score, steps.repetitions)
+    influence, estimates = steps.estimator.average(influences), steps.estimator.estimates(influences)
+    added, gauge = steps.uniform_covariance(score, pooled=False), np.empty((0, size))
+    return influence.estimate, covariance_of(steps, influence, gauge, estimates, uniform_covariance=added)
+
+
+def _one_step_targets(steps: FitState, score: Functional, repetitions: Sequence[Repetition]) -> list[InfluenceFunction]:
+    """Return the one-step estimates of a functional from the first stages of repetitions."""
+    data, blocks, estimands = steps.data, steps.units.blocks, Estimands(score)
     with computing(steps.options.n_jobs):
-        influences = [
-            one_step(Estimands(score), steps.data, r.nuisances, steps.blocks, steps.population(r)).target
-            for r in steps.repetitions
-        ]
-    influence = steps.estimator.average(influences)
-    estimates = steps.estimator.estimates(influences)
-    uniform_covariance = steps.uniform_covariance(score, pooled=False)
-    return float(influence.estimate[0]), covariance_of(
-        steps, influence, np.empty((0, 1)), estimates, uniform_covariance=uniform_covariance
-    )
+        return [one_step(estimands, data, r.nuisances, blocks, steps.population(r)).target for r in repetitions]
 
 
-def restricted_against_projection(steps: FitSteps) -> DifferenceTest:
+def restricted_against_projection(steps: FitState) -> DifferenceTest:
     """Test the restricted Bradley-Terry scores against the unrestricted projection, both of the same fit.
 
     The covariance is of the fit's type (``cov_type``). If contexts are independent, the p-value compares the statistic
@@ -60,7 +87,7 @@ def restricted_against_projection(steps: FitSteps) -> DifferenceTest:
         projection.estimate,
         covariance=covariance_of(steps, projection, gauge),
         difference=covariance_of(steps, gap, gauge, steps.estimator.estimates(gaps)),
-        null=restriction_null(steps) if steps.clusters is None else None,
+        null=restriction_null(steps) if steps.units.clusters is None else None,
         rng=np.random.default_rng(np.random.SeedSequence([steps.options.seed, _NULL_SEED])),
         # The covariance that uniform pairs add to the projection; they add no more than this to the difference.
         uniform_covariance=steps.uniform_covariance(steps.setup.functional),
@@ -77,7 +104,7 @@ def _difference(projection: InfluenceFunction, restricted: InfluenceFunction) ->
     )
 
 
-def restriction_null(steps: FitSteps) -> RestrictedResampling:
+def restriction_null(steps: FitState) -> RestrictedResampling:
     """Return the distribution of the difference of the two estimates under the restriction.
 
     Labels are drawn from the restricted model. Their probabilities, and the change that each label makes to the
@@ -85,8 +112,8 @@ def restriction_null(steps: FitSteps) -> RestrictedResampling:
     """
     resamplings = []
     for r in steps.repetitions:
-        score = restricted_score(steps.setup, require_pair_propensities(r.propensity), steps.data.ordered)
-        resamplings.append(resampling_under_restriction(score, steps.data, r.nuisances, steps.context_weight))
+        score = restricted_score(steps.setup, r.propensity, steps.data.ordered)
+        resamplings.append(resampling_under_restriction(score, steps.data, r.nuisances, steps.units.context_weight))
     return replace(
         resamplings[0],
         share=np.mean([resampling.share for resampling in resamplings], axis=0),
@@ -94,23 +121,19 @@ def restriction_null(steps: FitSteps) -> RestrictedResampling:
     )
 
 
-def scores_of_contexts(steps: FitSteps) -> tuple[IntArray, FloatArray]:
+def scores_of_contexts(steps: FitState) -> tuple[IntArray, FloatArray]:
     """Return F(mu(x)) in the contexts of a fit that averages preferences, from out-of-fold probabilities.
 
     Shapes: returns (s,), returns (n, d).
     """
     repetitions = steps.repetitions if steps.sample is None else steps.repetitions[:1]
-    estimands = Estimands(steps.setup.functional)
-    with computing(steps.options.n_jobs):
-        values = [
-            one_step(estimands, steps.data, r.nuisances, steps.blocks, steps.population(r)).target.by_context().value
-            for r in repetitions
-        ]
+    targets = _one_step_targets(steps, steps.setup.functional, repetitions)
+    values = [target.by_context().value for target in targets]
     contexts = np.arange(steps.data.n_contexts) if steps.sample is None else steps.sample
     return contexts, np.asarray(np.mean(values, axis=0))
 
 
-def scores_at(steps: FitSteps, x: FloatArray) -> FloatArray:
+def scores_at(steps: FitState, x: FloatArray) -> FloatArray:
     """Return the scores in new contexts, (n, K), from the mean probabilities of all learners.
 
     Shapes: x (n, p).
@@ -121,3 +144,191 @@ def scores_at(steps: FitSteps, x: FloatArray) -> FloatArray:
         mu = np.mean([repetition.mu.average(x) for repetition in steps.repetitions], axis=0)
     functional = steps.setup.functional
     return functional.value(clip_and_renormalise(mu, steps.first.floor) if functional.interior else mu)
+
+
+# Largest number of influence values (contexts times pairs) that are stored at a time: 240 MB.
+MAX_VALUES = 30_000_000
+# Largest number of pairs whose joint covariance is computed.
+MAX_JOINT = 1_500
+
+
+class Margins(NamedTuple):
+    """Margins of P pairs of models.
+
+    estimate, std_error (P,): Margins and their standard errors.
+    covariance: Joint covariance; None where the pairs or the contexts are too many.
+    """
+
+    estimate: FloatArray
+    std_error: FloatArray
+    covariance: Covariance | None
+
+
+def pair_margins(
+    steps: FitState, item: IntArray, opponent: IntArray, *, max_values: int = MAX_VALUES, max_joint: int = MAX_JOINT
+) -> Margins:
+    """Estimate the margins of pairs of models with the estimator and the type of covariance of the fit.
+
+    Shapes: item, opponent (P,).
+    """
+    # Without features the influence values are those of groups of identical contexts, which need little memory.
+    is_grouped = steps.mu.by_fold() is not None and steps.verdicts is None and steps.units.blocks.one_per_context
+    size = max_joint if is_grouped else min(max_joint, max(1, max_values // steps.data.n_contexts))
+    parts = [slice(start, start + size) for start in range(0, len(item), size)]
+    with collected_warnings():
+        # The fit has already warned of few clusters.
+        weights = steps.setup.weights
+        margins = [PairMargins(weights, item[part], opponent[part]) for part in parts]
+        estimates = [_estimate(steps, score, len(item[part])) for score, part in zip(margins, parts, strict=True)]
+    return Margins(
+        np.concatenate([estimate for estimate, _ in estimates]),
+        np.concatenate([covariance.std_errors for _, covariance in estimates]),
+        estimates[0][1] if len(estimates) == 1 else None,
+    )
+
+
+class GroupScores(NamedTuple):
+    """The scores of G groups in one repetition.
+
+    influence: The scores with their influence values.
+    plugin (G, d): Plug-in scores, without bias correction.
+    style: With ``adjust=EqualStyle(...)``, the raw scores, scores averaged over style, scores at equal style, and
+        slopes; otherwise None.
+    """
+
+    influence: InfluenceInGroups
+    plugin: FloatArray
+    style: InfluenceInGroups | None = None
+
+
+def scores_in_groups(steps: FitState, members: NDArray[np.bool_]) -> list[GroupScores]:
+    """Return the scores of groups of contexts in each repetition; no first stage is fitted again.
+
+    With ``average="scores"`` a group's scores are means of its contexts' scores. With ``average="preferences"`` they
+    are the functional at the mean preferences of the group, F(E[mu(X) | G]).
+
+    Shapes: members (G, n).
+    """
+    return [_scores_of_repetition(steps, repetition, members) for repetition in steps.repetitions]
+
+
+def _scores_of_repetition(steps: FitState, repetition: Repetition, members: NDArray[np.bool_]) -> GroupScores:
+    """Return the scores of groups of contexts in one repetition."""
+    if repetition.style_terms is not None:
+        return _scores_at_equal_style(repetition.style_terms, repetition.one_step_result.target.by_context(), members)
+    if repetition.mean is None:
+        influence = influence_in_groups(repetition.one_step_result.target.by_context(), members)
+        return GroupScores(influence, np.stack([part.plugin for part in influence.parts]))
+    options, data, nuisances, blocks = steps.options, steps.data, repetition.nuisances, steps.units.blocks
+    population = steps.population(repetition)
+    means = mean_preferences(data, nuisances, blocks, population, members=members)
+    targets = targets_of(means, data, steps.setup, floor=options.floor, estimator=options.estimator)
+    scores = [target.score for target in targets]
+    influence = mean_preference_influence(scores, data, nuisances, blocks, population, members=members)
+    return GroupScores(influence, np.stack([target.plugin for target in targets]))
+
+
+def _scores_at_equal_style(terms: EqualStyleTerms, raw: Influence, members: NDArray[np.bool_]) -> GroupScores:
+    """Return scores at equal style in groups, each with the slopes of its own group."""
+    equal, stacked = list[InfluenceInGroups](), list[InfluenceInGroups]()
+    for inside in members:
+        influence = terms.influence([inside.astype(float)])
+        parts = (raw, influence.averaged, influence.equal, influence.slopes)
+        every = replace(
+            influence.equal,
+            value=np.hstack([part.value for part in parts]),
+            correction=np.hstack([part.correction for part in parts]),
+        )
+        equal.append(influence_in_groups(influence.equal, inside[None]))
+        stacked.append(influence_in_groups(every, inside[None]))
+    joint = _joined(equal)
+    return GroupScores(joint, np.stack([part.plugin for part in joint.parts]), _joined(stacked))
+
+
+def _joined(groups: list[InfluenceInGroups]) -> InfluenceInGroups:
+    """Return the influence of several groups from a list whose entries have one group each."""
+    return InfluenceInGroups(
+        GroupParts(lambda group: groups[group].parts[0], len(groups)),
+        tuple(one.contexts[0] for one in groups),
+        tuple(one.blocks[0] for one in groups),
+        groups[0].n_contexts,
+        groups[0].n_blocks,
+    )
+
+
+def likelihood_scores_in_groups(steps: FitState, members: NDArray[np.bool_]) -> GroupScores:
+    """Return the scores of groups of contexts, the means of r(x) over the contexts of each group.
+
+    Shapes: members (G, n).
+    """
+    influence, n = steps.influence.by_context(), steps.data.n_contexts
+    derivative = _contextual_fit(steps).mean_derivative(rows_of_groups(steps, members))
+    corrections = _corrections(steps, derivative).reshape(len(influence.block_context), len(members), -1)
+
+    # The values r(x) are averaged over the contexts of the group, and the corrections over all contexts. An
+    # ``Influence`` with ``sample_weight`` computes these two averages.
+    def part_of(group: int) -> Influence:
+        inside = members[group]
+        return replace(influence, correction=corrections[:, group], sample_weight=inside * (n / inside.sum()))
+
+    parts = GroupParts(part_of, len(members))
+    contexts, blocks = np.arange(n), np.arange(len(influence.block_context))
+    in_groups = InfluenceInGroups(
+        parts, (contexts,) * len(parts), (blocks,) * len(parts), n, len(influence.block_context)
+    )
+    return GroupScores(in_groups, np.stack([part.plugin for part in parts]))
+
+
+def project_likelihood(
+    steps: FitState, influence: Influence, design: FloatArray, *, fixed_prompts: bool, factor: float
+) -> ProjectedInfluence:
+    """Regress the scores r(x) on functions v of the context: beta = E[v v']^-1 E[v r(X)'].
+
+    Shapes: design (n, P).
+    """
+    of_prompts = project_influence(influence.without_correction(), design, fixed_prompts, with_blocks=False)
+    derivative = _contextual_fit(steps).mean_derivative(rows_of_design(steps, design))
+    correction = factor * _corrections(steps, derivative)
+    centred = of_prompts.centred.copy()
+    np.add.at(centred, steps.units.blocks.context, correction)
+    return replace(of_prompts, centred=centred, centred_correction=correction, block_context=steps.units.blocks.context)
+
+
+def rows_of_groups(steps: FitState, members: NDArray[np.bool_]) -> FloatArray:
+    """Return the mean in each group, (G, p + 1), of the constant and the scaled features."""
+    z = _contextual_fit(steps).z(steps.data.x)
+    return np.asarray(members @ z / members.sum(axis=1, keepdims=True), dtype=np.float64)
+
+
+def rows_of_design(steps: FitState, design: FloatArray) -> FloatArray:
+    """Return the coefficients of the constant and the scaled features on functions of the context, (P, p + 1)."""
+    z = _contextual_fit(steps).z(steps.data.x)
+    return np.asarray(np.linalg.solve(design.T @ design, design.T @ z), dtype=np.float64)
+
+
+def likelihood_uniform_covariance_of_rows(steps: FitState, rows: FloatArray) -> FloatArray | None:
+    """Return the covariance of scores, (P K, P K), that is added for pairs whose labels all agree (uniform pairs).
+
+    Without such pairs the function returns None. The scores are those at several values of z, one in each row.
+
+    Shapes: rows (P, p + 1).
+    """
+    if steps.uniform is None:
+        return None
+    fitted = _contextual_fit(steps)
+    return steps.uniform.covariance_along(
+        partial(fitted.changes, fitted.mean_derivative(rows), steps.setup.weights.first)
+    )
+
+
+def _contextual_fit(steps: FitState) -> ContextualBradleyTerryFit:
+    """Return the contextual model of a fit."""
+    assert isinstance(steps.likelihood, ContextualBradleyTerryFit)
+    return steps.likelihood
+
+
+def _corrections(steps: FitState, derivative: FloatArray) -> FloatArray:
+    """Return the influence values of targets that come from the labels, (q, d)."""
+    return _contextual_fit(steps).corrections(
+        derivative, steps.data, steps.setup.weights.first, edges=steps.setup.graph.edges, blocks=steps.units.blocks
+    )

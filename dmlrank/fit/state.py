@@ -1,9 +1,9 @@
-"""The state of a fit: its formula, frame and options, and the results of its steps."""
+"""The state of a fit: its formula, frame and options, what it has learnt and kept, and its estimates."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +11,12 @@ from patsy import EvalEnvironment
 
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.read_clusters import Clusters
+from ..data.style_differences import StyleDifferences
 from ..estimation.bt_mle import BradleyTerryFit, ContextualBradleyTerryFit
-from ..estimation.cross_fitting import MuSource
+from ..estimation.cross_fitting import MuSource, SuppliedMu
 from ..estimation.diagnostics import RemainingBias, Validity
 from ..estimation.equal_style import EqualStyleTerms, StyleInfluence
+from ..estimation.folds import FoldUnits
 from ..estimation.influence import (
     EstimandName,
     InfluenceBlocks,
@@ -25,6 +27,7 @@ from ..estimation.influence import (
     TargetPopulation,
 )
 from ..estimation.unanimous_pairs import UnanimousPairs
+from ..exceptions import DmlrankWarning
 from ..functionals import Functional
 from ..inference.covariance import Covariance
 from ..nuisance.propensity_model.estimate import Propensity
@@ -32,14 +35,8 @@ from ..nuisance.training_rows import Folds
 from ..nuisance.verdicts import Verdicts
 from ..options import Options
 from .average import MeanTarget
-from .balanced_votes import BalancedVotes
-from .cache import CachedStep
-from .display_order import OrderChoice
-from .estimand import Setup
+from .estimand import Extrapolation, OrderChoice, Setup
 from .estimators import Estimator, estimator_named
-from .extension_record import Extension
-from .extrapolation import Extrapolation
-from .style_estimates import StyleFit
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,6 +50,172 @@ class Source:
     formula: str
     data: object
     environment: EvalEnvironment
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Units:
+    """Which votes depend on each other, and what the contexts weigh.
+
+    blocks: The sets of votes over which influence values are summed.
+    clusters: None where contexts are independent.
+    annotator (q,): The annotator of each block where annotators are clusters.
+    context_weight (n,): Weights of the contexts in the target population; None where these are equal.
+    """
+
+    blocks: InfluenceBlocks
+    clusters: Clusters | None = None
+    annotator: IntArray | None = None
+    context_weight: FloatArray | None = None
+
+    def of_contexts(self, data: PreferenceData) -> IntArray:
+        """Return the independent unit of each context, (n,): its cluster, or itself."""
+        return data.seed_order if self.clusters is None else self.clusters.of_context
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kept:
+    """A result that an update uses again where its key is the same.
+
+    key: The data, earlier results and values of options on which the result depends.
+    warnings: Warnings of the package that were given when the result was computed.
+    """
+
+    key: tuple[object, ...]
+    result: Any
+    warnings: tuple[DmlrankWarning, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Inputs:
+    """Everything that all repetitions of a fit share.
+
+    data: Votes on the ranked items.
+    display_order: Whether it matters.
+    dropped: Items that were read and are not ranked.
+    setup: The functional, bound to the graph of compared pairs and to category weights.
+    extrapolation: The pairs that the scores use although they have no label.
+    mu: Probabilities that the user supplied.
+    n_folds: Folds of the cross-fitting, at most as many as there are clusters.
+    fold_units: The units that are dealt to folds.
+    style: Style differences of the votes, for scores at equal style.
+    balanced: The votes that count beside all votes, for battles of equal style.
+    """
+
+    data: PreferenceData
+    display_order: OrderChoice
+    dropped: tuple[str, ...]
+    setup: Setup
+    extrapolation: Extrapolation
+    units: Units
+    verdicts: Verdicts | None
+    mu: SuppliedMu | None
+    n_folds: int
+    fold_units: FoldUnits
+    style: StyleDifferences | None = None
+    balanced: BalancedVotes | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BalancedVotes:
+    """Which cells have votes of positive weight, with the data and weights of all votes.
+
+    every: All votes on the ranked items.
+    weight (m_all,): W, the mean weight w(D) of the votes of each cell of ``every``.
+    cell (m,): Place of each cell that counts among the cells of ``every``.
+    deviations (r,): Root mean square of each style difference over all votes.
+    n_votes: Number of all votes that were read.
+    training: The votes that count, for the training of mu: the number of votes of a cell is the sum of their weights.
+    """
+
+    every: PreferenceData
+    weight: FloatArray
+    cell: IntArray
+    deviations: FloatArray
+    n_votes: int
+    training: PreferenceData
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StyleFit:
+    """The estimates of a fit at equal style, jointly, averaged over repetitions.
+
+    by_repetition: Terms of the one-step estimates in each repetition.
+    estimate (3 K + r,): Raw scores, scores averaged over style, scores at equal style, and slopes.
+    covariance: Joint covariance of ``estimate``, of dimension 3 K + r.
+    """
+
+    differences: StyleDifferences
+    by_repetition: tuple[EqualStyleTerms, ...]
+    estimate: FloatArray
+    covariance: Covariance
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """How rows were added to a fit by :meth:`dmlrank.RankResults.extend`.
+
+    The attributes up to ``remarks`` are about the last call of ``extend``. The attributes from ``number`` on are about
+    all rows since the first stages were trained.
+
+    Attributes
+    ----------
+    rows_added : int
+        Number of rows that were passed.
+    contexts_new : int
+        Contexts that the fit did not have.
+    contexts_with_new_votes : int
+        Contexts of the fit that got further votes.
+    models_new : tuple of str
+        Models that were not ranked before.
+    refitted : bool
+        Whether the first stages were trained again on all rows.
+    reason : str
+        Why the first stages were trained again, or why not.
+    clusters_returning : int
+        Clusters of the fit that got further contexts or votes; 0 without clusters.
+    remarks : tuple of str
+        Further facts about the new rows, such as columns that only some of the rows have.
+    number : int
+        Number of extensions since the first stages were trained; 0 after a training.
+    rows_since_training : int
+        Rows that came after the training.
+    votes_at_training : int
+        Votes on ranked models on which the first stages were trained.
+    units_at_training : int
+        Contexts, or clusters, with these votes.
+    contexts_of_no_fold : int
+        Contexts that are out of sample for the models of all folds, so that the mean of these models predicts them.
+    contexts_of_a_fold : int
+        Contexts that are out of sample for the model of their fold alone.
+    models_since_training : tuple of str
+        Models that entered after the training, whose effects were added to the trained first stages.
+    votes_of_new_models : int
+        Votes on these models from which their effects were last fitted.
+    loss_z : float
+        By how many standard errors the held-out log-loss of the labels since the training is above that of the earlier
+        labels of the same pairs; NaN where it cannot be tested.
+    loss_p : float
+        p-value of this test, which holds for all extensions since the training together; NaN where there is no test.
+    """
+
+    rows_added: int
+    contexts_new: int
+    contexts_with_new_votes: int
+    models_new: tuple[str, ...]
+    refitted: bool
+    reason: str
+    clusters_returning: int = 0
+    remarks: tuple[str, ...] = ()
+    number: int = 0
+    rows_since_training: int = 0
+    votes_at_training: int = 0
+    units_at_training: int = 0
+    contexts_of_no_fold: int = 0
+    contexts_of_a_fold: int = 0
+    models_since_training: tuple[str, ...] = ()
+    votes_of_new_models: int = 0
+    loss_z: float = float("nan")
+    loss_p: float = float("nan")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,8 +261,8 @@ class Repetition:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FitSteps:
-    """The results of a fit's steps, from the data to the covariance of the scores.
+class FitState:
+    """The results of a fit, from the data to the covariance of the scores.
 
     A fit with first stages has ``validity`` and at least one entry in ``repetitions``. A fit by maximum likelihood has
     neither; it has ``likelihood``.
@@ -107,15 +270,12 @@ class FitSteps:
     data: Votes on the ranked items.
     dropped: Items that were read and are not ranked.
     setup: The functional, bound to graph and category weights.
-    context_weight (n,): Weights of the contexts in the target population; None where these are equal.
-    blocks: The sets of votes over which influence values are summed.
-    annotator (q,): The annotator of each block where annotators are clusters.
     influence: Influence values of the scores, averaged over repetitions.
     win_share (K,): The share of comparisons that each model wins against its opponents.
     covariance: Covariance of the scores.
-    cache: Results of the steps' functions, which an update uses again.
+    kept: Results of the stages by name, which an update uses again.
     validity: Signs that the intervals may not hold.
-    order: Whether display order matters, and why; None for maximum likelihood.
+    display_order: Whether it matters, and why; None for maximum likelihood.
     propensity_factor: For supplied propensities pi, the mean of S / pi over prompts and pairs, where S is 1 for a
         labelled pair and 0 otherwise; it is near 1 if pi is right. None where propensities are not supplied.
     verdicts: Verdicts of judges.
@@ -133,18 +293,15 @@ class FitSteps:
     data: PreferenceData
     dropped: tuple[str, ...]
     setup: Setup
-    clusters: Clusters | None
-    context_weight: FloatArray | None
-    blocks: InfluenceBlocks
-    annotator: IntArray | None
+    units: Units
     influence: InfluenceFunction
     win_share: FloatArray
     covariance: Covariance
-    cache: dict[str, CachedStep] = field(repr=False)
+    kept: dict[str, Kept] = field(repr=False)
     repetitions: tuple[Repetition, ...] = ()
     likelihood: BradleyTerryFit | ContextualBradleyTerryFit | None = None
     validity: Validity | None = None
-    order: OrderChoice | None = None
+    display_order: OrderChoice | None = None
     propensity_factor: float | None = None
     verdicts: Verdicts | None = None
     extrapolation: Extrapolation = field(default_factory=Extrapolation)
@@ -197,7 +354,7 @@ class FitSteps:
 
     def population(self, repetition: Repetition) -> TargetPopulation:
         """Return the target population of a repetition: weights and sample of the contexts."""
-        return TargetPopulation(self.context_weight, repetition.sample)
+        return TargetPopulation(self.units.context_weight, repetition.sample)
 
     def uniform_covariance(self, score: Functional, *, pooled: bool = True) -> FloatArray | None:
         """The covariance of an estimate, (d, d), that is added for uniform pairs; None where nothing is added."""

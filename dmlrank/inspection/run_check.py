@@ -25,8 +25,7 @@ from ..data.read_votes import count_missing, preferences_of, take_rows
 from ..data.unreadable import readable_rows
 from ..data.vote_counts import PairRule, VoteCounts
 from ..exceptions import OptionError
-from ..fit.display_order import OrderChoice, edges_of_option, order_by_counts
-from ..fit.estimand import check_edge_weights, comparison_graph
+from ..fit.estimand import OrderChoice, check_edge_weights, comparison_graph, edges_of_option, order_by_counts
 from ..fit.inputs import warn_of_dependence
 from ..fit.state import Source
 from ..functionals import CategoryWeights

@@ -20,7 +20,7 @@ from ..estimation.cross_fitting import MuSource, distinct_rows
 from ..exceptions import DataError, OptionError, listed
 from ..fit.average import finite_table
 from ..fit.estimates import Estimates
-from ..fit.state import FitSteps
+from ..fit.state import FitState
 from ..functionals import Functional
 from ..functionals.linear_scores import Linearised
 from .allocation import Rows
@@ -40,7 +40,7 @@ _MANY_LABELS = 1_000_000
 
 def design_fit(
     estimates: Estimates,
-    steps: FitSteps,
+    steps: FitState,
     newdata: object,
     options: PlanOptions,
     from_scratch: bool = False,
@@ -77,7 +77,7 @@ def design_fit(
         mu=tables,
         names=PlanNames(steps.data.items, prompts.identifiers, prompts.columns, formula.first, formula.second),
         position_bias=steps.data.ordered,
-        weights=steps.context_weight,
+        weights=steps.units.context_weight,
         prompts=steps.options.prompts,
         floor=steps.repetitions[0].floor,
         estimator=steps.estimator.plan_estimator,
@@ -103,7 +103,7 @@ class Prompts(NamedTuple):
     columns: tuple[str, ...]
 
 
-def _planned_functional(steps: FitSteps, tables: Tables, new_row: IntArray | None) -> Functional:
+def _planned_functional(steps: FitState, tables: Tables, new_row: IntArray | None) -> Functional:
     """Return the functional of the plan.
 
     Shapes: tables (g, K, K, C), new_row (n,).
@@ -121,18 +121,18 @@ def _planned_functional(steps: FitSteps, tables: Tables, new_row: IntArray | Non
     return Linearised.at(functional, finite_table(total, many_labels, steps.setup, steps.options.floor).table)
 
 
-def _read_prompts(steps: FitSteps, newdata: object) -> Prompts:
+def _read_prompts(steps: FitState, newdata: object) -> Prompts:
     """Return the prompts of the fit, or the new prompts of a frame."""
     if newdata is None:
         return Prompts(*_own_tables(steps), steps.data.context_ids, steps.options.context or ("context",))
-    if steps.context_weight is not None:
+    if steps.units.context_weight is not None:
         raise OptionError(
             "this fit has weights=, which are not known for new prompts; plan for the prompts of the fit (newdata=None)"
         )
     return _new_prompts(steps, newdata)
 
 
-def _earlier_labels(estimates: Estimates, steps: FitSteps, prompts: Prompts, own_prompts: bool) -> EarlierLabels | None:
+def _earlier_labels(estimates: Estimates, steps: FitState, prompts: Prompts, own_prompts: bool) -> EarlierLabels | None:
     """Return the fit's labels as earlier labels of the plan."""
     if not estimates.has_intervals or (not own_prompts and estimates.description.prompts == "fixed"):
         return None
@@ -226,7 +226,7 @@ def _in_memory(tables: Tables, stored_numbers: int) -> Tables:
     return array
 
 
-def _own_tables(steps: FitSteps) -> tuple[Tables, IntArray | None]:
+def _own_tables(steps: FitState) -> tuple[Tables, IntArray | None]:
     """Return out-of-fold probabilities of the fit's contexts."""
     data, sources = steps.data, [repetition.mu for repetition in steps.repetitions]
     shape = (data.n_items, data.n_items, data.n_categories)
@@ -245,7 +245,7 @@ def _own_tables(steps: FitSteps) -> tuple[Tables, IntArray | None]:
     return OwnTables(sources, first_context, data.n_contexts, shape), row.reshape(-1)
 
 
-def _new_prompts(steps: FitSteps, newdata: object) -> Prompts:
+def _new_prompts(steps: FitState, newdata: object) -> Prompts:
     """Return new prompts; prompts with equal features share a table of probabilities."""
     feature_map, columns = steps.data.feature_map, column_names(newdata)
     require_columns(feature_map.variables, columns, "newdata")
@@ -271,7 +271,7 @@ def _new_prompts(steps: FitSteps, newdata: object) -> Prompts:
     return Prompts(tables, row, identifiers, id_columns or ("row",))
 
 
-def _predict(steps: FitSteps, newdata: object) -> FloatArray:
+def _predict(steps: FitState, newdata: object) -> FloatArray:
     """Return probabilities of new prompts, (n, K, K, C)."""
     prompts = _new_prompts(steps, newdata)
     return prompts.tables[slice(0, len(prompts.tables))][prompts.row]

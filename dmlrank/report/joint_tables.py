@@ -11,8 +11,8 @@ import pandas as pd
 
 from .._utils.number_text import decimals, fewest_decimals, p_value_clause, p_value_text, score_text
 from ..data.preferences import FloatArray
+from ..fit.adjusted_for_style import StyleEstimates
 from ..fit.estimates import Estimates
-from ..fit.style_estimates import StyleEstimates
 from ..inference.ranks import ranks_of
 from ..inference.wald import WaldTestResults
 from ..tables.summary_table import Summary

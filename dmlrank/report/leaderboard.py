@@ -13,7 +13,7 @@ from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError, OptionTypeError, UnknownModelError, listed, nearest, shown
 from ..fit.estimates import Estimates
-from ..fit.state import FitSteps
+from ..fit.state import FitState
 from ..inference.alternatives import z_statistics
 from ..inference.ranks import abbreviate_letters, rank_bounds, ranks_of
 from ..tables.summary_table import Summary
@@ -387,7 +387,7 @@ def glance_frame(results: Estimates, critical: float, alpha: float) -> pd.DataFr
     return pd.DataFrame([row])
 
 
-def augment_frame(steps: FitSteps, phi: FloatArray, models: tuple[str, ...], model: str | None) -> pd.DataFrame:
+def augment_frame(steps: FitState, phi: FloatArray, models: tuple[str, ...], model: str | None) -> pd.DataFrame:
     """Return one row per labelled cell, with its first stages and the influence of its context.
 
     Shapes: phi (n, K).
@@ -410,7 +410,7 @@ def augment_frame(steps: FitSteps, phi: FloatArray, models: tuple[str, ...], mod
     return pd.DataFrame(_identifiers(steps, set(columns)) | columns)
 
 
-def _identifiers(steps: FitSteps, used_names: set[str]) -> dict[str, object]:
+def _identifiers(steps: FitState, used_names: set[str]) -> dict[str, object]:
     """Return the columns that identify each cell's context; a name in ``used_names`` gets the prefix ``context_``."""
     ids = steps.data.context_ids[steps.data.cells.context]
     names = steps.options.context or ("context",)

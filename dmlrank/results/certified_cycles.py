@@ -8,8 +8,8 @@ import pandas as pd
 from .._utils.blas import one_thread
 from ..exceptions import OptionError
 from ..fit.estimates import Estimates
-from ..fit.pair_margins import pair_margins
-from ..fit.state import FitSteps
+from ..fit.post_estimation import pair_margins
+from ..fit.state import FitState
 from ..inference.cycles import closest_cycle, count_cycles, find_cycles, margin_p_values
 from ..report.hypothesis_tables import CycleResults
 from ..report.leaderboard import functional_unit
@@ -17,7 +17,7 @@ from .requirements import require_intervals
 
 
 @one_thread()
-def certified_cycles(estimates: Estimates, steps: FitSteps, alpha: float) -> CycleResults:
+def certified_cycles(estimates: Estimates, steps: FitState, alpha: float) -> CycleResults:
     """Return the triples that :meth:`RankResults.cycles` documents."""
     if not estimates.estimated_by.has_first_stages:
         raise OptionError(

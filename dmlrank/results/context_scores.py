@@ -11,17 +11,17 @@ from ..data.frames import column_names, require_columns, take_columns
 from ..data.preferences import FloatArray
 from ..fit.estimates import Estimates, Scale
 from ..fit.post_estimation import scores_at, scores_of_contexts
-from ..fit.state import FitSteps
+from ..fit.state import FitState
 
 
 @one_thread()
-def influence_values(steps: FitSteps, scale: Scale) -> FloatArray:
+def influence_values(steps: FitState, scale: Scale) -> FloatArray:
     """Return the influence values phi in the unit of the scores, (n, d), with mean zero."""
     return steps.influence.by_context().centred * scale.factor
 
 
 @one_thread()
-def fitted_scores(estimates: Estimates, steps: FitSteps) -> pd.DataFrame:
+def fitted_scores(estimates: Estimates, steps: FitState) -> pd.DataFrame:
     """Return F(mu(x)) of the fit's contexts, (n, d), from out-of-fold mu; with ``subsample=`` only sampled contexts."""
     if steps.repetitions and steps.first.mean is not None:
         contexts, value = scores_of_contexts(steps)
@@ -34,7 +34,7 @@ def fitted_scores(estimates: Estimates, steps: FitSteps) -> pd.DataFrame:
 
 
 @one_thread()
-def predicted_scores(estimates: Estimates, steps: FitSteps, newdata: object) -> pd.DataFrame:
+def predicted_scores(estimates: Estimates, steps: FitState, newdata: object) -> pd.DataFrame:
     """Return F(mu(x)) of the rows of a frame, (n, d), from the mean of the folds' learners."""
     feature_map = steps.data.feature_map
     require_columns(feature_map.variables, column_names(newdata), "newdata")

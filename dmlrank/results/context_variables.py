@@ -21,7 +21,7 @@ from ..data.preferences import FloatArray, first_rows
 from ..data.read_votes import with_columns
 from ..estimation.influence import column_units
 from ..exceptions import DataError, FormulaError, MissingDataError, OptionError, listed
-from ..fit.state import FitSteps
+from ..fit.state import FitState
 from .requirements import joined_names
 
 # Largest number of different values that by() allows in a grouping column.
@@ -100,7 +100,7 @@ class ContextDesign:
         return np.column_stack([np.ones(len(table)), x]) if self.constant else x
 
 
-def read_groups(steps: FitSteps, columns: Sequence[str]) -> ContextGroups:
+def read_groups(steps: FitState, columns: Sequence[str]) -> ContextGroups:
     """Return groups of contexts: the combinations of values that occur in one or several columns."""
     if not columns:
         raise OptionError("by() got no column; name one or several columns that define the groups")
@@ -132,7 +132,7 @@ def read_groups(steps: FitSteps, columns: Sequence[str]) -> ContextGroups:
     return ContextGroups(", ".join(columns), tuple(joined_names(values, ", ")), values, members)
 
 
-def read_design(steps: FitSteps, formula: str) -> ContextDesign:
+def read_design(steps: FitState, formula: str) -> ContextDesign:
     """Return functions of the context from ``"~ ..."``, the constant first unless the formula leaves it out."""
     text = one_sided(formula)
     if text is None:
@@ -187,7 +187,7 @@ def _terms(feature_map: FeatureMap, constant: bool) -> tuple[tuple[str, tuple[in
     return tuple((name, tuple(columns)) for name, columns in places.items())
 
 
-def _check_rank(steps: FitSteps, matrix: FloatArray, names: Sequence[str], formula: str) -> None:
+def _check_rank(steps: FitState, matrix: FloatArray, names: Sequence[str], formula: str) -> None:
     """Raise where the columns of the formula are linearly dependent.
 
     Shapes: matrix (n, P).
@@ -201,7 +201,7 @@ def _check_rank(steps: FitSteps, matrix: FloatArray, names: Sequence[str], formu
             f"project({formula!r}): the columns {listed(extreme)} have no value between 1e-100 and 1e100, so that "
             f"squares of coefficients or of values are too large for a computer's numbers; use another unit"
         )
-    weight = np.ones(len(matrix)) if steps.context_weight is None else steps.context_weight
+    weight = np.ones(len(matrix)) if steps.units.context_weight is None else steps.units.context_weight
     weighted = np.sqrt(weight)[:, None] * (matrix / column_units(matrix))  # so that no square overflows
     size = np.sqrt(np.square(weighted).sum(axis=0))
     scaled = weighted / np.where(size > 0, size, 1.0)
@@ -213,7 +213,7 @@ def _check_rank(steps: FitSteps, matrix: FloatArray, names: Sequence[str], formu
         )
 
 
-def context_table(steps: FitSteps, columns: Sequence[str], what: str) -> pd.DataFrame:
+def context_table(steps: FitState, columns: Sequence[str], what: str) -> pd.DataFrame:
     """Return columns of the data, a row per context; ``what`` names the method in errors."""
     require_columns(columns, steps.data.columns.available, what)
     if len(set(columns)) < len(columns):
@@ -237,7 +237,7 @@ def context_table(steps: FitSteps, columns: Sequence[str], what: str) -> pd.Data
 
 
 def check_function_of_features(
-    steps: FitSteps, columns: Sequence[str], values: FloatArray, what: str, *, masks: Collection[str] = ()
+    steps: FitState, columns: Sequence[str], values: FloatArray, what: str, *, masks: Collection[str] = ()
 ) -> None:
     """Raise unless the values are a function of the fit's features.
 
@@ -276,7 +276,7 @@ def check_function_of_features(
     )
 
 
-def _shows_in_a_column(steps: FitSteps, value: FloatArray, used: Collection[str]) -> bool:
+def _shows_in_a_column(steps: FitState, value: FloatArray, used: Collection[str]) -> bool:
     """Whether the data show that a mask, (n,), is a function of one column of the formula."""
     if np.ptp(value) == 0:
         return True
@@ -295,7 +295,7 @@ def _shows_in_a_column(steps: FitSteps, value: FloatArray, used: Collection[str]
     return False
 
 
-def _as_feature(steps: FitSteps, columns: Sequence[str]) -> str:
+def _as_feature(steps: FitState, columns: Sequence[str]) -> str:
     """Return the columns as terms of a formula."""
     table = context_table(steps, columns, "by()")
     named = {name: name if name.isidentifier() else f"Q({name!r})" for name in columns}

@@ -15,7 +15,7 @@ from ..data.preferences import FloatArray
 from ..exceptions import OptionError, listed
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import clustered_covariance
-from ..fit.state import FitSteps
+from ..fit.state import FitState
 from ..inference.covariance import Covariance, covariance_of_mean, match_blocks, stack_influences
 from ..report.statements import counted
 from .joint_estimates import JointEstimates
@@ -40,7 +40,7 @@ class NamedResult:
 
     name: str
     estimates: Estimates
-    steps: FitSteps | None
+    steps: FitState | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,7 +172,7 @@ def _why_no_influence_values(member: NamedResult) -> str:
 
 
 def _stacked_estimates(
-    members: Sequence[NamedResult], steps: Sequence[FitSteps], shared: SharedContexts
+    members: Sequence[NamedResult], steps: Sequence[FitState], shared: SharedContexts
 ) -> JointEstimates:
     """Return the scores of all results with their joint covariance from influence values."""
     estimates = [member.estimates for member in members]
@@ -184,7 +184,7 @@ def _stacked_estimates(
         values[places] = influence.centred * factor
         centred.append(values)
         # Influence blocks matter for clusters of annotators only.
-        blocks = slice(None) if fit.annotator is not None else slice(0)
+        blocks = slice(None) if fit.units.annotator is not None else slice(0)
         corrections.append(influence.centred_correction[blocks] * factor)
         contexts.append(places[influence.block_context[blocks]])
     annotators = joint_annotators(steps)
@@ -218,7 +218,7 @@ def _joint_estimates(members: Sequence[NamedResult], covariance: Covariance) -> 
     )
 
 
-def _between_repetitions(estimates: Sequence[Estimates], steps: Sequence[FitSteps], is_same: bool) -> FloatArray:
+def _between_repetitions(estimates: Sequence[Estimates], steps: Sequence[FitState], is_same: bool) -> FloatArray:
     """Return the covariance between repetitions, joint for results with the same folds, otherwise by result."""
     by_result = []
     for e, fit in zip(estimates, steps, strict=True):

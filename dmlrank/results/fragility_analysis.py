@@ -9,7 +9,7 @@ from .._utils.blas import one_thread
 from ..data.hypotheses import HypothesisLike, read_hypothesis
 from ..exceptions import OptionError, OptionTypeError, check_choice
 from ..fit.estimates import Estimates
-from ..fit.state import FitSteps
+from ..fit.state import FitState
 from ..inference.simultaneous import Family, Simultaneous
 from ..sensitivity.fragility import (
     Answer,
@@ -31,7 +31,7 @@ TARGETS = ("sign", "significance")
 @one_thread()
 def analyse_fragility(
     estimates: Estimates,
-    steps: FitSteps,
+    steps: FitState,
     simultaneous: Simultaneous,
     hypothesis: HypothesisLike | None,
     unit: str,
@@ -78,7 +78,7 @@ def _questions(estimates: Estimates, hypothesis: HypothesisLike, target: str) ->
 
 
 def _first_place(
-    estimates: Estimates, steps: FitSteps, simultaneous: Simultaneous, units: Units, target: str
+    estimates: Estimates, steps: FitState, simultaneous: Simultaneous, units: Units, target: str
 ) -> Question:
     """Return the question whether the first model stays first."""
     if not estimates.of_models:
@@ -102,7 +102,7 @@ def _first_place(
 
 
 def _results(
-    answers: list[Answer], estimates: Estimates, steps: FitSteps, units: Units, *, target: str
+    answers: list[Answer], estimates: Estimates, steps: FitState, units: Units, *, target: str
 ) -> FragilityResults:
     """Return the numbers in the unit of the scores."""
     scale, rows, identifiers, notes = estimates.scale, [], {}, []

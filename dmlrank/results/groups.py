@@ -19,10 +19,10 @@ from ..data.preferences import FloatArray
 from ..data.vote_counts import VoteCounts
 from ..estimation.influence import InfluenceInGroups, influence_in_groups
 from ..exceptions import DataError, HypothesisError, OptionError, UnknownModelError, listed, nearest
+from ..fit.adjusted_for_style import StyleEstimates
 from ..fit.bt_mle import win_share
 from ..fit.estimates import Estimates
-from ..fit.state import FitSteps
-from ..fit.style_estimates import StyleEstimates
+from ..fit.state import FitState
 from ..inference.alternatives import z_statistics
 from ..inference.covariance import Covariance, clip_to_limits
 from ..inference.multiple_testing import holm
@@ -531,7 +531,7 @@ def equality_test(estimate: FloatArray, covariance: FloatArray) -> tuple[float, 
 
 def make_groups(
     overall: Estimates,
-    steps: FitSteps,
+    steps: FitState,
     groups: ContextGroups,
     *,
     influence: InfluenceInGroups,
@@ -565,7 +565,7 @@ def make_groups(
     )
 
 
-def _win_shares(steps: FitSteps, members: NDArray[np.bool_]) -> list[FloatArray]:
+def _win_shares(steps: FitState, members: NDArray[np.bool_]) -> list[FloatArray]:
     """Return the shares of comparisons that each model wins in each group."""
     if steps.likelihood:
         return [win_share(steps.data, steps.setup, steps.likelihood, inside) for inside in members]
@@ -574,7 +574,7 @@ def _win_shares(steps: FitSteps, members: NDArray[np.bool_]) -> list[FloatArray]
 
 
 def _facts(
-    steps: FitSteps,
+    steps: FitState,
     groups: ContextGroups,
     group: int,
     *,
@@ -588,7 +588,7 @@ def _facts(
     """
     data, all_cells = steps.data, steps.data.cells
     inside = groups.members[group]
-    weight = np.ones(data.n_contexts) if steps.context_weight is None else steps.context_weight
+    weight = np.ones(data.n_contexts) if steps.units.context_weight is None else steps.units.context_weight
     cells = all_cells.only(inside[all_cells.context])
     votes = np.zeros((data.n_items, data.n_items))
     np.add.at(votes, (cells.first, cells.second), cells.n_votes)
@@ -614,16 +614,16 @@ def _facts(
     )
 
 
-def _clusters_in(steps: FitSteps, inside: NDArray[np.bool_]) -> tuple[int, ...]:
+def _clusters_in(steps: FitState, inside: NDArray[np.bool_]) -> tuple[int, ...]:
     """Return how many clusters have contexts or votes in a group, (n,), for every column of clusters."""
-    clusters = steps.clusters
+    clusters = steps.units.clusters
     if clusters is None:
         return ()
     counts = [len(np.unique(clusters.of_context[inside]))]
     if clusters.second_of_context is not None:
         counts.append(len(np.unique(clusters.second_of_context[inside])))
-    if steps.annotator is not None:
-        annotators = steps.annotator[inside[steps.influence.by_context().block_context]]
+    if steps.units.annotator is not None:
+        annotators = steps.units.annotator[inside[steps.influence.by_context().block_context]]
         counts.append(len(np.unique(annotators[annotators >= 0])))
     return tuple(counts)
 

@@ -22,20 +22,19 @@ from ..estimation.influence import (
     project_influence,
 )
 from ..exceptions import OptionError
+from ..fit.adjusted_for_style import StyleEstimates, style_gauge
 from ..fit.estimates import Estimates, Scale
-from ..fit.fit_covariance import clustered_covariance
-from ..fit.label_errors import uniform_covariance_by_column, uniform_covariance_by_group
-from ..fit.likelihood_means import (
+from ..fit.fit_covariance import clustered_covariance, uniform_covariance_by_column, uniform_covariance_by_group
+from ..fit.post_estimation import (
+    GroupScores,
     likelihood_scores_in_groups,
     likelihood_uniform_covariance_of_rows,
     project_likelihood,
     rows_of_design,
     rows_of_groups,
+    scores_in_groups,
 )
-from ..fit.scores_in_groups import GroupScores, scores_in_groups
-from ..fit.state import FitSteps
-from ..fit.style_estimates import StyleEstimates
-from ..fit.style_steps import style_gauge
+from ..fit.state import FitState
 from ..inference.covariance import CentredSums, Covariance, transport_map
 from .context_variables import ContextGroups, read_design, read_groups
 from .groups import GroupResults, Result, make_groups
@@ -50,7 +49,7 @@ GroupColumns: TypeAlias = str | Mapping[str, object] | Sequence[str]
 
 def scores_by_group(
     estimates: Estimates,
-    steps: FitSteps,
+    steps: FitState,
     columns: Sequence[GroupColumns],
     as_result: Callable[[Estimates], Result],
 ) -> GroupResults[Result]:
@@ -87,7 +86,7 @@ def scores_by_group(
     )
 
 
-def _style_by_group(estimates: Estimates, steps: FitSteps, scores: Sequence[GroupScores]) -> tuple[StyleEstimates, ...]:
+def _style_by_group(estimates: Estimates, steps: FitState, scores: Sequence[GroupScores]) -> tuple[StyleEstimates, ...]:
     """Return scores before and after the adjustment for style, and slopes, of each group; empty without slopes."""
     by_repetition = [repetition.style for repetition in scores if repetition.style is not None]
     if not by_repetition or estimates.style is None:
@@ -103,8 +102,8 @@ def _style_by_group(estimates: Estimates, steps: FitSteps, scores: Sequence[Grou
             covariance = clustered_covariance(
                 single.given_prompts() if fixed else single,
                 style_gauge(steps.setup, len(estimates.style.columns), influence.n_scores),
-                steps.clusters,
-                steps.annotator,
+                steps.units.clusters,
+                steps.units.annotator,
             )
         if len(by_repetition) > 1:
             place = len(groups)
@@ -119,7 +118,7 @@ def _style_by_group(estimates: Estimates, steps: FitSteps, scores: Sequence[Grou
     return tuple(groups)
 
 
-def _read_any_groups(steps: FitSteps, columns: Sequence[GroupColumns]) -> ContextGroups:
+def _read_any_groups(steps: FitState, columns: Sequence[GroupColumns]) -> ContextGroups:
     """Return the groups that the arguments of by() ask for."""
     names = [name for name in columns if isinstance(name, str)]
     if len(names) == len(columns):
@@ -134,7 +133,7 @@ def _read_any_groups(steps: FitSteps, columns: Sequence[GroupColumns]) -> Contex
 
 
 @one_thread()
-def project_scores(estimates: Estimates, steps: FitSteps, formula: str) -> Projection:
+def project_scores(estimates: Estimates, steps: FitState, formula: str) -> Projection:
     """Return the projection of scores on functions of the context, see :meth:`RankResults.project`."""
     _require_mean(estimates, "project")
     if estimates.averages_preferences:
@@ -165,7 +164,7 @@ def _require_mean(estimates: Estimates, method: str) -> None:
     require_intervals(estimates, f"{method}()")
 
 
-def _project(steps: FitSteps, design: FloatArray, scale: Scale) -> tuple[ProjectedInfluence, Covariance]:
+def _project(steps: FitState, design: FloatArray, scale: Scale) -> tuple[ProjectedInfluence, Covariance]:
     """Regress the influence on a design and return coefficients with their covariance, (P K, P K).
 
     Shapes: design (n, P).
@@ -179,7 +178,7 @@ def _project(steps: FitSteps, design: FloatArray, scale: Scale) -> tuple[Project
     def projected(fixed: bool) -> ProjectedInfluence:
         if steps.likelihood:
             return project_likelihood(steps, influence, design, fixed_prompts=fixed, factor=scale.factor)
-        return project_influence(influence, design, fixed, with_blocks=steps.annotator is not None)
+        return project_influence(influence, design, fixed, with_blocks=steps.units.annotator is not None)
 
     if steps.likelihood:
         uniform_covariance = likelihood_uniform_covariance_of_rows(steps, rows_of_design(steps, design))
@@ -197,7 +196,7 @@ def _project(steps: FitSteps, design: FloatArray, scale: Scale) -> tuple[Project
 
 
 def _joint_covariance(
-    steps: FitSteps,
+    steps: FitState,
     coefficients: Callable[[bool], CentredSums],
     *,
     n_columns: int,
@@ -220,10 +219,10 @@ def _joint_covariance(
             joint = clustered_covariance(
                 coefficients(fixed),
                 np.asarray(np.kron(columns, gauge), dtype=np.float64),
-                steps.clusters,
-                steps.annotator,
+                steps.units.clusters,
+                steps.units.annotator,
             )
-            of_scores = clustered_covariance(overall, gauge, steps.clusters, steps.annotator)
+            of_scores = clustered_covariance(overall, gauge, steps.units.clusters, steps.units.annotator)
         if uniform_covariance is not None:
             joint = joint.plus(uniform_covariance * scale.factor**2)
         if influence.variance_correction is not None:
@@ -240,7 +239,7 @@ def _joint_covariance(
     return joint.with_repetition_variance(np.stack(repeated)) if len(repeated) > 1 else joint
 
 
-def _check_group_weights(steps: FitSteps, members: NDArray[np.bool_]) -> None:
+def _check_group_weights(steps: FitState, members: NDArray[np.bool_]) -> None:
     """Raise where all prompts of a group have weight zero or are not in the sample; ``members`` are (G, n)."""
     weights = [repetition.one_step_result.target.value_weight for repetition in steps.repetitions]
     n_missing = max((int((members @ (weight > 0) == 0).sum()) for weight in weights), default=0)

@@ -9,11 +9,11 @@ from scipy.stats import norm
 from ..exceptions import OptionError
 from ..fit.estimates import Estimates
 from ..fit.judge_value import estimate_from_verdicts
-from ..fit.state import FitSteps
+from ..fit.state import FitState
 from .requirements import require_intervals
 
 
-def judge_table(estimates: Estimates, steps: FitSteps, alpha: float) -> pd.DataFrame:
+def judge_table(estimates: Estimates, steps: FitState, alpha: float) -> pd.DataFrame:
     """Return the frame that :meth:`RankResults.judge_table` documents, with a row per model."""
     figures, scale = estimates.judge, estimates.scale
     if figures is None or steps.verdicts is None:

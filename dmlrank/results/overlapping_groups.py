@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..data.graph import Graph
 from ..exceptions import DataError, MissingDataError, OptionError, OptionTypeError, listed, shown
-from ..fit.state import FitSteps
+from ..fit.state import FitState
 from .context_variables import ContextGroups, check_function_of_features, context_table
 
 # Name of the variable that groups given by masks or columns of booleans have in titles and in the names of results.
@@ -21,7 +21,7 @@ _FEWEST_LABELLED = 2
 _MOST_GROUPS = 100
 
 
-def read_overlapping_groups(steps: FitSteps, groups: Mapping[str, object] | Sequence[str]) -> ContextGroups:
+def read_overlapping_groups(steps: FitState, groups: Mapping[str, object] | Sequence[str]) -> ContextGroups:
     """Return groups of contexts that may overlap.
 
     Groups without enough labels, or whose labels do not connect the models that have any, are left out with a reason.
@@ -56,7 +56,7 @@ def read_overlapping_groups(steps: FitSteps, groups: Mapping[str, object] | Sequ
     return ContextGroups(VARIABLE, names, tuple((name,) for name in names), members[kept], left_out)
 
 
-def _mask(steps: FitSteps, name: str, value: object) -> NDArray[np.bool_]:
+def _mask(steps: FitState, name: str, value: object) -> NDArray[np.bool_]:
     """Return which contexts belong to a group, (n,)."""
     if isinstance(value, str):
         return _as_booleans(context_table(steps, [value], "by()")[value], value)
@@ -101,10 +101,10 @@ def _as_booleans(values: pd.Series, name: str) -> NDArray[np.bool_]:
     return values.map(found).to_numpy(dtype=bool)
 
 
-def _why_left_out(steps: FitSteps, inside: NDArray[np.bool_]) -> str:
+def _why_left_out(steps: FitState, inside: NDArray[np.bool_]) -> str:
     """Return why a group has no scores; empty where it has some."""
     data = steps.data
-    if steps.context_weight is not None and not steps.context_weight[inside].any():
+    if steps.units.context_weight is not None and not steps.units.context_weight[inside].any():
         return "its prompts have weight zero"
     if steps.sample is not None and not inside[steps.sample].any():
         return "the sample of subsample= has none of its prompts"

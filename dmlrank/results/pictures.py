@@ -19,7 +19,7 @@ from ..data.hypotheses import HypothesisLike
 from ..data.preferences import FloatArray
 from ..exceptions import DmlrankError, OptionError, listed
 from ..fit.estimates import Estimates
-from ..fit.state import FitSteps
+from ..fit.state import FitState
 from ..inference.reliability import reliability_curve
 from ..plotting.diagnostic_charts import influence_chart, overlap_chart, reliability_chart
 from ..plotting.intervals import Intervals, forest_plot
@@ -284,7 +284,7 @@ def _identifier(identifier: object) -> str:
     return ", ".join(map(str, identifier)) if isinstance(identifier, tuple) else str(identifier)
 
 
-def _first_stages(request: PictureRequest, name: str, needed: str) -> FitSteps:
+def _first_stages(request: PictureRequest, name: str, needed: str) -> FitState:
     """Return the steps of a fit that has first stages."""
     steps = require_steps(request.estimates, request.results.steps, f"plot({name!r})")
     if not steps.repetitions:
@@ -295,7 +295,7 @@ def _first_stages(request: PictureRequest, name: str, needed: str) -> FitSteps:
     return steps
 
 
-def _repetition(steps: FitSteps) -> str:
+def _repetition(steps: FitState) -> str:
     """Return the words that say which of several repetitions is drawn; an empty text for a single repetition."""
     n_rep = len(steps.repetitions)
     return f", first of {n_rep} repetitions" if n_rep > 1 else ""

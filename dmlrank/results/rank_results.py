@@ -22,13 +22,11 @@ from .._utils.warning_collection import collected_warnings, warn
 from ..data.graph import Graph
 from ..data.hypotheses import HypothesisLike
 from ..exceptions import OptionTypeError, listed
-from ..fit.collect_estimates import collect
-from ..fit.estimates import Diagnostics, Estimates
+from ..fit.estimates import Diagnostics, Estimates, collect
 from ..fit.estimators import options_of_update
 from ..fit.extension import extend_fit
-from ..fit.extension_record import Extension
-from ..fit.pipeline import run
-from ..fit.state import FitSteps, Source
+from ..fit.method import run
+from ..fit.state import Extension, FitState, Source
 from ..inference.alternatives import z_statistics
 from ..inference.confidence_sequence import DEFAULT_START
 from ..inference.resampling import BOOTSTRAP_DRAWS
@@ -116,7 +114,7 @@ class RankResults(Summarised):
     ----------
     estimates : Estimates
         Scores, covariance and description of the fit.
-    steps : FitSteps, optional
+    steps : FitState, optional
         Data and learners of the fit; None in a result that was stored without them, or of a group of prompts.
     simultaneous : MaxT or AllLooks, optional
         How wide simultaneous statements are: what is drawn for them is kept here.
@@ -131,7 +129,7 @@ class RankResults(Summarised):
     """
 
     estimates: Estimates
-    steps: FitSteps | None = None
+    steps: FitState | None = None
     simultaneous: Simultaneous = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
@@ -142,7 +140,7 @@ class RankResults(Summarised):
         return members(self)
 
     @property
-    def _fit(self) -> FitSteps:
+    def _fit(self) -> FitState:
         assert self.steps is not None
         return self.steps
 
@@ -1639,7 +1637,7 @@ class RankResults(Summarised):
         """
         steps = self._fit
 
-        def extended_steps() -> FitSteps:
+        def extended_steps() -> FitState:
             extended = extend_fit(steps, new_rows, refit)
             if self.estimates.sequence is not None:
                 warn_of_returning_clusters(extended)
@@ -1819,19 +1817,19 @@ class RankResults(Summarised):
 
 
 def result_of(
-    estimates: Estimates, steps: FitSteps | None = None, kind: type[RankResults] = RankResults
+    estimates: Estimates, steps: FitState | None = None, kind: type[RankResults] = RankResults
 ) -> RankResults:
     """Return a result whose critical value is still to be drawn; the draws are kept for its p-values."""
     estimates, simultaneous = drawn(estimates)
     return kind(estimates, steps, simultaneous)
 
 
-def fit(options: Options, source: Source, previous: FitSteps | None = None) -> RankResults:
+def fit(options: Options, source: Source, previous: FitState | None = None) -> RankResults:
     """Run a fit."""
     return results_of(lambda: run(options, source, previous))
 
 
-def results_of(compute_steps: Callable[[], FitSteps]) -> RankResults:
+def results_of(compute_steps: Callable[[], FitState]) -> RankResults:
     """Compute the steps of a fit; issue its warnings once, at the user's line, and keep them in the diagnostics."""
     with one_thread(), lightgbm_memory_errors():
         with collected_warnings() as fit_warnings:

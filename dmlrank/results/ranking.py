@@ -11,10 +11,10 @@ import pandas as pd
 from ..data.hypotheses import HypothesisLike, LinearHypothesis
 from ..data.preferences import IntArray
 from ..exceptions import GraphError, NoIntervalError, OptionError, check_choice, listed
+from ..fit.estimand import unlabelled_pairs
 from ..fit.estimates import Estimates
-from ..fit.extrapolation import unlabelled_pairs
 from ..fit.post_estimation import pair_win_probability
-from ..fit.state import FitSteps
+from ..fit.state import FitState
 from ..inference.alternatives import read_alternative
 from ..inference.ranks import letter_groups, rank_bounds, ranks_of
 from ..inference.simultaneous import PAIR_METHODS, Simultaneous, compare_differences, separate, separate_each
@@ -106,7 +106,7 @@ def pairs_best_first(estimates: Estimates) -> tuple[IntArray, IntArray]:
 
 
 def win_probability_of(
-    estimates: Estimates, steps: FitSteps | None, first: str, second: str, *, alpha: float
+    estimates: Estimates, steps: FitState | None, first: str, second: str, *, alpha: float
 ) -> WinProbability:
     """Return the share of comparisons that ``first`` wins, see :meth:`RankResults.win_probability`."""
     j, k = (model_index(estimates.models, name) for name in (first, second))

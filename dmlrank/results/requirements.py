@@ -19,7 +19,7 @@ from ..exceptions import (
     shown,
 )
 from ..fit.estimates import Estimates
-from ..fit.state import FitSteps
+from ..fit.state import FitState
 from ..inference.wald import NamedEstimates
 from .views import bootstrap_of
 
@@ -195,7 +195,7 @@ def require_intervals(estimates: Estimates, method: str) -> None:
         raise NoIntervalError(f"{method}: this result is an estimate without intervals: {estimates.why_no_intervals}")
 
 
-def require_steps(estimates: Estimates, steps: FitSteps | None, method: str) -> FitSteps:
+def require_steps(estimates: Estimates, steps: FitState | None, method: str) -> FitState:
     """Return the steps of the fit, for a method that needs data or learners."""
     if steps is None:
         raise _no_data(estimates, method)

@@ -16,7 +16,7 @@ from ..data.hypotheses import LinearHypothesis
 from ..exceptions import OptionError
 from ..fit.estimates import Estimates
 from ..fit.post_estimation import restricted_against_projection
-from ..fit.state import FitSteps
+from ..fit.state import FitState
 from ..inference.alternatives import TWO_SIDED, Alternative
 from ..inference.confidence_sequence import ConfidenceSequence
 from ..inference.covariance import Covariance
@@ -296,7 +296,7 @@ def _statistic_text(z: float) -> str:
 
 
 @one_thread()
-def bradley_terry_test(estimates: Estimates, steps: FitSteps) -> RestrictionTest:
+def bradley_terry_test(estimates: Estimates, steps: FitState) -> RestrictionTest:
     """Test the Bradley-Terry model that the fit assumes, see :meth:`RankResults.restriction_test`."""
     if not estimates.estimated_by.has_restriction_test:
         raise OptionError(

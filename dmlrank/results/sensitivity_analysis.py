@@ -18,7 +18,7 @@ from ..data.preferences import FloatArray
 from ..estimation.omitted_variables import label_spread, robustness_value
 from ..exceptions import HypothesisError, IntervalWarning, OptionError, OptionTypeError, shown
 from ..fit.estimates import Estimates
-from ..fit.state import FitSteps
+from ..fit.state import FitState
 from ..inference.simultaneous import Simultaneous
 from ..report.leaderboard import functional_unit
 from ..sensitivity.benchmark import benchmark_frame
@@ -40,7 +40,7 @@ _FIXED = 1e-9
 
 
 def analyse_sensitivity(
-    estimates: Estimates, steps: FitSteps, simultaneous: Simultaneous, hypothesis: HypothesisLike | None, gamma: object
+    estimates: Estimates, steps: FitState, simultaneous: Simultaneous, hypothesis: HypothesisLike | None, gamma: object
 ) -> SensitivityResults:
     """Return bounds, tipping points and robustness values, see :meth:`RankResults.sensitivity`."""
     gammas = read_gammas(gamma)
@@ -79,7 +79,7 @@ def analyse_sensitivity(
     return SensitivityResults(numbers, partial(benchmark_frame, steps, numbers, scale.factor))
 
 
-def spread_of_labels(steps: FitSteps, contrasts: FloatArray) -> FloatArray:
+def spread_of_labels(steps: FitState, contrasts: FloatArray) -> FloatArray:
     """Return the spread B of each contrast, (J,), averaged over repetitions; ``contrasts`` has the shape (J, K).
 
     The bias from an omitted variable is proportional to B (:mod:`dmlrank.estimation.omitted_variables`).
@@ -133,7 +133,7 @@ def read_gammas(gamma: object) -> tuple[float, ...]:
     return tuple(sorted(numbers))
 
 
-def require_debiased_fit(estimates: Estimates, steps: FitSteps) -> None:
+def require_debiased_fit(estimates: Estimates, steps: FitState) -> None:
     """Raise for fits that have no bounds."""
     if not estimates.estimated_by.is_unrestricted_one_step:
         raise OptionError(

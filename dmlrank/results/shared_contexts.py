@@ -10,7 +10,7 @@ import numpy as np
 
 from ..data.preferences import IntArray
 from ..data.read_clusters import Clusters
-from ..fit.state import FitSteps
+from ..fit.state import FitState
 
 # Stands for a missing annotator, and sorts before every name.
 _NO_ANNOTATOR = "\x00"
@@ -53,14 +53,14 @@ class SharedContexts:
         return len(np.intersect1d(self.places[first], self.places[second]))
 
 
-def share_contexts(steps: Sequence[FitSteps], names: Sequence[str]) -> SharedContexts | str:
+def share_contexts(steps: Sequence[FitState], names: Sequence[str]) -> SharedContexts | str:
     """Match the contexts and clusters of results by their identifiers, or say why they cannot be matched."""
     for other, name in zip(steps[1:], names[1:], strict=True):
         reason = _why_unmatched(steps[0], other)
         if reason:
             return f"{names[0]!r} and {name!r} have no joint covariance: {reason}"
     places, n_contexts = _places(steps)
-    if steps[0].clusters is None:
+    if steps[0].units.clusters is None:
         return SharedContexts(n_contexts, places, None)
     clusters = _joint_clusters(steps, places, n_contexts)
     if isinstance(clusters, str):
@@ -68,12 +68,12 @@ def share_contexts(steps: Sequence[FitSteps], names: Sequence[str]) -> SharedCon
     return SharedContexts(n_contexts, places, clusters)
 
 
-def joint_annotators(steps: Sequence[FitSteps]) -> list[IntArray] | None:
+def joint_annotators(steps: Sequence[FitState]) -> list[IntArray] | None:
     """Return the annotator of each influence block of each result; None where annotators are no clusters.
 
     An annotator has the same number in all results; a block of an unknown annotator has -1.
     """
-    if steps[0].annotator is None:
+    if steps[0].units.annotator is None:
         return None
     names = [_annotator_names(fit) for fit in steps]
     all_names, codes = np.unique(np.concatenate(names), return_inverse=True)
@@ -81,24 +81,26 @@ def joint_annotators(steps: Sequence[FitSteps]) -> list[IntArray] | None:
     return np.split(codes, np.cumsum([len(part) for part in names])[:-1])
 
 
-def are_of_one_data_set(first: FitSteps, other: FitSteps) -> bool:
+def are_of_one_data_set(first: FitState, other: FitState) -> bool:
     """Return whether two results are of the same frame, or have equal rows, features and votes."""
     a, b = first.data.context_ids, other.data.context_ids
     same_rows = len(a) == len(b) and bool((a == b).all())
     return same_rows and (first.source.data is other.source.data or _have_equal_votes(first, other))
 
 
-def _why_unmatched(first: FitSteps, other: FitSteps) -> str:
+def _why_unmatched(first: FitState, other: FitState) -> str:
     """Return why contexts of two results cannot be matched; an empty text where they can."""
     if first.options.prompts != other.options.prompts:
         return "one result is for new prompts, the other for its own prompts only; fit both with the same prompts="
-    columns = [steps.clusters.names if steps.clusters else () for steps in (first, other)]
+    columns = [steps.units.clusters.names if steps.units.clusters else () for steps in (first, other)]
     if columns[0] != columns[1]:
         kinds = " and ".join(f"clusters of {', '.join(names)}" if names else "none" for names in columns)
         return f"their clusters differ ({kinds}); update one of them with the cov_type= and cov_kwds= of the other"
     for name in ("second_of_context", "of_vote"):
-        if first.clusters and (getattr(first.clusters, name) is None) != (getattr(other.clusters, name) is None):
-            return f"{first.clusters.names[-1]!r} groups prompts in one result and votes in the other"
+        if first.units.clusters and (getattr(first.units.clusters, name) is None) != (
+            getattr(other.units.clusters, name) is None
+        ):
+            return f"{first.units.clusters.names[-1]!r} groups prompts in one result and votes in the other"
     if first.options.context != other.options.context:
         return "their context= columns differ, so that prompts cannot be matched"
     if not first.options.context and not are_of_one_data_set(first, other):
@@ -106,7 +108,7 @@ def _why_unmatched(first: FitSteps, other: FitSteps) -> str:
     return ""
 
 
-def _places(steps: Sequence[FitSteps]) -> tuple[tuple[IntArray, ...], int]:
+def _places(steps: Sequence[FitState]) -> tuple[tuple[IntArray, ...], int]:
     """Return the place of each context of each result among all contexts, and the number of all contexts."""
     if not steps[0].options.context:
         n_contexts = steps[0].data.n_contexts
@@ -119,9 +121,9 @@ def _places(steps: Sequence[FitSteps]) -> tuple[tuple[IntArray, ...], int]:
     return places, len(place)
 
 
-def _joint_clusters(steps: Sequence[FitSteps], places: Sequence[IntArray], n_contexts: int) -> Clusters | str:
+def _joint_clusters(steps: Sequence[FitState], places: Sequence[IntArray], n_contexts: int) -> Clusters | str:
     """Return the clusters of all contexts, by the names of the clusters, or why the clusters of results differ."""
-    first = steps[0].clusters
+    first = steps[0].units.clusters
     assert first is not None
     if all(len(place) == n_contexts for place in places):
         # The results have the same contexts. Their clusters may have other names and still contain the same contexts.
@@ -140,12 +142,12 @@ def _joint_clusters(steps: Sequence[FitSteps], places: Sequence[IntArray], n_con
     return Clusters(first.names, codes[0], codes[1] if len(codes) > 1 else None)
 
 
-def _have_equal_partitions(steps: Sequence[FitSteps], places: Sequence[IntArray]) -> bool:
+def _have_equal_partitions(steps: Sequence[FitState], places: Sequence[IntArray]) -> bool:
     """Return whether the clusters of results of the same contexts put the same contexts together."""
     for name in ("of_context", "second_of_context"):
         codes = []
         for fit, place in zip(steps, places, strict=True):
-            of_context = getattr(fit.clusters, name)
+            of_context = getattr(fit.units.clusters, name)
             if of_context is not None:
                 codes.append(np.empty_like(of_context))
                 codes[-1][place] = of_context
@@ -160,28 +162,28 @@ def _is_same_partition(left: IntArray, right: IntArray) -> bool:
     return n_pairs == len(np.unique(left)) == len(np.unique(right))
 
 
-def _cluster_names(fit: FitSteps, number: int, places: IntArray) -> list[Hashable]:
+def _cluster_names(fit: FitState, number: int, places: IntArray) -> list[Hashable]:
     """Return the name of each context's cluster in one of the columns of clusters.
 
     Shapes: places (n,).
     """
-    assert fit.clusters is not None
-    name = fit.clusters.names[number]
+    assert fit.units.clusters is not None
+    name = fit.units.clusters.names[number]
     if name not in fit.data.columns:
         return list(places.tolist())
     return list(fit.data.columns.texts(name)[fit.data.first_row])
 
 
-def _annotator_names(fit: FitSteps) -> list[str]:
+def _annotator_names(fit: FitState) -> list[str]:
     """Return the name of the annotator of each influence block."""
-    if fit.annotator is None or fit.clusters is None:
+    if fit.units.annotator is None or fit.units.clusters is None:
         return []
-    name = fit.clusters.names[-1]
+    name = fit.units.clusters.names[-1]
     names = sorted(set(fit.data.columns.texts(name)))
-    return [names[code] if code >= 0 else _NO_ANNOTATOR for code in fit.annotator]
+    return [names[code] if code >= 0 else _NO_ANNOTATOR for code in fit.units.annotator]
 
 
-def _have_equal_votes(first: FitSteps, other: FitSteps) -> bool:
+def _have_equal_votes(first: FitState, other: FitState) -> bool:
     """Return whether two results have equal features and votes, as a result and its stored copy have."""
     a, b = first.data, other.data
     pairs = [

@@ -12,8 +12,8 @@ import pandas as pd
 from ..data.hypotheses import HypothesisLike
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError, listed
+from ..fit.adjusted_for_style import StyleEstimates
 from ..fit.estimates import Estimates
-from ..fit.style_estimates import StyleEstimates
 from ..inference.alternatives import read_alternative, two_sided_p_values, z_statistics
 from ..inference.covariance import Covariance
 from ..inference.ranks import rank_bounds, ranks_of

@@ -13,7 +13,7 @@ from ..data.preferences import FloatArray
 from ..exceptions import IntervalWarning, OptionError, check_choice, listed
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import multiplier_bootstrap
-from ..fit.state import FitSteps
+from ..fit.state import FitState
 from ..inference.alternatives import z_statistics
 from ..inference.confidence_sequence import DEFAULT_START, ConfidenceSequence
 from ..inference.ranks import letter_groups
@@ -84,7 +84,7 @@ def adjusted_p_values(estimates: Estimates, simultaneous: Simultaneous) -> Float
 
 
 def bootstrap_view(
-    estimates: Estimates, steps: FitSteps, kind: str, *, n_boot: int, rng: int | np.random.Generator | None
+    estimates: Estimates, steps: FitState, kind: str, *, n_boot: int, rng: int | np.random.Generator | None
 ) -> MaxT:
     """Return max-t of the scores by a multiplier bootstrap; see :meth:`RankResults.bootstrap`."""
     check_whole("n_boot", n_boot, 100)
@@ -122,9 +122,9 @@ def require_same_alpha(estimates: Estimates, changes: Mapping[str, object]) -> N
         raise OptionError(sequence.why_not_alpha(alpha))
 
 
-def warn_of_returning_clusters(extended: FitSteps) -> None:
+def warn_of_returning_clusters(extended: FitState) -> None:
     """Warn where clusters that were there at an earlier look of a sequential view have further contexts or votes."""
-    extension, clusters = extended.extension, extended.clusters
+    extension, clusters = extended.extension, extended.units.clusters
     if extension is None or clusters is None or not extension.clusters_returning:
         return
     warn(

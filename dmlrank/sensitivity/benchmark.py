@@ -13,12 +13,12 @@ from .._utils.warning_collection import collected_warnings
 from ..data.formula.parse import names_in, parse_formula, terms_of
 from ..estimation.omitted_variables import relative_second_moment, residual_variance
 from ..exceptions import OptionError, OptionTypeError, listed, nearest, shown
-from ..fit.pipeline import run
-from ..fit.state import FitSteps
+from ..fit.method import run
+from ..fit.state import FitState
 from .vote_bounds import SensitivityNumbers
 
 
-def benchmark_frame(steps: FitSteps, numbers: SensitivityNumbers, factor: float, features: object) -> pd.DataFrame:
+def benchmark_frame(steps: FitState, numbers: SensitivityNumbers, factor: float, features: object) -> pd.DataFrame:
     """Return the strengths of features that are left out, see :meth:`SensitivityResults.benchmark`."""
     if steps.options.mu is not None:
         raise OptionError(
@@ -45,7 +45,7 @@ def _groups_of_features(features: object) -> list[tuple[str, ...]]:
     return [tuple(group) for group in named]
 
 
-def _one_benchmark(steps: FitSteps, numbers: SensitivityNumbers, factor: float, group: tuple[str, ...]) -> pd.DataFrame:
+def _one_benchmark(steps: FitState, numbers: SensitivityNumbers, factor: float, group: tuple[str, ...]) -> pd.DataFrame:
     """Return the rows of one refit."""
     source = replace(steps.source, formula=formula_without(steps.source.formula, group))
     options = steps.options
@@ -76,14 +76,14 @@ def _one_benchmark(steps: FitSteps, numbers: SensitivityNumbers, factor: float, 
     )
 
 
-def _residual_variance(steps: FitSteps) -> float:
+def _residual_variance(steps: FitState) -> float:
     """Return the mean squared difference between a vote's worth and its out-of-fold prediction by mu."""
     cells, weights = steps.data.cells, steps.setup.weights
     worth = np.subtract(weights.first, weights.second) / 2
     return residual_variance(steps.one_step_result.cell_mu, cells.y, cells.n_votes, worth)
 
 
-def _second_moment(steps: FitSteps) -> float:
+def _second_moment(steps: FitState) -> float:
     """Return the second moment of 1/pi over labelled cells, relative to the labelling rates of their pairs."""
     cells = steps.data.cells
     pair = cells.first * steps.data.n_items + cells.second

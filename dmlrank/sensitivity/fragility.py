@@ -18,8 +18,8 @@ from ..data.read_votes import with_columns
 from ..estimation.influence import Estimands, Influence, blocks_by_group, mean_influence
 from ..estimation.one_step import one_step
 from ..exceptions import ColumnError, DataError, DmlrankError, OptionError, nearest, shown
-from ..fit.pipeline import run
-from ..fit.state import FitSteps, Source
+from ..fit.method import run
+from ..fit.state import FitState, Source
 from ..inference.covariance import Covariance
 
 
@@ -53,7 +53,7 @@ class Units:
         return np.isin(self.code, units)
 
 
-def units_of(steps: FitSteps, unit: str) -> Units:
+def units_of(steps: FitState, unit: str) -> Units:
     """Return the units of a fit with their influence."""
     data = steps.data
     if unit == "context":
@@ -75,15 +75,15 @@ def units_of(steps: FitSteps, unit: str) -> Units:
     return _of_votes(steps, unit, code[data.vote_row], names)
 
 
-def _column_of(steps: FitSteps, unit: str) -> str:
+def _column_of(steps: FitState, unit: str) -> str:
     """Return the column that defines the units."""
     if unit == "cluster":
-        if steps.clusters is None:
+        if steps.units.clusters is None:
             raise OptionError(
                 "unit='cluster': this fit has no clusters; give unit='context', 'vote' or a column, or fit with "
                 "cov_type='cluster'"
             )
-        return steps.clusters.names[0]
+        return steps.units.clusters.names[0]
     columns = steps.data.columns
     if unit not in columns.available:
         raise ColumnError(
@@ -93,13 +93,13 @@ def _column_of(steps: FitSteps, unit: str) -> str:
     return unit
 
 
-def _of_contexts(steps: FitSteps, name: str, code: IntArray, identifiers: NDArray[np.object_]) -> Units:
+def _of_contexts(steps: FitState, name: str, code: IntArray, identifiers: NDArray[np.object_]) -> Units:
     """Return units that are sets of contexts; units without a context in the fit are left out.
 
     Shapes: code (n,), identifiers (u,).
     """
     present, code = np.unique(code, return_inverse=True)
-    weight = np.ones(steps.data.n_contexts) if steps.context_weight is None else steps.context_weight
+    weight = np.ones(steps.data.n_contexts) if steps.units.context_weight is None else steps.units.context_weight
     return Units(
         name=name,
         of_votes=False,
@@ -111,7 +111,7 @@ def _of_contexts(steps: FitSteps, name: str, code: IntArray, identifiers: NDArra
     )
 
 
-def _of_votes(steps: FitSteps, name: str, code: IntArray, identifiers: NDArray[np.object_]) -> Units:
+def _of_votes(steps: FitState, name: str, code: IntArray, identifiers: NDArray[np.object_]) -> Units:
     """Return units that are sets of votes; the parameters are those of :func:`_of_contexts`.
 
     Shapes: code (v,), identifiers (u,).
@@ -137,7 +137,7 @@ def _of_votes(steps: FitSteps, name: str, code: IntArray, identifiers: NDArray[n
     )
 
 
-def vote_influence(steps: FitSteps, vote_group: IntArray) -> tuple[Influence, IntArray]:
+def vote_influence(steps: FitState, vote_group: IntArray) -> tuple[Influence, IntArray]:
     """Return influence values by context and group of votes, and the group of each influence block.
 
     An influence block contains the votes of one group on one context. Blocks of no group have the number -1.
@@ -198,11 +198,11 @@ class RefitFrames:
     data: The frame of the votes, with all its columns.
     """
 
-    steps: FitSteps
+    steps: FitState
     data: pd.DataFrame
 
     @classmethod
-    def of(cls, steps: FitSteps) -> RefitFrames:
+    def of(cls, steps: FitState) -> RefitFrames:
         """Read all columns of the frames; refuse fits whose arrays would no longer match the rows."""
         options, source = steps.options, steps.source
         if isinstance(source.data, DerivedPairs):
@@ -312,7 +312,7 @@ class Question:
     value: float
     critical: float = 0.0
 
-    def sign(self, steps: FitSteps) -> float:
+    def sign(self, steps: FitState) -> float:
         """Return 1 where the estimate is above the value, else -1."""
         return 1.0 if self.contrast @ steps.influence.estimate >= self.value else -1.0
 
@@ -343,7 +343,7 @@ class Answer:
     failure: str = ""
 
 
-def predicted_set(steps: FitSteps, units: Units, question: Question) -> IntArray | None:
+def predicted_set(steps: FitState, units: Units, question: Question) -> IntArray | None:
     """Return the fewest units that turn a result, by their influence; None where half of the units do not suffice.
 
     For significance, the standard error without the first k units is approximated by the standard error of the fit,
@@ -366,7 +366,7 @@ def predicted_set(steps: FitSteps, units: Units, question: Question) -> IntArray
     return smallest_set(effect, units.weight, distance, units.n_contexts, margin)
 
 
-def answer(steps: FitSteps, frames: RefitFrames, units: Units, question: Question) -> Answer:
+def answer(steps: FitState, frames: RefitFrames, units: Units, question: Question) -> Answer:
     """Return how many units turn a result, confirmed by refits."""
     before = float(question.contrast @ steps.influence.estimate)
     predicted = predicted_set(steps, units, question)

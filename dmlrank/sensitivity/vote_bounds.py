@@ -18,9 +18,9 @@ from ..data.shown_battles import ShownBattles, read_shown_battles
 from ..estimation.influence import Influence, InfluenceFunction, mean_influence
 from ..estimation.voting_bounds import BoundInputs, ShownRows, VotingStage, additive_bounds, first_order_bounds
 from ..exceptions import OptionError
-from ..fit.first_stages import Draw, PropensityModel, RepetitionSeed, label_and_judge_propensities
 from ..fit.fit_covariance import make_covariance
-from ..fit.state import FitSteps, Repetition
+from ..fit.stages import Draw, RepetitionSeed, propensities_of_cells
+from ..fit.state import FitState, Repetition
 from ..inference.covariance import Covariance
 from ..inference.simultaneous import Family
 from ..nuisance.propensity_model.estimate import PropensitiesAsVoteRates, estimate_vote_rates, shown_data
@@ -66,18 +66,18 @@ class SensitivityNumbers:
     is_chosen_by_data: bool
 
 
-def shown_battles_of(steps: FitSteps) -> ShownBattles:
+def shown_battles_of(steps: FitState) -> ShownBattles:
     """Return the battles that were shown, voted or not."""
     formula = parse_formula(steps.source.formula)
     return read_shown_battles(steps.data, formula.first, formula.second)
 
 
-def voting_stage(steps: FitSteps, repetition: Repetition, number: int, battles: ShownBattles) -> VotingStage:
+def voting_stage(steps: FitState, repetition: Repetition, number: int, battles: ShownBattles) -> VotingStage:
     """Return the voting stage of one repetition."""
     return _estimated(steps, repetition, number, battles) if battles.n_unvoted else _all_shown(steps, repetition)
 
 
-def _all_shown(steps: FitSteps, repetition: Repetition) -> VotingStage:
+def _all_shown(steps: FitState, repetition: Repetition) -> VotingStage:
     """Return the voting stage where every pair of every context counts as shown."""
     pairs = repetition.propensity.pairs
     if pairs is None:
@@ -91,23 +91,23 @@ def _all_shown(steps: FitSteps, repetition: Repetition) -> VotingStage:
         rates=rates,
         cell_rate=np.minimum(repetition.propensity.cells, 1.0),
         shown=None,
-        block_context=steps.blocks.context,
-        block_weight=steps.blocks.weight,
-        annotator=steps.annotator,
+        block_context=steps.units.blocks.context,
+        block_weight=steps.units.blocks.weight,
+        annotator=steps.units.annotator,
         shares_rates=rates.is_constant,
     )
 
 
-def _estimated(steps: FitSteps, repetition: Repetition, number: int, battles: ShownBattles) -> VotingStage:
+def _estimated(steps: FitState, repetition: Repetition, number: int, battles: ShownBattles) -> VotingStage:
     """Return the voting stage with estimated probabilities of showing a pair and of voting."""
     data, options, seed = steps.data, steps.options, RepetitionSeed(steps.options.seed, number)
-    model = PropensityModel.of(options, steps.setup.graph, steps.source, needs_all_propensities=False)
     seeds = seed.child(Draw.VOTE_RATES).spawn(repetition.folds.n_folds)
-    rates = estimate_vote_rates(data, battles, repetition.folds, seeds, tune=model.tune)
-    is_marginal = model.word == "marginal"
-    shown_model = model._replace(propensity="marginal" if is_marginal else "estimate", column=None)
-    shown = shown_data(data, battles)
-    propensity = label_and_judge_propensities(shown, repetition.folds, shown_model, verdicts=None, seed=seed)[0]
+    rates = estimate_vote_rates(data, battles, repetition.folds, seeds, tune=options.tune)
+    is_marginal = isinstance(options.propensity, str) and options.propensity == "marginal"
+    is_known_kind = is_marginal or options.estimates_propensity
+    of_shown = options if is_known_kind else replace(options, propensity="estimate")
+    shown, graph, seed_of_shown = shown_data(data, battles), steps.setup.graph, seed.child(Draw.PROPENSITY)
+    propensity = propensities_of_cells(shown, repetition.folds, of_shown, steps.source, graph, seed_of_shown)
     cells, cell = battles.cells(data.n_items, data.n_categories)
     block_context, block_weight, annotator, block = _blocks(steps, battles)
     rate = rates.at(cells.context, cells.first, cells.second)[cell]
@@ -129,17 +129,17 @@ def _estimated(steps: FitSteps, repetition: Repetition, number: int, battles: Sh
     )
 
 
-def _blocks(steps: FitSteps, battles: ShownBattles) -> tuple[IntArray, FloatArray, IntArray | None, IntArray]:
+def _blocks(steps: FitState, battles: ShownBattles) -> tuple[IntArray, FloatArray, IntArray | None, IntArray]:
     """Return the influence blocks of the fit, followed by blocks for battles that belong to no block of the fit.
 
     Shapes: context (q,), weight (q,), annotator (q,), block (b,).
     """
-    blocks, clusters = steps.blocks, steps.clusters
-    if steps.annotator is None or clusters is None:
+    blocks, clusters = steps.units.blocks, steps.units.clusters
+    if steps.units.annotator is None or clusters is None:
         block = blocks.context_block[battles.context]
         return blocks.context, _sums(battles.share, block, len(blocks.context)), None, block
     of_row = steps.data.columns.sorted_codes(clusters.names[-1])[battles.row]
-    known = np.stack([blocks.context, steps.annotator], axis=1)
+    known = np.stack([blocks.context, steps.units.annotator], axis=1)
     _, first, place = np.unique(
         np.concatenate([known, np.stack([battles.context, of_row], axis=1)]),
         axis=0,
@@ -154,7 +154,7 @@ def _blocks(steps: FitSteps, battles: ShownBattles) -> tuple[IntArray, FloatArra
     number[is_new] = len(known) + np.arange(int(is_new.sum()))
     block, new_row = number[place[len(known) :]], first[is_new] - len(known)
     context = np.concatenate([blocks.context, battles.context[new_row]])
-    annotator = np.concatenate([steps.annotator, of_row[new_row]])
+    annotator = np.concatenate([steps.units.annotator, of_row[new_row]])
     return context, _sums(battles.share, block, len(context)), annotator, block
 
 
@@ -215,7 +215,7 @@ class BoundEvaluation:
         none.
     """
 
-    steps: FitSteps
+    steps: FitState
     contrasts: FloatArray
     battles: ShownBattles
     inputs: tuple[BoundInputs, ...]
@@ -223,7 +223,7 @@ class BoundEvaluation:
     critical_of_family: float = 0.0
 
     @classmethod
-    def of(cls, steps: FitSteps, contrasts: FloatArray, critical_of_family: float = 0.0) -> BoundEvaluation:
+    def of(cls, steps: FitState, contrasts: FloatArray, critical_of_family: float = 0.0) -> BoundEvaluation:
         """Prepare the evaluation: estimate vote rates and the probabilities of showing a pair."""
         battles = shown_battles_of(steps)
         weights, weight = steps.setup.weights, steps.population(steps.first).weights(steps.data.n_contexts)
@@ -232,7 +232,7 @@ class BoundEvaluation:
             BoundInputs(
                 steps.data,
                 repetition.nuisances,
-                steps.blocks,
+                steps.units.blocks,
                 voting_stage(steps, repetition, number, battles),
                 weight,
                 worth,
@@ -295,15 +295,14 @@ class BoundEvaluation:
             return make_covariance(
                 influence,
                 np.empty((0, influence.n_scores)),
-                self.steps.clusters,
-                annotator=self.inputs[0].voting.annotator,
-                fixed_prompts=self.steps.options.prompts == "fixed",
-                estimates=np.stack([influence.estimate for influence in influences]),
+                replace(self.steps.units, annotator=self.inputs[0].voting.annotator),
+                self.steps.options.prompts == "fixed",
+                np.stack([influence.estimate for influence in influences]),
                 uniform_covariance=self.added_covariance,
             )
 
 
-def _has_pair_terms(steps: FitSteps) -> bool:
+def _has_pair_terms(steps: FitState) -> bool:
     """Whether the scores are a sum over pairs of terms, so that the bounds are sharp."""
     functional, weights = steps.setup.functional, steps.setup.weights
     if functional.label_directions(steps.data.n_items) is None:
@@ -313,7 +312,7 @@ def _has_pair_terms(steps: FitSteps) -> bool:
     return bool((np.diff(first) >= 0).all() and (np.diff(second) <= 0).all())
 
 
-def _added_covariance(steps: FitSteps) -> FloatArray:
+def _added_covariance(steps: FitState) -> FloatArray:
     """Return the fit's covariance of the scores less the covariance of the influence values alone, (K, K)."""
     influence = steps.influence
     without: InfluenceFunction = replace(influence.by_context(), variance_correction=None)
@@ -322,10 +321,9 @@ def _added_covariance(steps: FitSteps) -> FloatArray:
         alone = make_covariance(
             without,
             gauge,
-            steps.clusters,
-            annotator=steps.annotator,
-            fixed_prompts=steps.options.prompts == "fixed",
-            estimates=steps.estimator.estimates([r.one_step_result.target for r in steps.repetitions]),
+            steps.units,
+            steps.options.prompts == "fixed",
+            steps.estimator.estimates([r.one_step_result.target for r in steps.repetitions]),
         )
     return steps.covariance.matrix - alone.matrix
 

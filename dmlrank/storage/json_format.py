@@ -19,9 +19,9 @@ from .._utils.blas import one_thread
 from ..data.arrays import FloatArray
 from ..data.derived_pairs import DERIVED_KINDS
 from ..exceptions import OptionTypeError, StorageError, listed, nearest
+from ..fit.adjusted_for_style import StyleEstimates
 from ..fit.estimates import Estimates
 from ..fit.judge_value import JudgeFigures
-from ..fit.style_estimates import StyleEstimates
 from ..inference.covariance import Covariance
 from ..options import ESTIMATORS, PROMPTS, CovType
 

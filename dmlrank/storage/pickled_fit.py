@@ -32,8 +32,8 @@ from ..data.formula.parse import names_in, parse_formula
 from ..data.frames import column_names, take_columns
 from ..data.read_votes import check_same_rows
 from ..exceptions import DataError, DmlrankError, StorageError
-from ..fit.inputs import ReadingOptions, read_source
-from ..fit.state import FitSteps, Source
+from ..fit.inputs import read_source
+from ..fit.state import FitState, Source
 from ..options import Options
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ T = TypeVar("T")
 ArrayByDigest: TypeAlias = dict[str, NDArray[np.generic]]
 
 # Raised whenever a class of a saved fit changes, see tests/stored_results/saved_classes.py: other files are refused.
-_FORMAT = 2
+_FORMAT = 3
 # Bytes from which an array is stored once, however often it occurs.
 _LARGE = 10_000
 _SOURCE, _FEATURES = "source", "features"
@@ -104,7 +104,7 @@ def read_pickle(path: str | os.PathLike[str], kind: type[T]) -> T:
     return stored
 
 
-def store_steps(steps: FitSteps) -> StoredSteps:
+def store_steps(steps: FitState) -> StoredSteps:
     """Return the steps of a fit with their data, to be pickled."""
     source, names = steps.source, _formula_names(steps.source)
     for name, value in names.items():
@@ -128,7 +128,7 @@ def _compress(stored: bytes) -> bytes:
     return zlib.compress(stored, 1)
 
 
-def revive(version: int, reading: bytes, steps: bytes) -> FitSteps:
+def revive(version: int, reading: bytes, steps: bytes) -> FitState:
     """Return the steps that :func:`store_steps` has stored."""
     if version != _FORMAT:
         raise StorageError(
@@ -147,11 +147,11 @@ def revive(version: int, reading: bytes, steps: bytes) -> FitSteps:
     with collected_warnings():
         # The warnings of reading were given when the fit was made, and are stored with the fit.
         try:
-            data = read_source(source, ReadingOptions.of(options))
+            data = read_source(source, options)
         except DmlrankError as error:
             raise StorageError(f"the data cannot be read as they were when the result was saved: {error}") from error
     loaded = _Unpickler(steps_without_arrays, {_SOURCE: source, _FEATURES: data.feature_map, **arrays}).load()
-    if not isinstance(loaded, FitSteps) or not _are_close(loaded.data.x, data.x):
+    if not isinstance(loaded, FitState) or not _are_close(loaded.data.x, data.x):
         raise StorageError(
             f"the features {parse_formula(formula).features!r} differ from those of the saved result; make sure "
             f"that the functions in them have not changed"

@@ -103,7 +103,7 @@ def test_annotators_are_crossed_with_prompts_written_out(battles, fitted):
     results = fitted(**KINDS["two-way"])
     raw, group = raw_scores(results), by_prompt(battles.frame, "half")
     steps = results.steps
-    pieces, at, judge = steps.influence.correction, steps.influence.block_context, steps.annotator
+    pieces, at, judge = steps.influence.correction, steps.influence.block_context, steps.units.annotator
     size = steps.influence.block_weight
     columns, cells = [], []
     for name in ("odd one", "rest"):

@@ -72,7 +72,7 @@ def test_annotators_are_crossed_with_prompts_between_results_too(fitted):
     one, other = fitted("borda", "two-way"), fitted("borda", "two-way", edge_weights="counts")
     phis = [result.influence for result in (one, other)]
     cells = [result.steps.influence.centred_correction for result in (one, other)]
-    judge = one.steps.annotator
+    judge = one.steps.units.annotator
     sums = [np.array([c[judge == code].sum(axis=0) for code in range(judge.max() + 1)]) for c in cells]
     expected = phis[0].T @ phis[1] + sums[0].T @ sums[1]
     side = dr.compare(a=one, b=other)

@@ -73,7 +73,7 @@ def test_overlapping_samples_have_the_covariance_of_their_shared_prompts(battles
         for start, result in ((0, one), (40, other)):
             cells.append(result.steps.influence.centred_correction)
             names = np.array([*sorted(set(result.steps.data.columns.texts("judge"))), "nobody"])
-            judges.append(names[result.steps.annotator])
+            judges.append(names[result.steps.units.annotator])
             prompts.append(result.steps.influence.block_context + start)
         keys = [pd.MultiIndex.from_arrays([j, p]) for j, p in zip(judges, prompts, strict=True)]
         by_judge = [pd.DataFrame(c).groupby(j).sum() for c, j in zip(cells, judges, strict=True)]

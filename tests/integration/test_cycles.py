@@ -10,7 +10,7 @@ import pytest
 
 import dmlrank as dr
 from dmlrank.exceptions import DataNotStoredError, NoIntervalError, OptionError
-from dmlrank.fit.pair_margins import pair_margins
+from dmlrank.fit.post_estimation import pair_margins
 
 from ..support import COVARIANCES, draw_with_groups, fits_of
 

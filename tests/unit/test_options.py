@@ -13,7 +13,7 @@ import dmlrank as dr
 from dmlrank import options as options_module
 from dmlrank.exceptions import OptionError
 from dmlrank.fit.estimators import options_of_fit, options_of_update
-from dmlrank.fit.inputs import ReadingOptions
+from dmlrank.fit.inputs import reading_options
 from dmlrank.options import ESTIMATORS, OPTIONS
 
 SIGNATURE = inspect.signature(dr.dml_rank).parameters
@@ -69,12 +69,12 @@ def test_what_is_about_the_call_is_no_option_of_an_update():
 
 
 def test_reading_depends_on_the_options_that_say_so():
-    before = ReadingOptions.of(options_of_fit())
+    before = reading_options(options_of_fit())
     for name, value in READ_ANOTHER_WAY.items():
         changes = {name: value} | ({"cov_type": "cluster"} if name == "cov_kwds" else {})
-        assert ReadingOptions.of(options_of_fit(**changes)) != before, name
+        assert reading_options(options_of_fit(**changes)) != before, name
     others = {"functional": "bt", "n_folds": 3, "alpha": 0.1, "rng": 1, "propensity": "marginal", "weights": np.ones(3)}
-    assert ReadingOptions.of(options_of_fit(**others)) == before
+    assert reading_options(options_of_fit(**others)) == before
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

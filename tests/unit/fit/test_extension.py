@@ -1,8 +1,6 @@
 """Extension of a fit: brute force from its models, what is kept, when the first stages are trained, what is refused."""
 
-import ast
 import gc
-import inspect
 import weakref
 
 import numpy as np
@@ -14,9 +12,6 @@ from dmlrank import exceptions as errors
 from dmlrank.data.frames import take_columns
 from dmlrank.estimation.influence import Estimands
 from dmlrank.estimation.one_step import one_step
-from dmlrank.fit import inputs, pipeline, repetition
-from dmlrank.fit.extended_stages import COMPUTED_AGAIN, ExtendedStages
-from dmlrank.fit.new_rows import join_to_fit, read_joined
 from dmlrank.inference.confidence_sequence import Boundary, best_tau
 
 FORMULA = "winner ~ C(category) + length | model_a + model_b"
@@ -169,7 +164,7 @@ def evaluated_again(result):
     steps = result.steps
     r = steps.first
     target = Estimands(steps.setup.functional)
-    return one_step(target, steps.data, r.nuisances, steps.blocks, steps.population(r)).target.by_context()
+    return one_step(target, steps.data, r.nuisances, steps.units.blocks, steps.population(r)).target.by_context()
 
 
 def test_values_that_are_kept_are_those_that_a_new_evaluation_gives(battles, fitted):
@@ -254,43 +249,6 @@ def test_contexts_without_identifiers_and_prompts_without_votes_keep_their_place
     np.testing.assert_array_equal(longer.steps.data.x[:400], fit.steps.data.x)
     np.testing.assert_array_equal(longer.steps.mu.folds.fold[:400], fit.steps.folds.fold)
     assert longer.extension.contexts_new == 50
-
-
-# --- steps of the pipeline --------------------------------------------------------------------------------------------
-
-
-# Steps for options with which an extension trains all first stages, so that it never comes to these steps.
-STEPS_OF_TRAINED_OPTIONS = {
-    "keep_balanced_votes",
-    "match_balanced_votes",
-    "balanced_propensity",
-    "weighted_training_data",
-    "read_style_differences",
-    "equal_style_terms",
-    "influence_at_equal_style",
-    "joint_style_fit",
-    "cross_fit_mu_with_verdicts",
-}
-
-
-def steps_of_a_fit():
-    """Names of the functions that a fit with first stages calls through its cache, from the source of the pipeline."""
-    names = set()
-    for module in (inputs, repetition, pipeline):
-        for node in ast.walk(ast.parse(inspect.getsource(module))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "call":
-                assert isinstance(node.args[0], ast.Name), ast.dump(node)
-                names.add(node.args[0].id)
-    return names
-
-
-def test_an_extension_replaces_or_computes_again_every_step_of_a_fit(battles, fitted):
-    rows, source = join_to_fit(fitted.steps, battles[N_OLD:720])
-    stages = ExtendedStages(fitted.steps, read_joined(fitted.steps, rows, source))
-    known = {step.__name__ for step in stages.steps_of_extension()}
-    assert steps_of_a_fit() == known | STEPS_OF_TRAINED_OPTIONS
-    assert not known & STEPS_OF_TRAINED_OPTIONS
-    assert {step for step, called in stages.steps_of_extension().items() if step is called} == set(COMPUTED_AGAIN)
 
 
 # --- models that enter ------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ import pytest
 from scipy import integrate
 
 from dmlrank.data.preferences import Cells
-from dmlrank.fit.loss_of_new_labels import LOSS_ERROR_RATE, compare_losses
+from dmlrank.fit.extension import LOSS_ERROR_RATE, compare_losses
 
 N_ITEMS, N_EARLY, N_LATER = 3, 400, 100
 PAIRS = np.array([(0, 1), (0, 2), (1, 2)])

@@ -79,7 +79,7 @@ def test_contexts_of_other_weight_or_cost_are_other_rows(fitted, apart, shape):
     plan = fit.design(150, costs=costs, from_scratch=True)
     floor = fit.steps.repetitions[0].floor
     expected = dr.design(
-        apart, "bt", budget=150, costs=costs, weights=fit.steps.context_weight, models=fit.models, floor=floor
+        apart, "bt", budget=150, costs=costs, weights=fit.steps.units.context_weight, models=fit.models, floor=floor
     )
     assert plan.specification.problem.n_rows == (40 if len(shape) == 1 else 300)
     np.testing.assert_allclose(plan.propensity, expected.propensity, rtol=1e-6)

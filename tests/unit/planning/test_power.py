@@ -161,7 +161,7 @@ def test_weights_and_fixed_prompts_of_the_fit_are_the_plans(rank):
     fit = rank(weighted, FORMULA, weights="w", prompts="fixed", **options)
     plan = fit.design(150)
     assert not plan.specification.between_covariance.any()
-    np.testing.assert_allclose(plan.specification.problem.context_weight, fit.steps.context_weight)
+    np.testing.assert_allclose(plan.specification.problem.context_weight, fit.steps.units.context_weight)
     with pytest.raises(OptionError, match="weights="):
         fit.design(150, newdata=battles)
 

@@ -1,0 +1,310 @@
+"""Scores adjusted for style: votes on answers of like style, and scores at equal style."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import expit
+
+from ..data.preferences import FloatArray, IntArray, PreferenceData
+from ..data.style_differences import StyleDifferences, read_style_differences
+from ..estimation.equal_style import EqualStyleTerms, StyleInfluence
+from ..estimation.influence import Influence, mean_influence
+from ..exceptions import DataError, OptionError, listed
+from ..functionals.linear_scores import LinkedScore
+from ..inference.covariance import Covariance
+from ..nuisance.propensity_model.estimate import Propensity
+from ..nuisance.style import (
+    AdditiveModel,
+    AdditiveRows,
+    StyleRows,
+    context_design,
+    fit_by_fold,
+    fit_style_stages,
+    predict_by_fold,
+)
+from ..nuisance.training_rows import Folds
+from ..style_adjustment import BalancedStyle
+from .estimand import Setup
+from .fit_covariance import make_covariance
+from .state import BalancedVotes, Inputs, Repetition, StyleFit, Units
+
+# Smallest expected weight of a vote.
+_LEAST_SHARE = 0.01
+
+
+def keep_balanced_votes(data: PreferenceData, adjust: BalancedStyle) -> PreferenceData:
+    """Return the data with the votes of positive weight alone; a cell's label is the weighted mean of its votes."""
+    weight = _vote_weights(data, adjust)
+    total = np.bincount(data.vote_cell, weight, len(data.cells))
+    counts, kept = total > 0, weight > 0
+    if not kept.any():
+        raise DataError(
+            f"no vote is on answers whose differences in {listed(adjust.columns)} are below within={adjust.within:g}; "
+            f"use a larger within"
+        )
+    y = np.stack([np.bincount(data.vote_cell, weight * share, len(data.cells)) for share in data.vote_y.T], axis=1)
+    n_votes = np.bincount(data.vote_cell[kept], minlength=len(data.cells))
+    cells = replace(data.cells, y=y / np.where(counts, total, 1.0)[:, None], n_votes=n_votes).only(counts)
+    votes = replace(
+        data,
+        cells=cells,
+        vote_cell=(np.cumsum(counts) - 1)[data.vote_cell[kept]],
+        vote_y=data.vote_y[kept],
+        vote_row=data.vote_row[kept],
+    )
+    # Categories that no vote has left are dropped, as in votes that are read.
+    return votes.restrict(np.arange(data.n_items))
+
+
+def match_balanced_votes(data: PreferenceData, every: PreferenceData, adjust: BalancedStyle) -> BalancedVotes:
+    """Find the cells that count among all cells."""
+    n_votes = every.n_votes
+    if every.items != data.items:
+        every = every.restrict(np.array([every.items.index(name) for name in data.items]))
+    differences = read_style_differences(every, adjust.columns, must_vary=False)
+    weight = np.bincount(every.vote_cell, adjust.vote_weights(differences.values), len(every.cells))
+    code = _codes(every)
+    order = np.argsort(code)
+    cell = order[np.searchsorted(code[order], _codes(data))]
+    # Learners take the sums of weights as numbers of votes; whole numbers are not needed.
+    mean_weight = weight / every.cells.n_votes
+    cells = replace(data.cells, n_votes=mean_weight[cell] * every.cells.n_votes[cell])  # type: ignore[arg-type]
+    return BalancedVotes(every, mean_weight, cell, differences.deviations, n_votes, replace(data, cells=cells))
+
+
+def balanced_propensity(votes: BalancedVotes, propensity: Propensity, folds: Folds) -> Propensity:
+    """Return the propensities of the cells that count, pi omega / W."""
+    every, cell = votes.every, votes.cell
+    cells = every.cells
+    order = np.lexsort((votes.weight, cells.second, cells.first, every.seed_order[cells.context]))
+    design = context_design(every.x[np.argsort(every.seed_order)], every.x, every.n_items)
+    rows = AdditiveRows(
+        design[cells.context[order]],
+        cells.first[order],
+        cells.second[order],
+        np.empty((len(order), 0)),
+        np.ones(len(order)),
+    )
+    model = AdditiveModel(every.n_items, 1, False, True, np.empty(0))
+    fold = folds.fold[cells.context[order]]
+    fits = fit_by_fold(model, rows, [votes.weight[order, None]] * folds.n_folds, fold)
+    omega = np.empty(len(order))
+    omega[order] = expit(predict_by_fold(fits, rows, fold)[:, 0])
+    share = np.maximum(omega[cell], _LEAST_SHARE)
+    return Propensity(
+        propensity.cells[cell] * share / votes.weight[cell], propensity.how, int((omega[cell] < _LEAST_SHARE).sum())
+    )
+
+
+def check_balanced_clusters(adjust: BalancedStyle, annotator: IntArray | None) -> None:
+    """Raise where votes on a cell have different weights, and their annotators are clusters."""
+    if adjust.weights == "smooth" and annotator is not None:
+        raise OptionError(
+            "BalancedStyle(weights='smooth') was given with clusters of annotators: the votes of several annotators on "
+            "one prompt and pair would have different weights; use weights='band', or cluster by prompts"
+        )
+
+
+def _vote_weights(data: PreferenceData, adjust: BalancedStyle) -> FloatArray:
+    """Return w(D) of every vote, (v,)."""
+    return adjust.vote_weights(read_style_differences(data, adjust.columns, must_vary=False).values)
+
+
+def _codes(data: PreferenceData) -> IntArray:
+    """Return a number for each labelled cell, (m,), that determines its context, its pair and the order shown."""
+    cells, n_items = data.cells, data.n_items
+    code = (cells.context.astype(np.int64) * n_items + cells.first) * n_items + cells.second
+    return code * 2 + cells.flipped
+
+
+def equal_style_terms(
+    data: PreferenceData,
+    setup: Setup,
+    differences: StyleDifferences,
+    *,
+    propensity: FloatArray,
+    fold: IntArray,
+    units: Units,
+) -> EqualStyleTerms:
+    """Fit the first stages of scores at equal style, and return the terms of the one-step estimates.
+
+    Shapes: propensity (m,), fold (n,).
+    """
+    link = LinkedScore.of(setup.functional, data.n_items, data.ordered)
+    rows = _style_rows(data, link, differences, propensity, fold, _block_of_votes(data, units))
+    stages = fit_style_stages(rows, link, data.x, fold=fold, seed_order=data.seed_order)
+    weight = np.ones(data.n_contexts) if units.context_weight is None else units.context_weight
+    return EqualStyleTerms.of(link, stages, rows, units.blocks, weight / weight.mean())
+
+
+def _block_of_votes(data: PreferenceData, units: Units) -> IntArray:
+    """Return the influence block of every vote, (v,)."""
+    context = data.cells.context[data.vote_cell]
+    if units.annotator is None or units.clusters is None or units.clusters.of_vote is None:
+        return context
+    n_groups = int(units.annotator.max()) + 2
+    code = units.blocks.context * n_groups + units.annotator + 1
+    order = np.argsort(code)
+    return order[np.searchsorted(code[order], context * n_groups + units.clusters.of_vote + 1)]
+
+
+def _style_rows(
+    data: PreferenceData,
+    link: LinkedScore,
+    differences: StyleDifferences,
+    propensity: FloatArray,
+    fold: IntArray,
+    block: IntArray,
+) -> StyleRows:
+    """Return the votes as rows, sorted by context.
+
+    Shapes: propensity (m,), fold (n,), block (v,).
+    """
+    cell, cells, y = data.vote_cell, data.cells, link.preference(data.vote_y)
+    keys = (y, *differences.values.T, cells.second[cell], cells.first[cell], data.seed_order[cells.context[cell]])
+    vote = np.lexsort(keys)
+    cell = cell[vote]
+    return StyleRows(
+        context=cells.context[cell],
+        block=block[vote],
+        first=cells.first[cell],
+        second=cells.second[cell],
+        share=1 / cells.n_votes[cell],
+        propensity=propensity[cell],
+        style=differences.values[vote],
+        y=y[vote],
+        fold=fold[cells.context[cell]],
+    )
+
+
+def joint_style_fit(
+    inputs: Inputs, repetitions: Sequence[Repetition], fixed_prompts: bool, uniform_covariance: FloatArray | None
+) -> StyleFit | None:
+    """Return joint estimates of raw, averaged and equal scores and slopes; None without an adjustment to equal style.
+
+    Shapes: uniform_covariance (K, K).
+    """
+    differences = inputs.style
+    if differences is None:
+        return None
+    adjusted = [(r.one_step_result.target, r.style_influence) for r in repetitions]
+    stacked = [_stack(raw.by_context(), style) for raw, style in adjusted if style is not None]
+    influence = mean_influence(stacked)
+    n_slopes = len(differences.names)
+    n_items = (influence.n_scores - n_slopes) // 3
+    gauge = style_gauge(inputs.setup, n_slopes, influence.n_scores)
+    addition = None
+    if uniform_covariance is not None:
+        addition = np.zeros((influence.n_scores,) * 2)
+        addition[: 3 * n_items, : 3 * n_items] = np.tile(uniform_covariance, (3, 3))
+    covariance = make_covariance(
+        influence,
+        gauge,
+        inputs.units,
+        fixed_prompts,
+        np.stack([one.estimate for one in stacked]) if len(stacked) > 1 else None,
+        uniform_covariance=addition,
+    )
+    by_repetition = tuple(r.style_terms for r in repetitions if r.style_terms is not None)
+    return StyleFit(differences, by_repetition, influence.estimate, covariance)
+
+
+def style_gauge(setup: Setup, n_slopes: int, n_estimates: int) -> FloatArray:
+    """Return the gauge of raw, averaged and equal scores and slopes, (3 g, 3 K + r): each score vector has its own."""
+    basis = setup.functional.gauge((n_estimates - n_slopes) // 3).basis
+    return np.hstack([np.kron(np.eye(3), basis), np.zeros((3 * len(basis), n_slopes))])
+
+
+def _stack(raw: Influence, adjusted: StyleInfluence) -> Influence:
+    """Return the influence of raw, averaged and equal scores and slopes as one influence."""
+    parts: Sequence[Influence] = (raw, adjusted.averaged, adjusted.equal, adjusted.slopes)
+    n_scores = sum(part.n_scores for part in parts)
+    variance_correction = None
+    if raw.variance_correction is not None:
+        variance_correction = np.zeros((n_scores, n_scores))
+        variance_correction[: raw.n_scores, : raw.n_scores] = raw.variance_correction
+    return replace(
+        raw,
+        value=np.hstack([part.value for part in parts]),
+        correction=np.hstack([part.correction for part in parts]),
+        variance_correction=variance_correction,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StyleEstimates:
+    """What a result keeps of an adjustment for style.
+
+    formula: The style columns, as the user wrote them.
+    columns: Names of the r style columns.
+    deviations (r,): Root mean square of each style difference over the votes.
+    estimate (3 K + r,): Raw scores, scores averaged over style, scores at equal style, and slopes; empty for balanced
+        style.
+    covariance: Joint covariance of ``estimate``; None for balanced style.
+    log_loss, log_loss_without: Out-of-fold log-loss per vote of the preference with and without style; NaN for balanced
+        style.
+    n_votes, n_votes_left: Number of votes, and of votes that count. All votes count at equal style.
+    within: Largest style difference of a vote that counts; infinite at equal style.
+    weights: How votes with differences up to ``within`` are weighted: "band" or "smooth"; empty at equal style.
+    """
+
+    kind: str
+    formula: str
+    columns: tuple[str, ...]
+    deviations: FloatArray
+    estimate: FloatArray
+    covariance: Covariance | None
+    log_loss: float
+    log_loss_without: float
+    n_votes: int
+    n_votes_left: int
+    within: float = float("inf")
+    weights: str = ""
+
+    @property
+    def n_models(self) -> int:
+        """Number of models, K."""
+        return (len(self.estimate) - len(self.columns)) // 3
+
+    def scores(self, which: str) -> FloatArray:
+        """Return the scores "raw", "averaged" or "equal", (K,)."""
+        return self.estimate[self._place(which)]
+
+    def errors(self, which: str) -> FloatArray:
+        """Return the standard errors of the scores "raw", "averaged" or "equal", (K,)."""
+        assert self.covariance is not None
+        return self.covariance.std_errors[self._place(which)]
+
+    @property
+    def slopes(self) -> FloatArray:
+        """Slopes on style, (r,)."""
+        return self.estimate[3 * self.n_models :]
+
+    @property
+    def slope_covariance(self) -> Covariance:
+        """Covariance of the slopes, (r, r)."""
+        assert self.covariance is not None
+        last = slice(3 * self.n_models, None)
+        return Covariance(self.covariance.matrix[last, last], np.eye(len(self.columns)), self.covariance.n_clusters)
+
+    def score_covariance(self, *which: str) -> FloatArray:
+        """Return the joint covariance of s vectors of K scores, (K s, K s), named "raw", "averaged" or "equal"."""
+        assert self.covariance is not None
+        places = np.concatenate([np.arange(len(self.estimate))[self._place(one)] for one in which])
+        return self.covariance.matrix[np.ix_(places, places)]
+
+    def rescaled(self, factor: float, shift: float) -> StyleEstimates:
+        """Return the estimates with scores factor * score + shift and slopes factor * slope."""
+        if self.covariance is None:
+            return self
+        estimate = factor * self.estimate
+        estimate[: 3 * self.n_models] += shift
+        covariance = replace(self.covariance, matrix=factor**2 * self.covariance.matrix)
+        return replace(self, estimate=estimate, covariance=covariance)
+
+    def _place(self, which: str) -> slice:
+        number = ("raw", "averaged", "equal").index(which)
+        return slice(number * self.n_models, (number + 1) * self.n_models)

@@ -1,0 +1,219 @@
+r"""The method: debiased scores of models from their votes, from the data to the covariance, in the order of a fit.
+
+A prompt x has votes Y on some pairs (j, k) of models; S_jk says whether the pair was labelled. Everything that is
+learnt is in :mod:`dmlrank.fit.stages`, where an update finds what an earlier fit has learnt. What follows from it is
+computed here each time.
+
+1. **Read** (:func:`read_inputs`). The votes become cells: one mean label y, probabilities of C categories, for each
+   prompt and labelled pair. The estimand is the mean over prompts of the scores F(mu(x)), where mu_jk(x) = E[Y | x,
+   (j, k)] are the probabilities of the categories, and F is a functional of them on the graph of compared pairs, such
+   as the mean win share (Borda) or the Bradley-Terry projection of the log-odds.
+2. **Learn** (:func:`repeat`). Prompts are dealt to folds. mu_jk(x) and the propensities pi_jk(x) = P(S_jk = 1 | x)
+   are fitted on the other folds of each prompt.
+3. **Correct** (:func:`repeat`). The plug-in mean of F(mu(x_i)) has the error of the learner. One step removes it to
+   first order: with the derivative J_jk of F in mu_jk, the influence value of prompt i is
+
+       phi_i = F(mu(x_i)) + sum_jk  S_jk / pi_jk(x_i)  J_jk(mu(x_i)) (Y_jk - mu_jk(x_i)),
+
+   and the estimate is the mean of phi_i. ``average="preferences"`` estimates F(E mu(X)) instead, by the same step for
+   the functional linearised at the mean preferences. The assignment to folds is repeated ``n_rep`` times and averaged.
+4. **Covariance** (:func:`estimate_scores`). Prompts, or clusters of them, are independent: the covariance of the
+   estimate is (1 / n^2) sum_i (phi_i - mean phi)(phi_i - mean phi)', with sums by cluster where there are clusters. To
+   it are added the positive part of the variance correction (the derivative was taken at the fitted mu), the variance
+   of unanimous pairs, whose labels all agree, by the rule of three, and the variance between repetitions.
+5. **Result** (:func:`fit_with`). The second-order bias of a curved F, calibration of mu and the number of prompts that
+   carry a standard error say whether the intervals may be too short; the fit warns where they are.
+
+References
+----------
+Frauen et al., arXiv 2601.21816.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ..data.outcomes import require_mirrored_worths
+from ..data.preferences import PreferenceData
+from ..estimation.diagnostics import RemainingBias
+from ..estimation.influence import InfluenceFunction
+from ..estimation.unanimous_pairs import UnanimousPairs, find_unanimous_pairs
+from ..functionals.linear_scores import LinkedScore
+from ..inference.covariance import Covariance
+from ..nuisance.boosting.tuning import check_tune
+from ..nuisance.outcome_model.user_learners import check_learner
+from ..nuisance.propensity_model.supplied import check_mean_weights, check_propensity
+from ..options import Options
+from ..style_adjustment import BalancedStyle, EqualStyle
+from .adjusted_for_style import check_balanced_clusters, joint_style_fit
+from .bt_mle import run_maximum_likelihood
+from .checks import (
+    assess_validity,
+    check_rank,
+    warn_of_large_bias,
+    warn_of_means_outside,
+    warn_of_scores_outside,
+    warn_of_uneven_orders,
+    warn_of_uniform_pairs,
+)
+from .estimand import comparison_graph, find_extrapolation, set_up, warn_of_votes_left_out
+from .fit_covariance import errors_of_repetitions, make_covariance
+from .stages import FirstStages, RepetitionSeed, draw_sample
+from .state import FitState, Inputs, Repetition, Source, StyleFit
+
+
+def run(options: Options, source: Source, previous: FitState | None = None) -> FitState:
+    """Carry out a fit; an update passes the previous fit, whose first stages are used where their keys are the same."""
+    check_tune(options.tune)
+    check_propensity(options.propensity)
+    check_learner(options.learner, options.tune, estimates_propensity=options.estimates_propensity)
+    state = fit_with(FirstStages(source, options, None if previous is None else previous.kept))
+    if previous is None or not state.repetitions or not previous.repetitions:
+        return state
+    is_same_mu = state.first.mu_without_judge is previous.first.mu_without_judge
+    return replace(state, extension=previous.extension, is_later=previous.is_later) if is_same_mu else state
+
+
+def fit_with(stages: FirstStages) -> FitState:
+    """Carry out a fit with first stages of either kind."""
+    options = stages.options
+    data_as_read = stages.data_as_read()
+    if not stages.estimator.has_first_stages:
+        return run_maximum_likelihood(stages, data_as_read)
+    inputs = read_inputs(stages, data_as_read)
+    repetitions = tuple(repeat(stages, inputs, number) for number in range(options.n_rep))
+    influence, covariance, uniform, style = estimate_scores(stages, inputs, repetitions)
+    first = repetitions[0]
+    bias = second_order_bias(stages, inputs, first, covariance)
+    validity = assess_validity(inputs, first, influence, covariance, bias.total, options.estimator)
+    unit = inputs.units.of_contexts(inputs.data)
+    propensity_factor = check_mean_weights(inputs.data, first.propensity, unit)
+    mu = first.one_step_result.cell_mu
+    warn_of_uneven_orders(inputs.data, inputs.setup, mu, unit=unit, remedy="position_bias=True")
+    win_shares = [repetition.one_step_result.influence("win_share") for repetition in repetitions]
+    return FitState(
+        options=options,
+        source=stages.source,
+        data=inputs.data,
+        dropped=inputs.dropped,
+        setup=inputs.setup,
+        units=inputs.units,
+        influence=influence,
+        win_share=stages.estimator.average(win_shares).estimate,
+        covariance=covariance,
+        kept=stages.kept,
+        repetitions=repetitions,
+        validity=validity,
+        bias=bias,
+        display_order=inputs.display_order,
+        propensity_factor=propensity_factor,
+        verdicts=inputs.verdicts,
+        extrapolation=inputs.extrapolation,
+        uniform=uniform,
+        style=style,
+        balanced=inputs.balanced,
+    )
+
+
+def read_inputs(stages: FirstStages, data_as_read: PreferenceData) -> Inputs:
+    """Return what all repetitions share: the votes that count, the estimand, and which votes depend on each other."""
+    options = stages.options
+    data, order, balanced = stages.votes_that_count(data_as_read)
+    if not order.matters:
+        require_mirrored_worths(options.categories)
+    graph = comparison_graph(data, options.graph, options.min_labels)
+    setup = set_up(data, graph, options)
+    extrapolation = find_extrapolation(data, setup, options)
+    warn_of_votes_left_out(data, graph, options, order)
+    stages.estimator.check_outcomes(setup.weights, data.categories)
+    style = None
+    if isinstance(options.adjust, EqualStyle):
+        # Functionals and category weights without a link are refused before anything is fitted.
+        LinkedScore.of(setup.functional, data.n_items, data.ordered)
+        style = stages.style_differences(data)
+    verdicts = stages.verdicts(data)
+    units = stages.units(data, verdicts)
+    if isinstance(options.adjust, BalancedStyle):
+        check_balanced_clusters(options.adjust, units.annotator)
+    mu = stages.supplied_mu(data)
+    n_folds, fold_units = stages.fold_units(data, units, mu, verdicts)
+    return Inputs(
+        data=data,
+        display_order=order,
+        dropped=tuple(name for name in data_as_read.items if name not in data.items),
+        setup=setup,
+        extrapolation=extrapolation,
+        units=units,
+        verdicts=verdicts,
+        mu=mu,
+        n_folds=n_folds,
+        fold_units=fold_units,
+        style=style,
+        balanced=balanced,
+    )
+
+
+def repeat(stages: FirstStages, inputs: Inputs, number: int) -> Repetition:
+    """Carry out one repetition: deal the folds, learn mu and pi on them, and correct F(mu) by one step."""
+    seed = RepetitionSeed(stages.options.seed, number)
+    folds = stages.folds(inputs, seed)
+    learnt = stages.learn(inputs, folds, seed)
+    floor = stages.floor(inputs, learnt.mu, seed)
+    sample = draw_sample(inputs.data, stages.options.subsample, seed)
+    one_step_result, mean = stages.correct(inputs, learnt, floor=floor, sample=sample, seed=seed)
+    style_terms, style_influence = stages.at_equal_style(inputs, folds, learnt.propensity, seed)
+    return Repetition(
+        folds=folds,
+        mu=learnt.mu,
+        propensity=learnt.propensity,
+        one_step_result=one_step_result,
+        floor=floor,
+        sample=sample,
+        mu_without_judge=learnt.mu_without_judge,
+        judge_correction=learnt.judge_correction,
+        judge_propensity=learnt.judge_propensity,
+        mean=mean,
+        style_terms=style_terms,
+        style_influence=style_influence,
+    )
+
+
+def estimate_scores(
+    stages: FirstStages, inputs: Inputs, repetitions: Sequence[Repetition]
+) -> tuple[InfluenceFunction, Covariance, UnanimousPairs | None, StyleFit | None]:
+    """Average the scores over repetitions and estimate their covariance; also of the scores at equal style.
+
+    Notes
+    -----
+    All labels of a unanimous pair agree, so that the influence values contain no variance of these labels. For
+    ``bt_restricted`` the covariance that is added is that of the unrestricted Bradley-Terry projection, which is not
+    smaller: the restricted estimator weights the labels more efficiently.
+    """
+    data, setup, estimator, fixed = inputs.data, inputs.setup, stages.estimator, stages.options.prompts == "fixed"
+    targets = [repetition.target for repetition in repetitions]
+    influence = estimator.average(targets)
+    errors = errors_of_repetitions(data, repetitions, inputs.units)
+    uniform = find_unanimous_pairs(errors, data, setup.weights, setup.graph.edges)
+    added = None
+    if uniform is not None and estimator.is_debiased:
+        added = uniform.covariance(setup.functional, repetitions[0].floor)
+    gauge = setup.functional.gauge(data.n_items).basis
+    estimates = estimator.estimates(targets)
+    covariance = make_covariance(influence, gauge, inputs.units, fixed, estimates, uniform_covariance=added)
+    warn_of_scores_outside(setup, influence, data.items)
+    warn_of_uniform_pairs(data, setup, uniform, uniform_covariance=added, covariance=covariance)
+    check_rank(setup, covariance, data.items)
+    return influence, covariance, uniform, joint_style_fit(inputs, repetitions, fixed, added)
+
+
+def second_order_bias(stages: FirstStages, inputs: Inputs, first: Repetition, covariance: Covariance) -> RemainingBias:
+    """Return the second-order bias of the scores; NaN where it was subtracted, with its own warnings."""
+    if first.mean is None:
+        return stages.second_order_bias(inputs, first.mu, first.floor)
+    warn_of_means_outside(first.mean.floored)
+    names = inputs.setup.functional.names(inputs.data.items)
+    warn_of_large_bias(first.mean, covariance.std_errors, names)
+    return RemainingBias(np.full_like(first.mean.bias, np.nan))
