@@ -56,6 +56,28 @@ def test_public_functions_and_classes_have_an_example(name):
         assert "Examples\n---" in doc, f"{name} has no section Examples"
 
 
+@pytest.mark.parametrize(
+    "place",
+    [
+        "estimation.one_step:one_step",
+        "estimation.residuals:variance_correction",
+        "estimation.unanimous_pairs",
+        "estimation.mean_preferences:mean_preferences",
+        "estimation.equal_style",
+        "estimation.voting_bounds",
+        "estimation.omitted_variables",
+        "estimation.bt_restricted:RestrictedBradleyTerry",
+        "inference.confidence_sequence",
+        "planning.allocation",
+    ],
+)
+def test_the_mathematics_of_a_method_stands_in_its_notes(place):
+    module, _, name = place.partition(":")
+    owner = importlib.import_module(f"dmlrank.{module}")
+    doc = inspect.getdoc(getattr(owner, name) if name else owner) or ""
+    assert "\nNotes\n-----\n" in doc
+
+
 def test_names_that_are_looked_at_exist():
     assert len(PUBLIC) > 100
     assert importlib.import_module("dmlrank.api").dml_rank is PUBLIC["dmlrank.dml_rank"]

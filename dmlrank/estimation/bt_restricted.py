@@ -29,6 +29,13 @@ _N_SAMPLES, _FEWEST_SAMPLES, _MAX_MULTIPLICATIONS = 1999, 199, 2e10
 class RestrictedBradleyTerry(LabelScore):
     r"""One-step estimator under :math:`\mu_{jk1}(x) = \sigma(r_j(x) - r_k(x) + b(x))`, sum of r zero.
 
+    functional: The projection, with its graph and edge weights.
+    graph: The graph of compared pairs.
+    pairs: pi of all pairs.
+    position: Whether the model has a position effect b.
+
+    Notes
+    -----
     The fitted mu is first projected on the Bradley-Terry model: r is the least-squares projection of its log-odds, b is
     the mean of the remaining log-odds, and :math:`\tilde\mu_{jk} = \sigma(r_j - r_k + b)`. With
     :math:`z_{jk} = (e_j - e_k, 1)`, :math:`w = \tilde\mu (1 - \tilde\mu)` and
@@ -42,11 +49,6 @@ class RestrictedBradleyTerry(LabelScore):
 
     Without position effect, z has no last coordinate and the sums are over unordered pairs. A pair may then be labelled
     in either order, and its :math:`\pi` is the sum of the probabilities of the two orders.
-
-    functional: The projection, with its graph and edge weights.
-    graph: The graph of compared pairs.
-    pairs: pi of all pairs.
-    position: Whether the model has a position effect b.
 
     References
     ----------

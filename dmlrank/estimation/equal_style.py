@@ -1,9 +1,22 @@
 """The one-step estimator of scores at equal style and of the slopes of the preference on style differences.
 
-``docs/style.md`` derives the influence functions. Every estimate is a function of four means over contexts, each of
-which is estimated by one step: T, the scores averaged over style; E, the style of the items in the unit of the scores;
-G, the covariance of style and link; and H, the covariance of style. The slopes are beta = H^-1 G and the scores at
-equal style T - E beta.
+Notes
+-----
+Every estimate is a function of four means over contexts, each of which is estimated by one step: T, the scores averaged
+over style; E, the style of the items in the unit of the scores; G, the covariance of style and link; and H, the
+covariance of style. The slopes are beta = H^-1 G and the scores at equal style theta = T - E beta.
+
+For a pair q with edge weight a_q, whose link enters the scores with the coefficients A_q: m = E[Y | x, q, D] is the
+preference given the style differences D, l is the link, lbar_q = E[l(m) | x, q], e_q = E[D | x, q], and c_q and V_q are
+the covariance of D and l(m) and that of D, given x and q. R_q = l(m) - lbar_q + l'(m) (Y - m) is the residual of the
+link, less (D - e_q) beta. The influence values are
+
+    phi_beta  = H^-1 sum_q a_q { c_q - V_q beta + S/pi [ (D - e_q) R_q - (c_q - V_q beta) ] }
+    phi_theta = sum_q A_q { lbar_q - e_q beta + S/pi R_q } - theta - E phi_beta
+
+Errors of the means lbar and e in products such as (D - e)(l(m) - lbar) add no term, because the other factor has the
+mean zero given x and q. The equation mean(phi_beta) = 0 is linear in beta, and its solution is the estimate.
+``docs/style.md`` derives the formulas.
 """
 
 from __future__ import annotations

@@ -76,6 +76,20 @@ def mean_preferences(
     """Estimate the mean preferences of groups of contexts by one step, in one pass over the probabilities.
 
     Shapes: members (G, n).
+
+    Notes
+    -----
+    The table m = E mu(X) has the one-step estimate c, the mean of mu(x) + S / pi (Y - mu(x)). The scores of mean
+    preferences are F(m) and have the influence values DF(m) [mu(x) + S / pi (Y - mu(x)) - m]: the one-step estimator of
+    the linear approximation F(m) + DF(m) [mu - c] of F (:class:`dmlrank.functionals.linear_scores.Linearised`) has this
+    influence, and its estimate is F(m) with c for m. F is curved, so that F(c) has the second-order bias
+    tr(D2F(m) V) / 2 with the covariance V of c. The variance of c comes mostly from the labels; V is estimated by the
+    sums of squares of the weighted residuals of each pair, with errors of different pairs taken as independent, and the
+    bias is subtracted. c may lie outside of [0, 1]; :func:`make_finite` gives a table at which F is finite.
+
+    In a group g with the weighted share p_g of the contexts, the influence value of context i is
+    phi_g(i) = 1(i in g) w_i (phi_raw(i) - theta_g) / p_g, where w_i is the weight of the context and phi_raw the sum of
+    value and correction.
     """
     weight = population.weights(data.n_contexts)
     weights = weight[None] if members is None else members * weight

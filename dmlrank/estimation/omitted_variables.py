@@ -1,5 +1,7 @@
 """Bias from an omitted variable U that both the choice of the labelled pairs and the labels depend on.
 
+Notes
+-----
 U explains at most the share C_Y^2 of the label's variance in any cell. With U, the second moment of 1/pi among labelled
 cells is larger by at most the factor 1 + C_D^2. In a cell, the bias of mu in the direction of the contrast is the
 covariance of pi(x) / pi(x, U) and the contrast's derivative along mu(x, U), so that

@@ -62,13 +62,22 @@ def variance_correction(
 ) -> FloatArray:
     """Estimate the first-order change of the correction's second moment if J were taken at the true mu, (d, d).
 
-    The mean of phi phi' contains the true covariance of the labels, through the residuals, but the derivative J = DF at
+    Shapes: mu (b, K, K, C), delta (b, K, K, C), scale (K, K), context_weight (b,), returns (d, d).
+
+    Notes
+    -----
+    The correction of a context is sum_jk S_jk / pi_jk J_jk (Y_jk - mu_jk), with J_jk the derivative of the functional F
+    in mu_jk. Given the context, its second moment is sum_jk J V J' / pi, where V is the covariance of a label. The mean
+    of phi phi' contains the true covariance of the labels, through the residuals, but the derivative J = DF at
     the fitted mu. Where mu is shrunken, J is too small, and so are the standard errors. The second moment
     sum_jk J V J' / pi is a functional of the mu in J, and has a one-step correction: its derivative along
     delta = S / pi (Y - mu), whose expectation given the context is the true minus the fitted mu. The derivative is
-    computed as a central difference.
+    computed as a central difference. 1 / pi is replaced by its mean over contexts, ``scale``, which needs the
+    propensities of labelled pairs only: the mean of S / pi^2.
 
-    Shapes: mu (b, K, K, C), delta (b, K, K, C), scale (K, K), context_weight (b,), returns (d, d).
+    A linear functional has the same J everywhere and no variance correction. If J_jk depends on mu_jk alone, the
+    derivative along delta is a sum over labelled pairs (:func:`local_variance_correction`). Only the positive part of
+    the correction is added to a covariance.
     """
     largest = np.abs(delta).max(axis=(1, 2, 3))
     nonzero = np.flatnonzero(largest > 0)

@@ -1,6 +1,19 @@
 """Unanimous pairs, all of whose labels are equal: the variance that these labels do not show, by the rule of three.
 
-J is the derivative of a score in the probabilities of a pair, and V the covariance of a label of the pair.
+Notes
+-----
+J is the derivative of a score in the probabilities of a pair, and V the covariance of a label of the pair. n labels
+that are all equal show no variance, although the next label may differ. For n losses, the rule of three gives the upper
+limit 3 / n for the probability of a win. The variance c / n of a label, with c = (3 / 1.96)^2, gives the mean of n
+labels the standard error sqrt(c) / n, so that the limit of a 95 % interval is 1.96 sqrt(c) / n = 3 / n. V is the
+covariance of a label that has each other kind of category with the probability c / n, as long as the variance of a
+model's share stays below 1/4. n counts all labels in unanimous pairs that the winner won, or all that the loser lost,
+whichever are more.
+
+The covariance of the influence values contains J M J' already, with M the second moment of the residuals Y - mu. A pair
+adds sum of squared weights times the positive part of J V J' - J M J': the part with positive eigenvalues. Where the
+fitted probabilities are more extreme than the rule allows, J in J V J' is taken at probabilities that are raised to the
+limits of the rule, because the slope of a logit would have no bound.
 """
 
 from __future__ import annotations
@@ -128,14 +141,7 @@ class UnanimousPairs:
     def covariance(self, score: Functional, floor: float, *, pooled: bool = True) -> FloatArray:
         """Return the covariance of a score's estimate that the labels of unanimous pairs do not show, (d, d).
 
-        The labels of a unanimous pair show one category only. V is the covariance of a label that has another category
-        with a probability as large as the rule of three allows. The covariance of the influence values contains J M J'
-        already, where M is the second moment of the residuals. The result is the weighted sum, over the unanimous
-        pairs, of the positive part of J V J' - J M J': the part with positive eigenvalues.
-
-        Where the fitted probabilities of a pair are more extreme than the rule of three allows, J in J V J' is taken at
-        probabilities that are raised to the limits of the rule. At the fitted probabilities, the slope of a logit would
-        have no bound.
+        ``pooled`` says whether labels of other unanimous pairs of the same models count in the rule of three.
         """
         table = clip_and_renormalise(self.table[None], floor)[0] if score.interior else self.table
         unseen_directions, limit = self._unseen_directions(pooled)

@@ -1,21 +1,40 @@
 """Bounds of contrasts of scores if those who vote differ from those who do not, with their influence values.
 
+Notes
+-----
+A pair is shown with the probability r(x), a shown pair gets a vote with the probability v(x), and pi = r v is the
+propensity of a label. Where the data do not contain shown battles without a vote, every pair of every context counts as
+shown (r = 1), and v = pi.
+
 Given the label that a voter would give, the odds that this voter votes are within 1/gamma and gamma of the odds given
-the context alone. The votes that were not cast on a shown pair then have category probabilities u between two extremes
-(:mod:`dmlrank.estimation.voting_bounds`). All shown battles together, with and without a vote, have the category
-probabilities mu+ = v mu + (1 - v) u, where v is the probability that a shown battle gets a vote. A
-bound is the mean over contexts of c'F(mu+), and its influence value is
+the context alone (the marginal sensitivity model). The votes that were cast have the category probabilities mu, those
+that were not cast mu(y) w(y) with 1/gamma <= w(y) <= gamma and a sum of one. The largest mean worth of such a vote
+solves a fractional knapsack problem: w is gamma for the best categories, 1/gamma for the worst, and one category
+between them has the factor with which the probabilities sum to one. With B the sum of mu over the best categories, the
+cumulative sums of the extreme probabilities u are G(B) = min(gamma B, 1 - (1 - B) / gamma).
+
+All shown battles together, with and without a vote, have the category probabilities mu+ = v mu + (1 - v) u. A bound is
+the mean over contexts of c'F(mu+), and its influence value is
 
     c'F(mu+) + sum_q c'DF_q(mu+) { S/pi [v + (1 - v) u'] (Y - mu) + R/r (mu - u) (V - v) } - bound
 
-with u' the derivative of u in mu, S, R, V equal to 1 where a pair is labelled, shown, voted on, and pi = r v.
+with u' the derivative of u in mu, and S, R, V equal to 1 where a pair is labelled, shown, voted on.
 
-This module evaluates scores that are a constant plus a sum over pairs q of a direction d_q times a term t(mu_q)
-(:class:`dmlrank.functionals.base.Functional`: Borda and Bradley-Terry scores). A contrast c increases in the
-term of pair q if c'd_q > 0. The upper bound has the u that is best for the first item in these pairs, and the u that is
-worst for the first item in all other pairs; the lower bound has the reverse. Both bounds are sharp, because all pairs
-can have these extreme probabilities at the same time. :mod:`dmlrank.estimation.voting_bounds` evaluates other
-scores.
+Some scores are a constant plus a sum over pairs q of a direction d_q times a term t(mu_q), as Borda and Bradley-Terry
+scores are (:meth:`dmlrank.functionals.Functional.label_directions`). A contrast c increases in the term of pair q if
+c'd_q > 0. The upper bound has the u that is best for the first item in these pairs, and the u that is worst for the
+first item in all other pairs; the lower bound has the reverse. Both bounds are sharp, because all pairs can have these
+extreme probabilities at the same time.
+
+For other scores, the derivative of the contrast at mu determines u: categories along which the contrast increases have
+the largest probabilities that the model allows. These probabilities are possible, so that the contrast can be as large
+as the upper bound. To first order in gamma - 1 the contrast cannot be larger.
+
+References
+----------
+Tan (2006), A distributional approach for causal inference using propensity scores, JASA 101.
+Dorn, Guo, Kallus (2024), Doubly-valid/doubly-sharp sensitivity analysis for causal inference with unmeasured
+confounding, JASA.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 r"""Asymptotic confidence sequences: intervals and tests that hold at all looks at growing data at once.
 
-The mathematics, for one contrast with t independent units (contexts or clusters), estimate e_t and standard error s_t.
-The influence values are independent with mean zero, so that z_t = (e_t - theta) / s_t behaves like W(t) / sqrt(t) for a
+Notes
+-----
+There is one contrast with t independent units (contexts or clusters), estimate e_t and standard error s_t. The
+influence values are independent with mean zero, so that z_t = (e_t - theta) / s_t behaves like W(t) / sqrt(t) for a
 Brownian motion W. For every lambda, exp(lambda W(t) - lambda^2 t / 2) is a martingale that starts at one. Its mean over
 lambda drawn from N(0, rho^2) is the martingale
 

@@ -1,5 +1,7 @@
 """The A-optimal allocation of a budget: propensities that minimise sum information / propensity, and cost the budget.
 
+Notes
+-----
 The Lagrangian of the problem has a multiplier lambda for the budget. Where a context gets at most one label, there is a
 further multiplier nu for each context. At the optimum information / pi^2 = lambda cost + nu in every cell, unless pi is
 one or the smallest propensity allowed. Where nu is zero, pi is the *rate* sqrt(information / cost) times the *level*
