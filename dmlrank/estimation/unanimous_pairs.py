@@ -248,7 +248,7 @@ def find_unanimous_pairs(
         errors = errors.only(is_counted)
         cells = errors.cells
     pair = cells.first * n_items + cells.second
-    is_unanimous = _is_uniform(cells.y, pair, weights, n_items**2)
+    is_unanimous = _is_unanimous(cells.y, pair, weights, n_items**2)
     if not is_unanimous.any():
         return None
     codes = np.flatnonzero(is_unanimous)
@@ -276,7 +276,7 @@ def find_unanimous_pairs(
     )
 
 
-def _is_uniform(y: FloatArray, pair: IntArray, weights: CategoryWeights, n_codes: int) -> NDArray[np.bool_]:
+def _is_unanimous(y: FloatArray, pair: IntArray, weights: CategoryWeights, n_codes: int) -> NDArray[np.bool_]:
     """Return for each code of an ordered pair, (n_codes,), whether it has labels that all count the same.
 
     Shapes: y (m, C), pair (m,).
