@@ -8,9 +8,9 @@ import io
 import re
 
 from .display_text import display_width, inert, isolated, not_a_formula, padded, wrapped
-from .table_content import Heads, TableContent, divide_columns, facts, flat_heads, leading_and_blocks
+from .table_content import Heads, TableContent, divide_columns, flat_heads, leading_and_blocks
 
-_MIN_WIDTH = 94
+_MIN_WIDTH = 78
 # Smallest width of the labels of sentences above the columns.
 _LABEL_WIDTH = 20
 _GAP = 2
@@ -40,7 +40,8 @@ def text_table(table: TableContent, width: int | None = None) -> str:
         lines += ["-" * total] * (number > 0) + _panel_lines(table, rows, shown, sizes, total)
     lines.append("=" * total)
     for number, note in enumerate(table.notes, start=1):
-        lines += wrapped(isolated(f"[{number}] {inert(note)}"), total)
+        mark, indent = (f"[{number}] ", "    ") if table.numbered else ("", "")
+        lines += wrapped(isolated(mark + inert(note)), total, indent)
     return "\n".join(lines)
 
 
@@ -106,7 +107,11 @@ def markdown_table(table: TableContent) -> str:
     aligned = "".join("|:--" if table.is_text(place) else "|--:" for place in range(len(heads)))
     lines += ["| " + " | ".join(map(_markdown, heads)) + " |", f"{aligned}|"]
     lines += ["| " + " | ".join(map(_markdown, row)) + " |" for row in table.rows]
-    lines += ["", *(f"{number}. {_markdown(note)}" for number, note in enumerate(table.notes, start=1))]
+    # Two blanks end a line within a paragraph.
+    notes = (
+        (f"{number}. " if table.numbered else "", _markdown(note)) for number, note in enumerate(table.notes, start=1)
+    )
+    lines += ["", *(f"{mark}{note}{'' if mark else '  '}" for mark, note in notes)]
     return "\n".join(lines) + "\n"
 
 
@@ -158,8 +163,9 @@ overflow-wrap:normal}
 .dmlrank-table tbody tr:hover{background:rgba(128,128,128,.2)}
 .dmlrank-table tbody th{font-weight:600;white-space:normal;overflow-wrap:break-word;min-width:7em;max-width:24em}
 .dmlrank-table .l,.dmlrank-table thead th.l{text-align:left}
-.dmlrank-table ol{width:0;min-width:100%;box-sizing:border-box;margin:.6em 0 0;padding-left:1.7em;font-size:.9em}
-.dmlrank-table li{margin:.25em 0}
+.dmlrank-table .n{width:0;min-width:100%;box-sizing:border-box;margin:.6em 0 0;padding-left:1.7em;font-size:.9em}
+.dmlrank-table div.n{padding:0}
+.dmlrank-table .n>*{margin:.25em 0}
 @media(max-width:30rem){.dmlrank-table{font-size:.82rem}.dmlrank-table th,.dmlrank-table td{padding:.25em .45em}}
 @media print{.dmlrank-table .b{overflow:visible}.dmlrank-table tr{break-inside:avoid}}
 :root:has(>body>.dmlrank-table:only-child){color-scheme:light dark;font-family:system-ui,sans-serif}
@@ -184,15 +190,18 @@ def html_table(table: TableContent) -> str:
     )
     # Sentences take the whole width of the table.
     kind = ' class="w"' if any(len(line) == 2 for line in table.header) else ""
-    pairs = "".join(f"<div><dt>{escaped(label)}</dt><dd>{escaped(value)}</dd></div>\n" for label, value in facts(table))
-    notes = "".join(f"<li>{escaped(note)}</li>\n" for note in table.notes)
+    pairs = "".join(
+        f"<div><dt>{escaped(label)}</dt><dd>{escaped(value)}</dd></div>\n" for label, value in table.facts()
+    )
+    tag, item = ("ol", "li") if table.numbered else ("div", "p")
+    notes = "".join(f"<{item}>{escaped(note)}</{item}>\n" for note in table.notes)
     title = escaped(table.title)
     return (
         f'<div class="dmlrank-table" dir="ltr">\n<style>\n{_STYLE_TEXT}\n</style>\n<p class="t">{title}</p>\n'
         + (f"<dl{kind}>\n{pairs}</dl>\n" if pairs else "")
         + f'<div class="b" role="region" aria-label="{title}" tabindex="0">\n<table>\n'
         f"<thead>\n<tr>{''.join(heads)}</tr>\n</thead>\n<tbody>\n{rows}</tbody>\n</table>\n</div>\n"
-        + (f"<ol>\n{notes}</ol>\n" if notes else "")
+        + (f'<{tag} class="n">\n{notes}</{tag}>\n' if notes else "")
         + "</div>"
     )
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from .._utils.argument_checks import check_text, check_whole
+from .._utils.argument_checks import check_text
 from .forms import csv_table, html_table, markdown_table, text_table
 from .latex import LINE_WIDTH, latex_table
+from .table_content import TableContent
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(TableContent):
     """A summary table, which can be written as text, HTML, LaTeX, Markdown and CSV.
 
     Attributes
@@ -38,6 +37,8 @@ class Summary:
     column_heads : tuple of str
         A head of its own for every column after the first one, for Markdown and CSV, which have no heads over several
         columns. Empty: a head over two columns becomes "... lower" and "... upper", the heads of an interval.
+    numbered : bool
+        Whether the notes have numbers.
 
     Examples
     --------
@@ -48,16 +49,7 @@ class Summary:
     <BLANKLINE>
     """
 
-    title: str
-    header: tuple[tuple[str, ...], ...]
-    columns: tuple[tuple[str, int], ...]
-    rows: tuple[tuple[str, ...], ...]
-    notes: tuple[str, ...]
-    row_head: str = "model"
-    name_place: int = 0
-    text_columns: tuple[int, ...] = ()
-    heads_together: int = 1
-    column_heads: tuple[str, ...] = ()
+    __slots__ = ()
 
     def __str__(self) -> str:
         return self.as_text()
@@ -82,19 +74,6 @@ class Summary:
         """Return the table with further notes before its own ones; empty notes are left out."""
         return replace(self, notes=(*filter(None, notes), *self.notes))
 
-    def heads(self) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """Yield every head with the places of the columns below it, the first column included."""
-        yield self.row_head if self.name_place else "", (0,)
-        start = 1
-        for head, span in self.columns:
-            yield head, tuple(range(start, start + span))
-            start += span
-
-    def is_text(self, place: int) -> bool:
-        """Whether a column is aligned left, because it holds names or other text; ``place`` counts from zero."""
-        check_whole("place", place, 0)
-        return place <= self.name_place or place in self.text_columns
-
     def as_text(self, width: int | None = None) -> str:
         """Return the table as plain text.
 
@@ -114,9 +93,10 @@ class Summary:
         return html_table(self)
 
     def as_latex(self, *, width: float = LINE_WIDTH, longtable: bool | None = None, label: str | None = None) -> str:
-        r"""Return the table as LaTeX; the document needs ``\usepackage{booktabs,longtable}``.
+        r"""Return the table as LaTeX; the document needs ``\usepackage{array,booktabs,graphicx,longtable}``.
 
-        The table is set in footnotesize and is not wider than a line: columns that do not fit follow in panels below.
+        The table is set in footnotesize and is not wider than a line: a table that is a little too wide is shrunk, and
+        columns that do not fit then follow in panels below.
 
         Parameters
         ----------

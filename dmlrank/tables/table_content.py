@@ -3,68 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
-
-
-class TableContent(Protocol):
-    """The content of a table; :class:`dmlrank.tables.summary_table.Summary` describes the attributes."""
-
-    @property
-    def title(self) -> str:
-        """Stands above the table."""
-        ...
-
-    @property
-    def header(self) -> tuple[tuple[str, ...], ...]:
-        """Lines of one or two pairs of label and value."""
-        ...
-
-    @property
-    def rows(self) -> tuple[tuple[str, ...], ...]:
-        """Name and cells of every row."""
-        ...
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Sentences below the table."""
-        ...
-
-    @property
-    def row_head(self) -> str:
-        """Head of the first column."""
-        ...
-
-    @property
-    def name_place(self) -> int:
-        """The column that holds the rows' names."""
-        ...
-
-    @property
-    def column_heads(self) -> tuple[str, ...]:
-        """Heads of the single columns after the first one, where no head may stand over several; may be empty."""
-        ...
-
-    @property
-    def heads_together(self) -> int:
-        """Number of neighbouring heads whose columns stay together."""
-        ...
-
-    def heads(self) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """Yield every head with the places of the columns below it."""
-        ...
-
-    def is_text(self, place: int) -> bool:
-        """Whether a column is aligned left."""
-        ...
-
+from dataclasses import dataclass
 
 Heads = list[tuple[str, tuple[int, ...]]]
 
 
-def facts(table: TableContent) -> list[tuple[str, str]]:
-    """Return labels and values of the lines above the table, without empty labels."""
-    pairs = [pair for line in table.header for pair in zip(line[::2], line[1::2], strict=True)]
-    return [(label, value) for label, value in pairs if label]
+@dataclass(frozen=True, slots=True)
+class TableContent:
+    """The content of a table; :class:`dmlrank.tables.summary_table.Summary` describes the fields."""
+
+    title: str
+    header: tuple[tuple[str, ...], ...]
+    columns: tuple[tuple[str, int], ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...]
+    row_head: str = "model"
+    name_place: int = 0
+    text_columns: tuple[int, ...] = ()
+    heads_together: int = 1
+    column_heads: tuple[str, ...] = ()
+    numbered: bool = True
+
+    def heads(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """Yield every head with the places of the columns below it, the first column included."""
+        yield self.row_head if self.name_place else "", (0,)
+        start = 1
+        for head, span in self.columns:
+            yield head, tuple(range(start, start + span))
+            start += span
+
+    def is_text(self, place: int) -> bool:
+        """Whether a column is aligned left, because it holds names or other text; ``place`` counts from zero."""
+        return place <= self.name_place or place in self.text_columns
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Return labels and values of the lines above the table, one pair after the other."""
+        pairs = [pair for line in self.header for pair in zip(line[::2], line[1::2], strict=True)]
+        return [(label, value) for label, value in pairs if label]
 
 
 def leading_and_blocks(table: TableContent) -> tuple[Heads, list[Heads]]:

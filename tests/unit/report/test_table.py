@@ -28,7 +28,9 @@ NASTY = (
     "*starred",
     "comma, semicolon; 1,5",
 )
-DOCUMENT = "\\documentclass{article}\n\\usepackage{booktabs,longtable}\n\\begin{document}\n%s\\end{document}\n"
+DOCUMENT = (
+    "\\documentclass{article}\n\\usepackage{array,booktabs,graphicx,longtable}\n\\begin{document}\n%s\\end{document}\n"
+)
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,11 @@ import subprocess
 
 import pytest
 
-from dmlrank.tables.latex import latex_text, width_in_points
+from dmlrank.tables.latex import latex_text
 from dmlrank.tables.summary_table import Summary
 
-DOCUMENT = "\\documentclass{article}\n\\usepackage{booktabs,longtable}\n\\begin{document}\n%s\n\\end{document}\n"
+PACKAGES = "\\usepackage{array,booktabs,graphicx,longtable}"
+DOCUMENT = f"\\documentclass{{article}}\n{PACKAGES}\n\\begin{{document}}\n%s\n\\end{{document}}\n"
 NAMES = ["gpt-4", "meta-llama-3.1-405b-instruct-fp8-2024-07-23", "RWKV-4-Raven-14B", "通义千问-72B", "x" * 60, "été_%&"]
 
 
@@ -68,7 +69,7 @@ def compiled(text, tmp_path):
         (fit_table(3), 1),
         (fit_table(52), 5),
         (group_table(8, 6), 1),
-        (group_table(52, 6), 4),
+        (group_table(52, 6), 5),
         (sentence_table(10), 1),
         (slim_table(20), 1),
         (slim_table(52), 2),
@@ -90,27 +91,6 @@ def test_a_table_that_is_forced_to_break_or_not_compiles(tmp_path):
     assert "undefined references" not in log
 
 
-def test_widths_of_texts_are_those_of_tex(tmp_path):
-    texts = [
-        "0123456789",
-        "gpt-4-turbo",
-        "10. -0.512 (0.032)",
-        "<0.001",
-        "a_b & c% {x}",
-        "The quick brown fox, (1)",
-        "~^|\\",
-    ]
-    measure = "".join(
-        rf"\settowidth{{\dimen0}}{{\footnotesize {latex_text(text).replace('-0', '$-$0').replace('. ', '.{} ')}}}"
-        rf"\typeout{{WIDTH \the\dimen0}}"
-        for text in texts
-    )
-    log = compiled(measure, tmp_path)
-    widths = [float(width) for width in re.findall(r"WIDTH ([\d.]+)pt", log)]
-    for text, width in zip(texts, widths, strict=True):
-        assert 0.99 * width - 1.2 <= width_in_points(text) <= 1.12 * width + 1.0, text
-
-
 def test_heads_are_repeated_and_panels_hold_every_column_once():
     text = group_table(52, 6).as_latex()
     n_panels = text.count(r"\begin{longtable}")
@@ -124,7 +104,7 @@ def test_heads_are_repeated_and_panels_hold_every_column_once():
 
 def test_panels_of_a_float_stand_in_one_tabular():
     text = group_table(8, 6).as_latex()
-    assert text.count(r"\begin{tabular*}") == 1
+    assert text.count(r"\begin{tabular}{@{}>") == 2
     assert text.count(r"\midrule") == 2 * len(re.findall(r"^gpt-4-0 &", text, flags=re.M)) - 1
     assert "longtable" not in text
 
