@@ -145,6 +145,8 @@ class Functional(ABC):
         What to do where the covariance shows a constant combination of scores that the gauge does not have.
     meaning : str
         Sentence of the summary that says what a score is; may contain ``{n_models}`` and ``{opponents}``.
+    in_short : str
+        The same in a few words.
     meaning_of_grades : str
         Sentence of the summary that says how the scores use labels that are grades.
 
@@ -177,6 +179,7 @@ class Functional(ABC):
     ignores_opponents: ClassVar[bool] = False
     singular_advice: ClassVar[str] = "if this combination is constant whatever the data are, say so with gauge()"
     meaning: ClassVar[str] = ""
+    in_short: ClassVar[str] = ""
     meaning_of_grades: ClassVar[str] = "The share of a pair that a model wins is the mean worth of the pair's labels."
 
     def __post_init__(self) -> None:

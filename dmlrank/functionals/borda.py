@@ -64,6 +64,7 @@ class Borda(Functional):
     pair_local = True
     gauge_is_known = True
     ignores_opponents = True
+    in_short = "mean share of comparisons won against {opponents}"
     meaning = "Each score is the mean share of comparisons that the model wins{opponents}"
     meaning_of_grades = "Scores are means of this worth."
 

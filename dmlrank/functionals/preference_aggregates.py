@@ -145,6 +145,7 @@ class Dominance(PreferenceAggregate):
     tau: float = 0.6
     sharpness: float = 20.0
     name = "dominance"
+    in_short = "share of opponents that a model clearly beats"
     meaning = (
         "Each score is the share of its opponents that the model clearly beats. An opponent counts in part where the "
         "preference is close to the limit of a clear win."
@@ -217,6 +218,7 @@ class SoftMin(PreferenceAggregate):
     graph: Graph | None = None
     sharpness: float = 20.0
     name = "softmin"
+    in_short = "smooth minimum of the preferences over a model's opponents"
     meaning = (
         "Each score is a smooth minimum of the model's preferences over its opponents: how well the model does against "
         "the opponent that is hardest for it."

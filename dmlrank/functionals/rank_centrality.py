@@ -82,6 +82,7 @@ class RankCentrality(Functional):
     name = "rank_centrality"
     uses_shares = True
     gauge_is_known = True
+    in_short = "share of time of a random walk that moves to preferred models"
     meaning = (
         "Each score is the share of time that a random walk over the models spends at the model. The walk moves from a "
         "model to an opponent more often, the more often the opponent is preferred."

@@ -16,16 +16,9 @@ from ..fit.estimates import Estimates
 from ..inference.ranks import ranks_of
 from ..inference.wald import WaldTestResults
 from ..tables.summary_table import Summary
-from .leaderboard import ShownModels, choose_models, covariance_words, functional_unit
-from .statements import (
-    ASSOCIATION,
-    as_sentence,
-    balanced_sentences,
-    counted,
-    doubt_note,
-    functional_name,
-    slope_sentences,
-)
+from .explanations import ASSOCIATION, balanced_sentences, slope_sentences
+from .leaderboard import ShownModels, choose_models, covariance_words
+from .statements import as_sentence, counted, doubt_note, functional_unit
 
 # Labelled prompts or clusters that a group needs for each free score before the chi-squared distribution approximates
 # the test of equality well: with 25, a 5 % test rejects true hypotheses in up to 8 % of simulations (docs/groups.md).
@@ -454,7 +447,14 @@ def build_style_summary(
     """Build the table of scores before and after the adjustment, with rank changes."""
     style = results.style
     assert style is not None
-    header = (("Functional:", functional_name(results), "No. Votes:", f"{style.n_votes_left:,} of {style.n_votes:,}"),)
+    header = (
+        (
+            "Functional:",
+            results.functional_label + ("" if results.scale.natural else f", {results.scale.name}"),
+            "No. Votes:",
+            f"{style.n_votes_left:,} of {style.n_votes:,}",
+        ),
+    )
     title = "Scores Adjusted for Style" + (f": {results.part}" if results.part else "")
     if table is None or changes is None:
         order = np.argsort(-results.estimate, kind="stable")

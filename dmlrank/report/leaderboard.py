@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
+from string import ascii_letters
 
 import numpy as np
 import pandas as pd
@@ -22,13 +24,15 @@ from .statements import (
     as_sentence,
     counted,
     doubt_note,
-    fit_notes,
+    functional_unit,
     score_definition,
     sequential_note,
-    style_unit,
+    summary_notes,
     tie_weight,
     unit_sentences,
 )
+
+# --- which models are shown -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +107,6 @@ def _given_names(models: object) -> list[str]:
     return names
 
 
-_TITLE = "Nonparametric Ranking Results"
-
-
-# Subjects of the sentence on models that a table leaves out.
-_JOINT = "Ranks, rank sets, groups, simultaneous intervals and adjusted p-values"
-_JOINT_WITHOUT_RANKS = "Simultaneous intervals and adjusted p-values"
-
-
 def rows_to_show(results: Estimates, models: object = None, top: object = None) -> ShownModels:
     """Return the scores that a table shows, the best model first; outputs of a user's functional keep their order."""
     if not results.of_models:
@@ -128,7 +124,152 @@ def joint_statements(results: Estimates) -> str:
     """Return what refers to all models in a table of some models, as the subject of a sentence."""
     if not results.has_intervals:
         return "Ranks"
-    return _JOINT if results.of_models else _JOINT_WITHOUT_RANKS
+    return f"{'Rank sets, s' if results.of_models else 'S'}imultaneous intervals and adjusted p-values"
+
+
+# --- the columns ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the leaderboard, for the summary, the short table and the page.
+
+    head: In the summary and the short table.
+    title: On the page.
+    cells: Texts of every row; two for an interval.
+    keys: Numbers by which a page sorts the rows; an empty key sorts by the text.
+    explanation: What the column shows, in a sentence; may be empty.
+    ascending: Whether the first click on the head sorts from the smallest to the largest.
+    kind: "name" for the rows' heads, "text" for text aligned left, empty for numbers.
+    hyphen: What a hyphen in the cells becomes on the page: a minus sign, or a dash between ranks.
+    """
+
+    head: str
+    title: str
+    cells: Sequence[tuple[str, ...]]
+    keys: Sequence[str] = ()
+    explanation: str = ""
+    ascending: bool = False
+    kind: str = ""
+    hyphen: str = "-"
+
+    @property
+    def page_cells(self) -> list[tuple[str, str]]:
+        """Text and sort key of every row on a page."""
+        texts = [" to ".join(text.replace("-", self.hyphen) for text in cell) for cell in self.cells]
+        return list(zip(texts, self.keys or [""] * len(texts), strict=True))
+
+
+def score_digits(results: Estimates) -> int:
+    """Return the decimals of scores and differences; the covariance exists without intervals, too."""
+    return decimals(results.covariance.std_errors, fewest=fewest_decimals(results.scale.natural))
+
+
+def leaderboard_columns(
+    results: Estimates, level: SummaryLevel, p_adjusted: FloatArray | None = None
+) -> dict[str, Column]:
+    """Return the columns that a result has, by name, with a cell for each score in the order of the estimates.
+
+    Columns of tests need adjusted p-values.
+    """
+    rows, has_tests = range(len(results.names)), results.has_intervals
+    row_head, score = ("Model", "Score") if results.of_models else ("Output", "Value")
+    explanation = f"Estimated {score.lower()}" if results.of_models else "The estimate"
+    columns = {
+        "name": Column("model", row_head, [(name,) for name in results.names], ascending=True, kind="name"),
+        "score": _numbers("coef", score, results.estimate, score_digits(results), explanation),
+    }
+    if has_tests:
+        columns |= {} if p_adjusted is None else _tests(results, p_adjusted)
+        low, high = results.intervals(level.critical)
+        limits = [tuple(fixed_text(end[j], score_digits(results)) for end in (low, high)) for j in rows]
+        said = "Simultaneous interval of the score" if results.of_models else "Simultaneous interval"
+        columns["interval"] = Column(
+            f"[{100 * (1 - level.alpha):g}% simult. CI]",
+            f"{level.confidence} interval",
+            limits,
+            [f"{end:.6g}" for end in low],
+            said,
+            hyphen="\u2212",
+        )
+    if not results.of_models:
+        return columns
+    ranks = [(str(rank),) for rank in ranks_of(results.estimate)]
+    name, said = ("Rank", "Rank by score") if has_tests else ("Order", "Order of the scores, which no test supports")
+    columns["rank"] = Column("order", name, ranks, explanation=said, ascending=True)
+    if level.separation is not None:
+        sets = list(zip(*(ends.tolist() for ends in rank_bounds(level.separation.above)), strict=True))
+        columns["rank_set"] = Column(
+            "rank",
+            "Rank set",
+            [(rank_set_text(*ends),) for ends in sets],
+            [f"{best}.{worst:05d}" for best, worst in sets],
+            "Ranks that the data leave possible",
+            ascending=True,
+            hyphen="\u2013",
+        )
+    if any(level.letters):
+        columns["group"] = Column(
+            "group",
+            "Group",
+            [(abbreviate_letters(letters),) for letters in level.letters],
+            [_letters_key(letters) for letters in level.letters],
+            "Models without a common letter are separated",
+            ascending=True,
+            kind="text",
+        )
+    columns["share"] = _numbers("win", "Win share", results.shares, 2, "Share of comparisons won")
+    if results.votes is not None:
+        # Where some votes are not used, used and all votes, such as 8/10.
+        votes = list(zip(results.votes.used.tolist(), results.votes.total.tolist(), strict=True))
+        texts = [f"{used:,}" if used == total else f"{used:,}/{total:,}" for used, total in votes]
+        keys = ["" if text == str(used) else str(used) for text, (used, _) in zip(texts, votes, strict=True)]
+        columns["votes"] = Column(
+            "votes", "Votes", [(text,) for text in texts], keys, "Votes on the model's comparisons"
+        )
+    return columns
+
+
+def _numbers(head: str, title: str, values: FloatArray, digits: int, explanation: str = "") -> Column:
+    """Return a column of numbers with so many decimals; negative ones sort by their key, as their sign is no hyphen."""
+    texts = [fixed_text(value, digits) for value in values]
+    keys = [text if text.startswith("-") else "" for text in texts]
+    return Column(head, title, [(text,) for text in texts], keys, explanation, hyphen="\u2212")
+
+
+def _tests(results: Estimates, p_adjusted: FloatArray) -> dict[str, Column]:
+    """Return standard errors, z statistics and adjusted p-values; scores without a test say why."""
+    z = z_statistics(*results.against_neutral())
+    missing = [
+        "fixed" if fixed else "n/a" if np.isnan(number) else "" for fixed, number in zip(results.fixed, z, strict=True)
+    ]
+    z_texts = [(reason or fixed_text(number, 2),) for reason, number in zip(missing, z, strict=True)]
+    p_texts = [("" if reason else p_value_text(p),) for reason, p in zip(missing, p_adjusted, strict=True)]
+    return {
+        "std_error": _numbers("std err", "Standard error", results.std_errors, score_digits(results)),
+        "z": Column("z", "z", z_texts),
+        "p": Column("adj. P", "Adjusted p", p_texts),
+    }
+
+
+def _letters_key(letters: str) -> str:
+    """Return the sort key of the groups of a model: the first and then the last of them."""
+    groups = letters.split(",") if "," in letters or letters.isdigit() else list(letters)
+    first, last = (int(name) if name.isdigit() else 1 + ascii_letters.index(name) for name in (groups[0], groups[-1]))
+    return f"{first}.{last:04d}"
+
+
+def rank_set_text(best: int, worst: int) -> str:
+    """Return a rank set as it is written."""
+    return str(best) if best == worst else f"{best}-{worst}"
+
+
+def _table_rows(columns: Sequence[Column], places: Sequence[int]) -> tuple[tuple[str, ...], ...]:
+    """Return the rows of a table with these columns."""
+    return tuple(tuple(text for column in columns for text in column.cells[j]) for j in places)
+
+
+# --- the summary ------------------------------------------------------------------------------------------------------
 
 
 def build_summary(
@@ -139,70 +280,66 @@ def build_summary(
     Shapes: p_adjusted (d,).
     """
     shown = rows_to_show(results) if shown is None else shown
-    heads: tuple[str, ...] = ("coef", "std err", "z", "adj. P", f"[{100 * (1 - level.alpha):g}% simult. CI]")
-    if not results.has_intervals:
-        heads += ("order", "win") if results.of_models else ()
-    elif level.separation:
-        heads += ("rank", "set", "grp", "win")
-    heads += ("votes",) if results.of_models and results.votes else ()
-    columns = tuple((head, 1 + head.startswith("[")) for head in heads)
-    title = f"{_TITLE}: {results.part}" if results.part else _TITLE
-    rows, notes = _rows(results, level, p_adjusted, shown.places), fit_notes(results, level)
-    table = Summary(title, header_lines(results), columns, rows, notes)
+    found = leaderboard_columns(results, level, p_adjusted)
+    rank = "rank_set" if results.has_intervals else "rank"
+    wanted = ("name", "score", "std_error", "z", "p", "interval", rank, "share")
+    columns = [found[name] for name in wanted if name in found]
+    heads = tuple((column.head, len(column.cells[0])) for column in columns[1:])
+    left, right = ([(label, value) for label, value, brief in side if brief] for side in _facts(results))
+    header = tuple((*a, *b) for a, b in zip_longest(left, right, fillvalue=("", "")))
+    title = "Nonparametric Ranking Results" + (f": {results.part}" if results.part else "")
+    rows, notes = _table_rows(columns, shown.places), summary_notes(results, level)
+    table = Summary(title, header, heads, rows, notes, numbered=False)
     return table.with_notes(shown.note(joint_statements(results)))
 
 
-def header_lines(results: Estimates) -> tuple[tuple[str, str, str, str], ...]:
-    """Return the lines above the table: two labels with their values each."""
-    description, diagnostics = results.description, results.diagnostics
-    identifiers = f" ({', '.join(description.context)})" if description.context else " (rows)"
-    n_models = len(results.models)
+def fit_facts(results: Estimates) -> list[tuple[str, str]]:
+    """Return labels and values of all facts on a fit, for a page."""
+    return [(label, value) for pair in zip(*_facts(results), strict=True) for label, value, _ in pair]
+
+
+def _facts(results: Estimates) -> tuple[list[tuple[str, str, bool]], list[tuple[str, str, bool]]]:
+    """Return the facts in two columns, each with its label and whether the summary of this fit shows it."""
+    description, diagnostics, votes = results.description, results.diagnostics, results.votes
+    n_models, n_edges = len(results.models), results.graph.n_edges
     target = "these prompts only" if description.prompts == "fixed" else "new prompts like these"
+    target += ", weighted" if description.weighted else ""
     propensity = f" ({diagnostics.min_propensity:.3g})" if diagnostics.min_propensity > 0 else ""
+    n_votes = f"{description.n_votes:,}"
+    if votes is not None and votes.n_left_out:
+        n_votes = f"{votes.n_used:,} of {description.n_votes:,} used"
+    estimator = f"{results.estimator} (assumes Bradley-Terry)"
+    if results.estimated_by.has_first_stages:
+        repetitions = f", {description.n_rep} repetitions" if description.n_rep > 1 else ""
+        no_intervals = "" if results.has_intervals else " (no intervals)"
+        estimator = f"{results.estimator}, {description.n_folds} folds{repetitions}{no_intervals}"
+    clusters = zip(results.covariance.n_clusters, description.clusters, strict=True)
+    is_special = description.prompts == "fixed" or description.weighted
     left = [
-        ("Dep. Variable:", description.outcome),
-        ("Functional:", functional_unit(results)),
-        ("Edge weights:", description.edge_weights),
-        ("Tie weight:", tie_weight(description.tie_weights)),
-        ("Estimator:", _estimator(results)),
-        ("Learner:", description.learner),
-        ("Inference for:", f"{target}, weighted" if description.weighted else target),
+        ("Dep. Variable:", description.outcome, True),
+        ("Functional:", functional_unit(results), True),
+        ("Estimator:", estimator, True),
+        ("Learner:", description.learner, True),
+        ("Inference for:", target, is_special),
+        ("Edge weights:", description.edge_weights, description.edge_weights != "equal"),
+        ("Tie weight:", tie_weight(description.tie_weights), False),
+        ("Models:", f"{n_models:,}", False),
     ]
     right = [
-        ("Cov. Type:", covariance_words(results)),
-        ("Clusters:", _clusters(results)),
-        ("No. Prompts:", f"{description.n_contexts:,}{identifiers}"),
-        ("No. Votes:", _votes(results)),
-        ("Models, pairs compared:", f"{n_models}, {results.graph.n_edges:,} of {n_models * (n_models - 1) // 2:,}"),
-        ("Smallest pair:", counted(description.smallest_pair, "vote")),
-        ("Propensity (min):", f"{description.propensity}{propensity}"),
+        ("No. Prompts:", f"{description.n_contexts:,} ({', '.join(description.context) or 'rows'})", True),
+        ("No. Votes:", f"{n_votes} ({description.n_unlabelled:,} unlabelled)", True),
+        ("Pairs compared:", f"{n_edges:,} of {n_models * (n_models - 1) // 2:,}", True),
+        ("Covariance:", covariance_words(results), True),
+        (
+            "Clusters:",
+            ", ".join(f"{count:,} {name}" for count, name in clusters) or "none",
+            bool(description.clusters),
+        ),
+        ("Smallest pair:", counted(description.smallest_pair, "vote"), False),
+        ("Propensity (min):", f"{description.propensity}{propensity}", False),
+        ("Seed:", str(description.seed), False),
     ]
-    return tuple((*a, *b) for a, b in zip(left, right, strict=True))
-
-
-def _votes(results: Estimates) -> str:
-    """Return the number of votes, and how many of them are used where not all are."""
-    description, votes = results.description, results.votes
-    if votes is None or not votes.n_left_out:
-        return f"{description.n_votes:,} ({description.n_unlabelled:,} prompts unlabelled)"
-    return f"{votes.n_used:,} of {description.n_votes:,} used ({description.n_unlabelled:,} unlabelled)"
-
-
-def functional_unit(results: Estimates) -> str:
-    """Return the functional, whether it is one of mean preferences, and the unit in which its scores are shown."""
-    average = " of mean preferences" if results.averages_preferences else ""
-    label = results.functional_label + average + style_unit(results)
-    return label + ("" if results.scale.natural else f", {results.scale.name}")
-
-
-def _estimator(results: Estimates) -> str:
-    """Return the estimator with its folds and repetitions, or what it assumes."""
-    if not results.estimated_by.has_first_stages:
-        return f"{results.estimator} (assumes Bradley-Terry)"
-    n_rep = results.description.n_rep
-    repetitions = f", {n_rep} repetitions" if n_rep > 1 else ""
-    folds = f"{results.estimator}, {results.description.n_folds} folds{repetitions}"
-    return folds if results.has_intervals else f"{folds} (no intervals)"
+    return left, right
 
 
 def covariance_words(results: Estimates) -> str:
@@ -211,95 +348,26 @@ def covariance_words(results: Estimates) -> str:
     return f"cluster ({', '.join(names)})" if names else "robust (prompts independent)"
 
 
-def _clusters(results: Estimates) -> str:
-    """Return the numbers of clusters with the columns that define them."""
-    pairs = zip(results.covariance.n_clusters, results.description.clusters, strict=True)
-    return ", ".join(f"{count:,} {name}" for count, name in pairs) or "none"
-
-
-def _rows(results: Estimates, level: SummaryLevel, p: FloatArray, places: Sequence[int]) -> tuple[tuple[str, ...], ...]:
-    """Return a row of cells for each of these scores.
-
-    Shapes: p (d,).
-    """
-    std_errors = results.std_errors
-    z = z_statistics(*results.against_neutral())
-    # The covariance exists without intervals, too, and determines how many digits are worth reading.
-    digits = decimals(results.covariance.std_errors, fewest=fewest_decimals(results.scale.natural))
-    lowest, highest = results.intervals(level.critical)
-    rank_cells = _rank_cells(results, level)
-    rows: list[tuple[str, ...]] = []
-    for j in places:
-        if not results.has_intervals:
-            rows.append((results.names[j], fixed_text(results.estimate[j], digits), *("-",) * 5, *rank_cells[j]))
-            continue
-        numbers = (results.estimate[j], std_errors[j], lowest[j], highest[j])
-        coef, error, lower, upper = (fixed_text(number, digits) for number in numbers)
-        why_no_test = "fixed" if results.fixed[j] else "n/a" if np.isnan(z[j]) else ""
-        test = (why_no_test, "") if why_no_test else (fixed_text(z[j], 2), p_value_text(p[j]))
-        rows.append((results.names[j], coef, error, *test, lower, upper, *rank_cells[j]))
-    return tuple(rows)
-
-
-def _rank_cells(results: Estimates, level: SummaryLevel) -> list[tuple[str, ...]]:
-    """Return rank, rank set, letters, share won and votes of every model; without intervals rank, share and votes."""
-    if not results.of_models:
-        return [()] * len(results.names)
-    ranks, n_models = ranks_of(results.estimate), len(results.models)
-    shares = [(f"{share:.2f}", *votes_of(results, j)) for j, share in enumerate(results.shares)]
-    if level.separation is None:
-        return [(str(ranks[j]), *shares[j]) for j in range(n_models)]
-    best, worst = rank_bounds(level.separation.above)
-    return [
-        (str(ranks[j]), rank_set_text(best[j], worst[j]), abbreviate_letters(level.letters[j]) or "-", *shares[j])
-        for j in range(n_models)
-    ]
-
-
-def votes_of(results: Estimates, model: int) -> tuple[str, ...]:
-    """Return the number of used votes of a model; where some votes are not used, used and all votes, such as 8/10."""
-    if results.votes is None:
-        return ()
-    used, total = int(results.votes.used[model]), int(results.votes.total[model])
-    return (f"{used:,}" if used == total else f"{used:,}/{total:,}",)
-
-
-def rank_set_text(best: int, worst: int) -> str:
-    """Return a rank set as it is written."""
-    return str(best) if best == worst else f"{best}-{worst}"
+# --- the short table --------------------------------------------------------------------------------------------------
 
 
 def slim_summary(results: Estimates, level: SummaryLevel, shown: ShownModels) -> Summary:
     """Build the short table of a fit, which has one note that says what the numbers are."""
-    n_rows = len(results.names)
+    n_rows, found = len(results.names), leaderboard_columns(results, level)
     subject = f"Ranks and Scores of {n_rows} Models" if results.of_models else f"Estimates of {n_rows} Outputs"
     title = f"{subject}: {results.part}" if results.part else subject
-    interval = ((f"[{100 * (1 - level.alpha):g}% simult. CI]", 2),) if results.has_intervals else ()
-    votes = (("votes", 1),) if results.of_models and results.votes else ()
     joint = "Rank sets and simultaneous intervals" if level.separation else joint_statements(results)
     note = " ".join(filter(None, (shown.note(joint), *_slim_sentences(results, level))))
+    rank = "rank_set" if level.separation else "rank"
+    wanted = (rank, "name", "score", "interval", "votes") if results.of_models else ("name", "score", "interval")
+    columns = [found[name] for name in wanted if name in found]
+    score = {"coef": "score" if results.of_models else "value"}
+    heads = tuple((score.get(column.head, column.head), len(column.cells[0])) for column in columns[1:])
+    rows = _table_rows(columns, shown.places)
     if not results.of_models:
-        return Summary(
-            title, (), (("value", 1), *interval), _slim_rows(results, level, shown), (note,), row_head="output"
-        )
-    columns = (("model", 1), ("score", 1), *interval, *votes)
+        return Summary(title, (), heads, rows, (note,), row_head="output", numbered=False)
     head = "rank set" if level.separation else "order"
-    return Summary(title, (), columns, _slim_rows(results, level, shown), (note,), row_head=head, name_place=1)
-
-
-def _slim_rows(results: Estimates, level: SummaryLevel, shown: ShownModels) -> tuple[tuple[str, ...], ...]:
-    """Return the cells of every model: rank set, name, score, limits of the interval, votes."""
-    digits = decimals(results.covariance.std_errors, fewest=fewest_decimals(results.scale.natural))
-    low, high = results.intervals(level.critical)
-    ranks = [str(rank) for rank in ranks_of(results.estimate)]
-    if level.separation:
-        ranks = [rank_set_text(best, worst) for best, worst in zip(*rank_bounds(level.separation.above), strict=True)]
-    rows = []
-    for j in shown.places:
-        numbers = (results.estimate[j], low[j], high[j]) if results.has_intervals else (results.estimate[j],)
-        cells = [results.names[j], *(fixed_text(number, digits) for number in numbers)]
-        rows.append((ranks[j], *cells, *votes_of(results, j)) if results.of_models else tuple(cells))
-    return tuple(rows)
+    return Summary(title, (), heads, rows, (note,), row_head=head, name_place=1, numbered=False)
 
 
 def _slim_sentences(results: Estimates, level: SummaryLevel) -> list[str]:
@@ -324,6 +392,9 @@ def _slim_sentences(results: Estimates, level: SummaryLevel) -> list[str]:
     units = "prompts" if d.context else "rows"
     sentences.append(f"Estimated from {d.n_votes:,} votes on {d.n_contexts:,} {units}.")
     return [*sentences, *doubt_note(results)]
+
+
+# --- frames -----------------------------------------------------------------------------------------------------------
 
 
 def tidy_frame(results: Estimates, critical: float) -> pd.DataFrame:

@@ -12,7 +12,7 @@ from ..fit.post_estimation import pair_margins
 from ..fit.state import FitState
 from ..inference.cycles import closest_cycle, count_cycles, find_cycles, margin_p_values
 from ..report.hypothesis_tables import CycleResults
-from ..report.leaderboard import functional_unit
+from ..report.statements import functional_unit
 from .requirements import require_intervals
 
 

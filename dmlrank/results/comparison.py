@@ -25,7 +25,8 @@ from ..inference.wald import WaldTestResults
 from ..plotting.rank_charts import bump_chart
 from ..plotting.theme import models_words
 from ..report.joint_tables import ScoreIntervals, change_notes, changes_summary, comparison_summary
-from ..report.leaderboard import ShownModels, choose_models, chosen_names, functional_unit
+from ..report.leaderboard import ShownModels, choose_models, chosen_names
+from ..report.statements import functional_unit
 from ..tables.summary_table import Summarised, Summary
 from .changes import Changes, changes_between
 from .cross_covariance import NamedResult, joint_results

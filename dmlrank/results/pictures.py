@@ -25,8 +25,8 @@ from ..plotting.diagnostic_charts import influence_chart, overlap_chart, reliabi
 from ..plotting.intervals import Intervals, forest_plot
 from ..plotting.theme import TEXT_SIZE, level_words, literal, models_words, new_figure, write_reason
 from ..report.hypothesis_tables import PairwiseResults
-from ..report.leaderboard import chosen_names, functional_unit, rows_to_show
-from ..report.statements import counted, interval_method, percentage
+from ..report.leaderboard import chosen_names, rows_to_show
+from ..report.statements import counted, functional_unit, interval_method, percentage
 from .context_scores import influence_values
 from .ellipsoid import Ellipsoid
 from .groups import GroupResults

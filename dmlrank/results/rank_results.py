@@ -37,6 +37,7 @@ from ..planning.from_fit import design_fit
 from ..planning.plan import Plan
 from ..planning.plan_options import ContrastsLike, PlanOptions
 from ..planning.rounds import UntilLike
+from ..report.explanations import explanation_text
 from ..report.hypothesis_tables import CycleResults, JudgeReport, PairwiseResults
 from ..report.leaderboard import augment_frame, build_summary, glance_frame, rows_to_show, slim_summary, tidy_frame
 from ..sensitivity.fragility_results import FragilityResults
@@ -1111,7 +1112,7 @@ class RankResults(Summarised):
         models: Sequence[str] | None = None,
         top: int | None = None,
     ) -> Summary:
-        """Return the table for a report: best model first, with simultaneous intervals, rank sets and groups.
+        """Return the table for a report: best model first, with simultaneous intervals and rank sets.
 
         p-values are adjusted for all models (single-step max-t; Bonferroni in a sequential view), and :attr:`pvalues`
         are not. Where scores are tested against a number, a p-value is below alpha exactly where the interval excludes
@@ -1159,6 +1160,34 @@ class RankResults(Summarised):
         if slim:
             return slim_summary(e, level, shown).with_title(title)
         return build_summary(e, level, adjusted_p_values(e, self.simultaneous), shown).with_title(title)
+
+    @Needs(drawn=True)
+    def explain(self, alpha: float | None = None) -> str:
+        """Return in words what the scores, intervals and rank sets are, what is assumed, and the figures of the fit.
+
+        The text has the sections that a page has below its leaderboard (:meth:`report`), and what further prompts would
+        tell about first place. The notes below :meth:`summary` are the short form of this text.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            One minus the joint level; the fit's when None.
+
+        Returns
+        -------
+        str
+            Titles, each with its paragraphs, in lines of at most 78 characters.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
+        >>> print(res.explain()[:107])
+        What the scores are
+          Each score is the mean share of comparisons that the model wins against the
+          other 7
+        """
+        return explanation_text(self.estimates, summary_level(self.estimates, self.simultaneous, self._alpha(alpha)))
 
     @Needs(drawn=True)
     def tidy(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:

@@ -19,8 +19,7 @@ from ..inference.alternatives import read_alternative
 from ..inference.ranks import letter_groups, rank_bounds, ranks_of
 from ..inference.simultaneous import PAIR_METHODS, Simultaneous, compare_differences, separate, separate_each
 from ..report.hypothesis_tables import PairwiseResults, pairwise_frame
-from ..report.leaderboard import functional_unit
-from ..report.statements import doubt_note, sequential_note
+from ..report.statements import doubt_note, functional_unit, sequential_note
 from .ellipsoid import Ellipsoid, confidence_ellipsoid
 from .rank_sets import RankSets
 from .requirements import (

@@ -20,7 +20,7 @@ from ..exceptions import HypothesisError, IntervalWarning, OptionError, OptionTy
 from ..fit.estimates import Estimates
 from ..fit.state import FitState
 from ..inference.simultaneous import Simultaneous
-from ..report.leaderboard import functional_unit
+from ..report.statements import functional_unit
 from ..sensitivity.benchmark import benchmark_frame
 from ..sensitivity.sensitivity_results import SensitivityResults
 from ..sensitivity.vote_bounds import (

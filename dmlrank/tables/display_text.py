@@ -29,12 +29,22 @@ _FLAG_LETTERS = range(0x1F1E6, 0x1F200)
 _HANGUL_PARTS = (range(0x1160, 0x1200), range(0xD7B0, 0xD800))
 
 
+def printable(text: str) -> str:
+    """Return the text with control characters and lone surrogates replaced by the replacement character."""
+    return _UNSHOWABLE.sub(_REPLACEMENT, text)
+
+
+def undirected(text: str) -> str:
+    """Return a printable text without the marks of direction that a name could reverse a sentence with."""
+    return _DIRECTION.sub("", printable(text))
+
+
 def inert(text: str) -> str:
     """Return a text without control characters, without marks of direction and without line breaks.
 
     Control characters become the replacement character, line breaks and tabs become blanks.
     """
-    shown = _DIRECTION.sub("", _UNSHOWABLE.sub(_REPLACEMENT, text))
+    shown = undirected(text)
     return " ".join(shown.split()) if _LINE_BREAKS.search(shown) else shown
 
 

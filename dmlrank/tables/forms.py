@@ -30,7 +30,7 @@ def text_table(table: TableContent, width: int | None = None) -> str:
     body_width = lead_width + max((sum(block_widths[place] for place in panel) for panel in panels), default=0)
     header = [tuple(isolated(inert(text)) for text in line) for line in table.header]
     pairs = [line for line in header if len(line) > 2]
-    sides = [max((sum(map(display_width, line[at : at + 2])) + 2 for line in pairs), default=0) for at in (0, 2)]
+    sides = [max((sum(map(display_width, line[at : at + 2])) + 1 for line in pairs), default=0) for at in (0, 2)]
     total = max(body_width, sum(sides) + 2 if pairs else 0, _MIN_WIDTH if width is None else min(width, _MIN_WIDTH))
     lines = [padded(isolated(inert(table.title)), total, "^").rstrip(), "=" * total]
     if header:

@@ -280,10 +280,10 @@ def _fact_rows(table: TableContent) -> list[str]:
 def _notes(table: TableContent) -> list[str]:
     """Return the notes, a paragraph each; a single note has no number."""
     texts = [_prose(note) for note in table.notes]
-    if not table.numbered:
-        return [rf"{text}\par" for text in texts]
     if len(texts) == 1:
         return [rf"\emph{{Note.}} {texts[0]}\par"]
+    if not table.numbered:
+        return [rf"{text}\par" for text in texts]
     return [f"{{[}}{number}{{]}} {text}\\par" for number, text in enumerate(texts, start=1)]
 
 

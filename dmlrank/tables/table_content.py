@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from .._utils.argument_checks import check_whole
+
 Heads = list[tuple[str, tuple[int, ...]]]
 
 
@@ -34,6 +36,7 @@ class TableContent:
 
     def is_text(self, place: int) -> bool:
         """Whether a column is aligned left, because it holds names or other text; ``place`` counts from zero."""
+        check_whole("place", place, 0)
         return place <= self.name_place or place in self.text_columns
 
     def facts(self) -> list[tuple[str, str]]:

@@ -213,11 +213,11 @@ def test_intervals_cover_where_the_model_holds():
 
 
 def test_the_summary_says_what_was_assumed(result):
-    text = " ".join(result.summary().as_text().split())
+    text = " ".join(result.explain().split())
     for words in ("bt_contextual (assumes Bradley-Terry)", "contextual, maximum likelihood", "linear in the features"):
         assert words in text
     assert "nan" not in text
-    features_unused = result.update(estimator="bt_mle").summary().as_text()
+    features_unused = result.update(estimator="bt_mle").explain()
     assert "estimator='bt_contextual' uses them" in " ".join(features_unused.split())
 
 

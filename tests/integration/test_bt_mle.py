@@ -105,7 +105,7 @@ def test_a_win_share_comes_from_the_model(single, rank):
 
 
 def test_the_summary_says_what_was_assumed(single, rank):
-    text = " ".join(rank(single, FORMULA, **MLE).summary().as_text().split())
+    text = " ".join(rank(single, FORMULA, **MLE).explain().split())
     for words in ("bt_mle (assumes Bradley-Terry)", "bt (maximum likelihood)", "not used", "In-sample log-loss"):
         assert words in text
     assert "nan" not in text

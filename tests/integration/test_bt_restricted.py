@@ -66,7 +66,7 @@ def test_influence_values_are_the_formula(result, battles, known):
 
 
 def test_it_says_what_it_assumes(result):
-    text = result.summary().as_text()
+    text = result.explain()
     assert "bt (Bradley-Terry assumed)" in text
     assert "bt_restricted, 5 folds" in text
     assert result.estimator == "bt_restricted"

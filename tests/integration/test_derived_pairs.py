@@ -229,11 +229,11 @@ def test_summary_and_stored_result_say_what_the_votes_are():
     table = table_of(benchmark(40, 4, digits=1))
     pairs = dr.pairs_from_scores(table, **COLUMNS, margin=0.3, lower_is_better=True)
     res = dr.dml_rank(FORMULA, pairs, rng=0)
-    text = " ".join(str(res.summary()).split())
+    text = " ".join(res.explain().split())
     assert "the model with the smaller 'score' wins (difference of at most 0.3: a tie)" in text
     assert str(dr.read_json(res.to_json()).summary()) == str(res.summary())
     rank = dr.pairs_from_rankings(rankings(annotators=1), prompt="prompt", model="model", rank="place")
-    text = " ".join(str(dr.dml_rank(FORMULA, rank, rng=0).summary()).split())
+    text = " ".join(dr.dml_rank(FORMULA, rank, rng=0).explain().split())
     assert "Votes are comparisons of the ranks on a prompt: the model with the smaller 'place' wins" in text
 
 

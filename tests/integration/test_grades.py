@@ -104,7 +104,7 @@ def test_worths_without_a_mirror_are_refused_where_orders_are_joined():
 
 def test_summary_says_which_share_is_used_and_check_lists_grades():
     frame = battles()
-    text = " ".join(str(fit(frame, categories=WORTHS).summary()).split())
+    text = " ".join(fit(frame, categories=WORTHS).explain().split())
     assert "Labels are grades." in text
     assert "A>B = 0.75" in text
     assert "Scores are means of this worth." in text
@@ -112,7 +112,7 @@ def test_summary_says_which_share_is_used_and_check_lists_grades():
         ("bt", "log-odds of a pair are those of the mean worth"),
         ("dominance", "is the mean worth"),
     ):
-        assert words in " ".join(str(fit(frame, categories=WORTHS, functional=functional).summary()).split())
+        assert words in " ".join(fit(frame, categories=WORTHS, functional=functional).explain().split())
     check = dr.check(FORMULA, frame, context="q", categories=WORTHS)
     assert dict(zip(check.labels["label"], check.labels["read_as"], strict=True))["B>A"] == "0.25"
     assert check.labels["votes"].sum() == len(frame)

@@ -40,7 +40,7 @@ def fit(rows, **options):
 
 def claimed(result):
     """The gaps that the summary names: with these prompts, as many more, nine times as many more; None if decided."""
-    text = " ".join(result.summary().as_text().split())
+    text = " ".join(result.explain().split())
     found = re.search(
         r"power 0\.80 is ([\d.]+) with these [\d,]+ prompts, ([\d.]+) with [\d,]+ more and ([\d.]+) with [\d,]+ more",
         text,

@@ -230,7 +230,7 @@ def test_the_report_says_what_the_data_say(battles, fitted):
     shown = pd.read_csv(io.StringIO(report.summary().as_csv()), index_col="judge")
     assert shown.loc["verdict", "agree"] == pytest.approx(row["agreement"], abs=5e-4)
     assert shown.loc["verdict", "kappa dec."] == pytest.approx(row["kappa_decided"], abs=5e-4)
-    assert "Verdicts of the judge 'verdict' on" in fitted.summary().as_text()
+    assert "Verdicts of the judge 'verdict' on" in fitted.explain()
 
 
 def test_votes_that_a_judge_is_worth():

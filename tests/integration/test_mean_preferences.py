@@ -154,7 +154,7 @@ def test_the_second_order_bias_is_subtracted_and_reported(battles, rank):
     result = rank(battles.frame, FORMULA, **options)
     mean = result.steps.first.mean
     assert result.diagnostics.bias_subtracted == pytest.approx((np.abs(mean.bias) / result.bse).max())
-    assert "standard errors was estimated and subtracted" in " ".join(result.summary().as_text().split())
+    assert "standard errors was estimated and subtracted" in " ".join(result.explain().split())
     # Log-odds of noisy means are too far from zero.
     assert mean.bias @ result.params > 0
     for n_errors in (0.9, 1.1):
@@ -198,7 +198,7 @@ def test_a_pair_whose_labels_all_agree_gets_a_floor_that_depends_on_their_number
     floor = 0.5 / (n_labels + 1)
     assert table[0, 1, 1] == pytest.approx(floor / (1 + 2 * floor), rel=0.05)
     assert result.diagnostics.means_raised == 1
-    assert "they were raised to a floor" in " ".join(result.summary().as_text().split())
+    assert "they were raised to a floor" in " ".join(result.explain().split())
     assert np.isfinite(result.bse).all()
     higher = result.update(floor=0.2)
     assert higher.params["m0"] < result.params["m0"]
@@ -308,7 +308,7 @@ def test_comparisons_and_judges_use_the_same_average(battles, rank):
     every_pair = np.random.default_rng(0).random((160, 4, 4, 1))
     for average, changes_target in (("preferences", False), ("scores", True)):
         changed = options | {"average": average, "judge": every_pair, "judge_as": "features"}
-        text = " ".join(rank(frame, FORMULA, **changed).summary().as_text().split())
+        text = " ".join(rank(frame, FORMULA, **changed).explain().split())
         assert ("change what non-linear scores measure" in text) == changes_target
 
 

@@ -146,21 +146,21 @@ def test_rows_without_a_preference_are_unlabelled(battles, rank):
 )
 def test_the_summary_says_which_number_is_which(battles, rank, winner, options, words):
     result = rank(battles[0].assign(winner=winner(battles[0]["p_a"])), ONE.format("1"), **options)
-    text = " ".join(result.summary().as_text().split())
+    text = " ".join(result.explain().split())
     for part in words:
         assert part in text
 
 
 def test_the_summary_says_which_column_is_which(battles, rank):
     result = rank(battles[0], SOFT.format("1"), categories={"p_tie": "both_bad"})
-    text = " ".join(result.summary().as_text().split())
+    text = " ".join(result.explain().split())
     assert "Dep. Variable: p_a + p_b + p_tie" in text
     assert "The labels are probabilities (p_a = first wins, p_b = second wins, p_tie = both bad)." in text
     assert result.diagnostics.outcome_kind == "probabilities"
 
 
 def test_words_need_no_explanation(battles, rank):
-    text = rank(battles[1], ONE.format("1")).summary().as_text()
+    text = rank(battles[1], ONE.format("1")).explain()
     assert "The labels are" not in text
     assert "= first wins" not in text
 
@@ -177,6 +177,6 @@ def test_only_the_first_vote_on_a_prompt_and_pair(battles, rank, ignore_warnings
     first = rank(hard, ONE.format("x"), votes="first", **QUICK)
     same(first, rank(hard.drop_duplicates("prompt"), ONE.format("x"), **QUICK))
     assert (first.nvotes, first.diagnostics.votes_dropped) == (160, 480)
-    assert "480 later votes on the same prompt and pair are left out" in " ".join(first.summary().as_text().split())
+    assert "480 later votes on the same prompt and pair are left out" in " ".join(first.explain().split())
     same(every.update(votes="first"), first)
-    assert "later votes" not in every.summary().as_text()
+    assert "later votes" not in every.explain()

@@ -109,7 +109,7 @@ def test_a_gap_is_the_difference_of_the_scores(rank, battles, known):
 
 
 def test_the_summary_has_no_ranks_of_outputs(rank, battles, known):
-    text = rank(battles.frame, functional=GAP, **known).summary().as_text()
+    text = rank(battles.frame, functional=GAP, **known).explain()
     assert "custom (top_gap)" in text
     assert "m0 over m2" in text
     for word in ("rank", "grp", "First place", '"win"'):

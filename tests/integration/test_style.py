@@ -244,7 +244,7 @@ def test_results_are_stored_rescaled_and_shown(fitted):
     factor = 400 / np.log(10)
     np.testing.assert_allclose(elo.style.params, factor * fitted.style.params)
     np.testing.assert_allclose(elo.style.table["equal"], elo.params[elo.style.table.index])
-    text = str(fitted.summary())
+    text = fitted.explain()
     assert "at equal style" in text
     assert "association, not an effect" in " ".join(text.split())
     # The win shares are those of all votes, whatever their style.
@@ -284,7 +284,7 @@ def test_battles_of_equal_style_are_near_the_truth(battles, weights):
     left = (battles["log_length"].abs() < 0.6).sum()
     assert fitted.style.n_votes_left == fitted.nvotes == left
     assert fitted.style.n_votes == len(battles)
-    assert f"{left:,} of 1,200 votes" in " ".join(str(fitted.summary()).split())
+    assert f"{left:,} of 1,200 votes" in " ".join(fitted.explain().split())
     assert str(fitted.style)
     with pytest.raises(OptionError, match="no slopes"):
         fitted.style.table  # noqa: B018

@@ -47,8 +47,8 @@ def test_what_it_adds_to_the_standard_errors_is_said(ties):
     assert said == pytest.approx(found, abs=0.05)
     assert said > 0.02
     assert part.diagnostics.subsample == 200
-    assert f"a subsample of 200 prompts, which adds {100 * said:.1f} %" in " ".join(part.summary().as_text().split())
-    assert "a subsample of" not in whole.summary().as_text()
+    assert f"a subsample of 200 prompts, which adds {100 * said:.1f} %" in " ".join(part.explain().split())
+    assert "a subsample of" not in whole.explain()
 
 
 def test_the_order_of_rows_does_not_matter_and_the_seed_does(ties):

@@ -40,7 +40,7 @@ def rank(frame, **options):
 
 def test_order_is_ignored_where_it_would_lose_votes_and_matters_elsewhere(rare):
     res = rank(draw_votes(rare))
-    text = " ".join(res.summary().as_text().split())
+    text = " ".join(res.explain().split())
     assert not res.estimates.description.ordered
     reason = "2 of 5 pairs with at least 10 labels have fewer than 10 in one of their two display orders"
     assert f"Display order is ignored, because {reason}" in text
@@ -51,9 +51,8 @@ def test_order_is_ignored_where_it_would_lose_votes_and_matters_elsewhere(rare):
     even = draw_votes(np.full((4, 4), 30) * ~np.eye(4, dtype=bool))
     both = rank(even)
     assert both.estimates.description.ordered
-    assert (
-        "every pair with at least 10 labels has at least 10 in each display order"
-        in both.summary().as_text().replace("\n    ", " ")
+    assert "every pair with at least 10 labels has at least 10 in each display order" in both.explain().replace(
+        "\n  ", " "
     )
     np.testing.assert_array_equal(both.params, rank(even, position_bias=True).params)
 
@@ -107,7 +106,7 @@ def test_votes_are_counted_by_model(rare):
     assert tidy.loc["m00", ["votes", "votes_left_out"]].tolist() == [193, 0]
     glance = res.glance().iloc[0]
     assert (glance["nvotes"], glance["nvotes_used"], glance["nvotes_left_out"]) == (len(votes), len(votes) - 4, 4)
-    text = res.summary().as_text()
+    text = res.explain()
     assert f"{len(votes) - 4} of {len(votes)} used" in text
     assert "66/70" in text
     assert "1 pair with too few labels (4 votes) is not compared" in text
@@ -135,7 +134,7 @@ def test_lost_votes_are_named_with_the_option_that_uses_them(rare):
         res = rank(votes, position_bias=True)
     (said,) = [str(w.message) for w in caught if "left out" in str(w.message)]
     assert "position_bias=False would use 98.7 % of all votes" in said
-    assert said in res.summary().as_text().replace("\n    ", " ")
+    assert said in res.explain().replace("\n  ", " ")
     with pytest.warns(dr.DmlrankWarning, match="min_labels=5 would use 98.7 %.*edge_weights='counts'"):
         rank(votes, position_bias=False, min_labels=30)
     edges = np.zeros((4, 4), dtype=bool)

@@ -13,12 +13,20 @@ from ..._utils.argument_checks import check_text
 from ..._utils.atomic_write import write_file
 from ..._version import __version__
 from ...exceptions import MissingExtraError
+from ...tables.display_text import printable, undirected
 from ...tables.summary_table import Summary
-from ..leaderboard import functional_unit, header_lines
-from ..statements import as_sentence, bootstrap_sentence, first_place_note
-from .board import Board, board_data, content_hash, script_json, table_columns, table_rows
-from .page_sections import citation, explanations, group_notes
-from .page_text import printable, prose
+from ..explanations import explanations
+from ..leaderboard import fit_facts, leaderboard_columns, score_digits
+from ..statements import (
+    as_sentence,
+    bootstrap_sentence,
+    first_place_note,
+    fit_warnings,
+    functional_unit,
+    part_note,
+    untested_note,
+)
+from .board import Board, board_data, content_hash, script_json
 from .svg import ROW_HEIGHT, ROWS_TOP, forest_svg, matrix_svg
 
 # A rank with a score, such as "2. 0.71 (0.02)", and another number at the start of a cell.
@@ -26,6 +34,13 @@ _RANK = re.compile(r"^(\d+)\. ")
 _NUMBER = re.compile(r"^<?\+?(-?\d*\.?\d+)(?: \(| to |$)")
 # A score with decimals, alone or with its standard error.
 _SCORE = re.compile(r"^[+-]?\d+\.\d+(?: \(|$)")
+# The columns of the leaderboard's table.
+_COLUMNS = ("rank", "rank_set", "name", "score", "interval", "group", "share", "votes")
+_PAPER = (
+    "D. Frauen, A. Deviyani, M. van der Schaar and S. Feuerriegel (2026). Nonparametric LLM Evaluation from "
+    "Preference Data. arXiv:2601.21816."
+)
+_ADDRESS = "https://arxiv.org/abs/2601.21816"
 _HYPHEN = re.compile(r"(?<![\w.])-(?=[\d.])")
 
 
@@ -60,7 +75,6 @@ def render_page(
     style, scripts = _compact(_asset("page.css")), [_asset("sortable.min.js").strip(), _compact(_asset("page.js"))]
     data = {"title": printable(title), "boards": [board_data(board) for board in boards]}
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    paper, address = citation()
     text = environment.from_string(_asset("page.html")).render(
         title=printable(title),
         style=style,
@@ -69,12 +83,12 @@ def render_page(
         data=script_json(data),
         boards=[_view(board) for board in boards],
         overview=[_overview(summary) for summary in overview],
-        paper=paper,
-        address=address,
+        paper=_PAPER,
+        address=_ADDRESS,
         stripe_top=ROWS_TOP,
         stripe_height=ROW_HEIGHT,
         sorter_licence=_asset("sortable.LICENSE.txt").strip(),
-        problems=None if problems is None else [prose(text) for text in problems],
+        problems=None if problems is None else [undirected(text) for text in problems],
         version=__version__,
     )
     # A browser reads a carriage return as the end of a line, unless a reference stands for the character.
@@ -114,33 +128,36 @@ def _policy(style: str, scripts: Sequence[str]) -> str:
 def _view(board: Board) -> Mapping[str, object]:
     """Return what the template shows of a leaderboard."""
     results, level = board.results, board.level
-    reason = results.why_no_intervals
-    warnings = [as_sentence(text) for text in results.diagnostics.warnings if not (reason and reason in text)]
-    first_place = first_place_note(results, level.separation) if level.separation else []
+    warnings = fit_warnings(results)
+    first_place = " ".join(first_place_note(results, level.separation))
+    found = leaderboard_columns(results, level)
+    columns = [found[name] for name in _COLUMNS if name in found]
+    cells = [(column.kind, column.page_cells) for column in columns]
+    sections = explanations(results, level, board.tests, board.remarks, on_page=True) if board.is_explained else ()
+    notes = [] if board.is_explained else [*part_note(results), *untested_note(results)]
     return {
         "name": printable(board.name),
-        "facts": _facts(header_lines(results)),
+        "facts": _facts(fit_facts(results)),
         "lead": _lead(board),
-        "reason": as_sentence(reason),
+        "reason": as_sentence(results.why_no_intervals),
         "has_intervals": results.has_intervals,
         "of_models": results.of_models,
         "doubted": bool(results.diagnostics.doubts) and results.has_intervals,
-        "warnings": [prose(text) for text in (*warnings, *(bootstrap_sentence(level) if warnings else []))],
-        "first_place": [prose(text) for text in first_place],
-        "columns": table_columns(board),
-        "rows": table_rows(board),
+        "warnings": [undirected(text) for text in (*warnings, *(bootstrap_sentence(level) if warnings else []))],
+        "first_place": [undirected(first_place)] if first_place else [],
+        "columns": columns,
+        "rows": [[(*of_column[j], kind) for kind, of_column in cells] for j in board.order],
         "forest": _forest(board),
         "matrix": _matrix(board),
         "confidence": level.confidence,
-        "notes": [prose(text) for text in ([] if board.is_explained else group_notes(board))],
-        "sections": explanations(board) if board.is_explained else (),
+        "notes": [undirected(text) for text in notes],
+        "sections": [(section.title, list(map(undirected, section.paragraphs))) for section in sections],
     }
 
 
-def _facts(lines: Sequence[tuple[str, ...]]) -> list[tuple[str, str]]:
-    """Return labels and values of the lines above a table, one pair after the other."""
-    pairs = [pair for line in lines for pair in zip(line[::2], line[1::2], strict=True)]
-    return [(printable(label).rstrip(":"), printable(value)) for label, value in pairs if label]
+def _facts(facts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return labels and values of the lines above a table, as the page shows them."""
+    return [(printable(label).rstrip(":"), printable(value)) for label, value in facts]
 
 
 def _lead(board: Board) -> str:
@@ -157,7 +174,7 @@ def _forest(board: Board) -> str:
     results, order = board.results, board.order
     if not results.has_intervals:
         return ""
-    low, high = board.intervals()
+    low, high = results.intervals(board.level.critical)
     unit = "score" if results.of_models else "value"
     label = f"{unit}: {printable(functional_unit(results))}"
     description = (
@@ -169,7 +186,7 @@ def _forest(board: Board) -> str:
         low[order],
         high[order],
         neutral=results.neutral,
-        digits=board.digits,
+        digits=score_digits(results),
         label=label,
         description=f"{description}above has the same numbers.",
     )
@@ -185,7 +202,7 @@ def _matrix(board: Board) -> str:
         [results.names[j] for j in order],
         scores[:, None] - scores[None, :],
         np.asarray(board.level.separation.separated[np.ix_(order, order)]),
-        digits=board.digits,
+        digits=score_digits(results),
         description=f"Win matrix of {len(order)} models: {board.level.separation.n_separated:,} of "
         f"{len(order) * (len(order) - 1) // 2:,} pairs are separated.",
     )
@@ -202,8 +219,8 @@ def _overview(summary: Summary) -> Mapping[str, object]:
             [(printable(row[0]), ""), *((_HYPHEN.sub("\u2212", cell), _sort_key(cell)) for cell in row[1:])]
             for row in summary.rows
         ],
-        "notes": [prose(note) for note in summary.notes],
-        "facts": _facts(summary.header),
+        "notes": [undirected(note) for note in summary.notes],
+        "facts": _facts(summary.facts()),
     }
 
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._utils.number_text import fixed_text
 from ...data.preferences import FloatArray
-from .board import interval_text, number_text
-from .page_text import label_text
+from ...tables.display_text import inert
 
 # Heights in pixels: of a row, and above and below the rows.
 ROW_HEIGHT, ROWS_TOP = 22, 28
@@ -20,6 +20,22 @@ _LABEL_LENGTH = 60
 _TICKS = 6
 # Share of the range of the numbers that is added on either side of the axis.
 _MARGIN = 0.03
+
+
+def number_text(value: float, digits: int) -> str:
+    """Return a number with this number of decimals and a minus sign that is not a hyphen."""
+    return fixed_text(value, digits).replace("-", "\u2212")
+
+
+def interval_text(low: float, high: float, digits: int) -> str:
+    """Return an interval as text."""
+    return f"{number_text(low, digits)} to {number_text(high, digits)}"
+
+
+def _label(name: str, length: int) -> str:
+    """Return a name as the escaped label of a plot: one line, at most ``length`` characters, no marks of direction."""
+    line = " ".join(inert(name).split())
+    return html.escape(line if len(line) <= length else line[: length - 1] + "…", quote=False)
 
 
 def forest_svg(
@@ -50,7 +66,7 @@ def forest_svg(
         return f"{100 * (value - start) / (end - start):.2f}%"
 
     bottom = ROWS_TOP + ROW_HEIGHT * len(names)
-    labels = "".join(f"<div>{label_text(name, _LABEL_LENGTH)}</div>" for name in names)
+    labels = "".join(f"<div>{_label(name, _LABEL_LENGTH)}</div>" for name in names)
     grid = "".join(f'<line x1="{position(x)}" x2="{position(x)}" y1="{ROWS_TOP}" y2="{bottom}"/>' for x in ticks)
     numbers = "".join(
         f'<text x="{position(x)}" y="{y}">{number_text(x, decimals)}</text>'
@@ -195,6 +211,6 @@ def _heads(names: Sequence[str], left: float, size: float) -> str:
         sides.append(f'<text x="{left - 6}" y="{y}">{place + 1}</text>')
         if has_names:
             # A text of its own, so that a name that is read from right to left does not move the number.
-            sides.append(f'<text x="{left - 26}" y="{y}">{label_text(names[place], _NAME_LENGTH)}</text>')
+            sides.append(f'<text x="{left - 26}" y="{y}">{_label(names[place], _NAME_LENGTH)}</text>')
     font = f' font-size="{min(12.0, size):g}"' if has_names else ""
     return f'<g class="top">{tops}</g><g class="side"{font}>{"".join(sides)}</g>'

@@ -441,7 +441,7 @@ def test_a_word_that_is_no_choice_of_refit_is_refused(battles, fitted):
 
 
 def test_the_summary_says_what_was_added_and_which_prompts_are_out_of_whose_sample(extended):
-    text = " ".join(extended.summary().as_text().split())
+    text = " ".join(extended.explain().split())
     assert "The last extension added 100 rows with 100 new prompts. The learners were not trained again" in text
     assert "100 prompts are new to the learners of all folds" in text
     assert "700 prompts are predicted by the learner of their fold" in text

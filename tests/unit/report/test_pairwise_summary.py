@@ -117,8 +117,8 @@ def test_regions_of_pairs_are_drawn(result):
 
 
 def test_first_place_is_open_with_the_gaps_that_more_prompts_would_show(result):
-    text = one_line(result.summary())
-    claim = r"First place is not decided: (\S+) leads (\S+) by ([\d.]+) \(adjusted p = ([\d.]+)\)\."
+    text = " ".join(result.explain().split())
+    claim = r"First place is not decided: (\S+) leads (\S+) by ([\d.]+) \(adj\. P = ([\d.]+)\)\."
     first, second, gap, p = re.search(claim, text).groups()
     row = result.t_test_pairwise().result_frame.iloc[0]
     assert (first, second) == (row["first"], row["second"])
@@ -139,23 +139,23 @@ def test_first_place_is_open_with_the_gaps_that_more_prompts_would_show(result):
 
 
 def test_first_place_is_decided_where_it_is(result):
-    text = one_line(result.summary(alpha=0.95))
+    text = " ".join(result.explain(alpha=0.95).split())
     assert re.search(r"First place is decided: \S+ leads \S+ by [\d.]+ and is above every other model", text)
     assert "smallest true gap" not in text
 
 
 def test_fixed_prompts_promise_nothing_and_the_plug_in_says_nothing(result):
-    text = one_line(result.update(prompts="fixed").summary(alpha=0.001))
+    text = " ".join(result.update(prompts="fixed").explain(alpha=0.001).split())
     assert "First place is not decided" in text
     assert "smallest true gap" not in text
-    assert "First place" not in one_line(result.update(estimator="plugin").summary())
+    assert "First place" not in result.update(estimator="plugin").explain()
 
 
 def test_pairs_separated_are_those_without_a_common_letter(result):
     text = one_line(result.summary())
     groups = result.ranks()["group"].tolist()
     apart = sum(not set(a) & set(b) for i, a in enumerate(groups) for b in groups[:i])
-    assert f"{apart} of 28 pairs are separated" in text
+    assert f"{apart} of 28 pairs of models are separated" in text
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -73,10 +73,7 @@ def test_csv_reads_back(summary):
         "[95% simult. CI] lower",
         "[95% simult. CI] upper",
         "rank",
-        "set",
-        "grp",
         "win",
-        "votes",
     ]
     assert list(table) == heads
 
@@ -84,7 +81,7 @@ def test_csv_reads_back(summary):
 def test_csv_numbers_are_numbers(plain):
     table = pd.read_csv(io.StringIO(plain.as_csv()))
     # A small p-value is "<0.001".
-    texts = ["model", "set", "grp", "adj. P"]
+    texts = ["model", "rank", "adj. P"]
     assert all(pd.api.types.is_numeric_dtype(dtype) for dtype in table.drop(columns=texts).dtypes)
     assert pd.to_numeric(table["adj. P"].astype(str).str.lstrip("<")).between(0.001, 1).all()
     assert (table["[95% simult. CI] lower"] < table["coef"]).all()
@@ -103,7 +100,7 @@ def cells_of(line):
 def test_markdown_tables_have_the_same_pipes_in_every_line(summary):
     blocks = re.findall(r"(?:^\|.*\n)+", summary.as_markdown(), flags=re.M)
     assert len(blocks) == 2
-    for block, n_columns in zip(blocks, (4, 12), strict=True):
+    for block, n_columns in zip(blocks, (4, 9), strict=True):
         assert {len(cells_of(line)) for line in block.splitlines()} == {n_columns}
     shown = [cells_of(line) for line in blocks[1].splitlines()[2:]]
     assert shown == [[" ".join(row[0].split()) if "\n" in row[0] else row[0], *row[1:]] for row in summary.rows]
@@ -119,9 +116,7 @@ def test_markdown_escapes_markup(summary):
 def test_markdown_has_the_notes(plain):
     text = plain.as_markdown()
     assert text.startswith("**Nonparametric Ranking Results**")
-    assert [line[:3] for line in text.splitlines()[-len(plain.notes) :]] == [
-        f"{i}. " for i in range(1, len(plain.notes) + 1)
-    ]
+    assert all(note.split()[-1] in text for note in plain.notes)
 
 
 # --- LaTeX --------------------------------------------------------------------------------------------------------
@@ -138,7 +133,7 @@ def test_latex_has_every_number_and_balanced_braces(summary):
         assert text.count(f"\\begin{{{environment}}}") == text.count(f"\\end{{{environment}}}")
     rows = [line for line in body.split("\\endlastfoot")[-1].splitlines() if line.endswith("\\\\")]
     assert len(rows) == len(NASTY)
-    assert {len(re.findall(r"(?<!\\)&", row)) for row in rows} == {11}
+    assert {len(re.findall(r"(?<!\\)&", row)) for row in rows} == {8}
 
 
 @pytest.mark.parametrize(
@@ -180,15 +175,14 @@ def test_latex_compiles_within_the_line(which, request, tmp_path):
 def test_latex_notes_wrap_in_the_width_of_the_line(plain):
     text = plain.as_latex(longtable=False)
     notes = text[text.index("\\begin{minipage}{\\linewidth}") :]
-    for number in range(1, len(plain.notes) + 1):
-        assert f"{{[}}{number}{{]}} " in notes
+    assert notes.count("\\par\n") == len(plain.notes)
 
 
 # --- text and HTML ------------------------------------------------------------------------------------------------
 
 
 def test_text_has_one_line_per_model(summary):
-    text = summary.as_text().split("\n[1] ")[0]
+    text = summary.as_text().rsplit("\n====", 1)[0]
     for row in summary.rows:
         assert sum(" ".join(row[0].split()) in line for line in text.splitlines()) == 1
     for cell in numbers(summary):

@@ -13,7 +13,7 @@ from dmlrank.exceptions import IntervalWarning
 # What every public name of a result is in a sequential view.
 AT_ALL_LOOKS = {
     "pvalues", "conf_int", "t_test", "wald_test", "win_probability", "t_test_pairwise", "ranks", "best_set",
-    "ellipsoid", "summary", "tidy", "glance", "plot", "plots", "report", "save", "load", "to_json", "update", "extend",
+    "ellipsoid", "summary", "explain", "tidy", "glance", "plot", "plots", "report", "save", "load", "to_json", "update", "extend",
     "rescale",
 }  # fmt: skip
 WITHOUT_STATEMENTS = {
@@ -50,6 +50,7 @@ OTHER_ALPHA = {
     "ellipsoid": lambda view: view.ellipsoid(alpha=0.1),
     "win_probability": lambda view: view.win_probability("gpt-4", "claude-v1", alpha=0.1),
     "summary": lambda view: view.summary(alpha=0.1),
+    "explain": lambda view: view.explain(alpha=0.1),
     "tidy": lambda view: view.tidy(alpha=0.1),
     "glance": lambda view: view.glance(alpha=0.1),
     "plot": lambda view: view.plot(alpha=0.1),
@@ -167,7 +168,7 @@ def test_views_are_stored_and_updated_as_views(view, tmp_path):
 
 
 def test_what_is_held_is_said_where_it_is_shown(view):
-    texts = [str(view.summary()), str(view.summary(slim=True)), str(view.t_test_pairwise()), str(view.ranks())]
+    texts = [view.explain(), str(view.summary(slim=True)), str(view.t_test_pairwise()), str(view.ranks())]
     texts += [str(view.ellipsoid().summary()), view.report()]
     for text in texts:
         words = " ".join(text.split())

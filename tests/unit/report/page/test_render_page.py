@@ -20,8 +20,9 @@ from dmlrank.data.vote_counts import VoteCounts
 from dmlrank.inference.covariance import Covariance
 from dmlrank.inference.ranks import letter_groups
 from dmlrank.inference.simultaneous import PairTests, Separation
-from dmlrank.report.page.board import Board, interval_text, number_text
+from dmlrank.report.page.board import Board
 from dmlrank.report.page.render_page import render_page
+from dmlrank.report.page.svg import interval_text, number_text
 from dmlrank.report.statements import SummaryLevel
 
 from ....support import HOSTILE_NAMES, needs, simulated_votes
@@ -117,7 +118,9 @@ def test_the_table_has_the_numbers_of_the_summary(page, arena_result):
     rows = re.findall(r"<tr>(?!<th scope=\"col)(.*?)\n", page)
     shown = [re.findall(r"<t[hd][^>]*>(?:<bdi>)?([^<]*)", row) for row in rows]
     expected = []
-    for name, coef, _, _, _, low, high, rank, rank_set, letters, win, votes in arena_result.summary().rows:
+    standing, used = arena_result.ranks(), arena_result.tidy().set_index("term")["votes"]
+    for name, coef, _, _, _, low, high, rank_set, win in arena_result.summary().rows:
+        rank, letters, votes = str(standing.loc[name, "rank"]), standing.loc[name, "group"], f"{used[name]:,}"
         score, interval = (text.replace("-", "−") for text in (coef, f"{low} to {high}"))
         expected.append([rank, rank_set.replace("-", "–"), name, score, interval, letters, win, votes])
     assert shown == expected
@@ -154,8 +157,7 @@ def test_first_place_and_the_figures_of_the_fit_are_told(page, arena_result):
     notes = arena_result.summary().notes
     first_place = next(note for note in notes if note.startswith("First place"))
     assert first_place in page
-    technical = notes[-1].removeprefix("Technical: ").split(". ")[0]
-    assert technical in page
+    assert f"Out-of-fold log-loss is {arena_result.diagnostics.log_loss:.3f}" in page
 
 
 def test_hostile_names_are_text():

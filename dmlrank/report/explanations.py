@@ -1,0 +1,577 @@
+"""What a fit is in words: the sections of ``explain()`` and of pages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._utils.number_text import decimals, p_value_clause
+from ..data.derived_pairs import DERIVED_KINDS
+from ..exceptions import listed
+from ..fit.estimates import Estimates
+from ..fit.adjusted_for_style import StyleEstimates
+from ..functionals import FUNCTIONALS
+from ..inference.alternatives import two_sided_p_values, z_statistics
+from ..inference.simultaneous import PairTests
+from ..tables.display_text import inert, isolated, wrapped
+from .statements import (
+    MODELS_NAMED,
+    NO_ORDER,
+    SummaryLevel,
+    as_sentence,
+    counted,
+    features_of,
+    first_place_note,
+    interval_method,
+    looks_clause,
+    neutral_text,
+    part_note,
+    percentage,
+    score_definition,
+    sequential_note,
+    tie_weight,
+    unit_sentences,
+    untested_note,
+)
+
+ASSOCIATION = (
+    "This is an association, not an effect: style lies between the model and the vote, and better answers may be "
+    "longer."
+)
+# Sources of the propensities in words.
+_PROPENSITIES = {
+    "estimated": "estimated from the features of the prompts",
+    "marginal": "the shares of prompts on which the pairs were voted on, the same for all prompts",
+    "given": "those that were given with the data",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading with its paragraphs."""
+
+    title: str
+    paragraphs: tuple[str, ...]
+
+
+# --- the sections -----------------------------------------------------------------------------------------------------
+
+
+def explanations(
+    results: Estimates,
+    level: SummaryLevel,
+    tests: PairTests | None = None,
+    remarks: Sequence[tuple[str, Sequence[str]]] = (),
+    *,
+    on_page: bool = False,
+) -> tuple[Section, ...]:
+    """Return the sections on a fit: scores, first place, statements, method, assumptions, data, diagnostics.
+
+    A page shows first place and warnings elsewhere, and has columns of its own; ``tests`` are those of its pairs.
+    """
+    promises = (
+        "What the intervals, rank sets and groups promise" if results.has_intervals else "Why there are no intervals"
+    )
+    sections = [
+        ("What the scores are", _score_sentences(results, level, on_page)),
+        ("Style", style_sentences(results)),
+        ("First place", [] if on_page else first_place_note(results, level.separation)),
+        (promises, _promises(results, level, tests, on_page)),
+        ("Method", _method(results)),
+        ("What is assumed", _assumptions(results)),
+        *remarks,
+        ("Data", _data_sentences(results)),
+        ("Diagnostics", _diagnostics(results, level, tests)),
+    ]
+    return tuple(Section(title, tuple(paragraphs)) for title, paragraphs in sections if paragraphs)
+
+
+def explanation_text(results: Estimates, level: SummaryLevel) -> str:
+    """Return the sections on a fit as text, in lines of at most 78 characters."""
+    return "\n".join(
+        line
+        for section in explanations(results, level)
+        for line in [
+            section.title,
+            *(line for text in section.paragraphs for line in wrapped("  " + isolated(inert(text)), 78, "  ")),
+            "",
+        ]
+    ).rstrip()
+
+
+def _score_sentences(results: Estimates, level: SummaryLevel, on_page: bool) -> list[str]:
+    """Say what a score is, what its unit is, what it is tested against, and how a win is counted."""
+    tested = _tested_hypothesis(results, level) if results.has_intervals and not on_page else []
+    if not results.of_models:
+        sentences = ["The rows are the outputs of a user-defined functional.", *unit_sentences(results)]
+        return [" ".join([*sentences, as_sentence(results.reason)]).strip(), *tested]
+    compared = "the models that it is compared with"
+    opponents = f"the other {len(results.models) - 1} models" if results.graph.complete else compared
+    is_equal = results.style is not None and results.style.kind == "equal"
+    # Win shares are about the votes, which scores at equal style are not.
+    unadjusted = ", without the adjustment for style" if is_equal else ""
+    ties = results.description.tie_weights
+    tie = f"; a tie counts {tie_weight(ties)}" if ties else ""
+    meaning = [score_definition(results), *unit_sentences(results), as_sentence(results.reason)]
+    return [
+        " ".join(sentence for sentence in meaning if sentence),
+        *_dependence_sentences(results),
+        *tested,
+        f"The win share is the share of comparisons won against {opponents}{unadjusted}{tie}.",
+    ]
+
+
+def _dependence_sentences(results: Estimates) -> list[str]:
+    """Say what the scores depend on, for the package's non-linear functionals and for maximum likelihood.
+
+    The scores of non-linear functionals depend on the features unless preferences are averaged first; those of maximum
+    likelihood depend on which pairs were compared. Where the estimator assumes Bradley-Terry, this is said, too.
+    """
+    estimator, has_features = results.estimated_by, bool(features_of(results))
+    if not estimator.has_first_stages:
+        if estimator.uses_features:
+            return [
+                "The scores are means over prompts of r_j(x) = b_j + w_j'x, the scores of a Bradley-Terry model that "
+                "are linear in the features x. The coefficients maximise the likelihood of all votes. If log-odds are "
+                "not differences of such scores, the means depend on how often each pair was compared on which prompts."
+            ]
+        return [
+            "The scores maximise the Bradley-Terry likelihood of all votes. If log-odds are not differences of scores, "
+            "the scores depend on how often each pair was compared.",
+            *["The features of the formula are not used; estimator='bt_contextual' uses them."] * has_features,
+        ]
+    if results.functional not in FUNCTIONALS or results.kind.linear:
+        return []
+    if results.style is not None and results.style.kind == "equal":
+        return ["A formula with other features would define other scores, because log-odds are not linear in votes."]
+    if results.description.average == "preferences":
+        return [
+            "Preferences are averaged over prompts first, and scores are computed from these averages. The target does "
+            "not depend on the features in the formula."
+        ]
+    return [
+        *["The estimator assumes that the Bradley-Terry model holds for every prompt; restriction_test() tests this."]
+        * estimator.assumes_bradley_terry,
+        "For each prompt, scores are computed from the preference probabilities given the features in the formula; the "
+        "scores shown are their averages over prompts. The functional is not linear, so that this target depends on "
+        "which features are conditioned on: a formula with other features would define other scores, and "
+        "average='preferences' has a target that does not depend on the features."
+        if has_features
+        else "The scores describe preferences averaged over all prompts. A formula with features would define other "
+        "scores, unless the preferences are averaged before scores are computed (average='preferences').",
+    ]
+
+
+def _tested_hypothesis(results: Estimates, level: SummaryLevel) -> list[str]:
+    """Say what z and adj. P compare a row with, and for how many tests p-values are adjusted."""
+    row, n_rows = "a score" if results.of_models else "an output", len(results.names)
+    average = ", the average of the models" if results.kind.link == "logit" else ""
+    value = f"{neutral_text(results)}{average}" if results.neutral is not None else f"the mean {row.split()[-1]}"
+    adjusted = f"adj. P is adjusted for the {n_rows} tests" if n_rows > 1 else "There is one test"
+    ends = f" ({interval_method(results)})."
+    if results.neutral is not None:
+        subject = "it" if n_rows > 1 else "adj. P"
+        ends = f": {subject} is below {level.alpha:g} exactly where the interval excludes {neutral_text(results)}."
+    return [f"z and adj. P test whether {row} equals {value}. {adjusted}{ends}"]
+
+
+def _promises(results: Estimates, level: SummaryLevel, tests: PairTests | None, on_page: bool) -> list[str]:
+    """Say what intervals, rank sets and groups promise, and what they do not; or why there are none."""
+    if not results.has_intervals:
+        reason = f"These are estimates without intervals: {results.why_no_intervals}."
+        return [f"{reason} {NO_ORDER}" if results.of_models else reason]
+    n_rows = len(results.names)
+    where = "at the top" if on_page else "in summary()"
+    values = "scores" if results.of_models else "values"
+    held = f"all {n_rows} intervals contain the true {values} at the same time"
+    sentences = [
+        *[f"The warnings {where} say why intervals, tests and ranks may not hold for these data."]
+        * bool(results.diagnostics.doubts),
+        f"If the assumptions below hold, then with {level.confidence} confidence "
+        f"{held if n_rows > 1 else 'the interval contains the true value'}{looks_clause(results)} "
+        f"({interval_method(results)}{level.bootstrap_words}, critical value {level.critical:.2f}).",
+        *sequential_note(results),
+        *_rank_sentences(results, level, on_page),
+    ]
+    if tests is not None and np.isfinite(tests.critical):
+        method = "single-step max-t" if results.sequence is None else "Bonferroni's method"
+        sentences.append(
+            f"Differences of two models are tested all at once ({method}{level.bootstrap_words}, critical value "
+            f"{tests.critical:.2f}): intervals and adjusted p-values hold for all pairs together, so that any "
+            f"pair may be chosen after looking. Rank sets and groups use the step-down form of the same tests, which "
+            f"separates the same pairs or a few more."
+        )
+    if not on_page:
+        sentences += part_note(results)
+        if results.estimated_by.is_unrestricted_one_step and results.diagnostics.outcome_kind not in DERIVED_KINDS:
+            bounds = "; sensitivity() bounds the error" if results.style is None else ""
+            sentences.append(f"Votes that were not cast are assumed to be like those that were{bounds}.")
+    return [*sentences, *untested_note(results), *filter(None, [as_sentence(results.covariance.note)])]
+
+
+def _rank_sentences(results: Estimates, level: SummaryLevel, on_page: bool) -> list[str]:
+    """Say what rank sets and groups mean; nothing where there are none."""
+    if level.separation is None:
+        return []
+    n_pairs = len(results.models) * (len(results.models) - 1) // 2
+    column = "the column “Group”" if on_page else "ranks()"
+    sign = "number" if any("," in group or group.isdigit() for group in level.letters) else "letter"
+    groups = (
+        f" Models without a common {sign} in {column} are separated. Models that share a {sign} may still differ. A "
+        f"dash stands for all {sign}s from the first to the last."
+        if any(level.letters)
+        else " There are too many groups of models that are not separated to give them letters."
+    )
+    return [
+        f"With {level.confidence} confidence all rank sets contain the true ranks. Two models are separated where the "
+        f"tests show that one of them ranks above the other: this holds for {level.separation.n_separated:,} of "
+        f"{n_pairs:,} pairs.{groups}",
+        "Intervals of single scores may overlap although the difference between two models is significant: compare "
+        "two models by their difference, not by their intervals.",
+    ]
+
+
+def _method(results: Estimates) -> list[str]:
+    """Say how the scores were estimated."""
+    description, estimator = results.description, results.estimated_by
+    if not estimator.has_first_stages:
+        model = "the Bradley-Terry model"
+        if estimator.uses_features:
+            model = "a Bradley-Terry model in which scores are linear in the prompt's features, averaged over prompts"
+        return [
+            f"The scores maximise the likelihood of {model}. Their standard errors are sandwich estimates, which do "
+            f"not assume that the model is right."
+        ]
+    source = _PROPENSITIES.get(description.propensity, description.propensity)
+    learnt = (
+        f"Preference probabilities were estimated with cross-fitting (learner: {description.learner}; "
+        f"{description.n_folds} folds, {counted(description.n_rep, 'repetition')}): the votes on a prompt are never "
+        f"predicted by a model that has seen them. Propensities, the probabilities that a pair is voted on, are "
+        f"{source}."
+    )
+    if not results.estimated_by.is_debiased:
+        return [learnt, "The scores are computed from the learnt probabilities without a correction of their bias."]
+    corrected = (
+        "Each score is first computed from these probabilities and then corrected with the votes, each weighted by one "
+        "over its propensity. The correction removes the first-order effect of errors in the learnt probabilities, so "
+        "that intervals can be valid although machine learning was used."
+    )
+    bradley_terry = (
+        "The estimator assumes that a Bradley-Terry model holds in every prompt."
+        if results.estimated_by.assumes_bradley_terry
+        else "No Bradley-Terry model is assumed."
+    )
+    return [learnt, f"{corrected} {bradley_terry}"]
+
+
+def _assumptions(results: Estimates) -> list[str]:
+    """Return one paragraph per assumption; none for estimates that claim nothing."""
+    if not results.has_intervals:
+        return []
+    d = results.diagnostics
+    sentences = [_sampling(results)]
+    if not results.estimated_by.has_first_stages:
+        sentences.append(
+            "Differences between models are linear in the prompt's features. If they are not, the scores depend on how "
+            "often each pair was voted on, and on which prompts."
+            if results.estimated_by.uses_features
+            else "Differences between models are the same in all prompts. If they are not, the scores depend on how "
+            "often each pair was voted on."
+        )
+        return sentences
+    terms = features_of(results)
+    choice = (
+        "Which pairs are shown and voted on does not depend on the prompt in a way that also matters for the outcome: "
+        "the formula has no features of the prompts"
+        if not terms
+        else f"Given the features of the prompt in the formula ({terms}), which pairs are shown and voted on does not "
+        f"depend on how the votes would turn out"
+    )
+    sentences += [
+        f"{choice}.",
+        f"Every compared pair had a chance to be voted on for every kind of prompt. The smallest propensity of a vote "
+        f"is {d.min_propensity:.3g}.",
+        "The learnt probabilities are close enough to the truth: the error that remains after the correction is a "
+        "product of the errors of the preference probabilities and of the propensities.",
+    ]
+    if np.isfinite(d.effective_contexts):
+        sentences.append(
+            f"Errors of the scores are normally distributed, which needs many prompts: every standard error rests on "
+            f"the equivalent of at least {d.effective_contexts:,.0f} prompts."
+        )
+    return sentences
+
+
+def _sampling(results: Estimates) -> str:
+    """Say which population the prompts or votes are a sample of, and which of them are independent."""
+    description = results.description
+    unit = "prompts" if description.context else "votes"
+    if description.clusters:
+        names = " and of ".join(f"“{name}”" for name in description.clusters)
+        independent = f"Votes of different clusters of {names} are independent; within a cluster they may depend"
+    else:
+        independent = f"Different {unit} are independent" + (
+            "; votes on the same prompt may depend on each other" if description.context else ""
+        )
+    if description.prompts == "fixed":
+        return f"The statements are about these prompts only. {independent}."
+    weighted = ", weighted as the data say" if description.weighted else ""
+    return (
+        f"The {unit} are a sample of the population of {unit} to which the statements apply{weighted}. {independent}."
+    )
+
+
+def _data_sentences(results: Estimates) -> list[str]:
+    """Say what was read, dropped and left out."""
+    d = results.description
+    dropped = f" {counted(d.n_dropped, 'row')} with missing values {'was' if d.n_dropped == 1 else 'were'} dropped."
+    counts = f"{counted(d.n_votes, 'vote')} on {counted(d.n_contexts, 'prompt' if d.context else 'row')}"
+    unlabelled = f"; {counted(d.n_unlabelled, 'prompt')} without a vote" if d.n_unlabelled else ""
+    return [
+        f"{counts}{unlabelled}.{dropped if d.n_dropped else ''}",
+        *_left_out_note(results),
+        *_outcome_note(results),
+        *_judge_note(results),
+        *_extension_note(results),
+    ]
+
+
+# --- data, judges and extensions --------------------------------------------------------------------------------------
+
+
+def _left_out_note(results: Estimates) -> list[str]:
+    """Say which pairs, votes and models are left out, and which prompts were added."""
+    d, votes = results.diagnostics, results.votes
+    n_lost = votes.n_left_out if votes else 0
+    sentences = []
+    if d.pairs_left_out:
+        pairs = counted(d.pairs_left_out, "pair")
+        with_votes = f" ({counted(n_lost, 'vote')})" if n_lost else ""
+        verb = "is" if d.pairs_left_out == 1 else "are"
+        sentences.append(f"{pairs} with too few labels{with_votes} {verb} not compared.")
+    if votes and n_lost and results.of_models:
+        used, total = next((u, n) for u, n in zip(votes.used, votes.total, strict=True) if u < n)
+        sentences.append(f'In the column "votes", {used:,}/{total:,} means that {used:,} of {total:,} votes are used.')
+    if d.votes_dropped:
+        verb = "is" if d.votes_dropped == 1 else "are"
+        sentences.append(f"{counted(d.votes_dropped, 'later vote')} on the same prompt and pair {verb} left out.")
+    if d.models_dropped:
+        sentences.append(f"These models are left out: {listed(d.models_dropped, MODELS_NAMED)}.")
+    return [" ".join(sentences)] if sentences else []
+
+
+def _outcome_note(results: Estimates) -> list[str]:
+    """Say how labels were read that are numbers, probabilities or derived; labels that are words say it themselves."""
+    words = {"first": "first wins", "second": "second wins"}
+    labels, kind = results.diagnostics.labels, results.diagnostics.outcome_kind
+    meanings = ", ".join(f"{label} = {words.get(meaning, meaning.replace('_', ' '))}" for label, meaning in labels)
+    if kind == "preferences":
+        return [f"The labels are preferences from 0 to 1 ({meanings}). There is no category for ties."]
+    if kind == "probabilities":
+        return [f"The labels are probabilities ({meanings})."]
+    if kind == "grades":
+        return [_grades_sentence(results)]
+    if kind in DERIVED_KINDS:
+        (winner, _), *tie = labels
+        ties = f" ({tie[0][0]}: a tie)" if tie else " (no ties)"
+        return [
+            f"Votes are comparisons of the {kind} on a prompt: the model with the {winner} wins{ties}. Comparisons on "
+            f"one prompt depend on each other, and the standard errors allow for that."
+        ]
+    return [f"Labels: {meanings}."] if any(x in ("0", "1", "True", "False") for x, _ in labels) else []
+
+
+def _grades_sentence(results: Estimates) -> str:
+    """Say what grades are worth, and that scores use mean worths as shares of wins."""
+    words = {"first": "first wins", "second": "second wins"}
+    grades = ", ".join(
+        f"{label} = {words.get(meaning, meaning.replace('_', ' '))}" for label, meaning in results.diagnostics.labels
+    )
+    return (
+        f"Labels are grades. Each number is the share of a win that a grade is worth for the model shown first; the "
+        f"other model gets the remainder ({grades}). {results.kind.meaning_of_grades}"
+    )
+
+
+def _judge_note(results: Estimates) -> list[str]:
+    """Say which judges' verdicts are used, and how much precision they add."""
+    judge = results.judge
+    if judge is None:
+        return []
+    noun = "judge" if len(judge.names) == 1 else "judges"
+    verdicts = f"Verdicts of the {noun} {', '.join(map(repr, judge.names))} on {counted(judge.n_verdicts, 'pair')}"
+    if not results.has_intervals:
+        return [f"{verdicts} are used in the estimate."]
+    varies = judge.alone_errors > 0
+    ratio = float(np.square(judge.errors[varies] / judge.alone_errors[varies]).mean()) if varies.any() else float("nan")
+    equivalent = (
+        f", which is equivalent to about {judge.worth:,.0f} more human votes" if 0 < judge.worth < np.inf else ""
+    )
+    usage = "" if judge.how == "two-stage" else " as features of the outcome model"
+    is_harmless = judge.how == "two-stage" or results.averages_preferences
+    caution = "" if is_harmless else " Such features change what non-linear scores measure."
+    return [
+        f"{verdicts}, {judge.n_unlabelled:,} of them without a human label, are used{usage}. The variances of the "
+        f"scores are on average {ratio:.2f} times those without verdicts{equivalent}.{caution}"
+    ]
+
+
+def _extension_note(results: Estimates) -> list[str]:
+    """Say how rows were added to the fit, and which prompts are out of sample for which models; nothing without it."""
+    extension = results.extension
+    if extension is None:
+        return []
+    parts = [counted(extension.rows_added, "row"), f"with {counted(extension.contexts_new, 'new prompt')}"]
+    if extension.contexts_with_new_votes:
+        parts.append(f"and further votes on {counted(extension.contexts_with_new_votes, 'earlier prompt')}")
+    if extension.models_new:
+        parts.append(
+            f"and the new {'model' if len(extension.models_new) == 1 else 'models'} {listed(extension.models_new)}"
+        )
+    sentences = [f"The last extension added {' '.join(parts)}."]
+    if extension.refitted:
+        sentences.append(f"The learners were trained again on all rows: {extension.reason}.")
+    else:
+        sentences.append(f"The learners were not trained again: {extension.reason}.")
+        if extension.contexts_of_no_fold:
+            sentences.append(
+                f"{extension.contexts_of_no_fold:,} prompts are new to the learners of all folds, and the mean of "
+                f"these learners predicts them; {extension.contexts_of_a_fold:,} prompts are predicted by the learner "
+                f"of their fold, which has not seen them."
+            )
+    sentences += [as_sentence(remark) for remark in extension.remarks]
+    return [" ".join(sentences)]
+
+
+# --- figures ----------------------------------------------------------------------------------------------------------
+
+
+def _diagnostics(results: Estimates, level: SummaryLevel, tests: PairTests | None) -> list[str]:
+    """Return the figures on the first stages, the tests of ranks, the seed and the version of the fit."""
+    description, sentences = results.description, _figures(results)
+    if tests is None and level.separation and level.separation.critical > 0:
+        kind = "step-down tests" if results.sequence is None else "Holm's tests at all looks"
+        sentences.append(
+            f"Rank sets and letters come from {kind} of all differences{level.bootstrap_words} (critical value "
+            f"{level.separation.critical:.2f})."
+        )
+    return [*sentences, f"Seed {description.seed}, dmlrank {description.version}."]
+
+
+def _figures(results: Estimates) -> list[str]:
+    """Return the figures of the outcome model, the propensities, the standard errors and the floor."""
+    d = results.diagnostics
+    if not results.estimated_by.has_first_stages:
+        return [
+            f"In-sample log-loss is {d.log_loss:.3f} ({d.log_loss_constant:.3f} for a fair coin).",
+            "Standard errors are sandwich estimates.",
+            "Display order is ignored.",
+        ]
+    slope = f"; calibration slope {d.calibration:.2f} (1 is right)" if np.isfinite(d.calibration) else ""
+    sentences = [
+        f"Out-of-fold log-loss is {d.log_loss:.3f} ({d.log_loss_constant:.3f} for constant probabilities){slope}.",
+        f"Labels are weighted by 1 / propensity. The effective sample size of the weighted labels of a pair is at "
+        f"least {d.effective_share:.2f} times their number (1 if all weights are equal).",
+        *_std_error_sentences(results),
+    ]
+    if d.mu_entries:
+        sentences.append(
+            f"The floor of {d.floor:g}, the smallest probability that the outcome model may give to a category, was "
+            f"applied to {d.mu_floored:,} of {d.mu_entries:,} predictions ({percentage(d.mu_floored / d.mu_entries)})."
+        )
+    elif not d.means_raised:
+        sentences.append("Predicted probabilities needed no floor.")
+    if d.means_raised:
+        sentences.append(
+            f"The mean preferences of {counted(d.means_raised, 'pair')} were so close to 0 or 1 that their log-odds or "
+            f"ratios would have no bound; they were raised to a floor."
+        )
+    return [*sentences, _display_order_sentence(results)]
+
+
+def _std_error_sentences(results: Estimates) -> list[str]:
+    """Say what the standard errors rest on, and the bias that remains; nothing where there are no standard errors."""
+    d = results.diagnostics
+    if not results.has_intervals:
+        return []
+    sentences = [
+        f"Every standard error rests on the equivalent of at least {d.effective_contexts:,.0f} prompts of equal "
+        f"influence."
+    ]
+    if d.subsample:
+        sentences.append(
+            f"Scores are averaged over a subsample of {d.subsample:,} prompts, which adds "
+            f"{100 * d.subsample_price:.1f} % to the standard errors."
+        )
+    if d.bias_subtracted:
+        sentences.append(
+            f"A second-order bias of at most {d.bias_subtracted:.2f} standard errors was estimated and subtracted."
+        )
+    if np.isfinite(d.second_order) and d.second_order > 0:
+        sentences.append(
+            f"The second-order bias is estimated as up to {d.second_order:.2f} standard errors; the true bias can be "
+            f"several times as large."
+        )
+    return sentences
+
+
+def _display_order_sentence(results: Estimates) -> str:
+    """Say whether display order is modelled, what decided that, and the test of a position effect."""
+    description, z = results.description, results.diagnostics.position_z
+    treatment = "modelled" if description.ordered else "ignored"
+    reason = f", because {description.order_reason}" if description.order_reason else ""
+    effect = f"position effect z = {z:.2f}" if np.isfinite(z) else "a position effect cannot be tested"
+    return f"Display order is {treatment}{reason}; {effect}."
+
+
+# --- style ------------------------------------------------------------------------------------------------------------
+
+
+def style_sentences(results: Estimates) -> list[str]:
+    """Say what the adjustment for style does; empty without one."""
+    style = results.style
+    if style is None:
+        return []
+    if style.kind == "balanced":
+        return [balanced_sentences(style)]
+    return [f"{slope_sentences(results, style)} {ASSOCIATION}"]
+
+
+def slope_sentences(results: Estimates, style: StyleEstimates) -> str:
+    """Say what scores at equal style are, with the slopes."""
+    unit = "log-odds" if results.kind.link == "logit" else "win share"
+    unit = unit if results.scale.natural else f"score, {results.scale.name}"
+    errors = style.slope_covariance.std_errors
+    slopes = "; ".join(
+        f"{name} {slope:.{digits}f} (std. err. {error:.{digits}f}, p {p_value_clause(p)})"
+        for name, slope, error, digits, p in zip(
+            style.columns, style.slopes, errors, slope_digits(errors), slope_p_values(style), strict=True
+        )
+    )
+    return (
+        f"Scores are those of answers that are alike in {listed(style.columns)}: the slopes on these style differences "
+        f"within prompt and pair are removed. Slopes ({unit} for one unit of the difference): {slopes}."
+    )
+
+
+def balanced_sentences(style: StyleEstimates) -> str:
+    """Say which votes count at balanced style, and how many are left."""
+    share = percentage(style.n_votes_left / style.n_votes)
+    how = "" if style.weights == "band" else "; votes count less, the larger the difference is"
+    return (
+        f"Only votes on answers of nearly equal style count: differences of at most {style.within:g} in "
+        f"{listed(style.columns)}{how}. {style.n_votes_left:,} of {style.n_votes:,} votes ({share}) are left. "
+        f"{ASSOCIATION}"
+    )
+
+
+def slope_p_values(style: StyleEstimates) -> np.ndarray:
+    """Return two-sided p-values of the slopes, (r,), not adjusted."""
+    return two_sided_p_values(z_statistics(style.slopes, style.slope_covariance.std_errors))
+
+
+def slope_digits(errors: np.ndarray) -> list[int]:
+    """Return the number of decimals of each slope, so that its standard error has two digits."""
+    return [decimals(np.array([error]), fewest=2) for error in errors]
