@@ -16,6 +16,7 @@ from ..functionals import FUNCTIONALS
 from ..inference.alternatives import two_sided_p_values, z_statistics
 from ..inference.simultaneous import PairTests
 from ..tables.display_text import inert, isolated, wrapped
+from .leaderboard import fit_facts
 from .statements import (
     MODELS_NAMED,
     NO_ORDER,
@@ -90,9 +91,10 @@ def explanations(
 
 def explanation_text(results: Estimates, level: SummaryLevel) -> str:
     """Return the sections on a fit as text, in lines of at most 78 characters."""
+    facts = tuple(f"{label} {value}" for label, value in fit_facts(results))
     return "\n".join(
         line
-        for section in explanations(results, level)
+        for section in (*explanations(results, level), Section("The fit in short", facts))
         for line in [
             section.title,
             *(line for text in section.paragraphs for line in wrapped("  " + isolated(inert(text)), 78, "  ")),

@@ -13,8 +13,8 @@ from dmlrank.exceptions import IntervalWarning
 # What every public name of a result is in a sequential view.
 AT_ALL_LOOKS = {
     "pvalues", "conf_int", "t_test", "wald_test", "win_probability", "t_test_pairwise", "ranks", "best_set",
-    "ellipsoid", "summary", "explain", "tidy", "glance", "plot", "plots", "report", "save", "load", "to_json", "update", "extend",
-    "rescale",
+    "ellipsoid", "summary", "explain", "tidy", "glance", "plot", "plots", "report", "save", "load", "to_json", "update",
+    "extend", "rescale",
 }  # fmt: skip
 WITHOUT_STATEMENTS = {
     "models", "names", "categories", "params", "bse", "tvalues", "plugin", "influence", "nobs", "ncomparisons",
