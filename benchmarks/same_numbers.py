@@ -30,7 +30,7 @@ OF_EVERY_FIT: dict[str, Any] = {}
 ROWS = {"is_shuffled": False}
 # Relative differences up to this size come from the order of sums. Sentences may change without a number that moves.
 SAME = 1e-12
-SENTENCES = ("summary", "warnings")
+SENTENCES = ("summary", "warnings", "text", "judge", "by text", "project text", "compare", "elo", "loaded")
 
 
 def of_result(result: Any) -> Numbers:
