@@ -10,8 +10,8 @@ import numpy as np
 from .._utils.number_text import decimals, p_value_clause
 from ..data.derived_pairs import DERIVED_KINDS
 from ..exceptions import listed
-from ..fit.estimates import Estimates
 from ..fit.adjusted_for_style import StyleEstimates
+from ..fit.estimates import Estimates
 from ..functionals import FUNCTIONALS
 from ..inference.alternatives import two_sided_p_values, z_statistics
 from ..inference.simultaneous import PairTests
