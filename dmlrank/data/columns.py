@@ -14,7 +14,6 @@ from .arrays import AnyArray, FloatArray, IntArray
 from .equal_values import value_codes
 from .frames import column_names, take_columns
 from .plain_columns import is_vector_column, name_of, too_large_error
-from .row_selection import rows_of_table
 
 # Before version 3, pandas compares texts up to the character NUL.
 _COMPARES_UP_TO_NUL = len(pd.unique(np.array(["a\0b", "a"], dtype=object))) == 1
@@ -142,7 +141,7 @@ class Columns:
 
     def only(self, rows: NDArray[np.bool_] | IntArray) -> Columns:
         """Return the columns for some of the rows."""
-        return Columns(self.available, rows_of_table(self._table, rows))
+        return Columns(self.available, self._table.iloc[rows].reset_index(drop=True))
 
     def joined(self, further: Columns) -> Columns:
         """Return these columns and further columns of the same rows."""

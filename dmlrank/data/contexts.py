@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .._utils.mapped_arrays import take
 from .._utils.warning_collection import warn
 from ..exceptions import DataError
 from .arrays import AnyArray, IntArray
@@ -19,7 +18,6 @@ from .formula.features import FeatureNames
 from .formula.parse import Formula
 from .plain_columns import Variable, is_vector_column
 from .preferences import first_rows
-from .row_selection import rows_of_table
 
 # Whole numbers with at most this many digits can be sorted as texts without overflow.
 _MOST_DIGITS = 18
@@ -44,7 +42,7 @@ class Rows:
     n_later_votes: Number of votes that were left out because the same context and pair has an earlier vote.
     derived: The comparisons, where the user's data are benchmark scores or rankings in place of votes. Then each row
         holds the numbers of all items on one prompt, and no column holds an outcome or an item.
-    are_partitioned: Whether the rows come from parquet files or a Dask DataFrame, so that arrays are kept in files.
+    are_partitioned: Whether the rows come from parquet files or a Dask DataFrame, so that features are kept in a file.
     """
 
     formula: Formula
@@ -79,8 +77,8 @@ class Rows:
         """Return the rows that are used, by a mask, (rows,)."""
         if is_used.all():
             return self
-        arrays = {name: take(array, is_used) for name, array in self.arrays.items()}
-        table = rows_of_table(self.table, is_used)
+        arrays = {name: array[is_used] for name, array in self.arrays.items()}
+        table = self.table[is_used].reset_index(drop=True)
         roles = {name: column.only(is_used) for name, column in self.roles.items()}
         derived = None if self.derived is None else self.derived.only(is_used)
         index = self.index[is_used]

@@ -94,10 +94,10 @@ def take_columns(data: object, names: Sequence[str]) -> pd.DataFrame:
 
 
 def _partitioned_columns(data: object, names: Sequence[str]) -> pd.DataFrame:
-    """Return columns of partitioned data as a frame whose numbers are in mapped files."""
+    """Return columns of partitioned data as a frame."""
     columns, n_rows = take_partitioned(data, names)
     _check_not_empty(n_rows)
-    # Without copies each column stays a block of its own, so that no column is read into memory.
+    # Columns that are joined to a block would be in memory twice.
     return pd.DataFrame(columns, index=pd.RangeIndex(n_rows), copy=False)
 
 

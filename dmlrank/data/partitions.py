@@ -1,4 +1,4 @@
-"""Data larger than memory: columns of parquet files or of a Dask DataFrame, kept in files that are mapped into memory.
+"""Data larger than memory: columns of parquet files or of a Dask DataFrame, and a file that holds their features.
 
 Only the columns that are asked for are read, a few at a time. The rows are those of the files one after the other, in
 the order of their names, or those of the partitions in their order. A context may therefore have rows in several files.
@@ -6,8 +6,10 @@ the order of their names, or those of the partitions in their order. A context m
 
 from __future__ import annotations
 
+import ctypes
 import glob
 import os
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from .._utils.mapped_arrays import mapped
 from ..exceptions import DataError, FrameTypeError, StorageError, listed
 from .arrays import AnyArray
 from .plain_columns import arrow_module, arrow_to_series, plain_column
@@ -30,8 +32,6 @@ if TYPE_CHECKING:
 _READ_AT_A_TIME = 2**26
 # Vectors that are read at a time.
 _VECTORS_AT_A_TIME = 2**12
-# Columns with fewer bytes stay in memory.
-_SMALLEST = 2**12
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class ParquetFiles:
         return cls(tuple(paths_with_rows), types, n_rows)
 
     def columns(self, names: Sequence[str]) -> dict[str, pd.Series]:
-        """Return columns with plain types; numbers and vectors are in mapped files."""
+        """Return columns with plain types; vectors are rows of a file."""
         names = list(dict.fromkeys(names))
         vectors = [name for name in names if _holds_vectors(self.types[name])]
         others = [name for name in names if name not in vectors]
@@ -90,12 +90,11 @@ class ParquetFiles:
         columns = {}
         for place, name in enumerate(names):
             chunks = [chunk for table in tables for chunk in table[place].chunks]
-            column = plain_column(arrow_to_series(pa.chunked_array(chunks, self.types[name])))
-            columns[name] = _in_file(column).rename(name)
+            columns[name] = plain_column(arrow_to_series(pa.chunked_array(chunks, self.types[name]))).rename(name)
         return columns
 
     def _vectors(self, name: str) -> pd.Series:
-        """Return a column of vectors as objects: rows of one mapped matrix, and None where the vector is missing."""
+        """Return a column of vectors as objects: rows of one matrix in a file, and None where the vector is missing."""
         matrix: AnyArray | None = None
         is_missing = np.zeros(self.n_rows, dtype=bool)
         start = 0
@@ -109,7 +108,7 @@ class ParquetFiles:
                         continue
                     block = _block_of_vectors(cells, name)
                     if matrix is None:
-                        matrix = mapped((self.n_rows, block.shape[1]), block.dtype)
+                        matrix = np.asarray(array_in_file((self.n_rows, block.shape[1])))
                     if block.shape[1] != matrix.shape[1]:
                         raise DataError(
                             f"column {name!r} holds vectors of length {matrix.shape[1]}, {block.shape[1]}; the vectors "
@@ -121,6 +120,23 @@ class ParquetFiles:
             cells[:] = list(matrix)
         cells[is_missing] = None
         return pd.Series(cells, name=name, dtype=object, copy=False)
+
+
+def array_in_file(shape: tuple[int, int]) -> NDArray[np.float32]:
+    """Return an array in a temporary file without a name, which disappears with the array; ``np.memmap`` by type."""
+    folder = tempfile.gettempdir()
+    try:
+        with tempfile.TemporaryFile(prefix="dmlrank-", dir=folder) as file:
+            if hasattr(os, "posix_fallocate"):
+                # A full disk is an error here; later it would end the process.
+                os.posix_fallocate(file.fileno(), 0, 4 * shape[0] * shape[1])
+            return np.memmap(file, np.float32, "r+" if os.fstat(file.fileno()).st_size else "w+", shape=shape)
+    except OSError as error:
+        raise StorageError(
+            f"a temporary file of {4e-9 * shape[0] * shape[1]:.2g} GB cannot be written to {folder}: "
+            f"{error.strerror or error}; the features of data that are larger than memory are kept there. Make space, "
+            f"or choose another folder with the environment variable TMPDIR"
+        ) from error
 
 
 def is_partitioned(data: object) -> bool:
@@ -153,8 +169,10 @@ def take_partitioned(data: Any, names: Sequence[str]) -> tuple[dict[str, pd.Seri
 
 
 def release_unused_memory() -> None:
-    """Give the memory back to the system that Arrow keeps for further columns: 0.1 GB for a million texts."""
+    """Give memory back to the system that Arrow and the C library keep for further columns."""
     arrow_module("a parquet file").default_memory_pool().release_unused()
+    if sys.platform.startswith("linux"):
+        getattr(ctypes.CDLL(None), "malloc_trim", int)(0)
 
 
 def _is_dask(data: object) -> bool:
@@ -283,15 +301,6 @@ def _block_of_vectors(cells: pa.Array, name: str) -> AnyArray:
     numbers = present.flatten()
     kind = pa.float32() if pa.types.is_float32(numbers.type) else pa.float64()
     return np.asarray(numbers.cast(kind).to_numpy(zero_copy_only=False)).reshape(len(present), int(lengths[0]))
-
-
-def _in_file(column: pd.Series) -> pd.Series:
-    """Return numbers in a mapped file; values of another kind, and few values, as they are."""
-    if not isinstance(column.dtype, np.dtype) or column.dtype.kind not in "biuf" or column.nbytes < _SMALLEST:
-        return column
-    stored = mapped(len(column), column.dtype)
-    stored[:] = column.to_numpy()
-    return pd.Series(stored, copy=False)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..exceptions import DataError, MissingExtraError
-from .arrays import AnyArray
+from .arrays import AnyArray, row_slices
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -159,13 +159,6 @@ def vector_blocks(column: pd.Series, block_numbers: int = _BLOCK_NUMBERS) -> Ite
         for row in np.flatnonzero(is_missing[rows]):
             block[row] = missing
         yield _stack_block(block, dtype, column.name)
-
-
-def row_slices(n_rows: int, width: int, block_numbers: int = _BLOCK_NUMBERS) -> Iterator[slice]:
-    """Yield slices that divide the rows of a matrix, (n_rows, width), in blocks of up to ``block_numbers`` numbers."""
-    step = max(1, block_numbers // width)
-    for start in range(0, n_rows, step):
-        yield slice(start, min(start + step, n_rows))
 
 
 def _stack_block(cells: list[object], dtype: np.dtype[np.floating], name: object) -> NDArray[np.floating]:

@@ -9,12 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .._utils.mapped_arrays import mapped, stored, take
 from .arrays import AnyArray, FloatArray, IntArray
 from .columns import Columns
 from .formula.features import FeatureMap
 from .outcomes import exchange_wins, exchanged_wins
-from .row_selection import rows_of_table
 from .shared_texts import SharedTexts
 
 
@@ -43,11 +41,7 @@ class Cells:
 
     def only(self, chosen: NDArray[np.bool_] | IntArray) -> Cells:
         """Return some of the cells."""
-        return Cells(*(take(getattr(self, name), chosen) for name in self.__slots__))
-
-    def stored(self, *, like: AnyArray) -> Cells:
-        """Return the cells in mapped files if ``like`` is a mapped array; see :func:`mapped_arrays.stored`."""
-        return Cells(*(stored(getattr(self, name), like=like) for name in self.__slots__))
+        return Cells(*(getattr(self, name)[chosen] for name in self.__slots__))
 
     def joined(self, further: Cells) -> Cells:
         """Return these cells and further cells, sorted by context, first item and second item."""
@@ -73,7 +67,8 @@ class PreferenceData:
     items: Names of the K items, in the order of every array.
     categories: Meanings of the C categories, in canonical order.
     labels: Each label that occurs, with its meaning.
-    x (n, p): Features. They are in single precision if the user's features all were.
+    x (n, p): Features. They are in single precision if the user's features all were, and an ``np.memmap`` in single
+        precision if the data are parquet files or a Dask DataFrame.
     feature_map: Computes the features of further contexts.
     context_ids (n,): Identifiers in order of first appearance; tuples where several columns identify a context.
     seed_order (n,): Position of each context among the sorted identifiers; without identifiers, its position among the
@@ -117,21 +112,6 @@ class PreferenceData:
     outcome_kind: str = "labels"
     n_votes_dropped: int = 0
     shared_texts: SharedTexts | None = None
-
-    def in_files(self) -> PreferenceData:
-        """Return the data with all arrays of numbers in mapped files, for data that are larger than memory."""
-        like = mapped(1)
-        return replace(
-            self,
-            seed_order=stored(self.seed_order, like=like),
-            cells=self.cells.stored(like=like),
-            vote_cell=stored(self.vote_cell, like=like),
-            vote_y=stored(self.vote_y, like=like),
-            vote_row=stored(self.vote_row, like=like),
-            row_context=stored(self.row_context, like=like),
-            row_index=stored(self.row_index, like=like),
-            first_row=stored(self.first_row, like=like),
-        )
 
     def without_names(self) -> PreferenceData:
         """Return the arrays that models and scores are computed from, without what only reading and naming need.
@@ -190,7 +170,7 @@ class PreferenceData:
 
     def context_table(self, names: Sequence[str] | None = None) -> pd.DataFrame:
         """Return columns as a DataFrame with a row per context, (n, columns), for functions that users write."""
-        return rows_of_table(self.columns.table(names), self.first_row)
+        return self.columns.table(names, self.first_row).reset_index(drop=True)
 
     def varying_context(self, values: AnyArray) -> object:
         """Return the identifier of the first context whose rows differ in ``values``, (rows,), or None."""
@@ -221,8 +201,8 @@ class PreferenceData:
             return replace(self, ordered=False)
         first, second = np.minimum(cells.first, cells.second), np.maximum(cells.first, cells.second)
         y = exchange_wins(cells.y, is_reversed)
-        merged = Cells(cells.context, first, second, y, cells.n_votes, is_reversed).stored(like=cells.context)
-        vote_y = stored(exchange_wins(self.vote_y, is_reversed[self.vote_cell]), like=self.vote_y)
+        merged = Cells(cells.context, first, second, y, cells.n_votes, is_reversed)
+        vote_y = exchange_wins(self.vote_y, is_reversed[self.vote_cell])
         return replace(self, cells=merged, vote_y=vote_y, ordered=False)
 
     def restrict(self, items: IntArray) -> PreferenceData:

@@ -11,10 +11,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from patsy import EvalEnvironment
 
-from .._utils.mapped_arrays import row_blocks
 from ..exceptions import ColumnError, DataError, MissingDataError, listed, nearest
 from .alignment import align_by_index, row_index
-from .arrays import AnyArray, FloatArray, IntArray
+from .arrays import AnyArray, FloatArray, IntArray, row_slices
 from .columns import CodedColumn, Columns, check_identity, check_unicode, code_columns
 from .contexts import Rows, check_constant_features, find_contexts, identifiers, warn_of_repeats
 from .derived_pairs import DerivedPairs
@@ -26,7 +25,6 @@ from .outcomes import Categories, ComparedItems, Outcomes, read_labels, read_pro
 from .partitions import is_partitioned, release_unused_memory
 from .plain_columns import Variable, as_array, is_vector_column, kind_of_time, name_of
 from .preferences import PreferenceData, first_rows, gather_cells
-from .row_selection import rows_of_column
 from .shared_texts import find_shared_texts
 from .style_differences import check_style_columns
 
@@ -176,10 +174,9 @@ def preferences_of(
         n_votes_dropped=rows.n_later_votes,
         shared_texts=shared,
     )
-    if not rows.are_partitioned:
-        return data
-    release_unused_memory()
-    return data.in_files()
+    if rows.are_partitioned:
+        release_unused_memory()
+    return data
 
 
 class LabelledVotes(NamedTuple):
@@ -307,8 +304,20 @@ def _read_again(data: PreferenceData, frame: object, names: Sequence[str]) -> Co
 
 
 def _columns_for_later_steps(rows: Rows) -> Columns:
-    """Return the columns that later steps may ask for: all but the vectors that only the features use."""
-    names = [name for name in rows.table.columns if name in rows.optional or not is_vector_column(rows.table[name])]
+    """Return the columns that later steps may ask for: all but those that only the features use and that are large.
+
+    These are vectors, and the numbers of data that may be larger than memory.
+    """
+    kept = {*rows.optional, *rows.context, *rows.extras}
+    names = [
+        name
+        for name, column in rows.table.items()
+        if name in kept
+        or (
+            not is_vector_column(column)
+            and not (rows.are_partitioned and name in rows.names.columns and column.dtype.kind in "iuf")
+        )
+    ]
     return Columns(rows.available, rows.table[names])
 
 
@@ -380,15 +389,17 @@ def _features(
     if learnt is not None:
         x = learnt.matrix(identifiers(rows, first_row), lambda new: _feature_columns(rows, first_row[new]))
         return x, learnt.feature_map
-    return fit_features(rows.formula.features, _feature_columns(rows, first_row), len(first_row), environment)
+    columns, in_file = _feature_columns(rows, first_row), rows.are_partitioned
+    return fit_features(rows.formula.features, columns, len(first_row), environment, in_file=in_file)
 
 
 def _feature_columns(rows: Rows, first_row: IntArray) -> dict[str, Variable]:
     """Return the columns and arrays that the features use, with a value per context."""
-    columns: dict[str, Variable] = {name: rows_of_column(rows.table[name], first_row) for name in rows.names.columns}
-    # Where every row is a context, the arrays need not be copied.
-    every_row_is_context = len(first_row) == len(rows.table)
-    return columns | {name: array if every_row_is_context else array[first_row] for name, array in rows.arrays.items()}
+    columns: dict[str, Variable] = {name: rows.table[name] for name in rows.names.columns}
+    if len(first_row) == len(rows.table):  # every row is a context: nothing need be copied
+        return columns | rows.arrays
+    columns = {name: rows.table[name].iloc[first_row] for name in columns}
+    return columns | {name: array[first_row] for name, array in rows.arrays.items()}
 
 
 def _check_features_not_empty(x: FloatArray, names: Sequence[str], incomplete: NDArray[np.bool_], missing: str) -> None:
@@ -398,7 +409,7 @@ def _check_features_not_empty(x: FloatArray, names: Sequence[str], incomplete: N
     """
     if not incomplete.any():
         return
-    is_empty = np.logical_and.reduce([np.isnan(x[block]).all(axis=0) for block in row_blocks(x)])
+    is_empty = np.logical_and.reduce([np.isnan(x[rows]).all(axis=0) for rows in row_slices(*x.shape)])
     if is_empty.any():
         raise MissingDataError(
             f"the features {listed(np.array(names)[is_empty])} are NaN in every context; a function of the formula "

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._utils.log_loss import FLOORS, log_loss
-from .._utils.mapped_arrays import take
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import DataError
 from ..nuisance.outcome_model.cross_fit import MeanMu, MuModel
@@ -438,7 +437,7 @@ class CrossFittedMu:
             in_fold = np.flatnonzero(self.folds.fold[cells.context] == held_out)
             if not len(in_fold):
                 continue
-            x = take(self.x, cells.context[in_fold])
+            x = self.x[cells.context[in_fold]]
             probabilities[in_fold] = model.at(x, cells.first[in_fold], cells.second[in_fold])
         return probabilities
 
@@ -551,7 +550,7 @@ def distinct_rows(x: FloatArray, rows: IntArray) -> tuple[IntArray, IntArray]:
     inspected = rows[:_ROWS_INSPECTED]
     if max(len(np.unique(x[inspected, f])) for f in range(x.shape[1])) > len(inspected) / 2:
         return rows, np.arange(len(rows))
-    _, first, place = np.unique(take(x, rows), axis=0, return_index=True, return_inverse=True, equal_nan=True)
+    _, first, place = np.unique(x[rows], axis=0, return_index=True, return_inverse=True, equal_nan=True)
     return rows[first], place.reshape(-1)
 
 

@@ -321,10 +321,16 @@ class Influence(CentredValues):
     def centred(self) -> FloatArray:
         """Influence values phi_i = w_i (F_i + correction_i - theta), (n, d), with mean zero; weights have mean one."""
         phi, estimate, plugin, value_weight = self.correction_by_context, self.estimate, self.plugin, self.value_weight
-        weight = self.weight[:, None]
+        # In place: the arrays have a row for every context.
         if self.sample_weight is None:
-            return np.asarray(weight * (self.value + phi - estimate))
-        return np.asarray(value_weight[:, None] * (self.value - plugin) + weight * (phi - (estimate - plugin)))
+            phi += self.value
+            phi -= estimate
+            phi *= self.weight[:, None]
+        else:
+            phi -= estimate - plugin
+            phi *= self.weight[:, None]
+            phi += value_weight[:, None] * (self.value - plugin)
+        return phi
 
     @property
     def centred_correction(self) -> FloatArray:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from .._utils.mapped_arrays import concatenate, empty, stored, take
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from .smooth.basis import SmoothBasis
 
@@ -55,12 +54,12 @@ class LabelledRows:
 
     def only(self, rows: IntArray) -> LabelledRows:
         """Return the rows with these numbers, in their order."""
-        return LabelledRows(*(take(getattr(self, name), rows) for name in self.__slots__))
+        return LabelledRows(*(getattr(self, name)[rows] for name in self.__slots__))
 
     def joined(self, other: LabelledRows) -> LabelledRows:
         """Return these rows with the other rows below them."""
         names = self.__slots__
-        return LabelledRows(*(concatenate([getattr(self, name), getattr(other, name)]) for name in names))
+        return LabelledRows(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
 
     def __len__(self) -> int:
         return len(self.first)
@@ -93,7 +92,7 @@ class FoldCells:
 
     def only(self, cells: IntArray) -> FoldCells:
         """Return the cells at these places, in their order."""
-        context, fold, number = (take(getattr(self, name), cells) for name in _ARRAYS_BY_CELL)
+        context, fold, number = (getattr(self, name)[cells] for name in _ARRAYS_BY_CELL)
         return replace(self, rows=self.rows.only(cells), context=context, fold=fold, number=number)
 
     def training_cells(self, f: int) -> FoldCells:
@@ -106,7 +105,9 @@ class FoldCells:
     def joined(self, other: FoldCells) -> FoldCells:
         """Return these cells with the other cells below them."""
         rows = self.rows.joined(other.rows)
-        context, fold, number = (concatenate([getattr(self, name), getattr(other, name)]) for name in _ARRAYS_BY_CELL)
+        context, fold, number = (
+            np.concatenate([getattr(self, name), getattr(other, name)]) for name in _ARRAYS_BY_CELL
+        )
         return replace(self, rows=rows, context=context, fold=fold, number=number, soft=())
 
 
@@ -116,13 +117,9 @@ def labelled_cells(data: PreferenceData, basis: SmoothBasis, fold: IntArray) -> 
     Shapes: fold (n,).
     """
     cells, cell = data.cells, ordered_cells(data, np.ones(data.n_contexts, dtype=bool))
-    context = take(cells.context, cell)
-    weight = stored(cells.n_votes[cell].astype(float), like=context)
-    columns = take(basis.of(data.x), context)
-    rows = LabelledRows(columns, take(cells.first, cell), take(cells.second, cell), take(cells.y, cell), weight)
-    number = stored(np.arange(len(context)), like=context)
-    fold_of_cell = stored(fold[context], like=context)
-    return FoldCells(rows, basis, data.x, context, fold_of_cell, number, data.n_items, data.ordered)
+    context, weight = cells.context[cell], cells.n_votes[cell].astype(float)
+    rows = LabelledRows(basis.of(data.x)[context], cells.first[cell], cells.second[cell], cells.y[cell], weight)
+    return FoldCells(rows, basis, data.x, context, fold[context], np.arange(len(cell)), data.n_items, data.ordered)
 
 
 def with_soft_labels(
@@ -223,7 +220,7 @@ def stack_rows(
 
     Shapes: x (n, p), context, first, second (r,).
     """
-    rows = empty((len(context), x.shape[1] + 2), x.dtype, like=x)
+    rows = np.empty((len(context), x.shape[1] + 2), x.dtype)
     for begin in range(0, len(context), block):
         part = slice(begin, begin + block)
         rows[part, :-2] = x[context[part]]

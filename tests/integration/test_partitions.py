@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import pathlib
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -13,17 +15,15 @@ import pytest
 from patsy import EvalEnvironment
 
 import dmlrank as dr
-from dmlrank._utils.mapped_arrays import is_mapped
 from dmlrank.cli.main import main
 from dmlrank.data.frames import column_names, take_columns
+from dmlrank.data.partitions import array_in_file
 from dmlrank.data.read_votes import read_preferences
-from dmlrank.exceptions import ColumnError, DataError, FrameTypeError, MissingDataError
+from dmlrank.exceptions import ColumnError, DataError, FrameTypeError, MissingDataError, StorageError
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
-# Before version 3, pandas copies a column that is renamed.
-PANDAS_COPIES = int(pd.__version__.partition(".")[0]) < 3
 FORMULA = "winner ~ length + bs(u, df=4) + C(category) + center(v) + standardize(length) | model_a + model_b"
 
 
@@ -59,6 +59,13 @@ def table(votes):
     return pa.Table.from_pandas(votes, preserve_index=False)
 
 
+def assert_alike(one, two):
+    """Features of files are in single precision: scores and errors agree far within the standard errors."""
+    assert list(one.params.index) == list(two.params.index)
+    np.testing.assert_allclose(one.params, two.params, atol=float(0.05 * one.bse.max()))
+    np.testing.assert_allclose(one.bse, two.bse, rtol=0.02)
+
+
 def assert_same_bits(one, two):
     assert one.params.equals(two.params)
     assert one.cov_params().equals(two.cov_params())
@@ -86,9 +93,9 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-def test_files_give_the_bits_of_the_same_rows_in_memory(options, folder, table):
+def test_files_give_the_numbers_of_the_same_rows_in_memory(options, folder, table):
     kwargs = {"context": "question_id", "n_folds": 2, "rng": 0, "n_jobs": 1} | options
-    assert_same_bits(*(dr.dml_rank(FORMULA, data, **kwargs) for data in (table, str(folder))))
+    assert_alike(*(dr.dml_rank(FORMULA, data, **kwargs) for data in (table, str(folder))))
 
 
 def test_workers_give_the_same_bits(folder):
@@ -99,35 +106,28 @@ def test_workers_give_the_same_bits(folder):
     assert_same_bits(*results)
 
 
-def test_features_are_in_files_and_have_the_bits_of_the_same_rows_in_memory(folder, table):
+def test_features_are_in_a_file_in_single_precision(folder, table):
     formula = "winner ~ u + v:C(category) + np.log(length + 1) + cr(u, df=3) + text(prompt, 3) | model_a + model_b"
     pytest.importorskip("sklearn")
     environment = EvalEnvironment([{"np": np, **_transforms()}])
-    in_memory, in_files = (
+    in_memory, in_file = (
         read_preferences(formula, data, environment, context=("question_id",)) for data in (table, folder)
     )
-    assert is_mapped(in_files.x) or PANDAS_COPIES
-    assert not is_mapped(in_memory.x)
-    assert in_files.x.tobytes() == in_memory.x.tobytes()
-    assert list(in_files.context_ids) == list(in_memory.context_ids)
-    assert in_files.columns.differing(in_memory.columns) == []
+    assert isinstance(in_file.x, np.memmap)
+    assert not isinstance(in_memory.x, np.memmap)
+    np.testing.assert_array_equal(in_file.x, in_memory.x.astype(np.float32))
+    assert list(in_file.context_ids) == list(in_memory.context_ids)
+    # Numbers that only the features use are read again where a later step asks for them.
+    assert set(in_memory.columns) - set(in_file.columns) == {"u", "v", "length"}
 
 
-@pytest.mark.parametrize("position_bias", [True, False])
-def test_arrays_of_votes_and_contexts_are_in_files(folder, position_bias):
-    formula = "winner ~ u | model_a + model_b"
-    data = read_preferences(formula, folder, EvalEnvironment([{}]), context=("question_id",))
-    data = data if position_bias else data.unordered()
-    arrays = {name: getattr(part, name) for part in (data, data.cells) for name in part.__slots__}
-    # Arrays of fewer than 4096 bytes stay in memory, and identifiers are objects.
-    large = {
-        name: array
-        for name, array in arrays.items()
-        if isinstance(array, np.ndarray) and array.dtype != object and array.nbytes >= 4096
-    }
-    assert len(large) > 10
-    in_memory = ["x"] if PANDAS_COPIES else []
-    assert [name for name, array in large.items() if not is_mapped(array)] == in_memory
+def test_a_full_disk_is_said(monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
+    with pytest.raises(StorageError, match=r"0\.4 GB cannot be written.*No space left.*TMPDIR"):
+        array_in_file((1_000_000, 100))
 
 
 def _transforms():
@@ -139,13 +139,12 @@ def _transforms():
 def test_an_update_groups_and_a_check_read_files_as_they_read_frames(folder, table, votes):
     options = {"context": "question_id", "n_folds": 2, "rng": 0, "n_jobs": 1, "propensity": "marginal"}
     results = [dr.dml_rank("winner ~ u + C(category) | model_a + model_b", data, **options) for data in (table, folder)]
-    assert_same_bits(*(res.update(functional="bt") for res in results))
+    assert_alike(*(res.update(functional="bt") for res in results))
     by_category = [res.by("category") for res in results]
-    assert by_category[0].tidy().equals(by_category[1].tidy())
-    assert_same_bits(*(res.update(cov_type="cluster", cov_kwds={"groups": "group"}) for res in results))
+    np.testing.assert_allclose(*(result.tidy()["estimate"] for result in by_category), atol=0.02)
+    assert_alike(*(res.update(cov_type="cluster", cov_kwds={"groups": "group"}) for res in results))
     checks = [dr.check("winner ~ u | model_a + model_b", data, context="question_id") for data in (table, folder)]
     assert str(checks[0]) == str(checks[1])
-    assert results[0].conf_int().equals(results[1].conf_int())
 
 
 def test_dropped_and_missing_rows(folder, votes, tmp_path):
@@ -157,7 +156,7 @@ def test_dropped_and_missing_rows(folder, votes, tmp_path):
     with pytest.raises(MissingDataError, match="'u' in"):
         dr.dml_rank(formula, tmp_path, **options)
     for missing in ("drop", "keep"):
-        assert_same_bits(*(dr.dml_rank(formula, data, missing=missing, **options) for data in (holes, str(tmp_path))))
+        assert_alike(*(dr.dml_rank(formula, data, missing=missing, **options) for data in (holes, str(tmp_path))))
 
 
 @pytest.mark.parametrize("pattern", ["{}", "{}/*.parquet", "{}/[0-3].parquet"])
@@ -167,7 +166,6 @@ def test_columns_have_the_values_and_types_of_the_same_frame(pattern, folder, ta
     names = ["winner", "length", "u", "propensity", "question_id", "category"]
     taken, expected = take_columns(data, names), take_columns(table, names)
     pd.testing.assert_frame_equal(taken, expected)
-    assert is_mapped(taken["u"].to_numpy()) or PANDAS_COPIES
 
 
 def test_every_type_of_column_is_read_as_from_one_table(tmp_path):
@@ -199,7 +197,6 @@ def test_every_type_of_column_is_read_as_from_one_table(tmp_path):
         else:
             pd.testing.assert_series_equal(taken[name], expected[name])
     assert taken["vector"].iloc[0].dtype == np.float32
-    assert is_mapped(taken["vector"].iloc[5])
 
 
 def test_columns_that_the_formula_does_not_need_are_not_read(folder, monkeypatch):
@@ -264,7 +261,7 @@ def test_a_dask_frame_is_read_partition_by_partition(known, votes):
     frame = dd.concat([frame, frame[frame["length"] < 0]])
     assert column_names(frame) == list(votes.columns)
     options = {"context": "question_id", "n_folds": 2, "rng": 0, "n_jobs": 1, "propensity": "marginal"}
-    assert_same_bits(*(dr.dml_rank("winner ~ u + v | model_a + model_b", data, **options) for data in (votes, frame)))
+    assert_alike(*(dr.dml_rank("winner ~ u + v | model_a + model_b", data, **options) for data in (votes, frame)))
 
 
 def test_the_code_of_the_page_runs():

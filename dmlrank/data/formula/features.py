@@ -13,7 +13,6 @@ import patsy
 from numpy.typing import NDArray
 from patsy import DesignInfo, EvalEnvironment, EvalFactor, ModelDesc, NAAction, PatsyError, Term
 
-from ..._utils.mapped_arrays import empty, row_blocks
 from ...exceptions import (
     ColumnError,
     DataError,
@@ -26,10 +25,10 @@ from ...exceptions import (
     nearest,
     shown,
 )
-from ..arrays import FloatArray, IntArray
+from ..arrays import FloatArray, IntArray, row_slices
 from ..frames import require_columns
+from ..partitions import array_in_file
 from ..plain_columns import Variable, is_vector_column, stack_vectors
-from ..row_selection import is_mapped_column
 from .functions import FURTHER_NAMES, check_column_names, hiding_functions, is_known, resolve_functions
 from .numeric_terms import NumericTerm, common_type, numeric_terms, write_term
 from .parse import dotted_names, names_in, terms_of
@@ -113,25 +112,25 @@ class FeatureMap:
                 columns[factor.name()] = self._numbers(columns[factor.name()], factor.name(), fitted.num_columns)
         return self.matrix(columns, len(table), DataError)
 
-    def matrix(self, columns: Mapping[str, Variable], n_rows: int, kind: type[DmlrankError]) -> FloatArray:
+    def matrix(
+        self, columns: Mapping[str, Variable], n_rows: int, kind: type[DmlrankError], *, in_file: bool = False
+    ) -> FloatArray:
         """Return X, (n, p); errors of patsy are raised as errors of this kind.
 
-        X is in single precision if all features are columns of numbers in single precision. This halves the memory of X
-        and loses no digits.
+        X is in single precision if all features are columns of numbers in single precision, which halves the memory of
+        X and loses no digits, and if it is written to a file.
         """
         numeric = [columns[term.variable] for _, term in self.numeric]
         dtype = np.float64 if self.info is not None or not numeric else common_type(numeric)
-        shape, source = (n_rows, len(self.names)), next(filter(is_mapped_column, columns.values()), None)
-        x: NDArray[np.floating] = (
-            np.empty(shape, dtype) if source is None else empty(shape, dtype, like=np.asarray(source))
-        )
+        shape = n_rows, len(self.names)
+        x: NDArray[np.floating] = array_in_file(shape) if in_file and shape[1] else np.empty(shape, dtype)
         for (start, term), column in zip(self.numeric, numeric, strict=True):
             write_term(term, column, x[:, start : start + term.width])
         if self.info is not None:
             values = {name: _patsy_values(columns[name]) for name in _used_variables(self.info.factor_infos, columns)}
             assert self.coded is not None
             done = 0
-            for part in [self.info] if source is None else _terms_one_by_one(self.info):
+            for part in _terms_one_by_one(self.info) if in_file else [self.info]:
                 table = _coded_matrix(part, values, n_rows, features=self.text, kind=kind)
                 x[:, self.coded[done : done + table.shape[1]]] = table
                 done += table.shape[1]
@@ -209,7 +208,12 @@ def locate_names(
 
 
 def fit_features(
-    features: str, columns: Mapping[str, Variable], n_rows: int, environment: EvalEnvironment
+    features: str,
+    columns: Mapping[str, Variable],
+    n_rows: int,
+    environment: EvalEnvironment,
+    *,
+    in_file: bool = False,
 ) -> tuple[FloatArray, FeatureMap]:
     """Evaluate the features on one row per context and fit the transforms for further contexts.
 
@@ -231,7 +235,7 @@ def fit_features(
             info = patsy.incr_dbuilder(model, lambda: iter([data]), environment, NA_action=_KeepRows())
     names, starts, coded = _arrange_columns(terms, numeric, info)
     feature_map = FeatureMap(features, tuple(columns), names, info, starts, coded)
-    return feature_map.matrix(columns, n_rows, FormulaError), feature_map
+    return feature_map.matrix(columns, n_rows, FormulaError, in_file=in_file), feature_map
 
 
 def new_features(feature_map: FeatureMap, table: pd.DataFrame, keep_missing: bool) -> FloatArray:
@@ -253,13 +257,13 @@ def check_features(x: FloatArray, names: Sequence[str], keep_missing: bool) -> N
 
     Shapes: x (n, p).
     """
-    if all(np.isfinite(x[block]).all() for block in row_blocks(x)):
+    if not x.shape[1] or all(np.isfinite(x[rows]).all() for rows in row_slices(*x.shape)):
         return np.zeros(len(x), dtype=bool)
-    infinite = np.logical_or.reduce([np.isinf(x[block]).any(axis=0) for block in row_blocks(x)])
+    infinite = np.logical_or.reduce([np.isinf(x[rows]).any(axis=0) for rows in row_slices(*x.shape)])
     if infinite.any():
         columns = listed(np.array(names)[infinite])
         raise DataError(f"infinite values in the features {columns}; replace or drop these rows")
-    missing: NDArray[np.bool_] = np.concatenate([np.isnan(x[block]).any(axis=1) for block in row_blocks(x)])
+    missing: NDArray[np.bool_] = np.concatenate([np.isnan(x[rows]).any(axis=1) for rows in row_slices(*x.shape)])
     if missing.any() and not keep_missing:
         columns = listed(np.array(names)[np.isnan(x).any(axis=0)])
         raise MissingDataError(

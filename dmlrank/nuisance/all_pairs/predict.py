@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ..._utils.computation import current, in_order
-from ..._utils.mapped_arrays import row_blocks
 from ..._utils.warning_collection import warn
+from ...data.arrays import row_slices
 from ...data.outcomes import exchanged_wins
 from ...data.preferences import FloatArray, IntArray
 from .trees import (
@@ -534,12 +534,12 @@ def distinct_rows(x: FloatArray, factors: NDArray[np.uint64] | None = None) -> t
     # As floating-point numbers, small whole numbers differ in their highest bits only. Multiplication by a factor would
     # lose these bits, because it overflows. The highest bits are therefore first combined with the lower bits.
     hashes = np.empty(len(x), dtype=np.uint64)
-    for block in row_blocks(x):
+    for block in row_slices(*x.shape):
         bits = _bits(x[block])
         hashes[block] = ((bits ^ (bits >> np.uint64(32))) * factors).sum(axis=1, dtype=np.uint64)
     _, distinct, place = np.unique(hashes, return_index=True, return_inverse=True)
     first = distinct[place]
-    if not all(np.array_equal(_bits(x[first[block]]), _bits(x[block])) for block in row_blocks(x)):
+    if not all(np.array_equal(_bits(x[first[block]]), _bits(x[block])) for block in row_slices(*x.shape)):
         # Unequal rows share a hash.
         _, distinct, place = np.unique(_bits(x), axis=0, return_index=True, return_inverse=True)
     by_row = np.argsort(distinct)
@@ -548,7 +548,7 @@ def distinct_rows(x: FloatArray, factors: NDArray[np.uint64] | None = None) -> t
 
 def _bits(x: FloatArray) -> NDArray[np.uint64]:
     """Return the bits of numbers, the same for all NaN and for -0.0 and 0.0."""
-    return np.where(np.isnan(x), np.nan, x + 0.0).view(np.uint64)
+    return np.where(np.isnan(x), np.nan, np.add(x, 0.0, dtype=float)).view(np.uint64)
 
 
 def _predict_from_stacked_rows(pairs: PairTrees, request: _Request, entries_at_once: int) -> FloatArray:

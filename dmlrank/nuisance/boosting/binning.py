@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._utils.computation import current
-from ..._utils.mapped_arrays import stored, take
 from ...data.outcomes import exchange_wins, exchanged_wins
 from ...data.preferences import FloatArray, IntArray
 from ..training_rows import LabelledRows
@@ -66,7 +65,7 @@ class BinnedPairs:
         shared = {**parameters, "feature_pre_filter": False}
         names = [f"x{f}" for f in range(x.shape[1])]
         features = lgb.Dataset(
-            take(x, contexts),
+            x[contexts],
             np.zeros(len(contexts)),
             params={**shared, **bin_parameters(x.shape[1], 0)},
             feature_name=names,
@@ -78,7 +77,7 @@ class BinnedPairs:
             params={**shared, **bin_parameters(0, 2)},
             feature_name=["first", "second"],
         )
-        return cls(features.construct(), items.construct(), stored(place[order], like=x)), order
+        return cls(features.construct(), items.construct(), place[order]), order
 
     def rows(self, rows: IntArray | None = None, n_threads: int | None = None) -> lgb.Dataset:
         """Return a data set of some rows, or of all rows.
@@ -175,8 +174,7 @@ class BinnedCells:
         binned, order = BinnedPairs.of(x, context.astype(np.int32)[cell], first, second, parameters)
         labels = np.concatenate([label, flip[label]])
         weight = np.tile(cells.weight[voted_cell] * cells.y[voted_cell, label], 2)
-        by_row = (stored(array[order], like=x) for array in (labels, cell, swapped, weight))
-        return cls(binned, *by_row)
+        return cls(binned, labels[order], cell[order], swapped[order], weight[order])
 
     @property
     def dataset(self) -> lgb.Dataset:

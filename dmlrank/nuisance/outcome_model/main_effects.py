@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from ..._utils.blas import SINGLE_THREAD_MULTIPLICATIONS, product
-from ..._utils.mapped_arrays import empty, in_memory, row_blocks, take, with_constant
+from ...data.arrays import row_slices
 from ...data.preferences import FloatArray, IntArray
+from ..smooth.basis import with_constant
 from ..smooth.penalty import MULTINOMIAL_CURVATURE, PenalisedSearch
 from ..training_rows import LabelledRows
 
@@ -98,8 +99,8 @@ class MainEffects:
     def at(self, columns: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
         """Return the scores, (r, C), of one pair in each of r contexts with smooth columns, (r, q)."""
         scores = np.empty((len(first), 2 + len(self.distance_effect)))
-        for block in row_blocks(columns):
-            scores[block] = self.of_design(with_constant(in_memory(columns[block])), first[block], second[block])
+        for rows in row_slices(*columns.shape):
+            scores[rows] = self.of_design(with_constant(columns[rows]), first[rows], second[rows])
         return scores
 
     def of_design(self, design: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
@@ -281,20 +282,24 @@ class MainEffectsLikelihood:
     @classmethod
     def of(cls, rows: LabelledRows, n_items: int, ordered: bool) -> MainEffectsLikelihood:
         """Prepare labelled rows of K items; ``ordered`` says whether display order matters."""
-        rows = rows.only(np.argsort(rows.first, kind="stable"))
-        design = with_constant(rows.columns)
+        by_first = np.argsort(rows.first, kind="stable")
+        design = with_constant(rows.columns, by_first)
+        # The likelihood needs the columns in the two designs alone; here they would be in memory once more.
+        rows = replace(rows, columns=np.empty((len(rows), 0))).only(by_first)
         order_by_second = np.argsort(rows.second, kind="stable")
         q, n_ties = design.shape[1], rows.y.shape[1] - 2
         sides = (
             _ByItem.of(design, rows.first, n_items, 1 + n_ties),
-            _ByItem.of(take(design, order_by_second), rows.second[order_by_second], n_items, 1 + n_ties),
+            _ByItem.of(design[order_by_second], rows.second[order_by_second], n_items, 1 + n_ties),
         )
         low, high = np.minimum(rows.first, rows.second), np.maximum(rows.first, rows.second)
         pair_number, sign = low * n_items + high, np.where(rows.first < rows.second, 1.0, -1.0)
-        square = empty(design.shape, like=design)
-        for block in row_blocks(design):
-            np.square(design[block], out=square[block])
-        total, per_item = _information(rows, square, n_items)
+        total = np.sum([rows.weight[r] @ np.square(design[r], dtype=float) for r in row_slices(*design.shape)], axis=0)
+        weights = rows.weight, rows.weight[order_by_second]
+        items = rows.first, rows.second[order_by_second]
+        per_item = np.sum(
+            [_information(s.design, i, w, n_items) for s, i, w in zip(sides, items, weights, strict=True)], axis=0
+        )
         curves = np.ones((n_items, q))
         curves[:, 0] = _CONSTANT_PENALTY
         ties = np.ones((n_ties, 1 + n_items, q))
@@ -393,17 +398,15 @@ class MainEffectsLikelihood:
         )
 
 
-def _information(rows: LabelledRows, square: FloatArray, n_items: int) -> tuple[FloatArray, FloatArray]:
-    """Return sums of squared columns over all rows, (q,), and over the rows of each item, (K, q).
+def _information(design: FloatArray, items: IntArray, weight: FloatArray, n_items: int) -> FloatArray:
+    """Return sums of squared columns over the rows of each item, (K, q).
 
-    Shapes: square (r, q).
+    Shapes: design (r, q), its rows sorted by item; items, weight (r,).
     """
-    per_item = np.zeros((n_items, square.shape[1]))
-    for items in (rows.first, rows.second):
-        order = np.argsort(items, kind="stable")
-        side = _ByItem.of(take(square, order), items[order], n_items, 1)
-        per_item += side.sums(rows.weight[order, None])[..., 0]
-    return np.asarray(rows.weight @ square), per_item
+    per_item = np.zeros((n_items, design.shape[1]))
+    for j, begin, end in _ByItem.of(design, items, n_items, 1).blocks:
+        per_item[j] += (np.square(design[begin:end], dtype=float).T @ weight[begin:end, None])[:, 0]
+    return per_item
 
 
 def _row_products(design: FloatArray, coefficients: FloatArray) -> FloatArray:

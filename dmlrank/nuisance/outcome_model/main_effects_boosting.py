@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from ..._utils.computation import current, report
-from ..._utils.mapped_arrays import take
 from ...data.outcomes import exchanged_wins
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..all_pairs.predict import PairTrees, predict_all_pairs, softmax_in_place
@@ -129,7 +128,7 @@ def fit_smooth_boosted(
     ----------
     Ahrens, Hansen, Schaffer and Wiemann (2025), Model averaging and double machine learning.
     """
-    basis = SmoothBasis.learn(take(data.x, np.argsort(data.seed_order)))
+    basis = SmoothBasis.learn(data.x[np.argsort(data.seed_order)])
     cells = with_soft_labels(labelled_cells(data, basis, fold), data, fold, soft or ())
     learner = _MuLearner(cells, [np.random.default_rng(seed) for seed in seeds], selection_sample)
     if like is not None:

@@ -15,9 +15,10 @@ import numpy as np
 
 from ..._utils.blas import product, rows_of_a_product, transposed_product
 from ..._utils.computation import current, in_order
-from ..._utils.mapped_arrays import column_sums, empty, row_blocks, take, with_constant
+from ...data.arrays import row_slices
 from ...data.preferences import FloatArray, IntArray
 from ..all_pairs.predict import distinct_rows
+from ..smooth.basis import column_sums, with_constant
 from ..smooth.penalty import PenalisedSearch
 from ..training_rows import LabelledRows
 
@@ -67,9 +68,10 @@ class PairChoiceEffects:
         Shapes: columns (n, q), first, second (r,), row (r,).
         """
         n, n_items = len(columns), len(self.share)
-        of_first, of_second = (empty((n, n_items), like=columns) for _ in range(2))
+        of_first, of_second = (np.empty((n, n_items)) for _ in range(2))
         log_total = np.empty(n)
-        for block in row_blocks(columns, lcm(rows_of_a_product(self.first[1:]), rows_of_a_product(self.share))):
+        step = lcm(rows_of_a_product(self.first[1:]), rows_of_a_product(self.share))
+        for block in row_slices(*columns.shape, multiple_of=step):
             of_first[block], of_second[block] = self._item_effects(columns[block])
             a, b, maxima = _exponentials(of_first[block], of_second[block])
             log_total[block] = maxima + np.log(_at_least_tiny((product(a, self.share) * b).sum(axis=1)))
@@ -155,11 +157,12 @@ class PairChoiceLikelihood:
         penalty[0] = _CONSTANT_PRECISION
         penalty[:, n_items:] *= _PLACE_PRECISION
         rate = share.sum(axis=0) + share.sum(axis=1)
-        precision = column_sums(columns, np.square)[:, None] * np.tile(rate * (1 - rate / 2), 2)
+        squares = column_sums(columns, lambda rows: np.square(rows, dtype=float))
+        precision = squares[:, None] * np.tile(rate * (1 - rate / 2), 2)
         first, second = (_sums_by_item(columns, items, n_items) for items in (rows.first, rows.second))
         distinct, place = distinct_rows(columns)
         return cls(
-            columns if len(distinct) == len(columns) else take(columns, distinct),
+            columns if len(distinct) == len(columns) else columns[distinct],
             np.bincount(place, minlength=len(distinct)).astype(float),
             np.hstack([first + second, first - second]),
             float(np.log(share[rows.first, rows.second]).sum()),
@@ -220,7 +223,7 @@ def _sums_by_item(columns: FloatArray, items: IntArray, n_items: int) -> FloatAr
     """Return the sums of ``columns``, (r, q), over the rows of each item, (q, K); row i belongs to ``items[i]``."""
     by_item = np.argsort(items, kind="stable")
     bounds = np.searchsorted(items[by_item], np.arange(n_items + 1))
-    sums = [take(columns, by_item[start:stop]).sum(axis=0) for start, stop in pairwise(bounds)]
+    sums = [columns[by_item[start:stop]].sum(axis=0, dtype=float) for start, stop in pairwise(bounds)]
     return np.stack(sums, axis=1)
 
 

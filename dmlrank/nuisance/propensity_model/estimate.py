@@ -10,7 +10,6 @@ import lightgbm as lgb
 import numpy as np
 
 from ..._utils.computation import in_order, report
-from ..._utils.mapped_arrays import take
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ...data.shown_battles import ShownBattles
 from ..all_pairs.predict import PairTrees
@@ -153,7 +152,7 @@ def estimates_at_cells(
         of_model = fold[cells.context] == number
         if of_model.any():
             first, second = (items[of_model] for items in cells.in_display_order)
-            estimates[of_model] = model.at(take(x, cells.context[of_model]), first, second, n_items)
+            estimates[of_model] = model.at(x[cells.context[of_model]], first, second, n_items)
     return estimates
 
 
@@ -240,7 +239,7 @@ def _any_label_models(
     if is_labelled.all():
         return [AnyLabelModel(1.0)] * len(rngs)
     contexts = np.argsort(data.seed_order)
-    rows = TrainingRows(take(data.x, contexts), is_labelled[contexts], np.ones(len(contexts)), contexts)
+    rows = TrainingRows(data.x[contexts], is_labelled[contexts], np.ones(len(contexts)), contexts)
     binned = BinnedRows.of(rows, spec.tune, has_items=False)
     boosters = boosters_by_fold(binned, folds, replace(spec, n_items=None), rngs, train)
     return [AnyLabelModel(share, booster) for booster in boosters]

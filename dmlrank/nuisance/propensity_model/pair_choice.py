@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._utils.computation import report
-from ..._utils.mapped_arrays import stored, take
 from ...data.preferences import FloatArray, IntArray, PreferenceData
 from ..all_pairs.predict import PairTrees, predict_all_pairs
 from ..boosting.binning import BinnedPairs, binning_parameters
@@ -214,10 +213,10 @@ class _ShareLearner(EffectsAndTrees[PairChoiceEffects]):
 
 def shown_pairs(data: PreferenceData, fold: IntArray) -> FoldCells:
     """Return the labelled pairs, in the display order in which they were shown, as rows of one vote each."""
-    cells = labelled_cells(data, SmoothBasis.learn(take(data.x, np.argsort(data.seed_order))), fold)
+    cells = labelled_cells(data, SmoothBasis.learn(data.x[np.argsort(data.seed_order)]), fold)
     labelled = ordered_cells(data, np.ones(data.n_contexts, dtype=bool))
-    first, second = (stored(items[labelled], like=cells.context) for items in data.cells.in_display_order)
-    ones = stored(np.ones(len(labelled)), like=cells.context)
+    first, second = (items[labelled] for items in data.cells.in_display_order)
+    ones = np.ones(len(labelled))
     return replace(cells, rows=replace(cells.rows, first=first, second=second, y=ones[:, None], weight=ones))
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import lcm
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import BSpline
 
 from ..._utils.blas import product, rows_of_a_product, transposed_product
-from ..._utils.mapped_arrays import column_sums, empty, is_mapped, row_blocks
-from ...data.preferences import FloatArray, IntArray
+from ...data.arrays import FloatArray, IntArray, row_slices
 
 # Knots of a continuous feature, including the two ends. They allow curves with one or two bumps.
 _KNOTS = 6
@@ -141,28 +140,25 @@ class SmoothBasis:
         Shapes: x (n, p).
         """
         used = np.arange(x.shape[1]) if features is None else features
-        values = x if features is None else _columns_of(x, features)
+        values = x if features is None else x[:, features]
         n_present = column_sums(values, np.isfinite)
         centre = column_sums(values, lambda rows: np.where(np.isfinite(rows), rows, 0.0)) / np.maximum(n_present, 1)
-        imputed, scale = _impute(values, centre)
+        scale = _deviations(values, centre)
         varying = np.flatnonzero(scale > _TINY * np.maximum(np.abs(centre), 1e-300))
         missing = tuple(int(f) for f in used[n_present < len(values)])
         centres = np.zeros(x.shape[1])
         centres[used] = centre
         if len(varying) > max_features:
-            standardised = empty((len(imputed), len(varying)), like=imputed)
-            for block in row_blocks(standardised):
-                standardised[block] = (imputed[block][:, varying] - centre[varying]) / scale[varying]
             loadings = np.zeros((x.shape[1], min(n_components, len(varying))))
-            axes, deviation = _principal_axes(standardised, n_components)
+            axes, deviation = _principal_axes(values, varying, centre, scale, n_components)
             loadings[used[varying]] = axes / scale[varying, None] / deviation
             return cls((), centres, missing, loadings)
-        has_middle_values = _has_middle_values(imputed)
+        has_middle_values = _has_middle_values(values, centre)
         continuous = [f for f in varying if has_middle_values[f]]
         use_splines = len(varying) + CURVES * len(continuous) <= MOST_SPLINE_COLUMNS
         columns: list[tuple[int, _FeatureColumns]] = []
         for f in varying:
-            spline = _fit_spline(imputed[:, f]) if use_splines and f in continuous else None
+            spline = _fit_spline(_imputed(values[:, f], centre[f])) if use_splines and f in continuous else None
             columns.append((int(used[f]), spline or _Linear(float(centre[f]), float(scale[f]))))
         return cls(tuple(columns), centres, missing)
 
@@ -192,12 +188,15 @@ class SmoothBasis:
         return np.array(lines if len(lines) * (1 + CURVES) > MOST_SPLINE_COLUMNS else [], dtype=np.intp)
 
     def of(self, x: FloatArray) -> FloatArray:
-        """Return the columns, (n, q), of features ``x``, (n, p); mapped where the features are."""
-        table = empty((len(x), self.width), like=x)
+        """Return the columns, (n, q), of features ``x``, (n, p).
+
+        They are in single precision where the features are in a file, because those may be larger than memory.
+        """
+        table = np.empty((len(x), self.width), np.float32 if isinstance(x, np.memmap) else float)
         at_a_time = [columns.rows_at_a_time for _, columns in self.columns]
         if self.loadings is not None:
             at_a_time.append(rows_of_a_product(self.loadings))
-        for block in row_blocks(table, lcm(*at_a_time)):
+        for block in row_slices(len(x), max(x.shape[1], self.width), multiple_of=lcm(*at_a_time)):
             flags = ~np.isfinite(x[block][:, self.missing])
             np.concatenate([*self._main(x[block]), flags], axis=1, out=table[block])
         return table
@@ -213,36 +212,49 @@ class SmoothBasis:
         return tables
 
 
-def _columns_of(x: FloatArray, features: IntArray) -> FloatArray:
-    """Return columns of a matrix; a single column of a mapped matrix is mapped, too."""
-    if len(features) != 1:
-        return x[:, features]
-    # Numbers of a single column are summed in the same order, wherever the column is.
-    column = empty((len(x), 1), x.dtype, like=x)
-    for block in row_blocks(x):
-        column[block] = x[block][:, features]
-    return column
+def column_sums(matrix: FloatArray, function: Callable[[FloatArray], NDArray[Any]]) -> FloatArray:
+    """Return the sums of the columns of a function of a matrix's entries, (p,), by chunks of rows.
+
+    numpy adds up the rows of a matrix one after the other, so that several columns have the same sums in any chunks.
+
+    Shapes: matrix (n, p).
+    """
+    total = np.zeros(matrix.shape[1])
+    for rows in row_slices(*matrix.shape):
+        chunk = function(matrix[rows])
+        total = np.add.reduce(np.vstack([total[None], chunk]) if rows.start else chunk, axis=0, dtype=float)
+    return total
 
 
-def _impute(values: FloatArray, centre: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return features with missing values replaced by their means, (n, p), and the standard deviations, (p,)."""
-    if not is_mapped(values):
-        in_memory = np.where(np.isfinite(values), values, centre)
-        return in_memory, in_memory.std(axis=0)
-    imputed = empty(values.shape, like=values)
-    for block in row_blocks(values):
-        imputed[block] = np.where(np.isfinite(values[block]), values[block], centre)
-    mean = column_sums(imputed) / len(imputed)
-    return imputed, np.sqrt(column_sums(imputed, lambda rows: np.square(rows - mean)) / len(imputed))
+def with_constant(columns: FloatArray, rows: IntArray | slice = slice(None)) -> FloatArray:
+    """Return rows of a matrix with a column of ones in front, in the precision of the matrix."""
+    n_rows = len(columns) if isinstance(rows, slice) else len(rows)
+    design = np.ones((n_rows, 1 + columns.shape[1]), columns.dtype)
+    design[:, 1:] = columns[rows]
+    return design
 
 
-def _has_middle_values(imputed: FloatArray) -> NDArray[np.bool_]:
+def _imputed(values: FloatArray, centre: FloatArray) -> FloatArray:
+    """Return features in double precision, with missing values replaced by their means."""
+    return np.where(np.isfinite(values), values, centre)
+
+
+def _deviations(values: FloatArray, centre: FloatArray) -> FloatArray:
+    """Return the standard deviations, (p,), of features whose missing values are replaced by their means."""
+    mean = column_sums(values, lambda rows: _imputed(rows, centre)) / len(values)
+    return np.sqrt(column_sums(values, lambda rows: np.square(_imputed(rows, centre) - mean)) / len(values))
+
+
+def _has_middle_values(values: FloatArray, centre: FloatArray) -> NDArray[np.bool_]:
     """Return whether each feature has values between its smallest and its largest one, (p,)."""
-    blocks = list(row_blocks(imputed))
-    low = np.min([imputed[block].min(axis=0) for block in blocks], axis=0)
-    high = np.max([imputed[block].max(axis=0) for block in blocks], axis=0)
-    middle = [((imputed[block] > low) & (imputed[block] < high)).any(axis=0) for block in blocks]
-    return np.asarray(np.any(middle, axis=0))
+    chunks = list(row_slices(*values.shape))
+    low = np.min([_imputed(values[rows], centre).min(axis=0) for rows in chunks], axis=0)
+    high = np.max([_imputed(values[rows], centre).max(axis=0) for rows in chunks], axis=0)
+    is_middle = np.zeros(values.shape[1], dtype=bool)
+    for rows in chunks:
+        imputed = _imputed(values[rows], centre)
+        is_middle |= ((imputed > low) & (imputed < high)).any(axis=0)
+    return is_middle
 
 
 def _b_splines(feature: FloatArray, knots: FloatArray) -> FloatArray:
@@ -273,27 +285,32 @@ def _fit_spline(feature: FloatArray) -> _Spline | None:
 
 def _spline_moments(feature: FloatArray, knots: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the means, (b,), and the covariance, (b, b), of the B-splines at the values of a feature, (n,)."""
-    if not is_mapped(feature):
-        design = _b_splines(feature, knots)
-        mean = design.mean(axis=0)
-        return mean, transposed_product(design - mean, design - mean) / len(design)
     n, width = len(feature), len(knots) - _DEGREE - 1
     step = _SPLINE_ROWS * rows_of_a_product(np.empty((width, width)))
     total, moment = np.zeros(width), np.zeros((width, width))
+    # Few values have one design, which is computed once.
+    designs = [_b_splines(feature[:step], knots)]
     for start in range(0, n, step):
-        design = _b_splines(feature[start : start + step], knots)
+        design = _b_splines(feature[start : start + step], knots) if start else designs[0]
         total = np.add.reduce(np.vstack([total[None], design]), axis=0)
     for start in range(0, n, step):
-        centred = _b_splines(feature[start : start + step], knots) - total / n
+        design = _b_splines(feature[start : start + step], knots) if start else designs[0]
+        centred = design - total / n
         # Of an array with itself, the linear algebra library computes a product by another algorithm.
         moment = transposed_product(centred, centred.copy(), start=moment)
     return total / n, moment / n
 
 
-def _principal_axes(standardised: FloatArray, n_components: int) -> tuple[FloatArray, float]:
+def _principal_axes(
+    values: FloatArray, varying: IntArray, centre: FloatArray, scale: FloatArray, n_components: int
+) -> tuple[FloatArray, float]:
     """Return the leading principal axes of features, (p, c), and the standard deviation of the first component.
 
-    Shapes: standardised (n, p).
+    Shapes: values (n, all p), varying (p,), centre, scale (all p,).
     """
-    values, axes = np.linalg.eigh(standardised.T @ standardised / len(standardised))
-    return axes[:, : -n_components - 1 : -1], float(np.sqrt(values[-1]))
+    moment = np.zeros((len(varying), len(varying)))
+    for rows in row_slices(*values.shape):
+        standardised = (_imputed(values[rows], centre)[:, varying] - centre[varying]) / scale[varying]
+        moment += standardised.T @ standardised
+    spectrum, axes = np.linalg.eigh(moment / len(values))
+    return axes[:, : -n_components - 1 : -1], float(np.sqrt(spectrum[-1]))

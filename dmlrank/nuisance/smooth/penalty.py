@@ -9,7 +9,6 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 import numpy as np
 
 from ..._utils.computation import report
-from ..._utils.mapped_arrays import empty, row_blocks, take
 from ...data.preferences import FloatArray, IntArray
 from ..training_rows import FoldCells, LabelledRows
 from .basis import SmoothBasis
@@ -366,12 +365,9 @@ class _Curves:
         bases, columns = zip(*(self._by_feature[f] for f in features.tolist()), strict=True)
         # The columns that indicate missing values come after the columns of all features.
         n_main = [table.shape[1] - len(basis.missing) for basis, table in zip(bases, columns, strict=True)]
-        joined = empty((len(self._x), sum(table.shape[1] for table in columns)), like=self._x)
-        for block in row_blocks(joined):
-            main = [table[block, :n] for table, n in zip(columns, n_main, strict=True)]
-            flags = [table[block, n:] for table, n in zip(columns, n_main, strict=True)]
-            np.concatenate([*main, *flags], axis=1, out=joined[block])
-        return SmoothBasis.joined(bases), joined
+        main = [table[:, :n] for table, n in zip(columns, n_main, strict=True)]
+        flags = [table[:, n:] for table, n in zip(columns, n_main, strict=True)]
+        return SmoothBasis.joined(bases), np.concatenate([*main, *flags], axis=1)
 
 
 def _with_curves(fitted: FoldEffects[E], curves: _Curves) -> tuple[FoldCells, FoldCells]:
@@ -380,7 +376,7 @@ def _with_curves(fitted: FoldEffects[E], curves: _Curves) -> tuple[FoldCells, Fo
     leading = np.argsort(-fitted.effects.importance[: len(straight)], kind="stable")[:SCREENED]
     basis, columns = curves.of(np.sort(straight[leading]))
     training, held_out = (
-        replace(cells, basis=basis, rows=replace(cells.rows, columns=take(columns, cells.context)))
+        replace(cells, basis=basis, rows=replace(cells.rows, columns=columns[cells.context]))
         for cells in (fitted.training, fitted.held_out)
     )
     return training, held_out

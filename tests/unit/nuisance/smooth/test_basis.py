@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.interpolate import BSpline
 
-from dmlrank._utils.mapped_arrays import is_mapped, mapped
+from dmlrank.data.partitions import array_in_file
 from dmlrank.nuisance.smooth.basis import SmoothBasis
 
 
@@ -180,14 +180,14 @@ def test_bases_of_single_features_join_to_the_one_of_all():
     assert [f for f, _ in joined.columns] == [0, 1, 3]
 
 
-def test_the_basis_of_a_single_mapped_feature_has_the_bits_of_the_one_in_memory():
+def test_the_basis_of_features_in_a_file_is_that_of_the_same_numbers_in_memory_in_single_precision():
     rng = np.random.default_rng(21)
-    x = rng.normal(size=(60_000, 40))
-    x[::7, 3] = np.nan
-    in_file = mapped(x.shape)
-    in_file[:] = x
-    for f in (0, 3):
-        in_memory, from_file = (SmoothBasis.learn(array, np.array([f])) for array in (x, in_file))
-        columns = from_file.of(in_file)
-        assert is_mapped(columns)
-        assert columns.tobytes() == in_memory.of(x).tobytes()
+    in_file = array_in_file((60_000, 40))
+    in_file[:] = rng.normal(size=in_file.shape)
+    in_file[::7, 3] = np.nan
+    for features in ([0], [3], [0, 3, 5], None):
+        chosen = None if features is None else np.array(features)
+        one, other = (SmoothBasis.learn(x, chosen) for x in (np.array(in_file, dtype=float), in_file))
+        columns = other.of(in_file)
+        assert columns.dtype == np.float32
+        assert columns.tobytes() == one.of(np.array(in_file, dtype=float)).astype(np.float32).tobytes()
