@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -54,14 +55,12 @@ from .write_files import (
     PLAN,
     RESULT,
     OutKind,
-    by_ending,
     check_outputs,
     content_of_check,
     content_of_comparison,
     names_of_files,
     write_figure,
     write_json,
-    write_outputs,
     write_table,
 )
 
@@ -86,6 +85,7 @@ _FILES = (
     "clusters and labels are read as text, other columns as numbers where all cells are."
 )
 
+_Formats: TypeAlias = dict[str, Callable[[str], object]]
 _Writers: TypeAlias = list[tuple[str | None, Callable[[str], object]]]
 
 
@@ -106,7 +106,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("dmlrank: interrupted; files that were already written stay, other files are unchanged", file=sys.stderr)
         return _INTERRUPTED
     except OSError as error:
-        _drop_output()
+        # To the null device, because Python prints the remaining output again when it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BROKEN_PIPE if isinstance(error, BrokenPipeError) else _failed(f"the output cannot be printed: {error}")
     return 0
 
@@ -115,11 +116,6 @@ def _failed(message: str) -> int:
     """Print the message of an error as one line and return the exit status of errors."""
     print(f"dmlrank: {' '.join(message.split())}", file=sys.stderr)
     return _ERROR
-
-
-def _drop_output() -> None:
-    """Redirect standard output to the null device, because Python prints the remaining output again when it exits."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -165,7 +161,7 @@ def _demo(arguments: argparse.Namespace) -> None:
         _DEMO_FORMULA, battles, functional=arguments.functional, context="question_id", rng=arguments.rng
     )
     heading = f"{arguments.contexts:,} simulated battles: {_DEMO_FORMULA}"
-    _show(f"{heading}\n\n{results.summary()}", [(arguments.report, results.report)])
+    _show(f"{heading}\n\n{results.summary()}", [], {}, [(arguments.report, results.report)])
 
 
 def _add_check(commands: _Commands) -> None:
@@ -187,12 +183,12 @@ def _check(arguments: argparse.Namespace) -> None:
     frames = frames_of(arguments, arguments.formula, arguments.file)
     options = api_options(arguments, CHECKED) | {"time": arguments.time, "period": arguments.period}
     check_report = check(arguments.formula, frames["file"], env={}, **options)
-    formats: dict[str, Callable[[str], object]] = {
+    formats: _Formats = {
         ".txt": lambda path: write_file(path, f"{check_report}\n"),
         ".html": check_report.report,
         ".json": lambda path: write_json(path, content_of_check(check_report)),
     }
-    _show(check_report, [(arguments.report, check_report.report), *by_ending(arguments.out, formats)])
+    _show(check_report, arguments.out, formats, [(arguments.report, check_report.report)])
 
 
 def _add_fit(commands: _Commands) -> None:
@@ -230,8 +226,15 @@ def _fit(arguments: argparse.Namespace) -> None:
     summary = shown.summary(**rows) if arguments.by else summary_of_all
     texts = [str(summary_of_all), *(str(part) for part in (results.judge, results.style) if part is not None)]
     texts += [str(summary)] if arguments.by else []
-    sensitivity = results.sensitivity() if arguments.sensitivity else None
-    texts += [str(sensitivity)] if sensitivity else []
+    others: _Writers = [
+        (arguments.pairs, lambda path: write_table(path, view.t_test_pairwise().result_frame)),
+        (arguments.ranks, lambda path: write_table(path, view.ranks().result_frame, "model")),
+        (arguments.report, shown.report),
+    ]
+    if arguments.sensitivity:
+        sensitivity = results.sensitivity()
+        texts.append(str(sensitivity))
+        others.append((arguments.sensitivity, lambda path: write_table(path, sensitivity.result_frame)))
     text = "\n\n".join(texts)
     formats = _formats(
         text,
@@ -240,16 +243,7 @@ def _fit(arguments: argparse.Namespace) -> None:
         results.to_json,
         shown.plot,
     )
-    _show(
-        text,
-        [
-            (arguments.pairs, lambda path: write_table(path, view.t_test_pairwise().result_frame)),
-            (arguments.ranks, lambda path: write_table(path, view.ranks().result_frame, "model")),
-            *([(arguments.sensitivity, partial(write_table, table=sensitivity.result_frame))] if sensitivity else []),
-            (arguments.report, shown.report),
-            *by_ending(arguments.out, formats),
-        ],
-    )
+    _show(text, arguments.out, formats, others)
 
 
 def _add_design(commands: _Commands) -> None:
@@ -289,10 +283,13 @@ def _design(arguments: argparse.Namespace) -> None:
     _check_outputs(arguments, [arguments.file, *further], PLAN)
     frames = frames_of(arguments, arguments.formula, arguments.file, new=arguments.prompts_file)
     results = dml_rank(arguments.formula, frames["file"], env={}, **fit_options(arguments, frames))
+    contrasts: Top | Against | list[str] | None = arguments.contrasts
+    if arguments.top or arguments.against:
+        contrasts = Top(arguments.top) if arguments.top else Against(arguments.against)
     plan = results.design(
         arguments.budget,
         arguments.criterion,
-        contrasts=_contrasts(arguments),
+        contrasts=contrasts,
         costs=arguments.costs,
         min_propensity=arguments.min_propensity,
         one_pair=arguments.one_pair,
@@ -303,14 +300,7 @@ def _design(arguments: argparse.Namespace) -> None:
         progress=bool(arguments.progress),
     )
     tables = dict.fromkeys((".csv", ".json"), lambda path: plan.export(path, arguments.rng))
-    _show(plan.summary(results.estimates.alpha), by_ending(arguments.out, tables | _figures(plan.plot)))
-
-
-def _contrasts(arguments: argparse.Namespace) -> Top | Against | list[str] | None:
-    """Return the contrasts of a plan; None for all scores."""
-    if arguments.top:
-        return Top(arguments.top)
-    return Against(arguments.against) if arguments.against else arguments.contrasts
+    _show(plan.summary(results.estimates.alpha), arguments.out, tables | _figures(plan.plot), [])
 
 
 def _add_compare(commands: _Commands) -> None:
@@ -365,8 +355,9 @@ def _compare(arguments: argparse.Namespace) -> None:
     )
     _show(
         summary,
+        arguments.out,
+        formats,
         [
-            *by_ending(arguments.out, formats),
             (arguments.reversals, lambda path: write_table(path, comparison.reversals())),
             (arguments.changes, lambda path: write_table(path, comparison.changes())),
             (arguments.pair_changes, lambda path: write_table(path, comparison.pair_changes())),
@@ -452,7 +443,7 @@ def _formats(
     csv: Callable[[str], object],
     json: Callable[[str], object],
     draw: Callable[[], Axes],
-) -> dict[str, Callable[[str], object]]:
+) -> _Formats:
     """Return the function that writes each format of ``--out``."""
     return {
         ".txt": lambda path: write_file(path, f"{text}\n"),
@@ -465,7 +456,7 @@ def _formats(
     }
 
 
-def _figures(draw: Callable[[], Axes]) -> dict[str, Callable[[str], object]]:
+def _figures(draw: Callable[[], Axes]) -> _Formats:
     """Return the function that writes each format of a figure."""
     return dict.fromkeys(FIGURES, partial(write_figure, draw=draw))
 
@@ -476,9 +467,15 @@ def _check_outputs(arguments: argparse.Namespace, inputs: Sequence[str], out: Ou
     check_outputs({name: getattr(arguments, name) for name in _WRITTEN if hasattr(arguments, name)}, sources, out=out)
 
 
-def _show(report: object, writers: _Writers) -> None:
-    """Write files and print the report; raise at the end, when everything else is done, if a file failed."""
-    failed = write_outputs(writers)
+def _show(report: object, out: Sequence[str] | None, formats: _Formats, others: _Writers) -> None:
+    """Write files, print the report, and raise at the end, when everything else is done, if a file failed."""
+    failed = []
+    for path, write in [*others, *((path, formats[Path(path).suffix.lower()]) for path in out or ())]:
+        if path is not None:
+            try:
+                write(path)
+            except DmlrankError as error:
+                failed.append(str(error))
     print(report)
     if failed:
         raise FileWriteError("; ".join(failed))

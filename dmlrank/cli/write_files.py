@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 import pandas as pd
 
 from .._utils.atomic_write import check_writable, replacement_file, write_errors, write_file
-from ..exceptions import DmlrankError, FileWriteError, MissingExtraError, OptionError, nearest
+from ..exceptions import FileWriteError, MissingExtraError, OptionError, nearest
 from ..inspection.check import Check, facts
 from ..inspection.time_check import TimeCheck
 from ..report.page.render_page import check_page_extra
@@ -86,13 +86,6 @@ def _check_output(option: str, path: str, sources: Sequence[str], out: OutKind) 
         raise FileWriteError(f"--{option}: {error}") from None
 
 
-def by_ending(
-    paths: Sequence[str] | None, formats: Mapping[str, Callable[[str], object]]
-) -> list[tuple[str | None, Callable[[str], object]]]:
-    """Return each path with the function that writes the format of its ending."""
-    return [(path, formats[Path(path).suffix.lower()]) for path in paths or ()]
-
-
 def write_json(path: str, content: Mapping[str, object]) -> None:
     """Write a mapping as JSON; frames become lists of records, and numbers that are not finite become null."""
     write_file(path, json.dumps({key: _plain(value) for key, value in content.items()}, indent=1) + "\n")
@@ -107,8 +100,7 @@ def content_of_check(found: Check) -> dict[str, object]:
         "pairs": found.pairs,
         "labels": found.labels,
         "settings": found.settings,
-        **({} if found.time is None else {"time": _content_of_time(found.time)}),
-    }
+    } | ({} if found.time is None else {"time": _content_of_time(found.time)})
 
 
 def _content_of_time(time: TimeCheck) -> dict[str, object]:
@@ -121,13 +113,7 @@ def _content_of_time(time: TimeCheck) -> dict[str, object]:
         "votes": time.votes,
     }
     span = {"column": time.column, "period": time.period, "first": str(time.first), "last": str(time.last)}
-    return span | {name: _plain(_with_text_times(table)) for name, table in tables.items()}
-
-
-def _with_text_times(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table whose columns of times are texts, missing where there is no time."""
-    times = table.select_dtypes("datetime")
-    return table.assign(**{str(name): column.astype(str).where(column.notna(), None) for name, column in times.items()})
+    return span | {name: _plain(table) for name, table in tables.items()}
 
 
 def content_of_comparison(comparison: Comparison) -> dict[str, object]:
@@ -145,22 +131,10 @@ def content_of_comparison(comparison: Comparison) -> dict[str, object]:
 def _plain(value: object) -> object:
     """Return a value as JSON has it."""
     if isinstance(value, pd.DataFrame):
+        times = {str(name): column for name, column in value.select_dtypes("datetime").items()}
+        value = value.assign(**{name: time.astype(str).where(time.notna(), None) for name, time in times.items()})
         return json.loads(value.to_json(orient="records", double_precision=15))
-    if isinstance(value, tuple):
-        return list(value)
     return value
-
-
-def write_outputs(writers: Iterable[tuple[str | None, Callable[[str], object]]]) -> list[str]:
-    """Write every file, and return the messages of errors, so that the caller can print the results in any case."""
-    failed = []
-    for path, write in writers:
-        if path is not None:
-            try:
-                write(path)
-            except DmlrankError as error:
-                failed.append(str(error))
-    return failed
 
 
 def write_table(path: str, table: pd.DataFrame, index_label: str | None = None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -103,8 +103,8 @@ def inspect_time(
     models = data.cells.first[data.vote_cell], data.cells.second[data.vote_cell]
     wins = _wins_by_model(data, vote_period, models, _groupings_of_votes(data, clusters), by_order=by_order)
     votes = drift_tests(wins, len(periods))
-    availability = Availability.of_votes(*models, vote_times, data.n_items)
-    shares, pair_votes = availability.shares(context_times), data.pair_votes()
+    available = _availability(*models, vote_times, data.n_items)
+    shares, pair_votes = _shares_together(*available, context_times), data.pair_votes()
     return TimeCheck(
         column=column,
         period=periods.kind,
@@ -112,8 +112,8 @@ def inspect_time(
         first=pd.Timestamp(row_times.min()),
         last=pd.Timestamp(row_times.max()),
         periods=_period_table(periods, context_period, vote_period, models=models, tests=(prompts, votes)),
-        models=_model_table(data.items, availability, shares, models=models, period=vote_period),
-        pairs=availability.pair_table(data.items, shares, pair_votes + pair_votes.T),
+        models=_model_table(data.items, available, shares, models=models, period=vote_period),
+        pairs=_pair_table(data.items, available, shares, pair_votes + pair_votes.T),
         prompts=_test_table(prompts, periods, feature_names, ("feature", "prompts")),
         votes=_test_table(votes, periods, list(data.items), ("model", "votes")),
     )
@@ -199,7 +199,7 @@ def _period_table(
 
 def _model_table(
     names: tuple[str, ...],
-    availability: Availability,
+    available: tuple[Times, Times],
     shares: FloatArray,
     *,
     models: tuple[IntArray, IntArray],
@@ -207,14 +207,14 @@ def _model_table(
 ) -> pd.DataFrame:
     """Return the table of models of a :class:`TimeCheck`.
 
-    Shapes: shares (K, K), models (v,), period (v,).
+    Shapes: available (K,), shares (K, K), models (v,), period (v,).
     """
     appearances = pd.DataFrame({"model": np.concatenate(models), "period": np.concatenate([period] * 2)})
     n_periods = appearances.drop_duplicates()["model"].value_counts()
     return pd.DataFrame(
         {
-            "first": availability.first,
-            "last": availability.last,
+            "first": available[0],
+            "last": available[1],
             "periods": n_periods.reindex(range(len(names)), fill_value=0).to_numpy(),
             "share_prompts": np.diag(shares),
         },
@@ -295,64 +295,54 @@ def divide_time(times: Times, kind: str) -> Periods:
     return Periods(kind, names, int(ends.asi8[0]))
 
 
-class Availability(NamedTuple):
-    """First and last votes of the K models.
+def _availability(model_a: IntArray, model_b: IntArray, times: Times, n_models: int) -> tuple[Times, Times]:
+    """Return the times of the first and the last vote of each model, (K,) each; NaT for a model without votes.
 
-    first, last (K,): Times of the first and the last vote of each model; NaT ("not a time") for a model without votes.
+    Shapes: model_a, model_b (v,), times (v,).
     """
+    models, times_of_models = np.concatenate([model_a, model_b]), np.concatenate([times, times]).astype(np.int64)
+    bounds = np.iinfo(np.int64)
+    first, last = np.full(n_models, bounds.max), np.full(n_models, bounds.min)
+    np.minimum.at(first, models, times_of_models)
+    np.maximum.at(last, models, times_of_models)
+    # The smallest integer stands for "not a time".
+    first[first > last] = bounds.min
+    return first.view("datetime64[ns]"), last.view("datetime64[ns]")
 
-    first: Times
-    last: Times
 
-    @classmethod
-    def of_votes(cls, model_a: IntArray, model_b: IntArray, times: Times, n_models: int) -> Availability:
-        """Return the availability of the models.
+def _shares_together(first: Times, last: Times, context_times: Times) -> FloatArray:
+    """Return for each pair of models the share of prompts at whose time both models were available, (K, K).
 
-        Shapes: model_a, model_b (v,), times (v,).
-        """
-        models, times_of_models = np.concatenate([model_a, model_b]), np.concatenate([times, times]).astype(np.int64)
-        bounds = np.iinfo(np.int64)
-        first, last = np.full(n_models, bounds.max), np.full(n_models, bounds.min)
-        np.minimum.at(first, models, times_of_models)
-        np.maximum.at(last, models, times_of_models)
-        # A model without votes has no times: the smallest integer stands for "not a time".
-        first[first > last] = bounds.min
-        return cls(first.view("datetime64[ns]"), last.view("datetime64[ns]"))
+    The diagonal has the shares of the single models. Shapes: first, last (K,).
+    """
+    ordered = np.sort(context_times)
+    start, end = np.maximum.outer(first, first), np.minimum.outer(last, last)
+    count = np.searchsorted(ordered, end, side="right") - np.searchsorted(ordered, start, side="left")
+    return np.asarray(np.maximum(count, 0) / len(ordered))
 
-    def shares(self, context_times: Times) -> NDArray[np.float64]:
-        """Return for each pair of models the share of prompts at whose time both models were available, (K, K).
 
-        The diagonal has the shares of the single models.
-        """
-        ordered = np.sort(context_times)
-        start, end = np.maximum.outer(self.first, self.first), np.minimum.outer(self.last, self.last)
-        count = np.searchsorted(ordered, end, side="right") - np.searchsorted(ordered, start, side="left")
-        return np.maximum(count, 0) / len(ordered)
+def _pair_table(
+    names: tuple[str, ...], available: tuple[Times, Times], shares: FloatArray, votes: NDArray[np.int64]
+) -> pd.DataFrame:
+    """Return a row for each unordered pair: when both models were available, for which prompts, with which votes.
 
-    @property
-    def are_together(self) -> NDArray[np.bool_]:
-        """Whether two models were available at the same time at some moment, (K, K)."""
-        return np.maximum.outer(self.first, self.first) <= np.minimum.outer(self.last, self.last)
-
-    def pair_table(self, names: tuple[str, ...], shares: NDArray[np.float64], votes: NDArray[np.int64]) -> pd.DataFrame:
-        """Return a row for each unordered pair: when both models were available, for which prompts, with which votes.
-
-        Shapes: shares (K, K), votes (K, K).
-        """
-        j, k = np.triu_indices(len(names), 1)
-        labels, together = np.array(names, dtype=object), self.are_together[j, k]
-        start, end = np.maximum(self.first[j], self.first[k]), np.minimum(self.last[j], self.last[k])
-        return pd.DataFrame(
-            {
-                "first": labels[j],
-                "second": labels[k],
-                "together": together,
-                "together_from": pd.Series(start).where(together),
-                "together_until": pd.Series(end).where(together),
-                "share_prompts": shares[j, k],
-                "votes": votes[j, k],
-            }
-        )
+    Shapes: available (K,), shares (K, K), votes (K, K).
+    """
+    j, k = np.triu_indices(len(names), 1)
+    labels, (first, last) = np.array(names, dtype=object), available
+    start, end = np.maximum(first[j], first[k]), np.minimum(last[j], last[k])
+    together = start <= end
+    return pd.DataFrame(
+        {
+            "first": labels[j],
+            "second": labels[k],
+            "together": together,
+            "together_from": pd.Series(start).where(together),
+            "together_until": pd.Series(end).where(together),
+            "share_prompts": shares[j, k],
+            "votes": votes[j, k],
+        }
+    )
 
 
 # --- sentences and tables ---------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,9 @@ from ..fit.adjusted_for_style import StyleEstimates
 from ..fit.estimates import Estimates
 from ..fit.judge_value import JudgeFigures
 from ..inference.covariance import Covariance
-from ..options import ESTIMATORS, PROMPTS, CovType
+from ..options import OPTIONS
+
+T = TypeVar("T")
 
 FORMAT = "dmlrank.RankResults"
 SCHEMA = 1
@@ -128,13 +130,10 @@ def _encode(value: object) -> object:
         return int(value)
     if isinstance(value, Real):
         number = float(value)
-        return number if math.isfinite(number) else _special(number)
+        if math.isfinite(number):
+            return number
+        return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
     return value
-
-
-def _special(number: float) -> str:
-    """Return the string that stands for NaN or an infinity."""
-    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
 
 
 def _decode(value: object, kind: object, entry: str) -> object:
@@ -153,7 +152,7 @@ def _decode(value: object, kind: object, entry: str) -> object:
     if origin is tuple:
         return _decode_tuple(value, parts, entry)
     if origin is dict:
-        content = _require_object(value, entry)
+        content = _require(value, dict, entry)
         return {name: _decode(item, parts[1], f"{entry}.{name}") for name, item in content.items()}
     reader = _SCALARS.get(kind)
     if reader is None:
@@ -169,7 +168,7 @@ def _without_alias(kind: object) -> object:
 
 def _decode_object(value: object, kind: type, entry: str) -> object:
     """Return an object of JSON as a dataclass."""
-    content = _require_object(value, entry)
+    content = _require(value, dict, entry)
     field_of_name = {item.name: item for item in fields(kind)}
     for name in content:
         if name not in field_of_name:
@@ -191,8 +190,8 @@ def _decode_object(value: object, kind: type, entry: str) -> object:
 def _decode_array(value: object, dtype: np.dtype[np.generic], entry: str) -> NDArray[np.generic]:
     """Return a list of numbers, or of rows of numbers, as an array."""
     numbers: list[object] = []
-    shape = _flatten(_require_list(value, entry), numbers, entry)
-    reader: Callable[[object, str], float] = {"b": _boolean, "i": _count}.get(dtype.kind, _number)
+    shape = _flatten(_require(value, list, entry), numbers, entry)
+    reader: Callable[[object, str], Any] = {"b": _SCALARS[bool], "i": _count}.get(dtype.kind, _number)
     return np.array([reader(number, entry) for number in numbers], dtype=dtype).reshape(shape)
 
 
@@ -211,7 +210,7 @@ def _flatten(value: object, numbers: list[object], entry: str, depth: int = 1) -
 
 def _decode_tuple(value: object, parts: tuple[object, ...], entry: str) -> tuple[object, ...]:
     """Return a list of JSON as a tuple of these types; an ellipsis repeats the first one."""
-    items = _require_list(value, entry)
+    items = _require(value, list, entry)
     kinds = [parts[0]] * len(items) if parts[-1] is Ellipsis else parts
     if len(kinds) != len(items):
         raise StorageError(f"{entry} has {len(items)} entries; it must have {len(kinds)}")
@@ -224,17 +223,10 @@ def _wrong_value(value: object, expected: str, entry: str) -> StorageError:
     return StorageError(f"{entry} is {text}; it must be {expected}")
 
 
-def _require_object(value: object, entry: str) -> dict[str, object]:
-    """Return an object of JSON, or raise."""
-    if not isinstance(value, dict):
-        raise _wrong_value(value, "an object", entry)
-    return value
-
-
-def _require_list(value: object, entry: str) -> list[object]:
-    """Return a list of JSON, or raise."""
-    if not isinstance(value, list):
-        raise _wrong_value(value, "a list", entry)
+def _require(value: object, kind: type[T], entry: str) -> T:
+    """Return a value of JSON that is of a kind, or raise."""
+    if not isinstance(value, kind):
+        raise _wrong_value(value, _KINDS[kind], entry)
     return value
 
 
@@ -264,25 +256,13 @@ def _count(value: object, entry: str) -> int:
     return _whole_number(value, entry)
 
 
-def _boolean(value: object, entry: str) -> bool:
-    """Return a truth value."""
-    if not isinstance(value, bool):
-        raise _wrong_value(value, "true or false", entry)
-    return value
-
-
-def _text(value: object, entry: str) -> str:
-    """Return a string."""
-    if not isinstance(value, str):
-        raise _wrong_value(value, "a string", entry)
-    return value
-
-
+# Types of JSON, in words.
+_KINDS: dict[Any, str] = {dict: "an object", list: "a list", bool: "true or false", str: "a string"}
 _SCALARS: dict[object, Callable[[object, str], object]] = {
     float: _number,
     int: _whole_number,
-    bool: _boolean,
-    str: _text,
+    bool: lambda value, entry: _require(value, bool, entry),
+    str: lambda value, entry: _require(value, str, entry),
 }
 
 
@@ -303,8 +283,9 @@ def check_estimates(estimates: Estimates) -> None:
 
 def _check_names(e: Estimates) -> None:
     """Raise where names of models or outputs repeat, or the estimator or the anchor is unknown."""
-    if e.estimator not in ESTIMATORS:
-        raise StorageError(f"estimator is {e.estimator!r}; it must be one of {listed(ESTIMATORS)}")
+    estimators = OPTIONS["estimator"].words
+    if e.estimator not in estimators:
+        raise StorageError(f"estimator is {e.estimator!r}; it must be one of {listed(estimators)}")
     if len(set(e.models)) < len(e.models) or len(e.models) < 2:
         raise StorageError(f"models are {listed(e.models)}; there must be two or more different names")
     if len(set(e.outputs)) < len(e.outputs):
@@ -422,8 +403,8 @@ def _check_counts(e: Estimates) -> None:
     if e.description.n_contexts < 1:
         raise StorageError("description.n_contexts is 0; there must be at least one context")
     words = {
-        "description.cov_type": (e.description.cov_type, get_args(CovType)),
-        "description.prompts": (e.description.prompts, PROMPTS),
+        "description.cov_type": (e.description.cov_type, OPTIONS["cov_type"].words),
+        "description.prompts": (e.description.prompts, OPTIONS["prompts"].words),
         "diagnostics.outcome_kind": (
             e.diagnostics.outcome_kind,
             ("labels", "grades", "preferences", "probabilities", *DERIVED_KINDS),

@@ -320,7 +320,7 @@ def test_every_option_of_a_plan_has_its_word():
     assert "prompts_file" in words
 
 
-# --- text is read as text -----------------------------------------------------------------------------------------
+# --- text is read as text ---------------------------------------------------------------------------------------------
 
 
 NAMES = {
@@ -539,7 +539,7 @@ def test_files_that_are_not_what_their_names_say(name, content, words, tmp_path,
     assert "is a folder without parquet files; give a folder with" in capsys.readouterr().err
 
 
-# --- files that are written, and how a command ends ---------------------------------------------------------------
+# --- files that are written, and how a command ends -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -594,7 +594,7 @@ def test_a_disk_that_fills_during_the_fit_leaves_the_summary_and_the_other_files
     assert sorted(path.name for path in tmp_path.iterdir()) == ["battles.csv", "out.png"]
 
 
-@pytest.mark.parametrize("stage", ["build_parser", "frames_of", "dml_rank", "write_outputs"])
+@pytest.mark.parametrize("stage", ["build_parser", "frames_of", "dml_rank", "_show"])
 def test_ctrl_c_ends_with_130(stage, csv, capsys, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
@@ -645,7 +645,7 @@ def test_a_reader_that_leaves_and_a_full_device(csv, tmp_path):
         assert ended.stderr.splitlines() == [message]
 
 
-# --- words in any order -------------------------------------------------------------------------------------------
+# --- words in any order -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -686,7 +686,7 @@ def test_help_shows_every_option_once(command, capsys):
     assert ("--min-labels" in shown) == (command != "demo")
 
 
-# --- no other code ------------------------------------------------------------------------------------------------
+# --- no other code ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
