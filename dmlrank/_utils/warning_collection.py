@@ -7,15 +7,11 @@ warnings, and leave changed filters behind. A context variable has a value for e
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TypeVar
 
 from ..exceptions import DmlrankWarning
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 _collected: ContextVar[list[DmlrankWarning] | None] = ContextVar("dmlrank_warnings", default=None)
 
@@ -39,20 +35,3 @@ def collected_warnings() -> Iterator[list[DmlrankWarning]]:
         yield collected
     finally:
         _collected.reset(token)
-
-
-def with_callers_warnings(work: Callable[[T], R]) -> Callable[[T], R]:
-    """Return ``work`` for another thread, with its warnings added to the collection of the calling thread.
-
-    A new thread begins without a collection, so that warnings of ``work`` alone would not be collected.
-    """
-    callers_collection = _collected.get()
-
-    def work_with_collection(task: T) -> R:
-        token = _collected.set(callers_collection)
-        try:
-            return work(task)
-        finally:
-            _collected.reset(token)
-
-    return work_with_collection

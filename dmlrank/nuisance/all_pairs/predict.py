@@ -368,8 +368,6 @@ def predict_all_pairs(
     *,
     raw_score: bool = False,
     offset: PairOffset | None = None,
-    contexts_at_once: int = CONTEXTS_AT_ONCE,
-    entries_at_once: int = ENTRIES_AT_ONCE,
 ) -> FloatArray:
     """Predict every ordered pair of items in every context with a booster over rows [x, first, second].
 
@@ -378,33 +376,18 @@ def predict_all_pairs(
     pairs = booster if isinstance(booster, PairTrees) else PairTrees.of(booster, n_items)
     if pairs.n_items != n_items:
         raise ValueError(f"the booster was prepared for {pairs.n_items} items, not for {n_items}")
-    request = _Request(x, n_items, raw_score, offset)
     if pairs.separated is None:
-        return _predict_from_stacked_rows(pairs, request, entries_at_once)
+        return _predict_from_stacked_rows(pairs, x, raw_score, offset)
     if pairs.separated.tables is not None:
-        return _predict_from_tables(pairs, request, contexts_at_once)
-    return _predict_from_rectangles(pairs.separated, request, contexts_at_once)
+        return _predict_from_tables(pairs, x, raw_score, offset)
+    return _predict_from_rectangles(pairs.separated, x, raw_score, offset)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Request:
-    """Arguments of :func:`predict_all_pairs` that both ways to predict need; see there.
-
-    x (n, p): Context features.
-    n_items: K.
-    raw_score: Whether to return scores instead of probabilities.
-    offset: Added to the scores.
-    """
-
-    x: FloatArray
-    n_items: int
-    raw_score: bool
-    offset: PairOffset | None
-
-
-def _predict_from_rectangles(separated: SeparatedTrees, request: _Request, contexts_at_once: int) -> FloatArray:
+def _predict_from_rectangles(
+    separated: SeparatedTrees, x: FloatArray, raw_score: bool, offset: PairOffset | None
+) -> FloatArray:
     """Return the predictions for all pairs, (n, K, K, C), as sums of rectangles."""
-    x, n_items, trees, branches = request.x, request.n_items, separated.trees, separated.branches
+    trees, branches, n_items = separated.trees, separated.branches, separated.sums[0].second.shape[1]
     if x.shape[1] + 2 != trees.n_features:
         raise ValueError(f"x has {x.shape[1]} features, the booster {trees.n_features - 2} and the two items")
     features = as_lightgbm_reads(x[:, branches.features])
@@ -412,8 +395,10 @@ def _predict_from_rectangles(separated: SeparatedTrees, request: _Request, conte
     is_repeated = len(distinct) < len(x)
     by_place = np.argsort(place, kind="stable") if is_repeated else place
     table = np.empty((len(x), n_items, n_items, trees.link.n_outputs))
-    link = None if request.raw_score else trees.link
-    step = _chunk_size(len(distinct), contexts_at_once)
+    link = None if raw_score else trees.link
+    # The distinct contexts make chunks of even size.
+    n = len(distinct)
+    step = max(1, -(-n // max(-(-n // CONTEXTS_AT_ONCE), min(2, n // _FEWEST_CONTEXTS), 1)))
 
     def fill(start: int) -> None:
         stop = min(start + step, len(distinct))
@@ -426,10 +411,9 @@ def _predict_from_rectangles(separated: SeparatedTrees, request: _Request, conte
             target = _Target(table, slice(start, stop), slice(stop - start))
         for first, scores in enumerate(scores_by_first(separated.sums, branch_bits)):
             seconds = separated.sums[0].seconds(first)
-            target.write(first, seconds, scores, link=link, offset=request.offset)
+            target.write(first, seconds, scores, link=link, offset=offset)
 
-    starts = range(0, len(distinct), step)
-    for _ in in_order(fill, starts, current().n_threads):
+    for _ in in_order(fill, range(0, len(distinct), step), current().n_threads):
         pass
     return table
 
@@ -460,29 +444,23 @@ def _blocks_from_tables(
             yield contexts, values.transpose(1, 2, 3, 0)
 
 
-def _predict_from_tables(pairs: PairTrees, request: _Request, contexts_at_once: int) -> FloatArray:
+def _predict_from_tables(pairs: PairTrees, x: FloatArray, raw_score: bool, offset: PairOffset | None) -> FloatArray:
     """Return the predictions for all pairs, (n, K, K, C), as sums of tables of pairs."""
-    x, n_items = request.x, request.n_items
+    n_items = pairs.n_items
     assert pairs.separated is not None
     table = np.empty((len(x), n_items, n_items, pairs.separated.trees.link.n_outputs))
 
     def fill(start: int) -> None:
-        rows = slice(start, min(start + contexts_at_once, len(x)))
-        offset = None if request.offset is None else request.offset.of_contexts(rows)
-        blocks = pairs.blocks(x[rows], raw_score=request.raw_score, offset=offset)
+        rows = slice(start, min(start + CONTEXTS_AT_ONCE, len(x)))
+        offset_of_rows = None if offset is None else offset.of_contexts(rows)
+        blocks = pairs.blocks(x[rows], raw_score=raw_score, offset=offset_of_rows)
         assert blocks is not None
         for contexts, predictions in blocks:
             table[rows][contexts] = predictions
 
-    for _ in in_order(fill, range(0, len(x), contexts_at_once), current().n_threads):
+    for _ in in_order(fill, range(0, len(x), CONTEXTS_AT_ONCE), current().n_threads):
         pass
     return table
-
-
-def _chunk_size(n: int, largest: int) -> int:
-    """Return the number of contexts in a chunk, so that n contexts make chunks of even size, up to ``largest``."""
-    n_chunks = max(-(-n // largest), min(2, n // _FEWEST_CONTEXTS), 1)
-    return max(1, -(-n // n_chunks))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -551,43 +529,37 @@ def _bits(x: FloatArray) -> NDArray[np.uint64]:
     return np.where(np.isnan(x), np.nan, np.add(x, 0.0, dtype=float)).view(np.uint64)
 
 
-def _predict_from_stacked_rows(pairs: PairTrees, request: _Request, entries_at_once: int) -> FloatArray:
+def _predict_from_stacked_rows(
+    pairs: PairTrees, x: FloatArray, raw_score: bool, offset: PairOffset | None
+) -> FloatArray:
     """Return the predictions for all pairs, (n, K, K, C), that the booster makes for stacked rows."""
-    x, n_items, offset = request.x, request.n_items, request.offset
+    n_items = pairs.n_items
     distinct, place = distinct_rows(as_lightgbm_reads(x))
     n_pairs = n_items * n_items - n_items
-    step = max(1, min(_ROWS_AT_ONCE, entries_at_once // (x.shape[1] + 2)) // max(n_pairs, 1))
+    step = max(1, min(_ROWS_AT_ONCE, ENTRIES_AT_ONCE // (x.shape[1] + 2)) // max(n_pairs, 1))
     first, second = np.nonzero(~np.eye(n_items, dtype=bool))
     # Offsets and the other display order are added to scores; otherwise the booster computes the probabilities.
-    needs_scores = request.raw_score or offset is not None or pairs.mirrored
+    needs_scores = raw_score or offset is not None or pairs.mirrored
 
-    def predict(rows: FloatArray) -> FloatArray:
-        return np.asarray(pairs.booster.predict(rows, raw_score=needs_scores, num_threads=current().lightgbm_threads))
+    def predict(x: FloatArray) -> FloatArray:
+        rows = np.empty((len(x), n_pairs, x.shape[1] + 2), dtype=x.dtype)
+        rows[:, :, :-2] = x[:, None]
+        rows[:, :, -2], rows[:, :, -1] = first, second
+        flat, n_threads = rows.reshape(len(x) * n_pairs, -1), current().lightgbm_threads
+        values = np.asarray(pairs.booster.predict(flat, raw_score=needs_scores, num_threads=n_threads))
+        return values.reshape(len(x), n_pairs, -1)
 
-    chunks = (x[distinct[start : start + step]] for start in range(0, len(distinct), step))
-    values = np.concatenate([_predict_stacked(predict, chunk, first, second) for chunk in chunks])[place]
+    chunks = [predict(x[distinct[start : start + step]]) for start in range(0, len(distinct), step)]
+    values = np.concatenate(chunks)[place]
     table = np.zeros((len(x), n_items, n_items, values.shape[-1]))
     table[:, first, second] = values
     if pairs.mirrored:
         table = (table + np.swapaxes(table, 1, 2)[..., exchanged_wins(table.shape[-1])]) / 2
     if needs_scores:
-        target, link = _Target(table, slice(None), slice(None)), None if request.raw_score else Link(table.shape[-1])
+        target, link = _Target(table, slice(None), slice(None)), None if raw_score else Link(table.shape[-1])
         for j in range(n_items):
             target.write(j, slice(None), table[:, j].transpose(2, 0, 1).copy(), link=link, offset=offset)
     return table
-
-
-def _predict_stacked(
-    predict: Callable[[FloatArray], FloatArray], x: FloatArray, first: IntArray, second: IntArray
-) -> FloatArray:
-    """Return predictions for pairs in all contexts, (n, q, C).
-
-    Shapes: x (n, p), first, second (q,).
-    """
-    rows = np.empty((len(x), len(first), x.shape[1] + 2), dtype=x.dtype)
-    rows[:, :, :-2] = x[:, None]
-    rows[:, :, -2], rows[:, :, -1] = first, second
-    return predict(rows.reshape(len(x) * len(first), -1)).reshape(len(x), len(first), -1)
 
 
 def softmax_in_place(scores: FloatArray) -> FloatArray:

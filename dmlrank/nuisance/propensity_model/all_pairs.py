@@ -6,6 +6,7 @@ all pairs that may be labelled, weighted by their propensities.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -44,6 +45,10 @@ class TabulatedPairPropensity:
         if len(self.values) == 1:
             return np.broadcast_to(self.values, (len(contexts), *self.values.shape[1:]))
         return np.asarray(self.values[contexts], dtype=float)
+
+    def at(self, context: IntArray, first: IntArray, second: IntArray) -> FloatArray:
+        """Return the propensities of one pair each in b contexts, (b,)."""
+        return np.asarray(self.values[0 if len(self.values) == 1 else context, first, second])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,6 +172,21 @@ class MeanPropensity:
         return np.asarray(np.mean([model.at(x, first, second, n_items) for model in self.models], axis=0))
 
 
+def by_fold(
+    models: Sequence[FoldPropensityModel],
+    fold: IntArray,
+    shape: tuple[int, ...],
+    predict: Callable[[FoldPropensityModel, IntArray], FloatArray],
+) -> FloatArray:
+    """Return predictions, (b, ...), each by the model of its fold, (b,); ``predict`` takes a model and rows."""
+    values = np.empty((len(fold), *shape))
+    for number, model in enumerate(models):
+        rows = np.flatnonzero(fold == number)
+        if len(rows):
+            values[rows] = predict(model, rows)
+    return values
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class CrossFittedPairPropensity:
     """Cross-fitted propensities of all pairs, clipped at the floor and scaled like those of the labelled cells.
@@ -192,9 +212,9 @@ class CrossFittedPairPropensity:
     def table(self, contexts: IntArray) -> FloatArray:
         """Return out-of-fold propensities of all pairs, (b, K, K), in b contexts."""
         n_items = len(self.floor)
-        table = np.empty((len(contexts), n_items, n_items))
-        for fold, model in enumerate(self.models):
-            rows = np.flatnonzero(self.fold[contexts] == fold)
-            if len(rows):
-                table[rows] = model.table(self.x[contexts[rows]], n_items)
+
+        def predict(model: FoldPropensityModel, rows: IntArray) -> FloatArray:
+            return model.table(self.x[contexts[rows]], n_items)
+
+        table = by_fold(self.models, self.fold[contexts], (n_items, n_items), predict)
         return np.maximum(table, self.floor) * self.scale

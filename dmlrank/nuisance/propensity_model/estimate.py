@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 import lightgbm as lgb
 import numpy as np
@@ -32,6 +31,7 @@ from .all_pairs import (
     PairChoicePropensity,
     PairPropensity,
     TabulatedPairPropensity,
+    by_fold,
 )
 from .pair_choice import fit_pair_shares
 
@@ -86,10 +86,6 @@ class FloorAndScale:
 # Unlabelled pairs drawn for every labelled cell of a context.
 NEGATIVES_PER_POSITIVE = 10
 
-# Trains a booster as `train_booster` does: takes rows, a specification, a generator and the settings to use; where the
-# settings are None, the trainer selects them.
-BoosterTrainer: TypeAlias = Callable[[BinnedRows, BoosterSpec, np.random.Generator, Settings | None], lgb.Booster]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Propensity:
@@ -124,13 +120,12 @@ def estimate_propensity(
     seeds: list[np.random.SeedSequence],
     *,
     tune: Tune,
-    train: BoosterTrainer = train_booster,
 ) -> Propensity:
     """Estimate the propensities by cross-fitting, then clip them at the floor and scale them."""
     if needs_no_model(data):
         return marginal_propensity(data)
     rngs = [np.random.default_rng(seed) for seed in seeds]
-    models = _fit_models(data, folds, rngs, BoosterSpec(None, data.n_items, tune), train)
+    models = _fit_models(data, folds, rngs, BoosterSpec(None, data.n_items, tune))
     estimates = estimates_at_cells(models, folds.fold, data.x, data.cells, n_items=data.n_items)
     return propensity_from_models(models, folds.fold, data, estimates)
 
@@ -147,13 +142,12 @@ def estimates_at_cells(
 
     Shapes: fold (n,), x (n, p).
     """
-    estimates = np.empty(len(cells))
-    for number, model in enumerate(models):
-        of_model = fold[cells.context] == number
-        if of_model.any():
-            first, second = (items[of_model] for items in cells.in_display_order)
-            estimates[of_model] = model.at(x[cells.context[of_model]], first, second, n_items)
-    return estimates
+    first, second = cells.in_display_order
+
+    def predict(model: FoldPropensityModel, of_model: IntArray) -> FloatArray:
+        return model.at(x[cells.context[of_model]], first[of_model], second[of_model], n_items)
+
+    return by_fold(models, fold[cells.context], (), predict)
 
 
 def propensity_from_models(
@@ -193,18 +187,17 @@ def _fit_models(
     folds: Folds,
     rngs: list[np.random.Generator],
     spec: BoosterSpec,
-    train: BoosterTrainer,
 ) -> list[FoldPropensityModel]:
     """Fit the propensity model of each fold."""
     if not has_one_pair_per_context(data.cells):
-        boosters = pair_boosters(data, folds, rngs, spec, train)
+        boosters = pair_boosters(data, folds, rngs, spec)
         return [BoostedPropensity(booster, None, data.ordered) for booster in boosters]
     if spec.tune == "cv":
         shares = fit_pair_shares(data, folds.fold, rngs)
-        any_label = _any_label_models(data, folds, rngs, spec, train)
+        any_label = _any_label_models(data, folds, rngs, spec)
         return [PairChoicePropensity(*models, data.ordered) for models in zip(shares, any_label, strict=True)]
-    boosters = pair_boosters(data, folds, rngs, spec, train)
-    any_label = _any_label_models(data, folds, rngs, spec, train)
+    boosters = pair_boosters(data, folds, rngs, spec)
+    any_label = _any_label_models(data, folds, rngs, spec)
     return [
         BoostedPropensity(None, None, data.ordered)
         if booster is None
@@ -218,11 +211,10 @@ def pair_boosters(
     folds: Folds,
     rngs: list[np.random.Generator],
     spec: BoosterSpec,
-    train: BoosterTrainer = train_booster,
 ) -> list[lgb.Booster | None]:
     """Train a booster per fold for P(the pair is labelled | x, pair)."""
     rows = BinnedRows.of_pairs(labelled_and_sampled_pairs(data, rngs[0]), data.x, spec.tune)
-    return boosters_by_fold(rows, folds, spec, rngs, train)
+    return boosters_by_fold(rows, folds, spec, rngs)
 
 
 def _any_label_models(
@@ -230,7 +222,6 @@ def _any_label_models(
     folds: Folds,
     rngs: list[np.random.Generator],
     spec: BoosterSpec,
-    train: BoosterTrainer,
 ) -> list[AnyLabelModel]:
     """Fit P(any label | x) for each fold; where every context has a label, the models predict the probability 1."""
     is_labelled = np.zeros(data.n_contexts, dtype=np.intp)
@@ -241,7 +232,7 @@ def _any_label_models(
     contexts = np.argsort(data.seed_order)
     rows = TrainingRows(data.x[contexts], is_labelled[contexts], np.ones(len(contexts)), contexts)
     binned = BinnedRows.of(rows, spec.tune, has_items=False)
-    boosters = boosters_by_fold(binned, folds, replace(spec, n_items=None), rngs, train)
+    boosters = boosters_by_fold(binned, folds, replace(spec, n_items=None), rngs)
     return [AnyLabelModel(share, booster) for booster in boosters]
 
 
@@ -250,7 +241,6 @@ def boosters_by_fold(
     folds: Folds,
     spec: BoosterSpec,
     rngs: list[np.random.Generator],
-    train: BoosterTrainer = train_booster,
 ) -> list[lgb.Booster | None]:
     """Train a booster for each fold on the rows of the contexts outside it.
 
@@ -275,7 +265,7 @@ def boosters_by_fold(
         if not can_train[held_out]:
             return None
         training = training_rows.pop(held_out) if held_out in training_rows else binned.only(fold != held_out)
-        return train(training, spec, rngs[held_out], settings)
+        return train_booster(training, spec, rngs[held_out], settings)
 
     boosters = list[lgb.Booster | None]()
     for booster in in_order(train_fold, range(len(rngs)), workers, n_jobs_of_each=jobs_per_fold):
@@ -350,11 +340,11 @@ class CrossFittedVoteRates:
 
     def table(self, contexts: IntArray) -> FloatArray:
         """Return out-of-fold rates of all pairs, (b, K, K), in b contexts."""
-        table = np.empty((len(contexts), self.n_items, self.n_items))
-        for fold, model in enumerate(self.models):
-            rows = np.flatnonzero(self.fold[contexts] == fold)
-            if len(rows):
-                table[rows] = model.table(self.x[contexts[rows]], self.n_items)
+
+        def predict(model: FoldPropensityModel, rows: IntArray) -> FloatArray:
+            return model.table(self.x[contexts[rows]], self.n_items)
+
+        table = by_fold(self.models, self.fold[contexts], (self.n_items, self.n_items), predict)
         if not self.ordered:
             upper = np.triu(table)
             table = upper + np.swapaxes(upper, 1, 2)
@@ -362,30 +352,11 @@ class CrossFittedVoteRates:
 
     def at(self, context: IntArray, first: IntArray, second: IntArray) -> FloatArray:
         """Return out-of-fold rates of one pair each in b contexts, (b,)."""
-        rates = np.empty(len(context))
-        for fold, model in enumerate(self.models):
-            rows = np.flatnonzero(self.fold[context] == fold)
-            if len(rows):
-                rates[rows] = model.at(self.x[context[rows]], first[rows], second[rows], self.n_items)
-        return rates
 
+        def predict(model: FoldPropensityModel, rows: IntArray) -> FloatArray:
+            return model.at(self.x[context[rows]], first[rows], second[rows], self.n_items)
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TabulatedVoteRates:
-    """Vote rates that are the same in all contexts.
-
-    values (K, K): Rate of each ordered pair.
-    """
-
-    values: FloatArray
-
-    def table(self, contexts: IntArray) -> FloatArray:
-        """Return the rates of all pairs, (b, K, K), in b contexts."""
-        return np.broadcast_to(self.values, (len(contexts), *self.values.shape))
-
-    def at(self, context: IntArray, first: IntArray, second: IntArray) -> FloatArray:
-        """Return the rates of one pair each in b contexts, (b,)."""
-        return self.values[first, second]
+        return by_fold(self.models, self.fold[context], (), predict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -414,14 +385,14 @@ def estimate_vote_rates(
     seeds: list[np.random.SeedSequence],
     *,
     tune: Tune,
-) -> CrossFittedVoteRates | TabulatedVoteRates:
+) -> CrossFittedVoteRates | TabulatedPairPropensity:
     """Estimate the probability that a shown battle gets a vote, by cross-fitting.
 
     One booster per fold learns from the features and the pair which shown battles got a vote. Without features, the
     rate of a pair is the share of its shown battles that got a vote.
     """
     if data.x.shape[1] == 0:
-        return TabulatedVoteRates(_share_of_votes(data, battles))
+        return TabulatedPairPropensity(_share_of_votes(data, battles)[None])
     # Contexts are sorted by identifier, so that the models do not depend on the order of the rows of the data.
     by_identifier = np.lexsort(
         (battles.voted, battles.flipped, battles.second, battles.first, data.seed_order[battles.context])

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
+from dmlrank.nuisance.all_pairs import predict
 from dmlrank.nuisance.all_pairs.predict import PairTables, PairTrees, SeparatedTrees, predict_all_pairs, tables_pay
 from dmlrank.nuisance.all_pairs.trees import evaluate_items, read_trees
 
@@ -24,7 +25,7 @@ def with_tables(booster, n_items, *, mirrored=False):
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_any_booster(seed):
+def test_any_booster(seed, monkeypatch):
     case = draw_case(seed)
     expected = predict_all_pairs(PairTrees.of(case.booster, case.n_items), case.x, case.n_items)
     table = predict_all_pairs(with_tables(case.booster, case.n_items), case.x, case.n_items)
@@ -37,17 +38,19 @@ def test_any_booster(seed):
     table = predict_all_pairs(mirrored, case.x, case.n_items, raw_score=True)
     np.testing.assert_allclose(table, raw, rtol=0, atol=1e-13)
     offset = np.random.default_rng(seed).normal(size=raw.shape)
-    table = predict_all_pairs(mirrored, case.x, case.n_items, offset=TableOffset(offset), contexts_at_once=7)
+    monkeypatch.setattr(predict, "CONTEXTS_AT_ONCE", 7)
+    table = predict_all_pairs(mirrored, case.x, case.n_items, offset=TableOffset(offset))
     expected = np.where(~np.eye(case.n_items, dtype=bool)[:, :, None], softmax(raw + offset, axis=-1), 0)
     np.testing.assert_allclose(table, expected, rtol=0, atol=1e-13)
 
 
-def test_scores_do_not_depend_on_the_other_contexts():
+def test_scores_do_not_depend_on_the_other_contexts(monkeypatch):
     case = next(case for case in map(draw_case, range(40)) if case.n_outputs > 2)
     prepared = with_tables(case.booster, case.n_items)
     table = predict_all_pairs(prepared, case.x, case.n_items)
     order = np.random.default_rng(1).permutation(len(case.x))
-    again = predict_all_pairs(prepared, case.x[order][:9], case.n_items, contexts_at_once=4)
+    monkeypatch.setattr(predict, "CONTEXTS_AT_ONCE", 4)
+    again = predict_all_pairs(prepared, case.x[order][:9], case.n_items)
     np.testing.assert_array_equal(again, table[order][:9])
 
 

@@ -15,6 +15,7 @@ from scipy.special import expit, softmax
 
 from dmlrank._utils.computation import computing
 from dmlrank.exceptions import DmlrankWarning
+from dmlrank.nuisance.all_pairs import predict
 from dmlrank.nuisance.all_pairs.predict import PairTrees, distinct_rows, predict_all_pairs
 from dmlrank.nuisance.all_pairs.trees import contexts_by_branch, read_trees, scores_by_first
 
@@ -136,13 +137,14 @@ def test_threads_change_no_bit(large):
         np.testing.assert_array_equal(table, tables[0])
 
 
-def test_chunks_order_and_number_of_contexts_do_not_matter(large):
+def test_chunks_order_and_number_of_contexts_do_not_matter(large, monkeypatch):
     booster, n_items, x = large
     prepared, order = PairTrees.of(booster, n_items), np.random.default_rng(1).permutation(len(x))
     table = predict_all_pairs(prepared, x, n_items)
     other_order = predict_all_pairs(prepared, x[order], n_items)
     one_by_one = [predict_all_pairs(prepared, x[i : i + 1], n_items)[0] for i in range(5)]
-    other_chunks = predict_all_pairs(prepared, x, n_items, contexts_at_once=37)
+    monkeypatch.setattr(predict, "CONTEXTS_AT_ONCE", 37)
+    other_chunks = predict_all_pairs(prepared, x, n_items)
     np.testing.assert_allclose(other_order, table[order], rtol=0, atol=1e-12)
     np.testing.assert_allclose(one_by_one, table[:5], rtol=0, atol=1e-12)
     np.testing.assert_allclose(other_chunks, table, rtol=0, atol=1e-12)

@@ -10,6 +10,7 @@ import pytest
 from scipy.special import expit, softmax
 
 from dmlrank.exceptions import DmlrankWarning
+from dmlrank.nuisance.all_pairs import predict
 from dmlrank.nuisance.all_pairs.predict import PairTrees, predict_all_pairs
 
 from .random_boosters import TableOffset, in_other_order
@@ -101,7 +102,7 @@ def test_more_contexts_than_are_scored_at_once():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_long_rows_are_scored_in_smaller_stacks(dtype):
+def test_long_rows_are_scored_in_smaller_stacks(dtype, monkeypatch):
     rng = np.random.default_rng(8)
     booster = booster_on(rng, 4, KINDS["multiclass"][1], rounds=3)
     x, sizes = rng.normal(size=(40, 4)).astype(dtype), []
@@ -112,7 +113,8 @@ def test_long_rows_are_scored_in_smaller_stacks(dtype):
             sizes.append(rows.size)
             return booster.predict(rows, **options)
 
-    table = predict_all_pairs(CountingBooster(), x, N_ITEMS, entries_at_once=1000)
+    monkeypatch.setattr(predict, "ENTRIES_AT_ONCE", 1000)
+    table = predict_all_pairs(CountingBooster(), x, N_ITEMS)
     np.testing.assert_allclose(table, one_by_one(booster, x, N_ITEMS, 3), rtol=1e-12)
     assert max(sizes) <= 1000
     assert sum(sizes) == 40 * N_ITEMS * (N_ITEMS - 1) * 6

@@ -10,6 +10,7 @@ import pytest
 
 import dmlrank as dr
 from dmlrank.nuisance.boosting.train import BinnedRows, BoosterSpec, train_booster
+from dmlrank.nuisance.propensity_model import estimate as estimate_module
 from dmlrank.nuisance.propensity_model.estimate import (
     boosters_by_fold,
     estimate_propensity,
@@ -68,10 +69,13 @@ def draw(make_data):
 
 
 def estimate(data, tune=None, train=train_booster):
+    """Estimate the propensities, with boosters from ``train``."""
     fold = np.arange(data.n_contexts) % N_FOLDS
     seeds = np.random.SeedSequence(0).spawn(N_FOLDS)
     folds = Folds(fold, data.seed_order, N_FOLDS)
-    return estimate_propensity(data, folds, seeds, tune=tune, train=train)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(estimate_module, "train_booster", train)
+        return estimate_propensity(data, folds, seeds, tune=tune)
 
 
 def floored_and_scaled(data, estimates):
