@@ -14,7 +14,7 @@ from ..._utils.computation import current, report
 from ...data.outcomes import exchanged_wins
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..all_pairs.predict import PairTrees, predict_all_pairs, softmax_in_place
-from ..boosting.binning import BinnedCells, binning_parameters
+from ..boosting.train import BinnedCells, binning_parameters
 from ..boosting.tuning import EXHAUSTIVE_THRESHOLDS, RANDOM_THRESHOLDS
 from ..effects_and_trees import BoostingStage, EffectsAndTrees
 from ..smooth.basis import SmoothBasis

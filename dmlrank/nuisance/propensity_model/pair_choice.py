@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..._utils.computation import report
 from ...data.preferences import FloatArray, IntArray, PreferenceData
 from ..all_pairs.predict import PairTrees, predict_all_pairs
-from ..boosting.binning import BinnedPairs, binning_parameters
+from ..boosting.train import BinnedPairs, binning_parameters
 from ..effects_and_trees import BoostingStage, EffectsAndTrees, TreeRows
 from ..smooth.basis import SmoothBasis
 from ..smooth.penalty import (

@@ -6,7 +6,7 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 
-from dmlrank.nuisance.boosting.binning import BinnedCells, bin_rows
+from dmlrank.nuisance.boosting.train import BinnedCells, bin_rows
 from dmlrank.nuisance.training_rows import LabelledRows
 
 K, FEATURES = 70, 3
