@@ -131,3 +131,9 @@ def from_benchmarks(name):
         return importlib.import_module(f"benchmarks.{name}")
     finally:
         sys.path.remove(top)
+
+
+def chunks_of(mu, size):
+    """The contexts of a source of mu and their probabilities, (b, K, K, C), part by part."""
+    for part in mu.parts(size):
+        yield part.contexts, part.probabilities()[part.place]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -79,7 +79,9 @@ class RestrictedBradleyTerry(LabelScore):
         """
         scores, effect = self.project(mu)
         fitted = _win_probabilities(scores, effect)
-        pi = np.where(self._summed_pairs(), self.pairs.table(contexts), 0.0)
+        # The sums are over both orders of each edge, or over one order without position effect.
+        summed = self.graph.edges if self.position else np.triu(self.graph.edges)
+        pi = np.where(summed, self.pairs.table(contexts), 0.0)
         check_identified(pi > 0, self.position)
         inverse = information_inverse(pi * fitted * (1 - fitted), self.position)
         n_items = scores.shape[1]
@@ -102,10 +104,6 @@ class RestrictedBradleyTerry(LabelScore):
     def probabilities(self, mu: FloatArray) -> FloatArray:
         """Return P(first wins), (b, K, K), in the Bradley-Terry model nearest to ``mu``."""
         return _win_probabilities(*self.project(mu))
-
-    def _summed_pairs(self) -> NDArray[np.bool_]:
-        """Return the ordered pairs of the sums, (K, K): both orders of each edge, or one without position effect."""
-        return np.asarray(self.graph.edges if self.position else np.triu(self.graph.edges), dtype=bool)
 
 
 def _win_probabilities(scores: FloatArray, effect: FloatArray) -> FloatArray:
@@ -213,10 +211,7 @@ class RestrictedResampling:
 
         Shapes: directions (K, r).
         """
-        return np.array(list(self._draw_statistics(directions, rng)))
-
-    def _draw_statistics(self, directions: FloatArray, rng: np.random.Generator) -> Iterator[float]:
-        """Yield the Wald statistic of one sample after the other."""
+        statistics = []
         change = self.difference_change @ directions
         n, m = self.n_contexts, len(self.share)
         sum_by_context = csr_array((np.ones(m), (self.context, np.arange(m))), shape=(n, m))
@@ -226,7 +221,8 @@ class RestrictedResampling:
             phi = sum_by_context @ (change * noise[:, None])
             mean = phi.mean(axis=0)
             phi -= mean
-            yield float(mean @ np.linalg.lstsq(phi.T @ phi / n**2, mean, rcond=None)[0])
+            statistics.append(float(mean @ np.linalg.lstsq(phi.T @ phi / n**2, mean, rcond=None)[0]))
+        return np.array(statistics)
 
 
 def resampling_under_restriction(

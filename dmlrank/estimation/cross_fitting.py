@@ -271,10 +271,6 @@ class ContextPart:
 class MuSource(Protocol):
     """Out-of-fold preference probabilities of all contexts, in parts that fit into memory."""
 
-    def chunks(self, size: int) -> Iterator[tuple[IntArray, FloatArray]]:
-        """Yield the indices of at most ``size`` contexts, (b,), and their probabilities, (b, K, K, C)."""
-        ...
-
     def parts(self, size: int, selected: NDArray[np.bool_] | None = None) -> Iterator[ContextPart]:
         """Yield parts of at most ``size`` rows of probabilities each, of all contexts or of the selected ones, (n,)."""
         ...
@@ -368,14 +364,6 @@ class CrossFittedMu:
     _cache: dict[Cells, FloatArray] = field(default_factory=dict, init=False, repr=False)
     _groups: dict[Cells, IdenticalContexts] = field(default_factory=dict, init=False, repr=False)
 
-    def chunks(self, size: int) -> Iterator[tuple[IntArray, FloatArray]]:
-        """Yield contexts and their out-of-fold probabilities, fold by fold."""
-        for held_out, model in enumerate(self.models):
-            in_fold = np.flatnonzero(self.folds.fold == held_out)
-            for start in range(0, len(in_fold), size):
-                contexts = in_fold[start : start + size]
-                yield contexts, model.predict(self.x[contexts])
-
     def parts(self, size: int, selected: NDArray[np.bool_] | None = None) -> Iterator[ContextPart]:
         """Yield parts fold by fold; contexts with equal features are predicted once per fold."""
         for held_out, model in enumerate(self.models):
@@ -454,11 +442,6 @@ class SuppliedMu:
     """
 
     mu: FloatArray
-
-    def chunks(self, size: int) -> Iterator[tuple[IntArray, FloatArray]]:
-        """Yield contexts and their probabilities, in the order of the contexts."""
-        for start in range(0, len(self.mu), size):
-            yield np.arange(start, min(start + size, len(self.mu))), self.mu[start : start + size]
 
     def parts(self, size: int, selected: NDArray[np.bool_] | None = None) -> Iterator[ContextPart]:
         """Yield parts in the order of the contexts."""

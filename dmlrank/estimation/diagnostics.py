@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from .._utils.warning_collection import warn
-from ..data.preferences import Cells, FloatArray, IntArray
+from ..data.preferences import FloatArray, IntArray
 from ..exceptions import IntervalWarning
 from ..functionals import Functional
 from ..nuisance.outcome_model.cross_fit import MuModel
@@ -68,62 +68,34 @@ def effective_contexts(influence: InfluenceFunction) -> FloatArray:
     return np.where(varies, total**2 / np.where(fourth > 0, fourth, 1.0), float(influence.n_contexts))
 
 
-def calibration_slope(mu: FloatArray, cells: Cells, count: IntArray | None = None) -> float:
-    """Fit the recalibration softmax(T log mu + a) to the labels and return its slope T (Cox 1958).
+def calibration(labels: HeldOutLabels) -> tuple[float, float]:
+    """Fit the recalibration softmax(T log mu + a) to the labels; return its slope T (Cox 1958), and the spread of mu.
 
-    The slope is NaN where mu does not vary.
-
-    Shapes: mu (m, C), count (m,).
+    The slope is NaN where mu does not vary. The spread is the root mean square, over the categories, of the standard
+    deviation of log mu over the cells, less its mean over the categories of the cell.
     """
-    log_mu = _centred_log(mu)
-    return _slope_of(log_mu, _spread_of(log_mu, count), cells, count)
-
-
-def _slope_of(log_mu: FloatArray, spread: float, cells: Cells, count: IntArray | None) -> float:
-    """Return the slope of :func:`calibration_slope`.
-
-    Shapes: log_mu (C, m), count (m,).
-    """
+    log_mu = np.log(np.maximum(np.ascontiguousarray(labels.mu.T), _TINY))
+    log_mu -= log_mu.mean(axis=0)
+    mean = np.average(log_mu, axis=1, weights=labels.count)
+    spread = float(np.sqrt(np.average(np.square(log_mu - mean[:, None]), axis=1, weights=labels.count).mean()))
     if not spread > 1e-6:
-        return float("nan")
-    votes, n = cells.n_votes.astype(float), len(cells) if count is None else int(count.sum())
-    labels = votes * cells.y.T
-    votes_of_labels = labels.sum(axis=0)
+        return float("nan"), spread
+    votes, n = labels.cells.n_votes.astype(float), int(labels.count.sum())
+    counts = votes * labels.cells.y.T
+    votes_of_labels = counts.sum(axis=0)
 
     def objective(theta: FloatArray) -> tuple[float, FloatArray]:
         scores = (1 + theta[0] / spread) * log_mu + theta[1:, None]
         scores -= scores.max(axis=0)
         fitted = np.exp(scores)
         total = fitted.sum(axis=0)
-        loss = float(np.vdot(votes_of_labels, np.log(total)) - np.vdot(labels, scores))
+        loss = float(np.vdot(votes_of_labels, np.log(total)) - np.vdot(counts, scores))
         fitted *= votes / total
-        fitted -= labels
+        fitted -= counts
         return loss / n, np.array([np.vdot(fitted, log_mu) / spread, *fitted.sum(axis=1)]) / n
 
-    return float(1 + minimise(objective, np.zeros(1 + len(log_mu)), tolerance=1e-10)[0] / spread)
-
-
-def log_spread(mu: FloatArray, count: IntArray | None = None) -> float:
-    """Return the root mean square, over the categories, of the standard deviation of centred log mu over the cells.
-
-    Centred means that the mean over the categories of the cell is subtracted.
-
-    Shapes: mu (m, C), count (m,).
-    """
-    return _spread_of(_centred_log(mu), count)
-
-
-def _spread_of(log_mu: FloatArray, count: IntArray | None) -> float:
-    """Return the result of :func:`log_spread` from centred log mu, (C, m)."""
-    mean = np.average(log_mu, axis=1, weights=count)
-    return float(np.sqrt(np.average(np.square(log_mu - mean[:, None]), axis=1, weights=count).mean()))
-
-
-def _centred_log(mu: FloatArray) -> FloatArray:
-    """Return the log of mu, (m, C), less its mean over the categories, as an array (C, m)."""
-    log_mu = np.log(np.maximum(np.ascontiguousarray(mu.T), _TINY))
-    log_mu -= log_mu.mean(axis=0)
-    return log_mu
+    slope = minimise(objective, np.zeros(1 + len(log_mu)), tolerance=1e-10)[0] / spread
+    return float(1 + slope), spread
 
 
 def estimate_second_order_bias(
@@ -200,10 +172,7 @@ def measure_validity(influence: InfluenceFunction, bias: FloatArray, labels: Hel
 
     Shapes: bias (d,).
     """
-    log_mu = _centred_log(labels.mu)
-    spread = _spread_of(log_mu, labels.count)
-    slope = _slope_of(log_mu, spread, labels.cells, labels.count)
-    return Validity(effective_contexts(influence), bias, slope, spread)
+    return Validity(effective_contexts(influence), bias, *calibration(labels))
 
 
 def compared_contexts(seed_order: IntArray, n_items: int) -> IntArray:

@@ -285,12 +285,6 @@ class Influence(CentredValues):
         return self.plugin + self.weight[self.block_context] @ self.correction / len(self.value)
 
     @property
-    def raw(self) -> FloatArray:
-        """F(mu) plus correction of each context, (n, d), not centred; the weighted mean is the estimate."""
-        value = self.value if self.sample_weight is None else self.sample_weight[:, None] * self.value
-        return self.correction_by_context + value
-
-    @property
     def subsample_inflation(self) -> float:
         """Largest relative increase of a standard error that comes from averaging F(mu) over a sample.
 

@@ -116,11 +116,6 @@ class FeatureMu:
     data: PreferenceData
     verdicts: Verdicts
 
-    def chunks(self, size: int) -> Iterator[tuple[IntArray, FloatArray]]:
-        """Yield contexts and their out-of-fold probabilities, fold by fold."""
-        for part in self.parts(size):
-            yield part.contexts, part.probabilities()
-
     def parts(self, size: int, selected: NDArray[np.bool_] | None = None) -> Iterator[ContextPart]:
         """Yield parts fold by fold; no two contexts share their probabilities."""
         for held_out, booster in enumerate(self.boosters):

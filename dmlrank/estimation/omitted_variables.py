@@ -74,15 +74,6 @@ def robustness_value(distance: FloatArray, spread: FloatArray, rho: float = 1.0)
     return np.asarray(2 * np.sqrt(square) / (np.sqrt(square + 4) + np.sqrt(square)))
 
 
-def bias_bound(explained_label: FloatArray, explained_propensity: FloatArray, spread: FloatArray) -> FloatArray:
-    """Return the largest absolute bias for C_Y^2 = ``explained_label`` and C_D^2 = R / (1 - R).
-
-    R is ``explained_propensity``, the share of the second moment of 1/pi that the omitted variable explains.
-    """
-    relative = explained_propensity / (1 - explained_propensity)
-    return np.asarray(np.sqrt(explained_label * relative) * spread)
-
-
 def residual_variance(mu: FloatArray, cell_y: FloatArray, n_votes: IntArray, worth: FloatArray) -> float:
     """Return the mean over all votes of the squared difference between a vote's worth and its prediction by mu.
 

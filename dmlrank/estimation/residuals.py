@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..functionals.base import Functional, LabelScore
 from .cross_fitting import HeldOutLabels, clip_and_renormalise
 from .influence import InfluenceBlocks, JudgeCorrection, NuisanceEstimates
+
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 # Length of a finite-difference step, relative to the smallest probability.
 _STEP = 1e-3
@@ -179,18 +183,15 @@ class Residuals:
         has_verdict, nan_of_verdicts = (judged_cell >= 0)[:, None], np.full(judge.m.shape, np.nan)
         by_context = np.argsort(np.concatenate([self.context, verdicts.context]), kind="stable")
 
-        def join(of_votes: FloatArray, of_verdicts: FloatArray) -> FloatArray:
-            return np.concatenate([of_votes, of_verdicts])[by_context]
-
-        def join_indices(of_votes: IntArray, of_verdicts: IntArray) -> IntArray:
+        def join(of_votes: NDArray[Scalar], of_verdicts: NDArray[Scalar]) -> NDArray[Scalar]:
             return np.concatenate([of_votes, of_verdicts])[by_context]
 
         mu = join(self.mu, nuisances.mu.at(verdicts))
         return Residuals(
-            context=join_indices(self.context, verdicts.context),
-            block=join_indices(self.block, context_block[verdicts.context]),
-            first=join_indices(self.first, verdicts.first),
-            second=join_indices(self.second, verdicts.second),
+            context=join(self.context, verdicts.context),
+            block=join(self.block, context_block[verdicts.context]),
+            first=join(self.first, verdicts.first),
+            second=join(self.second, verdicts.second),
             weight=join(self.weight, judge.weight),
             target=join(self.target, m),
             # m is clipped like mu: if a verdict says nothing about the label, m = mu, and its residual must be zero.

@@ -192,13 +192,8 @@ class UnanimousPairs:
         first, second = self.first[is_raised], self.second[is_raised]
         result[first, second] = raised[is_raised]
         if not self.ordered:
-            result[second, first] = raised[is_raised][:, self._flip]
+            result[second, first] = raised[is_raised][:, exchanged_wins(self.label.shape[1])]
         return result
-
-    @property
-    def _flip(self) -> IntArray:
-        """The categories with the wins exchanged, (C,)."""
-        return exchanged_wins(self.label.shape[1])
 
     def _unseen_directions(self, pooled: bool) -> tuple[FloatArray, FloatArray]:
         """Return directions, (q, C, C), whose products add up to V, and limits for unseen categories, (q, C)."""

@@ -41,7 +41,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,20 +49,10 @@ from .._utils.computation import in_workers, report
 from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals import Functional
+from ..nuisance.propensity_model.all_pairs import PairPropensity
 from .cross_fitting import ContextPart, NumberedParts, clip_and_renormalise, contexts_at_a_time
 from .influence import Influence, InfluenceBlocks, NuisanceEstimates
 from .residuals import Residuals
-
-
-class VoteRates(Protocol):
-    """Probabilities v(x) that a shown pair gets a vote, for all ordered pairs of a context."""
-
-    def table(self, contexts: IntArray) -> FloatArray:
-        """Return the probabilities of all pairs, (b, K, K), in b contexts.
-
-        Where display order is ignored, both orders of a pair have the same probability.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,7 +89,7 @@ class VotingStage:
     shares_rates: Whether contexts of one fold with equal features have equal probabilities v.
     """
 
-    rates: VoteRates
+    rates: PairPropensity
     cell_rate: FloatArray
     shown: ShownRows | None
     block_context: IntArray
@@ -463,7 +452,7 @@ def _evaluate_part(
         correction = np.empty((len(block), 2 * len(contrasts)))
         for column in range(2 * len(contrasts)):
             is_upper, contrast = column >= len(contrasts), contrasts[column % len(contrasts)]
-            order = _order_of_categories(gradients @ (contrast if is_upper else -contrast))
+            order = np.argsort(-(gradients @ (contrast if is_upper else -contrast)), axis=-1, kind="stable")
             moved, by_row = _moved(mu, rates, ExtremeShares(order, gamma), inputs.data.ordered)
             at_rows = ExtremeShares(order[row_place, rows.first, rows.second], gamma)
             delta = np.zeros((len(block), *mu.shape[1:]))
@@ -477,11 +466,6 @@ def _evaluate_part(
             value[:, column] = (of_mu @ contrast)[place]
         results.append((value, (block, correction)))
     return results
-
-
-def _order_of_categories(gradient: FloatArray) -> IntArray:
-    """Return the categories of every pair from the largest to the smallest derivative, (..., C)."""
-    return np.argsort(-gradient, axis=-1, kind="stable")
 
 
 def _moved(mu: FloatArray, rates: FloatArray, shares: ExtremeShares, ordered: bool) -> tuple[FloatArray, FloatArray]:

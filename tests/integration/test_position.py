@@ -13,7 +13,7 @@ import dmlrank as dr
 from dmlrank.functionals import CategoryWeights, named
 from dmlrank.inference.covariance import Covariance
 
-from ..support import either_order, true_first_stages, without_order
+from ..support import chunks_of, either_order, true_first_stages, without_order
 
 LABELS = {
     2: ["model_a", "model_b"],
@@ -131,7 +131,7 @@ def test_learners_and_estimated_propensities_see_both_orders(rank):
     formula = "winner ~ x0 + x1 | model_a + model_b"
     options = {"context": "question_id", "position_bias": False, "tune": {"n_estimators": 60, "extra_trees": True}}
     fit = rank(votes, formula, **options)
-    (_, mu), *_ = fit.steps.mu.chunks(50)
+    (_, mu), *_ = chunks_of(fit.steps.mu, 50)
     np.testing.assert_allclose(mu, without_order(mu), atol=1e-15)
     known = rank(votes, formula, propensity="estimate", **options)
     cells = known.steps.data.cells

@@ -11,6 +11,8 @@ from dmlrank.estimation.folds import FoldUnits, assign_folds, fold_key
 from dmlrank.exceptions import DataError
 from dmlrank.nuisance.training_rows import Folds
 
+from ...support import chunks_of
+
 
 class Memory:
     """A model that knows which contexts it was trained on and refuses to be asked about them."""
@@ -42,7 +44,7 @@ def test_every_model_is_asked_about_its_own_fold(size):
     folds = deal(np.arange(60) // 2)
     made = remembering(folds, np.arange(60.0)[:, None])
     seen = []
-    for contexts, mu in made.chunks(size):
+    for contexts, mu in chunks_of(made, size):
         assert len(contexts) <= size
         np.testing.assert_array_equal(mu[:, 0, 0, 0], contexts)
         seen += contexts.tolist()
@@ -73,7 +75,7 @@ def test_new_contexts_get_the_mean_of_all_models():
 @pytest.mark.parametrize("size", [1, 3, 100])
 def test_given_probabilities_come_in_order(size):
     mu = np.random.default_rng(0).random((8, 3, 3, 2))
-    parts = list(SuppliedMu(mu).chunks(size))
+    parts = list(chunks_of(SuppliedMu(mu), size))
     np.testing.assert_array_equal(np.concatenate([at for at, _ in parts]), np.arange(8))
     np.testing.assert_array_equal(np.concatenate([part for _, part in parts]), mu)
     assert max(len(part) for _, part in parts) <= size

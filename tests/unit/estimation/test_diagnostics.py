@@ -15,11 +15,10 @@ from dmlrank.data.preferences import Cells
 from dmlrank.estimation.cross_fitting import CrossFittedMu, HeldOutLabels, SuppliedMu
 from dmlrank.estimation.diagnostics import (
     Validity,
-    calibration_slope,
+    calibration,
     compared_contexts,
     effective_contexts,
     estimate_second_order_bias,
-    log_spread,
     measure_validity,
     remaining_bias,
     warn_about_intervals,
@@ -35,6 +34,15 @@ DOUBTS = (
     "too few labels for this functional",
     "the fitted probabilities are",
 )
+
+
+def calibration_slope(mu, cells):
+    return calibration(HeldOutLabels.by_cell(mu, cells))[0]
+
+
+def log_spread(mu):
+    cells = cells_of(np.eye(mu.shape[1])[np.zeros(len(mu), dtype=int)])
+    return calibration(HeldOutLabels.by_cell(mu, cells))[1]
 
 
 def influence_of(phi):

@@ -10,7 +10,7 @@ import pytest
 from dmlrank.data.graph import Graph
 from dmlrank.data.preferences import gather_cells
 from dmlrank.estimation.cross_fitting import CrossFittedMu, HeldOutLabels, SuppliedMu, find_identical_contexts
-from dmlrank.estimation.diagnostics import calibration_slope, effective_contexts, log_spread
+from dmlrank.estimation.diagnostics import calibration, effective_contexts
 from dmlrank.estimation.influence import (
     CompressedInfluence,
     Estimands,
@@ -142,9 +142,9 @@ def test_what_labels_say_of_mu_is_the_same(make_data, draw_mu, options):
     assert len(short.cells) < len(long.cells)
     assert short.count.sum() == len(long.cells)
     assert short.cells.n_votes.sum() == long.cells.n_votes.sum()
-    slopes = [calibration_slope(labels.mu, labels.cells, labels.count) for labels in (short, long)]
+    slopes = [calibration(labels)[0] for labels in (short, long)]
     assert slopes[0] == pytest.approx(slopes[1], rel=1e-6)
-    assert log_spread(short.mu, short.count) == pytest.approx(log_spread(long.mu, long.count), rel=1e-12)
+    assert calibration(short)[1] == pytest.approx(calibration(long)[1], rel=1e-12)
     losses = [(one.cells.n_votes[:, None] * one.cells.y * np.log(one.mu)).sum() for one in (short, long)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-12)
 

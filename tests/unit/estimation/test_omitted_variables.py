@@ -9,7 +9,6 @@ from scipy.optimize import brentq
 from dmlrank.estimation.cross_fitting import SuppliedMu
 from dmlrank.estimation.influence import NuisanceEstimates, TargetPopulation
 from dmlrank.estimation.omitted_variables import (
-    bias_bound,
     label_spread,
     relative_second_moment,
     residual_variance,
@@ -18,6 +17,11 @@ from dmlrank.estimation.omitted_variables import (
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
 
 CONTRASTS = np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]])
+
+
+def bias_bound(explained_label, explained_propensity, spread):
+    """The largest absolute bias for C_Y^2 and C_D^2 = R / (1 - R)."""
+    return np.sqrt(explained_label * explained_propensity / (1 - explained_propensity)) * spread
 
 
 def drawn_law(rng, n_prompts=3, n_values=4, n_items=3):

@@ -14,6 +14,8 @@ from dmlrank.estimation.influence import Estimands
 from dmlrank.estimation.one_step import one_step
 from dmlrank.inference.confidence_sequence import Boundary, best_tau
 
+from ...support import chunks_of
+
 FORMULA = "winner ~ C(category) + length | model_a + model_b"
 PLAIN = "winner ~ 1 | model_a + model_b"
 OPTIONS = {"context": "question_id", "rng": 0, "n_jobs": 1, "min_labels": 3, "functional": "bt"}
@@ -140,7 +142,7 @@ def test_covariance_tests_and_ranks_are_those_of_a_fit_with_the_same_mu_and_pi(b
     steps = extended.steps
     data, cells = steps.data, steps.data.cells
     mu, pi = np.zeros((data.n_contexts, *[data.n_items] * 2, data.n_categories)), None
-    for contexts, table in steps.mu.chunks(100):
+    for contexts, table in chunks_of(steps.mu, 100):
         mu[contexts] = table
     pi = np.full(mu.shape[:3], 0.5)
     pi[cells.context, cells.first, cells.second] = steps.propensity.cells

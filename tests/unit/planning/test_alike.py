@@ -19,6 +19,8 @@ from dmlrank.planning.plan_options import PlanOptions
 from dmlrank.planning.precision import cheapest_solution
 from dmlrank.planning.specification import solve
 
+from ...support import chunks_of
+
 
 @pytest.fixture(scope="module")
 def fitted(rank):
@@ -41,7 +43,7 @@ def apart(fitted):
     """Probabilities of every prompt, (n, K, K, C)."""
     _, fit = fitted
     mu = np.empty((300, 3, 3, 3))
-    for contexts, table in fit.steps.mu.chunks(50):
+    for contexts, table in chunks_of(fit.steps.mu, 50):
         mu[contexts] = table
     return mu
 

@@ -9,7 +9,7 @@ import pytest
 import dmlrank as dr
 from dmlrank.exceptions import DataError, OptionError
 
-from ...support import without_order
+from ...support import chunks_of, without_order
 
 FUNCTIONALS = ("borda", "bt", "rank_centrality")
 FORMULA = "winner ~ x0 + x1 | model_a + model_b"
@@ -109,7 +109,7 @@ def test_a_fit_plans_for_its_own_prompts_with_its_own_probabilities(fitted):
     plan = fit.design(300, one_pair=True, from_scratch=True)
     steps = fit.steps
     mu = np.empty((400, 3, 3, 3))
-    for contexts, table in steps.mu.chunks(50):
+    for contexts, table in chunks_of(steps.mu, 50):
         mu[contexts] = table
     floor = steps.repetitions[0].floor
     expected = dr.design(mu, "bt", budget=300, one_pair=True, models=fit.models, floor=floor)
