@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from ..data.hypotheses import HypothesisLike
 from ..data.preferences import IntArray
 from ..exceptions import HypothesisError, OptionError, OptionTypeError, check_choice, listed
 from ..fit.estimates import Estimates
@@ -26,15 +25,14 @@ from ..plotting.rank_charts import bump_chart
 from ..plotting.theme import models_words
 from ..report.joint_tables import ScoreIntervals, change_notes, changes_summary, comparison_summary
 from ..report.leaderboard import ShownModels, choose_models, chosen_names
+from ..report.page.render_page import check_page_extra, render_page, write_page
 from ..report.statements import functional_unit
-from ..tables.summary_table import Summarised, Summary
-from .changes import Changes, changes_between
-from .cross_covariance import NamedResult, joint_results
-from .joint_estimates import JointEstimates
-from .page_report import check_page_extra, make_board, render_page, write_page
+from ..tables.summary_table import Summary
+from .joint_estimates import JointEstimates, JointResults
+from .joint_results import Changes, NamedResult, changes_between, joint_results
 from .rank_results import RankResults
+from .ranking import make_board
 from .requirements import Needs
-from .score_tests import ZTestResults
 from .views import alpha_or_default
 
 if TYPE_CHECKING:
@@ -61,7 +59,7 @@ _REVERSAL_COLUMNS = ["model", "other", "above_in", "below_in", "gap_above", "gap
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Comparison(Summarised):
+class Comparison(JointResults):
     """Results side by side; :func:`dmlrank.compare` returns an object of this class.
 
     Tests name scores as ``"result: model"``. They need the covariance between the results, which exists for live
@@ -143,67 +141,6 @@ class Comparison(Summarised):
         if isinstance(self.joint_or_reason, str):
             raise OptionError(self.joint_or_reason)
         return self.joint_or_reason
-
-    def cov_params(self) -> pd.DataFrame:
-        """Return the joint covariance of all scores, with (result, model) on both sides."""
-        return self.joint.cov_params()
-
-    def conf_int(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
-        """Return confidence intervals, simultaneous over all results and models.
-
-        Parameters
-        ----------
-        alpha : float, optional
-            One minus the level; the fit's when None.
-        method : {"max-t", "bonferroni", "none"}
-            As for :meth:`RankResults.conf_int`.
-
-        Returns
-        -------
-        DataFrame
-            Columns ``lower`` and ``upper``, a row per result and model.
-        """
-        return self.joint.conf_int(alpha, method)
-
-    def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> ZTestResults:
-        """Test linear combinations of scores, such as ``"bt: gpt-4 - bt: claude-v1"``, one z test for each.
-
-        Parameters
-        ----------
-        hypothesis : str, tuple, mapping, array or list
-            As for :meth:`RankResults.t_test`, with names ``"result: model"``. The columns of a matrix are in
-            the order of :meth:`cov_params`.
-        delta : float
-            As for :meth:`RankResults.t_test`.
-        side : {"two-sided", "larger", "smaller", "noninferiority", "equivalence"}
-            As for :meth:`RankResults.t_test`.
-
-        Returns
-        -------
-        ZTestResults
-            As in statsmodels; p-values are not adjusted.
-        """
-        return self.joint.t_test(hypothesis, delta, side)
-
-    def wald_test(self, hypothesis: HypothesisLike) -> WaldTestResults:
-        """Test linear restrictions on scores jointly, see :meth:`RankResults.wald_test`.
-
-        Parameters
-        ----------
-        hypothesis : str, tuple, mapping, array or list
-            As for :meth:`t_test`.
-
-        Returns
-        -------
-        WaldTestResults
-            As in statsmodels; the degrees of freedom are the structural rank.
-
-        Raises
-        ------
-        HypothesisError
-            If there are too few clusters for so many restrictions.
-        """
-        return self.joint.wald_test(hypothesis)
 
     def changes(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
         """Return how much every model's score differs from its score in the first result, with tests.

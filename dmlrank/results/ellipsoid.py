@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,13 +13,15 @@ from scipy.stats import chi2
 from .._utils.argument_checks import array_of_numbers
 from .._utils.blas import one_thread
 from .._utils.number_text import decimals, fewest_decimals, fixed_text
-from ..data.hypotheses import LinearHypothesis
+from ..data.hypotheses import HypothesisLike, LinearHypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import HypothesisError, OptionError, listed, shown
+from ..fit.estimates import Estimates
 from ..inference.confidence_sequence import ConfidenceSequence
 from ..inference.wald import NamedEstimates
 from ..plotting.intervals import ellipse_plot
 from ..tables.summary_table import Summarised, Summary
+from .requirements import estimate_index, named_estimates, names_or_all
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -244,3 +246,28 @@ def confidence_ellipsoid(
     if sequence is not None:
         radius2 = sequence.boundary(1, df).squared_radius(sequence.alpha, df)
     return Ellipsoid(contrasts.labels, center, cov, basis, radius2, scores, sequence=sequence)
+
+
+def confidence_region(
+    estimates: Estimates,
+    alpha: float,
+    *,
+    models: Sequence[str] | None = None,
+    contrasts: HypothesisLike | None = None,
+) -> Ellipsoid:
+    """Return the joint confidence region of scores or contrasts, see :meth:`RankResults.ellipsoid`."""
+    e, named = estimates, named_estimates(estimates)
+    if contrasts is not None:
+        if models is not None:
+            raise OptionError("models= and contrasts= both define the region; give one of them")
+        region = confidence_ellipsoid(named, named.hypothesis(contrasts), alpha)
+        return replace(region, is_natural=estimates.scale.natural)
+    chosen = names_or_all(models, e.names)
+    places = [estimate_index(e, name) for name in chosen]
+    if len(set(places)) < len(places) or not places:
+        raise OptionError(
+            f"models={listed(chosen) or chosen} is not allowed; name at least one score, and each score once"
+        )
+    rows = LinearHypothesis(np.eye(len(e.names))[places], np.zeros(len(places)), tuple(chosen))
+    region = confidence_ellipsoid(named, rows, alpha, scores=True)
+    return replace(region, is_natural=estimates.scale.natural)

@@ -1,4 +1,4 @@
-"""Scores in groups of prompts from one fit, with the covariance between the groups."""
+"""Scores in groups of prompts from one fit, with the covariance between the groups, and their pictures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scipy.stats import chi2
 
 from .._utils.blas import one_thread
 from .._utils.warning_collection import warn
-from ..data.hypotheses import HypothesisLike, LinearHypothesis
+from ..data.hypotheses import LinearHypothesis
 from ..data.preferences import FloatArray
 from ..data.vote_counts import VoteCounts
 from ..estimation.influence import InfluenceInGroups, influence_in_groups
@@ -26,20 +26,26 @@ from ..fit.state import FitState
 from ..inference.alternatives import z_statistics
 from ..inference.covariance import Covariance, clip_to_limits
 from ..inference.multiple_testing import holm
+from ..inference.ranks import ranks_of
+from ..inference.simultaneous import Family
 from ..inference.wald import WaldTestResults
+from ..plotting.heat_maps import group_heat_map
+from ..plotting.intervals import Intervals, grouped_forest_plot
+from ..plotting.rank_charts import bump_chart
+from ..plotting.theme import level_words, models_words
 from ..report.joint_tables import group_summary
 from ..report.leaderboard import rows_to_show
-from ..tables.summary_table import Summarised, Summary
+from ..report.page.render_page import check_page_extra, render_page, write_page
+from ..tables.summary_table import Summary
 from .context_variables import ContextGroups
-from .group_pictures import GROUP_PICTURES, DrawnGroupScores, draw_groups
-from .joint_estimates import JointEstimates
-from .page_report import check_page_extra, make_board, render_page, write_page
+from .joint_estimates import JointEstimates, JointResults, score_label
+from .ranking import make_board
 from .requirements import check_picture, model_index, names_or_all
-from .score_tests import ZTestResults
 from .views import alpha_or_default, drawn, simultaneous_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
 
 Result = TypeVar("Result")
 
@@ -85,7 +91,7 @@ class GroupFacts:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class GroupResults(Generic[Result], Summarised):
+class GroupResults(JointResults, Generic[Result]):
     """Scores in every group of prompts; :meth:`RankResults.by` returns an object of this class.
 
     ``groups["coding"]`` is the result of one group, with tests, intervals, rank sets and summary as for a fit. Tests
@@ -185,67 +191,6 @@ class GroupResults(Generic[Result], Summarised):
                 f"no group {name!r} of {self.variable}{nearest(name, self.groups)} (groups: {listed(self.groups, 25)})"
             )
         return self.as_result(self._estimates_of(self.groups.index(name)))
-
-    def cov_params(self) -> pd.DataFrame:
-        """Return the joint covariance, (G K, G K), with (group, model) on both sides."""
-        return self.joint.cov_params()
-
-    def conf_int(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
-        """Return confidence intervals, simultaneous over all groups and models.
-
-        Parameters
-        ----------
-        alpha : float, optional
-            One minus the level; the fit's when None.
-        method : {"max-t", "bonferroni", "none"}
-            As for :meth:`RankResults.conf_int`.
-
-        Returns
-        -------
-        DataFrame
-            Columns ``lower`` and ``upper``, a row per group and model.
-        """
-        return self.joint.conf_int(alpha, method)
-
-    def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> ZTestResults:
-        """Test linear combinations of scores, such as ``"coding: gpt-4 - writing: gpt-4"``, one z test for each.
-
-        Parameters
-        ----------
-        hypothesis : str, tuple, mapping, array or list
-            As for :meth:`RankResults.t_test`, with names ``"group: model"``. The columns of a matrix are in
-            the order of :meth:`cov_params`.
-        delta : float
-            As for :meth:`RankResults.t_test`.
-        side : {"two-sided", "larger", "smaller", "noninferiority", "equivalence"}
-            As for :meth:`RankResults.t_test`.
-
-        Returns
-        -------
-        ZTestResults
-            As in statsmodels; p-values are not adjusted.
-        """
-        return self.joint.t_test(hypothesis, delta, side)
-
-    def wald_test(self, hypothesis: HypothesisLike) -> WaldTestResults:
-        """Test linear restrictions on scores jointly, see :meth:`RankResults.wald_test`.
-
-        Parameters
-        ----------
-        hypothesis : str, tuple, mapping, array or list
-            As for :meth:`t_test`.
-
-        Returns
-        -------
-        WaldTestResults
-            As in statsmodels; the degrees of freedom are the structural rank.
-
-        Raises
-        ------
-        HypothesisError
-            If there are too few clusters for so many restrictions.
-        """
-        return self.joint.wald_test(hypothesis)
 
     def test_equal(self, models: Sequence[str] | None = None) -> WaldTestResults:
         """Test by a Wald test that models have the same scores in every group.
@@ -652,3 +597,77 @@ def _check_sizes(groups: ContextGroups, facts: Sequence[GroupFacts]) -> None:
             f"corrects them, and their intervals are too short; collect votes on these models in these groups",
             stacklevel=5,
         )
+
+
+GROUP_PICTURES = ("forest", "heat_map", "differences", "bump")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DrawnGroupScores:
+    """Scores by group, as the pictures need them.
+
+    estimates: Estimates of the fit to all prompts.
+    joint: Scores of the G groups, group by group.
+    groups: Names of the groups.
+    shares (G,): The groups' shares of the prompts.
+    variable: The columns that define the groups.
+    """
+
+    estimates: Estimates
+    joint: JointEstimates
+    groups: tuple[str, ...]
+    shares: FloatArray
+    variable: str
+
+    @property
+    def scores(self) -> FloatArray:
+        """Scores, (G, K)."""
+        return self.joint.estimate.reshape(len(self.groups), -1)
+
+    def differences(self, alpha: float) -> tuple[FloatArray, FloatArray]:
+        """Return every score minus its mean over groups, and half-widths of simultaneous intervals, (G, K) each.
+
+        The intervals hold for all groups and models at once, by max-t. The mean is weighted by the groups' shares.
+        """
+        n_groups, n_models = self.scores.shape
+        from_mean = np.eye(n_groups) - self.shares / self.shares.sum()
+        contrasts = np.kron(from_mean, np.eye(n_models))
+        variance = np.square(contrasts @ self.joint.covariance.factor).sum(axis=1)
+        critical = Family.of_contrasts(self.joint.covariance, contrasts).critical(alpha)
+        half_width = critical * np.sqrt(variance)
+        return from_mean @ self.scores, half_width.reshape(n_groups, n_models)
+
+
+def draw_groups(
+    scores: DrawnGroupScores, picture: str, places: Sequence[int], *, alpha: float, ax: Axes | None
+) -> Axes:
+    """Draw one picture of scores by group, see :meth:`GroupResults.plot`."""
+    e, columns = scores.estimates, list(places)
+    names, label = [e.models[j] for j in columns], score_label(e)
+    counts = f"{models_words(len(names), len(e.models))}, {len(scores.groups)} groups by {scores.variable}"
+    if picture == "forest":
+        intervals = _intervals(scores, columns, alpha, label, counts)
+        return grouped_forest_plot(intervals, scores.groups, e.neutral, variable=scores.variable, ax=ax)
+    if picture == "bump":
+        ranks = np.array([ranks_of(group) for group in scores.scores], dtype=float)[:, columns].T
+        return bump_chart(names, scores.groups, ranks, ax, title=f"Ranks by score within each group\n{counts}")
+    coloured, values = None, scores.scores[:, columns].T
+    title = f"Scores by group\n{counts}"
+    if picture == "differences":
+        differences, half_width = scores.differences(alpha)
+        values, coloured = differences[:, columns].T, (np.abs(differences) > half_width)[:, columns].T
+        title = f"Coloured: differs from the mean over groups\n{level_words(alpha)}, {counts}"
+        label = f"score in the group minus mean over groups\n{label.removeprefix('score: ')}"
+    return group_heat_map(names, scores.groups, values, label=label, title=title, coloured=coloured, ax=ax)
+
+
+def _intervals(
+    scores: DrawnGroupScores, places: Sequence[int], alpha: float, label: str, counts: str
+) -> list[Intervals]:
+    """Return the intervals of every group, for a forest plot."""
+    columns, limits = list(places), scores.joint.conf_int(alpha)
+    low, high = (limits[side].to_numpy().reshape(scores.scores.shape)[:, columns] for side in ("lower", "upper"))
+    names = [scores.estimates.models[j] for j in columns]
+    title = f"{level_words(alpha)}\n{counts}"
+    numbers = zip(scores.scores[:, columns], low, high, strict=True)
+    return [Intervals(names, *group, label, title) for group in numbers]

@@ -1,4 +1,4 @@
-"""Heterogeneity of the scores: by group of contexts, and projected on functions of the context."""
+"""Scores and influence values of single contexts, scores by group, and their projection on functions of the context."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from .._utils.blas import one_thread
 from .._utils.warning_collection import collected_warnings
+from ..data.formula.features import new_features
+from ..data.frames import column_names, require_columns, take_columns
 from ..data.preferences import FloatArray
 from ..estimation.influence import (
     GroupParts,
@@ -32,16 +35,47 @@ from ..fit.post_estimation import (
     project_likelihood,
     rows_of_design,
     rows_of_groups,
+    scores_at,
     scores_in_groups,
+    scores_of_contexts,
 )
 from ..fit.state import FitState
 from ..inference.covariance import CentredSums, Covariance, transport_map
-from .context_variables import ContextGroups, read_design, read_groups
+from .context_variables import ContextGroups, read_design, read_groups, read_overlapping_groups
 from .groups import GroupResults, Result, make_groups
 from .joint_estimates import JointEstimates
-from .overlapping_groups import read_overlapping_groups
 from .projection import Projection
 from .requirements import require_intervals
+
+
+@one_thread()
+def influence_values(steps: FitState, scale: Scale) -> FloatArray:
+    """Return the influence values phi in the unit of the scores, (n, d), with mean zero."""
+    return steps.influence.by_context().centred * scale.factor
+
+
+@one_thread()
+def fitted_scores(estimates: Estimates, steps: FitState) -> pd.DataFrame:
+    """Return F(mu(x)) of the fit's contexts, (n, d), from out-of-fold mu; with ``subsample=`` only sampled contexts."""
+    if steps.repetitions and steps.first.mean is not None:
+        contexts, value = scores_of_contexts(steps)
+    elif steps.sample is None:
+        contexts, value = np.arange(steps.data.n_contexts), steps.influence.by_context().value
+    else:
+        contexts, value = steps.sample, steps.first.one_step_result.target.by_context().value
+    index = pd.Index([steps.data.context_ids[i] for i in contexts], name="context", tupleize_cols=False)
+    return pd.DataFrame(estimates.scale.of(value[contexts]), index=index, columns=list(estimates.names))
+
+
+@one_thread()
+def predicted_scores(estimates: Estimates, steps: FitState, newdata: object) -> pd.DataFrame:
+    """Return F(mu(x)) of the rows of a frame, (n, d), from the mean of the folds' learners."""
+    feature_map = steps.data.feature_map
+    require_columns(feature_map.variables, column_names(newdata), "newdata")
+    table = take_columns(newdata, feature_map.variables)
+    x = new_features(feature_map, table, keep_missing=steps.options.missing == "keep")
+    return pd.DataFrame(estimates.scale.of(scores_at(steps, x)), columns=list(estimates.names))
+
 
 # What by() takes: columns whose values are the groups, or groups that may overlap.
 GroupColumns: TypeAlias = str | Mapping[str, object] | Sequence[str]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from ..inference.alternatives import read_alternative, two_sided_p_values
 from ..inference.covariance import Covariance
 from ..inference.simultaneous import MaxT
 from ..inference.wald import NamedEstimates, WaldTestResults, wald_test
+from ..tables.summary_table import Summarised
 from .requirements import joined_names
 from .score_tests import ZTestResults, t_test
 from .views import alpha_or_default
@@ -99,10 +101,6 @@ class JointEstimates:
             frame.loc[model, block] = value
         return frame
 
-    def cov_params(self) -> pd.DataFrame:
-        """Return the joint covariance, (d, d), with (block, model) on both sides."""
-        return pd.DataFrame(self.covariance.matrix.copy(), index=self.index, columns=self.index)
-
     def conf_int(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
         """Return confidence intervals, simultaneous over all blocks and models."""
         critical = self.max_t.critical(alpha_or_default(alpha, self.alpha), method)
@@ -110,23 +108,16 @@ class JointEstimates:
         limits = {"lower": self.estimate - half_width, "upper": self.estimate + half_width}
         return pd.DataFrame(limits, index=self.index)
 
-    def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> ZTestResults:
-        """Test linear combinations, one z test for each."""
-        alternative, named = read_alternative(side, delta), self.named
-        return t_test(named, named.hypothesis(hypothesis), alternative)
-
-    def wald_test(self, hypothesis: HypothesisLike | LinearHypothesis) -> WaldTestResults:
+    def wald_test(self, restrictions: LinearHypothesis) -> WaldTestResults:
         """Test linear restrictions jointly by one chi-squared test; its degrees of freedom are the structural rank."""
-        named, basis = self.named, self.covariance.basis
-        restrictions = hypothesis if isinstance(hypothesis, LinearHypothesis) else named.hypothesis(hypothesis)
-        rank = np.linalg.matrix_rank(restrictions.matrix @ basis)
+        rank = np.linalg.matrix_rank(restrictions.matrix @ self.covariance.basis)
         fewest = min(self.covariance.n_clusters, default=rank + 1)
         if fewest <= rank:
             raise HypothesisError(
                 f"{rank} restrictions cannot be tested with {fewest} clusters, because their covariance has no "
                 f"inverse; test fewer models at once, or use t_test"
             )
-        return wald_test(named, restrictions)
+        return wald_test(self.named, restrictions)
 
     def tidy(self, z: FloatArray, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
         """Return a row per block and model, with the block's name in the column of its kind.
@@ -146,3 +137,90 @@ class JointEstimates:
                 "conf_high": limits["upper"].to_numpy(),
             }
         )
+
+
+class JointResults(Summarised):
+    """What groups, projections and comparisons share: tests of estimates that have one covariance."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def joint(self) -> JointEstimates:
+            """The estimates of all blocks (groups, coefficients or results) with their covariance."""
+            ...
+
+    def cov_params(self) -> pd.DataFrame:
+        """Return the joint covariance of all estimates, with (block, model) on both sides."""
+        return pd.DataFrame(self.joint.covariance.matrix.copy(), index=self.joint.index, columns=self.joint.index)
+
+    def conf_int(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
+        """Return confidence intervals, simultaneous over all blocks (groups, coefficients or results) and models.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            One minus the level; the fit's when None.
+        method : {"max-t", "bonferroni", "none"}
+            As for :meth:`RankResults.conf_int`.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``lower`` and ``upper``, a row per block and model.
+
+        Raises
+        ------
+        OptionError
+            If there is no joint covariance, or alpha or the method cannot be used.
+        """
+        return self.joint.conf_int(alpha, method)
+
+    def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> ZTestResults:
+        """Test linear combinations of estimates, such as ``"coding: gpt-4 - writing: gpt-4"``, one z test for each.
+
+        Parameters
+        ----------
+        hypothesis : str, tuple, mapping, array or list
+            As for :meth:`RankResults.t_test`, with names ``"block: model"``. The columns of a matrix are in the order
+            of :meth:`cov_params`.
+        delta : float
+            As for :meth:`RankResults.t_test`.
+        side : {"two-sided", "larger", "smaller", "noninferiority", "equivalence"}
+            As for :meth:`RankResults.t_test`.
+
+        Returns
+        -------
+        ZTestResults
+            As in statsmodels; p-values are not adjusted.
+
+        Raises
+        ------
+        OptionError
+            If there is no joint covariance.
+        """
+        named = self.joint.named
+        return t_test(named, named.hypothesis(hypothesis), read_alternative(side, delta))
+
+    def wald_test(self, hypothesis: HypothesisLike) -> WaldTestResults:
+        """Test linear restrictions on estimates jointly, see :meth:`RankResults.wald_test`.
+
+        Parameters
+        ----------
+        hypothesis : str, tuple, mapping, array or list
+            As for :meth:`t_test`.
+
+        Returns
+        -------
+        WaldTestResults
+            As in statsmodels; the degrees of freedom are the structural rank.
+
+        Raises
+        ------
+        HypothesisError
+            If there are too few clusters for so many restrictions.
+        OptionError
+            If there is no joint covariance.
+        """
+        return self.joint.wald_test(self.joint.named.hypothesis(hypothesis))

@@ -24,21 +24,22 @@ from ..inference.reliability import reliability_curve
 from ..plotting.diagnostic_charts import influence_chart, overlap_chart, reliability_chart
 from ..plotting.intervals import Intervals, forest_plot
 from ..plotting.theme import TEXT_SIZE, level_words, literal, models_words, new_figure, write_reason
-from ..report.hypothesis_tables import PairwiseResults
 from ..report.leaderboard import chosen_names, rows_to_show
 from ..report.statements import counted, functional_unit, interval_method, percentage
-from .context_scores import influence_values
 from .ellipsoid import Ellipsoid
 from .groups import GroupResults
+from .heterogeneity import influence_values
+from .hypothesis_tables import PairwiseResults
 from .joint_estimates import score_label
 from .projection import Projection
-from .rank_sets import RankSets
+from .ranking import RankSets
 from .requirements import check_picture, named_estimates, require_steps
 from .views import alpha_of, bootstrap_of, critical_value_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
 
 Draw: TypeAlias = "Callable[[Axes | None], Axes]"
 

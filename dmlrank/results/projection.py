@@ -9,22 +9,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from ..data.hypotheses import HypothesisLike, LinearHypothesis
+from ..data.hypotheses import LinearHypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import ColumnError, HypothesisError, OptionError, listed, nearest
 from ..fit.estimates import Estimates
 from ..inference.alternatives import z_statistics
 from ..inference.simultaneous import Family
-from ..inference.wald import WaldTestResults
 from ..plotting.intervals import Bands, band_plot
 from ..plotting.theme import level_words, literal, models_words
 from ..report.joint_tables import projection_summary
 from ..report.leaderboard import rows_to_show
-from ..tables.summary_table import Summarised, Summary
+from ..tables.summary_table import Summary
 from .context_variables import ContextDesign
-from .joint_estimates import JointEstimates, score_label
+from .joint_estimates import JointEstimates, JointResults, score_label
 from .requirements import model_index, names_or_all
-from .score_tests import ZTestResults
 from .views import alpha_or_default
 
 if TYPE_CHECKING:
@@ -37,7 +35,7 @@ _MODELS_IN_PICTURE = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Projection(Summarised):
+class Projection(JointResults):
     """Coefficients of the scores on functions of the prompt; :meth:`RankResults.project` returns this class.
 
     Tests name coefficients as ``"length: gpt-4"``.
@@ -84,67 +82,6 @@ class Projection(Summarised):
     def bse(self) -> pd.DataFrame:
         """Standard errors: a row per coefficient, a column per model."""
         return self._table(self.joint.covariance.std_errors)
-
-    def cov_params(self) -> pd.DataFrame:
-        """Return the joint covariance, (P K, P K), with (coefficient, model) on both sides."""
-        return self.joint.cov_params()
-
-    def conf_int(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
-        """Return confidence intervals, simultaneous over all coefficients and models.
-
-        Parameters
-        ----------
-        alpha : float, optional
-            One minus the level; the fit's when None.
-        method : {"max-t", "bonferroni", "none"}
-            As for :meth:`RankResults.conf_int`.
-
-        Returns
-        -------
-        DataFrame
-            Columns ``lower`` and ``upper``, a row per coefficient and model.
-        """
-        return self.joint.conf_int(alpha, method)
-
-    def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> ZTestResults:
-        """Test linear combinations of coefficients, such as ``"length: gpt-4 - length: claude-v1"``.
-
-        Parameters
-        ----------
-        hypothesis : str, tuple, mapping, array or list
-            As for :meth:`RankResults.t_test`, with names ``"coefficient: model"``. The columns of a matrix are in
-            the order of :meth:`cov_params`.
-        delta : float
-            As for :meth:`RankResults.t_test`.
-        side : {"two-sided", "larger", "smaller", "noninferiority", "equivalence"}
-            As for :meth:`RankResults.t_test`.
-
-        Returns
-        -------
-        ZTestResults
-            As in statsmodels; p-values are not adjusted.
-        """
-        return self.joint.t_test(hypothesis, delta, side)
-
-    def wald_test(self, hypothesis: HypothesisLike) -> WaldTestResults:
-        """Test linear restrictions on coefficients jointly, see :meth:`RankResults.wald_test`.
-
-        Parameters
-        ----------
-        hypothesis : str, tuple, mapping, array or list
-            As for :meth:`t_test`.
-
-        Returns
-        -------
-        WaldTestResults
-            As in statsmodels; the degrees of freedom are the structural rank.
-
-        Raises
-        ------
-        HypothesisError
-            If there are too few clusters for so many restrictions.
-        """
-        return self.joint.wald_test(hypothesis)
 
     def tidy(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
         """Return one row per coefficient and model with estimate, standard error, test and interval.

@@ -38,32 +38,25 @@ from ..planning.plan import Plan
 from ..planning.plan_options import ContrastsLike, PlanOptions
 from ..planning.rounds import UntilLike
 from ..report.explanations import explanation_text
-from ..report.hypothesis_tables import CycleResults, JudgeReport, PairwiseResults
 from ..report.leaderboard import augment_frame, build_summary, glance_frame, rows_to_show, slim_summary, tidy_frame
-from ..sensitivity.fragility_results import FragilityResults
-from ..sensitivity.sensitivity_results import SensitivityResults
+from ..report.page.render_page import check_page_extra, page_title, render_page, write_page
 from ..storage.json_format import to_text
 from ..storage.pickled_fit import Rebuilt, read_pickle, store_steps, write_pickle
 from ..tables.summary_table import Summarised, Summary
-from .certified_cycles import certified_cycles
-from .context_scores import fitted_scores, influence_values, predicted_scores
-from .ellipsoid import Ellipsoid
-from .fragility_analysis import analyse_fragility
+from .ellipsoid import Ellipsoid, confidence_region
 from .groups import GroupResults
-from .heterogeneity import GroupColumns, project_scores, scores_by_group
-from .judge_table import judge_table
-from .page_report import check_page_extra, make_boards, page_title, render_page, write_page
+from .heterogeneity import (
+    GroupColumns,
+    fitted_scores,
+    influence_values,
+    predicted_scores,
+    project_scores,
+    scores_by_group,
+)
+from .hypothesis_tables import CycleResults, JudgeReport, PairwiseResults, certified_cycles, judge_table
 from .pictures import SHEET_MODELS, PictureRequest, draw_picture, draw_sheet
 from .projection import Projection
-from .rank_sets import RankSets
-from .ranking import (
-    best_models,
-    compare_models,
-    confidence_region,
-    rank_sets,
-    t_test_of_scores,
-    win_probability_of,
-)
+from .ranking import RankSets, best_models, compare_models, make_boards, rank_sets
 from .requirements import (
     AS_SHOWN,
     GROUPS_AT_ONE_LOOK,
@@ -77,9 +70,16 @@ from .requirements import (
     named_estimates,
     require_steps,
 )
-from .rescaling import make_scale, rescaled
-from .score_tests import RestrictionTest, WinProbability, ZTestResults, bradley_terry_test
-from .sensitivity_analysis import analyse_sensitivity
+from .score_tests import (
+    RestrictionTest,
+    WinProbability,
+    ZTestResults,
+    bradley_terry_test,
+    t_test_of_scores,
+    win_probability_of,
+)
+from .sensitivity_analysis import analyse_fragility, analyse_sensitivity
+from .sensitivity_results import FragilityResults, SensitivityResults
 from .style_results import StyleResults, page_tables, style_results
 from .views import (
     SLOPES_AT_ONE_LOOK,
@@ -88,7 +88,9 @@ from .views import (
     bootstrap_view,
     critical_value_of,
     drawn,
+    make_scale,
     require_same_alpha,
+    rescaled,
     sequential_view,
     simultaneous_of,
     summary_level,

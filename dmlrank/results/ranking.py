@@ -1,61 +1,32 @@
-"""Differences, win probabilities, ranks and joint regions of the models of a result."""
+"""Differences, ranks and rank sets of the models of a result, and the leaderboards of its page."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from ..data.hypotheses import HypothesisLike, LinearHypothesis
 from ..data.preferences import IntArray
-from ..exceptions import GraphError, NoIntervalError, OptionError, check_choice, listed
-from ..fit.estimand import unlabelled_pairs
+from ..exceptions import OptionError, check_choice, listed
 from ..fit.estimates import Estimates
-from ..fit.post_estimation import pair_win_probability
-from ..fit.state import FitState
 from ..inference.alternatives import read_alternative
 from ..inference.ranks import letter_groups, rank_bounds, ranks_of
 from ..inference.simultaneous import PAIR_METHODS, Simultaneous, compare_differences, separate, separate_each
-from ..report.hypothesis_tables import PairwiseResults, pairwise_frame
-from ..report.statements import doubt_note, functional_unit, sequential_note
-from .ellipsoid import Ellipsoid, confidence_ellipsoid
-from .rank_sets import RankSets
-from .requirements import (
-    estimate_index,
-    model_index,
-    named_estimates,
-    names_or_all,
-    require_intervals,
-    require_steps,
-)
-from .score_tests import WinProbability, ZTestResults, t_test, win_probability
-from .views import bootstrap_of
+from ..plotting.rank_charts import RankIntervals, rank_set_chart
+from ..plotting.theme import models_words
+from ..report.leaderboard import chosen_names
+from ..report.page.board import Board
+from ..report.statements import counted, doubt_note, functional_unit, sequential_note
+from ..tables.summary_table import Summarised, Summary
+from .hypothesis_tables import PairwiseResults, pairwise_frame
+from .requirements import model_index, names_or_all
+from .views import alpha_of, bootstrap_of, drawn, summary_level
 
-_CHOSEN_BY_DATA = (
-    "The scores of this fit place {first} first and {second} second. If you compare them for this reason,\n"
-    "the p-value is too small, because it is not adjusted for the choice; use t_test_pairwise()."
-)
-
-
-def t_test_of_scores(
-    estimates: Estimates, hypothesis: HypothesisLike, *, delta: float = 0.0, side: str = "two-sided"
-) -> ZTestResults:
-    """Test linear combinations of scores, see :meth:`RankResults.t_test`."""
-    alternative, named = read_alternative(side, delta), named_estimates(estimates)
-    contrasts = named.hypothesis(hypothesis)
-    tests = t_test(named, contrasts, alternative)
-    if not estimates.of_models or len(estimates.models) < 3:
-        return tests
-    top = np.argsort(-estimates.estimate, kind="stable")[:2]
-    # A multiple of first minus second has two coefficients that cancel, and no others.
-    of_top, of_others = contrasts.matrix[:, top], np.delete(contrasts.matrix, top, axis=1)
-    is_first_against_second = (of_others == 0).all(axis=1) & (of_top[:, 0] != 0) & np.isclose(of_top.sum(axis=1), 0)
-    if not is_first_against_second.any():
-        return tests
-    first, second = (estimates.models[j] for j in top)
-    return replace(tests, remark=_CHOSEN_BY_DATA.format(first=first, second=second))
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 def compare_models(
@@ -104,35 +75,6 @@ def pairs_best_first(estimates: Estimates) -> tuple[IntArray, IntArray]:
     return _pairs(_best_first(estimates, None, None), None, "two-sided")
 
 
-def win_probability_of(
-    estimates: Estimates, steps: FitState | None, first: str, second: str, *, alpha: float
-) -> WinProbability:
-    """Return the share of comparisons that ``first`` wins, see :meth:`RankResults.win_probability`."""
-    j, k = (model_index(estimates.models, name) for name in (first, second))
-    if j == k:
-        raise OptionError(f"win_probability got the model {first!r} twice; give two different models")
-    if not estimates.graph.edges[j, k]:
-        raise GraphError(
-            f"{first!r} and {second!r} are not a compared pair, so that the share has no estimate; min_labels= and "
-            f"position_bias= decide how many labels a pair needs"
-        )
-    if not estimates.estimated_by.valid_intervals:
-        require_intervals(estimates, "win_probability")
-    fit_steps = require_steps(estimates, steps, "win_probability")
-    if (
-        fit_steps.likelihood is None
-        and isinstance(fit_steps.options.propensity, str)
-        and unlabelled_pairs(fit_steps.data)[j, k]
-    ):
-        order = " in both display orders" if fit_steps.data.ordered else ""
-        raise NoIntervalError(
-            f"win_probability: {first!r} and {second!r} were never compared{order}, so that no label corrects the "
-            f"learner's prediction; collect votes on this pair for a share with an interval"
-        )
-    share, covariance = pair_win_probability(fit_steps, j, k)
-    return win_probability(first, second, share, covariance, alpha, sequence=estimates.sequence)
-
-
 def rank_sets(
     estimates: Estimates, simultaneous: Simultaneous, alpha: float, *, simultaneous_sets: bool = True
 ) -> RankSets:
@@ -166,31 +108,6 @@ def best_models(estimates: Estimates, simultaneous: Simultaneous, n_best: int, a
     return frame.index[frame["lower"] <= n_best].tolist()
 
 
-def confidence_region(
-    estimates: Estimates,
-    alpha: float,
-    *,
-    models: Sequence[str] | None = None,
-    contrasts: HypothesisLike | None = None,
-) -> Ellipsoid:
-    """Return the joint confidence region of scores or contrasts, see :meth:`RankResults.ellipsoid`."""
-    e, named = estimates, named_estimates(estimates)
-    if contrasts is not None:
-        if models is not None:
-            raise OptionError("models= and contrasts= both define the region; give one of them")
-        region = confidence_ellipsoid(named, named.hypothesis(contrasts), alpha)
-        return replace(region, is_natural=estimates.scale.natural)
-    chosen = names_or_all(models, e.names)
-    places = [estimate_index(e, name) for name in chosen]
-    if len(set(places)) < len(places) or not places:
-        raise OptionError(
-            f"models={listed(chosen) or chosen} is not allowed; name at least one score, and each score once"
-        )
-    rows = LinearHypothesis(np.eye(len(e.names))[places], np.zeros(len(places)), tuple(chosen))
-    region = confidence_ellipsoid(named, rows, alpha, scores=True)
-    return replace(region, is_natural=estimates.scale.natural)
-
-
 def _best_first(estimates: Estimates, models: Sequence[str] | None, against: str | None) -> list[int]:
     """Return the places of the models to compare, the best first."""
     names = names_or_all(models, estimates.models)
@@ -214,3 +131,220 @@ def _pairs(models: list[int], against: int | None, side: str) -> tuple[IntArray,
     pairs = [(models[a], models[b]) for a in places for b in places if a < b or (both_directions and a != b)]
     first, second = zip(*pairs, strict=True)
     return np.array(first), np.array(second)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class RankSets(Summarised):
+    """Ranks with confidence sets and groups of models that are not separated; :meth:`RankResults.ranks` returns it.
+
+    The object can be used like its :attr:`result_frame`: ``ranks["group"]``, ``ranks.loc["gpt-4"]``, ``len(ranks)``,
+    ``ranks.to_csv(path)`` and other names of a DataFrame that this class does not define are those of the frame.
+
+    Attributes
+    ----------
+    result_frame : DataFrame
+        A row per model, the best first: ``rank`` by score; ``lower`` and ``upper``, the best and the worst rank in
+        the confidence set; ``group``, letters: two models share a letter exactly where they are not separated.
+    alpha : float
+        One minus the level of the sets.
+    simultaneous : bool
+        Whether the sets hold for all models at once, or each for one model.
+    functional : str
+        The functional and the unit of the scores.
+    n_separated : int
+        Number of pairs of models that are separated at the joint level.
+    bootstrap : str or None
+        Multipliers of the bootstrap behind the critical values; None for normal draws.
+    remark : str
+        A further note for the summary; may be empty.
+    looks : str
+        When the sets of a sequential view hold, such as "at all looks from 500 prompts on"; empty for sets that hold
+        for one look.
+
+    Examples
+    --------
+    >>> import dmlrank as dr
+    >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
+    >>> ranks = res.ranks()
+    >>> ranks.result_frame.columns.tolist(), bool(ranks["rank"].iloc[0] == 1)
+    (['rank', 'lower', 'upper', 'group'], True)
+    >>> len(ranks.summary(top=3).rows)
+    3
+    """
+
+    result_frame: pd.DataFrame
+    alpha: float
+    simultaneous: bool
+    functional: str
+    n_separated: int
+    bootstrap: str | None = None
+    remark: str = ""
+    looks: str = ""
+
+    @property
+    def models(self) -> list[str]:
+        """Names of the K models, the best first."""
+        return self.result_frame.index.tolist()
+
+    def __getattr__(self, name: str) -> Any:
+        # Private names are not looked up in the frame: copy and pickle ask for such names before there is a frame.
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self.result_frame, name)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.result_frame[key]
+
+    def __len__(self) -> int:
+        return len(self.result_frame)
+
+    def __iter__(self) -> Iterator[Hashable]:
+        return iter(self.result_frame)
+
+    def summary(
+        self, title: str | None = None, *, models: Sequence[str] | None = None, top: int | None = None
+    ) -> Summary:
+        """Return the table for a report.
+
+        Parameters
+        ----------
+        title : str, optional
+            Stands above the table in place of the default title.
+        models : sequence of str, optional
+            Models in the table; all when None. Ranks and sets are always those among all models.
+        top : int, optional
+            Number of the best models in the table.
+
+        Returns
+        -------
+        Summary
+            It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
+
+        Raises
+        ------
+        UnknownModelError
+            If a model was not ranked.
+        OptionError
+            If a model is named twice, or ``top`` is not a whole number of at least one.
+        """
+        chosen = chosen_names(self.models, models, top)
+        frame, n_models = self.result_frame.loc[chosen], len(self)
+        held = "simult." if self.simultaneous else "pointwise"
+        level = f"{100 * (1 - self.alpha):g}%"
+        critical = "normal draws" if self.bootstrap is None else f"{self.bootstrap} bootstrap"
+        header = (
+            ("Functional:", self.functional, "Models:", models_words(len(chosen), n_models)),
+            (
+                "Separated pairs:",
+                f"{self.n_separated:,} of {n_models * (n_models - 1) // 2:,}",
+                "Tests:",
+                f"Holm, {self.looks}" if self.looks else f"step-down max-t, {critical}",
+            ),
+        )
+        texts = [frame.index.map(str), *(frame[name].map(str) for name in ("rank", "lower", "upper", "group"))]
+        rows = tuple(zip(*texts, strict=True))
+        columns = (("rank", 1), (f"[{level} {held} set]", 2), ("grp", 1))
+        return Summary("Ranks", header, columns, rows, self._notes()).with_title(title)
+
+    def plot(self, ax: Axes | None = None, *, models: Sequence[str] | None = None, top: int | None = None) -> Axes:
+        """Draw every model's rank as a point on a bar that is its confidence set; this needs matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure otherwise, with several columns where there are more than 60 models.
+        models : sequence of str, optional
+            Models in the picture; all when None. Ranks and sets are always those among all models.
+        top : int, optional
+            Number of the best models in the picture.
+
+        Returns
+        -------
+        matplotlib Axes
+            The first column of the picture.
+
+        Raises
+        ------
+        UnknownModelError
+            If a model was not ranked.
+        OptionError
+            If a model is named twice, or there are too many models for a picture.
+        MissingExtraError
+            If matplotlib is not installed.
+        """
+        chosen = chosen_names(self.models, models, top)
+        frame = self.result_frame.loc[chosen]
+        rank, lower, upper = (frame[name].to_numpy(dtype=np.int64) for name in ("rank", "lower", "upper"))
+        held = "simultaneous" if self.simultaneous else "pointwise"
+        title = f"{100 * (1 - self.alpha):g} % {held} rank sets, {models_words(len(chosen), len(self))}"
+        title += f"\n{self.looks}" if self.looks else ""
+        return rank_set_chart(RankIntervals(chosen, rank, lower, upper, frame["group"].tolist()), title, ax)
+
+    def _notes(self) -> tuple[str, ...]:
+        """Return the notes on the meaning of the sets and letters."""
+        how = "jointly for all models" if self.simultaneous else "for each model alone, not jointly"
+        how += f", {self.looks}" if self.looks else ""
+        n_models, level = counted(len(self), "model"), f"{100 * (1 - self.alpha):g} %"
+        notes = (
+            f"The set of a model contains its true rank among {n_models} with probability {level}, {how}. The best "
+            f"rank of a set is one plus the number of models shown to be above the model.",
+            "Two models share a letter in the column grp exactly where they are not separated at the joint level. A "
+            "shared letter does not show equality.",
+        )
+        return (*notes, self.remark) if self.remark else notes
+
+    def __repr__(self) -> str:
+        # A console shows the frame instead of the fields of the dataclass.
+        return repr(self.result_frame)
+
+
+def make_board(
+    estimates: Estimates,
+    simultaneous: Simultaneous,
+    name: str = "",
+    *,
+    alpha: float | None = None,
+    is_explained: bool = True,
+    remarks: tuple[tuple[str, tuple[str, ...]], ...] = (),
+) -> Board:
+    """Return a leaderboard of a page, with the tests that its table and plots show."""
+    e, joint = estimates, alpha_of(estimates, alpha)
+    level = summary_level(e, simultaneous, joint)
+    tests = None
+    if e.of_models and e.has_intervals:
+        method = simultaneous.adjustment("max-t")
+        tests = compare_differences(e.estimate, simultaneous, *pairs_best_first(e), method=method, alpha=joint)
+    return Board(name or "Leaderboard", e, level, tests, is_explained, remarks)
+
+
+def make_boards(
+    estimates: Estimates,
+    simultaneous: Simultaneous,
+    alpha: float,
+    *,
+    remarks: tuple[tuple[str, tuple[str, ...]], ...] = (),
+) -> list[Board]:
+    """Return the leaderboards of a result's page: one, or three with scores at equal style.
+
+    The other two are the raw scores and those averaged over style.
+    """
+    style = estimates.style
+    if style is None or style.kind != "equal":
+        return [make_board(estimates, simultaneous, alpha=alpha, remarks=remarks)]
+    if bootstrap_of(simultaneous) is not None:
+        raise OptionError(
+            "report() of a bootstrap view of scores at equal style: the page also has raw scores and scores averaged "
+            "over style, for which a fit keeps no influence values to multiply; publish summary() of the view, or the "
+            "page of the result that bootstrap() was called on"
+        )
+    boards = [make_board(estimates, simultaneous, "Equal style", alpha=alpha, remarks=remarks)]
+    for which, name in (("raw", "Raw"), ("averaged", "Averaged over style")):
+        scores = replace(
+            estimates,
+            estimate=style.scores(which),
+            plugin=np.full(len(estimates.models), np.nan),
+            covariance=replace(estimates.covariance, matrix=style.score_covariance(which)),
+            style=None,
+        )
+        boards.append(make_board(*drawn(scores), name, alpha=alpha, is_explained=False))
+    return boards

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -12,19 +12,24 @@ from scipy.stats import norm
 
 from .._utils.blas import one_thread
 from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_clause, p_value_text
-from ..data.hypotheses import LinearHypothesis
-from ..exceptions import OptionError
+from ..data.hypotheses import HypothesisLike, LinearHypothesis
+from ..exceptions import GraphError, NoIntervalError, OptionError
+from ..fit.estimand import unlabelled_pairs
 from ..fit.estimates import Estimates
-from ..fit.post_estimation import restricted_against_projection
+from ..fit.post_estimation import pair_win_probability, restricted_against_projection
 from ..fit.state import FitState
-from ..inference.alternatives import TWO_SIDED, Alternative
+from ..inference.alternatives import TWO_SIDED, Alternative, read_alternative
 from ..inference.confidence_sequence import ConfidenceSequence
 from ..inference.covariance import Covariance
 from ..inference.wald import NamedEstimates, ZTests, z_tests
 from ..report.leaderboard import choose_models
 from ..tables.summary_table import Summarised, Summary
-from .requirements import require_intervals
+from .requirements import model_index, named_estimates, require_intervals, require_steps
 
+_CHOSEN_BY_DATA = (
+    "The scores of this fit place {first} first and {second} second. If you compare them for this reason,\n"
+    "the p-value is too small, because it is not adjusted for the choice; use t_test_pairwise()."
+)
 # Largest standard error, in units of p (1 - p), for which the interval of a win probability is computed on the logit
 # scale.
 _MAX_LOGIT_ERROR = 2.0
@@ -314,3 +319,51 @@ def bradley_terry_test(estimates: Estimates, steps: FitState) -> RestrictionTest
     }
     frame = pd.DataFrame(columns, index=list(estimates.models))
     return RestrictionTest(test.statistic, test.df, test.pvalue, frame, test.n_draws, estimates.scale.natural)
+
+
+def t_test_of_scores(
+    estimates: Estimates, hypothesis: HypothesisLike, *, delta: float = 0.0, side: str = "two-sided"
+) -> ZTestResults:
+    """Test linear combinations of scores, see :meth:`RankResults.t_test`."""
+    alternative, named = read_alternative(side, delta), named_estimates(estimates)
+    contrasts = named.hypothesis(hypothesis)
+    tests = t_test(named, contrasts, alternative)
+    if not estimates.of_models or len(estimates.models) < 3:
+        return tests
+    top = np.argsort(-estimates.estimate, kind="stable")[:2]
+    # A multiple of first minus second has two coefficients that cancel, and no others.
+    of_top, of_others = contrasts.matrix[:, top], np.delete(contrasts.matrix, top, axis=1)
+    is_first_against_second = (of_others == 0).all(axis=1) & (of_top[:, 0] != 0) & np.isclose(of_top.sum(axis=1), 0)
+    if not is_first_against_second.any():
+        return tests
+    first, second = (estimates.models[j] for j in top)
+    return replace(tests, remark=_CHOSEN_BY_DATA.format(first=first, second=second))
+
+
+def win_probability_of(
+    estimates: Estimates, steps: FitState | None, first: str, second: str, *, alpha: float
+) -> WinProbability:
+    """Return the share of comparisons that ``first`` wins, see :meth:`RankResults.win_probability`."""
+    j, k = (model_index(estimates.models, name) for name in (first, second))
+    if j == k:
+        raise OptionError(f"win_probability got the model {first!r} twice; give two different models")
+    if not estimates.graph.edges[j, k]:
+        raise GraphError(
+            f"{first!r} and {second!r} are not a compared pair, so that the share has no estimate; min_labels= and "
+            f"position_bias= decide how many labels a pair needs"
+        )
+    if not estimates.estimated_by.valid_intervals:
+        require_intervals(estimates, "win_probability")
+    fit_steps = require_steps(estimates, steps, "win_probability")
+    if (
+        fit_steps.likelihood is None
+        and isinstance(fit_steps.options.propensity, str)
+        and unlabelled_pairs(fit_steps.data)[j, k]
+    ):
+        order = " in both display orders" if fit_steps.data.ordered else ""
+        raise NoIntervalError(
+            f"win_probability: {first!r} and {second!r} were never compared{order}, so that no label corrects the "
+            f"learner's prediction; collect votes on this pair for a share with an interval"
+        )
+    share, covariance = pair_win_probability(fit_steps, j, k)
+    return win_probability(first, second, share, covariance, alpha, sequence=estimates.sequence)

@@ -1,4 +1,4 @@
-"""Results of tests with their tables: pairwise differences, certified cycles, and the report on judges."""
+"""Tests of pairs, certified cycles, and the report on judges, with their tables and pictures."""
 
 from __future__ import annotations
 
@@ -8,19 +8,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from scipy.stats import norm
 
+from .._utils.blas import one_thread
 from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_text
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError, OptionTypeError, check_choice, listed
-from ..fit.judge_value import JudgeFigures
+from ..fit.estimates import Estimates
+from ..fit.judge_value import JudgeFigures, estimate_from_verdicts
+from ..fit.post_estimation import pair_margins
+from ..fit.state import FitState
 from ..inference.alternatives import Alternative
+from ..inference.cycles import closest_cycle, count_cycles, find_cycles, margin_p_values
 from ..inference.simultaneous import PairTests
 from ..plotting.heat_maps import win_matrix
 from ..plotting.intervals import Intervals, difference_plot
 from ..plotting.theme import level_words, literal, short_names
+from ..report.leaderboard import ShownModels, choose_models, chosen_names
+from ..report.statements import counted, functional_unit
 from ..tables.summary_table import Summarised, Summary
-from .leaderboard import ShownModels, choose_models, chosen_names
-from .statements import counted
+from .requirements import require_intervals
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -635,3 +642,72 @@ class JudgeReport(Summarised):
 def _share_cells(shares: FloatArray) -> tuple[str, ...]:
     """Return the shares of verdicts for the first answer, for the second, and of ties; blank where unknown."""
     return ("",) * 3 if np.isnan(shares).any() else tuple(f"{share:.2f}" for share in shares)
+
+
+@one_thread()
+def certified_cycles(estimates: Estimates, steps: FitState, alpha: float) -> CycleResults:
+    """Return the triples that :meth:`RankResults.cycles` documents."""
+    if not estimates.estimated_by.has_first_stages:
+        raise OptionError(
+            "cycles() with estimator='bt_mle': the win shares of this model follow from its scores, so that they have "
+            "no cycles; use update(estimator='debiased')"
+        )
+    require_intervals(estimates, "cycles()")
+    data, graph = steps.data, steps.setup.graph
+    first, second = np.nonzero(np.triu(graph.edges))
+    margins = pair_margins(steps, first, second)
+    p_values = margin_p_values(margins.estimate, margins.std_error, margins.covariance)
+    # Models in the order of their scores, so that the search starts every triple at the best of its models.
+    ranking = np.argsort(-estimates.estimate, kind="stable") if estimates.of_models else np.arange(data.n_items)
+    place = np.argsort(ranking)
+    is_won = margins.estimate > 0
+    winner, loser = np.where(is_won, first, second), np.where(is_won, second, first)
+    is_decided = margins.estimate != 0
+    p = np.full((data.n_items, data.n_items), np.inf)
+    p[place[winner[is_decided]], place[loser[is_decided]]] = p_values[is_decided]
+    share = np.full((data.n_items, data.n_items), np.nan)
+    share[place[winner], place[loser]] = (1 + np.abs(margins.estimate)) / 2
+    found, closest = find_cycles(p, alpha), closest_cycle(p)
+    names = [data.items[j] for j in ranking]
+    triples = [tuple(names[j] for j in triple) for triple in found.items]
+    frame = pd.DataFrame(triples, columns=["a", "b", "c"]).assign(p_adjusted=found.p_adjusted)
+    a, b, c = found.items.T
+    shares = pd.DataFrame({"share_ab": share[a, b], "share_bc": share[b, c], "share_ca": share[c, a]})
+    edges = graph.edges.astype(float)
+    nearest_triple = None
+    if len(closest.items):
+        nearest_triple = (*(names[j] for j in closest.items[0]), float(closest.p_adjusted[0]))
+    return CycleResults(
+        frame,
+        shares,
+        n_raw=count_cycles(np.isfinite(p)),
+        n_triples=round(float(((edges @ edges) * edges).sum()) / 6),
+        n_pairs=len(first),
+        alpha=alpha,
+        closest=nearest_triple,
+        method="sidak" if margins.covariance is None else "max-t",
+        functional=functional_unit(estimates),
+    )
+
+
+def judge_table(estimates: Estimates, steps: FitState, alpha: float) -> pd.DataFrame:
+    """Return the frame that :meth:`RankResults.judge_table` documents, with a row per model."""
+    figures, scale = estimates.judge, estimates.scale
+    if figures is None or steps.verdicts is None:
+        raise OptionError("judge_table: this fit has no judge; pass judge= to dml_rank")
+    require_intervals(estimates, "judge_table")
+    influence, covariance = estimate_from_verdicts(steps, steps.verdicts)
+    score, error = scale.of(influence.estimate), covariance.std_errors * scale.factor
+    half_width = norm.ppf(1 - alpha / 2) * error
+    columns = {
+        "humans": scale.of(figures.alone),
+        "humans_se": figures.alone_errors * scale.factor,
+        "both": estimates.estimate,
+        "both_se": estimates.covariance.std_errors,
+        "judge": score,
+        "judge_se": error,
+        "judge_lower": score - half_width,
+        "judge_upper": score + half_width,
+        "judge_differs": np.abs(score - estimates.estimate) > half_width,
+    }
+    return pd.DataFrame(columns, index=list(estimates.names))
