@@ -27,7 +27,7 @@ from ..tables.summary_table import Summarised, Summary
 from .requirements import model_index, named_estimates, require_intervals, require_steps
 
 _CHOSEN_BY_DATA = (
-    "The scores of this fit place {first} first and {second} second. If you compare them for this reason,\n"
+    "The scores of this fit place {first} first and {second} second. If you compare them for this reason, "
     "the p-value is too small, because it is not adjusted for the choice; use t_test_pairwise()."
 )
 # Largest standard error, in units of p (1 - p), for which the interval of a win probability is computed on the logit

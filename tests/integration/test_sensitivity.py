@@ -285,9 +285,9 @@ def test_a_fixed_contrast_and_missing_data_are_refused(res, tmp_path):
     with pytest.raises(HypothesisError, match="same value whatever the data are"):
         res.sensitivity("ant + bee + cat + dog")
     loaded = dr.read_json(res.to_json())
-    for call in (loaded.sensitivity, loaded.fragility):
+    for name in ("sensitivity", "fragility"):
         with pytest.raises(DataNotStoredError, match="needs the data"):
-            call()
+            getattr(loaded, name)
 
 
 def test_given_propensities_of_labelled_cells_need_the_battles_without_a_vote(battles):

@@ -264,12 +264,9 @@ def test_the_picture_of_style_names_every_model_on_every_leaderboard(fitted):
 
 
 def test_methods_about_votes_as_they_are_refuse_adjusted_scores(fitted):
-    calls = [fitted.predict, fitted.cycles, fitted.sensitivity]
-    calls += [lambda: fitted.project("~ x0"), lambda: fitted.design(100)]
-    calls += [lambda: fitted.win_probability("model_1", "model_2")]
-    for call in calls:
+    for name in ("predict", "cycles", "sensitivity", "project", "design", "win_probability"):
         with pytest.raises(OptionError, match=r"update\(adjust=None\)"):
-            call()
+            getattr(fitted, name)
 
 
 # --- battles of equal style ---------------------------------------------------------------------------------------
