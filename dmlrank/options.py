@@ -76,9 +76,9 @@ class Option:
         return value is self.default or (isinstance(value, str | Real) and bool(value == self.default))
 
 
-def _option(default: object, help: str = "", **known: Any) -> dict[str, Option]:
-    """Return the metadata of a field of :class:`Options`."""
-    return {"option": Option(default, help, **known)}
+def _option(default: object, help: str = "", **known: Any) -> Any:
+    """Return a field of :class:`Options`, with what is known of the option as metadata."""
+    return field(metadata={"option": Option(default, help, **known)})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,229 +90,179 @@ class Options:
     """
 
     # the model
-    functional: object = field(
-        metadata=_option("borda", "borda, bt, rank_centrality, dominance or softmin (default borda)")
+    functional: object = _option("borda", "borda, bt, rank_centrality, dominance or softmin (default borda)")
+    average: str = _option(
+        "scores",
+        "what is averaged over prompts: scores (default), or preferences before scores are computed",
+        words=get_args(Average),
+        used_by=_WITH_JUDGES,
     )
-    average: str = field(
-        metadata=_option(
-            "scores",
-            "what is averaged over prompts: scores (default), or preferences before scores are computed",
-            words=get_args(Average),
-            used_by=_WITH_JUDGES,
-        )
+    estimator: str = _option("debiased", "how scores are estimated (default debiased)", words=ESTIMATORS)
+    adjust: EqualStyle | BalancedStyle | None = _option(
+        None,
+        "scores of answers of equal style: columns of style differences, first answer minus second answer",
+        convert=as_adjustment,
+        check=check_adjustment,
+        used_by=("debiased",),
+        metavar="'~ COLUMN + COLUMN'",
     )
-    estimator: str = field(
-        metadata=_option("debiased", "how scores are estimated (default debiased)", words=ESTIMATORS)
+    graph: object = _option(
+        "observed",
+        "pairs that the scores use: the compared ones (observed, the default), or all",
+        words=("observed", "complete"),
+        only_words=False,
     )
-    adjust: EqualStyle | BalancedStyle | None = field(
-        metadata=_option(
-            None,
-            "scores of answers of equal style: columns of style differences, first answer minus second answer",
-            convert=as_adjustment,
-            check=check_adjustment,
-            used_by=("debiased",),
-            metavar="'~ COLUMN + COLUMN'",
-        )
+    min_labels: int = _option(
+        10,
+        "labels that a compared pair needs, in each order where order matters (default 10)",
+        check=at_least(1),
+        used_by=_WITH_FIRST_STAGES,
+        metavar="N",
+        parse=int,
     )
-    graph: object = field(
-        metadata=_option(
-            "observed",
-            "pairs that the scores use: the compared ones (observed, the default), or all",
-            words=("observed", "complete"),
-            only_words=False,
-        )
+    component: str = _option(
+        "all", "rank all models (default), or the largest connected part of the graph", words=("all", "largest")
     )
-    min_labels: int = field(
-        metadata=_option(
-            10,
-            "labels that a compared pair needs, in each order where order matters (default 10)",
-            check=at_least(1),
-            used_by=_WITH_FIRST_STAGES,
-            metavar="N",
-            parse=int,
-        )
+    edge_weights: object = _option(
+        "equal",
+        "weights of pairs: equal (default), or their numbers of labels",
+        words=("equal", "counts"),
+        only_words=False,
+        used_by=_WITH_FIRST_STAGES,
     )
-    component: str = field(
-        metadata=_option(
-            "all", "rank all models (default), or the largest connected part of the graph", words=("all", "largest")
-        )
+    category_weights: object = _option(
+        "half", "how much ties count (default half)", words=("half", "paper"), only_words=False
     )
-    edge_weights: object = field(
-        metadata=_option(
-            "equal",
-            "weights of pairs: equal (default), or their numbers of labels",
-            words=("equal", "counts"),
-            only_words=False,
-            used_by=_WITH_FIRST_STAGES,
-        )
-    )
-    category_weights: object = field(
-        metadata=_option("half", "how much ties count (default half)", words=("half", "paper"), only_words=False)
-    )
-    position_bias: bool | str = field(
-        metadata=_option(
-            "auto",
-            "whether display order matters (default auto)",
-            check=check_position_bias,
-            used_by=_WITH_FIRST_STAGES,
-            metavar="auto|yes|no",
-            parse=yes_no_or_word,
-        )
+    position_bias: bool | str = _option(
+        "auto",
+        "whether display order matters (default auto)",
+        check=check_position_bias,
+        used_by=_WITH_FIRST_STAGES,
+        metavar="auto|yes|no",
+        parse=yes_no_or_word,
     )
     # the data
-    context: tuple[str, ...] = field(
-        metadata=_option(
-            None,
-            "columns that identify a prompt",
-            convert=lambda value: as_names(value, "context"),
-            metavar="COLUMN",
-            several=True,
-        )
+    context: tuple[str, ...] = _option(
+        None,
+        "columns that identify a prompt",
+        convert=lambda value: as_names(value, "context"),
+        metavar="COLUMN",
+        several=True,
     )
-    categories: Mapping[Any, str | float] | None = field(metadata=_option(None, check=check_categories))
-    missing: str = field(
-        metadata=_option(
-            "raise",
-            "raise an error for rows with missing values (default), drop them, or keep them",
-            words=get_args(Missing),
-        )
+    categories: Mapping[Any, str | float] | None = _option(None, check=check_categories)
+    missing: str = _option(
+        "raise",
+        "raise an error for rows with missing values (default), drop them, or keep them",
+        words=get_args(Missing),
     )
-    votes: str = field(
-        metadata=_option(
-            "mean",
-            "how repeated votes on a prompt and pair count: their mean (default), or the first",
-            words=get_args(Votes),
-        )
+    votes: str = _option(
+        "mean",
+        "how repeated votes on a prompt and pair count: their mean (default), or the first",
+        words=get_args(Votes),
     )
-    weights: object = field(
-        metadata=_option(
-            None,
-            "weights of prompts in the target population",
-            check=check_weights,
-            used_by=_WITH_FIRST_STAGES,
-            metavar="COLUMN",
-        )
+    weights: object = _option(
+        None,
+        "weights of prompts in the target population",
+        check=check_weights,
+        used_by=_WITH_FIRST_STAGES,
+        metavar="COLUMN",
     )
-    judge: object = field(
-        metadata=_option(
-            None,
-            "columns of judges' verdicts: one per judge, or the probabilities p_a p_b p_tie of one judge",
-            convert=as_judges,
-            used_by=_WITH_JUDGES,
-            metavar="COLUMN",
-            several=True,
-        )
+    judge: object = _option(
+        None,
+        "columns of judges' verdicts: one per judge, or the probabilities p_a p_b p_tie of one judge",
+        convert=as_judges,
+        used_by=_WITH_JUDGES,
+        metavar="COLUMN",
+        several=True,
     )
     # first stages
-    propensity: object = field(
-        metadata=_option(
-            "estimate",
-            "estimate, marginal, the name of a column, or '~ FEATURES' to estimate it from other features than the "
-            "formula's (default estimate)",
-            used_by=_WITH_FIRST_STAGES,
-        )
+    propensity: object = _option(
+        "estimate",
+        "estimate, marginal, the name of a column, or '~ FEATURES' to estimate it from other features than the "
+        "formula's (default estimate)",
+        used_by=_WITH_FIRST_STAGES,
     )
-    mu: object = field(metadata=_option(None, used_by=_WITH_FIRST_STAGES))
+    mu: object = _option(None, used_by=_WITH_FIRST_STAGES)
     # A copy of a learner, because the caller may change it later, and an update of this fit uses it as it was.
-    learner: object = field(
-        metadata=_option(
-            "auto",
-            "smooth main effects, then LightGBM (auto, the default), or LightGBM alone",
-            words=("auto", "lightgbm"),
-            only_words=False,
-            convert=unfitted_copy,
-            used_by=_WITH_FIRST_STAGES,
-        )
+    learner: object = _option(
+        "auto",
+        "smooth main effects, then LightGBM (auto, the default), or LightGBM alone",
+        words=("auto", "lightgbm"),
+        only_words=False,
+        convert=unfitted_copy,
+        used_by=_WITH_FIRST_STAGES,
     )
-    judge_as: str = field(
-        metadata=_option(
-            "two-stage",
-            "how verdicts are used (default two-stage): two-stage, or as features",
-            words=("two-stage", "features"),
-            used_by=_WITH_FIRST_STAGES,
-        )
+    judge_as: str = _option(
+        "two-stage",
+        "how verdicts are used (default two-stage): two-stage, or as features",
+        words=("two-stage", "features"),
+        used_by=_WITH_FIRST_STAGES,
     )
-    n_folds: int = field(
-        metadata=_option(
-            5,
-            "folds of the cross-fitting (default 5)",
-            check=at_least(2),
-            used_by=_WITH_FIRST_STAGES,
-            metavar="N",
-            parse=int,
-        )
+    n_folds: int = _option(
+        5,
+        "folds of the cross-fitting (default 5)",
+        check=at_least(2),
+        used_by=_WITH_FIRST_STAGES,
+        metavar="N",
+        parse=int,
     )
-    n_rep: int = field(
-        metadata=_option(
-            1,
-            "repetitions with other folds (default 1)",
-            check=at_least(1),
-            used_by=_WITH_FIRST_STAGES,
-            metavar="N",
-            parse=int,
-        )
+    n_rep: int = _option(
+        1,
+        "repetitions with other folds (default 1)",
+        check=at_least(1),
+        used_by=_WITH_FIRST_STAGES,
+        metavar="N",
+        parse=int,
     )
-    tune: Any = field(metadata=_option("cv", used_by=_WITH_FIRST_STAGES))
-    floor: float | str = field(
-        metadata=_option(
-            "auto",
-            "smallest probability of a category in mu (default auto: selected by log-loss)",
-            check=check_floor,
-            used_by=_WITH_FIRST_STAGES,
-            metavar="P",
-            parse=number_or_word,
-        )
+    tune: Any = _option("cv", used_by=_WITH_FIRST_STAGES)
+    floor: float | str = _option(
+        "auto",
+        "smallest probability of a category in mu (default auto: selected by log-loss)",
+        check=check_floor,
+        used_by=_WITH_FIRST_STAGES,
+        metavar="P",
+        parse=number_or_word,
     )
     # inference
-    cov_type: str = field(
-        metadata=_option(
-            "robust",
-            "robust (default): prompts are independent; cluster: clusters of prompts are",
-            words=COV_TYPES,
-            convert=cov_type_of,
-        )
+    cov_type: str = _option(
+        "robust",
+        "robust (default): prompts are independent; cluster: clusters of prompts are",
+        words=COV_TYPES,
+        convert=cov_type_of,
     )
-    clusters: tuple[str, ...] = field(metadata=_option(None, convert=cluster_groups, keyword="cov_kwds"))
-    prompts: str = field(
-        metadata=_option(
-            "random",
-            "whether intervals are about new prompts (random, the default) or these prompts alone",
-            words=PROMPTS,
-            used_by=(*_WITH_FIRST_STAGES, "bt_contextual"),
-        )
+    clusters: tuple[str, ...] = _option(None, convert=cluster_groups, keyword="cov_kwds")
+    prompts: str = _option(
+        "random",
+        "whether intervals are about new prompts (random, the default) or these prompts alone",
+        words=PROMPTS,
+        used_by=(*_WITH_FIRST_STAGES, "bt_contextual"),
     )
-    alpha: float = field(
-        metadata=_option(
-            0.05,
-            "one minus the confidence level (default 0.05)",
-            check=lambda _, value: check_alpha(value),
-            metavar="A",
-            parse=float,
-        )
+    alpha: float = _option(
+        0.05,
+        "one minus the confidence level (default 0.05)",
+        check=lambda _, value: check_alpha(value),
+        metavar="A",
+        parse=float,
     )
     # computation
-    subsample: int | None = field(
-        metadata=_option(
-            None,
-            "number of sampled prompts over which the scores are averaged (default all)",
-            check=at_least(2, or_none=True),
-            used_by=_WITH_FIRST_STAGES,
-            metavar="M",
-            parse=int,
-        )
+    subsample: int | None = _option(
+        None,
+        "number of sampled prompts over which the scores are averaged (default all)",
+        check=at_least(2, or_none=True),
+        used_by=_WITH_FIRST_STAGES,
+        metavar="M",
+        parse=int,
     )
-    seed: int = field(
-        metadata=_option(
-            None,
-            "seed of all draws (default: drawn and printed)",
-            convert=resolve_seed,
-            keyword="rng",
-            metavar="SEED",
-            parse=int,
-        )
+    seed: int = _option(
+        None,
+        "seed of all draws (default: drawn and printed)",
+        convert=resolve_seed,
+        keyword="rng",
+        metavar="SEED",
+        parse=int,
     )
-    n_jobs: int | None = field(
-        metadata=_option(None, "threads (default: all cores)", check=at_least(1, or_none=True), metavar="N", parse=int)
+    n_jobs: int | None = _option(
+        None, "threads (default: all cores)", check=at_least(1, or_none=True), metavar="N", parse=int
     )
 
     @classmethod

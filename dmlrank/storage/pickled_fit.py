@@ -50,23 +50,6 @@ _ADVICE = "define it in a module that can be imported, or save without with_data
 
 
 @dataclass(frozen=True, slots=True)
-class StoredSteps:
-    """Steps of a fit as bytes. When pickle loads this object, it calls :func:`revive`, which returns the steps.
-
-    reading: Formula, frame, objects that the formula names, and options, from which the data are read again;
-        compressed.
-    steps: The steps and, separately, their large arrays, each array stored once. The frame and the features of the data
-        are left out, because ``reading`` gives them. Compressed.
-    """
-
-    reading: bytes
-    steps: bytes
-
-    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
-        return revive, (_FORMAT, self.reading, self.steps)
-
-
-@dataclass(frozen=True, slots=True)
 class Rebuilt:
     """A stand-in that is pickled for an object; when pickle loads the stand-in, a function call builds the object.
 
@@ -104,8 +87,13 @@ def read_pickle(path: str | os.PathLike[str], kind: type[T]) -> T:
     return stored
 
 
-def store_steps(steps: FitState) -> StoredSteps:
-    """Return the steps of a fit with their data, to be pickled."""
+def store_steps(steps: FitState) -> Rebuilt:
+    """Return a stand-in for the steps of a fit with their data, to be pickled; :func:`revive` returns the steps.
+
+    It holds two compressed parts: formula, frame, objects that the formula names, and options, from which the data are
+    read again; and the steps with their large arrays, each array stored once. The steps lack the frame and the
+    features of the data, because the first part gives them.
+    """
     source, names = steps.source, _formula_names(steps.source)
     for name, value in names.items():
         _dump(value, f"{name!r}, which the formula uses,")
@@ -120,12 +108,9 @@ def store_steps(steps: FitState) -> StoredSteps:
     reading = _dump((source.formula, frame, names, steps.options), "the data frame")
     arrays: ArrayByDigest = {}
     steps_without_arrays = _dump(steps, "a step of the fit", arrays)
-    return StoredSteps(_compress(reading), _compress(_dump((steps_without_arrays, arrays), "a step of the fit")))
-
-
-def _compress(stored: bytes) -> bytes:
-    """Compress bytes at the fastest level, which is enough for arrays that consist mostly of zeros."""
-    return zlib.compress(stored, 1)
+    parts = (reading, _dump((steps_without_arrays, arrays), "a step of the fit"))
+    # The fastest level of compression is enough for arrays that consist mostly of zeros.
+    return Rebuilt(revive, (_FORMAT, *(zlib.compress(part, 1) for part in parts)))
 
 
 def revive(version: int, reading: bytes, steps: bytes) -> FitState:
@@ -176,13 +161,9 @@ def _formula_names(source: Source) -> dict[str, object]:
     return {
         name: namespace[name]
         for name in used
-        if not (name in predefined and namespace[name] is predefined[name]) and not _is_builtin(name, namespace[name])
+        if not (name in predefined and namespace[name] is predefined[name])
+        and not (name in patsy.builtins.__all__ and namespace[name] is getattr(patsy.builtins, name))
     }
-
-
-def _is_builtin(name: str, value: object) -> bool:
-    """Return whether a name stands for one of patsy's functions, such as ``C``."""
-    return name in patsy.builtins.__all__ and value is getattr(patsy.builtins, name)
 
 
 def _dump(value: object, description: str, arrays: ArrayByDigest | None = None) -> bytes:

@@ -579,7 +579,7 @@ def test_large_arrays_are_stored_once_and_packed(draw_battles, rank, tmp_path):
     one = influence.value.nbytes + influence.correction.nbytes
     assert (tmp_path / "fit.pkl").stat().st_size < 5 * one
     stored = pickled_fit.store_steps(result.steps)
-    _, arrays = pickle.loads(zlib.decompress(stored.steps))
+    _, arrays = pickle.loads(zlib.decompress(stored.arguments[2]))
     assert sum(np.array_equal(array, influence.value) for array in arrays.values()) == 1
     loaded = dr.load(tmp_path / "fit.pkl")
     assert loaded.steps.one_step_result.target.value is loaded.steps.one_step_result.win_share.value
