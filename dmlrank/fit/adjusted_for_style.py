@@ -181,11 +181,11 @@ def _style_rows(
 
 
 def joint_style_fit(
-    inputs: Inputs, repetitions: Sequence[Repetition], fixed_prompts: bool, uniform_covariance: FloatArray | None
+    inputs: Inputs, repetitions: Sequence[Repetition], fixed_prompts: bool, unanimous_covariance: FloatArray | None
 ) -> StyleFit | None:
     """Return joint estimates of raw, averaged and equal scores and slopes; None without an adjustment to equal style.
 
-    Shapes: uniform_covariance (K, K).
+    Shapes: unanimous_covariance (K, K).
     """
     differences = inputs.style
     if differences is None:
@@ -197,16 +197,16 @@ def joint_style_fit(
     n_items = (influence.n_scores - n_slopes) // 3
     gauge = style_gauge(inputs.setup, n_slopes, influence.n_scores)
     addition = None
-    if uniform_covariance is not None:
+    if unanimous_covariance is not None:
         addition = np.zeros((influence.n_scores,) * 2)
-        addition[: 3 * n_items, : 3 * n_items] = np.tile(uniform_covariance, (3, 3))
+        addition[: 3 * n_items, : 3 * n_items] = np.tile(unanimous_covariance, (3, 3))
     covariance = make_covariance(
         influence,
         gauge,
         inputs.units,
         fixed_prompts,
         np.stack([one.estimate for one in stacked]) if len(stacked) > 1 else None,
-        uniform_covariance=addition,
+        unanimous_covariance=addition,
     )
     by_repetition = tuple(r.style_terms for r in repetitions if r.style_terms is not None)
     return StyleFit(differences, by_repetition, influence.estimate, covariance)

@@ -24,7 +24,7 @@ from ..exceptions import OptionError
 from ..functionals import Borda
 from ..inference.covariance import Covariance
 from ..options import Options
-from .checks import warn_of_uneven_orders, warn_of_uniform_pairs
+from .checks import warn_of_unanimous_pairs, warn_of_uneven_orders
 from .estimand import (
     OrderChoice,
     Setup,
@@ -34,7 +34,7 @@ from .estimand import (
     warn_of_votes_left_out,
 )
 from .estimators import Estimator
-from .fit_covariance import clustered_covariance, likelihood_uniform_pairs, make_covariance
+from .fit_covariance import clustered_covariance, likelihood_unanimous_pairs, make_covariance
 from .inputs import read_units
 from .stages import FirstStages
 from .state import FitState, Units
@@ -66,11 +66,11 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
         lambda: maximise(data, setup, estimator.uses_features),
     )
     influence = likelihood.influence(data, setup.weights.first, setup.graph.edges, units.blocks)
-    uniform = likelihood_uniform_pairs(data, setup, likelihood, units.clusters)
-    added = likelihood_uniform_covariance(setup, likelihood, uniform)
+    unanimous = likelihood_unanimous_pairs(data, setup, likelihood, units.clusters)
+    added = likelihood_unanimous_covariance(setup, likelihood, unanimous)
     fixed_prompts = estimator.uses_features and options.prompts == "fixed"
     covariance = sandwich_covariance(setup, influence, units, fixed_prompts, added)
-    warn_of_uniform_pairs(data, setup, uniform, uniform_covariance=added, covariance=covariance)
+    warn_of_unanimous_pairs(data, setup, unanimous, unanimous_covariance=added, covariance=covariance)
     _warn_of_orders(data, setup, likelihood, units)
     return FitState(
         options=options,
@@ -84,7 +84,7 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
         covariance=covariance,
         kept={**stages.earlier, **stages.kept},
         likelihood=likelihood,
-        uniform=uniform,
+        unanimous=unanimous,
     )
 
 
@@ -115,16 +115,16 @@ def maximise(data: PreferenceData, setup: Setup, uses_features: bool) -> Likelih
     return fit_bradley_terry(won_votes(data, setup.weights.first, setup.graph.edges), data.items)
 
 
-def likelihood_uniform_covariance(
-    setup: Setup, likelihood: Likelihood, uniform: UnanimousPairs | None
+def likelihood_unanimous_covariance(
+    setup: Setup, likelihood: Likelihood, unanimous: UnanimousPairs | None
 ) -> FloatArray | None:
-    """Return the covariance of the scores, (K, K), that is added for uniform pairs; None where there are no such pairs.
+    """Return the covariance of the scores, (K, K), that is added for unanimous pairs; None where there are none.
 
-    All labels of a uniform pair agree, so that the sandwich covariance contains no variance of these labels.
+    All labels of a unanimous pair agree, so that the sandwich covariance contains no variance of these labels.
     """
-    if uniform is None:
+    if unanimous is None:
         return None
-    return uniform.covariance_along(partial(likelihood.score_changes, setup.weights.first))
+    return unanimous.covariance_along(partial(likelihood.score_changes, setup.weights.first))
 
 
 def sandwich_covariance(
@@ -132,21 +132,21 @@ def sandwich_covariance(
     influence: Influence,
     units: Units,
     fixed_prompts: bool,
-    uniform_covariance: FloatArray | None,
+    unanimous_covariance: FloatArray | None,
 ) -> Covariance:
-    """Return the sandwich covariance of the scores, H^-1 (sum of s s') H^-1, plus the covariance for uniform pairs.
+    """Return the sandwich covariance of the scores, H^-1 (sum of s s') H^-1, plus the covariance for unanimous pairs.
 
     H is the Hessian of the negative log-likelihood. Each s is the gradient of the log-likelihood, summed over the votes
     of a context or cluster. With features, the scores are means over contexts, which add their own variance unless
     prompts are fixed.
 
-    Shapes: uniform_covariance (K, K).
+    Shapes: unanimous_covariance (K, K).
     """
     gauge = setup.functional.gauge(influence.n_scores).basis
     if fixed_prompts:
-        return make_covariance(influence, gauge, units, True, uniform_covariance=uniform_covariance)
+        return make_covariance(influence, gauge, units, True, unanimous_covariance=unanimous_covariance)
     covariance = clustered_covariance(influence, gauge, units.clusters, units.annotator)
-    return covariance if uniform_covariance is None else covariance.plus(uniform_covariance)
+    return covariance if unanimous_covariance is None else covariance.plus(unanimous_covariance)
 
 
 def win_share(
@@ -172,7 +172,7 @@ def win_probability_influence(steps: FitState, item: int, opponent: int) -> tupl
     scores = steps.influence.by_context()
     if isinstance(likelihood, BradleyTerryFit):
         influence = likelihood.win_probability_influence(scores, item, opponent)
-        of_scores = likelihood_uniform_covariance(steps.setup, likelihood, steps.uniform)
+        of_scores = likelihood_unanimous_covariance(steps.setup, likelihood, steps.unanimous)
         gradient = likelihood.win_probability_gradient(item, opponent)
         return influence, None if of_scores is None else (gradient @ of_scores @ gradient).reshape(1, 1)
     p, derivative = likelihood.win_probability(steps.data.x, item, opponent)
@@ -180,5 +180,5 @@ def win_probability_influence(steps: FitState, item: int, opponent: int) -> tupl
         derivative, steps.data, first_weights, edges=steps.setup.graph.edges, blocks=steps.units.blocks
     )
     changes = partial(likelihood.changes, derivative, first_weights)
-    uniform_variance = None if steps.uniform is None else steps.uniform.covariance_along(changes)
-    return replace(scores, value=p[:, None], correction=correction), uniform_variance
+    unanimous_variance = None if steps.unanimous is None else steps.unanimous.covariance_along(changes)
+    return replace(scores, value=p[:, None], correction=correction), unanimous_variance

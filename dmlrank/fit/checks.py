@@ -16,8 +16,7 @@ from ..estimation.mean_preferences import FlooredPreferences
 from ..estimation.unanimous_pairs import UnanimousPairs
 from ..exceptions import IntervalWarning, listed
 from ..inference.covariance import Covariance, find_constant_combination
-from .average import MeanTarget
-from .estimand import Setup
+from .estimand import MeanTarget, Setup
 from .estimators import estimator_named
 from .state import Inputs, Repetition
 
@@ -36,7 +35,7 @@ _REAL_EFFECT = 3.0
 # half by more than _UNEVEN_SHARE and by more than _UNEVEN_Z standard errors.
 _UNEVEN_SHARE = 0.1
 _UNEVEN_Z = 4.0
-# A fit warns where more than this share of a score's variance was added for uniform pairs.
+# A fit warns where more than this share of a score's variance was added for unanimous pairs.
 _LARGE_SHARE = 0.5
 # Numerical tolerance for "all labels agree".
 _TOLERANCE = 1e-9
@@ -165,28 +164,28 @@ def check_rank(setup: Setup, covariance: Covariance, items: tuple[str, ...]) -> 
         )
 
 
-def warn_of_uniform_pairs(
+def warn_of_unanimous_pairs(
     data: PreferenceData,
     setup: Setup,
-    uniform: UnanimousPairs | None,
+    unanimous: UnanimousPairs | None,
     *,
-    uniform_covariance: FloatArray | None,
+    unanimous_covariance: FloatArray | None,
     covariance: Covariance,
 ) -> None:
-    """Warn where a model won or lost all its votes, or most of a variance was added for uniform pairs.
+    """Warn where a model won or lost all its votes, or most of a variance was added for unanimous pairs.
 
-    Shapes: uniform_covariance (d, d).
+    Shapes: unanimous_covariance (d, d).
     """
-    if uniform is None or uniform_covariance is None:
+    if unanimous is None or unanimous_covariance is None:
         return
     variances = np.square(covariance.std_errors)
-    is_mostly_added = np.diag(uniform_covariance) > _LARGE_SHARE * np.where(variances > 0, variances, np.inf)
+    is_mostly_added = np.diag(unanimous_covariance) > _LARGE_SHARE * np.where(variances > 0, variances, np.inf)
     models = one_sided_models(data, setup)
     if not is_mostly_added.any() and not any(models.values()):
         return
-    names = listed((f"{data.items[j]} - {data.items[k]}" for j, k in uniform.pairs), _MOST_NAMED)
+    names = listed((f"{data.items[j]} - {data.items[k]}" for j, k in unanimous.pairs), _MOST_NAMED)
     clauses = [f"{listed(names_of, _MOST_NAMED)} {outcome}" for outcome, names_of in models.items() if names_of]
-    clauses.append(f"on {len(uniform.pairs)} of {setup.graph.n_edges} compared pairs all labels agree ({names})")
+    clauses.append(f"on {len(unanimous.pairs)} of {setup.graph.n_edges} compared pairs all labels agree ({names})")
     limit = ""
     if not setup.functional.linear and (models[_WON] or models[_LOST]):
         limit = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -433,13 +433,14 @@ def collect(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> Estima
     gauge = functional.gauge(data.n_items)
     names = functional.names(data.items)
     estimate, covariance = clip_to_limits(steps.influence.estimate, steps.covariance, functional.limits)
+    at_means = [repetition.mean.plugin for repetition in steps.repetitions if repetition.mean is not None]
     return Estimates(
         models=data.items,
         functional=functional.name,
         functional_label=steps.estimator.functional_label(functional.label),
         estimator=options.estimator,
         estimate=estimate,
-        plugin=_plugin(steps),
+        plugin=np.asarray(np.mean(at_means, axis=0)) if at_means else steps.influence.plugin,
         shares=np.clip(steps.win_share, 0.0, 1.0),
         covariance=covariance,
         critical=float("nan"),
@@ -493,20 +494,6 @@ def style_estimates(steps: FitState) -> StyleEstimates | None:
         n_votes=steps.data.n_votes,
         n_votes_left=steps.data.n_votes,
     )
-
-
-def _plugin(steps: FitState) -> FloatArray:
-    """Return the plug-in estimate: the mean of F(mu), or F at the mean of mu."""
-    means = [repetition.mean.plugin for repetition in steps.repetitions if repetition.mean is not None]
-    return np.asarray(np.mean(means, axis=0)) if means else steps.influence.plugin
-
-
-def _bias_subtracted(steps: FitState) -> float:
-    """Return the largest second-order bias that was subtracted from a score, in standard errors; 0 for none."""
-    errors, mean = steps.covariance.std_errors, steps.first.mean
-    if mean is None:
-        return 0.0
-    return float((np.abs(mean.bias[errors > 0]) / errors[errors > 0]).max(initial=0.0))
 
 
 def _description(steps: FitState) -> FitDescription:
@@ -565,56 +552,64 @@ def _learner(steps: FitState) -> str:
 
 def _diagnostics(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> Diagnostics:
     """Return the diagnostics of a fit."""
-    if steps.likelihood:
-        return _likelihood_diagnostics(steps, steps.likelihood.log_loss, fit_warnings)
-    data, first, labels = steps.data, steps.first, steps.one_step_result.labels
-    position_effect, position_z = estimate_position_effect(steps)
-    if steps.extrapolation.n_pairs or not steps.estimator.valid_intervals:
-        position_z = float("nan")
-    share = labels.votes.sum(axis=0) / data.n_votes
-    loss = log_loss(labels.mu, labels.votes, smallest=_SMALLEST_PROBABILITY) / data.n_votes
-    positive_share = share[share > 0]
-    return Diagnostics(
-        log_loss=loss,
-        log_loss_constant=float(-(positive_share * np.log(positive_share)).sum()),
-        min_propensity=float(_propensities_on_graph(steps).min()),
-        effective_share=_effective_share(data, steps.propensity),
-        propensity_floored=steps.propensity.n_floored,
-        position_effect=position_effect,
-        position_z=position_z,
-        mu_floored=steps.one_step_result.n_floored,
-        mu_entries=steps.one_step_result.n_entries,
-        pairs_left_out=steps.setup.n_left_out,
+    data, setup, errors = steps.data, steps.setup, steps.covariance.std_errors
+    likelihood = steps.likelihood
+    figures = Diagnostics(
+        log_loss=likelihood.log_loss if likelihood else np.nan,
+        log_loss_constant=float(np.log(2)),
+        min_propensity=np.nan,
+        effective_share=np.nan,
+        propensity_floored=0,
+        position_effect=np.nan,
+        position_z=np.nan,
+        mu_floored=0,
+        mu_entries=0,
+        pairs_left_out=setup.n_left_out,
         pairs_extrapolated=steps.extrapolation.n_pairs,
         models_dropped=steps.dropped,
         labels=data.labels,
         outcome_kind=data.outcome_kind,
-        votes_dropped=data.n_votes_dropped,
         warnings=tuple(str(warning) for warning in fit_warnings),
         doubts=tuple(str(warning) for warning in fit_warnings if isinstance(warning, IntervalWarning)),
-        floor=first.floor if steps.setup.functional.interior and first.mean is None else 0.0,
-        means_raised=0 if first.mean is None else first.mean.floored.n_raised,
-        bias_subtracted=_bias_subtracted(steps),
+        pairs_without_variation=0 if steps.unanimous is None else len(steps.unanimous.pairs),
+        models_without_variation=tuple(name for names in one_sided_models(data, setup).values() for name in names),
+    )
+    validity = steps.validity
+    if validity is None:
+        return figures
+    first, result, propensity, mean = steps.first, steps.one_step_result, steps.propensity, steps.first.mean
+    position_effect, position_z = estimate_position_effect(steps)
+    if steps.extrapolation.n_pairs or not steps.estimator.valid_intervals:
+        position_z = float("nan")
+    share = result.labels.votes.sum(axis=0) / data.n_votes
+    positive_share = share[share > 0]
+    is_compared = setup.graph.edges[data.cells.first, data.cells.second]
+
+    def largest(bias: FloatArray) -> float:
+        return float((np.abs(bias[errors > 0]) / errors[errors > 0]).max(initial=0.0))
+
+    return replace(
+        figures,
+        log_loss=log_loss(result.labels.mu, result.labels.votes, smallest=_SMALLEST_PROBABILITY) / data.n_votes,
+        log_loss_constant=float(-(positive_share * np.log(positive_share)).sum()),
+        min_propensity=float(propensity.cells[is_compared].min()),
+        effective_share=_effective_share(data, propensity),
+        propensity_floored=propensity.n_floored,
+        position_effect=position_effect,
+        position_z=position_z,
+        mu_floored=result.n_floored,
+        mu_entries=result.n_entries,
+        votes_dropped=data.n_votes_dropped,
+        floor=first.floor if setup.functional.interior and mean is None else 0.0,
+        means_raised=0 if mean is None else mean.floored.n_raised,
+        bias_subtracted=0.0 if mean is None else largest(mean.bias),
         subsample=0 if first.sample is None else len(first.sample),
         subsample_price=first.target.subsample_inflation,
         propensity_factor=steps.propensity_factor,
-        **_validity(steps),
-        pairs_without_variation=0 if steps.uniform is None else len(steps.uniform.pairs),
-        models_without_variation=_one_sided_model_names(steps),
+        calibration=validity.calibration,
+        effective_contexts=float(validity.effective_contexts.min()),
+        second_order=largest(validity.second_order),
     )
-
-
-def _validity(steps: FitState) -> dict[str, float]:
-    """Return the fields of :class:`Diagnostics` about the validity of intervals; empty without first stages."""
-    validity, errors = steps.validity, steps.covariance.std_errors
-    if validity is None:
-        return {}
-    ratio = np.abs(validity.second_order[errors > 0]) / errors[errors > 0]
-    return {
-        "calibration": validity.calibration,
-        "effective_contexts": float(validity.effective_contexts.min()),
-        "second_order": float(ratio.max(initial=0.0)),
-    }
 
 
 def estimate_position_effect(steps: FitState) -> tuple[float, float]:
@@ -626,51 +621,15 @@ def estimate_position_effect(steps: FitState) -> tuple[float, float]:
     if steps.data.ordered:
         influence = steps.influence_of("position_effect")
         score = PositionEffect(steps.setup.weights, steps.setup.graph)
-        uniform_covariance = steps.uniform_covariance(score)
+        unanimous_covariance = steps.unanimous_covariance(score)
         with collected_warnings():
             # Few clusters cause a warning, which the covariance of the scores has already given.
-            covariance = covariance_of(steps, influence, np.empty((0, 1)), uniform_covariance=uniform_covariance)
+            covariance = covariance_of(steps, influence, np.empty((0, 1)), unanimous_covariance=unanimous_covariance)
         effect, error = float(influence.estimate[0]), float(covariance.std_errors[0])
         return effect, effect / error if error > 0 else float("nan")
     gap = np.subtract(steps.setup.weights.first, steps.setup.weights.second)
     unit = steps.units.of_contexts(steps.data)
     return residual_position_test(steps.data.cells, gap, steps.one_step_result.cell_mu, unit)
-
-
-def _likelihood_diagnostics(steps: FitState, loss: float, fit_warnings: tuple[DmlrankWarning, ...]) -> Diagnostics:
-    """Return the diagnostics of a fit by maximum likelihood."""
-    return Diagnostics(
-        log_loss=loss,
-        log_loss_constant=float(np.log(2)),
-        min_propensity=np.nan,
-        effective_share=np.nan,
-        propensity_floored=0,
-        position_effect=np.nan,
-        position_z=np.nan,
-        mu_floored=0,
-        mu_entries=0,
-        pairs_left_out=steps.setup.n_left_out,
-        pairs_extrapolated=0,
-        models_dropped=steps.dropped,
-        labels=steps.data.labels,
-        outcome_kind=steps.data.outcome_kind,
-        warnings=tuple(str(warning) for warning in fit_warnings),
-        doubts=tuple(str(warning) for warning in fit_warnings if isinstance(warning, IntervalWarning)),
-        pairs_without_variation=0 if steps.uniform is None else len(steps.uniform.pairs),
-        models_without_variation=_one_sided_model_names(steps),
-    )
-
-
-def _one_sided_model_names(steps: FitState) -> tuple[str, ...]:
-    """Return the models that won, lost or tied all their votes."""
-    models = one_sided_models(steps.data, steps.setup)
-    return tuple(name for names in models.values() for name in names)
-
-
-def _propensities_on_graph(steps: FitState) -> FloatArray:
-    """Return the propensities of the labelled cells of compared pairs."""
-    cells = steps.data.cells
-    return steps.propensity.cells[steps.setup.graph.edges[cells.first, cells.second]]
 
 
 def _effective_share(data: PreferenceData, propensity: Propensity) -> float:

@@ -27,14 +27,14 @@ def covariance_of(
     gauge: FloatArray,
     estimates: FloatArray | None = None,
     *,
-    uniform_covariance: FloatArray | None = None,
+    unanimous_covariance: FloatArray | None = None,
 ) -> Covariance:
     """Estimate the covariance of any estimate from the fit's labels, with the covariance type and clusters of the fit.
 
-    Shapes: gauge (d, g), estimates (R, d), uniform_covariance (d, d).
+    Shapes: gauge (d, g), estimates (R, d), unanimous_covariance (d, d).
     """
     fixed = state.options.prompts == "fixed"
-    return make_covariance(influence, gauge, state.units, fixed, estimates, uniform_covariance=uniform_covariance)
+    return make_covariance(influence, gauge, state.units, fixed, estimates, unanimous_covariance=unanimous_covariance)
 
 
 def make_covariance(
@@ -44,11 +44,11 @@ def make_covariance(
     fixed_prompts: bool,
     estimates: FloatArray | None = None,
     *,
-    uniform_covariance: FloatArray | None = None,
+    unanimous_covariance: FloatArray | None = None,
 ) -> Covariance:
     """Estimate the covariance of an estimate from its influence values.
 
-    Shapes: gauge (d, g), estimates (R, d), uniform_covariance (d, d).
+    Shapes: gauge (d, g), estimates (R, d), unanimous_covariance (d, d).
 
     Notes
     -----
@@ -61,13 +61,15 @@ def make_covariance(
     may happen out of fold on a few dozen prompts.
     """
     clusters, annotator = units.clusters, units.annotator
-    covariance = _corrected(clustered_covariance(influence, gauge, clusters, annotator), influence, uniform_covariance)
+    covariance = _corrected(
+        clustered_covariance(influence, gauge, clusters, annotator), influence, unanimous_covariance
+    )
     if fixed_prompts:
         influence = influence.given_prompts()
         with collected_warnings():
             # Few clusters cause a warning, which the covariance for new prompts, above, has already given.
             of_labels = _corrected(
-                clustered_covariance(influence, gauge, clusters, annotator), influence, uniform_covariance
+                clustered_covariance(influence, gauge, clusters, annotator), influence, unanimous_covariance
             )
         covariance = of_labels.at_most(covariance.matrix)
     if estimates is not None and len(estimates) > 1:
@@ -76,11 +78,11 @@ def make_covariance(
 
 
 def _corrected(
-    covariance: Covariance, influence: InfluenceFunction, uniform_covariance: FloatArray | None
+    covariance: Covariance, influence: InfluenceFunction, unanimous_covariance: FloatArray | None
 ) -> Covariance:
-    """Return the covariance with the addition for uniform pairs and with the variance correction, if there are such."""
-    if uniform_covariance is not None:
-        covariance = covariance.plus(uniform_covariance)
+    """Return the covariance with the addition for unanimous pairs and with the variance correction, if any."""
+    if unanimous_covariance is not None:
+        covariance = covariance.plus(unanimous_covariance)
     if influence.variance_correction is None:
         return covariance
     return covariance.with_variance_correction(influence.variance_correction / influence.n_contexts)
@@ -120,7 +122,7 @@ def multiplier_bootstrap(
     rows, small_sample_factor = cluster_sums(influence.by_context(), clusters.of_context if clusters else None)
     rows = rows * factor
     # The part of the covariance that the influence values of the units do not contain: variance between repetitions,
-    # variance correction and uniform pairs.
+    # variance correction and unanimous pairs.
     added = steps.covariance.matrix * factor**2 - small_sample_factor * rows.T @ rows
     return MultiplierBootstrap(rows, small_sample_factor, added, kind, seed, n_draws)
 
@@ -181,13 +183,13 @@ def _crossed_cluster(data: PreferenceData, clusters: Clusters | None) -> IntArra
     return annotator
 
 
-def likelihood_uniform_pairs(
+def likelihood_unanimous_pairs(
     data: PreferenceData,
     setup: Setup,
     likelihood: BradleyTerryFit | ContextualBradleyTerryFit,
     clusters: Clusters | None,
 ) -> UnanimousPairs | None:
-    """Find the uniform pairs of a fit by maximum likelihood; None where there are no such pairs.
+    """Find the unanimous pairs of a fit by maximum likelihood; None where there are no such pairs.
 
     Labels are weighted by their votes, not by propensities, and both orders of a pair are one pair.
     """
@@ -207,14 +209,14 @@ def likelihood_uniform_pairs(
     return find_unanimous_pairs(errors, data, setup.weights, setup.graph.edges)
 
 
-def uniform_covariance_by_column(steps: FitState, design: FloatArray) -> FloatArray | None:
-    """Return the covariance of a projection's coefficients that is added for uniform pairs.
+def unanimous_covariance_by_column(steps: FitState, design: FloatArray) -> FloatArray | None:
+    """Return the covariance of a projection's coefficients that is added for unanimous pairs.
 
     Shapes: design (n, P), returns (P K, P K).
     """
     if bool(np.isin(design, (0.0, 1.0)).all() and (design.sum(axis=1) == 1).all()):
-        return uniform_covariance_by_group(steps, design.T > 0)
-    if steps.uniform is None:
+        return unanimous_covariance_by_group(steps, design.T > 0)
+    if steps.unanimous is None:
         return None
     errors = errors_of_repetitions(steps.data, steps.repetitions, steps.units)
     weight = np.ones(len(design)) if steps.units.context_weight is None else steps.units.context_weight
@@ -222,13 +224,13 @@ def uniform_covariance_by_column(steps: FitState, design: FloatArray) -> FloatAr
     factor = np.asarray(np.linalg.solve(gram, design.T).T, dtype=np.float64)
     cell_factor = factor[errors.cells.context] * errors.weight[:, None]
     cell_moment = cell_factor.T @ cell_factor / np.square(errors.weight).sum()
-    return np.kron(cell_moment, steps.uniform.covariance(steps.setup.functional, steps.first.floor))
+    return np.kron(cell_moment, steps.unanimous.covariance(steps.setup.functional, steps.first.floor))
 
 
-def uniform_covariance_by_group(steps: FitState, members: NDArray[np.bool_]) -> FloatArray | None:
-    """Return the covariance of the scores by group, (G K, G K), that is added for uniform pairs: one block per group.
+def unanimous_covariance_by_group(steps: FitState, members: NDArray[np.bool_]) -> FloatArray | None:
+    """Return the covariance of the scores by group, (G K, G K), that is added for unanimous pairs: one block per group.
 
-    Where groups overlap, a uniform pair of their common contexts also moves the scores of both groups together. This
+    Where groups overlap, a unanimous pair of their common contexts also moves the scores of both groups together. This
     part is left out, so that differences between overlapping groups have errors that are not too small.
 
     Shapes: members (G, n), returns (G K, G K).
@@ -236,13 +238,13 @@ def uniform_covariance_by_group(steps: FitState, members: NDArray[np.bool_]) -> 
     errors = errors_of_repetitions(steps.data, steps.repetitions, steps.units)
     weight = np.ones(steps.data.n_contexts) if steps.units.context_weight is None else steps.units.context_weight
     n_groups, size = len(members), len(steps.influence.estimate)
-    total, any_uniform = np.zeros((n_groups, size, n_groups, size)), False
+    total, any_unanimous = np.zeros((n_groups, size, n_groups, size)), False
     for g, inside in enumerate(members):
         factor = 1 / float((weight * inside).mean())
         group_errors = errors.only(inside[errors.cells.context], factor)
         group_errors = replace(group_errors, n_units=errors.n_units * inside.mean())
         pairs = find_unanimous_pairs(group_errors, steps.data, steps.setup.weights, steps.setup.graph.edges)
         if pairs is not None:
-            any_uniform = True
+            any_unanimous = True
             total[g, :, g, :] = pairs.covariance(steps.setup.functional, steps.first.floor)
-    return total.reshape(n_groups * size, n_groups * size) if any_uniform else None
+    return total.reshape(n_groups * size, n_groups * size) if any_unanimous else None

@@ -17,7 +17,7 @@ from ..inference.covariance import Covariance
 from ..nuisance.outcome_model.cross_fit import fit_all
 from ..nuisance.outcome_model.user_learners import is_user_learner
 from ..nuisance.verdicts import Verdicts
-from .average import estimate_target
+from .estimand import estimate_target
 from .fit_covariance import covariance_of, label_errors
 from .state import FitState, Repetition, Units
 
@@ -105,8 +105,8 @@ def estimate_without_judge(steps: FitState) -> tuple[Influence, Covariance]:
         )
         targets.append(result.target)
     influence, estimates = steps.estimator.average(targets).by_context(), steps.estimator.estimates(targets)
-    gauge, uniform_covariance = functional.gauge(steps.data.n_items).basis, steps.uniform_covariance(functional)
-    return influence, covariance_of(steps, influence, gauge, estimates, uniform_covariance=uniform_covariance)
+    gauge, unanimous_covariance = functional.gauge(steps.data.n_items).basis, steps.unanimous_covariance(functional)
+    return influence, covariance_of(steps, influence, gauge, estimates, unanimous_covariance=unanimous_covariance)
 
 
 def _floor_without_judge(r: Repetition, steps: FitState) -> float:
@@ -136,12 +136,16 @@ def estimate_from_verdicts(steps: FitState, verdicts: Verdicts) -> tuple[Influen
     targets = [result.target for result in results]
     influence = steps.estimator.average(targets).by_context()
     errors = label_errors(data, results, propensities, [None] * len(results), units)
-    uniform = find_unanimous_pairs(errors, data, steps.setup.weights, steps.setup.graph.edges)
-    uniform_covariance = None if uniform is None else uniform.covariance(functional, floors[0])
+    unanimous = find_unanimous_pairs(errors, data, steps.setup.weights, steps.setup.graph.edges)
+    unanimous_covariance = None if unanimous is None else unanimous.covariance(functional, floors[0])
     without_annotators = replace(steps, units=units)
     gauge = functional.gauge(data.n_items).basis
     return influence, covariance_of(
-        without_annotators, influence, gauge, steps.estimator.estimates(targets), uniform_covariance=uniform_covariance
+        without_annotators,
+        influence,
+        gauge,
+        steps.estimator.estimates(targets),
+        unanimous_covariance=unanimous_covariance,
     )
 
 

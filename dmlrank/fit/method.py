@@ -56,8 +56,8 @@ from .checks import (
     warn_of_large_bias,
     warn_of_means_outside,
     warn_of_scores_outside,
+    warn_of_unanimous_pairs,
     warn_of_uneven_orders,
-    warn_of_uniform_pairs,
 )
 from .estimand import comparison_graph, find_extrapolation, set_up, warn_of_votes_left_out
 from .fit_covariance import errors_of_repetitions, make_covariance
@@ -85,7 +85,7 @@ def fit_with(stages: FirstStages) -> FitState:
         return run_maximum_likelihood(stages, data_as_read)
     inputs = read_inputs(stages, data_as_read)
     repetitions = tuple(repeat(stages, inputs, number) for number in range(options.n_rep))
-    influence, covariance, uniform, style = estimate_scores(stages, inputs, repetitions)
+    influence, covariance, unanimous, style = estimate_scores(stages, inputs, repetitions)
     first = repetitions[0]
     bias = second_order_bias(stages, inputs, first, covariance)
     validity = assess_validity(inputs, first, influence, covariance, bias.total, options.estimator)
@@ -112,7 +112,7 @@ def fit_with(stages: FirstStages) -> FitState:
         propensity_factor=propensity_factor,
         verdicts=inputs.verdicts,
         extrapolation=inputs.extrapolation,
-        uniform=uniform,
+        unanimous=unanimous,
         style=style,
         balanced=inputs.balanced,
     )
@@ -196,17 +196,17 @@ def estimate_scores(
     targets = [repetition.target for repetition in repetitions]
     influence = estimator.average(targets)
     errors = errors_of_repetitions(data, repetitions, inputs.units)
-    uniform = find_unanimous_pairs(errors, data, setup.weights, setup.graph.edges)
+    unanimous = find_unanimous_pairs(errors, data, setup.weights, setup.graph.edges)
     added = None
-    if uniform is not None and estimator.is_debiased:
-        added = uniform.covariance(setup.functional, repetitions[0].floor)
+    if unanimous is not None and estimator.is_debiased:
+        added = unanimous.covariance(setup.functional, repetitions[0].floor)
     gauge = setup.functional.gauge(data.n_items).basis
     estimates = estimator.estimates(targets)
-    covariance = make_covariance(influence, gauge, inputs.units, fixed, estimates, uniform_covariance=added)
+    covariance = make_covariance(influence, gauge, inputs.units, fixed, estimates, unanimous_covariance=added)
     warn_of_scores_outside(setup, influence, data.items)
-    warn_of_uniform_pairs(data, setup, uniform, uniform_covariance=added, covariance=covariance)
+    warn_of_unanimous_pairs(data, setup, unanimous, unanimous_covariance=added, covariance=covariance)
     check_rank(setup, covariance, data.items)
-    return influence, covariance, uniform, joint_style_fit(inputs, repetitions, fixed, added)
+    return influence, covariance, unanimous, joint_style_fit(inputs, repetitions, fixed, added)
 
 
 def second_order_bias(stages: FirstStages, inputs: Inputs, first: Repetition, covariance: Covariance) -> RemainingBias:

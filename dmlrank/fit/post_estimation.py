@@ -33,8 +33,8 @@ from ..functionals import Functional
 from ..functionals.linear_scores import PairMargins, PairWinProbability
 from ..inference.covariance import Covariance
 from ..inference.wald import DifferenceTest, wald_test_of_difference
-from .average import targets_of
 from .bt_mle import win_probability_influence
+from .estimand import targets_of
 from .fit_covariance import covariance_of
 from .stages import restricted_score
 from .state import FitState, Repetition
@@ -46,8 +46,8 @@ _NULL_SEED = 20
 def pair_win_probability(steps: FitState, item: int, opponent: int) -> tuple[float, Covariance]:
     """Estimate the win probability of ``item`` against ``opponent``, with the estimator of the fit."""
     if steps.likelihood:
-        win_probability, uniform_variance = win_probability_influence(steps, item, opponent)
-        variance = covariance_of(steps, win_probability, np.empty((0, 1)), uniform_covariance=uniform_variance)
+        win_probability, unanimous_variance = win_probability_influence(steps, item, opponent)
+        variance = covariance_of(steps, win_probability, np.empty((0, 1)), unanimous_covariance=unanimous_variance)
         return float(win_probability.estimate[0]), variance
     estimate, covariance = _estimate(steps, PairWinProbability(steps.setup.weights, item, opponent), 1)
     return float(estimate[0]), covariance
@@ -60,8 +60,8 @@ def _estimate(steps: FitState, score: Functional, size: int) -> tuple[FloatArray
     """
     influences = _one_step_targets(steps, score, steps.repetitions)
     influence, estimates = steps.estimator.average(influences), steps.estimator.estimates(influences)
-    added, gauge = steps.uniform_covariance(score, pooled=False), np.empty((0, size))
-    return influence.estimate, covariance_of(steps, influence, gauge, estimates, uniform_covariance=added)
+    added, gauge = steps.unanimous_covariance(score, pooled=False), np.empty((0, size))
+    return influence.estimate, covariance_of(steps, influence, gauge, estimates, unanimous_covariance=added)
 
 
 def _one_step_targets(steps: FitState, score: Functional, repetitions: Sequence[Repetition]) -> list[InfluenceFunction]:
@@ -89,8 +89,8 @@ def restricted_against_projection(steps: FitState) -> DifferenceTest:
         difference=covariance_of(steps, gap, gauge, steps.estimator.estimates(gaps)),
         null=restriction_null(steps) if steps.units.clusters is None else None,
         rng=np.random.default_rng(np.random.SeedSequence([steps.options.seed, _NULL_SEED])),
-        # The covariance that uniform pairs add to the projection; they add no more than this to the difference.
-        uniform_covariance=steps.uniform_covariance(steps.setup.functional),
+        # The covariance that unanimous pairs add to the projection; they add no more than this to the difference.
+        unanimous_covariance=steps.unanimous_covariance(steps.setup.functional),
     )
 
 
@@ -306,17 +306,17 @@ def rows_of_design(steps: FitState, design: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.solve(design.T @ design, design.T @ z), dtype=np.float64)
 
 
-def likelihood_uniform_covariance_of_rows(steps: FitState, rows: FloatArray) -> FloatArray | None:
-    """Return the covariance of scores, (P K, P K), that is added for pairs whose labels all agree (uniform pairs).
+def likelihood_unanimous_covariance_of_rows(steps: FitState, rows: FloatArray) -> FloatArray | None:
+    """Return the covariance of scores, (P K, P K), that is added for pairs whose labels all agree (unanimous pairs).
 
     Without such pairs the function returns None. The scores are those at several values of z, one in each row.
 
     Shapes: rows (P, p + 1).
     """
-    if steps.uniform is None:
+    if steps.unanimous is None:
         return None
     fitted = _contextual_fit(steps)
-    return steps.uniform.covariance_along(
+    return steps.unanimous.covariance_along(
         partial(fitted.changes, fitted.mean_derivative(rows), steps.setup.weights.first)
     )
 

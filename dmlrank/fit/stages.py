@@ -59,8 +59,7 @@ from ..nuisance.verdicts import Verdicts, labelled_share
 from ..options import Options
 from ..style_adjustment import BalancedStyle
 from .adjusted_for_style import balanced_propensity, equal_style_terms, keep_balanced_votes, match_balanced_votes
-from .average import MeanTarget, mean_target, uses_mean_preferences
-from .estimand import OrderChoice, Setup, choose_order, restrict_items
+from .estimand import MeanTarget, OrderChoice, Setup, choose_order, mean_target, restrict_items, uses_mean_preferences
 from .estimators import Estimator, estimator_named
 from .inputs import (
     columns_of_later_steps,

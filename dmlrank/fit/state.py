@@ -34,8 +34,7 @@ from ..nuisance.propensity_model.estimate import Propensity
 from ..nuisance.training_rows import Folds
 from ..nuisance.verdicts import Verdicts
 from ..options import Options
-from .average import MeanTarget
-from .estimand import Extrapolation, OrderChoice, Setup
+from .estimand import Extrapolation, MeanTarget, OrderChoice, Setup
 from .estimators import Estimator, estimator_named
 
 
@@ -280,7 +279,7 @@ class FitState:
         labelled pair and 0 otherwise; it is near 1 if pi is right. None where propensities are not supplied.
     verdicts: Verdicts of judges.
     extrapolation: Pairs that the scores use although they have no label.
-    uniform: Compared pairs whose labels all agree; None where there are no such pairs.
+    unanimous: Compared pairs whose labels all agree; None where there are no such pairs.
     style: Joint estimates of scores before and after the adjustment for style, and of the slopes.
     balanced: The votes that count beside all votes, for battles of equal style.
     extension: How rows were added to a fit; None where all rows were fitted together.
@@ -305,7 +304,7 @@ class FitState:
     propensity_factor: float | None = None
     verdicts: Verdicts | None = None
     extrapolation: Extrapolation = field(default_factory=Extrapolation)
-    uniform: UnanimousPairs | None = None
+    unanimous: UnanimousPairs | None = None
     style: StyleFit | None = None
     balanced: BalancedVotes | None = None
     extension: Extension | None = None
@@ -356,11 +355,11 @@ class FitState:
         """Return the target population of a repetition: weights and sample of the contexts."""
         return TargetPopulation(self.units.context_weight, repetition.sample)
 
-    def uniform_covariance(self, score: Functional, *, pooled: bool = True) -> FloatArray | None:
-        """The covariance of an estimate, (d, d), that is added for uniform pairs; None where nothing is added."""
-        if self.uniform is None or not self.estimator.is_debiased:
+    def unanimous_covariance(self, score: Functional, *, pooled: bool = True) -> FloatArray | None:
+        """The covariance of an estimate, (d, d), that is added for unanimous pairs; None where nothing is added."""
+        if self.unanimous is None or not self.estimator.is_debiased:
             return None
-        return self.uniform.covariance(score, self.first.floor, pooled=pooled)
+        return self.unanimous.covariance(score, self.first.floor, pooled=pooled)
 
     def influence_of(self, estimand: EstimandName) -> InfluenceFunction:
         """Return influence values of an estimand, averaged over repetitions as the estimator prescribes."""

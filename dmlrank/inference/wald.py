@@ -238,11 +238,11 @@ def wald_test_of_difference(
     difference: Covariance,
     null: NullDistribution | None,
     rng: np.random.Generator,
-    uniform_covariance: FloatArray | None = None,
+    unanimous_covariance: FloatArray | None = None,
 ) -> DifferenceTest:
     """Test whether the unrestricted scores differ from the restricted ones by more than noise.
 
-    Shapes: restricted, unrestricted (d,), uniform_covariance (d, d).
+    Shapes: restricted, unrestricted (d,), unanimous_covariance (d, d).
     """
     estimated_difference = unrestricted - restricted
     spectrum, axes = np.linalg.eigh(difference.reduced)
@@ -255,11 +255,11 @@ def wald_test_of_difference(
         )
     directions = difference.basis @ axes[:, differs]
     variance = np.diag(spectrum[differs])
-    if uniform_covariance is not None and null is None:
-        variance = variance + directions.T @ uniform_covariance @ directions
+    if unanimous_covariance is not None and null is None:
+        variance = variance + directions.T @ unanimous_covariance @ directions
     coordinates = directions.T @ estimated_difference
     statistic, df = float(coordinates @ np.linalg.solve(variance, coordinates)), int(differs.sum())
-    std_errors = (difference if uniform_covariance is None else difference.plus(uniform_covariance)).std_errors
+    std_errors = (difference if unanimous_covariance is None else difference.plus(unanimous_covariance)).std_errors
     if null is None:
         pvalue, n_draws = float(chi2.sf(statistic, df)), 0
     else:

@@ -18,7 +18,7 @@ from ..data.frames import column_names, require_columns, take_columns
 from ..data.preferences import FloatArray, IntArray
 from ..estimation.cross_fitting import MuSource, distinct_rows
 from ..exceptions import DataError, OptionError, listed
-from ..fit.average import finite_table
+from ..fit.estimand import finite_table
 from ..fit.estimates import Estimates
 from ..fit.state import FitState
 from ..functionals import Functional

@@ -27,11 +27,11 @@ from ..estimation.influence import (
 from ..exceptions import OptionError
 from ..fit.adjusted_for_style import StyleEstimates, style_gauge
 from ..fit.estimates import Estimates, Scale
-from ..fit.fit_covariance import clustered_covariance, uniform_covariance_by_column, uniform_covariance_by_group
+from ..fit.fit_covariance import clustered_covariance, unanimous_covariance_by_column, unanimous_covariance_by_group
 from ..fit.post_estimation import (
     GroupScores,
     likelihood_scores_in_groups,
-    likelihood_uniform_covariance_of_rows,
+    likelihood_unanimous_covariance_of_rows,
     project_likelihood,
     rows_of_design,
     rows_of_groups,
@@ -93,10 +93,10 @@ def scores_by_group(
     _check_group_weights(steps, groups.members)
     if steps.likelihood:
         scores = [likelihood_scores_in_groups(steps, groups.members)]
-        uniform_covariance = likelihood_uniform_covariance_of_rows(steps, rows_of_groups(steps, groups.members))
+        unanimous_covariance = likelihood_unanimous_covariance_of_rows(steps, rows_of_groups(steps, groups.members))
     else:
         scores = scores_in_groups(steps, groups.members)
-        uniform_covariance = uniform_covariance_by_group(steps, groups.members)
+        unanimous_covariance = unanimous_covariance_by_group(steps, groups.members)
     by_repetition = [_in_unit_of_groups(repetition.influence, estimates.scale) for repetition in scores]
     influence = mean_over_repetitions(by_repetition)
     covariance = _joint_covariance(
@@ -104,7 +104,7 @@ def scores_by_group(
         lambda fixed: influence.given_prompts() if fixed else influence,
         n_columns=len(groups.names),
         scale=estimates.scale,
-        uniform_covariance=uniform_covariance,
+        unanimous_covariance=unanimous_covariance,
         repeated=[repetition.estimate for repetition in by_repetition],
     )
     plugin = estimates.scale.of(np.mean([repetition.plugin for repetition in scores], axis=0))
@@ -215,15 +215,15 @@ def _project(steps: FitState, design: FloatArray, scale: Scale) -> tuple[Project
         return project_influence(influence, design, fixed, with_blocks=steps.units.annotator is not None)
 
     if steps.likelihood:
-        uniform_covariance = likelihood_uniform_covariance_of_rows(steps, rows_of_design(steps, design))
+        unanimous_covariance = likelihood_unanimous_covariance_of_rows(steps, rows_of_design(steps, design))
     else:
-        uniform_covariance = uniform_covariance_by_column(steps, design)
+        unanimous_covariance = unanimous_covariance_by_column(steps, design)
     covariance = _joint_covariance(
         steps,
         projected,
         n_columns=design.shape[1],
         scale=scale,
-        uniform_covariance=uniform_covariance,
+        unanimous_covariance=unanimous_covariance,
         repeated=[project_influence(values, design, with_blocks=False).estimate for values in rescaled],
     )
     return projected(steps.options.prompts == "fixed"), covariance
@@ -235,12 +235,12 @@ def _joint_covariance(
     *,
     n_columns: int,
     scale: Scale,
-    uniform_covariance: FloatArray | None,
+    unanimous_covariance: FloatArray | None,
     repeated: Sequence[FloatArray],
 ) -> Covariance:
     """Return the covariance of the scores in groups, or of coefficients on functions of the context, (P K, P K).
 
-    Shapes: uniform_covariance (P K, P K), repeated (P K,).
+    Shapes: unanimous_covariance (P K, P K), repeated (P K,).
     """
     influence = _in_unit(steps.influence.by_context(), scale)
     gauge = steps.setup.functional.gauge(influence.value.shape[1]).basis
@@ -257,8 +257,8 @@ def _joint_covariance(
                 steps.units.annotator,
             )
             of_scores = clustered_covariance(overall, gauge, steps.units.clusters, steps.units.annotator)
-        if uniform_covariance is not None:
-            joint = joint.plus(uniform_covariance * scale.factor**2)
+        if unanimous_covariance is not None:
+            joint = joint.plus(unanimous_covariance * scale.factor**2)
         if influence.variance_correction is not None:
             corrected = of_scores.with_variance_correction(influence.variance_correction / influence.n_contexts)
             inflation = np.kron(columns, transport_map(of_scores.matrix, corrected))

@@ -210,7 +210,7 @@ class BoundEvaluation:
     contrasts (J, K): Linear combinations of the scores.
     inputs: One for each repetition of the fit.
     added_covariance (2 J, 2 J): What the fit's covariance of the contrasts contains beyond the covariance of the
-        influence values: variance correction and uniform pairs. The bounds get the same addition.
+        influence values: variance correction and unanimous pairs. The bounds get the same addition.
     critical_of_family: Critical value of a larger family of contrasts, from which the data have chosen these; 0 for
         none.
     """
@@ -298,7 +298,7 @@ class BoundEvaluation:
                 replace(self.steps.units, annotator=self.inputs[0].voting.annotator),
                 self.steps.options.prompts == "fixed",
                 np.stack([influence.estimate for influence in influences]),
-                uniform_covariance=self.added_covariance,
+                unanimous_covariance=self.added_covariance,
             )
 
 

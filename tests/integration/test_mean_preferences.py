@@ -92,7 +92,7 @@ def test_estimate_and_error_are_written_out(fitted, functional):
     # The influence of a prompt is how F changes where the prompt gets a little more weight.
     phi = (bound.value(mean + step * change) - bound.value(mean - step * change)) / (2 * step)
     np.testing.assert_allclose(result.influence, phi, rtol=1e-4, atol=1e-6 * np.abs(phi).max())
-    if result.steps.uniform is None:
+    if result.steps.unanimous is None:
         np.testing.assert_allclose(result.cov_params(), phi.T @ phi / len(phi) ** 2, rtol=1e-3, atol=1e-9)
 
 

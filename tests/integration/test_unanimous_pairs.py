@@ -127,7 +127,7 @@ def test_nothing_changes_without_such_pairs(estimator):
     data = votes([vote for pair in ("ab", "ac", "bc") for vote in mixed(*pair, 60)])
     result = dr.dml_rank(PLAIN, data, functional="bt", estimator=estimator, rng=0)
     steps = result.steps
-    assert steps.uniform is None
+    assert steps.unanimous is None
     gauge = steps.setup.functional.gauge(3).basis
     plain = covariance_of(steps, steps.influence, gauge)
     assert np.array_equal(plain.matrix, steps.covariance.matrix)

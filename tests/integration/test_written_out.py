@@ -169,7 +169,7 @@ def in_one_class(shares, weights):
 
 
 def labels_alike(uniform, pair, weights):
-    """Labels of uniform pairs that say of one model of the pair what the pair's own say; of both, whichever is more."""
+    """Labels of unanimous pairs that say of one model of the pair what the pair's own say; the larger of both."""
 
     def verdict(j, k, model):
         gap = uniform[j, k][1][0] @ np.subtract(weights.first, weights.second)
@@ -224,7 +224,7 @@ def hidden(functional, battles, weights, interior=True):
         away = np.eye(n_categories) - shares.mean(axis=0)
         expected = away.T @ np.diag(probabilities[pair]) @ away
         amount, residual = np.square(weight).sum(), weight[:, None] * (shares - mu)
-        # The mean of the influence values takes the share that uniform pairs have in common off.
+        # The mean of the influence values takes the share that unanimous pairs have in common off.
         centred = max(1 - weight.sum() * weights_of_all / (n_prompts * amount), 0)
         outer, inner = (jacobian(functional, at, *pair) for at in (raised if interior else table, table))
         total += positive_part(amount * outer @ expected @ outer.T - centred * inner @ residual.T @ residual @ inner.T)
@@ -241,7 +241,7 @@ def larger(covariance, added):
 
 
 def assert_same(results, expected, unseen=None):
-    """Estimate, influence values and, where nothing corrects it for mu, covariance, with what uniform pairs hide."""
+    """Estimate, influence values and, where nothing corrects it for mu, covariance, with what unanimous pairs hide."""
     theta, phi = expected
     np.testing.assert_allclose(results.params, theta, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(results.influence, phi, rtol=1e-8, atol=1e-8 * np.abs(phi).max())

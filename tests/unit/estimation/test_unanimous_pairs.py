@@ -1,4 +1,4 @@
-"""What uniform pairs hide: against the sums of J V J' that functionals make themselves."""
+"""What unanimous pairs hide: against the sums of J V J' that functionals make themselves."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -83,7 +83,7 @@ def test_clusters_count_once():
     assert (np.diag(tens.covariance(Borda(WEIGHTS), 0.0)) > 50 * np.diag(alone.covariance(Borda(WEIGHTS), 0.0))).all()
 
 
-def test_mixed_labels_are_no_uniform_pairs():
+def test_mixed_labels_are_no_unanimous_pairs():
     mixed = [(0, 1, 1, 3), (0, 1, 0, 1), (1, 2, 1, 2), (1, 2, 0, 2)]
     assert find_unanimous_pairs(errors(mixed, probabilities()), DATA, WEIGHTS, EDGES) is None
 

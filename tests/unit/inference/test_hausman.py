@@ -22,7 +22,7 @@ class Samples:
         return np.array([1.0, 1e6])
 
 
-def difference_test(uniform_covariance, null=None):
+def difference_test(unanimous_covariance, null=None):
     return wald_test_of_difference(
         RESTRICTED,
         FREE,
@@ -30,11 +30,11 @@ def difference_test(uniform_covariance, null=None):
         difference=SMALL,
         null=null,
         rng=np.random.default_rng(0),
-        uniform_covariance=uniform_covariance,
+        unanimous_covariance=unanimous_covariance,
     )
 
 
-def test_variance_added_for_uniform_pairs_counts_in_chi_squared_and_in_the_standard_errors():
+def test_variance_added_for_unanimous_pairs_counts_in_chi_squared_and_in_the_standard_errors():
     without, tested = difference_test(None), difference_test(UNIFORM_COVARIANCE)
     assert without.statistic == pytest.approx(GAP @ GAP / 1e-4)
     assert tested.statistic == pytest.approx(GAP @ GAP / 0.2501)
@@ -51,7 +51,7 @@ def test_samples_from_the_model_lack_the_same_variance():
     assert (tested.std_errors > 10 * without.std_errors).all()
 
 
-def test_variance_added_for_uniform_pairs_adds_no_direction():
+def test_variance_added_for_unanimous_pairs_adds_no_direction():
     one = BASIS[:, :1]
     narrow = Covariance(1e-4 * one @ one.T, BASIS)
     tested = wald_test_of_difference(
@@ -61,7 +61,7 @@ def test_variance_added_for_uniform_pairs_adds_no_direction():
         difference=narrow,
         null=None,
         rng=np.random.default_rng(0),
-        uniform_covariance=UNIFORM_COVARIANCE,
+        unanimous_covariance=UNIFORM_COVARIANCE,
     )
     assert tested.df == 1
     assert tested.statistic == pytest.approx((one[:, 0] @ GAP) ** 2 / 0.2501)
