@@ -27,27 +27,27 @@ _SPARE_ENTRIES, _ENTRIES_PER_CONTEXT = 1_000_000, 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IdenticalContexts:
-    """Groups of contexts in the same fold with the same label on the same ordered pair.
+    """Kinds of contexts in the same fold with the same label on the same ordered pair.
 
-    Without features, all contexts of a group have the same mu and therefore the same influence value.
+    Without features, all contexts of a kind have the same mu and therefore the same influence value.
 
-    A million contexts with one vote each on K models form at most K (K - 1) C groups in a fold. The contexts without
-    labels form one group per fold. A context with several labelled cells, or with a label that is not one-hot, is a
-    group of its own.
+    A million contexts with one vote each on K models form at most K (K - 1) C kinds in a fold. The contexts without
+    labels form one kind per fold. A context with several labelled cells, or with a label that is not one-hot, is a
+    kind of its own.
 
-    group (n,): Group of each context.
-    fold (k,): Fold of each group, never decreasing.
-    cells: The r labelled cells of one representative context of each group, with the votes of all contexts in the
-        group.
-    cell_group (r,): Group of each of these r cells, never decreasing.
+    kind (n,): Kind of each context.
+    fold (k,): Fold of each kind, never decreasing.
+    cells: The r labelled cells of one representative context of each kind, with the votes of all contexts in the
+        kind.
+    cell_kind (r,): Kind of each of these r cells, never decreasing.
     representative (r,): For each of the r cells, its index among the m labelled cells of the data.
     row (m,): For each labelled cell of the data, the index of the cell among the r that represents it.
     """
 
-    group: IntArray
+    kind: IntArray
     fold: IntArray
     cells: Cells
-    cell_group: IntArray
+    cell_kind: IntArray
     representative: IntArray
     row: IntArray
 
@@ -56,8 +56,8 @@ class IdenticalContexts:
 
     @property
     def count(self) -> IntArray:
-        """Number of contexts in each group, (k,)."""
-        return np.bincount(self.group, minlength=len(self))
+        """Number of contexts in each kind, (k,)."""
+        return np.bincount(self.kind, minlength=len(self))
 
     @property
     def n_cells(self) -> IntArray:
@@ -66,13 +66,13 @@ class IdenticalContexts:
 
     def by_pair(self, n_items: int) -> tuple[Cells, IntArray]:
         """Average the labels of each fold and ordered pair."""
-        return merge_by_pair(self.cells, self.fold[self.cell_group], self.n_cells, n_items)
+        return merge_by_pair(self.cells, self.fold[self.cell_kind], self.n_cells, n_items)
 
     def bounds(self, n_folds: int) -> IntArray:
-        """Return the index of the first group of each fold and the number of groups, (n_folds + 1,)."""
+        """Return the index of the first kind of each fold and the number of kinds, (n_folds + 1,)."""
         return np.searchsorted(self.fold, np.arange(n_folds + 1))
 
-    def is_constant_within_groups(self, values: FloatArray) -> bool:
+    def is_constant_within_kinds(self, values: FloatArray) -> bool:
         """Whether the labelled cells that one cell represents all have the same value; ``values`` is (m,)."""
         return bool((values[self.representative][self.row] == values).all())
 
@@ -96,39 +96,39 @@ def merge_by_pair(cells: Cells, fold: IntArray, n_cells: IntArray | None, n_item
 
 
 def may_save_half(data: PreferenceData) -> bool:
-    """Whether the groups of identical contexts could be at most half as many as the contexts.
+    """Whether the kinds of identical contexts could be at most half as many as the contexts.
 
-    A context with several labelled cells is a group of its own. Where most contexts are of this kind, a search for
-    groups saves nothing.
+    A context with several labelled cells is a kind of its own. Where most contexts are like this, a search for
+    kinds saves nothing.
     """
     n_cells = np.bincount(data.cells.context, minlength=data.n_contexts)
     return 2 * int((n_cells > 1).sum()) < data.n_contexts
 
 
 def find_identical_contexts(data: PreferenceData, fold: IntArray) -> IdenticalContexts:
-    """Sort contexts into groups of identical ones.
+    """Sort contexts into kinds of identical ones.
 
     Shapes: fold (n,).
     """
     cells = data.cells
     n_cells = np.bincount(cells.context, minlength=data.n_contexts)
     code, n_codes = _label_codes(data, n_cells)
-    group, context_of_group = _group_equal(fold * n_codes + code, (int(fold.max()) + 1) * n_codes)
-    # The cells of the representative contexts follow each other in the order of the groups.
-    first_cell, n_group_cells = np.cumsum(n_cells) - n_cells, n_cells[context_of_group]
-    cell_group = np.repeat(np.arange(len(context_of_group)), n_group_cells)
-    first_row = np.cumsum(n_group_cells) - n_group_cells
-    cell = np.arange(len(cell_group)) + (first_cell[context_of_group] - first_row)[cell_group]
-    row = first_row[group[cells.context]]
-    # A context with several cells is a group of its own, whose cells have consecutive rows. With one
+    kind, context_of_kind = _rank_codes(fold * n_codes + code, (int(fold.max()) + 1) * n_codes)
+    # The cells of the representative contexts follow each other in the order of the kinds.
+    first_cell, n_kind_cells = np.cumsum(n_cells) - n_cells, n_cells[context_of_kind]
+    cell_kind = np.repeat(np.arange(len(context_of_kind)), n_kind_cells)
+    first_row = np.cumsum(n_kind_cells) - n_kind_cells
+    cell = np.arange(len(cell_kind)) + (first_cell[context_of_kind] - first_row)[cell_kind]
+    row = first_row[kind[cells.context]]
+    # A context with several cells is a kind of its own, whose cells have consecutive rows. With one
     # cell in every context, the number to add is zero, and the addition is skipped.
-    if len(row) > len(context_of_group) or n_group_cells.max(initial=0) > 1:
+    if len(row) > len(context_of_kind) or n_kind_cells.max(initial=0) > 1:
         row += np.arange(len(row)) - first_cell[cells.context]
     votes = np.bincount(row, weights=cells.n_votes, minlength=len(cell)).astype(np.intp)
     merged = Cells(
         cells.context[cell], cells.first[cell], cells.second[cell], cells.y[cell], votes, cells.flipped[cell]
     )
-    return IdenticalContexts(group, fold[context_of_group], merged, cell_group, cell, row)
+    return IdenticalContexts(kind, fold[context_of_kind], merged, cell_kind, cell, row)
 
 
 def _label_codes(data: PreferenceData, n_cells: IntArray) -> tuple[IntArray, int]:
@@ -143,9 +143,9 @@ def _label_codes(data: PreferenceData, n_cells: IntArray) -> tuple[IntArray, int
     # Contexts with several labelled cells, or a label that is not one-hot, get a code that no other context has.
     can_share &= n_cells[cells.context] == 1
     code[cells.context[can_share]] = cell_code[can_share]
-    ungrouped = np.flatnonzero((n_cells > 0) & (code == n_cell_codes))
-    code[ungrouped] += 1 + np.arange(len(ungrouped))
-    return code, n_cell_codes + 1 + len(ungrouped)
+    single = np.flatnonzero((n_cells > 0) & (code == n_cell_codes))
+    code[single] += 1 + np.arange(len(single))
+    return code, n_cell_codes + 1 + len(single)
 
 
 def _one_hot_labels(y: FloatArray) -> tuple[IntArray, NDArray[np.bool_]]:
@@ -159,7 +159,7 @@ def _one_hot_labels(y: FloatArray) -> tuple[IntArray, NDArray[np.bool_]]:
     return label, (n_ones == 1) & ~has_fraction
 
 
-def _group_equal(code: IntArray, n_codes: int) -> tuple[IntArray, IntArray]:
+def _rank_codes(code: IntArray, n_codes: int) -> tuple[IntArray, IntArray]:
     """Return the rank of each code among the k distinct ones, (n,), and the index of one context for each, (k,)."""
     if n_codes > _ENTRIES_PER_CONTEXT * len(code) + _SPARE_ENTRIES:
         _, context, rank = np.unique(code, return_index=True, return_inverse=True)
@@ -227,7 +227,7 @@ T = TypeVar("T")
 _ROWS_INSPECTED = 2000
 # Number of probabilities in a block of rows, so that a few arrays of this size stay in a core's own cache.
 _BLOCK_ENTRIES = 100_000
-# Number of sets of cells whose probabilities are cached: labels, verdicts, and labels by group of contexts.
+# Number of sets of cells whose probabilities are cached: labels, verdicts, and labels by kind of context.
 _MAX_CACHED = 4
 
 
@@ -324,20 +324,20 @@ class MuByFold:
     """Probabilities that are the same in all contexts of a fold, as they are without features.
 
     models: One per fold, trained on the other folds.
-    _groups: Cache of the groups of identical contexts for one set of labelled cells: several fits on the same first
+    _kinds: Cache of the kinds of identical contexts for one set of labelled cells: several fits on the same first
         stages have the same labels.
     """
 
     models: tuple[MuModel, ...]
     folds: Folds
-    _groups: dict[Cells, IdenticalContexts]
+    _kinds: dict[Cells, IdenticalContexts]
 
     def identical_contexts(self, data: PreferenceData) -> IdenticalContexts:
-        """Return the groups of contexts with the same fold and the same labels."""
-        if data.cells not in self._groups:
-            self._groups.clear()
-            self._groups[data.cells] = find_identical_contexts(data, self.folds.fold)
-        return self._groups[data.cells]
+        """Return the kinds of contexts with the same fold and the same labels."""
+        if data.cells not in self._kinds:
+            self._kinds.clear()
+            self._kinds[data.cells] = find_identical_contexts(data, self.folds.fold)
+        return self._kinds[data.cells]
 
     def tables(self) -> FloatArray:
         """Return the probabilities in the contexts of each of the F folds, (F, K, K, C)."""
@@ -349,20 +349,20 @@ class CrossFittedMu:
     """Cross-fitted mu: one model per fold, each trained on the other folds.
 
     In an extended fit, contexts that came after the training are out of sample for the models of all folds. They form
-    one more group, whose model is the mean of the other models (:class:`.MeanMu`).
+    one more set, whose model is the mean of the other models (:class:`.MeanMu`).
 
     models: The model of each fold, then the mean of these models where some contexts came after the training.
     folds: The model that predicts each context, by its place in ``models``.
     x (n, p): Features of the contexts.
     _cache: Probabilities of whole sets of cells: several steps of a fit need those of the labels and of the verdicts.
-    _groups: See :class:`MuByFold`.
+    _kinds: See :class:`MuByFold`.
     """
 
     models: tuple[MuModel, ...]
     folds: Folds
     x: FloatArray
     _cache: dict[Cells, FloatArray] = field(default_factory=dict, init=False, repr=False)
-    _groups: dict[Cells, IdenticalContexts] = field(default_factory=dict, init=False, repr=False)
+    _kinds: dict[Cells, IdenticalContexts] = field(default_factory=dict, init=False, repr=False)
 
     def parts(self, size: int, selected: NDArray[np.bool_] | None = None) -> Iterator[ContextPart]:
         """Yield parts fold by fold; contexts with equal features are predicted once per fold."""
@@ -431,7 +431,7 @@ class CrossFittedMu:
 
     def by_fold(self) -> MuByFold | None:
         """Return one table per fold where there are no features, else None."""
-        return None if self.x.shape[1] else MuByFold(self.models, self.folds, self._groups)
+        return None if self.x.shape[1] else MuByFold(self.models, self.folds, self._kinds)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -495,9 +495,9 @@ class HeldOutLabels:
         return cls(mu, cells, np.ones(len(cells), np.intp))
 
     @classmethod
-    def by_pair(cls, mu: MuSource, groups: IdenticalContexts, n_items: int) -> HeldOutLabels:
+    def by_pair(cls, mu: MuSource, kinds: IdenticalContexts, n_items: int) -> HeldOutLabels:
         """Merge the labels of each fold and ordered pair, where mu is the same in all contexts of a fold."""
-        cells, count = groups.by_pair(n_items)
+        cells, count = kinds.by_pair(n_items)
         return cls(mu.at(cells), cells, count)
 
     @classmethod

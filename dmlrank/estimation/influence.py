@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Literal, Protocol, TypeAlias, TypeVar, overload
+from typing import Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -348,10 +348,10 @@ class Influence(CentredValues):
 
 @dataclass(frozen=True, eq=False)
 class CompressedInfluence:
-    """Influence of a score from k groups of identical contexts, without arrays of shape (n, d).
+    """Influence of a score from k kinds of identical contexts, without arrays of shape (n, d).
 
     mu (F, K, K, C): mu in each of the F folds, clipped at the floor for scores that need a floor.
-    residual (r, C): 1 / pi (Y - mu) at the cells of the groups' representatives.
+    residual (r, C): 1 / pi (Y - mu) at the cells of the kinds' representatives.
     weight (n,): Weights of the contexts in the target population, with mean one.
     by_fold (F, d): F(mu) in each fold.
     plugin, estimate (d,): Weighted mean of F(mu), and the debiased estimate.
@@ -359,7 +359,7 @@ class CompressedInfluence:
     """
 
     score: Functional
-    groups: IdenticalContexts
+    kinds: IdenticalContexts
     mu: FloatArray
     residual: FloatArray
     weight: FloatArray
@@ -398,7 +398,7 @@ class CompressedInfluence:
     @cached_property
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         """The sums over all contexts of phi phi', (d, d), and of the fourth powers of phi, (d,)."""
-        roots, fourths = np.sqrt(weight_sums(self.groups, self.weight, 2)), weight_sums(self.groups, self.weight, 4)
+        roots, fourths = np.sqrt(weight_sums(self.kinds, self.weight, 2)), weight_sums(self.kinds, self.weight, 4)
         second, fourth = np.zeros((self.n_scores, self.n_scores)), np.zeros(self.n_scores)
         for part in self._parts():
             phi = self._phi_before_weighting(part)
@@ -411,8 +411,8 @@ class CompressedInfluence:
 
     def sums_by(self, unit: IntArray) -> FloatArray:
         """Return the sums of phi over units of contexts, (u, d); ``unit``, (n,), numbers each context's unit from 0."""
-        shape = (int(unit.max()) + 1, len(self.groups))
-        counts = sparse.csc_array(sparse.coo_array((self.weight, (unit, self.groups.group)), shape=shape))
+        shape = (int(unit.max()) + 1, len(self.kinds))
+        counts = sparse.csc_array(sparse.coo_array((self.weight, (unit, self.kinds.kind)), shape=shape))
         total = np.zeros((shape[0], self.n_scores))
         for part in self._parts():
             total += counts[:, part] @ self._phi_before_weighting(part)
@@ -420,12 +420,12 @@ class CompressedInfluence:
 
     def by_context(self) -> Influence:
         """Return the same influence with the values of every context."""
-        correction = np.zeros((len(self.groups), self.n_scores))
+        correction = np.zeros((len(self.kinds), self.n_scores))
         for part in self._parts():
             correction[part] = self._corrections(part)
         return Influence(
-            value=self.by_fold[self.groups.fold[self.groups.group]],
-            correction=correction[self.groups.group],
+            value=self.by_fold[self.kinds.fold[self.kinds.kind]],
+            correction=correction[self.kinds.kind],
             block_context=self.blocks.context,
             block_weight=self.blocks.weight,
             weight=self.weight,
@@ -441,26 +441,26 @@ class CompressedInfluence:
         return self.by_context().given_prompts()
 
     def _parts(self) -> Iterator[slice]:
-        """Yield the groups in chunks, each of them within one fold."""
+        """Yield the kinds in chunks, each of them within one fold."""
         size = max(1, _CHUNK // self.n_scores)
-        for fold_start, fold_end in pairwise(self.groups.bounds(len(self.by_fold)).tolist()):
+        for fold_start, fold_end in pairwise(self.kinds.bounds(len(self.by_fold)).tolist()):
             for start in range(fold_start, fold_end, size):
                 yield slice(start, min(start + size, fold_end))
 
     def _phi_before_weighting(self, part: slice) -> FloatArray:
-        """Return F(mu) plus correction less the estimate, (b, d), for b groups of one fold."""
+        """Return F(mu) plus correction less the estimate, (b, d), for b kinds of one fold."""
         phi = self._corrections(part)
-        phi += self.by_fold[self.groups.fold[part.start]] - self.estimate
+        phi += self.by_fold[self.kinds.fold[part.start]] - self.estimate
         return phi
 
     def _corrections(self, part: slice) -> FloatArray:
-        """Return the corrections of b groups of one fold, (b, d)."""
-        groups = self.groups
-        rows = slice(*np.searchsorted(groups.cell_group, [part.start, part.stop]))
-        table, delta = self.mu[groups.fold[part.start]], self.residual[rows]
-        first, second = groups.cells.first[rows], groups.cells.second[rows]
+        """Return the corrections of b kinds of one fold, (b, d)."""
+        kinds = self.kinds
+        rows = slice(*np.searchsorted(kinds.cell_kind, [part.start, part.stop]))
+        table, delta = self.mu[kinds.fold[part.start]], self.residual[rows]
+        first, second = kinds.cells.first[rows], kinds.cells.second[rows]
         change = self.score.derivative_along(table, delta, first, second, ordered=self.ordered)
-        place = groups.cell_group[rows] - part.start
+        place = kinds.cell_kind[rows] - part.start
         if np.array_equal(place, np.arange(part.stop - part.start)):
             return change
         total = np.zeros((part.stop - part.start, self.n_scores))
@@ -468,9 +468,9 @@ class CompressedInfluence:
         return total
 
 
-def weight_sums(groups: IdenticalContexts, weight: FloatArray, power: int) -> FloatArray:
-    """Add up a power of the contexts' weights, (n,), in each group, (k,)."""
-    total: FloatArray = np.bincount(groups.group, weight**power, len(groups)).astype(float)
+def weight_sums(kinds: IdenticalContexts, weight: FloatArray, power: int) -> FloatArray:
+    """Add up a power of the contexts' weights, (n,), in each kind, (k,)."""
+    total: FloatArray = np.bincount(kinds.kind, weight**power, len(kinds)).astype(float)
     return total
 
 
@@ -648,7 +648,7 @@ def _row_products(design: FloatArray, values: FloatArray) -> FloatArray:
     return (design[:, :, None] * values[:, None, :]).reshape(len(values), -1)
 
 
-class GroupParts(Sequence[Influence]):
+class GroupParts:
     """The influence of each group, made whenever it is asked for, so that the groups are not in memory together.
 
     make: Returns the influence of a group from its number.
@@ -665,16 +665,11 @@ class GroupParts(Sequence[Influence]):
     def __len__(self) -> int:
         return self._n_groups
 
-    @overload
-    def __getitem__(self, group: int) -> Influence: ...
-
-    @overload
-    def __getitem__(self, group: slice) -> list[Influence]: ...
-
-    def __getitem__(self, group: int | slice) -> Influence | list[Influence]:
-        if isinstance(group, slice):
-            return [self._make(number) for number in range(self._n_groups)[group]]
+    def __getitem__(self, group: int) -> Influence:
         return self._make(range(self._n_groups)[group])
+
+    def __iter__(self) -> Iterator[Influence]:
+        return (self._make(group) for group in range(self._n_groups))
 
     def changed(self, change: Callable[[Influence], Influence]) -> GroupParts:
         """Return the parts after a change, which is made whenever a part is asked for."""

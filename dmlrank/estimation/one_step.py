@@ -66,7 +66,7 @@ def one_step(
 ) -> OneStepResult:
     r"""Estimate functionals of mu by one step from the first stages.
 
-    Where contexts are identical and this saves work, one representative of each group of identical contexts is
+    Where contexts are identical and this saves work, one representative of each kind of identical contexts is
     evaluated, with the weights of its contexts added up; otherwise every context is evaluated.
 
     Notes
@@ -99,16 +99,16 @@ def one_step(
     ----------
     Frauen et al., arXiv 2601.21816, equation eq:debiased_estimator of the source.
     """
-    groups = useful_groups(estimands, data, nuisances, blocks, population, max_stored=max_stored)
-    if groups is not None:
-        return evaluate_identical_contexts(groups, estimands, data, nuisances, blocks, population)
+    kinds = useful_kinds(estimands, data, nuisances, blocks, population, max_stored=max_stored)
+    if kinds is not None:
+        return evaluate_identical_contexts(kinds, estimands, data, nuisances, blocks, population)
     return evaluate_contexts(estimands, data, nuisances, blocks, population, known=known, chunk=chunk)
 
 
 # --- identical contexts -----------------------------------------------------------------------------------------------
 
 
-def useful_groups(
+def useful_kinds(
     estimands: Estimands,
     data: PreferenceData,
     nuisances: NuisanceEstimates,
@@ -117,7 +117,7 @@ def useful_groups(
     *,
     max_stored: int = MAX_STORED,
 ) -> IdenticalContexts | None:
-    """Return groups of identical contexts where these give the same estimates as all contexts at a lower cost."""
+    """Return kinds of identical contexts where these give the same estimates as all contexts at a lower cost."""
     constant = nuisances.mu.by_fold()
     if constant is None or nuisances.judge is not None or population.sample is not None or not blocks.one_per_context:
         return None
@@ -126,29 +126,29 @@ def useful_groups(
     needs_too_much = data.n_contexts * data.n_items > max_stored
     if not needs_too_much and not may_save_half(data):
         return None
-    groups = constant.identical_contexts(data)
-    is_cheaper = 2 * len(groups) <= data.n_contexts or needs_too_much
-    return groups if is_cheaper and groups.is_constant_within_groups(nuisances.propensity) else None
+    kinds = constant.identical_contexts(data)
+    is_cheaper = 2 * len(kinds) <= data.n_contexts or needs_too_much
+    return kinds if is_cheaper and kinds.is_constant_within_kinds(nuisances.propensity) else None
 
 
 def evaluate_identical_contexts(
-    groups: IdenticalContexts,
+    kinds: IdenticalContexts,
     estimands: Estimands,
     data: PreferenceData,
     nuisances: NuisanceEstimates,
     blocks: InfluenceBlocks,
     population: TargetPopulation,
 ) -> OneStepResult:
-    """Estimate by one step with one influence value for each of the :func:`useful_groups`."""
+    """Estimate by one step with one influence value for each of the :func:`useful_kinds`."""
     constant = nuisances.mu.by_fold()
     assert constant is not None
-    unclipped, cells, n = constant.tables(), groups.cells, data.n_contexts
-    pairs = (groups.fold[groups.cell_group], cells.first, cells.second)
-    cell_mu, pi = unclipped[pairs], nuisances.propensity[groups.representative]
-    scale = pair_variance_scale(HeldOutLabels(cell_mu, cells, groups.n_cells), pi, data)
+    unclipped, cells, n = constant.tables(), kinds.cells, data.n_contexts
+    pairs = (kinds.fold[kinds.cell_kind], cells.first, cells.second)
+    cell_mu, pi = unclipped[pairs], nuisances.propensity[kinds.representative]
+    scale = pair_variance_scale(HeldOutLabels(cell_mu, cells, kinds.n_cells), pi, data)
     weight = population.weights(n)
-    sums, square_sums = (weight_sums(groups, weight, power) for power in (1, 2))
-    fold_weight = np.bincount(groups.fold, sums, len(unclipped))
+    sums, square_sums = (weight_sums(kinds, weight, power) for power in (1, 2))
+    fold_weight = np.bincount(kinds.fold, sums, len(unclipped))
     clipped = clip_and_renormalise(unclipped, nuisances.floor)
 
     def evaluate(score: Functional) -> CompressedInfluence:
@@ -156,9 +156,9 @@ def evaluate_identical_contexts(
         residual = (cells.y - mu[pairs]) / pi[:, None]
 
         def direction(amount: FloatArray) -> FloatArray:
-            """Return the sums of the residuals by fold and pair, (F, K, K, C), with an amount for each group, (k,)."""
+            """Return the sums of the residuals by fold and pair, (F, K, K, C), with an amount for each kind, (k,)."""
             code, n_codes = np.ravel_multi_index(pairs, mu.shape[:3]), int(np.prod(mu.shape[:3]))
-            columns = [np.bincount(code, amount[groups.cell_group] * column, n_codes) for column in residual.T]
+            columns = [np.bincount(code, amount[kinds.cell_kind] * column, n_codes) for column in residual.T]
             total: FloatArray = np.stack(columns, axis=-1).astype(float).reshape(mu.shape)
             return total if data.ordered else total + in_other_order(total)
 
@@ -167,14 +167,14 @@ def evaluate_identical_contexts(
         added_variance = None
         if has_variance_correction(score, n, data.n_items):
             if score.pair_local:
-                amount = scale[cells.first, cells.second] * square_sums[groups.cell_group]
+                amount = scale[cells.first, cells.second] * square_sums[kinds.cell_kind]
                 of_pairs = (cells.first, cells.second, data.n_items)
                 added_variance = local_variance_correction(score, mu[pairs], residual, amount, of_pairs) / n
             else:
                 added_variance = variance_correction(score, mu, direction(square_sums), scale, np.ones(len(mu))) / n
         estimate = plugin + correction.sum(axis=0) / n
         return CompressedInfluence(
-            score, groups, mu, residual, weight, data.ordered, blocks, by_fold, plugin, estimate, added_variance
+            score, kinds, mu, residual, weight, data.ordered, blocks, by_fold, plugin, estimate, added_variance
         )
 
     influences = {name: evaluate(score) for name, score in estimands.scores().items()}
@@ -185,10 +185,10 @@ def evaluate_identical_contexts(
     report(n, n, "scores, contexts")
     return OneStepResult(
         **influences,
-        cell_mu=np.take(cell_mu, groups.row, axis=0),
+        cell_mu=np.take(cell_mu, kinds.row, axis=0),
         n_floored=n_below,
         n_entries=n_entries,
-        labels=HeldOutLabels.by_pair(nuisances.mu, groups, data.n_items),
+        labels=HeldOutLabels.by_pair(nuisances.mu, kinds, data.n_items),
     )
 
 

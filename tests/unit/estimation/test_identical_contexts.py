@@ -25,7 +25,7 @@ from dmlrank.estimation.one_step import (
     evaluate_contexts,
     evaluate_identical_contexts,
     one_step,
-    useful_groups,
+    useful_kinds,
 )
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
 from dmlrank.functionals.linear_scores import PositionEffect
@@ -72,12 +72,12 @@ def draw(make_data, draw_mu, ordered=True, several=False, soft=False, weighted=F
 
 
 def both(case, estimands, floor=0.05):
-    """The estimates from groups of identical contexts and those from all contexts."""
+    """The estimates from kinds of identical contexts and those from all contexts."""
     data, mu, propensity, weight = case
     given = estimands, data, NuisanceEstimates(mu, propensity, floor), blocks_by_context(data), TargetPopulation(weight)
     assert len(mu.by_fold().identical_contexts(data)) < data.n_contexts
-    groups = mu.by_fold().identical_contexts(data)
-    return evaluate_identical_contexts(groups, *given), evaluate_contexts(*given, chunk=CHUNK)
+    kinds = mu.by_fold().identical_contexts(data)
+    return evaluate_identical_contexts(kinds, *given), evaluate_contexts(*given, chunk=CHUNK)
 
 
 CASES = {
@@ -150,17 +150,17 @@ def test_what_labels_say_of_mu_is_the_same(make_data, draw_mu, options):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_covariances_are_made_from_groups(make_data, draw_mu, weighted):
+def test_covariances_are_made_from_kinds(make_data, draw_mu, weighted):
     case = draw(make_data, draw_mu, several=True, weighted=weighted)
     passed, whole = both(case, Estimands(BradleyTerry(CategoryWeights.half(C))))
     made, known = passed.target, whole.target
     gauge = np.full((1, K), 0.5)
-    group = np.random.default_rng(1).integers(40, size=case[0].n_contexts)
-    for kind in (lambda one: robust(one, gauge), lambda one: one_way(one, group, gauge)):
+    cluster = np.random.default_rng(1).integers(40, size=case[0].n_contexts)
+    for kind in (lambda one: robust(one, gauge), lambda one: one_way(one, cluster, gauge)):
         np.testing.assert_allclose(kind(made).matrix, kind(known).matrix, rtol=0, atol=1e-12)
     sums = np.zeros((40, K))
-    np.add.at(sums, group, known.centred)
-    np.testing.assert_allclose(made.sums_by(group), sums, rtol=1e-12, atol=1e-10)
+    np.add.at(sums, cluster, known.centred)
+    np.testing.assert_allclose(made.sums_by(cluster), sums, rtol=1e-12, atol=1e-10)
 
 
 class Sums:
@@ -197,20 +197,20 @@ def test_contexts_are_alike_where_fold_pair_and_label_are(make_data):
     second = (first + rng.integers(1, 3, size=n)) % 3
     label, fold = rng.integers(C, size=n), rng.integers(2, size=n + 5)
     data = make_data(np.arange(n), first, second, label, n_items=3, n_categories=C, n_contexts=n + 5)
-    groups = find_identical_contexts(data, fold)
+    kinds = find_identical_contexts(data, fold)
     said = [(fold[i], first[i], second[i], label[i]) if i < n else (fold[i],) for i in range(n + 5)]
-    assert len(groups) == len(set(said))
-    for group in range(len(groups)):
-        assert len({said[i] for i in np.flatnonzero(groups.group == group)}) == 1
-    np.testing.assert_array_equal(groups.count, np.bincount(groups.group))
-    np.testing.assert_array_equal(groups.cells.y[groups.row], data.cells.y)
-    assert (np.diff(groups.fold) >= 0).all()
-    assert groups.cells.n_votes.sum() == n
+    assert len(kinds) == len(set(said))
+    for kind in range(len(kinds)):
+        assert len({said[i] for i in np.flatnonzero(kinds.kind == kind)}) == 1
+    np.testing.assert_array_equal(kinds.count, np.bincount(kinds.kind))
+    np.testing.assert_array_equal(kinds.cells.y[kinds.row], data.cells.y)
+    assert (np.diff(kinds.fold) >= 0).all()
+    assert kinds.cells.n_votes.sum() == n
 
 
 @pytest.mark.parametrize("n_items", [3, 2000], ids=["few possible labels", "many more possible labels than contexts"])
 def test_groups_do_not_depend_on_how_many_labels_are_possible(make_data, n_items):
-    """Labels of three models that lie far apart among the codes of 2,000 models are the same groups."""
+    """Labels of three models that lie far apart among the codes of 2,000 models are the same kinds."""
     rng = np.random.default_rng(3)
     n = 200
     position = rng.integers(3, size=n)
@@ -218,20 +218,20 @@ def test_groups_do_not_depend_on_how_many_labels_are_possible(make_data, n_items
     item = np.array([0, n_items // 2, n_items - 1])
     label, fold = rng.integers(C, size=n), rng.integers(2, size=n)
     data = make_data(np.arange(n), item[position], item[opponent], label, n_items=n_items, n_categories=C)
-    groups = find_identical_contexts(data, fold)
+    kinds = find_identical_contexts(data, fold)
     _, expected = np.unique(np.stack([fold, position, opponent, label]), axis=1, return_inverse=True)
-    np.testing.assert_array_equal(groups.group, expected.reshape(-1))
-    np.testing.assert_array_equal(groups.cells.y[groups.row], data.cells.y)
-    np.testing.assert_array_equal(groups.cells.first[groups.row], data.cells.first)
+    np.testing.assert_array_equal(kinds.kind, expected.reshape(-1))
+    np.testing.assert_array_equal(kinds.cells.y[kinds.row], data.cells.y)
+    np.testing.assert_array_equal(kinds.cells.first[kinds.row], data.cells.first)
 
 
 def test_propensities_that_vary_within_a_group_are_noticed(make_data, draw_mu):
     data, mu, propensity, _ = draw(make_data, draw_mu, several=True)
-    groups = mu.by_fold().identical_contexts(data)
-    assert groups.is_constant_within_groups(propensity)
-    alike = np.flatnonzero(groups.n_cells > 1)[0]
-    propensity[np.flatnonzero(groups.row == alike)[0]] *= 1.001
-    assert not groups.is_constant_within_groups(propensity)
+    kinds = mu.by_fold().identical_contexts(data)
+    assert kinds.is_constant_within_kinds(propensity)
+    alike = np.flatnonzero(kinds.n_cells > 1)[0]
+    propensity[np.flatnonzero(kinds.row == alike)[0]] *= 1.001
+    assert not kinds.is_constant_within_kinds(propensity)
 
 
 def test_the_one_step_estimator_groups_contexts_by_itself_where_this_is_cheaper(make_data, draw_mu):
@@ -255,7 +255,7 @@ def test_the_one_step_estimator_groups_contexts_by_itself_where_this_is_cheaper(
         "sample": (nuisances, blocks, TargetPopulation(sample=np.arange(100))),
     }
     for name, case in others.items():
-        assert useful_groups(estimands, data, *case) is None, name
+        assert useful_kinds(estimands, data, *case) is None, name
         assert isinstance(one_step(estimands, data, *case).target, Influence), name
     by_hand = one_step(estimands, data, *others["given mu"]).target
     np.testing.assert_allclose(made.target.estimate, by_hand.estimate, rtol=1e-12)
