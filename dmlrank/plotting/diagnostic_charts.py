@@ -13,19 +13,17 @@ from numpy.typing import NDArray
 from ..data.preferences import FloatArray
 from .theme import (
     DARK,
-    GRID,
     LIGHT,
     REFERENCE,
     TEXT_SIZE,
     draw_reference,
-    hide_spines,
+    finish,
     horizontal_rows,
     literal,
     new_axes,
     outside_legend,
     row_columns,
     series_styles,
-    write_title,
 )
 
 if TYPE_CHECKING:
@@ -77,14 +75,10 @@ def overlap_chart(propensity: NDArray[np.float64], title: str, ax: Axes | None =
     axes.set_xscale("log")
     axes.set_xlim(low, high)
     axes.set_ylim(0, 1.02)
-    axes.set_xlabel("propensity of the labelled cell (probability that the pair is labelled)", fontsize=TEXT_SIZE)
-    axes.set_ylabel("share of labelled cells", fontsize=TEXT_SIZE)
     _plain_log_ticks(axes)
-    axes.grid(axis="y", color=GRID)
-    axes.set_axisbelow(True)
     axes.legend(frameon=False, fontsize=TEXT_SIZE, loc="upper left")
-    hide_spines(axes)
-    write_title(axes, title)
+    across = "propensity of the labelled cell (probability that the pair is labelled)"
+    finish(axes, across, "share of labelled cells", title, grid="y")
     return axes
 
 
@@ -125,13 +119,8 @@ def reliability_chart(curves: Sequence[ReliabilityCurve], title: str, ax: Axes |
     axes.set_xlim(*limits)
     axes.set_ylim(*limits)
     axes.set_aspect("equal")
-    axes.set_xlabel("fitted probability (out of fold)", fontsize=TEXT_SIZE)
-    axes.set_ylabel("observed share of labels", fontsize=TEXT_SIZE)
-    axes.grid(color=GRID)
-    axes.set_axisbelow(True)
     outside_legend(axes, "category")
-    hide_spines(axes)
-    write_title(axes, title)
+    finish(axes, "fitted probability (out of fold)", "observed share of labels", title)
     return axes
 
 
@@ -231,12 +220,8 @@ def bound_chart(curve: BoundCurve, ax: Axes | None = None) -> Axes:
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks], minor=False)
     axes.set_xticks([], minor=True)
     axes.set_xlim(curve.gamma[0], curve.gamma[-1])
-    axes.set_xlabel("gamma: largest factor by which the label changes the odds of voting")
-    axes.set_ylabel(curve.label)
-    axes.set_title(literal(curve.name))
-    axes.grid(color="0.9")
-    axes.set_axisbelow(True)
-    hide_spines(axes)
+    across = "gamma: largest factor by which the label changes the odds of voting"
+    finish(axes, across, curve.label, literal(curve.name))
     return axes
 
 
@@ -272,10 +257,8 @@ def strength_contour(
     for mark, across, up in marks:
         axes.scatter([across], [up], color=DARK, zorder=3)
         axes.annotate(literal(mark), (across, up), xytext=(5, 5), textcoords="offset points", fontsize=9)
-    axes.set_xlabel("explained share of the second moment of 1/propensity")
-    axes.set_ylabel("explained share of the label's variance")
-    axes.set_title(literal(name))
-    hide_spines(axes)
+    across, up = "explained share of the second moment of 1/propensity", "explained share of the label's variance"
+    finish(axes, across, up, literal(name), grid="")
     return axes
 
 

@@ -31,6 +31,7 @@ from .theme import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.cm import ScalarMappable
 
 
 # With more models, cells of a square have no room for a number, or no room at all.
@@ -53,26 +54,13 @@ def heat_map(
     Shapes: values (K, K).
     """
     n_models = len(models)
-    if n_models > _MOST_MODELS:
-        raise too_many(f"a heat map of {n_models} models", _MOST_MODELS)
-    cell = float(np.clip(2.6 / n_models**0.65, _SMALLEST_CELL, _LARGEST_CELL))
-    side = max(SMALLEST_SIDE, cell * n_models)
-    pitch = 72 * side / n_models
-    beside = names_inches(models, pitch)
-    axes = new_axes(ax, height=side + beside + 1.0, width=max(side + beside + 1.6, NARROWEST))
+    axes, pitch = _square(models, "a heat map", _LARGEST_CELL, ax)
     image = axes.imshow(np.where(values > 0, values, np.nan), cmap=sequential_colours(), vmin=0)
-    pitch = pitch if ax is None else square_pitch(axes, models)
-    for axis in ("x", "y"):
-        write_names(axes, models, axis=axis, pitch=pitch)
     if n_models <= _MOST_WITH_NUMBERS:
         for j, k in np.argwhere(values > 0):
             shade = text_colour_at(image, values[j, k])
             axes.text(k, j, f"{values[j, k]:.3g}", ha="center", va="center", color=shade, fontsize=8)
-    # The colour bar takes its room from the figure, so that the size of the axes does not change.
-    axes.figure.colorbar(image, ax=axes, shrink=0.7, aspect=30, fraction=0.05).set_label(label, fontsize=TEXT_SIZE)
-    hide_frame(axes)
-    write_title(axes, title)
-    return axes
+    return _finished_square(axes, image, np.arange(n_models), models, pitch, label, title)
 
 
 def group_heat_map(
@@ -150,13 +138,7 @@ def win_matrix(
     Shapes: difference (K, K), rejected (K, K).
     """
     n_models = len(models)
-    if n_models > _MOST_MODELS:
-        raise too_many(f"a win matrix of {n_models} models", _MOST_MODELS)
-    cell = float(np.clip(2.6 / n_models**0.65, _SMALLEST_CELL, _LARGEST_WIN_CELL))
-    side = max(SMALLEST_SIDE, cell * n_models)
-    pitch = 72 * side / n_models
-    beside = names_inches(models, pitch)
-    axes = new_axes(ax, height=side + beside + 1.0, width=max(side + beside + 1.6, NARROWEST))
+    axes, pitch = _square(models, "a win matrix", _LARGEST_WIN_CELL, ax)
     scale = float(np.nanmax(np.abs(difference))) or 1.0
     axes.set_facecolor(NOT_SIGNIFICANT)
     significant = np.where(rejected, difference, np.nan)
@@ -170,12 +152,38 @@ def win_matrix(
         gap = difference[row, column]
         colour = text_colour_at(image, gap) if rejected[row, column] else WEAK_TEXT
         axes.text(column + 0.5, row + 0.5, f"{gap:z.2f}", ha="center", va="center", fontsize=7.5, color=colour)
-    pitch = pitch if ax is None else square_pitch(axes, models)
+    label = "score of the row minus score of the column"
+    return _finished_square(axes, image, np.arange(n_models) + 0.5, models, pitch, label, title)
+
+
+def _square(models: Sequence[str], what: str, largest_cell: float, ax: Axes | None) -> tuple[Axes, float]:
+    """Return axes for a square with a row and a column per model, and the points from one name to the next."""
+    n_models = len(models)
+    if n_models > _MOST_MODELS:
+        raise too_many(f"{what} of {n_models} models", _MOST_MODELS)
+    if ax is not None:
+        return ax, float("nan")
+    side = max(SMALLEST_SIDE, n_models * float(np.clip(2.6 / n_models**0.65, _SMALLEST_CELL, largest_cell)))
+    pitch = 72 * side / n_models
+    beside = names_inches(models, pitch)
+    return new_axes(None, height=side + beside + 1.0, width=max(side + beside + 1.6, NARROWEST)), pitch
+
+
+def _finished_square(
+    axes: Axes,
+    image: ScalarMappable,
+    places: NDArray[np.number],
+    models: Sequence[str],
+    pitch: float,
+    label: str,
+    title: str,
+) -> Axes:
+    """Write names on both sides, the colour bar and the title."""
+    pitch = square_pitch(axes, models) if np.isnan(pitch) else pitch
     for axis in ("x", "y"):
-        write_names(axes, models, np.arange(n_models) + 0.5, axis=axis, pitch=pitch)
+        write_names(axes, models, places, axis=axis, pitch=pitch)
     hide_frame(axes)
     # The colour bar takes its room from the figure, so that the size of the axes does not change.
-    bar = axes.figure.colorbar(image, ax=axes, shrink=0.7, aspect=30, fraction=0.05)
-    bar.set_label("score of the row minus score of the column", fontsize=TEXT_SIZE)
+    axes.figure.colorbar(image, ax=axes, shrink=0.7, aspect=30, fraction=0.05).set_label(label, fontsize=TEXT_SIZE)
     write_title(axes, title)
     return axes

@@ -16,6 +16,7 @@ from .theme import (
     REFERENCE,
     TEXT_SIZE,
     draw_reference,
+    finish,
     hide_spines,
     horizontal_rows,
     literal,
@@ -25,7 +26,6 @@ from .theme import (
     series_styles,
     too_many,
     write_names,
-    write_title,
 )
 
 if TYPE_CHECKING:
@@ -225,14 +225,9 @@ def ellipse_plot(
     else:
         draw_reference(axes, 0.0)
         draw_reference(axes, 0.0, vertical=False)
-    axes.grid(color=GRID)
-    axes.set_axisbelow(True)
     axes.locator_params(nbins=5)
-    axes.set_xlabel(literal(names[0]), fontsize=TEXT_SIZE)
-    axes.set_ylabel(literal(names[1]), fontsize=TEXT_SIZE)
     axes.set_aspect("equal")
-    write_title(axes, title)
-    hide_spines(axes)
+    finish(axes, literal(names[0]), literal(names[1]), title)
     return axes
 
 
@@ -266,11 +261,6 @@ def band_plot(bands: Bands, label: str, title: str, ax: Axes | None = None) -> A
     if not numeric:
         axes.set_xlim(-0.6, len(values) - 0.4)
         write_names(axes, [str(value) for value in values], place, axis="x")
-    axes.set_xlabel(literal(bands.variable), fontsize=TEXT_SIZE)
-    axes.set_ylabel(label, fontsize=TEXT_SIZE)
-    axes.grid(axis="y", color=GRID)
-    axes.set_axisbelow(True)
-    write_title(axes, title)
     outside_legend(axes)
-    hide_spines(axes)
+    finish(axes, literal(bands.variable), label, title, grid="y")
     return axes

@@ -11,7 +11,7 @@ import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -224,6 +224,17 @@ def hide_spines(axes: Axes, sides: Sequence[str] = ("top", "right")) -> None:
     """Hide lines of the frame."""
     for side in sides:
         axes.spines[side].set_visible(False)
+
+
+def finish(axes: Axes, across: str, up: str, title: str, *, grid: Literal["both", "x", "y", ""] = "both") -> None:
+    """Write labels and title, draw a grid below the data along these axes, and hide the upper and right line."""
+    axes.set_xlabel(across, fontsize=TEXT_SIZE)
+    axes.set_ylabel(up, fontsize=TEXT_SIZE)
+    if grid:
+        axes.grid(axis=grid, color=GRID)
+        axes.set_axisbelow(True)
+    hide_spines(axes)
+    write_title(axes, title)
 
 
 def hide_frame(axes: Axes) -> None:
