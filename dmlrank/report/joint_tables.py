@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 import pandas as pd
 
 from .._utils.number_text import decimals, fewest_decimals, p_value_clause, p_value_text, score_text
 from ..data.preferences import FloatArray
+from ..data.vote_counts import VoteCounts
 from ..fit.adjusted_for_style import StyleEstimates
 from ..fit.estimates import Estimates
 from ..inference.ranks import ranks_of
@@ -25,43 +25,46 @@ from .statements import as_sentence, counted, doubt_note, functional_unit
 _PER_SCORE = 25
 
 
-class GroupSize(Protocol):
-    """The size of a group, as the table shows it."""
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupFacts:
+    """Size and composition of a group.
 
-    @property
-    def name(self) -> str:
-        """Name of the group."""
-        ...
+    name: Name of the group.
+    values: The group's value of every grouping column.
+    share: p_g, the group's (weighted) share of the contexts.
+    n_contexts, n_unlabelled, n_comparisons, n_votes, smallest_pair: As in
+        :class:`dmlrank.fit.estimates.FitDescription`, within the group; ``smallest_pair`` may be zero.
+    n_clusters: Clusters with contexts or votes in the group, for every column of clusters.
+    unseen: Models without a vote in the group.
+    plugin, shares (K,): Plug-in scores and shares of comparisons won.
+    effective_contexts: Equivalent number of contexts on which a standard error rests; the smallest over models.
+    votes: Votes by model.
+    """
 
-    @property
-    def n_contexts(self) -> int:
-        """Number of contexts."""
-        ...
-
-    @property
-    def n_votes(self) -> int:
-        """Number of votes."""
-        ...
+    name: str
+    values: tuple[str, ...]
+    share: float
+    n_contexts: int
+    n_unlabelled: int
+    n_comparisons: int
+    n_votes: int
+    smallest_pair: int
+    n_clusters: tuple[int, ...]
+    unseen: tuple[str, ...]
+    plugin: FloatArray
+    shares: FloatArray
+    effective_contexts: float
+    votes: VoteCounts
 
     @property
     def n_independent(self) -> int:
         """Number of labelled contexts, or of clusters where these are fewer."""
-        ...
-
-    @property
-    def smallest_pair(self) -> int:
-        """Votes on the pair with the fewest votes in the group."""
-        ...
-
-    @property
-    def unseen(self) -> tuple[str, ...]:
-        """Models without a vote in the group."""
-        ...
+        return min(self.n_contexts - self.n_unlabelled, *(self.n_clusters or (self.n_contexts,)))
 
 
 def group_summary(
     fit: Estimates,
-    groups: Sequence[GroupSize],
+    groups: Sequence[GroupFacts],
     scores: FloatArray,
     *,
     std_errors: FloatArray,
@@ -130,7 +133,7 @@ def _relation_to_all_prompts(fit: Estimates, is_partition: bool) -> str:
 
 
 def _group_notes(
-    fit: Estimates, groups: Sequence[GroupSize], equality: WaldTestResults | str, *, is_partition: bool
+    fit: Estimates, groups: Sequence[GroupFacts], equality: WaldTestResults | str, *, is_partition: bool
 ) -> list[str]:
     """Return the notes on the columns, the test of equal scores, the groups' sizes and groups with few votes."""
     notes = [
@@ -154,7 +157,7 @@ def _group_notes(
     return [*notes, f"Groups: {sizes}."]
 
 
-def _equality_note(fit: Estimates, groups: Sequence[GroupSize], equality: WaldTestResults | str) -> str:
+def _equality_note(fit: Estimates, groups: Sequence[GroupFacts], equality: WaldTestResults | str) -> str:
     """Return the test that all models have the same scores in every group, with a caution where groups are small."""
     if isinstance(equality, str):
         return f"There is no test of equal scores in all groups: {equality}."

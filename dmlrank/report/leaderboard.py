@@ -321,7 +321,7 @@ def _facts(results: Estimates) -> tuple[list[tuple[str, str, bool]], list[tuple[
         ("Estimator:", estimator, True),
         ("Learner:", description.learner, True),
         ("Inference for:", target, is_special),
-        ("Edge weights:", description.edge_weights, description.edge_weights != "equal"),
+        ("Edge weights:", description.edge_weights, description.edge_weights not in ("equal", "votes")),
         ("Tie weight:", tie_weight(description.tie_weights), False),
         ("Models:", f"{n_models:,}", False),
     ]

@@ -33,7 +33,7 @@ from ..plotting.heat_maps import group_heat_map
 from ..plotting.intervals import Intervals, grouped_forest_plot
 from ..plotting.rank_charts import bump_chart
 from ..plotting.theme import level_words, models_words
-from ..report.joint_tables import group_summary
+from ..report.joint_tables import GroupFacts, group_summary
 from ..report.leaderboard import rows_to_show
 from ..report.page.render_page import check_page_extra, render_page, write_page
 from ..tables.summary_table import Summary
@@ -51,43 +51,6 @@ Result = TypeVar("Result")
 
 # Labelled prompts or clusters below which a warning says that a group is small.
 _SMALL_GROUP = 30
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class GroupFacts:
-    """Size and composition of a group.
-
-    name: Name of the group.
-    values: The group's value of every grouping column.
-    share: p_g, the group's (weighted) share of the contexts.
-    n_contexts, n_unlabelled, n_comparisons, n_votes, smallest_pair: As in
-        :class:`dmlrank.fit.estimates.FitDescription`, within the group; ``smallest_pair`` may be zero.
-    n_clusters: Clusters with contexts or votes in the group, for every column of clusters.
-    unseen: Models without a vote in the group.
-    plugin, shares (K,): Plug-in scores and shares of comparisons won.
-    effective_contexts: Equivalent number of contexts on which a standard error rests; the smallest over models.
-    votes: Votes by model.
-    """
-
-    name: str
-    values: tuple[str, ...]
-    share: float
-    n_contexts: int
-    n_unlabelled: int
-    n_comparisons: int
-    n_votes: int
-    smallest_pair: int
-    n_clusters: tuple[int, ...]
-    unseen: tuple[str, ...]
-    plugin: FloatArray
-    shares: FloatArray
-    effective_contexts: float
-    votes: VoteCounts
-
-    @property
-    def n_independent(self) -> int:
-        """Number of labelled contexts, or of clusters where these are fewer."""
-        return min(self.n_contexts - self.n_unlabelled, *(self.n_clusters or (self.n_contexts,)))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
