@@ -65,7 +65,7 @@ def test_where_every_context_gets_its_one_label_the_square_roots_are_normalised(
 def test_a_slack_budget_says_so(mu, one_pair):
     plan = dr.design(mu, budget=10_000, one_pair=one_pair)
     assert plan.slack
-    assert "The budget is slack" in plan.summary().as_text()
+    assert "The budget is slack" in " ".join(plan.summary().as_text().split())
     assert "(slack)" in plan.summary().as_text()
     assert plan.expected_cost == pytest.approx(60 if one_pair else 60 * 12)
     again = dr.design(mu, budget=20_000, one_pair=one_pair, min_propensity=plan.solution.smallest_propensity)
