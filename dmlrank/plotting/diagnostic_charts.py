@@ -257,8 +257,11 @@ def strength_contour(
     for mark, across, up in marks:
         axes.scatter([across], [up], color=DARK, zorder=3)
         axes.annotate(literal(mark), (across, up), xytext=(5, 5), textcoords="offset points", fontsize=9)
-    across, up = "explained share of the second moment of 1/propensity", "explained share of the label's variance"
-    finish(axes, across, up, literal(name), grid="")
+    horizontal, vertical = (
+        "explained share of the second moment of 1/propensity",
+        "explained share of the label's variance",
+    )
+    finish(axes, horizontal, vertical, literal(name), grid="")
     return axes
 
 
