@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterator
 
 import patsy.builtins
 
+from ..data.formula.functions import MISSING_ALLOWED
 from ..data.formula.parse import NUMPY_FUNCTIONS, one_sided, parse_formula, terms_of
-from ..data.formula.transforms import MISSING_ALLOWED
 from ..exceptions import FormulaError
 
 _FUNCTIONS = frozenset(["abs", "bool", "float", "int", "len", "max", "min", "pow", "round", "str", "sum"])

@@ -21,10 +21,9 @@ import pandas as pd
 
 from ..data.derived_pairs import DerivedPairs
 from ..data.formula.parse import names_in, one_sided, parse_formula
-from ..data.frames import column_names, require_columns, take_columns
+from ..data.frames import column_names, has_several_files, require_columns, take_columns
 from ..data.outcomes import is_category
 from ..data.pairs_from_scores import pairs_from_scores
-from ..data.partitions import has_several_files
 from ..data.plain_columns import arrow_module, name_of
 from ..exceptions import DataError, OptionError, listed, nearest
 from ..tables.display_text import as_written

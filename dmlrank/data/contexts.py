@@ -1,8 +1,13 @@
-"""The rows of the user's frames that a fit uses, and the grouping of these rows into contexts."""
+"""The rows of the user's frames that a fit uses, their contexts and identifiers, and rows that cannot be read."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import date, datetime
+from decimal import Decimal
+from hashlib import blake2b
 
 import numpy as np
 import pandas as pd
@@ -16,7 +21,15 @@ from .derived_pairs import DerivedPairs
 from .equal_values import value_codes
 from .formula.features import FeatureNames
 from .formula.parse import Formula
-from .plain_columns import Variable, is_vector_column
+from .outcomes import (
+    Categories,
+    ComparedItems,
+    improper_probabilities,
+    outside_preferences,
+    third_models,
+    unknown_labels,
+)
+from .plain_columns import Variable, is_vector_column, name_of
 from .preferences import first_rows
 
 # Whole numbers with at most this many digits can be sorted as texts without overflow.
@@ -204,3 +217,253 @@ def repeated_values(table: pd.DataFrame) -> dict[str, int]:
             if n_different > len(column) / 2:
                 repeats[name] = len(column) - n_different
     return repeats
+
+
+IdentityNumbers = NDArray[np.uint64]
+
+# The text of a whole number of 64 bits, without a plus sign or leading zeros. A file may hold ".0" behind the
+# digits, because missing values have made the column one of floats.
+_WHOLE_NUMBER = re.compile(r"(0|-?[1-9][0-9]{0,17})(?:\.0)?").fullmatch
+# Texts that are hashed at a time.
+_TEXTS_AT_A_TIME = 2**16
+# Whole numbers with a larger absolute value than this one are replaced by the hash of their text.
+_LARGEST = 10**18 - 1
+
+
+def identity_numbers(identifiers: AnyArray) -> IdentityNumbers:
+    """Return a number for each identifier that depends on this identifier alone, (n,).
+
+    Shapes: identifiers (n,), returns (n,).
+    """
+    whole = _as_whole_numbers(identifiers)
+    if whole is not None and (not len(whole) or (whole.min() >= -_LARGEST and whole.max() <= _LARGEST)):
+        return whole.view(np.uint64)
+    return _numbers_of_texts(_identity_texts(identifiers))
+
+
+def identity_text(identifier: object) -> str:
+    """Return the canonical text of an identifier: the same for equal values of different types."""
+    if isinstance(identifier, str):
+        return str(identifier)
+    if isinstance(identifier, bool | np.bool_):
+        return str(bool(identifier))
+    if isinstance(identifier, int | np.integer):
+        return str(int(identifier))
+    if isinstance(identifier, float | np.floating | Decimal):
+        return _text_of_number(float(identifier) if isinstance(identifier, np.floating) else identifier)
+    if isinstance(identifier, datetime | np.datetime64):
+        return _text_of_time(pd.Timestamp(identifier))
+    if isinstance(identifier, date):
+        return identifier.isoformat()
+    if isinstance(identifier, tuple):
+        return "".join(_with_lengths([identity_text(entry) for entry in identifier]))
+    return str(identifier)
+
+
+def _text_of_number(number: float | Decimal) -> str:
+    """Return the canonical text of a float or a decimal."""
+    if number != number or abs(number) == float("inf"):
+        return str(float(number))
+    return str(int(number)) if number == int(number) else repr(float(number))
+
+
+def _text_of_time(time: pd.Timestamp) -> str:
+    """Return the canonical text of a timestamp, with its instant in UTC where it has a time zone."""
+    if time.tzinfo is not None:
+        time = time.tz_convert("UTC")
+    text, zone = time.tz_localize(None).isoformat(sep=" "), "" if time.tzinfo is None else "+00:00"
+    return (text.rstrip("0") if "." in text else text) + zone
+
+
+def _as_whole_numbers(identifiers: AnyArray) -> NDArray[np.int64] | None:
+    """Return identifiers as integers, (n,); None unless all of them are whole numbers that fit into 64 bits."""
+    kind = pd.api.types.infer_dtype(identifiers, skipna=False)
+    try:
+        if kind == "integer":
+            return identifiers.astype(np.int64)
+        if kind == "floating":
+            numbers = identifiers.astype(float)
+            is_whole = (numbers == np.trunc(numbers)) & (np.abs(numbers) <= _LARGEST)
+            return numbers.astype(np.int64) if is_whole.all() else None
+    except OverflowError:
+        pass
+    return None
+
+
+def _identity_texts(identifiers: AnyArray) -> Sequence[str]:
+    """Return :func:`identity_text` of each identifier, computed column by column where all have the same type."""
+    kind = pd.api.types.infer_dtype(identifiers, skipna=False)
+    if kind == "string":
+        return identifiers.tolist()
+    if kind == "integer":
+        return [str(number) for number in identifiers.astype(object).tolist()]
+    if kind in ("datetime", "datetime64"):
+        try:
+            return _texts_of_times(pd.DatetimeIndex(identifiers))
+        except (ValueError, TypeError):
+            # Times of several zones, or outside the range of one unit of time, are converted one by one.
+            pass
+    lengths = {len(entry) if type(entry) is tuple else -1 for entry in identifiers.tolist()}
+    if len(lengths) == 1 and lengths.pop() > 0:
+        columns = [_identity_texts(_as_objects(column)) for column in zip(*identifiers.tolist(), strict=True)]
+        return ["".join(texts) for texts in zip(*map(_with_lengths, columns), strict=True)]
+    return [identity_text(identifier) for identifier in identifiers.tolist()]
+
+
+def _texts_of_times(times: pd.DatetimeIndex) -> list[str]:
+    """Return :func:`identity_text` of each time."""
+    zone = "" if times.tz is None else "+00:00"
+    instants = times if times.tz is None else times.tz_convert("UTC").tz_localize(None)
+    texts = np.datetime_as_string(instants.to_numpy(), unit="ns").tolist()
+    return [text.replace("T", " ").rstrip("0").rstrip(".") + zone for text in texts]
+
+
+def _with_lengths(texts: Sequence[str]) -> list[str]:
+    """Return each text after its number of characters and a colon."""
+    return [f"{len(text)}:{text}" for text in texts]
+
+
+def _as_objects(cells: Sequence[object]) -> NDArray[np.object_]:
+    """Return a column of cells as an array of objects, so that tuples among them stay cells."""
+    column = np.empty(len(cells), dtype=object)
+    column[:] = cells
+    return column
+
+
+def _numbers_of_texts(texts: Sequence[str]) -> IdentityNumbers:
+    """Return the number of each text; see :func:`identity_numbers`."""
+    numbers = np.empty(len(texts), dtype=np.uint64)
+    for start in range(0, len(texts), _TEXTS_AT_A_TIME):
+        part = texts[start : start + _TEXTS_AT_A_TIME]
+        numbers[start : start + len(part)] = np.frombuffer(b"".join(map(_bytes_of_text, part)), dtype="<u8")
+    return numbers
+
+
+def _bytes_of_text(text: str) -> bytes:
+    """Return the 8 bytes of a text's number, the lowest byte first."""
+    whole = _WHOLE_NUMBER(text)
+    if whole:
+        return int(whole[1]).to_bytes(8, "little", signed=True)
+    try:
+        return blake2b(text.encode(), digest_size=8).digest()
+    except UnicodeEncodeError:
+        # Half of a surrogate pair, which is no valid UTF-8, may stand in texts that were read from broken files.
+        return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
+# Number of unknown labels that a sentence names.
+_MOST_NAMED = 5
+
+
+def readable_rows(rows: Rows, categories: Categories | None) -> tuple[Rows, tuple[str, ...]]:
+    """Return the rows that a fit can read, and a sentence about each kind of row that a fit refuses.
+
+    The sentences are for the report of :func:`dmlrank.check`. If a fit can read no vote at all, all rows are returned
+    without a sentence. Reading them raises the error of a fit, which says why.
+    """
+    if rows.derived is not None:
+        # Scores and ranks were checked when the pairs were derived from them.
+        return rows, ()
+    all_rows, sentences = rows, []
+    is_same = _compares_item_with_itself(rows)
+    if is_same.any():
+        sentences.append(
+            f"Rows that compare a model with itself: {_count_and_first(rows, is_same, rows.formula.first)}. A fit "
+            f"raises an error. Leave these rows out, as this check did."
+        )
+        rows = rows.only(~is_same)
+    if rows.formula.probabilities:
+        rows, about_probabilities = _without_improper_probabilities(rows)
+        sentences += about_probabilities
+        return (rows, tuple(sentences)) if _is_complete_vote(rows).any() else (all_rows, ())
+    is_outside = _votes_where(outside_preferences, rows, categories)
+    if is_outside.any():
+        sentences.append(
+            f"Preferences outside [0, 1]: {_count_and_first(rows, is_outside, rows.formula.outcome)}. A fit raises an "
+            f"error. Divide percentages by 100, or correct these numbers; this check left these rows out."
+        )
+        rows = rows.only(~is_outside)
+    is_unknown = _votes_where(unknown_labels, rows, categories)
+    if is_unknown.any():
+        winner = rows.roles[rows.formula.outcome].only(is_unknown)
+        counts = np.bincount(winner.codes, minlength=len(winner.levels))
+        labels = [f"{name_of(label)!r} in {n:,} rows" for label, n in zip(winner.levels, counts, strict=True)]
+        further = f" and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
+        sentences.append(
+            f"Unknown winner labels: {', '.join(labels[:_MOST_NAMED])}{further}. A fit raises an error. Say what the "
+            f"labels mean with categories={{label: meaning}}, where a meaning is 'first', 'second', 'both_good', "
+            f"'both_bad' or 'tie'; this check left these rows out."
+        )
+        rows = rows.only(~is_unknown)
+    names_third = _votes_where(third_models, rows, categories)
+    if names_third.any():
+        sentences.append(
+            f"Rows that name a winner that was not compared: "
+            f"{_count_and_first(rows, names_third, rows.formula.outcome)}. A fit raises an error. Correct these rows, "
+            f"or leave them out, as this check did."
+        )
+        rows = rows.only(~names_third)
+    return (rows, tuple(sentences)) if _is_complete_vote(rows).any() else (all_rows, ())
+
+
+def _without_improper_probabilities(rows: Rows) -> tuple[Rows, list[str]]:
+    """Return the rows whose probabilities are not negative and sum to one, and a sentence about the others."""
+    has_all = _is_complete_vote(rows)
+    has_all &= np.logical_and.reduce([rows.roles[name].is_present for name in rows.formula.outcomes])
+    columns = list(rows.formula.probabilities)
+    is_improper = np.zeros_like(has_all)
+    is_improper[has_all] = improper_probabilities(rows.table.loc[has_all, columns].infer_objects())
+    if not is_improper.any():
+        return rows, []
+    place = int(np.flatnonzero(is_improper)[0])
+    values = ", ".join(f"{name} = {rows.table[name].iloc[place]:g}" for name in columns)
+    count = int(is_improper.sum())
+    sentence = (
+        f"Rows whose probabilities are negative or do not sum to one: {count:,} row{'s' * (count != 1)}, first row "
+        f"{rows.index[place]} ({values}). A fit raises an error. Correct these rows, or leave them out, as this check "
+        f"did."
+    )
+    return rows.only(~is_improper), [sentence]
+
+
+def _compares_item_with_itself(rows: Rows) -> NDArray[np.bool_]:
+    """Return which rows compare a model with itself, (rows,)."""
+    first, second, _ = _item_places(rows)
+    return np.asarray((first == second) & (first >= 0))
+
+
+def _votes_where(
+    is_unreadable: Callable[[CodedColumn, ComparedItems, Categories | None], NDArray[np.bool_]],
+    rows: Rows,
+    categories: Categories | None,
+) -> NDArray[np.bool_]:
+    """Return which rows with a label and two models have a label that ``is_unreadable`` marks, (rows,)."""
+    is_complete = _is_complete_vote(rows)
+    is_marked = np.zeros_like(is_complete)
+    if is_complete.any():
+        first, second, names = _item_places(rows)
+        pairs = ComparedItems(first[is_complete], second[is_complete], names)
+        is_marked[is_complete] = is_unreadable(rows.roles[rows.formula.outcome].only(is_complete), pairs, categories)
+    return is_marked
+
+
+def _is_complete_vote(rows: Rows) -> NDArray[np.bool_]:
+    """Return which rows have a label and two models, (rows,)."""
+    first, second, _ = _item_places(rows)
+    return np.asarray(rows.labelled & (first >= 0) & (second >= 0))
+
+
+def _item_places(rows: Rows) -> tuple[IntArray, IntArray, list[str]]:
+    """Return the places of the items of each row among all names, -1 where an item is missing, and the names."""
+    columns = rows.roles[rows.formula.first], rows.roles[rows.formula.second]
+    names = sorted({name_of(level) for column in columns for level in column.levels})
+    place_of = {name: place for place, name in enumerate(names)}
+    return columns[0].places(place_of), columns[1].places(place_of), names
+
+
+def _count_and_first(rows: Rows, mask: NDArray[np.bool_], name: str) -> str:
+    """Return the number of rows in the mask, and the first of them with its cell of the column ``name``, in words."""
+    count, first, column = int(mask.sum()), int(np.flatnonzero(mask)[0]), rows.roles[name]
+    level = column.levels[column.codes[first]]
+    cell = repr(level) if isinstance(level, str) else name_of(level)
+    return f"{count:,} row{'s' * (count != 1)}, first row {rows.index[first]} ({cell})"

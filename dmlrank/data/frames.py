@@ -1,23 +1,323 @@
-"""Named columns with plain numpy types from frames of any kind: pandas, polars, Arrow, DuckDB."""
+"""Named columns with plain numpy types from frames of any kind: pandas, polars, Arrow, DuckDB, parquet files and Dask.
+
+The rows of parquet files are those of the files one after the other, in the order of their names; those of a Dask
+DataFrame are the partitions' in their order. A context may therefore have rows in several files.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import glob
+import os
+import sys
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 import narwhals as nw
 import numpy as np
 import pandas as pd
 from narwhals.exceptions import DuplicateError
+from numpy.typing import NDArray
 
-from ..exceptions import ColumnError, DataError, FrameTypeError, listed, nearest
+from ..exceptions import ColumnError, DataError, FrameTypeError, StorageError, listed, nearest
+from .arrays import AnyArray
 from .derived_pairs import DerivedPairs
-from .partitions import is_partitioned, partitioned_names, take_partitioned
 from .plain_columns import arrow_module, arrow_to_series, plain_column
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+# Bytes of columns that are read at a time, counted with eight bytes for each number.
+_READ_AT_A_TIME = 2**26
+# Vectors that are read at a time.
+_VECTORS_AT_A_TIME = 2**12
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetFiles:
+    """Parquet files with the same columns.
+
+    paths: The files that have rows, in the order of their names.
+    types: Type of each column, by name.
+    n_rows: Number of rows of all files.
+    """
+
+    paths: tuple[str, ...]
+    types: dict[str, pa.DataType]
+    n_rows: int
+
+    @classmethod
+    def at(cls, location: str | os.PathLike[str]) -> ParquetFiles:
+        """Find the files of a directory, of a pattern such as ``"votes/2024-*.parquet"``, or a single file."""
+        arrow_module("a parquet file")
+        paths, first = _paths(os.fspath(location)), None
+        types: dict[str, pa.DataType] = {}
+        paths_with_rows, n_rows = [], 0
+        for path in paths:
+            of_file, n_of_file = _types_and_rows(path)
+            if first is None:
+                first, types = path, of_file
+            _check_same_types(first, types, path, of_file)
+            # A column without any value has the type null in a file. Its type is then the one that another file states.
+            types = {name: of_file[name] if _is_null(kind) else kind for name, kind in types.items()}
+            if n_of_file:
+                paths_with_rows.append(path)
+                n_rows += n_of_file
+        return cls(tuple(paths_with_rows), types, n_rows)
+
+    def columns(self, names: Sequence[str]) -> dict[str, pd.Series]:
+        """Return columns with plain types; vectors are rows of a file."""
+        names = list(dict.fromkeys(names))
+        vectors = [name for name in names if _holds_vectors(self.types[name])]
+        others = [name for name in names if name not in vectors]
+        columns = {name: self._vectors(name) for name in vectors}
+        step = max(1, _READ_AT_A_TIME // (8 * max(self.n_rows, 1)))
+        for start in range(0, len(others), step):
+            columns |= self._plain(others[start : start + step])
+            release_unused_memory()
+        return {name: columns[name] for name in names}
+
+    def _plain(self, names: list[str]) -> dict[str, pd.Series]:
+        """Return columns that hold one value in each cell."""
+        import pyarrow as pa
+
+        tables = []
+        for path in self.paths:
+            with _file_errors_as_data_errors(path):
+                table = _open(path).read(columns=names, use_threads=False)
+                tables.append([table.column(name).cast(self.types[name]) for name in names])
+        columns = {}
+        for place, name in enumerate(names):
+            chunks = [chunk for table in tables for chunk in table[place].chunks]
+            columns[name] = plain_column(arrow_to_series(pa.chunked_array(chunks, self.types[name]))).rename(name)
+        return columns
+
+    def _vectors(self, name: str) -> pd.Series:
+        """Return a column of vectors as objects: rows of one matrix in a file, and None where the vector is missing."""
+        matrix: AnyArray | None = None
+        is_missing = np.zeros(self.n_rows, dtype=bool)
+        start = 0
+        for path in self.paths:
+            with _file_errors_as_data_errors(path):
+                for batch in _open(path).iter_batches(_VECTORS_AT_A_TIME, columns=[name], use_threads=False):
+                    cells, missing = batch.column(0), np.asarray(batch.column(0).is_null())
+                    rows = slice(start, start + len(cells))
+                    start, is_missing[rows] = rows.stop, missing
+                    if missing.all():
+                        continue
+                    block = _block_of_vectors(cells, name)
+                    if matrix is None:
+                        matrix = np.asarray(array_in_file((self.n_rows, block.shape[1])))
+                    if block.shape[1] != matrix.shape[1]:
+                        raise DataError(
+                            f"column {name!r} holds vectors of length {matrix.shape[1]}, {block.shape[1]}; the vectors "
+                            f"of a column must have one length, at least 1, in all rows"
+                        )
+                    matrix[rows][~missing] = block
+        cells = np.empty(self.n_rows, dtype=object)
+        if matrix is not None:
+            cells[:] = list(matrix)
+        cells[is_missing] = None
+        return pd.Series(cells, name=name, dtype=object, copy=False)
+
+
+def array_in_file(shape: tuple[int, int]) -> NDArray[np.float32]:
+    """Return an array in a temporary file without a name, which disappears with the array; ``np.memmap`` by type."""
+    folder = tempfile.gettempdir()
+    try:
+        with tempfile.TemporaryFile(prefix="dmlrank-", dir=folder) as file:
+            if hasattr(os, "posix_fallocate"):
+                # A full disk is an error here; later it would end the process.
+                os.posix_fallocate(file.fileno(), 0, 4 * shape[0] * shape[1])
+            return np.memmap(file, np.float32, "r+" if os.fstat(file.fileno()).st_size else "w+", shape=shape)
+    except OSError as error:
+        raise StorageError(
+            f"a temporary file of {4e-9 * shape[0] * shape[1]:.2g} GB cannot be written to {folder}: "
+            f"{error.strerror or error}; the features of data that are larger than memory are kept there. Make space, "
+            f"or choose another folder with the environment variable TMPDIR"
+        ) from error
+
+
+def is_partitioned(data: object) -> bool:
+    """Return whether the data are the path of parquet files, or a Dask DataFrame."""
+    return isinstance(data, str | os.PathLike) or _is_dask(data)
+
+
+def has_several_files(location: str) -> bool:
+    """Return whether a location is a directory with parquet files, or a pattern of their names."""
+    return len(_matching(location)) > 0 and not os.path.isfile(location)
+
+
+def partitioned_names(data: Any) -> tuple[list[str], int | None]:
+    """Return the names of the columns of partitioned data, and the number of rows where it is known."""
+    if _is_dask(data):
+        return [str(name) for name in data.columns], None
+    files = ParquetFiles.at(data)
+    return list(files.types), files.n_rows
+
+
+def take_partitioned(data: Any, names: Sequence[str]) -> tuple[dict[str, pd.Series], int]:
+    """Return columns of partitioned data by name, and the number of rows."""
+    if not _is_dask(data):
+        files = ParquetFiles.at(data)
+        return files.columns(names), files.n_rows
+    with tempfile.TemporaryDirectory(prefix="dmlrank-", ignore_cleanup_errors=True) as folder:
+        _write_partitions(data, list(names), Path(folder))
+        files = ParquetFiles.at(folder)
+        return files.columns(names), files.n_rows
+
+
+def release_unused_memory() -> None:
+    """Give memory back to the system that Arrow and the C library keep for further columns."""
+    arrow_module("a parquet file").default_memory_pool().release_unused()
+    if sys.platform.startswith("linux"):
+        getattr(ctypes.CDLL(None), "malloc_trim", int)(0)
+
+
+def _is_dask(data: object) -> bool:
+    """Return whether the data are a Dask DataFrame, without importing Dask."""
+    return type(data).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(data, "npartitions")
+
+
+def _write_partitions(data: Any, names: list[str], folder: Path) -> None:
+    """Write columns of a Dask DataFrame, computed one partition at a time, to parquet files."""
+    pa = arrow_module("a Dask DataFrame")
+    import pyarrow.parquet as pq
+
+    # Without a column, a file would have no rows.
+    chosen = data[names or list(data.columns[:1])]
+    for number in range(data.npartitions):
+        frame = chosen.partitions[number].compute(scheduler="synchronous").reset_index(drop=True)
+        try:
+            table = pa.Table.from_pandas(frame, preserve_index=False)
+            pq.write_table(table, folder / f"{number:09d}.parquet")
+        except OSError as error:
+            raise StorageError(
+                f"partition {number} of the Dask DataFrame cannot be written to {folder}: {error.strerror or error}; "
+                f"make space, or choose another folder with the environment variable TMPDIR"
+            ) from error
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+            raise DataError(
+                f"partition {number} of the Dask DataFrame cannot be read: {error}; each column must hold values of "
+                f"one type: convert it, for example with data[column].astype(str)"
+            ) from error
+
+
+def _paths(location: str) -> list[str]:
+    """Return the parquet files at a location, sorted by name."""
+    paths = _matching(location)
+    if os.path.isdir(location):
+        reason = f"the directory {location!r} holds no files *.parquet"
+    elif glob.has_magic(location):
+        reason = f"no file has a name like {location!r}"
+    else:
+        if not location.endswith((".parquet", ".pq")):
+            raise FrameTypeError(
+                f"data is the path {location!r}; of files, only parquet files (*.parquet) are read: read the file "
+                f"yourself, such as with pandas.read_csv, and pass the frame"
+            )
+        reason = f"there is no file {location!r}"
+    if not paths:
+        raise DataError(
+            f"{reason}; data may be a directory of parquet files, a pattern such as 'votes/*.parquet', or one parquet "
+            f"file: check the path"
+        )
+    return paths
+
+
+def _matching(location: str) -> list[str]:
+    """Return the parquet files of a directory or of a pattern, or a single file, sorted by name."""
+    if os.path.isdir(location):
+        return sorted(glob.glob(os.path.join(glob.escape(location), "**", "*.parquet"), recursive=True))
+    if os.path.exists(location):
+        return [location]
+    return sorted(path for path in glob.glob(location, recursive=True) if path.endswith((".parquet", ".pq")))
+
+
+def _open(path: str) -> Any:
+    """Return an open parquet file, read by plain system calls: mapped pages would count as memory of the process."""
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(path, memory_map=False, pre_buffer=False)
+
+
+def _types_and_rows(path: str) -> tuple[dict[str, pa.DataType], int]:
+    """Return the types of the columns of a file, and its number of rows."""
+    with _file_errors_as_data_errors(path):
+        file = _open(path)
+        schema, n_rows = file.schema_arrow, file.metadata.num_rows
+    names = pd.Index(schema.names)
+    if not names.is_unique:
+        repeated = names[names.duplicated()].unique()
+        raise DataError(f"{path} has several columns named {listed(repeated)}; rename or drop all but one of them")
+    return dict(zip(schema.names, schema.types, strict=True)), n_rows
+
+
+def _check_same_types(first: str, types: dict[str, pa.DataType], path: str, of_file: dict[str, pa.DataType]) -> None:
+    """Raise where two files differ in the names or types of their columns."""
+    differing = set(types) ^ set(of_file)
+    if differing:
+        name = min(differing)
+        lacking, having = (first, path) if name in of_file else (path, first)
+        raise DataError(
+            f"the file {lacking} has no column {name!r}, which {having} has; all files need the same columns: write "
+            f"the column to all files (missing where there is no value), or leave the file out"
+        )
+    for name, kind in types.items():
+        other = of_file[name]
+        if kind != other and not (_is_null(kind) or _is_null(other)):
+            raise DataError(
+                f"column {name!r} is {kind} in {first} and {other} in {path}; a column needs one type in all files: "
+                f"write the files again with one type"
+            )
+
+
+def _is_null(kind: pa.DataType) -> bool:
+    """Return whether a column of this type holds missing values only."""
+    return str(kind) == "null"
+
+
+def _holds_vectors(kind: pa.DataType) -> bool:
+    """Return whether cells of this type are vectors of numbers."""
+    import pyarrow.types as types
+
+    is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+    return is_list and (types.is_floating(kind.value_type) or types.is_integer(kind.value_type))
+
+
+def _block_of_vectors(cells: pa.Array, name: str) -> AnyArray:
+    """Return the present vectors of an Arrow array as a matrix; raise where their lengths differ."""
+    import pyarrow as pa
+    import pyarrow.compute as compute
+
+    present = cells.drop_null()
+    lengths = np.unique(np.asarray(compute.list_value_length(present)))
+    if len(lengths) != 1 or not lengths[0]:
+        raise DataError(
+            f"column {name!r} holds vectors of length {', '.join(map(str, lengths))}; the vectors of a column must "
+            f"have one length, at least 1, in all rows"
+        )
+    numbers = present.flatten()
+    kind = pa.float32() if pa.types.is_float32(numbers.type) else pa.float64()
+    return np.asarray(numbers.cast(kind).to_numpy(zero_copy_only=False)).reshape(len(present), int(lengths[0]))
+
+
+@contextmanager
+def _file_errors_as_data_errors(path: str) -> Iterator[None]:
+    """Raise errors of reading a file as :class:`DataError`."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(
+            f"the file {path} cannot be read as parquet: {error}; write it again, or leave it out of the directory"
+        ) from None
 
 
 class PlainFrame(pd.DataFrame):

@@ -12,21 +12,18 @@ from numpy.typing import NDArray
 from patsy import EvalEnvironment
 
 from ..exceptions import ColumnError, DataError, MissingDataError, listed, nearest
-from .alignment import align_by_index, row_index
 from .arrays import AnyArray, FloatArray, IntArray, row_slices
-from .columns import CodedColumn, Columns, check_identity, check_unicode, code_columns
+from .columns import CodedColumn, Columns, align_by_index, check_identity, check_unicode, code_columns, row_index
 from .contexts import Rows, check_constant_features, find_contexts, identifiers, warn_of_repeats
 from .derived_pairs import DerivedPairs
+from .equal_values import find_shared_texts
 from .formula.features import FeatureMap, FeatureNames, check_features, fit_features, locate_names
 from .formula.parse import names_in, parse_formula
-from .frames import column_names, require_columns, take_columns
-from .learnt_features import LearntFeatures
+from .frames import column_names, is_partitioned, release_unused_memory, require_columns, take_columns
 from .outcomes import Categories, ComparedItems, Outcomes, read_labels, read_probabilities
-from .partitions import is_partitioned, release_unused_memory
 from .plain_columns import Variable, as_array, is_vector_column, kind_of_time, name_of
-from .preferences import PreferenceData, first_rows, gather_cells
-from .shared_texts import find_shared_texts
-from .style_differences import check_style_columns
+from .preferences import LearntFeatures, PreferenceData, first_rows, gather_cells
+from .style_columns import check_style_columns
 
 # Advice for a frame that changes between two readings.
 _UNCHANGING_FRAME = "; pass a frame that does not change (instead of a DuckDB relation: relation.to_arrow_table())"

@@ -23,7 +23,7 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.identity_numbers import IdentityNumbers
+from ..data.contexts import IdentityNumbers
 from ..data.preferences import IntArray
 from ..exceptions import DataError
 from ..nuisance.training_rows import Folds
@@ -90,7 +90,7 @@ class FoldUnits:
 
     unit (n,): Unit of each context, numbered from 0; some numbers may not occur.
     identity (n,): Number that stands for the identifier of each context's unit, as
-        :func:`dmlrank.data.identity_numbers.identity_numbers` computes it; the same in all contexts of a unit.
+        :func:`dmlrank.data.contexts.identity_numbers` computes it; the same in all contexts of a unit.
     noun: Plural noun for the units, for errors.
     cluster (n,): Cluster of each context; None without clusters. Several clusters that share a text are one unit.
     """

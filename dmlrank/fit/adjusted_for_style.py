@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import expit
 
 from ..data.preferences import FloatArray, IntArray, PreferenceData
-from ..data.style_differences import StyleDifferences, read_style_differences
+from ..data.style_columns import StyleDifferences, read_style_differences
 from ..estimation.equal_style import EqualStyleTerms, StyleInfluence
 from ..estimation.influence import Influence, mean_influence
 from ..exceptions import DataError, OptionError, listed

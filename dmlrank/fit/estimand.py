@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 
 from .._utils.argument_checks import real_array
 from .._utils.warning_collection import warn
-from ..data.alignment import align_pairs_by_name
+from ..data.columns import align_pairs_by_name
 from ..data.formula.parse import one_sided
-from ..data.graph import Graph
+from ..data.graph import Graph, PairRule, VoteCounts, left_out_clause
 from ..data.preferences import FloatArray, IntArray, PreferenceData
-from ..data.vote_counts import PairRule, VoteCounts, left_out_clause
 from ..estimation.influence import Estimands, InfluenceBlocks, NuisanceEstimates, OneStepResult, TargetPopulation
 from ..estimation.mean_preferences import FlooredPreferences, MeanPreferences, make_finite, mean_preferences
 from ..estimation.one_step import one_step

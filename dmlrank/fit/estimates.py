@@ -11,9 +11,8 @@ from .._utils.log_loss import log_loss
 from .._utils.number_text import fixed_text
 from .._utils.warning_collection import collected_warnings
 from .._version import __version__
-from ..data.graph import Graph
+from ..data.graph import Graph, VoteCounts
 from ..data.preferences import FloatArray, PreferenceData
-from ..data.vote_counts import VoteCounts
 from ..exceptions import DmlrankWarning, IntervalWarning
 from ..functionals import FUNCTIONALS, Functional
 from ..functionals.linear_scores import PositionEffect

@@ -19,14 +19,11 @@ from numpy.typing import NDArray
 
 from .._utils.number_text import p_value_clause
 from .._utils.warning_collection import collected_warnings, warn
-from ..data.columns import Columns
+from ..data.columns import Columns, JoinedRows, join_rows
 from ..data.derived_pairs import DerivedPairs
 from ..data.formula.parse import parse_formula
-from ..data.frames import column_names
-from ..data.further_rows import JoinedRows, join_rows
-from ..data.learnt_features import LearntFeatures
-from ..data.partitions import is_partitioned
-from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
+from ..data.frames import column_names, is_partitioned
+from ..data.preferences import Cells, FloatArray, IntArray, LearntFeatures, PreferenceData
 from ..estimation.cross_fitting import CrossFittedMu
 from ..exceptions import DataError, OptionError, check_choice
 from ..inference.confidence_sequence import Boundary, best_tau

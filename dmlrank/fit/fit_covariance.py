@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .._utils.warning_collection import collected_warnings
 from ..data.preferences import FloatArray, IntArray, PreferenceData
-from ..data.read_clusters import Clusters
+from ..data.vote_columns import Clusters
 from ..estimation.bt_mle import BradleyTerryFit, ContextualBradleyTerryFit
 from ..estimation.influence import InfluenceFunction, JudgeCorrection, OneStepResult
 from ..estimation.unanimous_pairs import LabelErrors, UnanimousPairs, find_unanimous_pairs

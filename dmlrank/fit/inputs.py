@@ -6,15 +6,14 @@ import numpy as np
 import pandas as pd
 
 from .._utils.warning_collection import warn
-from ..data.alignment import align_by_index, row_index
+from ..data.columns import align_by_index, row_index
+from ..data.contexts import IdentityNumbers, identity_numbers
+from ..data.equal_values import join_shared, warn_of_shared_texts
 from ..data.formula.parse import parse_formula
 from ..data.frames import column_names
-from ..data.identity_numbers import IdentityNumbers, identity_numbers
-from ..data.learnt_features import LearntFeatures
-from ..data.preferences import FloatArray, IntArray, PreferenceData
-from ..data.read_clusters import Clusters, cluster_columns, context_weights, read_clusters
+from ..data.preferences import FloatArray, IntArray, LearntFeatures, PreferenceData
 from ..data.read_votes import read_preferences, with_columns
-from ..data.shared_texts import join_shared, warn_of_shared_texts
+from ..data.vote_columns import Clusters, cluster_columns, context_weights, read_clusters
 from ..estimation.folds import FoldUnits
 from ..estimation.influence import blocks_by_context, blocks_by_group
 from ..exceptions import DataError, listed

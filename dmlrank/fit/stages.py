@@ -19,7 +19,7 @@ from .._utils.warning_collection import collected_warnings, warn
 from ..data.graph import Graph
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..data.read_votes import with_columns
-from ..data.style_differences import StyleDifferences, read_style_differences
+from ..data.style_columns import StyleDifferences, read_style_differences
 from ..estimation.bt_restricted import RestrictedBradleyTerry, require_pair_propensities
 from ..estimation.cross_fitting import CrossFittedMu, HeldOutLabels, MuSource, SuppliedMu, select_floor
 from ..estimation.diagnostics import RemainingBias, remaining_bias

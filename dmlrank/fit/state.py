@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from patsy import EvalEnvironment
 
 from ..data.preferences import FloatArray, IntArray, PreferenceData
-from ..data.read_clusters import Clusters
-from ..data.style_differences import StyleDifferences
+from ..data.style_columns import StyleDifferences
+from ..data.vote_columns import Clusters
 from ..estimation.bt_mle import BradleyTerryFit, ContextualBradleyTerryFit
 from ..estimation.cross_fitting import MuSource, SuppliedMu
 from ..estimation.diagnostics import RemainingBias, Validity

@@ -12,18 +12,16 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest, chi2, norm
 
 from .._utils.warning_collection import collected_warnings
-from ..data.contexts import repeated_values
+from ..data.contexts import readable_rows, repeated_values
 from ..data.derived_pairs import DERIVED_KINDS
 from ..data.formula.parse import names_in, parse_formula
 from ..data.frames import column_names, require_columns
-from ..data.graph import Graph, laplacian_inverse
+from ..data.graph import Graph, PairRule, VoteCounts, laplacian_inverse
 from ..data.outcomes import require_mirrored_worths
 from ..data.plain_columns import name_of
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
-from ..data.read_clusters import Clusters, cluster_columns, read_clusters
 from ..data.read_votes import count_missing, preferences_of, take_rows
-from ..data.unreadable import readable_rows
-from ..data.vote_counts import PairRule, VoteCounts
+from ..data.vote_columns import Clusters, cluster_columns, read_clusters
 from ..exceptions import OptionError
 from ..fit.estimand import OrderChoice, check_edge_weights, comparison_graph, edges_of_option, order_by_counts
 from ..fit.inputs import warn_of_dependence

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from .._utils.argument_checks import check_text
 from .._utils.number_text import p_value_clause, p_value_text
 from ..data.preferences import FloatArray, IntArray, PreferenceData
-from ..data.read_clusters import Clusters
-from ..data.read_times import Times, read_times
+from ..data.vote_columns import Clusters, Times, read_times
 from ..exceptions import OptionError, listed, nearest
 from ..functionals import CategoryWeights
 from ..report.statements import counted, percentage

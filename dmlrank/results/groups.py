@@ -16,7 +16,6 @@ from .._utils.blas import one_thread
 from .._utils.warning_collection import warn
 from ..data.hypotheses import LinearHypothesis
 from ..data.preferences import FloatArray
-from ..data.vote_counts import VoteCounts
 from ..estimation.influence import InfluenceInGroups, influence_in_groups
 from ..exceptions import DataError, HypothesisError, OptionError, UnknownModelError, listed, nearest
 from ..fit.adjusted_for_style import StyleEstimates

@@ -15,7 +15,7 @@ from .._utils.blas import one_thread
 from .._utils.warning_collection import collected_warnings
 from ..data.hypotheses import LinearHypothesis
 from ..data.preferences import FloatArray, IntArray
-from ..data.read_clusters import Clusters
+from ..data.vote_columns import Clusters
 from ..exceptions import OptionError, check_choice, listed
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import clustered_covariance

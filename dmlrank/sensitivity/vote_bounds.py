@@ -14,7 +14,7 @@ from .._utils.warning_collection import collected_warnings
 from ..data.formula.parse import parse_formula
 from ..data.hypotheses import LinearHypothesis
 from ..data.preferences import FloatArray, IntArray
-from ..data.shown_battles import ShownBattles, read_shown_battles
+from ..data.vote_columns import ShownBattles, read_shown_battles
 from ..estimation.influence import Influence, InfluenceFunction, mean_influence
 from ..estimation.voting_bounds import BoundInputs, ShownRows, VotingStage, additive_bounds, first_order_bounds
 from ..exceptions import OptionError

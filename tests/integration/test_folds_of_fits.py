@@ -11,8 +11,8 @@ import pytest
 import dmlrank as dr
 from dmlrank.data.formula.features import caller_environment
 from dmlrank.data.frames import column_names
-from dmlrank.data.read_clusters import cluster_columns, read_clusters
 from dmlrank.data.read_votes import read_preferences
+from dmlrank.data.vote_columns import cluster_columns, read_clusters
 from dmlrank.estimation.folds import assign_folds, extend_folds, fold_key
 from dmlrank.fit.inputs import fold_units
 

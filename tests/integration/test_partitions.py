@@ -16,8 +16,7 @@ from patsy import EvalEnvironment
 
 import dmlrank as dr
 from dmlrank.cli.main import main
-from dmlrank.data.frames import column_names, take_columns
-from dmlrank.data.partitions import array_in_file
+from dmlrank.data.frames import array_in_file, column_names, take_columns
 from dmlrank.data.read_votes import read_preferences
 from dmlrank.exceptions import ColumnError, DataError, FrameTypeError, MissingDataError, StorageError
 
@@ -131,7 +130,7 @@ def test_a_full_disk_is_said(monkeypatch):
 
 
 def _transforms():
-    from dmlrank.data.formula.transforms import MISSING_ALLOWED, text
+    from dmlrank.data.formula.functions import MISSING_ALLOWED, text
 
     return {"text": text, **MISSING_ALLOWED}
 

@@ -12,7 +12,7 @@ import pytest
 
 import dmlrank as dr
 from dmlrank.cli.main import main
-from dmlrank.data.shown_battles import read_shown_battles
+from dmlrank.data.vote_columns import read_shown_battles
 from dmlrank.exceptions import (
     ColumnError,
     DataNotStoredError,

@@ -1,22 +1,198 @@
-"""Functions that a formula calls: which object a name stands for where the caller has a variable of the same name.
-
-Patsy looks a name up among the columns, then in the caller's namespace, and last among its own functions. A variable
-``C = 1.0`` of the caller would therefore hide ``C()``. A variable that cannot be called is passed over here.
-"""
+"""Functions that a formula may call: transforms whose parameters a fit learns, and what a called name stands for."""
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
+import pandas as pd
+import patsy
 import patsy.builtins
-from patsy import EvalEnvironment
+from numpy.typing import ArrayLike, NDArray
+from patsy import EvalEnvironment, stateful_transform
 
-from ...exceptions import FormulaError, nearest, shown
+from ...exceptions import DataError, FormulaError, MissingExtraError, nearest, shown
+from ..arrays import AnyArray, FloatArray
+from ..plain_columns import Variable
 from .parse import dotted_names, equivalent, names_in
-from .transforms import MISSING_ALLOWED, text
+
+if TYPE_CHECKING:
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+
+# What a function of a formula gets from patsy: a column, an array, a table or a number.
+PatsyValue: TypeAlias = ArrayLike | pd.Series | pd.DataFrame
+
+
+class StatefulTransform(Protocol):
+    """Patsy's protocol of a stateful transform: learn from all chunks of the data, finish, then transform any data."""
+
+    def memorize_chunk(self, x: PatsyValue, *args: Any, **kwargs: Any) -> None:
+        """Learn from a chunk of the data."""
+
+    def memorize_finish(self) -> None:
+        """Finish learning."""
+
+    def transform(self, x: PatsyValue, *args: Any, **kwargs: Any) -> Variable | pd.DataFrame:
+        """Return the transformed data."""
+
+
+class Text:
+    """TF-IDF of a text column, reduced by a truncated singular value decomposition.
+
+    In a formula it is written ``text(prompt, 100)``. It is fitted once, on all contexts, labelled or not; it sees no
+    labels. A missing text becomes a row of NaN.
+
+    column (n,): Texts.
+    k: Number of components.
+
+    Notes
+    -----
+    All texts, and the words that each of them contains, are in memory, also if the data are parquet files. If they are
+    too large for the memory, compute numbers from the texts once, a file at a time, and store these as columns.
+
+    References
+    ----------
+    Deerwester et al. (1990), Indexing by latent semantic analysis; the text features of Frauen et al., arXiv
+    2601.21816, appendix "Preprocessing and text representation".
+    """
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._vectorizer: TfidfVectorizer | None = None
+        self._decomposition: TruncatedSVD | None = None
+        self._k = 0
+
+    def memorize_chunk(self, column: PatsyValue, k: int = 100) -> None:
+        """Collect the texts of a chunk of the data."""
+        if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
+            raise DataError(f"text(..., k={k!r}): k, the number of components, must be a whole number of at least 1")
+        self._k = int(k)
+        self._texts.extend(text for text in _checked_texts(column) if text is not None)
+
+    def memorize_finish(self) -> None:
+        """Fit vocabulary and components on all texts."""
+        try:
+            from sklearn.decomposition import TruncatedSVD
+            from sklearn.feature_extraction.text import TfidfVectorizer
+        except ImportError:
+            raise MissingExtraError("text() needs scikit-learn: pip install 'dmlrank[text]'") from None
+        if not self._texts:
+            raise DataError("text(): every text of the column is missing; leave the column out of the features")
+        self._vectorizer = TfidfVectorizer()
+        try:
+            # Sorted texts give the same components, to the last bit, for any order of the rows.
+            frequencies = self._vectorizer.fit_transform(sorted(self._texts))
+        except ValueError:
+            raise DataError(
+                "text(): the texts hold no words of two or more letters; leave the column out of the features"
+            ) from None
+        n_texts, n_words = frequencies.shape
+        if self._k > min(n_texts, n_words):
+            raise DataError(
+                f"text(..., {self._k}): {n_texts} texts with {n_words} distinct words have at most "
+                f"{min(n_texts, n_words)} components; ask for no more than these"
+            )
+        # The decomposition is randomised. Its seed is fixed, so that the same texts always give the same features.
+        self._decomposition = TruncatedSVD(self._k, random_state=0)
+        # scikit-learn divides by the variance of the texts, which is zero where all texts are equal.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            self._decomposition.fit(frequencies)
+        self._texts = []
+
+    def transform(self, column: PatsyValue, k: int = 100) -> FloatArray:
+        """Return the components of the texts, (n, k)."""
+        texts = _checked_texts(column)
+        is_present = np.array([text is not None for text in texts], dtype=bool)
+        features = np.full((len(texts), self._k), np.nan)
+        if is_present.any() and self._vectorizer is not None and self._decomposition is not None:
+            frequencies = self._vectorizer.transform([text for text in texts if text is not None])
+            features[is_present] = self._decomposition.transform(frequencies)
+        return features
+
+
+def _checked_texts(column: PatsyValue) -> list[str | None]:
+    """Return the texts of a column, None where they are missing; raise where a value is no string."""
+    values = pd.Series(np.asarray(column, dtype=object))
+    texts: list[str | None] = []
+    for value, is_missing in zip(values, values.isna(), strict=True):
+        if not (is_missing or isinstance(value, str)):
+            raise DataError(f"text() reads a column of strings, but {value!r} is a {type(value).__name__}")
+        texts.append(None if is_missing else value)
+    return texts
+
+
+text = stateful_transform(Text)
+text.__doc__ = Text.__doc__
+
+
+class MissingAllowed:
+    """A stateful transform of patsy that learns from the present values and leaves missing values missing.
+
+    The transforms of patsy itself return NaN in every row if a single value is missing; ``center(x)`` is an example.
+    Where no value is missing, this class returns what the transform of patsy returns.
+
+    kind: A function without arguments that returns a new transform of patsy, such as a class.
+    """
+
+    def __init__(self, kind: Callable[[], StatefulTransform]) -> None:
+        self._transform = kind()
+        self._has_learned = False
+
+    def memorize_chunk(self, x: PatsyValue, *args: Any, **kwargs: Any) -> None:
+        """Learn from the present values of a chunk."""
+        is_present = _complete_rows(x)
+        if is_present is None or is_present.any():
+            self._has_learned = True
+            self._transform.memorize_chunk(x if is_present is None else _select_rows(x, is_present), *args, **kwargs)
+
+    def memorize_finish(self) -> None:
+        """Finish learning, if there was a value to learn from."""
+        if self._has_learned:
+            self._transform.memorize_finish()
+
+    def transform(self, x: PatsyValue, *args: Any, **kwargs: Any) -> Variable | pd.DataFrame:
+        """Return the transform of the present values, and NaN in the other rows."""
+        is_present = _complete_rows(x)
+        if is_present is None:
+            return self._transform.transform(x, *args, **kwargs)
+        if not (is_present.any() and self._has_learned):
+            return np.full(len(is_present), np.nan)
+        transformed = np.asarray(self._transform.transform(_select_rows(x, is_present), *args, **kwargs))
+        values = np.full((len(is_present), *transformed.shape[1:]), np.nan)
+        values[is_present] = transformed
+        return values
+
+
+def _complete_rows(x: PatsyValue) -> NDArray[np.bool_] | None:
+    """Return which rows have no missing number, (n,); None where no number is missing, or ``x`` holds no numbers."""
+    try:
+        missing = np.isnan(np.asarray(x, dtype=float))
+    except (TypeError, ValueError):
+        return None
+    return ~missing.reshape(len(missing), -1).any(axis=1) if missing.ndim and missing.any() else None
+
+
+def _select_rows(x: PatsyValue, rows: NDArray[np.bool_]) -> AnyArray | pd.Series | pd.DataFrame:
+    """Return some rows of a column, array or table."""
+    return x[rows] if isinstance(x, pd.Series | pd.DataFrame) else np.asarray(x)[rows]
+
+
+def _missing_allowed(name: str) -> Callable[..., object]:
+    """Return a function for formulas: the transform of patsy with this name, extended to allow missing values."""
+    builtin = getattr(patsy, name)
+    transform = stateful_transform(lambda: MissingAllowed(builtin.__patsy_stateful_transform__))
+    transform.__doc__ = builtin.__doc__
+    return transform
+
+
+# Transforms of patsy by name, extended to allow missing values.
+MISSING_ALLOWED = {name: _missing_allowed(name) for name in ("center", "standardize", "scale", "bs", "cr", "cc")}
+
 
 # Names that every formula knows beside patsy's functions; they replace functions of patsy that refuse missing values.
 FURTHER_NAMES = MappingProxyType({"np": np, "text": text, **MISSING_ALLOWED})

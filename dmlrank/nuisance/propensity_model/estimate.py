@@ -10,7 +10,7 @@ import numpy as np
 
 from ..._utils.computation import in_order, report
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
-from ...data.shown_battles import ShownBattles
+from ...data.vote_columns import ShownBattles
 from ..all_pairs.predict import PairTrees
 from ..boosting.parameters import Settings
 from ..boosting.train import (

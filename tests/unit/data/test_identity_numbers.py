@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dmlrank.data.identity_numbers import identity_numbers, identity_text
+from dmlrank.data.contexts import identity_numbers, identity_text
 
 NOON = pd.Timestamp("2024-05-01 12:00:00.25")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dmlrank.data.preferences import first_rows
-from dmlrank.data.read_clusters import read_clusters
+from dmlrank.data.vote_columns import read_clusters
 from dmlrank.exceptions import OptionError
 
 

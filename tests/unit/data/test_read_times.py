@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dmlrank.data.read_times import read_times
+from dmlrank.data.vote_columns import read_times
 from dmlrank.exceptions import DataError
 
 INSTANTS = pd.DatetimeIndex(["2024-05-01 10:00:00.25", "2023-12-31 23:59:59", "2024-03-10 00:00:00"], tz="UTC")

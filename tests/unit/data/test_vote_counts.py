@@ -7,8 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dmlrank.data.graph import Graph
-from dmlrank.data.vote_counts import PairRule, VoteCounts, left_out_clause
+from dmlrank.data.graph import Graph, PairRule, VoteCounts, left_out_clause
 
 
 def test_counts_are_those_of_a_loop_over_votes():

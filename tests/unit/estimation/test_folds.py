@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, kstest
 
-from dmlrank.data.identity_numbers import identity_numbers
+from dmlrank.data.contexts import identity_numbers
 from dmlrank.estimation.folds import UNITS_PER_FOLD, FoldUnits, assign_folds, extend_folds, fold_by_hash, fold_key
 from dmlrank.exceptions import DataError
 from dmlrank.nuisance.training_rows import Folds
@@ -52,7 +52,7 @@ LITERAL = [
 KEY = fold_key(0, 0)
 LITERAL_CODE = """
 import numpy as np
-from dmlrank.data.identity_numbers import identity_numbers
+from dmlrank.data.contexts import identity_numbers
 from dmlrank.estimation.folds import fold_by_hash, fold_key
 identifiers = {identifiers!r}
 column = np.empty(len(identifiers), dtype=object)

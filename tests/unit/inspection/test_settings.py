@@ -8,8 +8,7 @@ import pytest
 from scipy.special import logit
 
 import dmlrank as dr
-from dmlrank.data.graph import laplacian_inverse
-from dmlrank.data.vote_counts import PairRule
+from dmlrank.data.graph import PairRule, laplacian_inverse
 from dmlrank.inspection.advice import recommended_row
 from dmlrank.inspection.run_check import score_variances, settings_table
 

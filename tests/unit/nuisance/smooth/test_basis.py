@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.interpolate import BSpline
 
-from dmlrank.data.partitions import array_in_file
+from dmlrank.data.frames import array_in_file
 from dmlrank.nuisance.smooth.basis import SmoothBasis
 
 

@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 
 import dmlrank as dr
-from dmlrank.data.graph import Graph
-from dmlrank.data.vote_counts import VoteCounts
+from dmlrank.data.graph import Graph, VoteCounts
 from dmlrank.inference.covariance import Covariance
 from dmlrank.inference.ranks import letter_groups
 from dmlrank.inference.simultaneous import PairTests, Separation

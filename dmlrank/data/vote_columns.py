@@ -1,0 +1,271 @@
+"""What columns say about votes and contexts: clusters, times, and battles that were shown without a vote."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..exceptions import DataError, OptionError
+from .arrays import AnyArray, FloatArray, IntArray
+from .preferences import Cells, PreferenceData
+
+# In ``cov_kwds["groups"]``, this word stands for the contexts themselves.
+_CONTEXTS = "context"
+# Smallest effective number of prompts, (sum w)^2 / sum w^2, for which a standard error can be computed.
+_FEWEST_PROMPTS = 2
+# The square of a weight below this number, or above its inverse, can underflow to zero or overflow to infinity.
+_TINY = 1e-100
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Clusters:
+    """Clusters of contexts and of votes.
+
+    names: Columns of the clusters. The first column is constant within contexts.
+    of_context (n,): Cluster of each context by the first column.
+    second_of_context (n,): Cluster of each context by the second column, if it is constant within contexts.
+    of_vote (v,): Cluster of each vote by the second column, if it varies within contexts.
+    """
+
+    names: tuple[str, ...]
+    of_context: IntArray
+    second_of_context: IntArray | None = None
+    of_vote: IntArray | None = None
+
+
+def read_clusters(data: PreferenceData, groups: tuple[str, ...], context: tuple[str, ...]) -> Clusters | None:
+    """Read clusters of contexts (topics, users) and clusters of votes (annotators who see many prompts)."""
+    if not groups:
+        return None
+    by_context: dict[str, IntArray] = {}
+    by_vote: dict[str, IntArray] = {}
+    for name in groups:
+        rows = _clusters_of_rows(data, name, context)
+        if data.varying_context(rows) is None:
+            by_context[name] = rows[data.first_row]
+        else:
+            by_vote[name] = rows[data.vote_row]
+    if not by_context:
+        raise OptionError(
+            f"clusters {' and '.join(map(repr, by_vote))} vary within contexts; clusters of prompts are needed as "
+            f"well, because votes on one prompt are correlated; name the columns of prompt and annotator: "
+            f"cov_kwds={{'groups': [{(context or ('context',))[0]!r}, {next(iter(by_vote))!r}]}}"
+        )
+    names = (*by_context, *by_vote)
+    coded = list(by_context.values())
+    return Clusters(names, coded[0], coded[1] if len(coded) > 1 else None, next(iter(by_vote.values()), None))
+
+
+def context_weights(data: PreferenceData, weights: object) -> FloatArray | None:
+    """Return the weights of the contexts in the target population, scaled to mean one, (n,), or None.
+
+    Shapes: weights (n,).
+    """
+    if weights is None:
+        return None
+    if isinstance(weights, str):
+        rows = data.columns.numbers(weights)
+        values = rows[data.first_row]
+        # A weight may be missing in some rows of a context, where it is filled from the context's first row. A weight
+        # that is missing there too becomes -1, because NaN would differ from itself in the comparison.
+        filled_rows = np.where(np.isfinite(rows), rows, values[data.row_context])
+        context = data.varying_context(np.where(np.isnan(filled_rows), -1.0, filled_rows))
+        if context is not None:
+            raise DataError(
+                f"weights={weights!r} varies within context {context!r}; a context has one weight: make the column "
+                f"constant within contexts"
+            )
+    else:
+        values = np.asarray(weights, dtype=float)
+        if values.shape != (data.n_contexts,):
+            raise OptionError(
+                f"weights has shape {values.shape}; it must hold one number per context, ({data.n_contexts},)"
+            )
+    wrong = ~(np.isfinite(values) & (values >= 0))
+    if wrong.any():
+        i = int(np.flatnonzero(wrong)[0])
+        raise DataError(
+            f"weights: the weight of context {data.context_ids[i]!r} is {values[i]} ({int(wrong.sum())} such "
+            f"contexts); a weight must be a finite number of at least 0"
+        )
+    if not values.any():
+        raise DataError("weights are zero in every context; at least two contexts need a positive weight")
+    if not _TINY < values.max() < 1 / _TINY:
+        # Only the ratios of weights matter, and sums of their squares must be finite and positive.
+        values = values / values.max()
+    n_effective = float(values.sum() ** 2 / np.square(values).sum())
+    if n_effective < _FEWEST_PROMPTS:
+        raise DataError(
+            f"weights: the largest is {values.max() / values.sum():.3g} of their sum, so that {len(values):,} prompts "
+            f"count as {n_effective:.2g} of equal weight; a standard error needs at least {_FEWEST_PROMPTS}, and a "
+            f"reliable one about 30: check the largest weights, or replace them by an upper limit"
+        )
+    return values / values.mean()
+
+
+def cluster_columns(groups: Sequence[str], available: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of clusters: all that are named, but ``"context"`` only where a column has this name."""
+    return tuple(name for name in groups if name != _CONTEXTS or name in available)
+
+
+def _clusters_of_rows(data: PreferenceData, name: str, context: tuple[str, ...]) -> IntArray:
+    """Return the cluster of each row, (rows,)."""
+    if name == _CONTEXTS and (name not in data.columns.available or context == (name,)):
+        return data.row_context
+    # Clusters are numbered by their sorted values, so that folds do not depend on the order of the rows.
+    return data.columns.sorted_codes(name)
+
+
+Times = NDArray[np.datetime64]
+
+# Smallest and largest number that is read as seconds since 1970: the years 1971 to 2199.
+_FIRST_SECOND, _LAST_SECOND = 366 * 86_400, 7_226_582_400
+_ALLOWED = (
+    "timestamps, dates, seconds since 1970, or texts such as '2024-05-01' and '2024-05-01 14:30:00+02:00' (ISO 8601)"
+)
+# Units that larger numbers may have, with the divisor that turns each unit into seconds.
+_SMALLER_UNITS = (("milliseconds", 1e3), ("microseconds", 1e6), ("nanoseconds", 1e9))
+
+
+def read_times(cells: AnyArray, name: str) -> Times:
+    """Return the instant of each cell in UTC, in nanoseconds, (n,).
+
+    Times without a zone, and dates, are taken as UTC. Numbers are seconds since 1970.
+
+    Shapes: cells (n,).
+    """
+    column = pd.Series(cells).infer_objects()
+    missing = np.flatnonzero(column.isna())
+    if len(missing):
+        raise DataError(
+            f"time={name!r} is missing in {len(missing):,} of {len(column):,} rows, first in row {missing[0]}; every "
+            f"row needs its time: fill these cells, or leave the rows out"
+        )
+    if pd.api.types.is_bool_dtype(column):
+        raise DataError(f"time={name!r} holds True and False; it must hold {_ALLOWED}")
+    if pd.api.types.is_numeric_dtype(column):
+        return _from_seconds(np.asarray(column, dtype=np.float64), name)
+    return _from_times_or_texts(column, name)
+
+
+def _from_seconds(seconds: NDArray[np.float64], name: str) -> Times:
+    """Return the instants of seconds since 1970."""
+    wrong = np.flatnonzero(~((seconds >= _FIRST_SECOND) & (seconds <= _LAST_SECOND)))
+    if len(wrong):
+        value = seconds[wrong[0]]
+        units = [(unit, scale) for unit, scale in _SMALLER_UNITS if _FIRST_SECOND <= value / scale <= _LAST_SECOND]
+        advice = (
+            f"if these are {units[0][0]}, divide the column by {units[0][1]:,.0f}"
+            if units
+            else "turn the column into timestamps, for instance with pandas.to_datetime"
+        )
+        raise DataError(
+            f"time={name!r} holds {value:.15g} in row {wrong[0]}; numbers are read as seconds since 1970, from "
+            f"{_FIRST_SECOND:,} (1971) to {_LAST_SECOND:,} (2199): {advice}"
+        )
+    whole = np.floor(seconds)
+    nanoseconds = whole.astype(np.int64) * 1_000_000_000 + np.rint((seconds - whole) * 1e6).astype(np.int64) * 1000
+    return nanoseconds.view("datetime64[ns]")
+
+
+def _from_times_or_texts(column: pd.Series, name: str) -> Times:
+    """Return the instants of timestamps, dates or texts."""
+    times = pd.to_datetime(column.map(_as_text_or_timestamp), format="ISO8601", utc=True, errors="coerce")
+    wrong = np.flatnonzero(times.isna())
+    if len(wrong):
+        raise DataError(
+            f"time={name!r} holds {column.iloc[wrong[0]]!r} in row {wrong[0]} ({len(wrong):,} such rows), which is not "
+            f"read as a time; it must hold {_ALLOWED}"
+        )
+    return times.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy(dtype="datetime64[ns]")
+
+
+def _as_text_or_timestamp(cell: object) -> object:
+    """Return a cell that pandas reads as a time; None for numbers and other objects."""
+    if isinstance(cell, date | np.datetime64):
+        return pd.Timestamp(cell)
+    return cell if isinstance(cell, str) else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShownBattles:
+    """Rows of the data that name two ranked models, each of them a battle that was shown to a voter.
+
+    A shown cell is a context with an ordered pair that was shown there. A labelled cell is a shown cell with a vote.
+
+    row (b,): Row of each battle among the rows that the fit uses.
+    context, first, second (b,): Context and items of each battle. Where display order does not matter, ``first`` is the
+        smaller code.
+    flipped (b,): Whether item ``second`` was shown first; false everywhere where display order matters.
+    voted (b,): Whether the battle got a vote.
+    share (b,): One divided by the number of battles of the same shown cell.
+    """
+
+    row: IntArray
+    context: IntArray
+    first: IntArray
+    second: IntArray
+    flipped: NDArray[np.bool_]
+    voted: NDArray[np.bool_]
+    share: FloatArray
+
+    @property
+    def n_unvoted(self) -> int:
+        """Number of battles without a vote."""
+        return int((~self.voted).sum())
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def cells(self, n_items: int, n_categories: int) -> tuple[Cells, IntArray]:
+        """Return the shown cells in the form of labelled cells, and the cell of each battle, (b,).
+
+        The labels ``y`` of these cells are zero, because a shown cell need not have a vote.
+        """
+        code = ((self.context.astype(np.int64) * n_items + self.first) * n_items + self.second) * 2 + self.flipped
+        _, battle, cell, count = np.unique(code, return_index=True, return_inverse=True, return_counts=True)
+        y = np.zeros((len(battle), n_categories))
+        cells = Cells(
+            self.context[battle],
+            self.first[battle],
+            self.second[battle],
+            y,
+            count.astype(np.intp),
+            self.flipped[battle],
+        )
+        return cells, cell.reshape(-1)
+
+
+def read_shown_battles(data: PreferenceData, first: str, second: str) -> ShownBattles:
+    """Return all rows that name two different ranked models, voted or not."""
+    place_of = {name: place for place, name in enumerate(data.items)}
+    left, right = (data.columns.coded(name).places(place_of) for name in (first, second))
+    voted = np.zeros(len(data.row_context), dtype=bool)
+    voted[data.vote_row] = True
+    row = np.flatnonzero((left >= 0) & (right >= 0) & (left != right))
+    left, right = left[row], right[row]
+    flipped = np.zeros(len(row), dtype=bool) if data.ordered else left > right
+    battles = ShownBattles(
+        row=row,
+        context=data.row_context[row],
+        first=np.where(flipped, right, left),
+        second=np.where(flipped, left, right),
+        flipped=flipped,
+        voted=voted[row],
+        share=np.ones(len(row)),
+    )
+    cells, cell = battles.cells(data.n_items, data.n_categories)
+    return ShownBattles(
+        row=battles.row,
+        context=battles.context,
+        first=battles.first,
+        second=battles.second,
+        flipped=flipped,
+        voted=battles.voted,
+        share=1 / cells.n_votes[cell],
+    )
