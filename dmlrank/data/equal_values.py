@@ -13,9 +13,9 @@ from scipy.sparse.csgraph import connected_components
 
 from .._utils.warning_collection import warn
 from ..exceptions import listed
-from .arrays import AnyArray, IntArray
+from .arrays import AnyArray, IntArray, row_slices
 from .formula.parse import function_arguments
-from .plain_columns import Variable, is_vector_column, row_slices, vector_blocks
+from .plain_columns import BLOCK_NUMBERS, Variable, is_vector_column, vector_blocks
 
 
 def value_codes(column: Variable) -> IntArray:
@@ -30,14 +30,14 @@ def value_codes(column: Variable) -> IntArray:
         return pd.factorize(column, use_na_sentinel=True)[0]
     matrix = column.reshape(len(column), -1) if column.size else np.zeros((len(column), 1))
     if matrix.dtype.kind in "biuf":
-        return row_codes(matrix[rows] for rows in row_slices(*matrix.shape))
+        return row_codes(matrix[rows] for rows in row_slices(*matrix.shape, BLOCK_NUMBERS))
     groups = pd.DataFrame(matrix).groupby(list(range(matrix.shape[1])), sort=False, dropna=False)
     return np.asarray(groups.ngroup(), dtype=np.intp)
 
 
 def joint_codes(columns: Sequence[NDArray[np.floating]]) -> IntArray:
     """Return a code for each row of several columns of numbers, (rows,): equal rows have equal codes."""
-    slices = row_slices(len(columns[0]), len(columns))
+    slices = row_slices(len(columns[0]), len(columns), BLOCK_NUMBERS)
     return row_codes(np.stack([column[rows] for column in columns], axis=1) for rows in slices)
 
 

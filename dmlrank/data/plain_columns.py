@@ -31,7 +31,7 @@ _LARGEST_EXACT = 2**53
 _COMPARED_CELLS = 1000
 
 # Numbers that are copied at a time: few enough for a processor's cache.
-_BLOCK_NUMBERS = 2**15
+BLOCK_NUMBERS = 2**15
 
 # Kinds of dates and times, by pandas' name for them, with their names in errors. They are refused as features, because
 # patsy would code every single date or time as a category.
@@ -149,7 +149,7 @@ def stack_vectors(column: pd.Series, out: NDArray[np.floating] | None = None) ->
     return matrix
 
 
-def vector_blocks(column: pd.Series, block_numbers: int = _BLOCK_NUMBERS) -> Iterator[NDArray[np.floating]]:
+def vector_blocks(column: pd.Series, block_numbers: int = BLOCK_NUMBERS) -> Iterator[NDArray[np.floating]]:
     """Yield the vectors of a column as matrices of consecutive rows; a missing cell becomes a row of NaN."""
     length, dtype = vector_layout(column)
     missing = np.full(length, np.nan, dtype)
