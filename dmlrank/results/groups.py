@@ -14,6 +14,7 @@ from scipy.stats import chi2
 
 from .._utils.blas import one_thread
 from .._utils.warning_collection import warn
+from ..data.graph import VoteCounts
 from ..data.hypotheses import LinearHypothesis
 from ..data.preferences import FloatArray
 from ..estimation.influence import InfluenceInGroups, influence_in_groups
