@@ -55,7 +55,11 @@ def read_preferences(
         style=style,
         optional=optional,
     )
-    return preferences_of(rows, environment, categories=categories, missing=missing, votes=votes, learnt=learnt)
+    preferences = preferences_of(rows, environment, categories=categories, missing=missing, votes=votes, learnt=learnt)
+    if rows.are_partitioned:
+        del rows  # the columns as they were read, which need as much memory again as the features
+        release_unused_memory()
+    return preferences
 
 
 def take_rows(
@@ -149,7 +153,7 @@ def preferences_of(
         _derived_votes(rows) if rows.derived else _votes_of_rows(rows, categories)
     )
     cells, vote_cell = gather_cells(row_context[vote_row], first, second, outcomes.y)
-    data = PreferenceData(
+    return PreferenceData(
         items=items,
         categories=outcomes.categories,
         labels=outcomes.labels,
@@ -171,9 +175,6 @@ def preferences_of(
         n_votes_dropped=rows.n_later_votes,
         shared_texts=shared,
     )
-    if rows.are_partitioned:
-        release_unused_memory()
-    return data
 
 
 class LabelledVotes(NamedTuple):

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from .._utils.number_text import decimals, fewest_decimals, p_value_clause, p_value_text, score_text
+from ..data.graph import VoteCounts
 from ..data.preferences import FloatArray
-from ..data.vote_counts import VoteCounts
 from ..fit.adjusted_for_style import StyleEstimates
 from ..fit.estimates import Estimates
 from ..inference.ranks import ranks_of
