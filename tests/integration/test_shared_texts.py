@@ -62,7 +62,13 @@ def repeats_told(result):
 
 def fit(data, formula=TEXT, **options):
     env = {"array": np.stack(list(data["vector"])), "size": lambda column: column.str.len() * 1.0}
-    settings = {"context": "id", "tune": None, "propensity": "marginal", "min_labels": 1, "env": env} | options
+    settings = {
+        "context": "id",
+        "tune": {"n_estimators": 5},
+        "propensity": "marginal",
+        "min_labels": 1,
+        "env": env,
+    } | options
     settings |= {"rng": 0, "n_jobs": 1}
     return dr.dml_rank(formula, data, **settings)
 

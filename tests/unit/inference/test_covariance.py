@@ -199,7 +199,7 @@ def test_few_clusters_are_warned_about_and_one_is_refused(draw):
         one_way(influence, np.arange(90) % 4, NO_GAUGE)
     with pytest.warns(DmlrankWarning, match="only 9 clusters"):
         two_way_contexts(influence, np.arange(90) % 40, np.arange(90) % 9, NO_GAUGE)
-    with pytest.raises(DataError, match="at least two clusters"):
+    with pytest.raises(DataError):
         one_way(influence, np.zeros(90, dtype=int), NO_GAUGE)
 
 

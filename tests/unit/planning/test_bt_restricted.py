@@ -119,7 +119,7 @@ def test_weights_budgets_and_other_contexts():
     np.testing.assert_allclose(doubled.std_errors, single.std_errors / np.sqrt(2), rtol=1e-4)
     weighted = dr.design(mu, "bt", estimator="bt_restricted", budget=30, weights=np.ones(40))
     np.testing.assert_allclose(weighted.std_errors, single.std_errors, rtol=1e-6)
-    with pytest.raises(OptionError, match="the information of a label depends on the other labels"):
+    with pytest.raises(OptionError):
         plan.regret(mu)
 
 
@@ -147,16 +147,16 @@ def test_a_fit_plans_for_its_own_estimator():
 
 def test_what_is_refused(draw_mu):
     mu = draw_mu(np.random.default_rng(0), 5, 3, 3)
-    with pytest.raises(OptionError, match="is for two outcomes"):
+    with pytest.raises(OptionError):
         dr.design(mu, estimator="bt_restricted", budget=3)
-    with pytest.raises(OptionError, match="this estimator needs functional='bt'"):
+    with pytest.raises(OptionError, match="functional"):
         dr.design(
             mu[..., :2] / mu[..., :2].sum(axis=-1, keepdims=True).clip(1e-9),
             "rank_centrality",
             estimator="bt_restricted",
             budget=3,
         )
-    with pytest.raises(OptionError, match="estimator='bt_mle' is not allowed"):
+    with pytest.raises(OptionError, match="bt_mle"):
         dr.design(mu, estimator="bt_mle", budget=3)
 
 

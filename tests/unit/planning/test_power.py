@@ -132,7 +132,7 @@ def test_a_fit_plans_for_new_prompts(fitted):
     assert plan.contexts == new["question_id"].tolist()
     np.testing.assert_allclose(plan.at(new.iloc[5:9]), plan.propensity[5:9], rtol=1e-9)
     assert fit.design(80, newdata=new[["x0", "x1"]]).sample(0).columns[0] == "row"
-    with pytest.raises(DataError, match="several rows with the same"):
+    with pytest.raises(DataError):
         fit.design(80, newdata=new.assign(question_id=0))
 
 

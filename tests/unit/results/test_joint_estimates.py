@@ -45,7 +45,7 @@ def test_joint_estimates_are_tested_by_the_names_of_blocks():
 
 
 def test_more_restrictions_than_clusters_are_refused():
-    with pytest.raises(HypothesisError, match="2 restrictions cannot be tested with 2 clusters"):
+    with pytest.raises(HypothesisError):
         Together(joint((2,))).wald_test("x: a = y: a, x: b = y: b")
 
 

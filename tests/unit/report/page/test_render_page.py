@@ -312,7 +312,7 @@ def test_a_check_has_a_page_of_its_own(tmp_path):
 
 def test_a_failure_leaves_the_old_file(arena_result, tmp_path):
     path = tmp_path / "missing" / "page.html"
-    with pytest.raises(dr.exceptions.FileWriteError, match="there is no folder"):
+    with pytest.raises(dr.exceptions.FileWriteError):
         arena_result.report(path)
 
 
