@@ -121,15 +121,11 @@ def relative_luminance(colour: Colour) -> float:
     return float(linear @ [0.2126, 0.7152, 0.0722])
 
 
-def text_colour_on(background: Colour) -> str:
-    """Return the colour of text that has the higher contrast on a background: black or white."""
+def text_colour_at(image: ScalarMappable, value: float) -> str:
+    """Return the colour of text with the higher contrast on the cell of a heat map that shows this value."""
+    background = tuple(np.ravel(image.to_rgba(np.array([value]))))
     # At this luminance, black and white have the same contrast ratio.
     return "black" if relative_luminance(background) > 0.179 else "white"
-
-
-def text_colour_at(image: ScalarMappable, value: float) -> str:
-    """Return the colour of text on the cell of a heat map that shows this value: black or white."""
-    return text_colour_on(tuple(np.ravel(image.to_rgba(np.array([value])))))
 
 
 def new_axes(ax: Axes | None, height: float, width: float = 7.5) -> Axes:

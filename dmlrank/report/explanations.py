@@ -546,15 +546,16 @@ def slope_sentences(results: Estimates, style: StyleEstimates) -> str:
     unit = "log-odds" if results.kind.link == "logit" else "win share"
     unit = unit if results.scale.natural else f"score, {results.scale.name}"
     errors = style.slope_covariance.std_errors
-    slopes = "; ".join(
-        f"{name} {slope:.{digits}f} (std. err. {error:.{digits}f}, p {p_value_clause(p)})"
-        for name, slope, error, digits, p in zip(
-            style.columns, style.slopes, errors, slope_digits(errors), slope_p_values(style), strict=True
-        )
-    )
+    slopes = []
+    for name, slope, error, p in zip(
+        style.columns, style.slopes, errors, two_sided_p_values(z_statistics(style.slopes, errors)), strict=True
+    ):
+        # The standard error has two digits.
+        digits = decimals(np.array([error]), fewest=2)
+        slopes.append(f"{name} {slope:.{digits}f} (std. err. {error:.{digits}f}, p {p_value_clause(p)})")
     return (
         f"Scores are those of answers that are alike in {listed(style.columns)}: the slopes on these style differences "
-        f"within prompt and pair are removed. Slopes ({unit} for one unit of the difference): {slopes}."
+        f"within prompt and pair are removed. Slopes ({unit} for one unit of the difference): {'; '.join(slopes)}."
     )
 
 
@@ -567,13 +568,3 @@ def balanced_sentences(style: StyleEstimates) -> str:
         f"{listed(style.columns)}{how}. {style.n_votes_left:,} of {style.n_votes:,} votes ({share}) are left. "
         f"{ASSOCIATION}"
     )
-
-
-def slope_p_values(style: StyleEstimates) -> np.ndarray:
-    """Return two-sided p-values of the slopes, (r,), not adjusted."""
-    return two_sided_p_values(z_statistics(style.slopes, style.slope_covariance.std_errors))
-
-
-def slope_digits(errors: np.ndarray) -> list[int]:
-    """Return the number of decimals of each slope, so that its standard error has two digits."""
-    return [decimals(np.array([error]), fewest=2) for error in errors]
