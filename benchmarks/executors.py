@@ -220,7 +220,7 @@ def compare_bits(n: int, names: list[str], kinds: list[str], output: str | None)
             for name in names:
                 if name not in expected:
                     # A fit of parquet files is compared with the fit of the same votes in memory.
-                    expected[name] = numbers("bt" if name == "parquet" else name, battles, n_jobs=1)
+                    expected[name] = numbers(name, battles, n_jobs=1)
                 is_equal = are_equal(expected[name], numbers(name, battles, **where))
                 table.loc[name, kind] = "same" if is_equal else "DIFFERENT"
                 print(f"{kind:16} {name:26} {table.loc[name, kind]}", flush=True)

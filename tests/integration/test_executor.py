@@ -66,9 +66,9 @@ def test_processes_change_no_bit_of_a_fit_of_parquet_files(battles, processes, t
     for number, rows in enumerate(np.array_split(np.arange(len(battles)), 3)):
         battles.iloc[rows].to_parquet(tmp_path / f"{number}.parquet", index=False)
     options = {"context": "question_id", "n_folds": 2, "rng": 0, "min_labels": 1, "propensity": "marginal"}
-    in_memory = dr.dml_rank(FORMULA, battles, **options, n_jobs=1)
-    from_files = dr.dml_rank(FORMULA, tmp_path, **options, executor=processes)
-    for one, other in zip(numbers(in_memory), numbers(from_files), strict=True):
+    on_one_thread = dr.dml_rank(FORMULA, tmp_path, **options, n_jobs=1)
+    on_processes = dr.dml_rank(FORMULA, tmp_path, **options, executor=processes)
+    for one, other in zip(numbers(on_one_thread), numbers(on_processes), strict=True):
         np.testing.assert_array_equal(one, other)
 
 
