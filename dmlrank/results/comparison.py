@@ -567,8 +567,7 @@ def _comparison(names: tuple[str, ...], results: Sequence[RankResults], independ
         if error is not None:
             raise error
     members = [NamedResult(name, r.estimates, r.steps) for name, r in zip(names, results, strict=True)]
-    joint = joint_results(members, independent)
-    return Comparison(names, tuple(results), joint.joint_or_reason, joint.samples)
+    return Comparison(names, tuple(results), *joint_results(members, independent))
 
 
 def automatic_names(estimates: Sequence[Estimates], used_names: Sequence[str] = ()) -> tuple[str, ...]:

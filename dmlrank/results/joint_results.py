@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -230,21 +231,12 @@ class NamedResult:
     steps: FitState | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class JointResults:
-    """What is known about the joint distribution of results.
-
-    joint_or_reason: All scores with one covariance, or why there is none.
-    samples: How the samples of prompts are related, in a sentence; empty where all results are of the same prompts, or
-        where there is no joint covariance.
-    """
-
-    joint_or_reason: JointEstimates | str
-    samples: str = ""
+# Scores of all results with one covariance, or why there is none; and what is known about the samples, in a sentence.
+Joint: TypeAlias = tuple[JointEstimates | str, str]
 
 
 @one_thread()
-def joint_results(members: Sequence[NamedResult], independent: bool | None) -> JointResults:
+def joint_results(members: Sequence[NamedResult], independent: bool | None) -> Joint:
     """Return the scores of all results with one covariance, or the reason why there is none.
 
     The diagonal blocks are the covariances of the results. Between results of independent samples the covariance is
@@ -253,35 +245,34 @@ def joint_results(members: Sequence[NamedResult], independent: bool | None) -> J
     """
     for member in members:
         if not member.estimates.has_intervals:
-            return JointResults(
-                f"{member.name!r} is an estimate without intervals: {member.estimates.why_no_intervals}"
-            )
+            return (f"{member.name!r} is an estimate without intervals: {member.estimates.why_no_intervals}", "")
     if independent:
         return _declared_independent(members)
     steps = []
     for member in members:
         reason = _why_no_influence_values(member)
         if reason or member.steps is None:
-            return JointResults(reason)
+            return reason, ""
         steps.append(member.steps)
     names = [member.name for member in members]
     shared = share_contexts(steps, names)
     if isinstance(shared, str):
-        return JointResults(f"{shared}; {_SAY_INDEPENDENT}" if independent is None else shared)
+        return f"{shared}; {_SAY_INDEPENDENT}" if independent is None else shared, ""
     if shared.is_same:
-        return JointResults(_stacked_estimates(members, steps, shared))
+        return _stacked_estimates(members, steps, shared), ""
     if not shared.is_independent:
-        return JointResults(_stacked_estimates(members, steps, shared), _overlap_sentence(shared, names))
+        return _stacked_estimates(members, steps, shared), _overlap_sentence(shared, names)
     if independent is False:
-        return JointResults(
+        return (
             f"{listed(names)} have no joint covariance: independent=False, but no prompt and no cluster is in two of "
             f"the results, so that nothing says how the results depend on each other; give equal prompts the same "
-            f"values in the columns of context="
+            f"values in the columns of context=",
+            "",
         )
-    return JointResults(_independent_estimates(members), _INDEPENDENT.format(": no prompt is in two of them"))
+    return _independent_estimates(members), _INDEPENDENT.format(": no prompt is in two of them")
 
 
-def _declared_independent(members: Sequence[NamedResult]) -> JointResults:
+def _declared_independent(members: Sequence[NamedResult]) -> Joint:
     """The joint estimates of samples that the caller declares independent, after the checks that are possible."""
     for first, other in combinations(members, 2):
         if _seem_of_one_data_set(first, other):
@@ -301,7 +292,7 @@ def _declared_independent(members: Sequence[NamedResult]) -> JointResults:
             if n_shared
             else ": no prompt is in two of them"
         )
-    return JointResults(_independent_estimates(members), _INDEPENDENT.format(known))
+    return _independent_estimates(members), _INDEPENDENT.format(known)
 
 
 def _seem_of_one_data_set(first: NamedResult, other: NamedResult) -> bool:
