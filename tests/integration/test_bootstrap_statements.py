@@ -249,7 +249,7 @@ class TestCommandLine:
         few = fit_of(pd.read_csv(file, dtype={"question_id": str, "user": str}))
         paths = {name: str(tmp_path / f"{name}.csv") for name in ("csv", "pairs", "ranks")}
         page = tmp_path / "board.html"
-        written = [word for name, path in paths.items() for word in (f"--{name}", path)]
+        written = [word for name, path in paths.items() for word in ("--out" if name == "csv" else f"--{name}", path)]
         assert main([*self.arguments(file), "--bootstrap", "webb", *written, "--report", str(page)]) == 0
         assert "webb bootstrap" in capsys.readouterr().out
         tidy = pd.read_csv(paths["csv"])
