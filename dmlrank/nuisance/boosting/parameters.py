@@ -33,6 +33,7 @@ _OF_BINS = """
 """
 OF_BINS = tuple(_OF_BINS.split())
 SETTABLE = (*_OF_TREES.split(), *OF_BINS)
+MOST_ROUNDS = 100_000
 _OF_DATA = ("objective", "num_class", "linear_tree", "categorical_feature")
 # A vector of the wrong length would make LightGBM end the process.
 _OF_COLUMNS = """
@@ -114,6 +115,10 @@ def check_parameters(parameters: Mapping[str, Parameter], option: str) -> None:
             allowed = isinstance(value, bool | np.bool_) or (isinstance(value, int | np.integer) and abs(value) < 2**31)
         if not allowed:
             raise OptionError(f"{option}: {name}={shown(value)} is not allowed; pass a number, a word, True or False")
+        # LightGBM does not see the number of rounds before a fit trains so many.
+        is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if parameters_by_name()[name] == "num_iterations" and not (is_whole and 1 <= int(value) <= MOST_ROUNDS):
+            raise OptionError(f"{option}: {name}={shown(value)}; pass a whole number of rounds, 1 to {MOST_ROUNDS:,}")
     # The types are a part of what is remembered: 1 and True are equal, and LightGBM tells them from each other.
     items = tuple((name, type(value), value) for name, value in sorted(parameters.items()))
     for n_classes in (None, 3):

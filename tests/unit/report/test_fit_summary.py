@@ -15,6 +15,7 @@ from dmlrank._utils.number_text import decimals
 from dmlrank.functionals import Custom
 from dmlrank.report.leaderboard import rank_set_text
 from dmlrank.report.statements import tie_weight
+from dmlrank.results.views import adjusted_p_values
 
 
 def battles(names=("alpha", "beta", "gamma"), n=600, seed=0, labels=("model_a", "model_b", "tie")):
@@ -52,7 +53,7 @@ def test_the_best_model_comes_first_with_its_numbers(result):
     limits = result.conf_int().loc[rows[0][0]]
     assert best[3] == "<0.001"
     shown = [float(cell.lstrip("<")) for cell in best[:6]]
-    p = dict(zip(result.models, result.estimates.adjusted_p_values(), strict=True))
+    p = dict(zip(result.models, adjusted_p_values(result.estimates, result.simultaneous), strict=True))
     expected = [result.params.max(), result.bse[rows[0][0]], result.tvalues[rows[0][0]], p[rows[0][0]]]
     np.testing.assert_allclose(shown[:4], expected, atol=5e-3)
     np.testing.assert_allclose(shown[4:6], limits, atol=5e-4)
@@ -78,10 +79,10 @@ def test_adjusted_p_values_are_small_exactly_where_intervals_exclude_the_value_t
             limits = shown.conf_int(alpha=alpha)
             neutral = shown.estimates.neutral
             excludes = (limits["lower"] > neutral) | (limits["upper"] < neutral)
-            np.testing.assert_array_equal(shown.estimates.adjusted_p_values() < alpha, excludes)
+            np.testing.assert_array_equal(adjusted_p_values(shown.estimates, shown.simultaneous) < alpha, excludes)
             near += ((shown.pvalues < alpha) & ~excludes).sum()
     assert near > 0
-    assert (shown.estimates.adjusted_p_values() >= shown.pvalues).all()
+    assert (adjusted_p_values(shown.estimates, shown.simultaneous) >= shown.pvalues).all()
     text = " ".join(shown.explain().split())
     assert "it is below 0.05 exactly where the interval excludes" in text
 
