@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from patsy import EvalEnvironment
 
 from ._utils.argument_checks import cluster_groups
-from ._utils.blas import one_thread
-from ._utils.computation import Report, computing
+from ._utils.computation import Report, computing, one_thread
 from .data.formula.features import caller_environment
 from .data.graph import Graph
 from .fit.estimators import for_derived_pairs, options_of_fit

@@ -12,7 +12,7 @@ from scipy.special import softmax
 from ..data.arrays import FloatArray, IntArray
 from ..exceptions import ColumnError, DataError, listed, nearest
 from .prompts import CATEGORIES, SHARES, draw_prompts, length_distribution
-from .simulator_base import Rng, Scorer, check_between, check_count, draw_categories, generator, true_scores
+from .simulators import Rng, Scorer, check_between, check_count, draw_categories, generator, true_scores
 
 __all__ = ["Arena", "simulate_arena"]
 

@@ -1,17 +1,411 @@
-"""The two simulators of Frauen et al. (2026): nonlinear utilities with ties, and Bradley-Terry plus cycles."""
+"""The simulators of Frauen et al. (2026), and what they share: utilities, selection of pairs, sampling, true scores."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import ClassVar
+from numbers import Integral
+from typing import ClassVar, Protocol
 
 import numpy as np
 import pandas as pd
-from scipy.special import expit, softmax
+from numpy.typing import ArrayLike
+from scipy.special import expit, logit, softmax
 
-from ..data.arrays import FloatArray
-from ..exceptions import OptionTypeError, listed, nearest
-from .simulator_base import Rng, Simulator
+from .._utils.argument_checks import real_number
+from ..data.arrays import AnyArray, FloatArray, IntArray
+from ..exceptions import DataError, OptionError, OptionTypeError, listed, nearest, shown
+from ..functionals import CategoryWeights, named
+
+Rng = int | np.random.Generator | None
+
+
+def generator(rng: Rng) -> np.random.Generator:
+    """Return the random generator that the option ``rng`` stands for; numpy's global generator is never used."""
+    if rng is None or isinstance(rng, np.random.Generator):
+        return np.random.default_rng(rng)
+    if isinstance(rng, bool) or not isinstance(rng, Integral):
+        raise OptionTypeError(f"rng must be an int, a numpy.random.Generator or None, not {type(rng).__name__}")
+    return np.random.default_rng(check_count(rng, "rng", smallest=0))
+
+
+def check_count(value: object, option: str, smallest: int = 1) -> int:
+    """Return ``value`` as an int; raise where it is no whole number or below ``smallest``."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise OptionTypeError(f"{option} must be an int, not {type(value).__name__}")
+    if value < smallest:
+        raise OptionError(f"{option}={value} is too small; it must be at least {smallest}")
+    return int(value)
+
+
+def check_between(value: object, option: str, lower: float = -np.inf, upper: float = np.inf) -> None:
+    """Check that the value of an option is a finite number between two bounds."""
+    number = real_number(value)
+    if number is None:
+        raise OptionTypeError(f"{option} must be a number, not {type(value).__name__}")
+    if not (np.isfinite(number) and lower <= number <= upper):
+        bounds = [f"at least {lower:g}"] * (lower > -np.inf) + [f"at most {upper:g}"] * (upper < np.inf)
+        raise OptionError(f"{option}={shown(value)} is not allowed; it must be {' and '.join(['finite', *bounds])}")
+
+
+def draw_categories(probabilities: FloatArray, rng: np.random.Generator) -> IntArray:
+    """Draw one category per row of a matrix of probabilities, (m, C); return their places, (m,)."""
+    steps = np.cumsum(probabilities, axis=1)[:, :-1]
+    return (rng.random((len(probabilities), 1)) >= steps).sum(axis=1)
+
+
+class Scorer(Protocol):
+    """A functional that maps category probabilities to scores."""
+
+    def value(self, mu: FloatArray) -> FloatArray:
+        """Return the scores F(mu), (n, d), of category probabilities mu, (n, K, K, C)."""
+
+
+def true_scores(
+    functional: str | Scorer,
+    chunks: Iterable[tuple[FloatArray, FloatArray]],
+    *,
+    n_categories: int,
+    models: tuple[str, ...],
+) -> pd.Series:
+    """Return the weighted mean of F(mu) over contexts."""
+    scorer = _bound_functional(functional, n_categories)
+    total, weight = np.zeros(()), 0.0
+    for mu, weights in chunks:
+        total = total + weights @ scorer.value(mu)
+        weight += weights.sum()
+    scores = total / weight
+    return pd.Series(scores, index=models if len(scores) == len(models) else None)
+
+
+def _bound_functional(functional: str | Scorer, n_categories: int) -> Scorer:
+    """Return a functional by name or as it is, with one half as the weight of ties where it leaves the weights open."""
+    chosen = named(functional) if isinstance(functional, str) else functional
+    if isinstance(chosen, type) or not callable(getattr(chosen, "value", None)):
+        raise OptionTypeError(f"functional must be a name or an object with value(mu), not {functional!r}")
+    bind = getattr(chosen, "bind", None)
+    return chosen if bind is None else bind(weights=CategoryWeights.half(n_categories))
+
+
+_LABELS = np.array(["model_a", "model_b", "tie"], dtype=object)
+# Entries of mu that are computed at a time.
+_CHUNK_ENTRIES = 2_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coefficients:
+    """One draw of a simulator's coefficients, for K items, p features and q = min(2, p).
+
+    linear (K, p): Coefficients of the features in the utilities, W.
+    offset (K,): Constants of the utilities, b.
+    quadratic (K, q): Coefficients of the squares of the first q features, W_q.
+    phase (K,): Phases of the wave, phi.
+    selection (K,): How much each item raises the log-odds that its pairs are labelled, b_pi.
+    """
+
+    linear: FloatArray
+    offset: FloatArray
+    quadratic: FloatArray
+    phase: FloatArray
+    selection: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Simulator(ABC):
+    """A simulator with its parameters. Subclasses define how utilities become probabilities of C outcomes.
+
+    coefficients: Seed of the coefficients.
+    n_items, n_features: Number of items, K, and of features, p.
+    linear_scale, quadratic_scale, offset_scale: Standard deviation of the coefficients W, W_q and b.
+    wave_scale: Amplitude of the wave in the utilities.
+    temperature: Number by which utilities are divided.
+    position_effect: How much the first feature changes the advantage of the item shown first.
+    min_mass: Smallest probability of a category.
+    propensity_rate: Probability that a pair is labelled if the selection depends on neither context nor items.
+    selection_strength: Weight of the part of a propensity that depends on context and items: from 0, where every
+        propensity is ``propensity_rate``, to 1.
+    selection_decay, selection_tilt: How much the log-odds of a label fall with the difference of the items' utilities,
+        and rise with the first feature.
+    selection_scale: Standard deviation of the items' selection effects.
+    propensity_min, propensity_max: Bounds to which propensities are clipped.
+    """
+
+    n_categories: ClassVar[int]
+    coefficients: int = 0
+    _: KW_ONLY
+    n_items: int = 3
+    n_features: int = 2
+    linear_scale: float = 1.0
+    quadratic_scale: float = 0.6
+    wave_scale: float = 0.6
+    offset_scale: float = 0.5
+    temperature: float = 1.0
+    position_effect: float = 0.0
+    min_mass: float = 0.0
+    propensity_rate: float = 0.3
+    selection_strength: float = 0.1
+    selection_decay: float = 0.8
+    selection_tilt: float = 0.4
+    selection_scale: float = 0.2
+    propensity_min: float = 0.01
+    propensity_max: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_count(self.coefficients, "coefficients", smallest=0)
+        check_count(self.n_items, "n_items", smallest=2)
+        check_count(self.n_features, "n_features")
+        for option in _real_options(type(self)):
+            check_between(getattr(self, option), option)
+        for option in ("linear_scale", "quadratic_scale", "offset_scale", "selection_scale"):
+            check_between(getattr(self, option), option, lower=0.0)
+        check_between(self.temperature, "temperature", lower=1e-6)
+        check_between(self.min_mass, "min_mass", 0.0, 1 / self.n_categories)
+        check_between(self.propensity_rate, "propensity_rate", 1e-9, 1 - 1e-9)
+        check_between(self.selection_strength, "selection_strength", 0.0, 1.0)
+        check_between(self.propensity_min, "propensity_min", 0.0, 1.0)
+        check_between(self.propensity_max, "propensity_max", self.propensity_min, 1.0)
+
+    @abstractmethod
+    def _probabilities(self, X: FloatArray) -> FloatArray:
+        """Return category probabilities before they are raised to ``min_mass``, (n, K, K, C)."""
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Names of the K items. Their numbers are padded with zeros, so that sorting by name keeps their order."""
+        width = len(str(self.n_items - 1))
+        return tuple(f"model_{item:0{width}d}" for item in range(self.n_items))
+
+    def draw(self) -> Coefficients:
+        """Return the coefficients for the seed ``coefficients``, always drawn in the same order.
+
+        Returns
+        -------
+        Coefficients
+            Coefficients of the utilities and of the selection of pairs.
+        """
+        rng = np.random.default_rng(self.coefficients)
+        n_items, n_squares = self.n_items, min(2, self.n_features)
+        return Coefficients(
+            linear=self.linear_scale * rng.normal(size=(n_items, self.n_features)),
+            offset=self.offset_scale * rng.normal(size=n_items),
+            quadratic=self.quadratic_scale * rng.normal(size=(n_items, n_squares)),
+            phase=rng.uniform(0, 2 * np.pi, n_items),
+            selection=self.selection_scale * rng.normal(size=n_items),
+        )
+
+    def features(self, n: int, rng: Rng = None) -> FloatArray:
+        """Draw the features of contexts, uniformly from the unit cube.
+
+        Parameters
+        ----------
+        n : int
+            Number of contexts.
+        rng : int, numpy.random.Generator or None
+            Seed, generator to advance, or None for fresh entropy.
+
+        Returns
+        -------
+        numpy.ndarray, shape (n, p)
+            Features, each between 0 and 1.
+        """
+        return generator(rng).random((check_count(n, "n"), self.n_features))
+
+    def utilities(self, X: ArrayLike) -> FloatArray:
+        """Return the utility of each item in each context.
+
+        Parameters
+        ----------
+        X : array_like, shape (n, p)
+            Features of the contexts.
+
+        Returns
+        -------
+        numpy.ndarray, shape (n, K)
+            Utilities u, before the division by ``temperature``.
+
+        Raises
+        ------
+        DataError
+            If ``X`` is not a finite (n, p) array.
+        """
+        features, c = self._checked_features(X), self.draw()
+        squares = features[:, : c.quadratic.shape[1]] ** 2
+        wave = np.sin(2 * np.pi * features[:, :1] + c.phase)
+        return features @ c.linear.T + c.offset + squares @ c.quadratic.T + self.wave_scale * wave
+
+    def mu(self, X: ArrayLike) -> FloatArray:
+        """Return mu, the probabilities of the categories for every ordered pair in each context.
+
+        Parameters
+        ----------
+        X : array_like, shape (n, p)
+            Features of the contexts.
+
+        Returns
+        -------
+        numpy.ndarray, shape (n, K, K, C)
+            Probabilities of the C categories, which sum to one. They are zero for an item against itself.
+
+        Raises
+        ------
+        DataError
+            If ``X`` is not a finite (n, p) array.
+        """
+        mu = np.maximum(self._probabilities(self._checked_features(X)), self.min_mass)
+        mu /= mu.sum(axis=-1, keepdims=True)
+        return _without_diagonal(mu)
+
+    def propensity(self, X: ArrayLike) -> FloatArray:
+        """Return the probability that a pair is labelled, for every ordered pair in each context.
+
+        Parameters
+        ----------
+        X : array_like, shape (n, p)
+            Features of the contexts.
+
+        Returns
+        -------
+        numpy.ndarray, shape (n, K, K)
+            Propensities. They are zero for an item against itself.
+
+        Raises
+        ------
+        DataError
+            If ``X`` is not a finite (n, p) array.
+        """
+        features, effect = self._checked_features(X), self.draw().selection
+        score = logit(self.propensity_rate) - self.selection_decay * np.abs(self.advantage(features))
+        score += self.selection_tilt * (features[:, 0] - 0.5)[:, None, None] + effect[:, None] + effect
+        mixed = (1 - self.selection_strength) * self.propensity_rate + self.selection_strength * expit(score)
+        return _without_diagonal(np.clip(mixed, self.propensity_min, self.propensity_max))
+
+    def sample(self, n: int, rng: Rng = None) -> pd.DataFrame:
+        """Draw contexts, labelled pairs and their labels, one row per label.
+
+        Every ordered pair of a context is labelled independently, with probability ``propensity(X)``.
+
+        Parameters
+        ----------
+        n : int
+            Number of contexts.
+        rng : int, numpy.random.Generator or None
+            Seed, generator to advance, or None for fresh entropy.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns ``question_id`` (the context, 0 to n - 1), ``x0`` ... (the features), ``model_a`` and ``model_b``
+            (shown first and second), ``winner`` (``model_a``, ``model_b`` or ``tie``) and ``propensity`` (the true
+            propensity of the row's pair). A context without a label has one row, in which the last four columns are
+            missing. Rows are sorted by context.
+
+        Raises
+        ------
+        OptionError, OptionTypeError
+            If ``n`` or ``rng`` is out of its range or of the wrong kind.
+        """
+        rng = generator(rng)
+        X = self.features(n, rng)
+        propensity = self.propensity(X)
+        cells = np.nonzero(rng.random(propensity.shape) < propensity)
+        labels = draw_categories(self.mu(X)[cells], rng)
+        return _long_frame(X, cells, labels, propensity[cells], self.models)
+
+    def truth(self, functional: str | Scorer, n: int = 1_000_000, rng: Rng = 0) -> pd.Series:
+        """Return the true scores by model: the mean of F(mu(X)) over ``n`` new contexts.
+
+        Parameters
+        ----------
+        functional : str or functional
+            ``"borda"``, ``"bt"`` or ``"rank_centrality"`` with ties one half, or any functional with a ``value``.
+        n : int
+            Number of contexts. The Monte-Carlo error is the scores' standard deviation over contexts divided by the
+            square root of ``n``.
+        rng : int, numpy.random.Generator or None
+            Source of the contexts. The default gives the same numbers every time.
+
+        Returns
+        -------
+        pandas.Series
+            Scores, (K,), by model.
+        """
+        chunks = self._weighted_mu(check_count(n, "n"), generator(rng))
+        return true_scores(functional, chunks, n_categories=self.n_categories, models=self.models)
+
+    def _weighted_mu(self, n: int, rng: np.random.Generator) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Yield mu, (m, K, K, C), of ``n`` new contexts in chunks of m contexts, with weights of one, (m,)."""
+        size = max(1, _CHUNK_ENTRIES // (self.n_items**2 * self.n_categories))
+        for start in range(0, n, size):
+            mu = self.mu(self.features(min(size, n - start), rng))
+            yield mu, np.ones(len(mu))
+
+    def advantage(self, X: FloatArray) -> FloatArray:
+        """Return the advantage d of the item shown first over the item shown second, in each context.
+
+        Parameters
+        ----------
+        X : numpy.ndarray, shape (n, p)
+            Features of the contexts.
+
+        Returns
+        -------
+        numpy.ndarray, shape (n, K, K)
+            Differences of the utilities divided by ``temperature``, plus the position effect.
+        """
+        utilities = self.utilities(X) / self.temperature
+        position_effect = self.position_effect * (X[:, 0] - 0.5)
+        return utilities[:, :, None] - utilities[:, None, :] + position_effect[:, None, None]
+
+    def _checked_features(self, X: ArrayLike) -> FloatArray:
+        """Return features as an array, (n, p); raise where they have another shape or are not finite."""
+        features = np.asarray(X, dtype=float)
+        if features.ndim != 2 or features.shape[1] != self.n_features:
+            raise DataError(f"X has shape {features.shape}; it must be (n, {self.n_features}), a row per context")
+        if not np.isfinite(features).all():
+            raise DataError("X holds nan or infinite values; all features must be finite")
+        return features
+
+
+def _real_options(kind: type[Simulator]) -> list[str]:
+    """Return the names of the parameters that are real numbers."""
+    return [field.name for field in fields(kind) if field.type in (float, "float")]
+
+
+def _without_diagonal(values: FloatArray) -> FloatArray:
+    """Set the entries of each item against itself to zero in ``values``, and return the changed array."""
+    items = np.arange(values.shape[1])
+    values[:, items, items] = 0.0
+    return values
+
+
+def _long_frame(
+    X: FloatArray, cells: tuple[IntArray, ...], labels: IntArray, propensity: FloatArray, models: tuple[str, ...]
+) -> pd.DataFrame:
+    """Return a frame with a row per label and a row per context without a label, sorted by context.
+
+    Shapes: X (n, p), cells (m,), labels (m,), propensity (m,).
+    """
+    context, first, second = cells
+    unlabelled = np.setdiff1d(np.arange(len(X)), context)
+    rows = np.concatenate([context, unlabelled])
+    by_context = np.argsort(rows, kind="stable")
+    rows, names = rows[by_context], np.array(models, dtype=object)
+
+    def column(values: AnyArray, missing: object) -> AnyArray:
+        return np.concatenate([values, np.full(len(unlabelled), missing, dtype=values.dtype)])[by_context]
+
+    return pd.DataFrame(
+        {"question_id": rows}
+        | {f"x{position}": X[rows, position] for position in range(X.shape[1])}
+        | {
+            "model_a": column(names[first], None),
+            "model_b": column(names[second], None),
+            "winner": column(_LABELS[labels], None),
+            "propensity": column(propensity, np.nan),
+        }
+    )
+
 
 __all__ = ["Bt", "Ties", "simulate_bt", "simulate_ties"]
 

@@ -15,7 +15,7 @@ from ..data.arrays import FloatArray, IntArray
 from ..exceptions import OptionTypeError, check_choice
 from ..functionals import Borda, BradleyTerry, CategoryWeights, Functional
 from ..style_adjustment import BalancedStyle
-from .simulator_base import Rng, check_between, check_count, generator
+from .simulators import Rng, check_between, check_count, generator
 
 # Coefficients by model; with more models they repeat. The model with the longest answers is not the strongest one.
 _STRENGTH = (0.6, 0.1, -0.2, -0.5)

@@ -14,11 +14,10 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .._utils.log_loss import FLOORS, log_loss
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import DataError
 from ..nuisance.outcome_model.cross_fit import MeanMu, MuModel
-from ..nuisance.training_rows import Folds
+from ..nuisance.training_rows import FLOORS, Folds, log_loss
 
 # Codes are looked up in a table with one entry for each possible code, unless the table would be larger than
 # _SPARE_ENTRIES plus _ENTRIES_PER_CONTEXT times the number of contexts; larger sets of codes are sorted.

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from .._utils.log_loss import log_loss
 from .._utils.number_text import fixed_text
 from .._utils.warning_collection import collected_warnings
 from .._version import __version__
@@ -16,13 +15,14 @@ from ..data.preferences import FloatArray, PreferenceData
 from ..exceptions import DmlrankWarning, IntervalWarning
 from ..functionals import FUNCTIONALS, Functional
 from ..functionals.linear_scores import PositionEffect
-from ..inference.alternatives import two_sided_p_values, z_statistics
 from ..inference.confidence_sequence import ConfidenceSequence
 from ..inference.covariance import Covariance, clip_to_limits
+from ..inference.wald import two_sided_p_values, z_statistics
 from ..nuisance.outcome_model.cross_fit import ConstantMu
 from ..nuisance.outcome_model.main_effects_boosting import SmoothBoostedMu
 from ..nuisance.outcome_model.user_learners import learner_name
 from ..nuisance.propensity_model.estimate import Propensity
+from ..nuisance.training_rows import log_loss
 from ..style_adjustment import BalancedStyle
 from ..tables.summary_table import Summary
 from .adjusted_for_style import StyleEstimates

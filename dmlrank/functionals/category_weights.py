@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._utils.argument_checks import array_of_numbers
-from .._utils.blas import SINGLE_THREAD_MULTIPLICATIONS
+from .._utils.computation import SINGLE_THREAD_MULTIPLICATIONS
 from ..data.preferences import FloatArray
 from ..exceptions import NuisanceError, OptionError, OptionTypeError, check_choice, listed, shown
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 from statsmodels.stats.multitest import multipletests
 
-from .._utils.blas import one_thread
+from .._utils.computation import one_thread
 from ..data.preferences import FloatArray, IntArray
 from .resampling import Contrasts, DrawContrasts, Draws, TStatisticDraws
 

@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from .._utils.blas import one_thread
+from .._utils.computation import one_thread
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError, check_choice
-from .alternatives import TWO_SIDED, Alternative
 from .confidence_sequence import ConfidenceSequence
 from .covariance import Covariance
 from .multiple_testing import (
@@ -40,6 +39,7 @@ from .resampling import (
     differences,
     max_abs_normal_draws,
 )
+from .wald import TWO_SIDED, Alternative
 
 # Methods for intervals of scores, and for tests of differences.
 METHODS = ("max-t", "bonferroni", "none")

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import expit
 
-from .._utils.log_loss import FLOORS, log_loss
 from ..data.preferences import FloatArray, IntArray
 from ..functionals.linear_scores import LinkedScore
 from .smooth.basis import SmoothBasis
+from .training_rows import FLOORS, log_loss
 
 # Ridges that are tried, in decreasing order, and numbers of prior votes that shrink a pair's deviation to zero.
 RIDGES = (3000.0, 1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0)

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from .._utils.argument_checks import real_array
-from .._utils.log_loss import log_loss
 from ..data.columns import Columns
 from ..data.formula.parse import Formula
 from ..data.frames import column_names, require_columns
@@ -19,7 +18,7 @@ from ..data.outcomes import MEANINGS, Categories, ComparedItems, exchange_wins, 
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import DataError, DmlrankError, JudgeError, OptionTypeError, listed
 from .smooth.penalty import MULTINOMIAL_CURVATURE, PenalisedSearch
-from .training_rows import Folds
+from .training_rows import Folds, log_loss
 
 # Largest accepted error of the sum of a judge's probabilities, which should be one.
 _SUM_TOLERANCE = 1e-4

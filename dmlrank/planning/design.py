@@ -10,8 +10,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from .._utils.argument_checks import check_flag, check_whole, real_number
-from .._utils.blas import one_thread
-from .._utils.computation import Report, computing
+from .._utils.computation import Report, computing, one_thread
 from ..data.columns import align_by_index, align_pairs_by_name
 from ..data.graph import Graph
 from ..data.preferences import FloatArray, IntArray

@@ -13,8 +13,8 @@ from ..exceptions import listed
 from ..fit.adjusted_for_style import StyleEstimates
 from ..fit.estimates import Estimates
 from ..functionals import FUNCTIONALS
-from ..inference.alternatives import two_sided_p_values, z_statistics
 from ..inference.simultaneous import PairTests
+from ..inference.wald import two_sided_p_values, z_statistics
 from ..tables.display_text import inert, isolated, wrapped
 from .leaderboard import fit_facts
 from .statements import (

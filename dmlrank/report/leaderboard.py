@@ -16,8 +16,8 @@ from ..data.preferences import FloatArray
 from ..exceptions import OptionError, OptionTypeError, UnknownModelError, listed, nearest, shown
 from ..fit.estimates import Estimates
 from ..fit.state import FitState
-from ..inference.alternatives import z_statistics
 from ..inference.ranks import abbreviate_letters, rank_bounds, ranks_of
+from ..inference.wald import z_statistics
 from ..tables.summary_table import Summary
 from .statements import (
     SummaryLevel,

@@ -16,11 +16,10 @@ from ..data.preferences import IntArray
 from ..exceptions import HypothesisError, OptionError, OptionTypeError, check_choice, listed
 from ..fit.estimates import Estimates
 from ..fit.estimators import BT_MLE, DEBIASED
-from ..inference.alternatives import Alternative
 from ..inference.ranks import ranks_of
 from ..inference.simultaneous import METHODS as INTERVAL_METHODS
 from ..inference.simultaneous import compare_differences
-from ..inference.wald import WaldTestResults
+from ..inference.wald import Alternative, WaldTestResults
 from ..plotting.rank_charts import bump_chart
 from ..plotting.theme import models_words
 from ..report.joint_tables import ScoreIntervals, change_notes, changes_summary, comparison_summary

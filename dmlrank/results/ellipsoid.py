@@ -11,7 +11,7 @@ from scipy.special import gammaln
 from scipy.stats import chi2
 
 from .._utils.argument_checks import array_of_numbers
-from .._utils.blas import one_thread
+from .._utils.computation import one_thread
 from .._utils.number_text import decimals, fewest_decimals, fixed_text
 from ..data.hypotheses import HypothesisLike, LinearHypothesis
 from ..data.preferences import FloatArray

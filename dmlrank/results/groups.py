@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
-from .._utils.blas import one_thread
+from .._utils.computation import one_thread
 from .._utils.warning_collection import warn
 from ..data.graph import VoteCounts
 from ..data.hypotheses import LinearHypothesis
@@ -23,12 +23,11 @@ from ..fit.adjusted_for_style import StyleEstimates
 from ..fit.bt_mle import win_share
 from ..fit.estimates import Estimates
 from ..fit.state import FitState
-from ..inference.alternatives import z_statistics
 from ..inference.covariance import Covariance, clip_to_limits
 from ..inference.multiple_testing import holm
 from ..inference.ranks import ranks_of
 from ..inference.simultaneous import Family
-from ..inference.wald import WaldTestResults
+from ..inference.wald import WaldTestResults, z_statistics
 from ..plotting.heat_maps import group_heat_map
 from ..plotting.intervals import Intervals, grouped_forest_plot
 from ..plotting.rank_charts import bump_chart

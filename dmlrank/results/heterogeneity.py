@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .._utils.blas import one_thread
+from .._utils.computation import one_thread
 from .._utils.warning_collection import collected_warnings
 from ..data.formula.features import new_features
 from ..data.frames import column_names, require_columns, take_columns

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
-from .._utils.blas import one_thread
+from .._utils.computation import one_thread
 from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_text
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError, OptionTypeError, check_choice, listed
@@ -18,9 +18,9 @@ from ..fit.estimates import Estimates
 from ..fit.judge_value import JudgeFigures, estimate_from_verdicts
 from ..fit.post_estimation import pair_margins
 from ..fit.state import FitState
-from ..inference.alternatives import Alternative
 from ..inference.cycles import closest_cycle, count_cycles, find_cycles, margin_p_values
 from ..inference.simultaneous import PairTests
+from ..inference.wald import Alternative
 from ..plotting.heat_maps import win_matrix
 from ..plotting.intervals import Intervals, difference_plot
 from ..plotting.theme import level_words, literal, short_names

@@ -13,10 +13,9 @@ from ..data.hypotheses import HypothesisLike, LinearHypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import HypothesisError
 from ..fit.estimates import Estimates
-from ..inference.alternatives import read_alternative, two_sided_p_values
 from ..inference.covariance import Covariance
 from ..inference.simultaneous import MaxT
-from ..inference.wald import NamedEstimates, WaldTestResults, wald_test
+from ..inference.wald import NamedEstimates, WaldTestResults, read_alternative, two_sided_p_values, wald_test
 from ..tables.summary_table import Summarised
 from .requirements import joined_names
 from .score_tests import ZTestResults, t_test

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy.linalg import block_diag
 
-from .._utils.blas import one_thread
+from .._utils.computation import one_thread
 from .._utils.warning_collection import collected_warnings
 from ..data.hypotheses import LinearHypothesis
 from ..data.preferences import FloatArray, IntArray
@@ -20,11 +20,10 @@ from ..exceptions import OptionError, check_choice, listed
 from ..fit.estimates import Estimates
 from ..fit.fit_covariance import clustered_covariance
 from ..fit.state import FitState
-from ..inference.alternatives import two_sided_p_values, z_statistics
 from ..inference.covariance import Covariance, covariance_of_mean, match_blocks, stack_influences
 from ..inference.simultaneous import PAIR_METHODS as PAIR_METHODS
 from ..inference.simultaneous import MaxT, compare_differences
-from ..inference.wald import WaldTestResults
+from ..inference.wald import WaldTestResults, two_sided_p_values, z_statistics
 from ..report.statements import counted
 from .joint_estimates import JointEstimates
 

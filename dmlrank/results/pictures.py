@@ -20,8 +20,7 @@ from ..data.preferences import FloatArray
 from ..exceptions import DmlrankError, OptionError, listed
 from ..fit.estimates import Estimates
 from ..fit.state import FitState
-from ..inference.reliability import reliability_curve
-from ..plotting.diagnostic_charts import influence_chart, overlap_chart, reliability_chart
+from ..plotting.diagnostic_charts import influence_chart, overlap_chart, reliability_chart, reliability_curve
 from ..plotting.intervals import Intervals, forest_plot
 from ..plotting.theme import TEXT_SIZE, level_words, literal, models_words, new_figure, write_reason
 from ..report.leaderboard import chosen_names, rows_to_show

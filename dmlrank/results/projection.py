@@ -13,8 +13,8 @@ from ..data.hypotheses import LinearHypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import ColumnError, HypothesisError, OptionError, listed, nearest
 from ..fit.estimates import Estimates
-from ..inference.alternatives import z_statistics
 from ..inference.simultaneous import Family
+from ..inference.wald import z_statistics
 from ..plotting.intervals import Bands, band_plot
 from ..plotting.theme import level_words, literal, models_words
 from ..report.joint_tables import projection_summary

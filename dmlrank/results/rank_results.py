@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._utils.argument_checks import check_flag
 from .._utils.atomic_write import write_file
-from .._utils.blas import one_thread
-from .._utils.computation import Report, computing, lightgbm_memory_errors
+from .._utils.computation import Report, computing, lightgbm_memory_errors, one_thread
 from .._utils.warning_collection import collected_warnings, warn
 from ..data.graph import Graph
 from ..data.hypotheses import HypothesisLike
@@ -27,11 +26,10 @@ from ..fit.estimators import options_of_update
 from ..fit.extension import extend_fit
 from ..fit.method import run
 from ..fit.state import Extension, FitState, Source
-from ..inference.alternatives import z_statistics
 from ..inference.confidence_sequence import DEFAULT_START
 from ..inference.resampling import BOOTSTRAP_DRAWS
 from ..inference.simultaneous import Simultaneous
-from ..inference.wald import WaldTestResults, wald_test
+from ..inference.wald import WaldTestResults, wald_test, z_statistics
 from ..options import Options
 from ..planning.from_fit import design_fit
 from ..planning.plan import Plan

@@ -12,9 +12,9 @@ import pandas as pd
 from ..data.preferences import IntArray
 from ..exceptions import OptionError, check_choice, listed
 from ..fit.estimates import Estimates
-from ..inference.alternatives import read_alternative
 from ..inference.ranks import letter_groups, rank_bounds, ranks_of
 from ..inference.simultaneous import PAIR_METHODS, Simultaneous, compare_differences, separate, separate_each
+from ..inference.wald import read_alternative
 from ..plotting.rank_charts import RankIntervals, rank_set_chart
 from ..plotting.theme import models_words
 from ..report.leaderboard import chosen_names

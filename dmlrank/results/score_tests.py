@@ -10,7 +10,7 @@ import pandas as pd
 from scipy.special import expit, logit
 from scipy.stats import norm
 
-from .._utils.blas import one_thread
+from .._utils.computation import one_thread
 from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_clause, p_value_text
 from ..data.hypotheses import HypothesisLike, LinearHypothesis
 from ..exceptions import GraphError, NoIntervalError, OptionError
@@ -18,10 +18,9 @@ from ..fit.estimand import unlabelled_pairs
 from ..fit.estimates import Estimates
 from ..fit.post_estimation import pair_win_probability, restricted_against_projection
 from ..fit.state import FitState
-from ..inference.alternatives import TWO_SIDED, Alternative, read_alternative
 from ..inference.confidence_sequence import ConfidenceSequence
 from ..inference.covariance import Covariance
-from ..inference.wald import NamedEstimates, ZTests, z_tests
+from ..inference.wald import TWO_SIDED, Alternative, NamedEstimates, ZTests, read_alternative, z_tests
 from ..report.leaderboard import choose_models
 from ..tables.summary_table import Summarised, Summary
 from .requirements import model_index, named_estimates, require_intervals, require_steps

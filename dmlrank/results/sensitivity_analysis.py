@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from .._utils.argument_checks import real_number
-from .._utils.blas import one_thread
+from .._utils.computation import one_thread
 from .._utils.warning_collection import warn
 from ..data.derived_pairs import DerivedPairs
 from ..data.hypotheses import HypothesisLike, LinearHypothesis, read_hypothesis

@@ -14,11 +14,17 @@ from ..data.preferences import FloatArray
 from ..exceptions import OptionError, listed
 from ..fit.adjusted_for_style import StyleEstimates
 from ..fit.estimates import Estimates
-from ..inference.alternatives import read_alternative, two_sided_p_values, z_statistics
 from ..inference.covariance import Covariance
 from ..inference.ranks import rank_bounds, ranks_of
 from ..inference.simultaneous import Family, MaxT, separate
-from ..inference.wald import NamedEstimates, WaldTestResults, wald_test
+from ..inference.wald import (
+    NamedEstimates,
+    WaldTestResults,
+    read_alternative,
+    two_sided_p_values,
+    wald_test,
+    z_statistics,
+)
 from ..plotting.rank_charts import Leaderboard, leaderboards_plot
 from ..report.joint_tables import build_style_summary, side_by_side_on_page
 from ..tables.summary_table import Summarised, Summary

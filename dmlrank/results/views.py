@@ -23,10 +23,10 @@ from ..exceptions import (
 from ..fit.estimates import Estimates, Scale
 from ..fit.fit_covariance import multiplier_bootstrap
 from ..fit.state import FitState
-from ..inference.alternatives import z_statistics
 from ..inference.confidence_sequence import DEFAULT_START, ConfidenceSequence
 from ..inference.ranks import letter_groups
 from ..inference.simultaneous import METHODS, AllLooks, MaxT, Simultaneous, separate
+from ..inference.wald import z_statistics
 from ..report.statements import SummaryLevel
 
 SLOPES_AT_ONE_LOOK = "slopes on style and rank changes have intervals for one look only"

@@ -11,7 +11,7 @@ import re
 import unicodedata
 
 from .display_text import inert
-from .table_content import Heads, TableContent, divide_columns, leading_and_blocks
+from .forms import Heads, TableContent, divide_columns, leading_and_blocks
 
 # \linewidth of article at 10 pt, and the width of a digit in \footnotesize with some room, in points.
 LINE_WIDTH = 345.0

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .._utils.argument_checks import check_text
-from .forms import csv_table, html_table, markdown_table, text_table
+from .forms import TableContent, csv_table, html_table, markdown_table, text_table
 from .latex import LINE_WIDTH, latex_table
-from .table_content import TableContent
 
 
 class Summary(TableContent):

@@ -10,7 +10,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import dmlrank as dr
-from dmlrank._utils.blas import one_thread
+from dmlrank._utils.computation import one_thread
 from tests.support import needs
 
 FORMULA = "winner ~ text(prompt, 30) | model_a + model_b"

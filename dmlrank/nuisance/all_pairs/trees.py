@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import expit
 
-from ..._utils.blas import SINGLE_THREAD_MULTIPLICATIONS
+from ..._utils.computation import SINGLE_THREAD_MULTIPLICATIONS
 from ...data.outcomes import exchanged_wins
 from ...data.preferences import FloatArray, IntArray
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from ..._utils.blas import SINGLE_THREAD_MULTIPLICATIONS, product
+from ..._utils.computation import SINGLE_THREAD_MULTIPLICATIONS, product
 from ...data.arrays import row_slices
 from ...data.preferences import FloatArray, IntArray
 from ..smooth.basis import with_constant

@@ -13,8 +13,7 @@ from math import lcm
 
 import numpy as np
 
-from ..._utils.blas import product, rows_of_a_product, transposed_product
-from ..._utils.computation import current, in_order
+from ..._utils.computation import current, in_order, product, rows_of_a_product, transposed_product
 from ...data.arrays import row_slices
 from ...data.preferences import FloatArray, IntArray
 from ..all_pairs.predict import distinct_rows

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import BSpline
 
-from ..._utils.blas import product, rows_of_a_product, transposed_product
+from ..._utils.computation import product, rows_of_a_product, transposed_product
 from ...data.arrays import FloatArray, IntArray, row_slices
 
 # Knots of a continuous feature, including the two ends. They allow curves with one or two bumps.

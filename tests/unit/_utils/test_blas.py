@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dmlrank._utils.blas import product, transposed_product
+from dmlrank._utils.computation import product, transposed_product
 
 
 @pytest.mark.parametrize("limit", [1, 40, 10**6])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dmlrank._utils.log_loss import log_loss
+from dmlrank.nuisance.training_rows import log_loss
 
 
 def test_it_is_the_sum_over_votes_and_impossible_labels_cost_what_the_smallest_probability_costs():

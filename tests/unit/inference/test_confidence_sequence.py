@@ -6,11 +6,11 @@ from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 from scipy.stats import chi2, norm
 
-from dmlrank.inference.alternatives import SIDES, Alternative
 from dmlrank.inference.confidence_sequence import Boundary, ConfidenceSequence, best_tau
 from dmlrank.inference.covariance import Covariance
 from dmlrank.inference.multiple_testing import holm
 from dmlrank.inference.simultaneous import AllLooks, compare_differences, separate, separate_each
+from dmlrank.inference.wald import SIDES, Alternative
 
 LOOK = ConfidenceSequence(planned=4000, start=500, alpha=0.05, n_units=1500, unit="prompts")
 

@@ -10,7 +10,6 @@ import pytest
 from scipy.stats import dunnett, norm, studentized_range
 from statsmodels.stats.multitest import multipletests
 
-from dmlrank.inference.alternatives import SIDES, Alternative
 from dmlrank.inference.covariance import Covariance, free_basis
 from dmlrank.inference.multiple_testing import (
     benjamini_hochberg,
@@ -23,6 +22,7 @@ from dmlrank.inference.multiple_testing import (
 )
 from dmlrank.inference.resampling import NormalDraws, differences
 from dmlrank.inference.simultaneous import PAIR_METHODS, MaxT, compare_differences
+from dmlrank.inference.wald import SIDES, Alternative
 
 REFERENCE = pathlib.Path(__file__).parents[2] / "reference" / "multcomp.csv"
 # Three standard errors of a share of 100,000 draws are at most 0.0048, of a critical value about 0.02.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from statsmodels.stats.proportion import proportion_confint
 
-from dmlrank.inference.reliability import reliability_curve, wilson_interval
+from dmlrank.plotting.diagnostic_charts import reliability_curve, wilson_interval
 
 
 @pytest.mark.parametrize("alpha", [0.05, 0.2])

@@ -12,7 +12,7 @@ from scipy.stats import binomtest
 
 import dmlrank as dr
 from dmlrank.exceptions import DataNotStoredError, NoIntervalError, OptionError, OptionTypeError, UnknownModelError
-from dmlrank.inference.reliability import reliability_curve
+from dmlrank.plotting.diagnostic_charts import reliability_curve
 
 plt = pytest.importorskip("matplotlib.pyplot")
 
