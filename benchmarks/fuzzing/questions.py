@@ -166,9 +166,9 @@ def odd_hypotheses(rng: Generator, watch: Watch, folder: str) -> None:
         )
     asked = choice(rng, ["t_test", "wald_test", "ellipsoid", "sensitivity", "fragility"])
     if asked == "ellipsoid":
-        watch.ask("ellipsoid", results.ellipsoid, contrasts=hypothesis)
+        watch.ask("ellipsoid", lambda: results.ellipsoid(contrasts=hypothesis))
     else:
-        watch.ask(asked, getattr(results, asked), hypothesis)
+        watch.ask(asked, lambda: getattr(results, asked)(hypothesis))
 
 
 def _argument(rng: Generator, name: str, results: Any) -> Any:
@@ -216,10 +216,8 @@ def methods(rng: Generator, watch: Watch, folder: str) -> None:
 
 def call_method(rng: Generator, watch: Watch, results: Any, holder: Any, depth: int) -> None:
     """Call a public method of an object, and then methods of its answer."""
-    kinds = [n for n in dir(type(holder)) if not n.startswith("_") and n not in _LEFT_OUT]
-    callable_names = [
-        n for n in kinds if callable(getattr(type(holder), n)) and not isinstance(getattr(type(holder), n), type)
-    ]
+    kinds = {n: getattr(type(holder), n, None) for n in dir(holder) if not n.startswith("_") and n not in _LEFT_OUT}
+    callable_names = [n for n, kind in kinds.items() if callable(kind) and not isinstance(kind, type)]
     if not callable_names:
         return
     name = choice(rng, callable_names)
@@ -253,5 +251,9 @@ def odd_names(rng: Generator, watch: Watch, folder: str) -> None:
     results = results_of(int(rng.integers(N_RESULTS)))
     name = choice(rng, [*ODD_NAMES, *results.names])
     other = choice(rng, list(results.names))
-    watch.ask("t_test", results.t_test, choice(rng, [(name, other), name, f"{name} - {other}", [name], {name: 1}]))
-    watch.ask("win_probability", results.win_probability, name, other)
+    watch.ask(
+        "t_test",
+        lambda asked: results.t_test(asked),
+        choice(rng, [(name, other), name, f"{name} - {other}", [name], {name: 1}]),
+    )
+    watch.ask("win_probability", lambda *pair: results.win_probability(*pair), name, other)

@@ -90,11 +90,12 @@ def ask_read_result(watch: Watch, read: Any) -> None:
         "report",
         "diagnostics",
     ):
-        method = getattr(read, name)
-        answer = watch.ask(name, method) if callable(method) else method
+        answer = watch.ask(name, lambda name=name: getattr(read, name))
+        if callable(answer):
+            answer = watch.ask(name, answer)
         if hasattr(answer, "summary"):
             watch.ask(f"{name}.summary", lambda answer=answer: str(answer.summary()))
-    watch.ask("rescale", read.rescale, "elo")
+    watch.ask("rescale", lambda: read.rescale("elo"))
     watch.ask("compare", lambda: str(dr.compare(a=read, b=read, independent=True).summary()))
     watch.ask("style", lambda: read.style)
     watch.ask("judge", lambda: (read.judge, read.judge_table()))
