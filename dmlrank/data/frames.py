@@ -6,10 +6,8 @@ DataFrame are the partitions' in their order. A context may therefore have rows 
 
 from __future__ import annotations
 
-import ctypes
 import glob
 import os
-import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -173,10 +171,8 @@ def take_partitioned(data: Any, names: Sequence[str]) -> tuple[dict[str, pd.Seri
 
 
 def release_unused_memory() -> None:
-    """Give memory back to the system that Arrow and the C library keep for further columns."""
+    """Give memory back to the system that Arrow keeps for further columns."""
     arrow_module("a parquet file").default_memory_pool().release_unused()
-    if sys.platform.startswith("linux"):
-        getattr(ctypes.CDLL(None), "malloc_trim", int)(0)
 
 
 def _is_dask(data: object) -> bool:

@@ -100,7 +100,7 @@ def _scored(steps: FitState, rows: JoinedRows, source: Source, refit: str) -> Fi
     reason = why_options_need_training(steps.options)
     if reason:
         raise NeedsTraining(reason)
-    data, place = read_joined(steps, rows, source)
+    data, place = read_joined(steps, source)
     stages = ExtendedStages(steps, source, data, place)
     extended = fit_with(stages)
     change = _Change.between(steps, extended, place)
@@ -382,7 +382,7 @@ def _columns_needed(steps: FitState) -> list[str]:
     return [name for name in dict.fromkeys(names) if name in available]
 
 
-def read_joined(steps: FitState, rows: JoinedRows, source: Source) -> tuple[PreferenceData, IntArray]:
+def read_joined(steps: FitState, source: Source) -> tuple[PreferenceData, IntArray]:
     """Read all rows with the features of the fit; also return the number of each context of the fit, (n_old,).
 
     Votes are on all items, with the two orders of a pair as two pairs. The features of the contexts of the fit are
