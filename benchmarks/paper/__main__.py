@@ -35,7 +35,7 @@ def main() -> int:
         "what",
         nargs="+",
         choices=[*EXPERIMENTS, "all", "tables", "figures"],
-        help="experiments, or the tables of docs/paper.md and its figures from the rows that exist",
+        help="experiments, or the tables and figures of docs/paper.md from the rows that exist",
     )
     parser.add_argument("--seeds", type=int, help="runs of each experiment (default: the paper's number)")
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
@@ -47,7 +47,7 @@ def main() -> int:
     if "tables" in given.what:
         from . import report
 
-        report.write_page()
+        report.write_tables()
     if "figures" in given.what:
         from . import figures
 

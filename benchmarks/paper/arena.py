@@ -41,6 +41,14 @@ def data_folder() -> Path | None:
     return Path(folder) if folder else None
 
 
+def needed_data_folder() -> Path:
+    """Return the folder with the real data; end with a sentence where there is none."""
+    folder = data_folder()
+    if folder is None:
+        raise SystemExit("set the environment variable DMLRANK_DATA to the folder with the real data")
+    return folder
+
+
 def tasks(seed: int, way: str) -> Iterator[tuple[Any, ...]]:
     """List the settings; there is one run, as in the paper."""
     if seed or data_folder() is None:
@@ -51,8 +59,7 @@ def tasks(seed: int, way: str) -> Iterator[tuple[Any, ...]]:
 
 def elo_order() -> pd.Series:
     """Return the Elo scores of June 2023 by model."""
-    folder = data_folder()
-    assert folder is not None, "set DMLRANK_DATA to the folder with the real data"
+    folder = needed_data_folder()
     table = pd.read_csv(folder / "reference" / "lmsys_elo_reference.csv", index_col="model")
     return table[ELO].dropna()
 
@@ -60,8 +67,7 @@ def elo_order() -> pd.Series:
 def run(task: tuple[Any, ...], *, small: bool = False) -> list[dict[str, object]]:
     """Return the rows of a setting, one for every functional, estimator and model."""
     seed, way, setting = task
-    folder = data_folder()
-    assert folder is not None, "set DMLRANK_DATA to the folder with the real data"
+    folder = needed_data_folder()
     battles = dr.datasets.read_chatbot_arena(folder / "chatbot_arena" / "human.json")
     if small:
         battles = battles.iloc[:6000]

@@ -9,7 +9,7 @@ import pandas as pd
 
 import dmlrank as dr
 
-from .arena import data_folder, model_rows
+from .arena import data_folder, model_rows, needed_data_folder
 from .tables import Experiment
 from .ways import DESCRIBED, FLOOR, FUNCTIONALS, SMALL_SEARCH
 
@@ -32,8 +32,7 @@ def tasks(seed: int, way: str) -> Iterator[tuple[Any, ...]]:
 
 def majority_votes() -> pd.DataFrame:
     """Return the majority vote for each prompt, turn and ordered pair, a tie where no label has most votes."""
-    folder = data_folder()
-    assert folder is not None, "set DMLRANK_DATA to the folder with the real data"
+    folder = needed_data_folder()
     votes = dr.datasets.read_mt_bench(folder / "mt_bench" / "human.jsonl", folder / "mt_bench" / "question.jsonl")
     kept = [*CONTEXT, "prompt", "model_a", "model_b"]
     counts = votes.groupby(kept)["winner"].value_counts().unstack(fill_value=0)
@@ -45,8 +44,6 @@ def majority_votes() -> pd.DataFrame:
 def run(task: tuple[Any, ...], *, small: bool = False) -> list[dict[str, object]]:
     """Return the rows of a setting, one for every functional, estimator and model."""
     seed, way, setting = task
-    folder = data_folder()
-    assert folder is not None, "set DMLRANK_DATA to the folder with the real data"
     votes, options = majority_votes(), {}
     if way == DESCRIBED:
         options = {
@@ -59,7 +56,7 @@ def run(task: tuple[Any, ...], *, small: bool = False) -> list[dict[str, object]
             "graph": "complete",
         }
     elif setting in JUDGES:
-        verdicts = dr.datasets.read_mt_bench(folder / "mt_bench" / "gpt4_pair.jsonl")
+        verdicts = dr.datasets.read_mt_bench(needed_data_folder() / "mt_bench" / "gpt4_pair.jsonl")
         names = [*CONTEXT, "model_a", "model_b", "winner"]
         options = {"judge": verdicts[names], "judge_as": JUDGES[setting], "position_bias": False}
     fit = dr.dml_rank(

@@ -1,9 +1,9 @@
-"""Tables of the results in Markdown, and their place in docs/paper.md."""
+"""Tables of the results, which docs/paper.md links to."""
 
 from __future__ import annotations
 
+import csv
 import pathlib
-import re
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
@@ -13,7 +13,7 @@ from . import arena, collection, debiasing, judges, misspecification, mt_bench
 from .tables import Experiment
 from .ways import DEFAULT, DESCRIBED, FUNCTIONALS, WAYS
 
-PAGE = pathlib.Path(__file__).parents[2] / "docs" / "paper.md"
+FOLDER = pathlib.Path(__file__).parents[2] / "docs" / "results"
 NAMES = {"borda": "Borda", "bt": "BT", "rank_centrality": "rank centrality"}
 # Powers of ten by which the errors of the paper's tables are multiplied; tab:debiasing does not state its own.
 SCALES = {"borda": 1e3, "bt": 1e2, "rank_centrality": 1e4}
@@ -411,16 +411,17 @@ TABLES: dict[str, Callable[[], Iterator[str]]] = {
 }
 
 
-def fill(text: str) -> str:
-    """Return a page with the current tables between its markers ``<!-- table: name -->`` and ``<!-- end -->``."""
-
-    def table(match: re.Match[str]) -> str:
-        lines = "\n".join(TABLES[match.group(1)]())
-        return f"<!-- table: {match.group(1)} -->\n{lines}\n<!-- end -->"
-
-    return re.sub(r"<!-- table: (\w+) -->\n.*?<!-- end -->", table, text, flags=re.DOTALL)
+def lines_of(name: str) -> list[list[str]]:
+    """Return the cells of a table line by line, the head first."""
+    lines = [line.strip("| ").split(" | ") for line in TABLES[name]() if not line.startswith("|---")]
+    return [[cell.strip() for cell in line] for line in lines]
 
 
-def write_page() -> None:
-    """Write the current tables into docs/paper.md."""
-    PAGE.write_text(fill(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+def write_tables() -> None:
+    """Write the current tables into docs/results; the one that compares with Elo scores needs the real data."""
+    for name in TABLES:
+        if name == "arena" and arena.data_folder() is None:
+            print("paper_arena.csv is left as it is: DMLRANK_DATA names no folder with the real data")
+            continue
+        with (FOLDER / f"paper_{name}.csv").open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(lines_of(name))

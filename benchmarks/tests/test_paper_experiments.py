@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import importlib
 import os
 from types import SimpleNamespace
@@ -170,10 +171,22 @@ def test_finished_tasks_are_not_run_again_and_seeds_are_the_outer_loop(paper, tm
 
 
 @pytest.mark.skipif(not os.environ.get("DMLRANK_DATA"), reason="DMLRANK_DATA names no folder with real data")
-def test_the_page_has_the_tables_of_the_stored_results(paper):
-    text = paper.report.PAGE.read_text(encoding="utf-8")
-    assert text.count("<!-- table:") == len(paper.report.TABLES)
-    assert paper.report.fill(text) == text
+def test_the_tables_of_the_docs_are_those_of_the_stored_results(paper):
+    page = (paper.report.FOLDER.parent / "paper.md").read_text(encoding="utf-8")
+    for name in paper.report.TABLES:
+        assert f"results/paper_{name}.csv" in page
+        with (paper.report.FOLDER / f"paper_{name}.csv").open(encoding="utf-8", newline="") as file:
+            assert list(csv.reader(file)) == paper.report.lines_of(name)
+
+
+def test_tables_are_written_without_the_real_data_but_for_the_one_that_needs_them(paper, tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv("DMLRANK_DATA", raising=False)
+    monkeypatch.setattr(paper.report, "FOLDER", tmp_path)
+    paper.report.write_tables()
+    assert {path.name for path in tmp_path.iterdir()} == {
+        f"paper_{name}.csv" for name in paper.report.TABLES if name != "arena"
+    }
+    assert "paper_arena.csv" in capsys.readouterr().out
 
 
 @pytest.mark.skipif(not os.environ.get("DMLRANK_DATA"), reason="DMLRANK_DATA names no folder with real data")
