@@ -35,8 +35,7 @@ from .estimand import (
 )
 from .estimators import Estimator
 from .fit_covariance import clustered_covariance, likelihood_unanimous_pairs, make_covariance
-from .inputs import read_units
-from .stages import FirstStages
+from .stages import FirstStages, read_units
 from .state import FitState, Units
 
 Likelihood: TypeAlias = BradleyTerryFit | ContextualBradleyTerryFit

@@ -7,6 +7,7 @@ bound to the same pairs and weights. Without features nothing is trained, and fr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -15,13 +16,14 @@ from numpy.typing import NDArray
 
 from ..data.graph import Graph
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
+from ..data.vote_columns import Clusters
 from ..estimation.cross_fitting import CrossFittedMu, MuSource
 from ..estimation.diagnostics import RemainingBias
-from ..estimation.folds import FoldUnits, extend_folds, spread_over_units
+from ..estimation.folds import FoldUnits, extend_folds, fold_key, spread_over_units
 from ..estimation.influence import EstimandName, KnownValues
 from ..estimation.judge import JudgedMu
 from ..exceptions import listed
-from ..nuisance.outcome_model.cross_fit import MeanMu
+from ..nuisance.outcome_model.cross_fit import MeanMu, MuModel
 from ..nuisance.outcome_model.main_effects_boosting import SmoothBoostedMu, fit_new_items
 from ..nuisance.propensity_model.all_pairs import (
     CrossFittedPairPropensity,
@@ -41,7 +43,7 @@ from ..nuisance.verdicts import Verdicts, human_given_verdict
 from ..options import Options
 from .estimand import OrderChoice
 from .stages import Draw, FirstStages, RepetitionSeed
-from .state import FitState, Inputs, Source, Units
+from .state import FitState, Inputs, Source
 
 # The first stages are trained again when there are this many times the votes of the last training. Until then the first
 # stages were trained on at least 80 % of the votes, the share that trains the model of a fold where there are five
@@ -95,13 +97,13 @@ class ExtendedStages(FirstStages):
         assert self.fit.display_order is not None
         return self.fit.display_order
 
-    def _number_of_folds(self, data: PreferenceData, units: Units, are_used: bool) -> int:
+    def _number_of_folds(self, data: PreferenceData, clusters: Clusters | None, are_used: bool) -> int:
         return self.fit.folds.n_folds
 
     def _deal(self, units: FoldUnits, n_folds: int, seed: RepetitionSeed) -> Folds:
         """Deal folds: old contexts keep theirs, new contexts of an old unit get the unit's, new units are dealt."""
         self._groupings = units.groupings
-        return extend_folds(self.fit.repetitions[seed.repetition].folds, self.place, units, seed.fold_key)
+        return extend_folds(self.fit.repetitions[seed.repetition].folds, self.place, units, fold_key(*seed))
 
     def _model_of_contexts(self, old: IntArray, n_models: int) -> IntArray:
         """Return the number of the model that predicts each context, (n,); ``n_models`` is the mean of all models.
@@ -148,11 +150,18 @@ class ExtendedStages(FirstStages):
 
     # --- mu -----------------------------------------------------------------------------------------------------------
 
-    def _fit_mu(self, data: PreferenceData, folds: Folds, seed: RepetitionSeed) -> MuSource:
+    def _fit_mu(
+        self,
+        data: PreferenceData,
+        folds: Folds,
+        seed: RepetitionSeed,
+        like: MuModel | None = None,
+        soft: Sequence[Cells] | None = None,
+    ) -> CrossFittedMu:
         """Return mu of all contexts from the models of the fit."""
         _check_categories(self.fit.data, data)
         if self._trains:
-            return super()._fit_mu(data, folds, seed)
+            return super()._fit_mu(data, folds, seed, like, soft)
         return self._extended_mu(self.fit.repetitions[seed.repetition].mu_without_judge, data, folds)
 
     def _extended_mu(self, mu: MuSource, data: PreferenceData, folds: Folds) -> CrossFittedMu:

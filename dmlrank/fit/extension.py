@@ -32,8 +32,8 @@ from ..nuisance.propensity_model.supplied import is_plan, propensity_columns
 from ..nuisance.verdicts import are_of_fixed_prompts, judge_columns
 from ..options import Options
 from .extended_stages import GROWTH, ExtendedStages, NeedsTraining
-from .inputs import columns_of_later_steps, read_source
 from .method import fit_with, run
+from .stages import read_source
 from .state import Extension, FitState, Source
 
 REFITS = ("auto", "never", "always")
@@ -389,13 +389,13 @@ def read_joined(steps: FitState, source: Source) -> tuple[PreferenceData, IntArr
     those of the fit, and those of new contexts come from the same transforms.
     """
     options, old = steps.options, steps.data
-    columns, learnt = columns_of_later_steps(options), LearntFeatures.of(old)
+    learnt = LearntFeatures.of(old)
     try:
-        data = read_source(source, options, extra_columns=columns, learnt=learnt)
+        data = read_source(source, options, learnt)
     except DataError as error:
         # If the rows themselves are the reason, the same error is raised where transforms are fitted to all rows.
         with collected_warnings():
-            read_source(source, options, extra_columns=columns)
+            read_source(source, options)
         raise NeedsTraining(f"the features of the fit do not fit the new rows ({error})") from None
     return data, learnt.places(data)
 

@@ -38,13 +38,15 @@ import numpy as np
 
 from ..data.outcomes import require_mirrored_worths
 from ..data.preferences import PreferenceData
+from ..data.style_columns import read_style_differences
+from ..estimation.cross_fitting import SuppliedMu
 from ..estimation.diagnostics import RemainingBias
 from ..estimation.influence import InfluenceFunction
 from ..estimation.unanimous_pairs import UnanimousPairs, find_unanimous_pairs
 from ..functionals.linear_scores import LinkedScore
 from ..inference.covariance import Covariance
 from ..nuisance.boosting.tuning import check_tune
-from ..nuisance.outcome_model.user_learners import check_learner
+from ..nuisance.outcome_model.user_learners import check_learner, checked_mu
 from ..nuisance.propensity_model.supplied import check_mean_weights, check_propensity
 from ..options import Options
 from ..style_adjustment import BalancedStyle, EqualStyle
@@ -133,12 +135,15 @@ def read_inputs(stages: FirstStages, data_as_read: PreferenceData) -> Inputs:
     if isinstance(options.adjust, EqualStyle):
         # Functionals and category weights without a link are refused before anything is fitted.
         LinkedScore.of(setup.functional, data.n_items, data.ordered)
-        style = stages.style_differences(data)
+        columns = options.style_columns
+        style = stages.keep("style differences", (data, columns), lambda: read_style_differences(data, columns))
     verdicts = stages.verdicts(data)
     units = stages.units(data, verdicts)
     if isinstance(options.adjust, BalancedStyle):
         check_balanced_clusters(options.adjust, units.annotator)
-    mu = stages.supplied_mu(data)
+    mu = None
+    if options.mu is not None:
+        mu = stages.keep("supplied mu", (data, options.mu), lambda: SuppliedMu(checked_mu(options.mu, data)))
     n_folds, fold_units = stages.fold_units(data, units, mu, verdicts)
     return Inputs(
         data=data,

@@ -1,4 +1,4 @@
-"""The first stages of a fit: everything that costs time, learnt from the data and kept for later updates.
+"""The first stages of a fit: everything that costs time, read or learnt from the data and kept for later updates.
 
 :class:`FirstStages` trains; :class:`~dmlrank.fit.extended_stages.ExtendedStages` predicts from the models of an earlier
 fit. Both keep what they compute under the same names and keys.
@@ -13,13 +13,19 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 import numpy as np
+import pandas as pd
 
 from .._utils.computation import at_the_same_time, current
 from .._utils.warning_collection import collected_warnings, warn
+from ..data.columns import align_by_index, row_index
+from ..data.contexts import identity_numbers
+from ..data.equal_values import join_shared, warn_of_shared_texts
+from ..data.formula.parse import parse_formula
+from ..data.frames import column_names
 from ..data.graph import Graph
-from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
-from ..data.read_votes import with_columns
-from ..data.style_columns import StyleDifferences, read_style_differences
+from ..data.preferences import Cells, FloatArray, IntArray, LearntFeatures, PreferenceData
+from ..data.read_votes import read_preferences, with_columns
+from ..data.vote_columns import Clusters, cluster_columns, context_weights, read_clusters
 from ..estimation.bt_restricted import RestrictedBradleyTerry, require_pair_propensities
 from ..estimation.cross_fitting import CrossFittedMu, HeldOutLabels, MuSource, SuppliedMu, select_floor
 from ..estimation.diagnostics import RemainingBias, remaining_bias
@@ -32,15 +38,17 @@ from ..estimation.influence import (
     NuisanceEstimates,
     OneStepResult,
     TargetPopulation,
+    blocks_by_context,
+    blocks_by_group,
 )
-from ..estimation.judge import FeatureMu, JudgedMu, cross_fit_judged, fit_with_features, judge_correction
+from ..estimation.judge import JudgedMu, cross_fit_judged, fit_with_features, judge_correction
 from ..estimation.one_step import one_step
-from ..exceptions import OptionError
+from ..exceptions import DataError, OptionError, listed
 from ..functionals import Borda, BradleyTerry
 from ..functionals.linear_scores import PositionEffect
-from ..nuisance.boosting.tuning import RandomSearch, Tune
+from ..nuisance.boosting.tuning import RandomSearch
 from ..nuisance.outcome_model.cross_fit import MuModel, fit_all
-from ..nuisance.outcome_model.user_learners import checked_mu, is_user_learner
+from ..nuisance.outcome_model.user_learners import is_user_learner
 from ..nuisance.propensity_model.estimate import (
     Propensity,
     estimate_propensity,
@@ -55,21 +63,12 @@ from ..nuisance.propensity_model.supplied import (
     supplied_propensity,
 )
 from ..nuisance.training_rows import Folds
-from ..nuisance.verdicts import Verdicts, labelled_share
+from ..nuisance.verdicts import Verdicts, judge_columns, labelled_share, read_verdicts
 from ..options import Options
 from ..style_adjustment import BalancedStyle
 from .adjusted_for_style import balanced_propensity, equal_style_terms, keep_balanced_votes, match_balanced_votes
 from .estimand import MeanTarget, OrderChoice, Setup, choose_order, mean_target, restrict_items, uses_mean_preferences
-from .estimators import Estimator, estimator_named
-from .inputs import (
-    columns_of_later_steps,
-    fold_units,
-    number_of_folds,
-    read_source,
-    read_units,
-    reading_options,
-    verdicts_on_pairs,
-)
+from .estimators import estimator_named
 from .state import BalancedVotes, Inputs, Kept, Source, Units
 
 T = TypeVar("T")
@@ -81,7 +80,7 @@ _COMPARED_BY_VALUE = (str, int, float, bool, dict, RandomSearch, type(None))
 class Draw(IntEnum):
     """The kinds of random draws in a repetition; each kind has a seed that is derived from the seed of the fit.
 
-    Folds are not drawn, but dealt by a key: :attr:`RepetitionSeed.fold_key`.
+    Folds are not drawn, but dealt by the key ``fold_key(*seed)``.
     """
 
     MU = 1
@@ -93,12 +92,9 @@ class Draw(IntEnum):
 
 
 class RepetitionSeed(NamedTuple):
-    """The seed of a repetition, from which each kind of draw gets a seed.
+    """The seed of a fit and the number of a repetition, from 0, from which each kind of draw gets a seed.
 
     An option that adds or removes draws of one kind does not change the draws of the other kinds.
-
-    fit: Seed of the fit.
-    repetition: Number of the repetition, from 0.
     """
 
     fit: int
@@ -108,11 +104,6 @@ class RepetitionSeed(NamedTuple):
         """Return the seed of one kind of draw."""
         entropy = [self.fit, self.repetition] if self.repetition else self.fit
         return np.random.SeedSequence(entropy, spawn_key=(int(draw),))
-
-    @property
-    def fold_key(self) -> bytes:
-        """The key by which the repetition deals its folds; it needs nothing but the two numbers."""
-        return fold_key(self.fit, self.repetition)
 
 
 class Learnt(NamedTuple):
@@ -140,13 +131,20 @@ class FirstStages:
     is in no key. Every stage draws from a seed of its own, so that an option that changes one stage never changes the
     draws of another.
 
+    estimator: How the scores are estimated.
     kept: Results of this fit by name.
     """
 
     def __init__(self, source: Source, options: Options, earlier: Mapping[str, Kept] | None = None) -> None:
-        self.source, self.options = source, options
+        self.source, self.options, self.estimator = source, options, estimator_named(options.estimator)
         self.earlier: Mapping[str, Kept] = {} if earlier is None else earlier
         self.kept: dict[str, Kept] = {}
+        # How the learner of mu is tuned; None where the learner is the user's own.
+        self._tune = None if is_user_learner(options.learner) else options.tune
+        # The options on which the functional, its graph and its weights depend.
+        functional = self.estimator.functional(options.functional)
+        weights = (options.edge_weights, options.category_weights)
+        self._estimand = (functional, options.graph, options.min_labels, *weights)
 
     def keep(self, name: str, key: tuple[object, ...], compute: Callable[[], T]) -> T:
         """Return the result that an earlier fit kept under an equal key, or else compute it; give its warnings."""
@@ -161,17 +159,6 @@ class FirstStages:
         result: T = kept.result
         return result
 
-    @property
-    def estimator(self) -> Estimator:
-        """How the scores are estimated."""
-        return estimator_named(self.options.estimator)
-
-    @property
-    def _estimand(self) -> tuple[object, ...]:
-        """The options on which the functional, its graph and its weights depend."""
-        o = self.options
-        return (self.estimator.functional(o.functional), o.graph, o.min_labels, o.edge_weights, o.category_weights)
-
     # --- data ---------------------------------------------------------------------------------------------------------
 
     def data_as_read(self) -> PreferenceData:
@@ -179,17 +166,22 @@ class FirstStages:
         return self.keep("data", (self.source, reading_options(self.options)), self._read)
 
     def _read(self) -> PreferenceData:
-        return read_source(self.source, self.options, extra_columns=columns_of_later_steps(self.options))
+        return read_source(self.source, self.options)
 
     def votes_that_count(
         self, data_as_read: PreferenceData
     ) -> tuple[PreferenceData, OrderChoice, BalancedVotes | None]:
         """Return the votes on the ranked items that count, their display order, and their match among all votes."""
-        adjust, votes = self.options.adjust, data_as_read
+        o, votes, adjust = self.options, data_as_read, self.options.adjust
+        if isinstance(adjust, BalancedStyle):
+            votes = self.keep("votes of like style", (votes, adjust), lambda: keep_balanced_votes(data_as_read, adjust))
+        deciding = (o.position_bias, o.graph, o.min_labels, o.category_weights, o.propensity, o.mu)
+        order = self.keep("display order", (votes, *deciding), lambda: self._choose_order(votes))
+        ordered = self.keep("order", (votes, order.matters), lambda: votes if order.matters else votes.unordered())
+        ranked = restrict_items(ordered, o)
+        data = self.keep("ranked votes", (ordered, ranked.items), lambda: ranked)
         if not isinstance(adjust, BalancedStyle):
-            return *self._ranked_votes(votes), None
-        votes = self.keep("votes of like style", (votes, adjust), lambda: keep_balanced_votes(votes, adjust))
-        data, order = self._ranked_votes(votes)
+            return data, order, None
         balanced = self.keep(
             "match of votes of like style",
             (data_as_read, data, order.matters, adjust),
@@ -197,41 +189,31 @@ class FirstStages:
         )
         return data, order, balanced
 
-    def _ranked_votes(self, votes: PreferenceData) -> tuple[PreferenceData, OrderChoice]:
-        """Return the votes on the ranked items, and whether their display order matters."""
-        o = self.options
-        deciding = (o.position_bias, o.graph, o.min_labels, o.category_weights, o.propensity, o.mu)
-        order = self.keep("display order", (votes, *deciding), lambda: self._choose_order(votes))
-        ordered = self.keep("order", (votes, order.matters), lambda: votes if order.matters else votes.unordered())
-        ranked = restrict_items(ordered, o)
-        return self.keep("ranked votes", (ordered, ranked.items), lambda: ranked), order
-
     def _choose_order(self, votes: PreferenceData) -> OrderChoice:
         return choose_order(votes, self.options)
 
     def verdicts(self, data: PreferenceData) -> Verdicts | None:
         """Return the verdicts of judges on the pairs of the data; None without a judge."""
-        o = self.options
+        o, source = self.options, self.source
         if o.judge is None:
             return None
-        key = (data, self.source, o.judge, o.context, o.categories)
-        return self.keep("verdicts", key, lambda: verdicts_on_pairs(data, self.source, o))
+        return self.keep(
+            "verdicts",
+            (data, source, o.judge, o.context, o.categories),
+            lambda: read_verdicts(
+                o.judge,
+                with_columns(data, source.data, judge_columns(o.judge)),
+                parse_formula(source.formula),
+                context=o.context,
+                categories=o.categories,
+            ),
+        )
 
     def units(self, data: PreferenceData, verdicts: Verdicts | None) -> Units:
         """Return which votes depend on each other, and what the contexts weigh."""
         o = self.options
         key = (data, self.source, o.clusters, o.context, o.weights, verdicts)
         return self.keep("units", key, lambda: read_units(data, self.source, o, verdicts))
-
-    def style_differences(self, data: PreferenceData) -> StyleDifferences:
-        """Return the style differences of the votes."""
-        columns = self.options.style_columns
-        return self.keep("style differences", (data, columns), lambda: read_style_differences(data, columns))
-
-    def supplied_mu(self, data: PreferenceData) -> SuppliedMu | None:
-        """Return the probabilities that the user supplied, checked; None where they are estimated."""
-        mu = self.options.mu
-        return None if mu is None else self.keep("supplied mu", (data, mu), lambda: SuppliedMu(checked_mu(mu, data)))
 
     # --- folds --------------------------------------------------------------------------------------------------------
 
@@ -243,23 +225,45 @@ class FirstStages:
         has_features = data.x.shape[1] > 0 or o.propensity_formula is not None
         learns_by_verdicts_or_style = verdicts is not None or o.adjust is not None
         are_used = mu is None or learns_by_verdicts_or_style or (o.estimates_propensity and has_features)
+        key, clusters = (data, o.clusters, o.context, o.n_folds, are_used), units.clusters
+        n_folds = self.keep("number of folds", key, lambda: self._number_of_folds(data, clusters, are_used))
+        return n_folds, self.keep(
+            "fold units", (*key, n_folds), lambda: fold_units(data, clusters, n_folds=n_folds, are_used=are_used)
+        )
 
-        def make() -> tuple[int, FoldUnits]:
-            n_folds = self._number_of_folds(data, units, are_used)
-            return n_folds, fold_units(data, units.clusters, n_folds=n_folds, are_used=are_used)
+    def _number_of_folds(self, data: PreferenceData, clusters: Clusters | None, are_used: bool) -> int:
+        """Return the number of folds: no more than clusters, with a warning, and at least two.
 
-        return self.keep("fold units", (data, o.clusters, o.context, o.n_folds, are_used), make)
-
-    def _number_of_folds(self, data: PreferenceData, units: Units, are_used: bool) -> int:
-        return number_of_folds(data, units.clusters, n_folds=self.options.n_folds, are_used=are_used)
+        The guarantees of cross-fitting are valid with any number of folds from two on; with fewer folds the learners
+        are trained on a smaller share of the data.
+        """
+        n_folds = self.options.n_folds
+        n_units = data.n_contexts if clusters is None else len(np.unique(clusters.of_context))
+        if not are_used:
+            return min(n_folds, n_units)
+        if clusters is None or n_units >= n_folds:
+            return n_folds
+        name = clusters.names[0]
+        if n_units < 2:
+            raise DataError(
+                f"all contexts are in one cluster of {name!r}: cross-fitting and standard errors need at least two "
+                f"clusters; name a column with more values in cov_kwds, or leave cov_type='cluster' out"
+            )
+        warn(
+            f"n_folds={n_folds} is more than the {n_units} clusters of {name!r}, and a cluster is never split: "
+            f"{n_units} folds are used, and the learners are trained on {n_units - 1} of {n_units} clusters; "
+            f"pass n_folds={n_units} to use the same folds without this warning",
+            stacklevel=2,
+        )
+        return n_units
 
     def folds(self, inputs: Inputs, seed: RepetitionSeed) -> Folds:
         """Deal contexts, or clusters of them, to folds by the key of the repetition."""
-        key = (inputs.fold_units, inputs.n_folds, seed)
-        return self.keep(f"folds {seed.repetition}", key, lambda: self._deal(inputs.fold_units, inputs.n_folds, seed))
+        units, n_folds = inputs.fold_units, inputs.n_folds
+        return self.keep(f"folds {seed.repetition}", (units, n_folds, seed), lambda: self._deal(units, n_folds, seed))
 
     def _deal(self, units: FoldUnits, n_folds: int, seed: RepetitionSeed) -> Folds:
-        return assign_folds(units, n_folds, seed.fold_key)
+        return assign_folds(units, n_folds, fold_key(*seed))
 
     # --- mu and pi ----------------------------------------------------------------------------------------------------
 
@@ -273,20 +277,22 @@ class FirstStages:
             return Learnt(mu, mu, propensity, None, None)
         # Propensities come before mu, so that supplied propensities are checked before anything is trained.
         propensity, judge_propensity = self._propensities(inputs, folds, seed)
-        mu, verdicts, o = self._mu(inputs, folds, seed), inputs.verdicts, self.options
+        data, mu, verdicts, o = inputs.data, self._mu(inputs, folds, seed), inputs.verdicts, self.options
         if verdicts is None:
             return Learnt(mu, mu, propensity, judge_propensity, None)
         if o.judge_as == "features":
             with_verdicts = self.keep(
                 f"mu with verdicts {seed.repetition}",
-                (inputs.data, folds, verdicts, tune_of_mu(o), seed),
-                lambda: self._fit_mu_with_verdicts(inputs.data, folds, verdicts, seed),
+                (data, folds, verdicts, self._tune, seed),
+                lambda: fit_with_features(
+                    data, verdicts, folds, tune=self._tune, seeds=seed.child(Draw.JUDGE).spawn(folds.n_folds)
+                ),
             )
             return Learnt(with_verdicts, mu, propensity, judge_propensity, None)
         judged = self.keep(
             f"mu with judge {seed.repetition}",
-            (inputs.data, folds, verdicts, mu, o.learner, tune_of_mu(o), seed),
-            lambda: self._fit_mu_with_judge(inputs.data, folds, verdicts, mu, seed),
+            (data, folds, verdicts, mu, o.learner, self._tune, seed),
+            lambda: self._fit_mu_with_judge(data, folds, verdicts, mu, seed),
         )
         assert judge_propensity is not None, "a fit with a judge has propensities of its verdicts"
         correction = self.keep(
@@ -301,18 +307,21 @@ class FirstStages:
         if inputs.mu is not None:
             return inputs.mu
         data = inputs.data if inputs.balanced is None else inputs.balanced.training
-        key = (data, folds, self.options.learner, tune_of_mu(self.options), seed)
+        key = (data, folds, self.options.learner, self._tune, seed)
         return self.keep(f"mu {seed.repetition}", key, lambda: self._fit_mu(data, folds, seed))
 
-    def _fit_mu(self, data: PreferenceData, folds: Folds, seed: RepetitionSeed) -> MuSource:
-        return cross_fit_mu(data, folds, self.options, seed)
-
-    def _fit_mu_with_verdicts(
-        self, data: PreferenceData, folds: Folds, verdicts: Verdicts, seed: RepetitionSeed
-    ) -> FeatureMu:
-        """Fit mu with verdicts among the features, one booster per fold."""
-        seeds = seed.child(Draw.JUDGE).spawn(folds.n_folds)
-        return fit_with_features(data, verdicts, folds, tune=tune_of_mu(self.options), seeds=seeds)
+    def _fit_mu(
+        self,
+        data: PreferenceData,
+        folds: Folds,
+        seed: RepetitionSeed,
+        like: MuModel | None = None,
+        soft: Sequence[Cells] | None = None,
+    ) -> CrossFittedMu:
+        """Fit mu by fold, on the labels of the other folds; with a judge also on its soft labels."""
+        seeds = seed.child(Draw.MU).spawn(folds.n_folds)
+        models = fit_all(data, folds, seeds, tune=self._tune, learner=self.options.learner, soft=soft, like=like)
+        return CrossFittedMu(models, folds, data.x)
 
     def _fit_mu_with_judge(
         self, data: PreferenceData, folds: Folds, verdicts: Verdicts, mu: MuSource, seed: RepetitionSeed
@@ -320,7 +329,7 @@ class FirstStages:
         """Fit P(label | x, verdict), then fit mu again with the predictions of this model as further labels."""
         refit = None
         if isinstance(mu, CrossFittedMu):
-            refit = partial(cross_fit_mu, data, folds, self.options, seed, mu.models[0])
+            refit = partial(self._fit_mu, data, folds, seed, mu.models[0])
         rng = np.random.default_rng(seed.child(Draw.JUDGE))
         return cross_fit_judged(data, verdicts, folds, mu, refit=refit, rng=rng)
 
@@ -353,31 +362,26 @@ class FirstStages:
         If only judged pairs were labelled, the estimated propensity of a label is the propensity of a verdict times the
         estimated share of judged pairs that were labelled. This share may depend on the verdict.
         """
-        o, graph, verdicts = self.options, inputs.setup.graph, inputs.verdicts
-
-        def of_labels() -> Propensity:
-            return self._propensities_of_cells(data, folds, o, graph, seed, Draw.PROPENSITY)
-
-        if verdicts is None:
-            return of_labels(), None
-        # Verdicts on all pairs of all contexts have the propensity 1.
-        if verdicts.covers_all_pairs:
-            return of_labels(), np.ones(len(verdicts.cells))
-        judged = replace(data, cells=verdicts.cells)
-        if isinstance(o.propensity, str) and o.propensity == "marginal":
-            return marginal_propensity(data), marginal_propensity(judged).cells
-        estimated = o if o.estimates_propensity else replace(o, propensity="estimate")
-        of_verdicts = self._propensities_of_cells(judged, folds, estimated, graph, seed, Draw.JUDGE_PROPENSITY).cells
-        only_judged_labelled = (verdicts.label >= 0).all() and len(np.unique(verdicts.label)) == len(data.cells)
-        if o.estimates_propensity and only_judged_labelled:
-            share = labelled_share(data, verdicts, folds)
-            return floored_and_scaled(of_verdicts[verdicts.label] * share, data), of_verdicts
-        return of_labels(), of_verdicts
+        o, graph, verdicts, of_verdicts = self.options, inputs.setup.graph, inputs.verdicts, None
+        if verdicts is not None and verdicts.covers_all_pairs:
+            of_verdicts = np.ones(len(verdicts.cells))
+        elif verdicts is not None:
+            judged = replace(data, cells=verdicts.cells)
+            is_known_kind = o.estimates_propensity or (isinstance(o.propensity, str) and o.propensity == "marginal")
+            of_judge = o if is_known_kind else replace(o, propensity="estimate")
+            of_verdicts = self._propensities_of_cells(judged, folds, of_judge, graph, seed, Draw.JUDGE_PROPENSITY).cells
+            only_judged_labelled = (verdicts.label >= 0).all() and len(np.unique(verdicts.label)) == len(data.cells)
+            if o.estimates_propensity and only_judged_labelled:
+                share = labelled_share(data, verdicts, folds)
+                return floored_and_scaled(of_verdicts[verdicts.label] * share, data), of_verdicts
+        return self._propensities_of_cells(data, folds, o, graph, seed, Draw.PROPENSITY), of_verdicts
 
     def _propensities_of_cells(
         self, data: PreferenceData, folds: Folds, options: Options, graph: Graph, seed: RepetitionSeed, draw: Draw
     ) -> Propensity:
         return propensities_of_cells(data, folds, options, self.source, graph, seed.child(draw))
+
+    # --- floor, one-step terms, remaining bias ------------------------------------------------------------------------
 
     def floor(self, inputs: Inputs, mu: MuSource, seed: RepetitionSeed) -> float:
         """Return the floor of mu: the user's, or that with the smallest log-loss; 0 where the functional needs none."""
@@ -396,8 +400,6 @@ class FirstStages:
 
     def _select_floor(self, data: PreferenceData, mu: MuSource, seed: RepetitionSeed) -> float:
         return select_floor(HeldOutLabels.of(mu, data))
-
-    # --- one-step terms -----------------------------------------------------------------------------------------------
 
     def correct(
         self, inputs: Inputs, learnt: Learnt, *, floor: float, sample: IntArray | None, seed: RepetitionSeed
@@ -446,15 +448,14 @@ class FirstStages:
         differences = inputs.style
         if differences is None:
             return None, None
-
-        def make() -> tuple[EqualStyleTerms, StyleInfluence]:
-            terms = equal_style_terms(
+        terms = self.keep(
+            f"equal style {seed.repetition}",
+            (inputs.data, *self._estimand, differences, propensity, folds, inputs.units),
+            lambda: equal_style_terms(
                 inputs.data, inputs.setup, differences, propensity=propensity.cells, fold=folds.fold, units=inputs.units
-            )
-            return terms, terms.influence()
-
-        key = (inputs.data, *self._estimand, differences, propensity, folds, inputs.units)
-        return self.keep(f"equal style {seed.repetition}", key, make)
+            ),
+        )
+        return terms, self.keep(f"influence at equal style {seed.repetition}", (terms,), terms.influence)
 
     def second_order_bias(self, inputs: Inputs, mu: MuSource, floor: float) -> RemainingBias:
         """Estimate the bias that remains because the functional is curved, from the differences of mu between folds."""
@@ -485,23 +486,90 @@ def _is_same(a: object, b: object) -> bool:
     return a is b or (isinstance(a, _COMPARED_BY_VALUE) and isinstance(b, _COMPARED_BY_VALUE) and a == b)
 
 
-def tune_of_mu(options: Options) -> Tune:
-    """Return how the learner of mu is tuned; None where the learner is the user's own."""
-    return None if is_user_learner(options.learner) else options.tune
+# --- what is read -----------------------------------------------------------------------------------------------------
 
 
-def cross_fit_mu(
-    data: PreferenceData,
-    folds: Folds,
-    options: Options,
-    seed: RepetitionSeed,
-    like: MuModel | None = None,
-    soft: Sequence[Cells] | None = None,
-) -> CrossFittedMu:
-    """Fit mu by fold, on the labels of the other folds; with a judge also on its soft labels."""
-    seeds, tune = seed.child(Draw.MU).spawn(folds.n_folds), tune_of_mu(options)
-    models = fit_all(data, folds, seeds, tune=tune, learner=options.learner, soft=soft, like=like)
-    return CrossFittedMu(models, folds, data.x)
+def reading_options(options: Options) -> tuple[object, ...]:
+    """Return the values of options on which the data that are read depend."""
+    o = options
+    columns = (o.clusters, o.propensity_column, o.weights_column, o.style_columns)
+    return (o.context, o.categories, o.missing, o.votes, *columns)
+
+
+def read_source(source: Source, options: Options, learnt: LearntFeatures | None = None) -> PreferenceData:
+    """Read the user's frame, with the columns that judges and propensities need."""
+    clusters = cluster_columns(options.clusters, column_names(source.data))
+    judges, propensities = judge_columns(options.judge), propensity_columns(options.propensity)
+    return read_preferences(
+        source.formula,
+        source.data,
+        source.environment,
+        context=options.context,
+        categories=options.categories,
+        missing=options.missing,
+        votes=options.votes,
+        groups=(*clusters, options.weights_column) if options.weights_column else clusters,
+        propensity=options.propensity_column,
+        style=options.style_columns,
+        optional=None if judges is None or propensities is None else (*judges, *propensities),
+        learnt=learnt,
+    )
+
+
+def read_units(
+    data: PreferenceData, source: Source, options: Options, verdicts: Verdicts | None, *, weighted: bool = True
+) -> Units:
+    """Read clusters and weights of contexts, and divide the votes into influence blocks.
+
+    Verdicts of judges belong to no annotator.
+    """
+    clusters, weights, weight = read_clusters(data, options.clusters, options.context), options.weights, None
+    warn_of_dependence(data, clusters, options.context)
+    if weighted and isinstance(weights, pd.Series):
+        labels, contexts = pd.Index(list(data.context_ids)), f"the contexts ({listed(options.context)})"
+        if not options.context:
+            labels, contexts = row_index(source.data, data.n_rows)[data.context_ids.astype(np.intp)], "the rows"
+        weights = align_by_index(weights, labels, name="weights", of=contexts).to_numpy()
+    if weighted:
+        weight = context_weights(data, weights)
+    if clusters is None or clusters.of_vote is None:
+        return Units(blocks_by_context(data), clusters, None, weight)
+    blocks, annotator = blocks_by_group(data, clusters.of_vote, verdicts.cells.context if verdicts else None)
+    return Units(blocks, clusters, annotator, weight)
+
+
+def warn_of_dependence(data: PreferenceData, clusters: Clusters | None, context: tuple[str, ...]) -> None:
+    """Warn where contexts share a text and are not in the same cluster."""
+    groups = [] if clusters is None else [clusters.of_context, clusters.second_of_context]
+    warn_of_shared_texts(data.shared_texts, [group for group in groups if group is not None], context)
+
+
+def fold_units(data: PreferenceData, clusters: Clusters | None, *, n_folds: int, are_used: bool = True) -> FoldUnits:
+    """Return the units that are dealt to folds: contexts, or clusters of them; units that share a text are joined.
+
+    A unit is dealt by a number that stands for its identifier. The word "context" among the columns of clusters stands
+    for the contexts, unless a column has this name.
+    """
+    unit = data.seed_order if clusters is None else clusters.of_context
+    noun = "contexts" if clusters is None else f"clusters of {clusters.names[0]!r}"
+    if not are_used:
+        identity = unit.astype(np.uint64)
+    elif clusters is None or clusters.names[0] not in data.columns:
+        identity = identity_numbers(data.context_ids)
+    else:
+        units, first_context = np.unique(unit, return_index=True)
+        identity = np.zeros(int(units[-1]) + 1, np.uint64)
+        identity[units] = identity_numbers(data.by_context(clusters.names[0])[first_context])
+        identity = identity[unit]
+    joined = join_shared(unit, data.shared_texts, n_folds)
+    if joined is not unit:
+        smallest = np.full(int(joined.max()) + 1, np.iinfo(np.uint64).max, dtype=np.uint64)
+        np.minimum.at(smallest, joined, identity)
+        identity = smallest[joined]
+    return FoldUnits(joined, identity, noun, None if clusters is None else clusters.of_context)
+
+
+# --- pieces that other modules use ------------------------------------------------------------------------------------
 
 
 def propensities_of_cells(

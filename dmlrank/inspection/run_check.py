@@ -24,7 +24,7 @@ from ..data.read_votes import count_missing, preferences_of, take_rows
 from ..data.vote_columns import Clusters, cluster_columns, read_clusters
 from ..exceptions import OptionError
 from ..fit.estimand import OrderChoice, check_edge_weights, comparison_graph, edges_of_option, order_by_counts
-from ..fit.inputs import warn_of_dependence
+from ..fit.stages import warn_of_dependence
 from ..fit.state import Source
 from ..functionals import CategoryWeights
 from ..options import Options

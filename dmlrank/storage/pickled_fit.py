@@ -32,7 +32,7 @@ from ..data.formula.parse import names_in, parse_formula
 from ..data.frames import column_names, take_columns
 from ..data.read_votes import check_same_rows
 from ..exceptions import DataError, DmlrankError, StorageError
-from ..fit.inputs import read_source
+from ..fit.stages import read_source
 from ..fit.state import FitState, Source
 from ..options import Options
 

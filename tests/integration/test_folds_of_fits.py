@@ -14,7 +14,7 @@ from dmlrank.data.frames import column_names
 from dmlrank.data.read_votes import read_preferences
 from dmlrank.data.vote_columns import cluster_columns, read_clusters
 from dmlrank.estimation.folds import assign_folds, extend_folds, fold_key
-from dmlrank.fit.inputs import fold_units
+from dmlrank.fit.stages import fold_units
 
 FORMULA = "winner ~ length | model_a + model_b"
 FRAME = dr.datasets.simulate_arena(n=1200, rng=0).assign(topic=lambda frame: frame["question_id"] % 7)

@@ -13,7 +13,7 @@ import dmlrank as dr
 from dmlrank import options as options_module
 from dmlrank.exceptions import OptionError
 from dmlrank.fit.estimators import options_of_fit, options_of_update
-from dmlrank.fit.inputs import reading_options
+from dmlrank.fit.stages import reading_options
 from dmlrank.options import ESTIMATORS, OPTIONS
 
 SIGNATURE = inspect.signature(dr.dml_rank).parameters
