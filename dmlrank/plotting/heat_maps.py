@@ -8,26 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .theme import (
-    NARROWEST,
-    NOT_SIGNIFICANT,
-    SMALLEST_SIDE,
-    SMALLEST_TEXT,
-    TEXT_SIZE,
-    WEAK_TEXT,
-    hide_frame,
-    names_inches,
-    new_axes,
-    row_columns,
-    row_height,
-    sequential_colours,
-    signed_colours,
-    square_pitch,
-    text_colour_at,
-    too_many,
-    write_names,
-    write_title,
-)
+from . import theme
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,12 +23,7 @@ _GROUP_WIDTH, _LOWEST_MAP = 0.72, 2.4
 
 
 def heat_map(
-    models: Sequence[str],
-    values: NDArray[np.float64],
-    label: str,
-    ax: Axes | None = None,
-    *,
-    title: str = "",
+    models: Sequence[str], values: NDArray[np.float64], label: str, ax: Axes | None = None, *, title: str = ""
 ) -> Axes:
     """Draw a table (K, K) in colours, with the item shown first in rows; pairs with the value zero stay white.
 
@@ -55,10 +31,10 @@ def heat_map(
     """
     n_models = len(models)
     axes, pitch = _square(models, "a heat map", _LARGEST_CELL, ax)
-    image = axes.imshow(np.where(values > 0, values, np.nan), cmap=sequential_colours(), vmin=0)
+    image = axes.imshow(np.where(values > 0, values, np.nan), cmap=theme.sequential_colours(), vmin=0)
     if n_models <= _MOST_WITH_NUMBERS:
         for j, k in np.argwhere(values > 0):
-            shade = text_colour_at(image, values[j, k])
+            shade = theme.text_colour_at(image, values[j, k])
             axes.text(k, j, f"{values[j, k]:.3g}", ha="center", va="center", color=shade, fontsize=8)
     return _finished_square(axes, image, np.arange(n_models), models, pitch, label, title)
 
@@ -79,42 +55,35 @@ def group_heat_map(
     """
     n_models, n_groups = values.shape
     if n_groups > _MOST_GROUPS:
-        raise too_many(f"a heat map of {n_groups} groups", _MOST_GROUPS, "choose groups by a coarser column")
+        raise theme.too_many(f"a heat map of {n_groups} groups", _MOST_GROUPS, "choose groups by a coarser column")
     width = 3.6 + max(2.2, _GROUP_WIDTH * n_groups)
     # Few rows are higher, so that the colour bar has room for its label.
-    row = max(row_height(min(n_models, 60)), _LOWEST_MAP / n_models)
-    columns = row_columns(ax, n_models, f"a heat map of {n_models} models", width=width, row=row, narrowed=0.9)
+    row = max(theme.row_height(min(n_models, 60)), _LOWEST_MAP / n_models)
+    columns = theme.row_columns(ax, n_models, f"a heat map of {n_models} models", width=width, row=row, narrowed=0.9)
     cell_width = 72 * _GROUP_WIDTH if ax is None else float("nan")
     if coloured is None:
-        shown, colours, ends = values, sequential_colours(), (float(np.nanmin(values)), float(np.nanmax(values)))
+        shown, colours, ends = values, theme.sequential_colours(), (float(np.nanmin(values)), float(np.nanmax(values)))
     else:
         largest = float(np.nanmax(np.abs(values))) or 1.0
-        shown, colours, ends = np.where(coloured, values, np.nan), signed_colours(), (-largest, largest)
+        shown, colours, ends = np.where(coloured, values, np.nan), theme.signed_colours(), (-largest, largest)
+    from matplotlib.colors import Normalize
+
     size = min(8.0, 0.62 * columns.pitch)
     for axes, part in zip(columns.axes, columns.slices, strict=True):
-        axes.set_facecolor(NOT_SIGNIFICANT)
-        image = axes.pcolormesh(
-            shown[part], cmap=colours, vmin=ends[0], vmax=ends[1], edgecolors="white", linewidth=0.6
-        )
+        axes.set_facecolor(theme.NOT_SIGNIFICANT)
+        image = axes.pcolormesh(shown[part], cmap=colours, norm=Normalize(*ends), edgecolors="white", linewidth=0.6)
         n_rows = len(values[part])
         axes.set_ylim(n_rows, 0)
         axes.xaxis.tick_top()
-        write_names(axes, groups, np.arange(n_groups) + 0.5, axis="x", pitch=cell_width)
-        write_names(axes, models[part], np.arange(n_rows) + 0.5, pitch=columns.pitch)
-        for (j, g), value in np.ndenumerate(values[part]) if size >= SMALLEST_TEXT and n_groups <= 20 else []:
+        theme.write_names(axes, groups, np.arange(n_groups) + 0.5, axis="x", pitch=cell_width)
+        theme.write_names(axes, models[part], np.arange(n_rows) + 0.5, pitch=columns.pitch)
+        for (j, g), value in np.ndenumerate(values[part]) if size >= theme.SMALLEST_TEXT and n_groups <= 20 else []:
             is_coloured = np.isfinite(shown[part][j, g])
-            axes.text(
-                g + 0.5,
-                j + 0.5,
-                f"{value:z.2f}",
-                ha="center",
-                va="center",
-                fontsize=size,
-                color=text_colour_at(image, value) if is_coloured else WEAK_TEXT,
-            )
-        hide_frame(axes)
+            colour = theme.text_colour_at(image, value) if is_coloured else theme.WEAK_TEXT
+            axes.text(g + 0.5, j + 0.5, f"{value:z.2f}", ha="center", va="center", fontsize=size, color=colour)
+        theme.hide_frame(axes)
     bar = columns.axes[0].figure.colorbar(image, ax=list(columns.axes), shrink=0.6 if n_models > 12 else 0.95, pad=0.02)
-    bar.set_label(label, fontsize=TEXT_SIZE)
+    bar.set_label(label, fontsize=theme.TEXT_SIZE)
     columns.write_title(title)
     return columns.axes[0]
 
@@ -140,9 +109,9 @@ def win_matrix(
     n_models = len(models)
     axes, pitch = _square(models, "a win matrix", _LARGEST_WIN_CELL, ax)
     scale = float(np.nanmax(np.abs(difference))) or 1.0
-    axes.set_facecolor(NOT_SIGNIFICANT)
+    axes.set_facecolor(theme.NOT_SIGNIFICANT)
     significant = np.where(rejected, difference, np.nan)
-    image = axes.pcolormesh(significant, cmap=signed_colours(), vmin=-scale, vmax=scale)
+    image = axes.pcolormesh(significant, cmap=theme.signed_colours(), vmin=-scale, vmax=scale)
     if n_models <= _MOST_WITH_LINES:
         image.set_edgecolor("white")
         image.set_linewidth(0.6 if n_models <= 30 else 0.2)
@@ -150,7 +119,7 @@ def win_matrix(
     axes.set_ylim(n_models, 0)
     for row, column in np.argwhere(np.isfinite(difference)) if n_models <= _MOST_WITH_DIFFERENCES else []:
         gap = difference[row, column]
-        colour = text_colour_at(image, gap) if rejected[row, column] else WEAK_TEXT
+        colour = theme.text_colour_at(image, gap) if rejected[row, column] else theme.WEAK_TEXT
         axes.text(column + 0.5, row + 0.5, f"{gap:z.2f}", ha="center", va="center", fontsize=7.5, color=colour)
     label = "score of the row minus score of the column"
     return _finished_square(axes, image, np.arange(n_models) + 0.5, models, pitch, label, title)
@@ -160,13 +129,14 @@ def _square(models: Sequence[str], what: str, largest_cell: float, ax: Axes | No
     """Return axes for a square with a row and a column per model, and the points from one name to the next."""
     n_models = len(models)
     if n_models > _MOST_MODELS:
-        raise too_many(f"{what} of {n_models} models", _MOST_MODELS)
+        raise theme.too_many(f"{what} of {n_models} models", _MOST_MODELS)
     if ax is not None:
         return ax, float("nan")
-    side = max(SMALLEST_SIDE, n_models * float(np.clip(2.6 / n_models**0.65, _SMALLEST_CELL, largest_cell)))
+    side = max(theme.SMALLEST_SIDE, n_models * float(np.clip(2.6 / n_models**0.65, _SMALLEST_CELL, largest_cell)))
     pitch = 72 * side / n_models
-    beside = names_inches(models, pitch)
-    return new_axes(None, height=side + beside + 1.0, width=max(side + beside + 1.6, NARROWEST)), pitch
+    size = float(np.clip(pitch / theme.LINE_HEIGHT, theme.SMALLEST_TEXT, theme.TEXT_SIZE))
+    outside = side + size * theme.names_width(models) / 72
+    return theme.new_axes(None, height=outside + 1.0, width=max(outside + 1.6, theme.NARROWEST)), pitch
 
 
 def _finished_square(
@@ -179,11 +149,16 @@ def _finished_square(
     title: str,
 ) -> Axes:
     """Write names on both sides, the colour bar and the title."""
-    pitch = square_pitch(axes, models) if np.isnan(pitch) else pitch
+    if np.isnan(pitch):
+        # The names stand beside and below the square, which therefore becomes smaller than the caller's axes.
+        lines = theme.LINE_HEIGHT * len(models)
+        pitch = min(theme.axes_points(axes)) / (lines + theme.names_width(models)) * theme.LINE_HEIGHT
     for axis in ("x", "y"):
-        write_names(axes, models, places, axis=axis, pitch=pitch)
-    hide_frame(axes)
+        theme.write_names(axes, models, places, axis=axis, pitch=pitch)
+    theme.hide_frame(axes)
     # The colour bar takes its room from the figure, so that the size of the axes does not change.
-    axes.figure.colorbar(image, ax=axes, shrink=0.7, aspect=30, fraction=0.05).set_label(label, fontsize=TEXT_SIZE)
-    write_title(axes, title)
+    axes.figure.colorbar(image, ax=axes, shrink=0.7, aspect=30, fraction=0.05).set_label(
+        label, fontsize=theme.TEXT_SIZE
+    )
+    theme.write_title(axes, title)
     return axes

@@ -4,31 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from .theme import (
-    DARK,
-    LIGHT,
-    SMALLEST_TEXT,
-    TEXT_SIZE,
-    Colour,
-    axes_points,
-    hide_frame,
-    horizontal_rows,
-    literal,
-    new_axes,
-    palette,
-    row_columns,
-    row_height,
-    short_names,
-    too_many,
-    write_names,
-    write_title,
-)
+from . import theme
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,69 +30,36 @@ _LEADER = {"arrowstyle": "-", "linewidth": 0.5, "shrinkA": 1.0, "shrinkB": 3.0}
 _RESULT_WIDTH = 1.4
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RankIntervals:
-    """Ranks of models with their confidence sets, in the order in which they are drawn from top to bottom.
-
-    names: Names of the m models that are drawn.
-    rank, best, worst (m,): Rank by score, and the ends of the confidence set, among all models.
-    letters: Letters of the groups of models that are not separated.
-    """
-
-    names: Sequence[str]
-    rank: NDArray[np.int64]
-    best: NDArray[np.int64]
-    worst: NDArray[np.int64]
-    letters: Sequence[str]
-
-    def __getitem__(self, part: slice) -> RankIntervals:
-        """Return some of the models."""
-        fields = ("names", "rank", "best", "worst", "letters")
-        return replace(self, **{name: getattr(self, name)[part] for name in fields})
-
-
-def rank_set_chart(ranks: RankIntervals, title: str, ax: Axes | None = None) -> Axes:
+def rank_set_chart(ranks: pd.DataFrame, title: str, ax: Axes | None = None) -> Axes:
     """Draw every model's rank as a point on a bar from the best to the worst rank of its confidence set.
 
-    Letters of groups stand at the right end of the rows, unless some are longer than eight letters.
+    Columns of the frame are ``rank``, ``lower``, ``upper`` and ``group``; its index has the names. Letters of groups
+    stand at the right end of the rows, unless some are longer than eight letters.
     """
-    n_rows = len(ranks.names)
-    columns = row_columns(ax, n_rows, f"a chart of the ranks of {n_rows} models")
-    first, last = int(ranks.best.min()), int(ranks.worst.max())
-    letters_fit = max(map(len, ranks.letters)) <= _LONGEST_LETTERS
+    columns = theme.row_columns(ax, len(ranks), f"a chart of the ranks of {len(ranks)} models")
+    first, last = int(ranks["lower"].min()), int(ranks["upper"].max())
+    letters_fit = max(map(len, ranks["group"])) <= _LONGEST_LETTERS
     for axes, part in zip(columns.axes, columns.slices, strict=True):
         rows = ranks[part]
-        place = np.arange(len(rows.names))[::-1]
+        place = np.arange(len(rows))[::-1]
         # A set of one rank has to be seen, too: every bar reaches a third of a rank beyond its ends.
-        axes.barh(
-            place,
-            rows.worst - rows.best + 0.66,
-            min(0.5, _THICKEST_BAR / columns.pitch),
-            left=rows.best - 0.33,
-            color=LIGHT,
-            linewidth=0,
-        )
-        axes.plot(rows.rank, place, "o", color=DARK, markersize=columns.marker_size)
-        horizontal_rows(axes, rows.names, "rank (1 is best)", columns.pitch)
+        length, thickness = rows["upper"] - rows["lower"] + 0.66, min(0.5, _THICKEST_BAR / columns.pitch)
+        axes.barh(place, length, thickness, left=rows["lower"] - 0.33, color=theme.LIGHT, linewidth=0)
+        axes.plot(rows["rank"], place, "o", color=theme.DARK, markersize=columns.marker_size)
+        theme.horizontal_rows(axes, list(rows.index), "rank (1 is best)", columns.pitch)
         margin = max(0.7, 0.015 * (last - first))
         axes.set_xlim(first - margin, last + margin)
         axes.locator_params(axis="x", integer=True)
         # With many models the margin reaches beyond rank 1 to a tick at 0, which is no rank.
         axes.xaxis.set_major_formatter(lambda rank, _: f"{rank:g}" if rank >= 1 else "")
         if letters_fit:
-            size = min(TEXT_SIZE, columns.pitch / 1.22)
-            for row, text in zip(place, rows.letters, strict=True):
-                axes.annotate(
-                    text,
-                    (1.0, row),
-                    (4, 0),
-                    xycoords=("axes fraction", "data"),
-                    textcoords="offset points",
-                    va="center",
-                    fontsize=size,
-                    annotation_clip=False,
-                )
-            axes.text(1.0, 1.0, " group", transform=axes.transAxes, va="bottom", fontsize=TEXT_SIZE - 1, color="0.35")
+            size = min(theme.TEXT_SIZE, columns.pitch / 1.22)
+            units: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+            for row, text in zip(place, rows["group"], strict=True):
+                axes.annotate(text, (1.0, row), (4, 0), **units, va="center", fontsize=size, annotation_clip=False)
+            axes.text(
+                1.0, 1.0, " group", transform=axes.transAxes, va="bottom", fontsize=theme.TEXT_SIZE - 1, color="0.35"
+            )
     columns.write_title(title)
     return columns.axes[0]
 
@@ -132,18 +81,22 @@ def bump_chart(
     """
     n_models, n_results = ranks.shape
     if n_models > _MOST_LINES:
-        raise too_many(f"a bump chart of {n_models} models", _MOST_LINES)
-    row = row_height(n_models)
-    axes = new_axes(ax, height=1.0 + row * n_models, width=4.2 + _RESULT_WIDTH * n_results)
+        raise theme.too_many(f"a bump chart of {n_models} models", _MOST_LINES)
+    row = theme.row_height(n_models)
+    axes = theme.new_axes(ax, height=1.0 + row * n_models, width=4.2 + _RESULT_WIDTH * n_results)
     place, lowest = np.arange(n_results), float(np.nanmax(ranks))
     axes.set_xlim(-0.25, n_results - 0.75)
     axes.set_ylim(lowest + 0.6, float(np.nanmin(ranks)) - 0.6)
-    height = 72 * row * n_models if ax is None else axes_points(axes)[1]
+    height = 72 * row * n_models if ax is None else theme.axes_points(axes)[1]
     n_ranks = lowest - float(np.nanmin(ranks)) + 1.2
     pitch = height / n_ranks
-    size = float(np.clip(height / (min(n_models, n_ranks) * _NAME_HEIGHT), 1.0, TEXT_SIZE))
-    colours, drawn_names = _colours_of_movers(ranks), map(literal, short_names(models))
-    names_at: dict[tuple[int, float, int], list[tuple[str, Colour]]] = defaultdict(list)
+    size = float(np.clip(height / (min(n_models, n_ranks) * _NAME_HEIGHT), 1.0, theme.TEXT_SIZE))
+    drawn_names = map(theme.literal, theme.short_names(models))
+    # Colours of the models whose ranks differ most between results.
+    range_of_ranks = np.nanmax(ranks, axis=1) - np.nanmin(ranks, axis=1)
+    movers = [int(j) for j in np.argsort(-range_of_ranks, kind="stable")[:_MOST_COLOURED] if range_of_ranks[j] > 0]
+    colours = dict(zip(sorted(movers), theme.palette(len(movers)), strict=True))
+    names_at: dict[tuple[int, float, int], list[tuple[str, theme.Colour]]] = defaultdict(list)
     for number, (name, line) in enumerate(zip(drawn_names, ranks, strict=True)):
         colour, moves = colours.get(number, _STILL), number in colours
         width, marker = (2.2, 0.4 * size) if moves else (1.1, 0.28 * size)
@@ -155,17 +108,21 @@ def bump_chart(
         for end, side in ends[: len(ranked)]:
             names_at[int(end), float(line[end]), side].append((name, colour if moves else "0.3"))
     _write_names_at_ends(axes, names_at, size=size, pitch=pitch)
-    write_names(axes, results, place, axis="x", pitch=72 * _RESULT_WIDTH if ax is None else float("nan"))
+    theme.write_names(axes, results, place, axis="x", pitch=72 * _RESULT_WIDTH if ax is None else float("nan"))
     axes.xaxis.tick_top()
     # The ranks stand beside the names.
     axes.set_yticks([])
-    hide_frame(axes)
-    write_title(axes, title)
+    theme.hide_frame(axes)
+    theme.write_title(axes, title)
     return axes
 
 
 def _write_names_at_ends(
-    axes: Axes, names_at: Mapping[tuple[int, float, int], Sequence[tuple[str, Colour]]], *, size: float, pitch: float
+    axes: Axes,
+    names_at: Mapping[tuple[int, float, int], Sequence[tuple[str, theme.Colour]]],
+    *,
+    size: float,
+    pitch: float,
 ) -> None:
     """Write the names of a bump chart beside the ends of their lines, apart from each other."""
     for end, side in dict.fromkeys((end, side) for end, _, side in names_at):
@@ -206,51 +163,34 @@ def spread(places: Sequence[float], distance: float, last: float) -> list[float]
     return apart
 
 
-def _colours_of_movers(ranks: NDArray[np.float64]) -> dict[int, Colour]:
-    """Return colours of the models whose ranks differ most between results, by place of the model."""
-    range_of_ranks = np.nanmax(ranks, axis=1) - np.nanmin(ranks, axis=1)
-    movers = [int(j) for j in np.argsort(-range_of_ranks, kind="stable")[:_MOST_COLOURED] if range_of_ranks[j] > 0]
-    return dict(zip(sorted(movers), palette(len(movers)), strict=True))
-
-
 # Largest number of models that can be told apart in one picture.
 _MOST_ON_BOARDS = 60
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Leaderboard:
-    """One column of the picture: scores of all models under one adjustment.
+def leaderboards_plot(boards: Mapping[str, pd.DataFrame], adjusted_for: str, ax: Axes | None = None) -> Axes:
+    """Draw leaderboards side by side, with coloured lines for models whose places in the first and last one differ.
 
-    title: Name of the adjustment, above the column.
-    score, std_error (K,): Scores and their standard errors.
-    rank (K,): Ranks by score, from 1.
+    A leaderboard, by its title, has the columns ``score``, ``std_error`` and ``rank``; its index has the models.
     """
-
-    title: str
-    score: NDArray[np.float64]
-    std_error: NDArray[np.float64]
-    rank: NDArray[np.int64]
-
-
-def leaderboards_plot(
-    models: Sequence[str], boards: Sequence[Leaderboard], adjusted_for: str, ax: Axes | None = None
-) -> Axes:
-    """Draw leaderboards side by side, with coloured lines for models whose places in the first and last one differ."""
+    models = list(next(iter(boards.values())).index)
     n_models = len(models)
     if n_models > _MOST_ON_BOARDS:
-        raise too_many(f"leaderboards of {n_models} models", _MOST_ON_BOARDS, "use style.table")
-    row = row_height(n_models)
-    axes = new_axes(ax, height=1.3 + row * n_models, width=2.2 + 2.4 * len(boards))
-    places = np.stack([np.argsort(np.argsort(-board.score, kind="stable")) for board in boards], axis=1)
+        raise theme.too_many(f"leaderboards of {n_models} models", _MOST_ON_BOARDS, "use style.table")
+    row = theme.row_height(n_models)
+    axes = theme.new_axes(ax, height=1.3 + row * n_models, width=2.2 + 2.4 * len(boards))
+    places = np.stack(
+        [np.argsort(np.argsort(-board["score"].to_numpy(), kind="stable")) for board in boards.values()], axis=1
+    )
     moves = np.flatnonzero(places[:, 0] != places[:, -1])
-    colours = dict(zip(moves.tolist(), palette(len(moves)), strict=True))
-    size = max(SMALLEST_TEXT, min(TEXT_SIZE, 72 * row / 1.4))
-    names = short_names(models)
+    colours = dict(zip(moves.tolist(), theme.palette(len(moves)), strict=True))
+    size = max(theme.SMALLEST_TEXT, min(theme.TEXT_SIZE, 72 * row / 1.4))
+    names = theme.short_names(models)
     for j in range(n_models):
         colour = colours.get(j, "0.35")
         axes.plot(range(len(boards)), places[j], "-", color=colour, linewidth=1.6 if j in colours else 0.8, zorder=1)
-        for column, board in enumerate(boards):
-            text = f"{board.rank[j]}  {names[j]}\n{board.score[j]:.2f} ± {board.std_error[j]:.2f}"
+        for column, board in enumerate(boards.values()):
+            score, std_error, rank = (board[name].iloc[j] for name in ("score", "std_error", "rank"))
+            text = f"{rank}  {names[j]}\n{score:.2f} ± {std_error:.2f}"
             axes.text(
                 column,
                 places[j, column],
@@ -264,9 +204,9 @@ def leaderboards_plot(
             )
     axes.set_xlim(-0.6, len(boards) - 0.4)
     axes.set_ylim(n_models - 0.3, -0.7)
-    axes.set_xticks(range(len(boards)), [board.title for board in boards], fontsize=TEXT_SIZE)
+    axes.set_xticks(range(len(boards)), list(boards), fontsize=theme.TEXT_SIZE)
     axes.xaxis.tick_top()
     axes.set_yticks([])
-    hide_frame(axes)
-    write_title(axes, f"Scores with standard errors, before and after adjusting for {adjusted_for}")
+    theme.hide_frame(axes)
+    theme.write_title(axes, f"Scores with standard errors, before and after adjusting for {adjusted_for}")
     return axes

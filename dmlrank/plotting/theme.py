@@ -11,7 +11,7 @@ import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,29 +40,21 @@ TITLE_SIZE, TEXT_SIZE, SMALLEST_TEXT = 10.0, 9.0, 5.0
 _PALETTE = ("#00497A", "#E69F00", "#009E73", "#B04A7B", "#56B4E9", "#8C2D04", "#D55E00", "#555555")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "h", "*", "p")
 _LINE_STYLES: tuple[str | tuple[int, tuple[int, ...]], ...] = ("-", "--", "-.", (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1)))
-_HATCHES = ("", "///", "\\\\\\", "xxx", "...", "+++", "ooo", "---")
 
 # Rows of one column of a picture, inches of a row, and columns of one figure.
 _MOST_ROWS, _FOLDED_ROWS, _MOST_COLUMNS = 60, 50, 8
 _ROW, _LOWEST_ROW = 0.32, 0.19
 # Height of a line of text, and width of a letter, as multiples of the size of the text.
-_LINE_HEIGHT, _LETTER_WIDTH = 1.22, 0.58
+LINE_HEIGHT, _LETTER_WIDTH = 1.22, 0.58
 _LONGEST_NAME = 30
 
 
-@dataclass(frozen=True, slots=True)
-class SeriesStyle:
-    """Look of one series of a picture; two series differ in more than their hue.
-
-    marker: Of matplotlib.
-    linestyle: Of matplotlib.
-    hatch: Hatch of an area in place of the marker of a point.
-    """
+class SeriesStyle(NamedTuple):
+    """Look of one series of a picture, in matplotlib's words; two series differ in more than their hue."""
 
     colour: Colour
     marker: str
     linestyle: str | tuple[int, tuple[int, ...]]
-    hatch: str
 
 
 def palette(number: int) -> list[Colour]:
@@ -75,16 +67,10 @@ def palette(number: int) -> list[Colour]:
 
 
 def series_styles(number: int) -> list[SeriesStyle]:
-    """Return the looks of several series: colour, marker, line style and hatch."""
-    looks = enumerate(palette(number))
+    """Return the looks of several series: colour, marker and line style."""
     return [
-        SeriesStyle(
-            colour,
-            _MARKERS[place % len(_MARKERS)],
-            _LINE_STYLES[place % len(_LINE_STYLES)],
-            _HATCHES[place % len(_HATCHES)],
-        )
-        for place, colour in looks
+        SeriesStyle(colour, _MARKERS[place % len(_MARKERS)], _LINE_STYLES[place % len(_LINE_STYLES)])
+        for place, colour in enumerate(palette(number))
     ]
 
 
@@ -254,7 +240,7 @@ def horizontal_rows(
 def write_names(
     axes: Axes,
     names: Sequence[str],
-    places: NDArray[np.number] | None = None,
+    places: NDArray[np.number],
     *,
     axis: str = "y",
     pitch: float = float("nan"),
@@ -266,11 +252,14 @@ def write_names(
 
     Shapes: places (n,).
     """
-    at = np.arange(len(names), dtype=float) if places is None else np.asarray(places, dtype=float)
+    at = np.asarray(places, dtype=float)
     if np.isnan(pitch):
-        pitch = _measured_pitch(axes, at, axis)
-    size = min(TEXT_SIZE, pitch / _LINE_HEIGHT)
-    step = 1 if size >= SMALLEST_TEXT else int(np.ceil(SMALLEST_TEXT * _LINE_HEIGHT / pitch))
+        # Points from one place to the next in the axes as they are now.
+        start, end = axes.get_ylim() if axis == "y" else axes.get_xlim()
+        distance = abs(float(at[1] - at[0])) if len(at) > 1 else 1.0
+        pitch = axes_points(axes)[axis == "y"] * distance / abs(end - start)
+    size = min(TEXT_SIZE, pitch / LINE_HEIGHT)
+    step = 1 if size >= SMALLEST_TEXT else int(np.ceil(SMALLEST_TEXT * LINE_HEIGHT / pitch))
     shown, texts = at[::step], [literal(name) for name in short_names(names, longest)[::step]]
     size = max(size, SMALLEST_TEXT)
     if axis == "y":
@@ -280,13 +269,6 @@ def write_names(
     axes.set_xticks(shown, texts, fontsize=size, rotation=0.0 if fits else 90.0)
 
 
-def _measured_pitch(axes: Axes, places: NDArray[np.float64], axis: str) -> float:
-    """Return the points from one place to the next in the axes as they are now."""
-    limits = axes.get_ylim() if axis == "y" else axes.get_xlim()
-    distance = abs(float(places[1] - places[0])) if len(places) > 1 else 1.0
-    return axes_points(axes)[axis == "y"] * distance / abs(limits[1] - limits[0])
-
-
 def axes_points(axes: Axes) -> tuple[float, float]:
     """Return width and height of the axes in points, as they are before the figure is arranged."""
     place, box = axes.get_position(original=True), axes.figure.bbox
@@ -294,45 +276,26 @@ def axes_points(axes: Axes) -> tuple[float, float]:
     return float(points * box.width * place.width), float(points * box.height * place.height)
 
 
-def square_pitch(axes: Axes, names: Sequence[str]) -> float:
-    """Return the points from one name to the next along both sides of a square in the caller's axes.
-
-    The names stand beside and below the square, which therefore becomes smaller than the axes.
-    """
-    size = min(axes_points(axes)) / (_LINE_HEIGHT * len(names) + _LETTER_WIDTH * _longest(names))
-    return size * _LINE_HEIGHT
-
-
-def names_inches(names: Sequence[str], pitch: float) -> float:
-    """Return the length of the longest name in inches, where names stand this many points apart."""
-    size = float(np.clip(pitch / _LINE_HEIGHT, SMALLEST_TEXT, TEXT_SIZE))
-    return _LETTER_WIDTH * size * _longest(names) / 72
-
-
-def _longest(names: Sequence[str]) -> int:
-    """Return the number of letters of the longest name as it is drawn."""
-    return max(map(len, short_names(names)), default=0)
+def names_width(names: Sequence[str]) -> float:
+    """Return the length of the longest name as it is drawn, as a multiple of the size of the text."""
+    return _LETTER_WIDTH * max(map(len, short_names(names)), default=0)
 
 
 def write_title(axes: Axes, title: str) -> None:
-    """Write a title above the axes, broken into lines that the axes have room for."""
-    letters = max(24, int(axes_points(axes)[0] / (_LETTER_WIDTH * TITLE_SIZE)))
-    lines = [part for line in title.split("\n") for part in title_lines(line, letters)]
-    axes.set_title("\n".join(lines), fontsize=TITLE_SIZE)
-
-
-def title_lines(text: str, letters: int) -> list[str]:
-    """Return the text in lines of at most so many letters.
+    """Write a title above the axes, broken into lines that the axes have room for.
 
     Lines end at commas, colons and semicolons, unless a part between them is too long for a line.
     """
-    # Lines are not broken at spaces that do not allow a break.
-    parts = re.sub("(?<![,:;]) ", "\u00a0", text)
-    for wrapped in (parts, text):
-        lines = textwrap.wrap(wrapped, letters, break_long_words=False, break_on_hyphens=False)
-        if max(map(len, lines), default=0) <= letters:
-            break
-    return [line.replace("\u00a0", " ") for line in lines]
+    letters = max(24, int(axes_points(axes)[0] / (_LETTER_WIDTH * TITLE_SIZE)))
+    lines: list[str] = []
+    for text in title.split("\n"):
+        # Lines are not broken at spaces that do not allow a break.
+        for breakable in (re.sub("(?<![,:;]) ", "\u00a0", text), text):
+            parts = textwrap.wrap(breakable, letters, break_long_words=False, break_on_hyphens=False)
+            if max(map(len, parts), default=0) <= letters:
+                break
+        lines += [part.replace("\u00a0", " ") for part in parts]
+    axes.set_title("\n".join(lines), fontsize=TITLE_SIZE)
 
 
 def write_reason(part: SubFigure, reason: str) -> None:

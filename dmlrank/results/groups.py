@@ -29,7 +29,7 @@ from ..inference.ranks import ranks_of
 from ..inference.simultaneous import Family
 from ..inference.wald import WaldTestResults, z_statistics
 from ..plotting.heat_maps import group_heat_map
-from ..plotting.intervals import Intervals, grouped_forest_plot
+from ..plotting.intervals import grouped_forest_plot
 from ..plotting.rank_charts import bump_chart
 from ..plotting.theme import level_words, models_words
 from ..report.joint_tables import GroupFacts, group_summary
@@ -608,8 +608,14 @@ def draw_groups(
     names, label = [e.models[j] for j in columns], score_label(e)
     counts = f"{models_words(len(names), len(e.models))}, {len(scores.groups)} groups by {scores.variable}"
     if picture == "forest":
-        intervals = _intervals(scores, columns, alpha, label, counts)
-        return grouped_forest_plot(intervals, scores.groups, e.neutral, variable=scores.variable, ax=ax)
+        limits = scores.joint.conf_int(alpha)
+        low, high = (limits[side].to_numpy().reshape(scores.scores.shape)[:, columns] for side in ("lower", "upper"))
+        intervals = {
+            group: pd.DataFrame({"estimate": scores.scores[g, columns], "low": low[g], "high": high[g]}, index=names)
+            for g, group in enumerate(scores.groups)
+        }
+        title = f"{level_words(alpha)}\n{counts}"
+        return grouped_forest_plot(intervals, e.neutral, variable=scores.variable, label=label, title=title, ax=ax)
     if picture == "bump":
         ranks = np.array([ranks_of(group) for group in scores.scores], dtype=float)[:, columns].T
         return bump_chart(names, scores.groups, ranks, ax, title=f"Ranks by score within each group\n{counts}")
@@ -621,15 +627,3 @@ def draw_groups(
         title = f"Coloured: differs from the mean over groups\n{level_words(alpha)}, {counts}"
         label = f"score in the group minus mean over groups\n{label.removeprefix('score: ')}"
     return group_heat_map(names, scores.groups, values, label=label, title=title, coloured=coloured, ax=ax)
-
-
-def _intervals(
-    scores: DrawnGroupScores, places: Sequence[int], alpha: float, label: str, counts: str
-) -> list[Intervals]:
-    """Return the intervals of every group, for a forest plot."""
-    columns, limits = list(places), scores.joint.conf_int(alpha)
-    low, high = (limits[side].to_numpy().reshape(scores.scores.shape)[:, columns] for side in ("lower", "upper"))
-    names = [scores.estimates.models[j] for j in columns]
-    title = f"{level_words(alpha)}\n{counts}"
-    numbers = zip(scores.scores[:, columns], low, high, strict=True)
-    return [Intervals(names, *group, label, title) for group in numbers]

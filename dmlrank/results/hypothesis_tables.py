@@ -22,7 +22,7 @@ from ..inference.cycles import closest_cycle, count_cycles, find_cycles, margin_
 from ..inference.simultaneous import PairTests
 from ..inference.wald import Alternative
 from ..plotting.heat_maps import win_matrix
-from ..plotting.intervals import Intervals, difference_plot
+from ..plotting.intervals import difference_plot
 from ..plotting.theme import level_words, literal, short_names
 from ..report.leaderboard import ShownModels, choose_models, chosen_names
 from ..report.statements import counted, functional_unit
@@ -267,7 +267,6 @@ class PairwiseResults(Summarised):
 
     def _draw_intervals(self, frame: pd.DataFrame, chosen: Sequence[str], ax: Axes | None) -> Axes:
         """Draw the differences in the frame with their intervals."""
-        estimate, low, high = (frame[name].to_numpy() for name in ("estimate", "conf_low", "conf_high"))
         if self.against is not None:
             names, label = frame["first"].tolist(), f"score minus score of {literal(self.against)}"
         else:
@@ -275,8 +274,9 @@ class PairwiseResults(Summarised):
             pairs = zip(frame["first"].map(short), frame["second"].map(short), strict=True)
             names, label = [f"{first} − {second}" for first, second in pairs], "difference of scores"
         title = f"{self._held()}\n{self._family(frame)}; filled: {Alternative(self.side, self.delta).clause}"
-        intervals = Intervals(names, estimate, low, high, f"{label}: {self.functional}", title)
-        return difference_plot(intervals, (frame["p_adjusted"] <= self.alpha).to_numpy(), self._margins(), ax)
+        intervals = frame[["estimate", "conf_low", "conf_high"]].set_axis(["estimate", "low", "high"], axis=1)
+        intervals = intervals.assign(rejected=frame["p_adjusted"] <= self.alpha).set_axis(names)
+        return difference_plot(intervals, self._margins(), label=f"{label}: {self.functional}", title=title, ax=ax)
 
     def _draw_matrix(self, frame: pd.DataFrame, chosen: Sequence[str], ax: Axes | None) -> Axes:
         """Draw the differences in the frame between the chosen models as a matrix."""

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import pandas as pd
 
 from .._utils.argument_checks import check_whole
 from ..data.hypotheses import HypothesisLike
@@ -21,7 +22,7 @@ from ..exceptions import DmlrankError, OptionError, listed
 from ..fit.estimates import Estimates
 from ..fit.state import FitState
 from ..plotting.diagnostic_charts import influence_chart, overlap_chart, reliability_chart, reliability_curve
-from ..plotting.intervals import Intervals, forest_plot
+from ..plotting.intervals import forest_plot
 from ..plotting.theme import TEXT_SIZE, level_words, literal, models_words, new_figure, write_reason
 from ..report.leaderboard import chosen_names, rows_to_show
 from ..report.statements import counted, functional_unit, interval_method, percentage
@@ -166,8 +167,8 @@ def _forest(request: PictureRequest) -> Draw:
     counted_models = models_words(len(chosen), len(e.names), "models" if e.of_models else "outputs")
     part = f"\n{e.part}" if e.part else ""
     title = f"{level}, {counted_models}{part}"
-    intervals = Intervals(chosen, e.estimate[scores], low[scores], high[scores], score_label(e), title)
-    return lambda ax: forest_plot(intervals, e.neutral, ax)
+    intervals = pd.DataFrame({"estimate": e.estimate, "low": low, "high": high}).iloc[scores].set_axis(chosen)
+    return lambda ax: forest_plot(intervals, e.neutral, label=score_label(e), title=title, ax=ax)
 
 
 def _ranks(request: PictureRequest) -> Draw:
@@ -217,10 +218,10 @@ def _calibration(request: PictureRequest) -> Draw:
         raise OptionError("plot('calibration') of a sequential view: intervals by bin hold for one look only")
     steps = _first_stages(request, "calibration", "out-of-fold probabilities")
     cells, mu = steps.data.cells, steps.one_step_result.cell_mu
-    curves = [
-        reliability_curve(category, mu[:, c], cells.y[:, c], cells.n_votes, alpha=request.checked_alpha)
+    curves = {
+        category: reliability_curve(mu[:, c], cells.y[:, c], cells.n_votes, alpha=request.checked_alpha)
         for c, category in enumerate(steps.data.categories)
-    ]
+    }
     slope = request.estimates.diagnostics.calibration
     title = (
         f"Calibration of the outcome model: slope {slope:.2f} (1 is right){_repetition(steps)}\n"

@@ -15,7 +15,7 @@ from ..exceptions import ColumnError, HypothesisError, OptionError, listed, near
 from ..fit.estimates import Estimates
 from ..inference.simultaneous import Family
 from ..inference.wald import z_statistics
-from ..plotting.intervals import Bands, band_plot
+from ..plotting.intervals import band_plot
 from ..plotting.theme import level_words, literal, models_words
 from ..report.joint_tables import projection_summary
 from ..report.leaderboard import rows_to_show
@@ -274,12 +274,13 @@ class Projection(JointResults):
         chosen = [self.models[j] for j in rows_to_show(self.estimates, models, n_best).places]
         alpha = alpha_or_default(alpha, self.joint.alpha)
         frame = self.bands(variable, grid, at=at, models=chosen, alpha=alpha)
-        drawn = list(dict.fromkeys(frame["model"]))
-        values = frame[variable][frame["model"] == drawn[0]].tolist()
-        numbers = (frame[name].to_numpy().reshape(len(drawn), -1) for name in ("estimate", "lower", "upper"))
-        held = f"{level_words(alpha, 'bands')}, {models_words(len(drawn), len(self.models))}"
+        by_model = (
+            frame.rename(columns={"lower": "low", "upper": "high"}).set_index(variable).groupby("model", sort=False)
+        )
+        bands = {str(model): rows for model, rows in by_model}
+        held = f"{level_words(alpha, 'bands')}, {models_words(len(bands), len(self.models))}"
         title = f"Projection on {literal(self.design.formula)}\n{held}"
-        return band_plot(Bands(drawn, variable, values, *numbers), score_label(self.estimates), title, ax)
+        return band_plot(bands, variable=variable, label=score_label(self.estimates), title=title, ax=ax)
 
     def __repr__(self) -> str:
         return (

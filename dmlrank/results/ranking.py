@@ -15,7 +15,7 @@ from ..fit.estimates import Estimates
 from ..inference.ranks import letter_groups, rank_bounds, ranks_of
 from ..inference.simultaneous import PAIR_METHODS, Simultaneous, compare_differences, separate, separate_each
 from ..inference.wald import read_alternative
-from ..plotting.rank_charts import RankIntervals, rank_set_chart
+from ..plotting.rank_charts import rank_set_chart
 from ..plotting.theme import models_words
 from ..report.leaderboard import chosen_names
 from ..report.page.board import Board
@@ -274,11 +274,10 @@ class RankSets(Summarised):
         """
         chosen = chosen_names(self.models, models, top)
         frame = self.result_frame.loc[chosen]
-        rank, lower, upper = (frame[name].to_numpy(dtype=np.int64) for name in ("rank", "lower", "upper"))
         held = "simultaneous" if self.simultaneous else "pointwise"
         title = f"{100 * (1 - self.alpha):g} % {held} rank sets, {models_words(len(chosen), len(self))}"
         title += f"\n{self.looks}" if self.looks else ""
-        return rank_set_chart(RankIntervals(chosen, rank, lower, upper, frame["group"].tolist()), title, ax)
+        return rank_set_chart(frame, title, ax)
 
     def _notes(self) -> tuple[str, ...]:
         """Return the notes on the meaning of the sets and letters."""

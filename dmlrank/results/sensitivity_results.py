@@ -14,7 +14,7 @@ import pandas as pd
 from .._utils.atomic_write import write_file
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError, OptionTypeError, listed, nearest
-from ..plotting.diagnostic_charts import BoundCurve, bound_chart, strength_contour
+from ..plotting.diagnostic_charts import bound_chart, strength_contour
 from ..sensitivity.fragility import MAX_REFITS
 from ..sensitivity.sensitivity_summary import page_paragraphs, sensitivity_summary, tipping_sentence
 from ..sensitivity.vote_bounds import SensitivityNumbers
@@ -160,19 +160,14 @@ class SensitivityResults(Summarised):
         """
         place = self._place(hypothesis)
         numbers, curve = self.numbers, self.numbers.curve
-        shown = curve.gamma <= max(*numbers.gammas, 2.0)
+        sides = ("lower", "upper", "conf_lower", "conf_upper")
+        bounds = pd.DataFrame({side: getattr(curve, side)[:, place] for side in sides}, index=curve.gamma)
         return bound_chart(
-            BoundCurve(
-                self.numbers.hypothesis.labels[place],
-                curve.gamma[shown],
-                curve.lower[shown, place],
-                curve.upper[shown, place],
-                curve.conf_lower[shown, place],
-                curve.conf_upper[shown, place],
-                float(self.numbers.hypothesis.value[place]),
-                f"bounds and {100 * (1 - numbers.alpha):g} % interval",
-            ),
-            ax,
+            bounds[curve.gamma <= max(*numbers.gammas, 2.0)],
+            float(numbers.hypothesis.value[place]),
+            name=numbers.hypothesis.labels[place],
+            label=f"bounds and {100 * (1 - numbers.alpha):g} % interval",
+            ax=ax,
         )
 
     def contour(

@@ -25,7 +25,7 @@ from ..inference.wald import (
     wald_test,
     z_statistics,
 )
-from ..plotting.rank_charts import Leaderboard, leaderboards_plot
+from ..plotting.rank_charts import leaderboards_plot
 from ..report.joint_tables import build_style_summary, side_by_side_on_page
 from ..tables.summary_table import Summarised, Summary
 from .score_tests import ZTestResults, t_test
@@ -297,11 +297,18 @@ class StyleResults(Summarised):
         """
         style = self._equal("plot()")
         titles = ("raw", "averaged over style", "equal style")
-        boards = [
-            Leaderboard(title, style.scores(board), style.errors(board), ranks_of(style.scores(board)))
+        boards = {
+            title: pd.DataFrame(
+                {
+                    "score": style.scores(board),
+                    "std_error": style.errors(board),
+                    "rank": ranks_of(style.scores(board)),
+                },
+                index=list(self.estimates.models),
+            )
             for title, board in zip(titles, _BOARDS, strict=True)
-        ]
-        return leaderboards_plot(self.estimates.models, boards, listed(self.columns).replace("'", ""), ax)
+        }
+        return leaderboards_plot(boards, listed(self.columns).replace("'", ""), ax)
 
     def to_csv(self, path: str | os.PathLike[str] | None = None) -> str | None:
         """Write :attr:`table` as CSV.

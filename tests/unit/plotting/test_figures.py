@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from dmlrank.plotting.intervals import Bands, Intervals, band_plot, difference_plot, forest_plot, grouped_forest_plot
+from dmlrank.plotting.intervals import band_plot, difference_plot, forest_plot, grouped_forest_plot
 
 plt = pytest.importorskip("matplotlib.pyplot")
 PACKAGE = Path(__file__).parents[3] / "dmlrank"
@@ -15,7 +16,13 @@ PACKAGE = Path(__file__).parents[3] / "dmlrank"
 
 def intervals(*estimates, names=("a", "b$")):
     estimate = np.array(estimates)
-    return Intervals(names, estimate, estimate - 0.1, estimate + 0.2, "score")
+    return pd.DataFrame({"estimate": estimate, "low": estimate - 0.1, "high": estimate + 0.2}, index=names)
+
+
+def by_group():
+    return grouped_forest_plot(
+        {"one": intervals(1.0, 0.5), "two": intervals(0.3, 0.2)}, 0.7, variable="topic", label="score"
+    )
 
 
 def row_names(axes):
@@ -25,10 +32,7 @@ def row_names(axes):
 
 
 def test_forest_plots_list_names_from_the_top_with_asymmetric_limits():
-    for axes in (
-        forest_plot(intervals(1.0, 0.5), 0.7),
-        grouped_forest_plot([intervals(1.0, 0.5), intervals(0.3, 0.2)], ["one", "two"], 0.7, variable="topic"),
-    ):
+    for axes in (forest_plot(intervals(1.0, 0.5), 0.7, label="score"), by_group()):
         assert row_names(axes) == ["a", r"b\$"]
         ends = [segment[:, 0].tolist() for segment in axes.containers[0][2][0].get_segments()]
         np.testing.assert_allclose(ends, [[0.9, 1.2], [0.4, 0.7]])
@@ -36,24 +40,29 @@ def test_forest_plots_list_names_from_the_top_with_asymmetric_limits():
 
 
 def test_groups_stand_in_the_order_of_the_legend():
-    axes = grouped_forest_plot([intervals(1.0, 0.5), intervals(0.3, 0.2)], ["one", "two"], None, variable="topic")
+    axes = by_group()
     first, second = (container[0].get_ydata() for container in axes.containers)
     assert (first > second).all()
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["one", "two"]
 
 
 def test_a_limit_that_is_missing_ends_at_the_edge_of_the_figure():
-    one_sided = Intervals(["a", "b"], np.array([1.0, 0.5]), np.array([0.9, 0.1]), np.full(2, np.inf), "difference")
-    axes = difference_plot(one_sided, np.array([True, False]), [0.2])
+    one_sided = pd.DataFrame(
+        {"estimate": [1.0, 0.5], "low": [0.9, 0.1], "high": np.inf, "rejected": [True, False]}, index=["a", "b"]
+    )
+    axes = difference_plot(one_sided, [0.2], label="difference")
     ends = np.array(axes.collections[0].get_segments())[:, :, 0]
     np.testing.assert_allclose(ends, [[0.9, axes.get_xlim()[1]], [0.1, axes.get_xlim()[1]]])
 
 
 def test_bands_over_words_are_intervals():
-    numbers = np.array([[1.0, 2.0], [0.0, 0.5]])
-    axes = band_plot(Bands(["a", "b"], "topic", ["code", "maths"], numbers, numbers - 1, numbers + 1), "score", "title")
+    def bands(variable, values):
+        models = {"a": intervals(1.0, 2.0, names=values), "b": intervals(0.0, 0.5, names=values)}
+        return band_plot(models, variable=variable, label="score", title="title")
+
+    axes = bands("topic", ["code", "maths"])
     assert [label.get_text() for label in axes.get_xticklabels()] == ["code", "maths"]
     assert len(axes.containers) == 2
-    smooth = band_plot(Bands(["a", "b"], "length", [1, 2], numbers, numbers - 1, numbers + 1), "score", "title")
+    smooth = bands("length", [1, 2])
     assert len(smooth.collections) == 2
     assert not smooth.containers

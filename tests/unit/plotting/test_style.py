@@ -5,13 +5,14 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from dmlrank.exceptions import OptionError
 from dmlrank.plotting.diagnostic_charts import pair_chart
 from dmlrank.plotting.heat_maps import group_heat_map, win_matrix
-from dmlrank.plotting.intervals import Intervals, forest_plot, grouped_forest_plot
-from dmlrank.plotting.rank_charts import RankIntervals, bump_chart, rank_set_chart
+from dmlrank.plotting.intervals import forest_plot, grouped_forest_plot
+from dmlrank.plotting.rank_charts import bump_chart, rank_set_chart
 from dmlrank.plotting.theme import (
     NOT_SIGNIFICANT,
     relative_luminance,
@@ -36,20 +37,25 @@ def names(number):
     return [f"maker-{j % 7}-{j}{'-instruct-2024-08-05-preview' if j % 5 == 2 else ''}" for j in range(number)]
 
 
-def forest(number, ax=None):
+def intervals(number):
     place = np.arange(number, dtype=float)
-    return forest_plot(Intervals(names(number), -place, -place - 2, -place + 1, "score: bt", "title"), 0.0, ax)
+    return pd.DataFrame({"estimate": -place, "low": -place - 2, "high": -place + 1}, index=names(number))
 
 
-def groups(number, ax=None):
-    place = np.arange(number, dtype=float)
-    intervals = [Intervals(names(number), -place, -place - 2, -place + 1, "score: bt", "title")] * 4
-    return grouped_forest_plot(intervals, ["coding", "maths", "roleplay", "writing"], 0.0, variable="topic", ax=ax)
+def forest(number, ax=None, label="score: bt"):
+    return forest_plot(intervals(number), 0.0, label=label, title="title", ax=ax)
+
+
+def groups(number, ax=None, of=("coding", "maths", "roleplay", "writing")):
+    return grouped_forest_plot(
+        dict.fromkeys(of, intervals(number)), 0.0, variable="topic", label="score: bt", title="title", ax=ax
+    )
 
 
 def rank_sets(number, ax=None):
     rank = np.arange(1, number + 1)
-    ranks = RankIntervals(names(number), rank, np.maximum(rank - 3, 1), np.minimum(rank + 4, number), ["ab"] * number)
+    ends = {"lower": np.maximum(rank - 3, 1), "upper": np.minimum(rank + 4, number)}
+    ranks = pd.DataFrame({"rank": rank, **ends, "group": "ab"}, index=names(number))
     return rank_set_chart(ranks, "95 % simultaneous rank sets", ax)
 
 
@@ -121,9 +127,8 @@ def test_the_upper_axis_of_pairs_has_room_for_numbers_with_many_digits():
 
 
 def test_columns_side_by_side_share_one_label():
-    place = np.arange(200.0)
     label = "score minus score of ember-1-instruct-2024-08-05: borda (mean win share)"
-    axes = forest_plot(Intervals(names(200), -place, -place - 2, -place + 1, label, "title"), 0.0)
+    axes = forest(200, label=label)
     figure = axes.figure
     assert len(figure.axes) > 2
     assert figure.get_supxlabel() == label
@@ -202,10 +207,8 @@ def test_what_nobody_could_read_is_refused(draw, number):
 
 
 def test_a_forest_of_many_groups_is_refused_with_a_picture_that_has_room():
-    place = np.arange(2.0)
-    intervals = [Intervals(["a", "b"], place, place, place, "score")] * 13
     with pytest.raises(OptionError, match="heat_map"):
-        grouped_forest_plot(intervals, [f"group {g}" for g in range(13)], None, variable="topic")
+        groups(2, of=[f"group {g}" for g in range(13)])
 
 
 def test_series_differ_in_more_than_their_hue():
@@ -240,8 +243,6 @@ def test_long_names_are_shortened_only_where_they_stay_different():
 
 
 def test_a_name_with_an_underscore_stands_in_the_legend():
-    place = np.arange(2.0)
-    intervals = [Intervals(["a", "b"], place, place, place, "score")] * 2
-    axes = grouped_forest_plot(intervals, ["_one", "two"], None, variable="topic")
+    axes = groups(2, of=("_one", "two"))
     assert [text.get_text().lstrip("\u200b") for text in axes.get_legend().get_texts()] == ["_one", "two"]
     axes.figure.draw_without_rendering()

@@ -224,7 +224,7 @@ def test_calibration_draws_the_bins_of_the_labels(result):
 def test_intervals_of_bins_are_wilson_s():
     fitted = np.repeat([0.1, 0.5, 0.9], 40)
     labels = np.concatenate([np.repeat([0.0, 1.0], [40, 0]), np.repeat([0.0, 1.0], [17, 23]), np.ones(40)])
-    curve = reliability_curve("win", fitted, labels, np.ones(120, dtype=int), alpha=0.1, n_bins=3)
+    curve = reliability_curve(fitted, labels, np.ones(120, dtype=int), alpha=0.1, n_bins=3)
     for k, low, high in zip([0, 23, 40], curve.low, curve.high, strict=True):
         expected = binomtest(k, 40).proportion_ci(0.9, method="wilson")
         np.testing.assert_allclose([low, high], [expected.low, expected.high], atol=1e-12)
