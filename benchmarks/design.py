@@ -25,7 +25,6 @@ import numpy as np
 import pandas as pd
 
 import dmlrank as dr
-from dmlrank.planning.allocation import StoredPropensities
 
 FUNCTIONALS = ("borda", "bt", "rank_centrality")
 
@@ -259,7 +258,7 @@ def _by_context(plan: dr.Plan) -> dr.Plan:
     rows = problem.rows_of(slice(0, problem.n_contexts))
     return dr.Plan(
         replace(plan.specification, problem=problem.of_contexts(problem.mu[rows])),
-        replace(solution, propensities=StoredPropensities(solution.propensity[rows])),
+        replace(solution, propensities=solution.propensity[rows]),
     )
 
 

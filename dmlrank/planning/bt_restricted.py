@@ -6,7 +6,8 @@ which solves a problem with fixed information; see :mod:`dmlrank.planning.criter
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from ..estimation.bt_restricted import RestrictedBradleyTerry, check_restricted_
 from ..exceptions import OptionError
 from ..functionals import BradleyTerry
 from ..nuisance.propensity_model.all_pairs import TabulatedPairPropensity
-from .allocation import Propensities, as_propensities, propensities_at_multiplier
+from .allocation import Propensities, at_rows, propensities_at_multiplier
 from .problem import DesignProblem, pass_over
 
 # A plan's rule for contexts outside the plan is a fixed point: the information of a label depends on the propensities,
@@ -41,117 +42,81 @@ class RestrictedDesignProblem(DesignProblem):
     information :math:`\pi_0^2 g`.
     """
 
-    @classmethod
-    def of(cls, problem: DesignProblem) -> RestrictedDesignProblem:
-        """Return the same problem for the restricted estimator."""
-        functional = problem.functional
+    interdependent: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        functional = self.functional
         if not isinstance(functional, BradleyTerry) or functional.weights is None:
             raise OptionError(
                 f"functional={functional.name!r} with estimator='bt_restricted'; this estimator needs functional='bt'"
             )
-        check_restricted_categories(functional.weights, ("first", "second", "ties")[: problem.mu.shape[3]])
-        return cls(**{item.name: getattr(problem, item.name) for item in fields(problem)})
-
-    @property
-    def interdependent(self) -> bool:
-        """Always true: the information of a label depends on the other labels of its context."""
-        return True
+        check_restricted_categories(functional.weights, ("first", "second", "ties")[: self.mu.shape[3]])
 
     def label_information(self, metric: FloatArray, propensity: FloatArray | None = None) -> FloatArray:
-        """Return the information of a label of every cell, (g, m), in the bound on the objective at ``propensity``.
-
-        Shapes: metric (K, K), propensity (g, m).
-        """
-        propensity = np.ones((self.n_rows, len(self.pairs))) if propensity is None else propensity
+        """Return the information of a label of every cell, (g, m), in the bound on the objective at ``propensity``."""
+        propensity = np.ones(self.shape) if propensity is None else propensity
         information = np.empty(self.shape)
         for part, of_part in pass_over(self, _information_in_bound, lambda part: (metric, propensity[part])):
             information[part] = of_part
         return information
 
-    def labelling_covariance(self, propensity: Propensities | FloatArray | float) -> FloatArray:
-        """Return the labelling covariance, (K, K): the mean over contexts of the block of the scores in I^-1.
-
-        Shapes: propensity (g, m).
-        """
-        propensities, count = as_propensities(propensity, self.shape), self.count
-        parts = pass_over(self, _inverse_information, lambda part: (count[part], propensities.block(part)))
+    def labelling_covariance(self, propensities: Propensities) -> FloatArray:
+        """Return the labelling covariance, (K, K): the mean over contexts of the block of the scores in I^-1."""
+        count = self.count
+        parts = pass_over(self, _inverse_information, lambda part: (count[part], propensities[part]))
         return np.asarray(sum(total for _, total in parts) / self.n_contexts)
 
-    def propensities_at(self, metric: FloatArray, lower: FloatArray, multiplier: float) -> FloatArray:
+    def propensities_at(self, metric: FloatArray, lower: float, multiplier: float) -> FloatArray:
         """Return the propensities of this problem's contexts, (g, m), by the rule of a plan for other contexts.
 
         The information of a label depends on the propensities, so that these are a fixed point, found by iteration.
-
-        Shapes: metric (K, K), lower (1, m or 1).
         """
-        propensity = np.full((self.n_rows, len(self.pairs)), 1.0 / len(self.pairs) if self.one_pair else 0.5)
+        propensity = np.full(self.shape, 1.0 / len(self.pairs) if self.one_pair else 0.5)
         for _ in range(_MAX_STEPS):
             information = self.label_information(metric, propensity)
             new = propensities_at_multiplier(information, self.cost, lower, multiplier, self.one_pair)
-            change = _largest_change(new, propensity)
+            change = np.abs(np.log(new / propensity)).max(initial=0.0)
             propensity = new
             if change < _TOLERANCE:
                 break
         return propensity
 
-    def label_variances(self, mu: FloatArray) -> FloatArray:
-        """Return the variance of a label of every pair, (b, K, K), in the Bradley-Terry model nearest to ``mu``."""
-        functional, n_items = self.functional, self.pairs.n_items
+    def variances_and_inverse(self, mu: FloatArray, propensity: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return variances of labels in the Bradley-Terry model nearest to ``mu``, and inverse information matrices.
+
+        Shapes: mu (b, K, K, C), propensity (b, m), returns (b, K, K) and (b, D, D).
+        """
+        functional, n_items, ordered = self.functional, self.pairs.n_items, self.pairs.ordered
         if not isinstance(functional, BradleyTerry) or functional.graph is None:
             raise OptionError("a plan for estimator='bt_restricted' needs a functional that is bound to a graph")
         # The estimator needs propensities for its estimate, but not for the probabilities of the nearest model.
         unused = TabulatedPairPropensity(np.zeros((1, n_items, n_items)))
-        fitted = RestrictedBradleyTerry(functional, functional.graph, unused, self.pairs.ordered).probabilities(mu)
-        return np.asarray(fitted * (1 - fitted))
-
-    def squared_weight(self, part: slice) -> FloatArray:
-        """Return the squared weights of contexts, (b,), times the squared unit."""
-        if self.context_weight is None:
-            return np.full(part.stop - part.start, self.unit**2)
-        return np.square(self.unit * self.context_weight[part])
-
-    def inverse(self, variance: FloatArray, propensity: FloatArray) -> FloatArray:
-        """Return the inverse information matrices of b contexts.
-
-        Shapes: variance (b, K, K), propensity (b, m).
-        """
-        # An unordered pair (j, k), j < k, stands in one entry of the matrices, (j, k).
-        return information_inverse(
-            replace(self.pairs, ordered=True).matrices(propensity) * variance, self.pairs.ordered
-        )
-
-
-def _largest_change(new: FloatArray, old: FloatArray) -> float:
-    return float(np.abs(np.log(new / old)).max(initial=0.0))
+        fitted = RestrictedBradleyTerry(functional, functional.graph, unused, ordered).probabilities(mu)
+        variance = np.asarray(fitted * (1 - fitted))
+        return variance, information_inverse(self.pairs.directed(propensity) * variance, ordered)
 
 
 def _information_in_bound(
     problem: RestrictedDesignProblem, part: slice, mu: FloatArray, metric: FloatArray, propensity: FloatArray
 ) -> FloatArray:
-    """Return the information of the labels of a range of rows, (b, m), in the bound at ``propensity``, (b, m).
-
-    Shapes: mu (b, K, K, C), metric (K, K), propensity (b, m).
-    """
+    """Return the information of the labels of a range of rows, (b, m), in the bound at ``propensity``, (b, m)."""
     first, second, n_items = problem.pairs.first, problem.pairs.second, problem.pairs.n_items
-    variance = problem.label_variances(mu)
-    inverse = problem.inverse(variance, propensity)
+    variance, inverse = problem.variances_and_inverse(mu, propensity)
     gram = inverse[:, :, :n_items] @ metric @ inverse[:, :n_items]
     diagonal = np.einsum("njj->nj", gram)
     length = diagonal[:, first] + diagonal[:, second] - 2 * gram[:, first, second]
     if problem.pairs.ordered:
         # The last coordinate of z belongs to the position effect and is one.
         length += 2 * (gram[:, first, n_items] - gram[:, second, n_items]) + diagonal[:, n_items, None]
-    scale = problem.squared_weight(part)[:, None]
+    scale = np.square(problem.unit * at_rows(problem.context_weight, part))[:, None]
     return np.asarray(scale * np.square(propensity) * problem.pairs.take(variance) * np.maximum(length, 0))
 
 
 def _inverse_information(
     problem: RestrictedDesignProblem, part: slice, mu: FloatArray, count: FloatArray, propensity: FloatArray
 ) -> FloatArray:
-    """Return the sum over the contexts of a range of rows of the block of the scores in I^-1, (K, K).
-
-    Shapes: mu (b, K, K, C), count (b,), propensity (b, m).
-    """
+    """Return the sum over the contexts of a range of rows, (b,) each, of the block of the scores in I^-1, (K, K)."""
     n_items = problem.pairs.n_items
-    inverse = problem.inverse(problem.label_variances(mu), propensity)[:, :n_items, :n_items]
-    return np.asarray(np.einsum("n,njk->jk", count * problem.squared_weight(part), inverse))
+    _, inverse = problem.variances_and_inverse(mu, propensity)
+    weight = count * np.square(problem.unit * at_rows(problem.context_weight, part))
+    return np.asarray(np.einsum("n,njk->jk", weight, inverse[:, :n_items, :n_items]))

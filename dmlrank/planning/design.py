@@ -3,41 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from .._utils.argument_checks import check_flag, check_whole, real_number
+from .._utils.argument_checks import check_flag, check_whole
 from .._utils.computation import Report, computing, one_thread
 from ..data.columns import align_by_index, align_pairs_by_name
 from ..data.graph import Graph
-from ..data.preferences import FloatArray, IntArray
-from ..exceptions import OptionError, OptionTypeError, check_choice, shown
+from ..data.preferences import FloatArray
+from ..exceptions import check_choice
 from ..fit.estimand import bind_functional
 from ..fit.estimators import estimator_named
 from ..functionals import CategoryWeights, Functional
 from ..options import OPTIONS, PROMPTS
 from .bt_restricted import RestrictedDesignProblem
-from .criteria import EarlierLabels
 from .plan import Plan
 from .plan_options import (
     ContrastsLike,
     PlanOptions,
     check_mu,
+    check_number,
     make_criterion,
     mu_array,
+    read_category_weights,
     read_context_weights,
     read_costs,
     read_edge_weights,
     read_graph,
     read_names,
-    read_weights,
 )
-from .problem import DesignProblem, Pairs, SomeTables, Tables
+from .problem import DesignProblem, Pairs
 from .rounds import UntilLike, read_until
-from .specification import ALPHA, PlanNames, PlanSpecification, solve
+from .specification import PlanNames, PlanSpecification, solve
 
 
 def design(
@@ -180,161 +180,73 @@ def design(
         until=until,
     )
     check_choice(estimator, ("debiased", "bt_restricted"), "estimator")
+    check_choice(prompts, PROMPTS, "prompts")
     check_flag("position_bias", position_bias)
-    table = mu_array(mu)
-    names = _read_plan_names(models, contexts, table.shape)
-    check_mu(table, names.models, names.contexts, position_bias)
-    bound = _bind_functional(
-        functional,
-        names,
-        n_categories=table.shape[3],
-        estimator=estimator,
-        category_weights=category_weights,
-        graph=graph,
-        edge_weights=edge_weights,
-        ordered=position_bias,
-    )
-    source = PlanSource(
-        functional=bound,
-        mu=table,
-        names=names,
-        position_bias=position_bias,
-        weights=align_by_index(weights, pd.Index(names.contexts), name="weights", of="the contexts"),
-        prompts=prompts,
-        floor=floor,
-        estimator=estimator,
-    )
     if n_jobs is not None:
         check_whole("n_jobs", n_jobs, 1)
+    table = mu_array(mu)
+    n_contexts, n_items, _, n_categories = table.shape
+    floor = check_number(
+        floor,
+        "floor",
+        lambda x: 0 <= x * n_categories < 1,
+        f"a number of at least 0 and below {1 / n_categories:.4g}, since {n_categories} probabilities sum to one",
+    )
+    numbered = [f"model_{j:0{len(str(n_items - 1))}d}" for j in range(n_items)]
+    texts = [str(name) for name in read_names(models, n_items, "models", numbered)]
+    model_names = read_names(texts, n_items, "models", numbered)
+    identifiers = read_names(contexts, n_contexts, "contexts", range(n_contexts))
+    names = PlanNames(
+        tuple(model_names), np.fromiter(identifiers, object, n_contexts), ("context",), "model_a", "model_b"
+    )
+    check_mu(table, names.models, names.contexts, position_bias)
+    if isinstance(functional, str) and functional == OPTIONS["functional"].default:
+        functional = estimator_named(estimator).functional(functional)
+    edges = align_pairs_by_name(edge_weights, model_names, name="edge_weights")
+    bound = bind_functional(
+        functional,
+        read_category_weights(category_weights, n_categories),
+        read_graph(align_pairs_by_name(graph, model_names, name="graph"), n_items),
+        edge_weights=None if edges is None else read_edge_weights(edges, n_items),
+        ordered=position_bias,
+    )
+    pairs = Pairs.of(bound, n_items, position_bias)
+    weights = align_by_index(weights, pd.Index(names.contexts), name="weights", of="the contexts")
+    problem = problem_of(estimator)(
+        functional=bound,
+        mu=table,
+        row=np.arange(n_contexts),
+        floor=floor,
+        pairs=pairs,
+        cost=read_costs(costs, pairs, n_contexts),
+        one_pair=bool(one_pair),
+        context_weight=read_context_weights(weights, n_contexts),
+        fixed_prompts=prompts == "fixed",
+    )
     with one_thread(), computing(n_jobs, executor, progress):
-        specification = specify(source, options)
+        specification = specify(problem, options, names)
         return Plan(specification, solve(specification, options.budget))
 
 
-def _bind_functional(
-    functional: str | Functional,
+def problem_of(estimator: str) -> type[DesignProblem]:
+    """Return the class of the design problems of an estimator."""
+    return RestrictedDesignProblem if estimator_named(estimator).needs_all_propensities else DesignProblem
+
+
+def specify(
+    problem: DesignProblem,
+    options: PlanOptions,
     names: PlanNames,
-    *,
-    n_categories: int,
-    estimator: str,
-    category_weights: str | CategoryWeights | Sequence[Sequence[float]],
-    graph: Graph | ArrayLike | None,
-    edge_weights: ArrayLike | None,
-    ordered: bool,
-) -> Functional:
-    """Return the functional with its category weights, graph and edge weights, which are read from the options."""
-    if isinstance(functional, str) and functional == OPTIONS["functional"].default:
-        functional = estimator_named(estimator).functional(functional)
-    n_items, model_names = len(names.models), list(names.models)
-    edges = None if edge_weights is None else align_pairs_by_name(edge_weights, model_names, name="edge_weights")
-    return bind_functional(
-        functional,
-        read_weights(category_weights, n_categories),
-        read_graph(align_pairs_by_name(graph, model_names, name="graph"), n_items),
-        edge_weights=None if edges is None else read_edge_weights(edges, n_items),
-        ordered=ordered,
-    )
+    scores_of: Callable[[FloatArray], FloatArray] = np.asarray,
+) -> PlanSpecification:
+    """Return the specification of a plan (its purpose and its limits); this takes one pass over the probabilities.
 
-
-def _read_plan_names(
-    models: Sequence[str] | None, contexts: Sequence[Hashable] | None, shape: tuple[int, ...]
-) -> PlanNames:
-    """Return the names of models and contexts for mu of this shape; they are numbered where the caller gave none."""
-    n_contexts, n_items = shape[:2]
-    width = len(str(n_items - 1))
-    texts = None if models is None else [str(name) for name in read_names(models, n_items, "models", ())]
-    names = read_names(texts, n_items, "models", [f"model_{j:0{width}d}" for j in range(n_items)])
-    identifiers = np.empty(n_contexts, dtype=object)
-    # Entry by entry: numpy would take a list of tuples for a matrix.
-    for place, identifier in enumerate(read_names(contexts, n_contexts, "contexts", range(n_contexts))):
-        identifiers[place] = identifier
-    return PlanNames(tuple(names), identifiers, ("context",), "model_a", "model_b")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PlannedFit:
-    """The parts of a fit that a plan for this fit needs.
-
-    estimate (K,): The fit's scores, in the unit in which the fit reports them (such as Elo points).
-    plugin (K,): Means of F(mu) over the fit's prompts, times ``unit``. A constant that the fit adds to its scores (such
-        as 1000 Elo points) is not added. None where the plan is for the fit's own prompts.
-    unit: Factor that turns the values of the functional into the fit's unit, such as Elo points per log-odds.
-    earlier: The fit's labels; None for a plan from scratch.
-    alpha: One minus the level of the fit's intervals.
-    seed: Seed of the draws behind critical values.
-    predict: Takes a frame of further contexts and returns their probabilities, (n, K, K, C).
+    ``scores_of`` takes the means of F(mu) over the plan's contexts, (K,), and returns the scores.
     """
-
-    estimate: FloatArray
-    plugin: FloatArray | None
-    unit: float
-    earlier: EarlierLabels | None
-    alpha: float
-    seed: int
-    predict: Callable[[object], FloatArray]
-
-    def scores(self, mean: FloatArray) -> FloatArray:
-        """Return the scores of the plan's prompts, (K,), from the means of F(mu) over these prompts, (K,).
-
-        For the fit's own prompts these are the fit's estimates. Scores of new prompts are the estimates plus the
-        difference of the means of F(mu): the bias of mu is assumed to be the same on the new prompts as on the fit's.
-        """
-        return self.estimate if self.plugin is None else self.estimate + mean - self.plugin
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PlanSource:
-    """What a plan is made from: probabilities of contexts and the functional whose scores are wanted.
-
-    Contexts with equal probabilities share a row of ``mu``: g rows stand for n contexts.
-
-    functional: Holds its category weights and its graph already.
-    mu (g, K, K, C): Checked probabilities.
-    position_bias: As for :func:`design`, like the following five.
-    row (n,): The row of ``mu`` of each context; None where every context has a row of its own.
-    fit: The fit that the plan is for; None for a plan from probabilities alone.
-    """
-
-    functional: Functional
-    mu: Tables
-    names: PlanNames
-    position_bias: bool
-    weights: ArrayLike | None
-    prompts: str
-    floor: float
-    estimator: str = "debiased"
-    row: IntArray | None = None
-    fit: PlannedFit | None = None
-
-    def __post_init__(self) -> None:
-        floor = self.floor
-        check_choice(self.prompts, PROMPTS, "prompts")
-        smallest = real_number(floor)
-        if smallest is None:
-            raise OptionTypeError(
-                f"floor={shown(floor)}; it is the smallest probability of a category and must be a number of at least 0"
-            )
-        if not 0 <= smallest * self.mu.shape[3] < 1:
-            raise OptionError(
-                f"floor={shown(floor)} with {self.mu.shape[3]} categories; it must be at least 0 and below "
-                f"{1 / self.mu.shape[3]:.4g}, since the probabilities of the categories sum to one"
-            )
-
-
-def bound_graph(functional: Functional, n_items: int) -> Graph:
-    """Return the pairs that a functional uses: those of its graph with a positive edge weight."""
-    graph = functional.graph or Graph.all_pairs(n_items)
-    weights = functional.edge_weights
-    return graph if weights is None else Graph(graph.edges & (weights > 0))
-
-
-def specify(source: PlanSource, options: PlanOptions) -> PlanSpecification:
-    """Return the specification of a plan (its purpose and its limits); this takes one pass over the probabilities."""
-    fit, functional = source.fit, source.functional
-    names = replace(source.names, outputs=functional.names(source.names.models))
-    scores, between_covariance, problem = _design_problem(source, options).scan()
-    if fit is not None:
-        scores = fit.scores(scores)
+    functional = problem.functional
+    names = replace(names, outputs=functional.names(names.models))
+    mean, between_covariance, problem = problem.by_row().scan()
+    scores = scores_of(mean)
     gauge = functional.gauge(len(names.models)).basis
     questions = read_until(options.until, names.scores)
     wanted = list(questions) if options.contrasts is None and questions else options.contrasts
@@ -347,57 +259,10 @@ def specify(source: PlanSource, options: PlanOptions) -> PlanSpecification:
         scores=scores,
         between_covariance=between_covariance,
         # The covariance with a label on every pair of every context: all propensities are one.
-        full_covariance=problem.labelling_covariance(np.ones((1, 1))),
+        full_covariance=problem.labelling_covariance(np.broadcast_to(1.0, problem.shape)),
         gauge=gauge,
         min_propensity=options.min_propensity,
         explore=options.explore,
         names=names,
-        predict=None if fit is None else fit.predict,
-        earlier=None if fit is None else fit.earlier,
-        alpha=ALPHA if fit is None else fit.alpha,
-        seed=0 if fit is None else fit.seed,
         questions=questions,
     )
-
-
-def _design_problem(source: PlanSource, options: PlanOptions) -> DesignProblem:
-    """Return the design problem, in which contexts with equal probabilities, weights and costs share a row."""
-    # ``row`` is the row of ``mu`` of each context; further below ``mu`` may be regrouped, and ``row`` with it.
-    mu, row = source.mu, source.row
-    pairs = Pairs.of(bound_graph(source.functional, len(source.names.models)), source.position_bias)
-    n_contexts = len(mu) if row is None else len(row)
-    cost = read_costs(options.costs, pairs, n_contexts)
-    context_weight = read_context_weights(source.weights, n_contexts)
-    if row is not None and (len(cost) > 1 or context_weight is not None):
-        mu_row, first_context, row = _find_equal_contexts(row, cost, context_weight)
-        mu = SomeTables(mu, mu_row)
-        cost = cost if len(cost) == 1 else cost[first_context]
-        context_weight = None if context_weight is None else context_weight[first_context]
-    problem = DesignProblem(
-        functional=source.functional,
-        mu=mu,
-        floor=float(source.floor),
-        pairs=pairs,
-        cost=cost,
-        one_pair=bool(options.one_pair),
-        context_weight=context_weight,
-        fixed_prompts=source.prompts == "fixed",
-        unit=1.0 if source.fit is None else source.fit.unit,
-        row=row,
-    )
-    return RestrictedDesignProblem.of(problem) if estimator_named(source.estimator).needs_all_propensities else problem
-
-
-def _find_equal_contexts(
-    row: IntArray, cost: FloatArray, weight: FloatArray | None
-) -> tuple[IntArray, IntArray, IntArray]:
-    """Return groups of contexts with equal probabilities, weight and costs.
-
-    Shapes: row (n,), cost (n or 1, m or 1), weight (n,).
-    """
-    if cost.shape[1] > 1 and len(cost) > 1:
-        # Costs by context and pair hardly ever agree in all pairs: every context is a group of its own.
-        return row, np.arange(len(row)), np.arange(len(row))
-    columns = [row.astype(float), *([cost[:, 0]] if len(cost) > 1 else []), *([] if weight is None else [weight])]
-    _, first_context, group = np.unique(np.stack(columns, axis=1), axis=0, return_index=True, return_inverse=True)
-    return row[first_context], first_context, group.reshape(-1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -12,19 +13,19 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from .._utils.argument_checks import check_alpha, check_flag, check_path, real_number, resolve_seed
+from .._utils.argument_checks import check_alpha, check_flag, check_path, resolve_seed
 from .._utils.atomic_write import write_file
 from ..data.hypotheses import HypothesisLike, read_hypothesis
 from ..data.preferences import FloatArray
-from ..exceptions import NuisanceError, OptionError, OptionTypeError, shown
+from ..exceptions import DataNotStoredError, NuisanceError, OptionError
 from ..inference.ranks import power_of, smallest_gap
 from ..tables.display_text import safe_csv
 from ..tables.summary_table import Summarised, Summary
-from .plan_options import check_mu, check_positive, mu_array
+from .allocation import Computed, Rows
+from .plan_options import check_mu, check_number, check_positive, mu_array
 from .plan_summary import draw_plan, plan_summary
 from .precision import Regret, cheapest_solution, max_width, pair_critical_value, predicted_precision, regret_of
-from .problem import TablesNotStored
-from .rounds import Decision, HasEstimates, PlanHeader, decide, draw_cells, sample_frame, tasks_json
+from .rounds import Decision, decide, draw_sample, tasks_json
 from .specification import PlanSolution, PlanSpecification
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Plan(Summarised):
         probability is that of a label in either order.
         """
         problem = self.specification.problem
-        return problem.pairs.matrices(self.solution.propensity)[problem.rows_of(slice(0, problem.n_contexts))]
+        return problem.pairs.matrices(self.solution.propensity)[problem.row]
 
     @property
     def models(self) -> list[str]:
@@ -229,8 +230,9 @@ class Plan(Summarised):
         >>> 0.05 < plan.power("model_0", "model_1", difference=0.1) < 1
         True
         """
-        gap, error = self._gap(first, second, difference)
-        return power_of(gap, error, pair_critical_value(self.specification, self.solution, self._alpha(alpha), method))
+        row, gap = self._pair(first, second, difference)
+        critical = pair_critical_value(self.specification, self.solution, self._alpha(alpha), method)
+        return power_of(gap, self._std_error_of(row, self.solution), critical)
 
     def smallest_gap(
         self, first: str, second: str, power: float = 0.8, alpha: float | None = None, *, method: str = "max-t"
@@ -262,10 +264,9 @@ class Plan(Summarised):
         >>> round(plan.power("model_0", "model_1", difference=gap), 6)
         0.8
         """
-        level = self._alpha(alpha)
-        _check_power(power, level)
-        critical = pair_critical_value(self.specification, self.solution, level, method)
-        return smallest_gap(self._std_error_of(self._row(first, second), self.solution), critical, power)
+        row, _ = self._pair(first, second)
+        level = self._alpha(alpha, power)
+        return self._smallest_gap(self.solution, row, power, level, method)
 
     def for_width(self, width: float, alpha: float | None = None, method: str = "max-t") -> Plan:
         """Return the plan with the smallest budget whose widest interval is no wider than ``width``.
@@ -304,11 +305,10 @@ class Plan(Summarised):
         def relative_width(solution: PlanSolution) -> float:
             return max_width(self.specification, solution, level, method) / target
 
-        def explain(solution: PlanSolution) -> str:
-            ratio = relative_width(solution)
-            return self._explain_failure(f"makes the widest interval {ratio * target:.4g} wide, not {target:g}", ratio)
+        def failure(ratio: float) -> str:
+            return f"makes the widest interval {ratio * target:.4g} wide, not {target:g}"
 
-        return Plan(self.specification, cheapest_solution(self.specification, self.budget, relative_width, explain))
+        return Plan(self.specification, cheapest_solution(self.specification, self.budget, relative_width, failure))
 
     def for_power(
         self,
@@ -356,30 +356,24 @@ class Plan(Summarised):
         >>> round(plan.for_power("model_0", "model_1", power=0.9).power("model_0", "model_1"), 3)
         0.9
         """
-        gap, _ = self._gap(first, second, difference)
-        level = self._alpha(alpha)
-        _check_power(power, level)
+        row, gap = self._pair(first, second, difference)
+        level = self._alpha(alpha, power)
         if gap == 0:
             raise OptionError(
                 f"{first!r} and {second!r} have equal scores, which no number of labels separates; pass the "
                 f"difference that the plan is to show as difference="
             )
-        row = self._row(first, second)
 
         def relative_gap(solution: PlanSolution) -> float:
-            critical = pair_critical_value(self.specification, solution, level, method)
-            return smallest_gap(self._std_error_of(row, solution), critical, power) / abs(gap)
+            return self._smallest_gap(solution, row, power, level, method) / abs(gap)
 
-        def explain(solution: PlanSolution) -> str:
-            critical = pair_critical_value(self.specification, solution, level, method)
-            largest_power = power_of(gap, self._std_error_of(row, solution), critical)
-            return self._explain_failure(
-                f"separates {first!r} and {second!r} (difference {gap:.3g}) with power {largest_power:.2f}, not "
-                f"{power:g}",
-                relative_gap(solution),
+        def failure(ratio: float) -> str:
+            return (
+                f"shows differences from {ratio * abs(gap):.3g} on with power {power:g}, and {first!r} and {second!r} "
+                f"differ by {gap:.3g}"
             )
 
-        return Plan(self.specification, cheapest_solution(self.specification, self.budget, relative_gap, explain))
+        return Plan(self.specification, cheapest_solution(self.specification, self.budget, relative_gap, failure))
 
     def at(self, contexts: object) -> FloatArray:
         """Apply the plan's rule to other contexts and return their propensities, (n, K, K).
@@ -405,7 +399,7 @@ class Plan(Summarised):
         else:
             mu = mu_array(contexts)
             check_mu(mu, self.models, range(len(mu)), self.position_bias)
-        if len(problem.cost) > 1 or problem.context_weight is not None:
+        if len(problem.cost) > 1 or len(problem.context_weight) > 1:
             raise OptionError(
                 "this plan has costs or weights by context, which are not known for other contexts; make the plan with "
                 "costs by pair or one cost, and without weights="
@@ -415,15 +409,14 @@ class Plan(Summarised):
                 f"mu has shape {mu.shape}, but the plan was made from probabilities of shape {problem.mu.shape}; "
                 f"models and categories must be the same"
             )
-        metric, explore = self.solution.metric, specification.explore
-        lower = np.full((1, 1), self.solution.smallest_propensity)
-        other = replace(problem, mu=mu, row=None, deviations=None)
-        propensity = other.propensities_at(metric, lower, self.solution.multiplier)
+        explore, lower = specification.explore, self.solution.smallest_propensity
+        other = replace(problem, mu=mu, row=np.arange(len(mu)), deviations=None)
+        propensity = other.propensities_at(self.solution.metric, lower, self.solution.multiplier)
         if explore:
             propensity = (1 - explore) * propensity + explore * specification.uniform(self.budget)
         return problem.pairs.matrices(propensity)
 
-    def decide(self, result: HasEstimates) -> Decision:
+    def decide(self, result: object) -> Decision:
         """Return whether the labels so far decide the questions of ``until=``, so that rounds can end.
 
         The tests hold at all looks at once: after every round the labels may be fitted and looked at, and labelling may
@@ -606,10 +599,7 @@ class Plan(Summarised):
         """
         generator = np.random.default_rng(resolve_seed(rng)) if not isinstance(rng, np.random.Generator) else rng
         problem = self.specification.problem
-        cells = draw_cells(
-            self.solution.propensities, problem.pairs, problem.one_pair, generator, row=problem.row, chunk_contexts=1024
-        )
-        return sample_frame(cells, self.specification.names)
+        return draw_sample(self.solution.propensities, problem, self.specification.names, generator)
 
     def export(self, path: str | os.PathLike[str], rng: int | np.random.Generator | None = None) -> pd.DataFrame:
         """Draw the pairs to label and write them to a file for an annotation tool.
@@ -646,7 +636,7 @@ class Plan(Summarised):
         if kind == ".csv":
             write_file(path, safe_csv(rows))
         else:
-            header: PlanHeader = {
+            header = {
                 "criterion": self.specification.criterion.kind,
                 "budget": self.budget,
                 "expected_cost": self.expected_cost,
@@ -661,51 +651,53 @@ class Plan(Summarised):
         variances = np.maximum(np.diag(sigma), 0) / self.specification.problem.n_contexts
         return pd.Series(np.sqrt(variances), index=self.names, name=name)
 
-    def _alpha(self, alpha: float | None) -> float:
-        return self.specification.alpha if alpha is None else check_alpha(alpha)
+    def _alpha(self, alpha: float | None, power: float | None = None) -> float:
+        """Return the error probability, which is the fit's when None and smaller than a ``power`` below 1."""
+        level = self.specification.alpha if alpha is None else check_alpha(alpha)
+        if power is not None:
+            check_number(power, "power", lambda x: level < x < 1, f"a number between alpha={level:g} and 1")
+        return level
 
-    def _row(self, first: str, second: str) -> FloatArray:
-        return read_hypothesis((first, second), self.names).matrix[0]
-
-    def _gap(self, first: str, second: str, difference: float | None) -> tuple[float, float]:
-        """Return the difference of two models' scores, and its predicted standard error."""
-        row = self._row(first, second)
-        gap = float(row @ self.specification.scores) if difference is None else real_number(difference)
-        if gap is None or not np.isfinite(gap):
-            raise OptionTypeError(f"difference={shown(difference)}; give a finite number, in the unit of the scores")
-        return gap, self._std_error_of(row, self.solution)
+    def _pair(self, first: str, second: str, difference: float | None = None) -> tuple[FloatArray, float]:
+        """Return the coefficients, (K,), and the value of the difference of two models' scores."""
+        row = read_hypothesis((first, second), self.names).matrix[0]
+        if difference is None:
+            return row, float(row @ self.specification.scores)
+        return row, check_number(
+            difference, "difference", lambda x: bool(np.isfinite(x)), "a finite number, in the unit of the scores"
+        )
 
     def _std_error_of(self, row: FloatArray, solution: PlanSolution) -> float:
         return float(np.sqrt(row @ solution.sigma @ row / self.specification.problem.n_contexts))
 
-    def _explain_failure(self, result: str, ratio: float) -> str:
-        """Return the message of the error where even a label on every pair is not precise enough."""
-        problem = self.specification.problem
-        n, labelled = problem.n_contexts, "one pair" if problem.one_pair else "every pair"
-        failure = f"even labelling {labelled} of all {n:,} contexts {result}"
-        if self.specification.earlier is not None:
-            return f"{failure}; plan for more prompts: pass them to design() of the fit as newdata="
-        n_enough = int(np.ceil(n * ratio**2))
-        return f"{failure}; about {n_enough:,} contexts like these, labelled in this way, would be enough"
+    def _smallest_gap(self, solution: PlanSolution, row: FloatArray, power: float, alpha: float, method: str) -> float:
+        """Return the smallest difference that a solution shows with a power."""
+        critical = pair_critical_value(self.specification, solution, alpha, method)
+        return smallest_gap(self._std_error_of(row, solution), critical, power)
 
     def __copy__(self) -> Plan:
-        return Plan(self.specification, self.solution)
+        # A plan never changes.
+        return self
 
     def __deepcopy__(self, memo: dict[int, object]) -> Plan:
-        # A plan never changes. A copy would also copy the fit behind the function that predicts further contexts.
-        return Plan(self.specification, self.solution)
+        return self
 
     def __reduce__(self) -> tuple[type[Plan], tuple[PlanSpecification, PlanSolution]]:
         # Functions that predict hold the data and the learners of a fit, which a stored plan leaves out.
         problem = self.specification.problem
-        tables = problem.mu if isinstance(problem.mu, np.ndarray) else TablesNotStored(problem.mu.shape)
-        return Plan, (replace(self.specification, predict=None, problem=replace(problem, mu=tables)), self.solution)
+        if isinstance(problem.mu, Computed):
+            shape = problem.mu.shape
+            problem = replace(problem, mu=Computed(shape, partial(_not_stored, shape[0])))
+        return Plan, (replace(self.specification, predict=None, problem=problem), self.solution)
 
     def __repr__(self) -> str:
         size = f"{self.specification.problem.n_contexts:,} contexts, {len(self.models)} models"
         return f"<Plan: {self.specification.criterion.kind}-optimal, {size}, cost {self.expected_cost:,.6g}>"
 
 
-def _check_power(power: float, alpha: float) -> None:
-    if not alpha < check_positive(power, "power") < 1:
-        raise OptionError(f"power={shown(power)}; it must be a number between alpha={alpha:g} and 1")
+def _not_stored(n_tables: int, rows: Rows) -> FloatArray:
+    """Stand for the probabilities of a stored plan, which are not in the file."""
+    raise DataNotStoredError(
+        f"this plan was stored without the probabilities of its {n_tables:,} different contexts, which the fit "
+        f"predicts; make the plan again with design()"
+    )

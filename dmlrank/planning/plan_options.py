@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from numbers import Real
 from typing import TypeVar
 
 import numpy as np
@@ -33,6 +33,14 @@ from ..inference.covariance import free_basis
 from .criteria import Criterion
 from .problem import Pairs
 from .rounds import UntilLike
+
+T = TypeVar("T", bound=Hashable)
+
+# Largest distance between a sum of probabilities and one, and largest difference between the probabilities of a pair in
+# its two orders where the order must not matter.
+_TOLERANCE = 1e-6
+# Number of contexts whose probabilities are checked at a time.
+_CHECKED_CONTEXTS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +87,7 @@ class Top:
                 f"Top({self.count}) has no meaning for {len(models)} models; give a number from 2 to {len(models)}"
             )
         best = np.sort(np.argsort(-scores, kind="stable")[: self.count])
-        pairs = list(combinations(best, 2))
-        return _differences(pairs, len(models)), tuple(f"{models[j]} - {models[k]}" for j, k in pairs)
+        return _differences(list(combinations(best, 2)), models)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +134,7 @@ class Against:
                 f"unknown model {self.model!r}; the models are {listed(models)}{nearest(self.model, models)}"
             )
         item = models.index(self.model)
-        pairs = [(item, k) for k in range(len(models)) if k != item]
-        return _differences(pairs, len(models)), tuple(f"{self.model} - {models[k]}" for _, k in pairs)
+        return _differences([(item, k) for k in range(len(models)) if k != item], models)
 
 
 ContrastsLike = HypothesisLike | Top | Against | None
@@ -167,19 +173,10 @@ def make_criterion(
     return Criterion(kind, directions[size > 1e-9 * size[0]] @ free.T), targets, labels
 
 
-def _differences(pairs: list[tuple[int, int]], n_items: int) -> FloatArray:
-    """Return the coefficients of the differences first - second, (J, K)."""
-    rows = np.zeros((len(pairs), n_items))
-    for row, (j, k) in enumerate(pairs):
-        rows[row, j], rows[row, k] = 1, -1
-    return rows
-
-
-T = TypeVar("T", bound=Hashable)
-
-# Largest distance between a sum of probabilities and one, and largest difference between the probabilities of a pair in
-# its two orders where the order must not matter.
-_TOLERANCE = 1e-6
+def _differences(pairs: list[tuple[int, int]], models: list[str]) -> tuple[FloatArray, tuple[str, ...]]:
+    """Return the coefficients of the differences first - second, (J, K), and their names."""
+    rows = np.eye(len(models))[[j for j, _ in pairs]] - np.eye(len(models))[[k for _, k in pairs]]
+    return rows, tuple(f"{models[j]} - {models[k]}" for j, k in pairs)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -187,13 +184,6 @@ class PlanOptions:
     """The options that plans from probabilities and plans from fits share; see :func:`dmlrank.design`.
 
     The signatures of :func:`dmlrank.design` and :meth:`RankResults.design` have these names and defaults.
-
-    budget: Positive.
-    contrasts: A hypothesis that :meth:`RankResults.t_test` reads, ``Top`` or ``Against``; all scores when None.
-    costs: One number, (n,), (K, K) or (n, K, K).
-    min_propensity: Above 0 and at most 1; a tenth of the uniform plan's when None.
-    explore: From 0 to below 1.
-    until: The questions that end rounds of labelling, as :func:`read_until` reads them.
     """
 
     budget: float
@@ -206,32 +196,70 @@ class PlanOptions:
     until: UntilLike = None
 
     def __post_init__(self) -> None:
-        checked = {"budget": check_positive(self.budget, "budget"), "explore": check_share(self.explore, "explore")}
+        checked = {
+            "budget": check_positive(self.budget, "budget"),
+            "explore": check_number(self.explore, "explore", lambda x: 0 <= x < 1, "a share, from 0 to below 1"),
+        }
         if self.min_propensity is not None:
-            checked["min_propensity"] = check_positive(self.min_propensity, "min_propensity", 1.0)
+            checked["min_propensity"] = check_number(
+                self.min_propensity, "min_propensity", lambda x: 0 < x <= 1, "a number above 0 and at most 1"
+            )
         check_choice(self.criterion, ("A", "D"), "criterion")
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
 
+def check_number(value: object, option: str, is_allowed: Callable[[float], bool], allowed: str) -> float:
+    """Return an option that must be a number of some kind as a float; True and False are not numbers here."""
+    number = real_number(value)
+    if number is None:
+        raise OptionTypeError(f"{option}={shown(value)}; it must be {allowed}")
+    if not is_allowed(number):
+        raise OptionError(f"{option}={shown(value)}; it must be {allowed}")
+    return number
+
+
+def check_positive(value: object, option: str) -> float:
+    """Return an option that must be positive and finite as a float."""
+    return check_number(value, option, lambda x: 0 < x < np.inf, "a positive number")
+
+
+def mu_array(mu: object) -> FloatArray:
+    """Return probabilities as an array, (n, K, K, C), with zeros for a model and itself.
+
+    An array of floats that has these zeros already is returned as it is, without a copy.
+    """
+    try:
+        table = np.asanyarray(mu)
+        if table.dtype.kind not in "biufO":
+            raise TypeError
+        if table.dtype.kind != "f":
+            table = table.astype(float)
+    except (TypeError, ValueError, OverflowError):
+        raise OptionTypeError(f"mu has the type {type(mu).__name__}; pass an array of probabilities") from None
+    if table.ndim != 4 or table.shape[1] != table.shape[2] or min(table.shape[1:]) < 2 or not len(table):
+        raise NuisanceError(
+            f"mu has shape {table.shape}; its shape must be (contexts, models, models, categories), with at least one "
+            f"context, two models and two categories"
+        )
+    items = np.arange(table.shape[1])
+    if (table[:, items, items] != 0).any():
+        table = table.copy()
+        table[:, items, items] = 0
+    return table
+
+
 def check_mu(
-    mu: FloatArray,
-    models: Sequence[str],
-    contexts: Sequence[Hashable] | NDArray[np.object_],
-    ordered: bool,
-    *,
-    rows: int = 1024,
+    mu: FloatArray, models: Sequence[str], contexts: Sequence[Hashable] | NDArray[np.object_], ordered: bool
 ) -> None:
-    """Check the probabilities of every pair, or raise :class:`NuisanceError`.
+    """Check the probabilities of every pair, (n, K, K, C), or raise :class:`NuisanceError`.
 
     They must lie between 0 and 1 and sum to one over the categories. Where display order does not matter, the
     probabilities that j wins, that k wins, and of ties must be the same where j is shown first as where k is.
-
-    Shapes: mu (n, K, K, C).
     """
     off_diagonal = ~np.eye(mu.shape[1], dtype=bool)
-    for start in range(0, len(mu), rows):
-        table = np.asarray(mu[start : start + rows], dtype=float)
+    for start in range(0, len(mu), _CHECKED_CONTEXTS):
+        table = np.asarray(mu[start : start + _CHECKED_CONTEXTS], dtype=float)
         total = (table.reshape(-1, table.shape[3]) @ np.ones(table.shape[3])).reshape(table.shape[:3])
         faults: list[tuple[NDArray[np.bool_], str]] = []
         if not (table.min() >= 0 and table.max() <= 1):
@@ -250,39 +278,8 @@ def check_mu(
                 )
 
 
-def mu_array(mu: object) -> FloatArray:
-    """Return probabilities as an array, (n, K, K, C), with zeros for a model and itself.
-
-    An array of floats that has these zeros already is returned as it is, without a copy.
-    """
-    try:
-        table = np.asanyarray(mu)
-        if table.dtype.kind not in "biufO":
-            raise TypeError
-        if table.dtype.kind != "f":
-            table = table.astype(float)
-    except (TypeError, ValueError, OverflowError):
-        raise OptionTypeError(f"mu has the type {type(mu).__name__}; pass an array of probabilities") from None
-    if (
-        table.ndim != 4
-        or table.shape[1] != table.shape[2]
-        or table.shape[1] < 2
-        or table.shape[3] < 2
-        or not len(table)
-    ):
-        raise NuisanceError(
-            f"mu has shape {table.shape}; its shape must be (contexts, models, models, categories), with at least one "
-            f"context, two models and two categories"
-        )
-    items = np.arange(table.shape[1])
-    if (table[:, items, items] != 0).any():
-        table = table.copy()
-        table[:, items, items] = 0
-    return table
-
-
 def read_costs(costs: ArrayLike, pairs: Pairs, n_contexts: int) -> FloatArray:
-    """Return the cost of a label of each cell, (n or 1, m or 1), from one number, (n,), (K, K) or (n, K, K)."""
+    """Return the cost of a label by context, (n or 1, m or 1), from one number, (n,), (K, K) or (n, K, K)."""
     n_items = pairs.n_items
     shapes = {0: (), 1: (n_contexts,), 2: (n_items, n_items), 3: (n_contexts, n_items, n_items)}
     try:
@@ -295,18 +292,16 @@ def read_costs(costs: ArrayLike, pairs: Pairs, n_contexts: int) -> FloatArray:
             f"costs {description}; allowed are one number, a number per context {shapes[1]}, a number per pair "
             f"{shapes[2]}, or a number per context and pair {shapes[3]}"
         )
-    if array.ndim == 0:
-        cost = array.reshape(1, 1)
-    elif array.ndim == 1:
-        cost = array[:, None]
+    if array.ndim < 2:
+        cost = array.reshape(-1, 1)
     else:
-        table = array if array.ndim == 3 else array[None]
-        if not pairs.ordered and not np.allclose(pairs.take(table), table[:, pairs.second, pairs.first]):
+        table = array.reshape(-1, n_items, n_items)
+        cost = pairs.take(table)
+        if not pairs.ordered and not np.allclose(cost, table[:, pairs.second, pairs.first]):
             raise OptionError(
                 "costs of a pair differ by display order, but with position_bias=False a pair has one cost in both "
                 "orders; make costs symmetric, or use position_bias=True"
             )
-        cost = pairs.take(table)
     wrong = ~(np.isfinite(cost) & (cost > 0))
     if wrong.any():
         i, cell = (int(place[0]) for place in np.nonzero(wrong))
@@ -319,67 +314,36 @@ def read_costs(costs: ArrayLike, pairs: Pairs, n_contexts: int) -> FloatArray:
     return cost
 
 
+def read_context_weights(weights: ArrayLike | None, n_contexts: int) -> FloatArray:
+    """Return weights of contexts in the target population, scaled to mean one: (n,), or (1,) where all are equal."""
+    if weights is None:
+        return np.ones(1)
+    numbers = array_of_numbers(weights, 1)
+    if numbers is None or len(numbers) != n_contexts:
+        raise OptionTypeError(f"weights is no array of one number per context; its shape must be {(n_contexts,)}")
+    if not (np.isfinite(numbers).all() and (numbers >= 0).all() and numbers.any()):
+        raise OptionError(
+            "weights has values that are negative or not finite, or only zeros; give finite weights of at "
+            "least 0, not all of them 0"
+        )
+    return numbers / numbers.mean()
+
+
 def read_edge_weights(edge_weights: ArrayLike, n_items: int) -> FloatArray:
     """Return edge weights as an array of numbers, (K, K)."""
     numbers = array_of_numbers(edge_weights, 2)
     if numbers is None or numbers.shape != (n_items, n_items):
-        description = _describe(edge_weights) if numbers is None else f"an array of shape {numbers.shape}"
+        found = shown(edge_weights, 60) if numbers is None else f"an array of shape {numbers.shape}"
         raise OptionTypeError(
-            f"edge_weights is {description}; allowed are None and a symmetric array of numbers, (models, models) = "
+            f"edge_weights is {found}; allowed are None and a symmetric array of numbers, (models, models) = "
             f"{(n_items, n_items)}"
         )
     return numbers
 
 
-def _describe(value: object) -> str:
-    """Return a short value as it is written, and a longer one by its type."""
-    return repr(value) if isinstance(value, str | Real) and len(repr(value)) < 60 else f"a {type(value).__name__}"
-
-
-def check_positive(value: object, option: str, most: float = np.inf) -> float:
-    """Return a number above 0 and not above ``most``, or raise an error that names the option."""
-    number = _check_number(value, option)
-    if not 0 < number <= most or not np.isfinite(number):
-        limit = "a positive number" if most == np.inf else f"a number above 0 and at most {most:g}"
-        raise OptionError(f"{option}={shown(value)}; it must be {limit}")
-    return number
-
-
-def check_share(value: object, option: str) -> float:
-    """Return a number from 0 to below 1, or raise an error that names the option."""
-    number = _check_number(value, option)
-    if not 0 <= number < 1:
-        raise OptionError(f"{option}={shown(value)}; it must be a share, from 0 to below 1")
-    return number
-
-
-def _check_number(value: object, option: str) -> float:
-    """Return a number as a float, or raise an error that names the option; True and False are not numbers here."""
-    number = real_number(value)
-    if number is None:
-        raise OptionTypeError(f"{option}={shown(value)}; it must be a number")
-    return number
-
-
-def read_names(names: Sequence[T] | None, size: int, option: str, default: Sequence[T]) -> list[T]:
-    """Return names as a list, and check that there is one for each model or context and none twice."""
-    if names is None:
-        return list(default)
-    if isinstance(names, str) or not isinstance(names, Iterable):
-        raise OptionTypeError(f"{option}={shown(names)} is a {type(names).__name__}; give a list of names")
-    name_list = list(names)
-    if not all(isinstance(name, Hashable) for name in name_list):
-        raise OptionTypeError(f"{option} has an entry that is a list or a mapping; give texts, numbers or tuples")
-    if len(name_list) != size:
-        raise OptionError(f"{option} has {len(name_list)} names, but mu has {size} {option}; give one name for each")
-    if len(set(name_list)) < size:
-        repeated = [name for name in dict.fromkeys(name_list) if name_list.count(name) > 1] if size < 1000 else []
-        examples = f", such as {listed(repeated, 3)}" if repeated else ""
-        raise OptionError(f"{option} has repeated names{examples}; every name must be different")
-    return name_list
-
-
-def read_weights(weights: str | CategoryWeights | Sequence[Sequence[float]], n_categories: int) -> CategoryWeights:
+def read_category_weights(
+    weights: str | CategoryWeights | Sequence[Sequence[float]], n_categories: int
+) -> CategoryWeights:
     """Return weights of the categories of mu: "half", "paper", or the caller's own."""
     if isinstance(weights, str):
         schemes = {"half": CategoryWeights.half, "paper": CategoryWeights.paper}
@@ -401,21 +365,18 @@ def read_graph(graph: Graph | ArrayLike | None, n_items: int) -> Graph:
     return graph_from_array(edges, n_items, option="graph", words="'complete', a Graph")
 
 
-def read_context_weights(weights: ArrayLike | None, n_contexts: int) -> FloatArray | None:
-    """Return weights of contexts in the target population, scaled to mean one."""
-    if weights is None:
-        return None
-    try:
-        context_weight = np.asarray(weights, dtype=float)
-    except (TypeError, ValueError, OverflowError):
-        context_weight = np.empty((0, 0))
-    if context_weight.shape != (n_contexts,):
-        raise OptionTypeError(
-            f"weights has shape {context_weight.shape}; give one number per context, shape {(n_contexts,)}"
-        )
-    if not (np.isfinite(context_weight).all() and (context_weight >= 0).all() and context_weight.any()):
-        raise OptionError(
-            "weights has values that are negative or not finite, or only zeros; give finite weights of at "
-            "least 0, not all of them 0"
-        )
-    return context_weight / context_weight.mean()
+def read_names(names: Sequence[T] | None, size: int, option: str, default: Sequence[T]) -> list[T]:
+    """Return names as a list, and check that there is one for each model or context and none twice."""
+    if names is None:
+        return list(default)
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise OptionTypeError(f"{option}={shown(names)} is a {type(names).__name__}; give a list of names")
+    name_list = list(names)
+    if not all(isinstance(name, Hashable) for name in name_list):
+        raise OptionTypeError(f"{option} has an entry that is a list or a mapping; give texts, numbers or tuples")
+    if len(name_list) != size:
+        raise OptionError(f"{option} has {len(name_list)} names, but mu has {size} {option}; give one name for each")
+    repeated = [name for name, count in Counter(name_list).items() if count > 1]
+    if repeated:
+        raise OptionError(f"{option} has repeated names, such as {listed(repeated, 3)}; every name must be different")
+    return name_list

@@ -18,7 +18,7 @@ from ..plotting.theme import short_names
 from ..report.leaderboard import choose_models, chosen_names
 from ..report.statements import counted, percentage
 from ..tables.summary_table import Summary
-from .allocation import propensity_range
+from .allocation import map_blocks
 from .precision import predicted_precision
 from .specification import PlanSolution, PlanSpecification
 
@@ -131,6 +131,12 @@ def _header(specification: PlanSpecification, solution: PlanSolution) -> tuple[t
     targets = f"{len(specification.contrasts)} contrasts" if len(specification.contrasts) else "all scores"
     names = {"A": "A (sum of variances)", "D": "D (log determinant)"}
     state = "slack" if solution.slack else "binding"
+
+    def limits_of(rows: slice) -> tuple[float, float]:
+        block = solution.propensities[rows]
+        return float(block.min()), float(block.max())
+
+    limits = map_blocks(limits_of, problem.shape)
     return (
         (
             "Functional:",
@@ -153,7 +159,7 @@ def _header(specification: PlanSpecification, solution: PlanSolution) -> tuple[t
         ),
         (
             "Propensity:",
-            "{:.3g} to {:.3g}".format(*propensity_range(solution.propensities)),
+            f"{min(low for low, _ in limits):.3g} to {max(high for _, high in limits):.3g}",
             "Uniform plan's share:",
             f"{100 * specification.explore:g} %",
         ),

@@ -17,7 +17,8 @@ from ..exceptions import NuisanceError, OptionError, check_choice
 from ..inference.covariance import Covariance, free_basis
 from ..inference.simultaneous import METHODS, MaxT
 from ..tables.summary_table import Summarised, Summary
-from .allocation import CellRates, Constraints, allocate
+from .allocation import CellRates, Constraints, allocate, at_rows
+from .criteria import SearchStart
 from .plan_options import check_mu, mu_array
 from .specification import PlanSolution, PlanSpecification, solve
 
@@ -58,12 +59,8 @@ def predicted_precision(
         covariance = contrast_covariance(specification, sigma, rows)
         columns[f"{prefix}std_error"] = covariance.std_errors
         columns[f"{prefix}width"] = 2 * MaxT(covariance).critical(alpha, method) * covariance.std_errors
-    columns["ratio"] = np.divide(
-        columns["std_error"],
-        columns["uniform_std_error"],
-        out=np.ones(len(rows)),
-        where=columns["uniform_std_error"] > 0,
-    )
+    error, uniform = columns["std_error"], columns["uniform_std_error"]
+    columns["ratio"] = np.divide(error, uniform, out=np.ones(len(rows)), where=uniform > 0)
     return pd.DataFrame(columns, index=list(labels))
 
 
@@ -71,7 +68,7 @@ def predicted_precision(
 def max_width(specification: PlanSpecification, solution: PlanSolution, alpha: float, method: str) -> float:
     """Return the largest full width of the intervals of the target contrasts, or of all scores."""
     contrasts = specification.contrasts
-    rows = contrasts if len(contrasts) else np.eye(len(specification.names.scores))
+    rows = contrasts if len(contrasts) else np.eye(len(specification.scores))
     covariance = contrast_covariance(specification, solution.sigma, rows)
     return float(2 * MaxT(covariance).critical(alpha, method) * covariance.std_errors.max())
 
@@ -93,44 +90,45 @@ def cheapest_solution(
     specification: PlanSpecification,
     start: float,
     relative_width: Callable[[PlanSolution], float],
-    explain: Callable[[PlanSolution], str],
+    failure: Callable[[float], str],
 ) -> PlanSolution:
-    """Return the solution of the smallest budget that reaches a width or a power, to four figures."""
+    """Return the solution of the smallest budget whose relative width is at most one, to four figures.
+
+    ``failure`` describes for the error what labels on all pairs reach, from the relative width.
+    """
     problem = specification.problem
-    solver = _Solver(specification)
-    all_labelled = solver.at(problem.total_cost, certify=False)
-    if relative_width(all_labelled) > 1:
-        raise OptionError(explain(all_labelled))
-    earlier = specification.earlier
-    if (
-        earlier is not None
-        and relative_width(replace(all_labelled, sigma=earlier.without_plan(specification.between_covariance))) <= 1
-    ):
+    solver = _Solver(specification, relative_width)
+    all_labelled = solver.at(problem.total_cost)
+    ratio, earlier = relative_width(all_labelled), specification.precision.sigma_without_plan()
+    if ratio > 1:
+        n, labelled = problem.n_contexts, "one pair" if problem.one_pair else "every pair"
+        advice = f"about {int(np.ceil(n * ratio**2)):,} contexts like these, labelled in this way, would be enough"
+        if earlier is not None:
+            advice = "plan for more prompts: pass them to design() of the fit as newdata="
+        raise OptionError(f"even labelling {labelled} of all {n:,} contexts {failure(ratio)}; {advice}")
+    if earlier is not None and relative_width(replace(all_labelled, sigma=earlier)) <= 1:
         raise OptionError(
             "the labels of the fit already reach this precision without further labels; ask for a higher precision, or "
             "plan for an estimate from new labels alone (from_scratch=True)"
         )
     # The search is on the log scale. Without a sample, it first looks between half of ``start`` and twice ``start``.
     largest_log, margin = float(np.log(all_labelled.expected_cost)), 0.7
-    sample_size = problem.sample_size
-    if problem.n_rows > 4 * sample_size:
+    sample = problem.sample()
+    if sample is not None:
         # A random sample of the rows needs nearly the same budget in proportion, and takes little time.
-        sample = problem.sampled(sample_size)
         share = sample.total_cost / problem.total_cost
-        sample_solver = _Solver(replace(specification, problem=sample))
-        start = (
-            sample_solver.cheapest(start * share, largest_log + float(np.log(share)), relative_width, margin) / share
-        )
+        sample_solver = _Solver(replace(specification, problem=sample), relative_width)
+        start = sample_solver.cheapest(start * share, largest_log + float(np.log(share)), margin) / share
         # The budget of all rows is within a few percent of the sample's.
         margin = 0.02
-    return solver.at(solver.cheapest(start, largest_log, relative_width, margin))
+    return solver.at(solver.cheapest(start, largest_log, margin), certify=True)
 
 
 class _Solver:
     """Solutions of a specification for several budgets; each search begins at the solution of the budget before."""
 
-    def __init__(self, specification: PlanSpecification) -> None:
-        self._specification = specification
+    def __init__(self, specification: PlanSpecification, relative_width: Callable[[PlanSolution], float]) -> None:
+        self._specification, self._relative_width = specification, relative_width
         self._latest: PlanSolution | None = None
         problem, precision = specification.problem, specification.precision
         # Where the objective is linear, its derivative and the information of a label do not depend on the budget.
@@ -138,19 +136,20 @@ class _Solver:
         if precision.linear and not problem.interdependent:
             self._rates = problem.label_rates(precision.metric(specification.between_covariance))
 
-    def at(self, budget: float, certify: bool = True) -> PlanSolution:
+    def at(self, budget: float, certify: bool = False) -> PlanSolution:
         """Return the solution within a budget; ``certify`` computes how far it violates the optimality conditions."""
-        start = None if self._latest is None else self._latest.start.at_budget(budget / self._latest.budget)
+        start = None
+        if self._latest is not None:
+            factor, (labelling, level) = budget / self._latest.budget, self._latest.start
+            start = SearchStart(labelling / factor, None if level is None else level * factor)
         self._latest = solve(self._specification, budget, rates=self._rates, start=start, certify=certify)
         return self._latest
 
-    def cheapest(
-        self, start: float, largest_log: float, relative_width: Callable[[PlanSolution], float], margin: float
-    ) -> float:
-        """Return the smallest budget with ``relative_width(solution) <= 1``."""
+    def cheapest(self, start: float, largest_log: float, margin: float) -> float:
+        """Return the smallest budget at which the relative width is at most one."""
 
         def log_ratio(log_budget: float) -> float:
-            return float(np.log(relative_width(self.at(float(np.exp(log_budget)), certify=False))))
+            return float(np.log(self._relative_width(self.at(float(np.exp(log_budget))))))
 
         least, min_propensity = -np.inf, self._specification.min_propensity
         if min_propensity is not None:
@@ -245,17 +244,40 @@ class Regret(Summarised):
 
 def regret_of(specification: PlanSpecification, solution: PlanSolution, mu: ArrayLike) -> Regret:
     """Return the loss of a plan if the true probabilities are ``mu``, (n, K, K, C)."""
-    table = _checked_probabilities(specification, mu)
-    problem, explore = specification.problem, specification.explore
-    metric, n = specification.criterion.metric(specification.between_covariance), problem.n_contexts
-    _, between_covariance, truth = problem.of_contexts(table).scan()
-    row_of_context = problem.rows_of(slice(0, n))
-    assumed_information = problem.label_information(metric)[row_of_context]
-    information = truth.label_information(metric)
-    floor = solution.smallest_propensity
-    constraints = Constraints(truth.cost, np.full((1, 1), floor), solution.budget, problem.one_pair)
-    best = allocate(CellRates.of(information, truth.cost), constraints).propensity
-    propensity, uniform = solution.propensity[row_of_context], specification.uniform(solution.expected_cost)
+    problem, names = specification.problem, specification.names
+    reasons = {
+        "has criterion='D', which minimises a determinant, but regret is about sums of variances; make the plan with "
+        "criterion='A'": specification.criterion.kind == "D",
+        "has estimator='bt_restricted', where the information of a label depends on the other labels of its prompt; "
+        "regret is about estimator='debiased', where this is not so": problem.interdependent,
+        "adds labels to those of a fit, but regret is about an estimate from the planned labels alone; make the plan "
+        "with design(..., from_scratch=True)": specification.earlier is not None,
+    }
+    for reason, holds in reasons.items():
+        if holds:
+            raise OptionError(f"this plan {reason}")
+    table, shape = mu_array(mu), (problem.n_contexts, *problem.mu.shape[1:])
+    if table.shape != shape:
+        raise NuisanceError(
+            f"mu has shape {table.shape}, but the plan was made from probabilities of shape {shape}; pass mu of the "
+            f"plan's contexts, models and categories"
+        )
+    check_mu(table, names.models, names.contexts, problem.pairs.ordered)
+    metric, n, row = specification.criterion.metric(specification.between_covariance), problem.n_contexts, problem.row
+    by_context = replace(
+        problem,
+        mu=table,
+        row=np.arange(n),
+        cost=at_rows(problem.cost, row),
+        context_weight=at_rows(problem.context_weight, row),
+        deviations=None,
+    )
+    _, between_covariance, truth = by_context.scan()
+    assumed_information, information = problem.label_information(metric)[row], truth.label_information(metric)
+    floor, explore = solution.smallest_propensity, specification.explore
+    constraints = Constraints(truth.cost, floor, solution.budget, problem.one_pair)
+    best = allocate(CellRates(np.sqrt(information / truth.cost)), constraints).propensity
+    propensity, uniform = solution.propensity[row], specification.uniform(solution.expected_cost)
     best_variance = float((information / best).sum()) / n
     between = float(np.trace(metric @ between_covariance))
     excess = float((information / propensity).sum()) / n - best_variance
@@ -275,33 +297,3 @@ def regret_of(specification: PlanSpecification, solution: PlanSolution, mu: Arra
         distance=float(gap.sum()) / n,
         floor=floor,
     )
-
-
-def _checked_probabilities(specification: PlanSpecification, mu: ArrayLike) -> FloatArray:
-    """Return probabilities, (n, K, K, C), after a check of them and of the plan; see :func:`regret_of` for errors."""
-    problem, criterion = specification.problem, specification.criterion
-    if criterion.kind == "D":
-        raise OptionError(
-            "this plan has criterion='D', which minimises a determinant, but regret is about sums of variances; make "
-            "the plan with criterion='A'"
-        )
-    if problem.interdependent:
-        raise OptionError(
-            "this plan has estimator='bt_restricted', where the information of a label depends on the other labels of "
-            "its prompt; regret is about estimator='debiased', where this is not so"
-        )
-    if specification.earlier is not None:
-        raise OptionError(
-            "this plan adds labels to those of a fit, but regret is about an estimate from the planned labels alone; "
-            "make the plan with design(..., from_scratch=True)"
-        )
-    table = mu_array(mu)
-    shape = (problem.n_contexts, *problem.mu.shape[1:])
-    if table.shape != shape:
-        raise NuisanceError(
-            f"mu has shape {table.shape}, but the plan was made from probabilities of shape {shape}; pass mu of the "
-            f"plan's contexts, models and categories"
-        )
-    names = specification.names
-    check_mu(table, names.models, names.contexts, problem.pairs.ordered)
-    return table

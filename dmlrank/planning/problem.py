@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeAlias, TypeVar
+from functools import partial
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -21,96 +22,26 @@ from .._utils.computation import in_workers, report
 from ..data.graph import Graph
 from ..data.preferences import FloatArray, IntArray
 from ..estimation.cross_fitting import clip_and_renormalise
-from ..exceptions import DataNotStoredError
 from ..functionals import Functional
 from .allocation import (
     CellArray,
     CellRates,
+    Computed,
     Propensities,
     Rows,
-    as_propensities,
+    at_rows,
     map_blocks,
     propensities_at_multiplier,
 )
 
 T = TypeVar("T")
 
-# Takes the problem, a range of rows, their probabilities, (b, K, K, C), and further arguments.
-ChunkWork: TypeAlias = Callable[..., T]
+# Tables of contexts, (g, K, K, C): an array, or predicted when they are indexed.
+Tables: TypeAlias = FloatArray | Computed
 # A pass over fewer chunks than this takes so little time that a log file gets no line of progress for it.
 _FEW_CHUNKS = 20
 # Where a problem has more than four times as many rows, a search begins at the optimum of a sample of so many rows.
 SAMPLE_SIZE = 4_000
-
-
-class Tables(Protocol):
-    """Tables of n contexts, (n, K, K, C): an array, or an object that predicts tables when they are indexed."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape, (n, K, K, C)."""
-        ...
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, part: Rows) -> FloatArray: ...
-
-
-def pass_over(
-    problem: DesignProblem,
-    work: ChunkWork[T],
-    arguments_of: Callable[[slice], tuple[object, ...]] = lambda part: (),
-) -> Iterator[tuple[slice, T]]:
-    """Yield the ranges of rows of all chunks, in order, with the results of a function.
-
-    Chunks depend on the size of the problem alone, so that results do not depend on the number of threads or workers.
-    """
-    size = max(1, problem.chunk_size // int(np.prod(problem.mu.shape[1:])))
-    parts = [slice(start, min(start + size, problem.n_rows)) for start in range(0, problem.n_rows, size)]
-    results = in_workers(
-        _work_on,
-        problem,
-        _Tasks(work, parts, arguments_of),
-        name="prompts of a plan",
-    )
-    for number, result in enumerate(results):
-        yield parts[number], result
-        report(number + 1, len(parts), "plan, prompts", minor=len(parts) < _FEW_CHUNKS)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Tasks(Sequence[Any]):
-    """The tasks of a pass. The arguments of a task are computed when the task is handed to a worker.
-
-    parts: Range of rows of each task.
-    """
-
-    work: ChunkWork[Any]
-    parts: list[slice]
-    arguments_of: Callable[[slice], tuple[object, ...]]
-
-    def __len__(self) -> int:
-        return len(self.parts)
-
-    def __getitem__(self, number: Any) -> Any:
-        part = self.parts[number]
-        return self.work, part, self.arguments_of(part)
-
-
-def _work_on(problem: DesignProblem, task: tuple[ChunkWork[T], slice, tuple[object, ...]]) -> T:
-    """Return the result of a task of :class:`_Tasks`."""
-    work, part, arguments = task
-    return work(problem, part, _clipped(problem, part), *arguments)
-
-
-def _clipped(problem: DesignProblem, part: slice) -> FloatArray:
-    """Return the probabilities of a range of rows, clipped at the floor and renormalised."""
-    table = np.asarray(problem.mu[part], dtype=np.float64)
-    # The diagonal is zero and below the floor in any case. Where no other probability is below the floor, clipping
-    # would change nothing. To count these probabilities takes less time than to clip the table.
-    n_diagonal = table[:, :, 0].size
-    n_below_floor = np.count_nonzero(table < problem.floor) if problem.functional.interior else 0
-    return clip_and_renormalise(table, problem.floor) if n_below_floor > n_diagonal else table
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,10 +57,13 @@ class Pairs:
     ordered: bool
 
     @classmethod
-    def of(cls, graph: Graph, ordered: bool) -> Pairs:
-        """Return the pairs of a graph."""
-        first, second = np.nonzero(graph.edges if ordered else np.triu(graph.edges))
-        return cls(first, second, graph.n_items, ordered)
+    def of(cls, functional: Functional, n_items: int, ordered: bool) -> Pairs:
+        """Return the pairs that a functional uses: those of its graph with a positive edge weight."""
+        edges = (functional.graph or Graph.all_pairs(n_items)).edges
+        if functional.edge_weights is not None:
+            edges = edges & (functional.edge_weights > 0)
+        first, second = np.nonzero(edges if ordered else np.triu(edges))
+        return cls(first, second, n_items, ordered)
 
     def __len__(self) -> int:
         return len(self.first)
@@ -150,48 +84,9 @@ class Pairs:
             matrices[:, self.second * self.n_items + self.first] = columns
         return matrices.reshape(-1, self.n_items, self.n_items)
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SomeTables:
-    """A selection from other tables, in any order and perhaps with repetitions.
-
-    tables: The tables that are selected from.
-    index (g,): Indices of the selected tables.
-    """
-
-    tables: Tables
-    index: IntArray
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(g, K, K, C)."""
-        return (len(self.index), *self.tables.shape[1:])
-
-    def __len__(self) -> int:
-        return len(self.index)
-
-    def __getitem__(self, part: Rows) -> FloatArray:
-        distinct, place = np.unique(self.index[part], return_inverse=True)
-        return self.tables[distinct][place.reshape(-1)]
-
-
-@dataclass(frozen=True, slots=True)
-class TablesNotStored:
-    """A stand-in for the probabilities of a stored plan, which are not in the file.
-
-    shape: (g, K, K, C).
-    """
-
-    shape: tuple[int, ...]
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, part: Rows) -> FloatArray:
-        raise DataNotStoredError(
-            f"this plan was stored without the probabilities of its {self.shape[0]:,} different contexts, which the "
-            f"fit predicts; make the plan again with design()"
-        )
+    def directed(self, columns: FloatArray) -> FloatArray:
+        """Return matrices, (n, K, K), as :meth:`matrices`, where an unordered pair stands in the entry j < k alone."""
+        return replace(self, ordered=True).matrices(columns)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -220,34 +115,36 @@ class DesignProblem:
 
     functional: Holds its category weights and its graph already.
     mu (g, K, K, C): Probabilities of each row, not yet clipped at the floor.
+    row (n,): Row of each context.
     floor: Smallest probability of a category for functionals with a logit or a division.
     cost (g or 1, m or 1): Cost of a label.
     one_pair: Whether a context gets at most one label.
-    context_weight (g,): Weight of each context in the target population, with mean one over contexts.
+    context_weight (g or 1,): Weight of each context in the target population, with mean one over contexts.
     fixed_prompts: Whether the scores are about these contexts alone, and not about the population that they are a
         sample of.
     unit: Factor that turns the values of the functional into the unit of the reported scores, such as Elo points per
         log-odds.
     chunk_size: Number of probabilities in a chunk of rows. Every thread holds a few arrays of this size in memory.
-    row (n,): Row of each context; None where every context is a row of its own.
     double_cells: Largest number of cells, rows x pairs, whose numbers are stored in double precision. The numbers of
         more cells are stored in single precision; computations are in double precision in any case.
     deviations: Standard deviations of labels, where one pass over mu has computed them.
+    interdependent: Whether the information of a label depends on the other labels of its context.
     """
 
     functional: Functional
     mu: Tables
+    row: IntArray
     floor: float
     pairs: Pairs
     cost: FloatArray
     one_pair: bool
-    context_weight: FloatArray | None
+    context_weight: FloatArray
     fixed_prompts: bool
     unit: float = 1.0
     chunk_size: int = 2_000_000
-    row: IntArray | None = None
     double_cells: int = 20_000_000
     deviations: LabelDeviations | None = None
+    interdependent: ClassVar[bool] = False
 
     @property
     def n_rows(self) -> int:
@@ -257,28 +154,7 @@ class DesignProblem:
     @property
     def n_contexts(self) -> int:
         """Number of contexts, n."""
-        return self.n_rows if self.row is None else len(self.row)
-
-    @property
-    def count(self) -> FloatArray:
-        """Number of contexts that each row stands for, (g,)."""
-        return np.ones(self.n_rows) if self.row is None else np.bincount(self.row, minlength=self.n_rows).astype(float)
-
-    def rows_of(self, contexts: slice | IntArray) -> slice | IntArray:
-        """Return the rows of contexts."""
-        return contexts if self.row is None else self.row[contexts]
-
-    def of_contexts(self, mu: FloatArray) -> DesignProblem:
-        """Return the same problem for other probabilities, (n, K, K, C), with a row for every context."""
-        all_rows = self.rows_of(slice(0, self.n_contexts))
-        cost = self.cost if len(self.cost) == 1 else self.cost[all_rows]
-        weight = None if self.context_weight is None else self.context_weight[all_rows]
-        return replace(self, mu=mu, row=None, deviations=None, cost=cost, context_weight=weight)
-
-    @property
-    def interdependent(self) -> bool:
-        """Whether the information of a label depends on the other labels of its context."""
-        return False
+        return len(self.row)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -286,70 +162,84 @@ class DesignProblem:
         return self.n_rows, len(self.pairs)
 
     @property
+    def count(self) -> FloatArray:
+        """Number of contexts that each row stands for, (g,)."""
+        return np.bincount(self.row, minlength=self.n_rows).astype(float)
+
+    @property
     def cell_type(self) -> type[np.float64] | type[np.float32]:
         """Precision in which numbers by cell are kept."""
         return np.float64 if self.n_rows * len(self.pairs) <= self.double_cells else np.float32
 
-    @property
-    def total_cost(self) -> float:
-        """Cost of a label on every pair of every context."""
-        return self.expected_cost(1.0)
+    def by_row(self) -> DesignProblem:
+        """Return the problem whose rows are the contexts with equal tables, costs and weights.
 
-    def expected_cost(self, propensity: Propensities | FloatArray | float) -> float:
-        """Return the expected cost of propensities, which broadcast to (g, m) where they are numbers."""
-        propensities, count = as_propensities(propensity, self.shape), self.count
+        Costs and weights of this problem are by context, (n or 1, ...), and those of the returned problem by row.
+        """
+        cost, weight, row = self.cost, self.context_weight, self.row
+        if len(self.mu) == len(row) or len(cost) == len(weight) == 1:
+            return self
+        if cost.shape[1] > 1 and len(cost) > 1:
+            # Costs by context and pair hardly ever agree in all pairs: every context is a row of its own.
+            first_context = group = np.arange(len(row))
+        else:
+            columns = [row.astype(float), *(part for part in (cost[:, 0], weight) if len(part) > 1)]
+            _, first_context, group = np.unique(
+                np.stack(columns, axis=1), axis=0, return_index=True, return_inverse=True
+            )
+        return replace(
+            self,
+            mu=some_tables(self.mu, row[first_context]),
+            row=group.reshape(-1),
+            cost=at_rows(cost, first_context),
+            context_weight=at_rows(weight, first_context),
+        )
 
-        def cost_of(block: slice) -> float:
-            cost = self.cost if len(self.cost) == 1 else self.cost[block]
-            return float(count[block] @ (propensities.block(block) * cost).sum(axis=1))
+    def sample(self) -> DesignProblem | None:
+        """Return the problem of a random sample of the rows with all their contexts; None where there are few rows.
 
-        return sum(map_blocks(cost_of, self.shape))
-
-    def expected_labels(self, propensity: Propensities) -> FloatArray:
-        """Return the expected number of labels of each pair, (m,), over all contexts."""
-        count = self.count
-        parts = map_blocks(lambda block: count[block] @ propensity.block(block), self.shape)
-        return np.asarray(sum(parts))
-
-    @property
-    def sample_size(self) -> int:
-        """Number of rows in a random sample, fewer where the probabilities of so many rows need too much memory."""
-        if self.deviations is not None:
-            return SAMPLE_SIZE
-        return min(SAMPLE_SIZE, max(200, 10 * self.chunk_size // int(np.prod(self.mu.shape[1:]))))
-
-    def sampled(self, size: int) -> DesignProblem:
-        """Return the problem of a random sample of the rows with all their contexts; every call draws the same rows."""
+        Every call draws the same rows: fewer where the probabilities of so many rows need too much memory.
+        """
+        size, deviations = SAMPLE_SIZE, self.deviations
+        if deviations is None:
+            size = min(size, max(200, 10 * self.chunk_size // int(np.prod(self.mu.shape[1:]))))
+        if self.n_rows <= 4 * size:
+            return None
         index = np.sort(np.random.default_rng(0).choice(self.n_rows, size, replace=False))
         place = np.full(self.n_rows, -1)
         place[index] = np.arange(size)
-        row = None if self.row is None else place[self.row][place[self.row] >= 0]
-        deviations = self.deviations
-        if deviations is not None:
-            deviations = replace(deviations, deviation=deviations.deviation[index])
         return replace(
             self,
             # Searches pass over mu many times, so that the probabilities of a sample are kept in an array. Where the
             # problem holds the standard deviations of labels, searches do not use mu, and none is read here.
-            mu=self.mu[index] if deviations is None else SomeTables(self.mu, index),
-            row=row,
-            cost=self.cost if len(self.cost) == 1 else self.cost[index],
-            context_weight=None if self.context_weight is None else self.context_weight[index],
-            deviations=deviations,
+            mu=self.mu[index] if deviations is None else some_tables(self.mu, index),
+            row=place[self.row][place[self.row] >= 0],
+            cost=at_rows(self.cost, index),
+            context_weight=at_rows(self.context_weight, index),
+            deviations=None if deviations is None else replace(deviations, deviation=deviations.deviation[index]),
         )
 
-    def report_step(self, step: int, remaining: int) -> None:
-        """Report one step of a search that is expected to take about ``remaining`` further steps.
+    @property
+    def total_cost(self) -> float:
+        """Cost of a label on every pair of every context."""
+        return self.expected_cost(np.broadcast_to(1.0, self.shape))
 
-        Steps of small problems take so little time that a log file gets no line for them.
-        """
-        report(step, step + remaining, "plan, steps", minor=self.n_rows * len(self.pairs) <= self.double_cells)
+    def expected_cost(self, propensities: Propensities) -> float:
+        """Return the expected cost of propensities, (g, m)."""
+        count = self.count
+
+        def cost_of(block: slice) -> float:
+            return float(count[block] @ (propensities[block] * at_rows(self.cost, block)).sum(axis=1))
+
+        return sum(map_blocks(cost_of, self.shape))
+
+    def expected_labels(self, propensities: Propensities) -> FloatArray:
+        """Return the expected number of labels of each pair, (m,), over all contexts."""
+        count = self.count
+        return np.asarray(sum(map_blocks(lambda block: count[block] @ propensities[block], self.shape)))
 
     def scan(self) -> tuple[FloatArray, FloatArray, DesignProblem]:
-        """Pass over mu once, and return what every plan needs from it.
-
-        Shapes: mean (K,), covariance (K, K).
-        """
+        """Pass over mu once; return mean, (K,), and covariance, (K, K), of F(mu), and the problem with deviations."""
         functional, directions = self.functional, None
         if not self.interdependent:
             directions = functional.label_directions(self.pairs.n_items)
@@ -361,11 +251,10 @@ class DesignProblem:
             if deviation is not None:
                 deviation[part] = part_deviation
         value = self.unit * np.concatenate(values)
-        weight = self.count if self.context_weight is None else self.count * self.context_weight
+        weight = self.count * self.context_weight
         mean = weight @ value / self.n_contexts
         difference = value - mean
-        weighted = (weight if self.context_weight is None else weight * self.context_weight)[:, None] * difference
-        covariance = weighted.T @ difference / self.n_contexts
+        covariance = ((weight * self.context_weight)[:, None] * difference).T @ difference / self.n_contexts
         covariance = np.zeros_like(covariance) if self.fixed_prompts else (covariance + covariance.T) / 2
         if deviation is None or directions is None:
             return mean, covariance, self
@@ -375,23 +264,18 @@ class DesignProblem:
     def label_rates(self, metric: FloatArray) -> CellRates:
         """Return sqrt(information / cost) of a label of every cell, (g, m), in a metric, (K, K)."""
         if self.deviations is not None:
-            scale, length = np.asarray(self.scale(slice(0, self.n_rows))), self.deviations.squared_lengths(metric)
+            deviation, length = self.deviations.deviation, self.deviations.squared_lengths(metric)
+            scale = self.scale(slice(0, self.n_rows))
             if len(self.cost) == 1:
-                return CellRates(
-                    self.deviations.deviation, np.sqrt(np.atleast_2d(scale)), np.sqrt(length / self.cost[0])
-                )
-            return CellRates(self.deviations.deviation, np.sqrt(scale / self.cost), np.sqrt(length))
+                return CellRates(deviation, np.sqrt(scale), np.sqrt(length / self.cost[0]))
+            return CellRates(deviation, np.sqrt(scale / self.cost), np.sqrt(length))
         base: CellArray = np.empty(self.shape, self.cell_type)
         for part, information in pass_over(self, _information, lambda _: (metric,)):
-            cost = self.cost if len(self.cost) == 1 else self.cost[part]
-            base[part] = np.sqrt(information / cost)
+            base[part] = np.sqrt(information / at_rows(self.cost, part))
         return CellRates(base)
 
     def label_information(self, metric: FloatArray, propensity: FloatArray | None = None) -> FloatArray:
-        """Return the information of a label of every cell, (g, m): the trace of metric times M.
-
-        Shapes: metric (K, K), propensity (g, m).
-        """
+        """Return the information of a label of every cell, (g, m): the trace of metric times M."""
         if self.deviations is not None:
             information = np.square(self.deviations.deviation, dtype=np.float64)
             information *= self.deviations.squared_lengths(metric)
@@ -402,51 +286,98 @@ class DesignProblem:
             information[part] = of_part
         return information
 
-    def labelling_covariance(self, propensity: Propensities | FloatArray | float) -> FloatArray:
-        """Return the labelling covariance, (K, K), which labels with these propensities add to Sigma: E sum M / pi.
-
-        Shapes: propensity (g, m).
-        """
-        propensities, count = as_propensities(propensity, self.shape), self.count[:, None]
+    def labelling_covariance(self, propensities: Propensities) -> FloatArray:
+        """Return the covariance, (K, K), which labels with propensities (g, m) add to Sigma: E sum M / pi."""
+        count = self.count[:, None]
         if self.deviations is not None:
             deviation, directions = self.deviations.deviation, self.deviations.directions
 
             def variances(block: slice) -> FloatArray:
                 variance = np.square(deviation[block], dtype=np.float64)
-                variance /= propensities.block(block)
+                variance /= propensities[block]
                 return np.asarray((count[block] * self.scale(block))[:, 0] @ variance)
 
             total = sum(map_blocks(variances, self.shape))
             return np.asarray((directions.T * total) @ directions / self.n_contexts)
-        parts = pass_over(self, _accumulated, lambda part: (count[part] / propensities.block(part),))
+        parts = pass_over(self, _accumulated, lambda part: (count[part] / propensities[part],))
         return np.asarray(sum(total for _, total in parts) / self.n_contexts)
 
-    def propensities_at(self, metric: FloatArray, lower: FloatArray, multiplier: float) -> FloatArray:
-        """Return the propensities of this problem's contexts, (g, m), by the rule of a plan for other contexts.
-
-        Shapes: metric (K, K), lower (1, m or 1).
-        """
+    def propensities_at(self, metric: FloatArray, lower: float, multiplier: float) -> FloatArray:
+        """Return the propensities of this problem's contexts, (g, m), by the rule of a plan for other contexts."""
         information = self.label_information(metric)
         return propensities_at_multiplier(information, self.cost, lower, multiplier, self.one_pair)
 
-    def scale(self, part: slice) -> FloatArray | float:
-        """Return the factor of M from the weights of contexts, the unit, and the display order of pairs.
+    def scale(self, part: slice) -> FloatArray:
+        """Return the factor of M, (b or 1, 1), from the weights of contexts, the unit, and the display order of pairs.
 
         Where pairs are not ordered, one label counts for the ordered pair (j, k) and for (k, j). With the categories
         "first wins" and "second wins" exchanged, the functional has the same derivative in (k, j) as in (j, k). The
         label therefore moves the scores twice as far, and M is four times as large.
         """
         scale = self.unit**2 * (1.0 if self.pairs.ordered else 4.0)
-        return scale if self.context_weight is None else scale * np.square(self.context_weight[part])[:, None]
+        return scale * np.square(at_rows(self.context_weight, part))[:, None]
+
+
+def some_tables(tables: Tables, index: IntArray) -> Tables:
+    """Return some of the tables, also several times; those that are predicted are so when they are indexed."""
+    return Computed((len(index), *tables.shape[1:]), partial(_tables_at, tables, index))
+
+
+def _tables_at(tables: Tables, index: IntArray, rows: Rows) -> FloatArray:
+    distinct, place = np.unique(index[rows], return_inverse=True)
+    return tables[distinct][place.reshape(-1)]
+
+
+# --- passes over the probabilities ------------------------------------------------------------------------------------
+
+
+def pass_over(
+    problem: DesignProblem,
+    work: Callable[..., T],
+    arguments_of: Callable[[slice], tuple[object, ...]] = lambda part: (),
+) -> Iterator[tuple[slice, T]]:
+    """Yield the ranges of rows of all chunks, in order, with the results of a function.
+
+    The function takes the problem, a range of rows, their probabilities, (b, K, K, C), and further arguments. Chunks
+    depend on the size of the problem alone, so that results do not depend on the number of threads or workers.
+    """
+    size = max(1, problem.chunk_size // int(np.prod(problem.mu.shape[1:])))
+    parts = [slice(start, min(start + size, problem.n_rows)) for start in range(0, problem.n_rows, size)]
+    results = in_workers(partial(_work_on, work), problem, _Tasks(parts, arguments_of), name="prompts of a plan")
+    for number, result in enumerate(results):
+        yield parts[number], result
+        report(number + 1, len(parts), "plan, prompts", minor=len(parts) < _FEW_CHUNKS)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tasks(Sequence[Any]):
+    """The tasks of a pass. The arguments of a task are computed when the task is handed to a worker."""
+
+    parts: list[slice]
+    arguments_of: Callable[[slice], tuple[object, ...]]
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def __getitem__(self, number: Any) -> Any:
+        return self.parts[number], self.arguments_of(self.parts[number])
+
+
+def _work_on(work: Callable[..., T], problem: DesignProblem, task: tuple[slice, tuple[object, ...]]) -> T:
+    """Return the result of a task, for probabilities that are clipped at the floor and renormalised."""
+    part, arguments = task
+    mu = np.asarray(problem.mu[part], dtype=np.float64)
+    # The diagonal is zero and below the floor in any case. Where no other probability is below the floor, clipping
+    # would change nothing. To count these probabilities takes less time than to clip the table.
+    if problem.functional.interior and np.count_nonzero(mu < problem.floor) > mu[:, :, 0].size:
+        mu = clip_and_renormalise(mu, problem.floor)
+    return work(problem, part, mu, *arguments)
 
 
 def _scores_and_deviations(
     problem: DesignProblem, part: slice, mu: FloatArray, cell_type: type[np.floating] | None
 ) -> tuple[FloatArray, CellArray | None]:
-    """Return the scores of a range of rows, (b, d), and the standard deviations of their labels, (b, m).
-
-    Shapes: mu (b, K, K, C).
-    """
+    """Return the scores of a range of rows, (b, d), and the standard deviations of their labels, (b, m)."""
     functional, deviation = problem.functional, None
     if cell_type is not None:
         deviation = np.sqrt(np.maximum(problem.pairs.take(functional.label_variances(mu)), 0)).astype(cell_type)
@@ -454,19 +385,11 @@ def _scores_and_deviations(
 
 
 def _information(problem: DesignProblem, part: slice, mu: FloatArray, metric: FloatArray) -> FloatArray:
-    """Return the information of the labels of a range of rows, (b, m).
-
-    Shapes: mu (b, K, K, C), metric (K, K).
-    """
+    """Return the information of the labels of a range of rows, (b, m)."""
     return problem.pairs.take(problem.functional.information(mu, metric)) * problem.scale(part)
 
 
 def _accumulated(problem: DesignProblem, part: slice, mu: FloatArray, amount: FloatArray) -> FloatArray:
-    """Return the sum of amount M over the labels of a range of rows, (K, K).
-
-    Shapes: mu (b, K, K, C), amount (b, m).
-    """
-    # An unordered pair (j, k), j < k, stands in one entry of the matrices, (j, k); the entry (k, j) is zero. The factor
-    # ``scale`` makes up for this.
-    ordered_pairs = replace(problem.pairs, ordered=True)
-    return np.asarray(problem.functional.accumulate(mu, ordered_pairs.matrices(amount * problem.scale(part))))
+    """Return the sum of amount M over the labels of a range of rows, (K, K), for amounts (b, m)."""
+    # The entries (k, j) of unordered pairs are zero; the factor ``scale`` makes up for them.
+    return np.asarray(problem.functional.accumulate(mu, problem.pairs.directed(amount * problem.scale(part))))

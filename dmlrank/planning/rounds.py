@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeAlias, TypedDict
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -14,14 +14,14 @@ from numpy.typing import ArrayLike
 from .._utils.argument_checks import array_of_numbers, check_flag
 from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_text
 from ..data.hypotheses import LinearHypothesis
-from ..data.preferences import FloatArray, IntArray
+from ..data.preferences import FloatArray
 from ..exceptions import NuisanceError, OptionError, OptionTypeError, UnknownModelError, listed, nearest, shown
 from ..fit.estimates import Estimates
 from ..inference.wald import NamedEstimates, ZTests, z_tests
 from ..report.statements import sequential_note
 from ..tables.summary_table import Summarised, Summary
 from .allocation import Propensities
-from .problem import Pairs
+from .problem import DesignProblem
 from .specification import PlanNames
 
 
@@ -129,15 +129,6 @@ def _tables(propensities: Sequence[ArrayLike]) -> FloatArray:
 UntilLike: TypeAlias = "str | tuple[str, str] | Sequence[str | tuple[str, str]] | None"
 
 
-class HasEstimates(Protocol):
-    """The part of a fit's result that a decision uses."""
-
-    @property
-    def estimates(self) -> Estimates:
-        """Scores with their covariance."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Decision(Summarised):
     """Which of the questions of a plan the labels so far decide; :meth:`Plan.decide` returns it.
@@ -211,20 +202,15 @@ def read_until(until: UntilLike, names: Sequence[str]) -> tuple[tuple[str, str],
     if until is None:
         return ()
     is_pair = isinstance(until, tuple) and len(until) == 2 and not any(">" in str(part) for part in until)
-    questions: list[object] = [until] if isinstance(until, str) or is_pair else _as_list(until)
-    pairs = tuple(_read_question(question, names) for question in questions)
-    if not pairs or len({frozenset(pair) for pair in pairs}) < len(pairs):
-        raise OptionError(f"until={shown(until)} is not allowed; ask at least one question, and each question once")
-    return pairs
-
-
-def _as_list(until: object) -> list[object]:
-    """Return several questions as a list."""
     if not isinstance(until, Sequence):
         raise OptionTypeError(
             f"until is a {type(until).__name__}; give a question such as 'a > b', a pair ('a', 'b'), or a list of them"
         )
-    return list(until)
+    questions: list[object] = [until] if isinstance(until, str) or is_pair else list(until)
+    pairs = tuple(_read_question(question, names) for question in questions)
+    if not pairs or len({frozenset(pair) for pair in pairs}) < len(pairs):
+        raise OptionError(f"until={shown(until)} is not allowed; ask at least one question, and each question once")
+    return pairs
 
 
 def _read_question(question: object, names: Sequence[str]) -> tuple[str, str]:
@@ -237,23 +223,27 @@ def _read_question(question: object, names: Sequence[str]) -> tuple[str, str]:
                 f"until={question!r} is no question; write two models with > between them, such as "
                 f"'{names[0]} > {names[1]}'"
             )
-        known = [pair for pair in candidates if set(pair) <= set(names)]
-        first, second = (known or candidates)[0]
+        first, second = next((pair for pair in candidates if set(pair) <= set(names)), candidates[0])
     elif isinstance(question, tuple) and len(question) == 2 and all(isinstance(name, str) for name in question):
         first, second = question
     else:
         raise OptionTypeError(f"until has {question!r}; a question is 'a > b' or a pair of two names")
-    for name in (first, second):
-        if name not in names:
-            raise UnknownModelError(
-                f"until: unknown model {name!r}{nearest(name, names)}; the models are {listed(names, 25)}"
-            )
+    _check_ranked((first, second), names)
     if first == second:
         raise OptionError(f"until={question!r} compares {first!r} with itself; name two models")
     return first, second
 
 
-def decide(questions: tuple[tuple[str, str], ...], result: HasEstimates) -> Decision:
+def _check_ranked(models: Iterable[str], names: Sequence[str]) -> None:
+    """Raise unless the models of a question are among those that are ranked."""
+    for name in models:
+        if name not in names:
+            raise UnknownModelError(
+                f"until: unknown model {name!r}{nearest(name, names)}; the models are {listed(names, 25)}"
+            )
+
+
+def decide(questions: tuple[tuple[str, str], ...], result: object) -> Decision:
     """Return which questions a sequential view decides."""
     estimates = getattr(result, "estimates", None)
     if not isinstance(estimates, Estimates):
@@ -266,17 +256,14 @@ def decide(questions: tuple[tuple[str, str], ...], result: HasEstimates) -> Deci
             "until they decide; pass res.sequential(planned=, start=), with the same two numbers in every round"
         )
     names = estimates.names
-    for name in {name for pair in questions for name in pair}:
-        if name not in names:
-            raise UnknownModelError(f"no model {name!r} was ranked{nearest(name, names)} (models: {listed(names, 25)})")
     matrix = np.zeros((len(questions), len(names)))
-    for row, (first, second) in enumerate(questions):
-        matrix[row, names.index(first)], matrix[row, names.index(second)] = 1, -1
+    for row, pair in enumerate(questions):
+        _check_ranked(pair, names)
+        matrix[row, [names.index(name) for name in pair]] = 1, -1
     labels = tuple(f"{first} > {second}" for first, second in questions)
     named = NamedEstimates(estimates.estimate, estimates.covariance, names, estimates.reason)
     tests = z_tests(ZTests, named, LinearHypothesis(matrix, np.zeros(len(questions)), labels))
     estimate, error = tests.effect, tests.sd
-    p_value = estimates.sequence.adjusted_p_values(estimate / error)
     half_width = estimates.sequence.critical(len(questions)) * error
     is_decided = np.abs(estimate) >= half_width
     reversed_labels = [f"{second} > {first}" for first, second in questions]
@@ -286,7 +273,7 @@ def decide(questions: tuple[tuple[str, str], ...], result: HasEstimates) -> Deci
             "question": labels,
             "estimate": estimate,
             "std_error": error,
-            "p_value": p_value,
+            "p_value": estimates.sequence.adjusted_p_values(estimate / error),
             "conf_low": estimate - half_width,
             "conf_high": estimate + half_width,
             "decided": is_decided,
@@ -296,52 +283,22 @@ def decide(questions: tuple[tuple[str, str], ...], result: HasEstimates) -> Deci
     return Decision(frame, " ".join(sequential_note(estimates)), estimates.scale.natural)
 
 
-class DrawnCells(NamedTuple):
-    """The L labels to collect, sorted by context.
-
-    context (L,): Index of the context of each label.
-    first, second (L,): Codes of the items shown first and second.
-    propensity (L,): Probability with which the label was drawn.
-    """
-
-    context: IntArray
-    first: IntArray
-    second: IntArray
-    propensity: FloatArray
+# Number of contexts for which labels are drawn at a time.
+_DRAWN_CONTEXTS = 1024
 
 
-class PlanHeader(TypedDict):
-    """The description of a plan in the JSON file of its tasks.
-
-    seed: Seed of the draw.
-    """
-
-    criterion: str
-    budget: float
-    expected_cost: float
-    position_bias: bool
-    seed: int
-
-
-def draw_cells(
-    propensities: Propensities,
-    pairs: Pairs,
-    one_pair: bool,
-    rng: np.random.Generator,
-    *,
-    row: IntArray | None = None,
-    chunk_contexts: int = 4096,
-) -> DrawnCells:
+def draw_sample(
+    propensities: Propensities, problem: DesignProblem, names: PlanNames, rng: np.random.Generator
+) -> pd.DataFrame:
     """Draw the pairs to label on each context, independently or at most one of a context.
 
-    Shapes: propensities (g, m), row (n,).
+    The frame has a row for every label to collect and for every context without a label, in the order of the contexts.
     """
-    n_contexts = propensities.shape[0] if row is None else len(row)
+    pairs, n_contexts = problem.pairs, problem.n_contexts
     places, drawn_propensities = [], []
-    for start in range(0, n_contexts, chunk_contexts):
-        part = slice(start, min(start + chunk_contexts, n_contexts))
-        table = propensities.block(part if row is None else row[part])
-        if one_pair:
+    for start in range(0, n_contexts, _DRAWN_CONTEXTS):
+        table = propensities[problem.row[start : start + _DRAWN_CONTEXTS]]
+        if problem.one_pair:
             # One uniform number per context; the first pair whose cumulative probability exceeds the number is drawn.
             exceeds = rng.random((len(table), 1)) < np.cumsum(table, axis=1)
             context = np.flatnonzero(exceeds[:, -1])
@@ -355,28 +312,22 @@ def draw_cells(
     if not pairs.ordered:
         exchange = rng.random(len(column)) < 0.5
         first, second = np.where(exchange, second, first), np.where(exchange, first, second)
-    return DrawnCells(context, first, second, np.concatenate(drawn_propensities))
-
-
-def sample_frame(cells: DrawnCells, names: PlanNames) -> pd.DataFrame:
-    """Return a row for every label to collect and for every context without a label, in the order of the contexts."""
-    unlabelled = np.setdiff1d(np.arange(len(names.contexts)), cells.context)
-    context = np.concatenate([cells.context, unlabelled])
-    by_context = np.argsort(context, kind="stable")
-    models = np.array([*names.models, None], dtype=object)
-    no_model = np.full(len(unlabelled), len(names.models))
-    ids = names.contexts[context[by_context]]
+    unlabelled = np.setdiff1d(np.arange(n_contexts), context)
+    order = np.argsort(np.concatenate([context, unlabelled]), kind="stable")
+    ids = names.contexts[np.concatenate([context, unlabelled])[order]]
     if len(names.context_columns) == 1:
         frame = pd.DataFrame({names.context_columns[0]: pd.Series(list(ids)).infer_objects()})
     else:
         frame = pd.DataFrame(list(ids), columns=list(names.context_columns))
-    frame[names.first_column] = models[np.concatenate([cells.first, no_model])[by_context]]
-    frame[names.second_column] = models[np.concatenate([cells.second, no_model])[by_context]]
-    frame["propensity"] = np.concatenate([cells.propensity, np.full(len(unlabelled), np.nan)])[by_context]
+    models = np.array([*names.models, None], dtype=object)
+    no_model = np.full(len(unlabelled), len(names.models))
+    frame[names.first_column] = models[np.concatenate([first, no_model])[order]]
+    frame[names.second_column] = models[np.concatenate([second, no_model])[order]]
+    frame["propensity"] = np.concatenate([*drawn_propensities, np.full(len(unlabelled), np.nan)])[order]
     return frame
 
 
-def tasks_json(rows: pd.DataFrame, names: PlanNames, header: PlanHeader) -> str:
+def tasks_json(rows: pd.DataFrame, names: PlanNames, header: dict[str, object]) -> str:
     """Return the rows of a sample as JSON: the tasks, the contexts without a task, and the header of the plan."""
     drawn = rows["propensity"].notna()
     tasks = json.loads(rows[drawn].to_json(orient="records", double_precision=15))

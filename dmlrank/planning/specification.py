@@ -3,13 +3,14 @@
 Sigma is n times the covariance of the scores. It is the sum of the covariance of the scores between contexts, which no
 plan changes, and of the *labelling covariance* E sum_jk M_jk / pi_jk, which becomes smaller when the propensities pi
 become larger; see :func:`dmlrank.design`. The labels of an earlier fit make Sigma smaller; see
-:class:`dmlrank.planning.criteria.EarlierLabels`.
+:class:`dmlrank.planning.criteria.Precision`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from .._utils.warning_collection import warn
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError
-from .allocation import CellRates, MixedPropensities, Propensities, propensity_table
+from .allocation import CellRates, Computed, Propensities, Rows, propensity_table
 from .criteria import Criterion, EarlierLabels, Precision, SearchStart, optimise
 from .problem import DesignProblem
 
@@ -125,10 +126,9 @@ class PlanSolution:
     """The optimal propensities of a specification within a budget, and the covariance that they lead to.
 
     smallest_propensity: The smallest propensity that a pair of the graph may have, before the uniform plan is mixed in.
-    propensities (g, m): Propensities of the m pairs by row of the problem. Contexts with equal probabilities, weights
-        and costs share a row.
-    sigma, unmixed_sigma, uniform_sigma (K, K): n times the covariance of the scores: for the plan, for the plan before
-        the uniform plan is mixed in, and for the uniform plan of the same cost.
+    propensities (g, m): Propensities of the m pairs by row of the problem.
+    sigma, uniform_sigma (K, K): n times the covariance of the scores: for the plan, and for the uniform plan of the
+        same cost.
     kkt_residual: Largest relative violation of the Karush-Kuhn-Tucker conditions, before the uniform plan is mixed in;
         NaN where the violation was not computed, which saves time in a search over budgets.
     multiplier: n times the amount by which one more unit of budget lowers the objective; zero where the budget is
@@ -142,7 +142,6 @@ class PlanSolution:
     smallest_propensity: float
     propensities: Propensities
     sigma: FloatArray
-    unmixed_sigma: FloatArray
     uniform_sigma: FloatArray
     kkt_residual: float
     multiplier: float
@@ -170,9 +169,8 @@ def solve(
     certify: bool = True,
 ) -> PlanSolution:
     """Find the optimal propensities within a budget, mixed with the uniform plan where ``explore`` is positive."""
-    problem, precision = specification.problem, specification.precision
-    smallest_propensity = specification.smallest_propensity(budget)
-    lower = np.full((1, 1), smallest_propensity)
+    problem, precision, explore = specification.problem, specification.precision, specification.explore
+    lower = specification.smallest_propensity(budget)
     best = optimise(problem, precision, lower=lower, budget=budget, rates=rates, start=start, certify=certify)
     if best.kkt_residual > _LARGEST_RESIDUAL:
         warn(
@@ -181,23 +179,28 @@ def solve(
             f"be optimal",
             stacklevel=2,
         )
-    propensities, sigma, explore = best.allocation.propensities, best.sigma, specification.explore
+    propensities, sigma = best.allocation.propensities, best.sigma
     if explore:
         # Both plans keep to the smallest propensity and the budget. So does their mixture.
-        propensities = MixedPropensities(propensities, explore, specification.uniform(budget))
+        rule = partial(_mixed, propensities, explore, specification.uniform(budget))
+        propensities = Computed(problem.shape, rule)
         sigma = precision.sigma(problem.labelling_covariance(propensities))
     cost = problem.expected_cost(propensities)
     return PlanSolution(
         budget=budget,
         expected_cost=cost,
-        smallest_propensity=smallest_propensity,
+        smallest_propensity=lower,
         propensities=propensities,
         sigma=sigma,
-        unmixed_sigma=best.sigma,
         uniform_sigma=precision.sigma(specification.full_covariance / specification.uniform(cost)),
         kkt_residual=best.kkt_residual,
         multiplier=best.allocation.multiplier,
         n_steps=best.n_steps,
         metric=best.metric,
-        start=best.as_start(),
+        start=best.start,
     )
+
+
+def _mixed(propensities: Propensities, share: float, uniform: float, rows: Rows) -> FloatArray:
+    """Return the propensities of some rows, mixed with a share of the uniform plan."""
+    return (1 - share) * propensities[rows] + share * uniform

@@ -14,7 +14,7 @@ import dmlrank as dr
 from dmlrank.exceptions import DataNotStoredError
 from dmlrank.planning import problem
 from dmlrank.planning.allocation import CellRates, Constraints, allocate
-from dmlrank.planning.from_fit import OwnTables, design_fit
+from dmlrank.planning.from_fit import design_fit
 from dmlrank.planning.plan_options import PlanOptions
 from dmlrank.planning.precision import cheapest_solution
 from dmlrank.planning.specification import solve
@@ -103,7 +103,7 @@ def test_probabilities_that_do_not_fit_into_memory_are_read_when_they_are_needed
     expected = fit.design(100)
     options = PlanOptions(budget=100)
     plan = design_fit(fit.estimates, fit.steps, None, options, stored_numbers=0)
-    assert isinstance(plan.specification.problem.mu, OwnTables)
+    assert not isinstance(plan.specification.problem.mu, np.ndarray)
     np.testing.assert_allclose(plan.propensity, expected.propensity, rtol=1e-12)
     stored = pickle.loads(pickle.dumps(plan))
     np.testing.assert_array_equal(stored.propensity, plan.propensity)
@@ -122,10 +122,10 @@ def test_a_row_that_counts_three_times_is_three_rows(one_pair, cost_of_pairs):
     information, cost = rng.exponential(size=(8, 6)), np.ones((1, 1))
     cost = rng.uniform(1, 2, size=(1, 6)) if cost_of_pairs else cost
     count = np.array([3, 1, 1, 2, 1, 4, 1, 1])
-    every, lower = np.repeat(np.arange(8), count), np.full((1, 1), 0.01)
+    every, lower = np.repeat(np.arange(8), count), 0.01
     constraints = Constraints(cost, lower, 5.0, one_pair)
-    counted = allocate(CellRates.of(information, cost), replace(constraints, count=count.astype(float)))
-    expected = allocate(CellRates.of(information[every], cost), constraints)
+    counted = allocate(CellRates(np.sqrt(information / cost)), replace(constraints, count=count.astype(float)))
+    expected = allocate(CellRates(np.sqrt(information[every] / cost)), constraints)
     np.testing.assert_allclose(counted.propensity[every], expected.propensity, rtol=1e-7)
 
 
@@ -196,18 +196,20 @@ def test_a_budget_that_is_searched_for_on_a_sample_first_is_the_same(varied, cri
     assert budgets[0] > 120
 
 
-def test_a_sample_of_rows_has_the_costs_weights_and_contexts_of_its_rows(fitted):
+def test_a_sample_of_rows_has_the_costs_weights_and_contexts_of_its_rows(fitted, monkeypatch):
     fit = fitted[1].update(weights=np.where(np.arange(300) % 2, 1.0, 3.0))
     costs = np.random.default_rng(1).choice([1.0, 2.0], size=300)
-    problem = fit.design(150, costs=costs, from_scratch=True).specification.problem
-    sample = problem.sampled(20)
-    assert sample.n_rows == 20
-    assert 20 <= sample.n_contexts < 300
+    whole = fit.design(150, costs=costs, from_scratch=True).specification.problem
+    assert whole.sample() is None
+    monkeypatch.setattr(problem, "SAMPLE_SIZE", 9)
+    sample = whole.sample()
+    assert sample.n_rows == 9
+    assert 9 <= sample.n_contexts < 300
     assert sample.count.sum() == sample.n_contexts
-    assert sample.cost.shape == (20, 1)
+    assert sample.cost.shape == (9, 1)
     rows = [
-        np.flatnonzero((problem.deviations.deviation == deviation).all(axis=1))[0]
+        np.flatnonzero((whole.deviations.deviation == deviation).all(axis=1))[0]
         for deviation in sample.deviations.deviation
     ]
-    assert sample.mu[slice(0, 20)].shape == (20, 3, 3, 3)
-    np.testing.assert_array_equal(sample.mu[slice(0, 20)], problem.mu[np.array(rows)])
+    assert sample.mu[slice(0, 9)].shape == (9, 3, 3, 3)
+    np.testing.assert_array_equal(sample.mu[slice(0, 9)], whole.mu[np.array(rows)])

@@ -17,11 +17,10 @@ from scipy.stats import norm
 import dmlrank as dr
 from dmlrank._utils.computation import computing
 from dmlrank.exceptions import GraphError, HypothesisError, NuisanceError, OptionError, OptionTypeError
-from dmlrank.planning import criteria
-from dmlrank.planning.allocation import Constraints, StoredPropensities, allocate, kkt_residual
+from dmlrank.planning import criteria, plan_options, rounds
+from dmlrank.planning.allocation import Constraints, allocate, kkt_residual
 from dmlrank.planning.plan_options import PlanOptions, check_mu, read_costs
 from dmlrank.planning.problem import Pairs, pass_over
-from dmlrank.planning.rounds import draw_cells
 from dmlrank.planning.specification import solve
 
 from ...support import either_order, without_order
@@ -80,13 +79,13 @@ def test_more_budget_is_worth_what_the_multiplier_says(mu):
 
 def test_a_wrong_plan_fails_the_optimality_conditions(mu):
     plan = dr.design(mu, "bt", budget=150)
-    problem, lower = plan.specification.problem, np.full((1, 1), plan.solution.smallest_propensity)
+    problem, lower = plan.specification.problem, plan.solution.smallest_propensity
     rates, constraints = problem.label_rates(np.eye(4)), Constraints(problem.cost, lower, 150, one_pair=False)
     allocation = allocate(rates, constraints)
     assert kkt_residual(rates, constraints, allocation) < 1e-12
     moved = allocation.propensity
     moved[0, 0] *= 1.05
-    wrong = replace(allocation, propensities=StoredPropensities(moved))
+    wrong = replace(allocation, propensities=moved)
     assert kkt_residual(rates, constraints, wrong) > 0.05
 
 
@@ -185,22 +184,19 @@ def test_passes_have_the_same_bits_on_all_threads_and_workers(mu):
             np.testing.assert_array_equal(one, same)
 
 
-def test_a_sample_and_its_checks_do_not_depend_on_how_many_contexts_are_looked_at_together(mu):
+def test_a_sample_and_its_checks_do_not_depend_on_how_many_contexts_are_looked_at_together(mu, monkeypatch):
     for one_pair in (False, True):
         plan = dr.design(mu, "bt", budget=40, one_pair=one_pair)
-        problem = plan.specification.problem
-        drawn = [
-            draw_cells(
-                plan.solution.propensities, problem.pairs, one_pair, np.random.default_rng(0), chunk_contexts=rows
-            )
-            for rows in (7, 4096)
-        ]
-        for one, other in zip(*drawn, strict=True):
-            np.testing.assert_array_equal(one, other)
+        drawn = []
+        for contexts in (7, 4096):
+            monkeypatch.setattr(rounds, "_DRAWN_CONTEXTS", contexts)
+            drawn.append(plan.sample(0))
+        pd.testing.assert_frame_equal(*drawn)
+    monkeypatch.setattr(plan_options, "_CHECKED_CONTEXTS", 8)
     odd = mu.copy()
     odd[50, 1, 2] = 0.9
     with pytest.raises(NuisanceError):
-        check_mu(odd, "abcd", range(60), True, rows=8)
+        check_mu(odd, "abcd", range(60), True)
 
 
 def test_redundant_contrasts_have_the_determinant_of_independent_ones(mu):
@@ -593,7 +589,7 @@ def test_what_is_no_array_is_refused():
 
 
 def test_costs_by_order_are_refused_where_order_does_not_matter():
-    pairs = Pairs.of(dr.Graph.all_pairs(2), ordered=False)
+    pairs = Pairs(np.array([0]), np.array([1]), 2, ordered=False)
     with pytest.raises(OptionError):
         read_costs(np.array([[1.0, 2.0], [3.0, 1.0]]), pairs, 5)
 
