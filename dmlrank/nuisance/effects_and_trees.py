@@ -6,24 +6,220 @@ cells are many, a sample and one fold select, and every fold is then fitted with
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import lightgbm as lgb
 import numpy as np
 
 from .._utils.computation import Threads, current, in_workers, report
-from .boosting.parameters import Parameter, fixed_parameters
+from ..data.preferences import FloatArray, IntArray
 from .boosting.train import split_jobs, thread_count
-from .boosting.tuning import EXHAUSTIVE_THRESHOLDS, MAX_ROUNDS, PATIENCE, RANDOM_THRESHOLDS, WARM_UP
-from .smooth.penalty import SELECTION_SAMPLE, Effects, FoldEffects, TunedEffects, selection_cells
-from .training_rows import FoldCells
+from .boosting.tuning import (
+    EXHAUSTIVE_THRESHOLDS,
+    MAX_ROUNDS,
+    PATIENCE,
+    RANDOM_THRESHOLDS,
+    WARM_UP,
+    Parameter,
+    fixed_parameters,
+)
+from .smooth.basis import SmoothBasis
+from .smooth.penalty import PenalisedLikelihood
+from .training_rows import FoldCells, LabelledRows
+
+# With more labelled cells than this number, hyperparameters are selected on a sample of this size with one trial fold.
+SELECTION_SAMPLE = 20_000
+# Number of features that get curves where there are too many features for all of them to have curves.
+SCREENED = 8
+# After this number of steps, the search with a new ridge stops for good if its held-out loss is not below that of the
+# best ridge so far.
+_STEPS_BEFORE_CHECK = 8
+# Number of entries of a training matrix from which on LightGBM computes histograms by column.
+_BY_COLUMN_FROM = 100_000_000
+
+
+# --- smooth effects ---------------------------------------------------------------------------------------------------
+
+
+class Effects(Protocol):
+    """Effects of items, as curves of the context features, on labels or on the choice of the pair that is shown."""
+
+    @property
+    def importance(self) -> FloatArray:
+        """Importance of each smooth column, (q,): larger where the column changes the predictions more."""
+        ...
+
+    def loss(self, rows: LabelledRows) -> float:
+        """Return the log-loss of the rows."""
+        ...
+
 
 E = TypeVar("E", bound=Effects)
 
-# Number of entries of a training matrix from which on LightGBM computes histograms by column.
-_BY_COLUMN_FROM = 100_000_000
+
+class FoldEffects(NamedTuple, Generic[E]):
+    """Effects that were fitted for one fold.
+
+    training, held_out: The cells that the effects were fitted to, and those of the fold.
+    effects: The fitted effects.
+    flat (d,): The coefficients of the effects in one vector, where a later search can begin.
+    """
+
+    training: FoldCells
+    held_out: FoldCells
+    effects: E
+    flat: FloatArray
+
+
+class TunedEffects(NamedTuple, Generic[E]):
+    """Effects that were fitted for each trial fold with the selected ridge.
+
+    A trial fold is a fold whose held-out log-loss is compared between the candidates, here the ridges.
+
+    loss: Log-loss on the held-out cells of all trial folds.
+    ridge: The selected prior precision of the coefficients; infinite where all effects are zero.
+    screened: Whether only the most important features are used, as curves.
+    start (d,): The coefficients of the first trial fold, where later searches can begin.
+    fits: One per trial fold.
+    prior: Of pairs that are shown, how strongly their overall shares are shrunk.
+    """
+
+    loss: float
+    ridge: float
+    screened: bool
+    start: FloatArray
+    fits: list[FoldEffects[E]]
+    prior: float = float("nan")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SmoothEffectsModel(Generic[E]):
+    """A penalised likelihood of smooth effects, and the ridges to select from.
+
+    likelihood: Returns the likelihood of training cells.
+    ridges: Prior precisions of the curves' coefficients that are tried, in decreasing order.
+    name: What reports of progress call the effects.
+    """
+
+    likelihood: Callable[[FoldCells], PenalisedLikelihood[E]]
+    ridges: Sequence[float]
+    name: str
+
+    def select(self, cells: FoldCells, trial_folds: range) -> TunedEffects[E]:
+        """Return the effects with the smallest held-out log-loss.
+
+        Where there are too many features for all of them to have curves, two models are compared. The first has a
+        straight line of every feature. The second has curves of the features that are most important in the first one,
+        and leaves the other features out. These features are chosen within every training set.
+        """
+        best = self.select_ridge([cells.split(f) for f in trial_folds], screened=False)
+        if not len(cells.basis.straight):
+            return best
+        curves = _Curves(cells.x)
+        splits = [curves.of_important_features(fitted) for fitted in best.fits]
+        return min(best, self.select_ridge(splits, screened=True), key=lambda tuned: tuned.loss)
+
+    def select_ridge(self, splits: Sequence[tuple[FoldCells, FoldCells]], *, screened: bool) -> TunedEffects[E]:
+        """Return the effects with the ridge that has the smallest held-out log-loss."""
+        best: TunedEffects[E] | None = None
+        likelihoods = [self.likelihood(training) for training, _ in splits]
+        starts: list[FloatArray | None] = [None] * len(splits)
+        for n_tried, ridge in enumerate(self.ridges, start=1):
+            searches = [likelihood.search(ridge, start) for likelihood, start in zip(likelihoods, starts, strict=True)]
+            for n_steps in [_STEPS_BEFORE_CHECK, None] if best else [None]:
+                for search in searches:
+                    search.advance(n_steps)
+                fits = [
+                    FoldEffects(training, held_out, likelihood.effects(search.flat), search.flat)
+                    for (training, held_out), likelihood, search in zip(splits, likelihoods, searches, strict=True)
+                ]
+                loss = sum(fitted.effects.loss(fitted.held_out.rows) for fitted in fits)
+                if best and loss >= best.loss:
+                    break
+            starts = [fitted.flat for fitted in fits]
+            report(n_tried, len(self.ridges), f"{self.name}, ridges", minor=True)
+            if best and loss >= best.loss:
+                break
+            best = TunedEffects(loss, ridge, screened, fits[0].flat, fits)
+        assert best is not None
+        return best
+
+    def fit(
+        self, cells: FoldCells, f: int, ridge: float, *, screened: bool, start: FloatArray | None = None
+    ) -> FoldEffects[E]:
+        """Return the effects of one fold with hyperparameters that a sample has selected.
+
+        Shapes: start (d,).
+        """
+        fitted = self._fit_split(*cells.split(f), ridge, None if screened else start)
+        return self._fit_split(*_Curves(cells.x).of_important_features(fitted), ridge) if screened else fitted
+
+    def _fit_split(
+        self, training: FoldCells, held_out: FoldCells, ridge: float, start: FloatArray | None = None
+    ) -> FoldEffects[E]:
+        """Return the effects of the training cells."""
+        likelihood = self.likelihood(training)
+        flat = likelihood.fit(ridge, start)
+        return FoldEffects(training, held_out, likelihood.effects(flat), flat)
+
+
+class _Curves:
+    """Curves of single features, built when they are first needed and shared by all folds.
+
+    x (n, p): Features of all contexts.
+    """
+
+    def __init__(self, x: FloatArray) -> None:
+        self._x = x
+        self._by_feature: dict[int, tuple[SmoothBasis, FloatArray]] = {}
+
+    def of(self, features: IntArray) -> tuple[SmoothBasis, FloatArray]:
+        """Return the basis of these features, and its columns in all contexts, (n, q)."""
+        for f in features.tolist():
+            if f not in self._by_feature:
+                basis = SmoothBasis.learn(self._x, np.array([f]))
+                self._by_feature[f] = basis, basis.of(self._x)
+        bases, columns = zip(*(self._by_feature[f] for f in features.tolist()), strict=True)
+        # The columns that indicate missing values come after the columns of all features.
+        n_main = [table.shape[1] - len(basis.missing) for basis, table in zip(bases, columns, strict=True)]
+        main = [table[:, :n] for table, n in zip(columns, n_main, strict=True)]
+        flags = [table[:, n:] for table, n in zip(columns, n_main, strict=True)]
+        return SmoothBasis.joined(bases), np.concatenate([*main, *flags], axis=1)
+
+    def of_important_features(self, fitted: FoldEffects[E]) -> tuple[FoldCells, FoldCells]:
+        """Return a fold's training and held-out cells with curves of the features that matter most in their effects."""
+        straight = fitted.training.basis.straight
+        leading = np.argsort(-fitted.effects.importance[: len(straight)], kind="stable")[:SCREENED]
+        basis, table = self.of(np.sort(straight[leading]))
+        training, held_out = (
+            replace(cells, basis=basis, rows=replace(cells.rows, table=table))
+            for cells in (fitted.training, fitted.held_out)
+        )
+        return training, held_out
+
+
+def selection_cells(
+    cells: FoldCells, n_folds: int, rng: np.random.Generator, *, sample_size: int = SELECTION_SAMPLE
+) -> tuple[FoldCells, range]:
+    """Return the cells on which hyperparameters are selected, and the trial folds, which are held out in turn.
+
+    These are all cells and all folds. Where the cells are many, they are a random sample of the cells, with the same
+    share of the soft-label cells of each fold, and the first fold.
+    """
+    if len(cells.rows) <= sample_size:
+        return cells, range(n_folds)
+
+    def drawn(cells: FoldCells, size: int) -> FoldCells:
+        return cells.only(np.sort(rng.choice(len(cells.rows), size, replace=False)))
+
+    share = sample_size / len(cells.rows)
+    soft = tuple(drawn(of_fold, int(share * len(of_fold.rows))) for of_fold in cells.soft)
+    return replace(drawn(cells, sample_size), soft=soft), range(1)
+
+
+# --- trees ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,21 +239,16 @@ class BoostingStage:
 class TreeRows(Protocol[E]):
     """Rows of all cells in bins, from which the trees learn."""
 
-    def size(self, cells: FoldCells, stage: BoostingStage) -> int:
-        """Return the number of entries of the matrix with the rows of some cells."""
+    def loss_without_trees(self, tuned: TunedEffects[E]) -> float:
+        """Return the held-out log-loss of the effects on these rows."""
         ...
 
-    def weight(self, held_out: FoldCells) -> float:
-        """Return the total weight of the rows of held-out cells."""
-        ...
-
-    def dataset(self, fitted: FoldEffects[E], cells: FoldCells, stage: BoostingStage, n_threads: int) -> lgb.Dataset:
+    def dataset(self, effects: E, cells: FoldCells, stage: BoostingStage, n_threads: int) -> lgb.Dataset:
         """Return the rows of some cells, with the scores of the effects as initial scores."""
         ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Selection(Generic[E]):
+class Selection(NamedTuple, Generic[E]):
     """The settings that the held-out log-loss selects.
 
     tuned: Effects of the trial folds, with the selected penalty.
@@ -72,6 +263,10 @@ class Selection(Generic[E]):
     state_of_rng: Mapping[str, Any] | None
 
 
+# The basis and the effects of a fold, and its booster, if it has one.
+FittedFold = tuple[SmoothBasis, E, lgb.Booster | None]
+
+
 class EffectsAndTrees(Generic[E]):
     """A learner with two stages, for all folds; a subclass says what the effects and the rows of the trees are.
 
@@ -79,6 +274,7 @@ class EffectsAndTrees(Generic[E]):
     n_classes: Number of categories; None where the trees predict one log-odds.
     candidates: How boosting is tried.
     gives_up: Whether no further candidate is tried where the first one does not lower the loss.
+    rows_per_vote: Number of rows of the trees for each vote, in one display order.
     cells: All cells, those with soft labels included.
     sample: The cells on which settings are selected: ``cells`` itself, or a sample.
     trial_folds: The folds whose held-out log-loss is compared.
@@ -89,6 +285,7 @@ class EffectsAndTrees(Generic[E]):
     n_classes: int | None = None
     candidates: Sequence[BoostingStage] = (BoostingStage(RANDOM_THRESHOLDS), BoostingStage(EXHAUSTIVE_THRESHOLDS))
     gives_up = False
+    rows_per_vote = 1
     state_of_rng: Mapping[str, Any] | None = None
 
     def __init__(
@@ -107,10 +304,6 @@ class EffectsAndTrees(Generic[E]):
         """Fit the effects of one fold with the selected penalty."""
         raise NotImplementedError
 
-    def loss_without_trees(self, rows: TreeRows[E], tuned: TunedEffects[E]) -> float:
-        """Return the held-out log-loss of the effects on the rows of the trees."""
-        raise NotImplementedError
-
     def make_rows(self, tuned: TunedEffects[E]) -> TreeRows[E]:
         """Return the rows from which the trees learn."""
         raise NotImplementedError
@@ -121,18 +314,24 @@ class EffectsAndTrees(Generic[E]):
             self._rows = self.make_rows(tuned)
         return self._rows
 
+    def size(self, cells: FoldCells, stage: BoostingStage) -> int:
+        """Return the number of entries of the training matrix of some cells."""
+        return len(cells.rows) * (cells.x.shape[1] + 2) * self.rows_per_vote * (2 if stage.mirrored else 1)
+
     def __getstate__(self) -> dict[str, object]:
         # LightGBM's data sets cannot be pickled; another process computes the bins itself.
         return self.__dict__ | {"_rows": None}
 
-    def fit(self) -> tuple[Selection[E], Iterator[tuple[FoldEffects[E], lgb.Booster | None]]]:
-        """Return the selected settings, and the effects and the booster of every fold; no booster without trees."""
+    def fit(self) -> tuple[Selection[E], Iterator[FittedFold[E]]]:
+        """Return the selected settings, and what was fitted in every fold."""
         name, n_folds = self.name, len(self.seeds)
         (selection,) = in_workers(_select, self, [0], name=f"settings of {name}", in_turn=True)
         if current().workers:
             report(1, 1, f"{name.removeprefix('the ')}, settings")
         if self.sample is self.cells:
-            return selection, zip(selection.tuned.fits, selection.boosters or [None] * n_folds, strict=True)
+            fits, boosters = selection.tuned.fits, selection.boosters or [None] * n_folds
+            folds = ((fit.training.basis, fit.effects, booster) for fit, booster in zip(fits, boosters, strict=True))
+            return selection, folds
         return selection, in_workers(
             _fit_fold, (self, selection), range(n_folds), name=f"folds of {name}", in_turn=True
         )
@@ -142,19 +341,20 @@ def _select(learner: EffectsAndTrees[E], _: int) -> Selection[E]:
     """Select the penalty of the effects and how to boost."""
     tuned = learner.select_effects()
     rows, fits = learner.rows(tuned), tuned.fits
-    loss, best, selected = learner.loss_without_trees(rows, tuned), None, learner.candidates[0]
+    loss, best, selected = rows.loss_without_trees(tuned), None, learner.candidates[0]
     candidates = learner.candidates if all(len(fitted.training.rows) for fitted in fits) else ()
     for n_tried, stage in enumerate(candidates, start=1):
-        size = rows.size(fits[0].training, stage)
+        size = learner.size(fits[0].training, stage)
         n_boosters, n_jobs = split_jobs(size, len(fits))
         n_threads = thread_count(size, n_jobs)
         trials = []
         for fitted, seed in zip(fits, learner.seeds, strict=False):
-            training = rows.dataset(fitted, fitted.training, stage, n_threads)
+            training = rows.dataset(fitted.effects, fitted.training, stage, n_threads)
+            booster = lgb.Booster(booster_parameters(learner.n_classes, stage.parameters, seed, n_threads), training)
             # The contexts of a fold may all be without labels; then the fold does not count in the selection.
-            held_out = rows.dataset(fitted, fitted.held_out, stage, n_threads) if len(fitted.held_out.rows) else None
-            parameters = booster_parameters(learner.n_classes, stage.parameters, seed, n_threads)
-            trials.append(TrialFold.of(parameters, training, held_out, rows.weight(fitted.held_out)))
+            if len(fitted.held_out.rows):
+                booster.add_valid(rows.dataset(fitted.effects, fitted.held_out, stage, n_threads), "held out")
+            trials.append(TrialFold(booster, learner.rows_per_vote * float(fitted.held_out.rows.weight.sum())))
         path = boost_together(trials, loss, n_boosters, best)
         if best is None or path.loss < best.loss:
             selected, best = stage, path
@@ -165,28 +365,29 @@ def _select(learner: EffectsAndTrees[E], _: int) -> Selection[E]:
     if best is not None:
         best.keep_best_rounds()
         n_rounds, boosters = best.rounds, best.boosters if best.rounds else []
+    if learner.sample is not learner.cells:
+        # Every fold is fitted again; cells and trial boosters are not sent to the workers that do it.
+        tuned, boosters = tuned._replace(fits=[]), []
     return Selection(tuned, replace(selected, rounds=n_rounds), boosters, learner.state_of_rng)
 
 
-def _fit_fold(shared: tuple[EffectsAndTrees[E], Selection[E]], f: int) -> tuple[FoldEffects[E], lgb.Booster | None]:
+def _fit_fold(shared: tuple[EffectsAndTrees[E], Selection[E]], f: int) -> FittedFold[E]:
     """Fit effects and booster of one fold with the selected settings."""
     learner, selection = shared
-    stage, fitted = selection.stage, learner.fit_effects(f, selection.tuned)
-    if not stage.rounds:
-        return fitted.without_cells(), None
-    rows = learner.rows(selection.tuned)
-    size = rows.size(fitted.training, stage)
-    n_threads = thread_count(size, current().n_jobs)
-    training = rows.dataset(fitted, fitted.training, stage, n_threads)
-    parameters = booster_parameters(learner.n_classes, stage.parameters, learner.seeds[f], n_threads, size=size)
-    return fitted.without_cells(), lgb.train(parameters, training, num_boost_round=stage.rounds)
+    stage, fitted, booster = selection.stage, learner.fit_effects(f, selection.tuned), None
+    if stage.rounds:
+        size = learner.size(fitted.training, stage)
+        n_threads = thread_count(size, current().n_jobs)
+        training = learner.rows(selection.tuned).dataset(fitted.effects, fitted.training, stage, n_threads)
+        parameters = booster_parameters(learner.n_classes, stage.parameters, learner.seeds[f], n_threads, size=size)
+        booster = lgb.train(parameters, training, num_boost_round=stage.rounds)
+    return fitted.training.basis, fitted.effects, booster
 
 
 # --- boosting of all trial folds together -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TrialFold:
+class TrialFold(NamedTuple):
     """The booster of a fold, whose held-out cells help to select the number of rounds.
 
     booster: The held-out cells are its only validation set.
@@ -195,16 +396,6 @@ class TrialFold:
 
     booster: lgb.Booster
     weight: float
-
-    @classmethod
-    def of(
-        cls, parameters: Mapping[str, Parameter], training: lgb.Dataset, held_out: lgb.Dataset | None, weight: float
-    ) -> TrialFold:
-        """Create a booster without trees."""
-        booster = lgb.Booster(dict(parameters), training)
-        if held_out is not None:
-            booster.add_valid(held_out, "held out")
-        return cls(booster, weight)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -230,33 +421,17 @@ class BoostingPath:
         """The first number of rounds with the smallest loss."""
         return int(np.argmin(self.losses))
 
-    def should_stop(self, best: BoostingPath | None, max_rounds: int) -> bool:
-        """Return whether boosting ends: after enough rounds, without progress, or behind the best configuration."""
-        n_rounds = len(self.losses) - 1
-        stale = n_rounds - self.rounds >= (PATIENCE if self.rounds else WARM_UP)
-        behind = (
-            best is not None
-            and WARM_UP <= n_rounds < len(best.losses)
-            and self.losses[n_rounds] > best.losses[n_rounds]
-        )
-        return n_rounds >= max_rounds or stale or behind
-
     def keep_best_rounds(self) -> None:
         """Remove the trees of all rounds after the best one from the boosters, and release their data."""
         for booster, n_iterations in zip(self.boosters, self.iterations[self.rounds], strict=True):
-            _remove_later_rounds(booster, n_iterations)
+            while (current := booster.current_iteration()) > n_iterations:
+                booster.rollback_one_iter()
+                if booster.current_iteration() == current:
+                    # LightGBM does not remove the trees of a first iteration without a split, which have one leaf each.
+                    for tree in range(booster.num_trees()):
+                        booster.set_leaf_output(tree, 0, 0.0)
+                    break
             booster.free_dataset()
-
-
-def _remove_later_rounds(booster: lgb.Booster, n_iterations: int) -> None:
-    """Remove the trees of all iterations after the given number of them."""
-    while (current := booster.current_iteration()) > n_iterations:
-        booster.rollback_one_iter()
-        if booster.current_iteration() == current:
-            # LightGBM does not remove the trees of a first iteration without a split, which have one leaf each.
-            for tree in range(booster.num_trees()):
-                booster.set_leaf_output(tree, 0, 0.0)
-            return
 
 
 def booster_parameters(
@@ -288,7 +463,11 @@ def boost_together(
         return loss, fold.booster.current_iteration()
 
     with Threads(workers) as threads:
-        while not path.should_stop(best, max_rounds):
+        for n_rounds in range(max_rounds):
+            stale = n_rounds - path.rounds >= (PATIENCE if path.rounds else WARM_UP)
+            is_compared = best is not None and WARM_UP <= n_rounds < len(best.losses)
+            if stale or (best is not None and is_compared and path.losses[n_rounds] > best.losses[n_rounds]):
+                break
             losses, iterations = zip(*threads.in_order(boost_one_round, folds), strict=True)
             path.losses.append(sum(losses))
             path.iterations.append(iterations)

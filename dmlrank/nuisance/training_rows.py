@@ -1,14 +1,14 @@
 """Labelled cells as rows that models are trained on, and the folds that hold these rows out.
 
-There are three kinds of rows. :class:`LabelledRows` are for smooth effects: one row per cell, with smooth columns.
-:class:`TrainingRows` are for classifiers: one row per cell and category, with the features in a matrix.
-:class:`PairRows` are for LightGBM where that matrix would be large: they refer to the contexts that hold the features.
+There are three kinds of rows. :class:`LabelledRows` are for smooth effects: one row per cell, which refers to the
+smooth columns of its context. :class:`TrainingRows` are for classifiers: one row per cell and category, with the
+features in a matrix. :class:`PairRows` are for LightGBM where that matrix would be large: they refer to the contexts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ _SMALLEST = 1e-12
 # Smallest probabilities among which the log-loss of held-out labels selects.
 FLOORS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.07, 0.1)
 
+# Rows that are gathered at a time.
+_BLOCK = 1024
+
 
 def log_loss(p: FloatArray, votes: FloatArray, *, smallest: float = _SMALLEST) -> float:
     """Return the log-loss, summed over all votes.
@@ -29,11 +32,6 @@ def log_loss(p: FloatArray, votes: FloatArray, *, smallest: float = _SMALLEST) -
     Shapes: p (m, C), votes (m, C).
     """
     return -float((votes * np.log(np.maximum(p, smallest))).sum())
-
-
-_ARRAYS_BY_CELL = ("context", "fold", "number")
-# Rows that are gathered at a time.
-_BLOCK = 1024
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,13 +53,15 @@ class Folds:
 class LabelledRows:
     """Labelled cells as rows for smooth effects, one row per cell, r of them.
 
-    columns (r, q): Smooth columns of each cell's context.
+    table (n, q): Smooth columns of all contexts, which all selections of rows share.
+    context (r,): Context of each row.
     first, second (r,): Codes of the items shown first and second.
     y (r, C): Shares of the categories among the votes of each cell.
     weight (r,): Number of votes.
     """
 
-    columns: FloatArray
+    table: FloatArray
+    context: IntArray
     first: IntArray
     second: IntArray
     y: FloatArray
@@ -69,12 +69,12 @@ class LabelledRows:
 
     def only(self, rows: IntArray) -> LabelledRows:
         """Return the rows with these numbers, in their order."""
-        return LabelledRows(*(getattr(self, name)[rows] for name in self.__slots__))
+        return LabelledRows(self.table, *(getattr(self, field.name)[rows] for field in fields(self)[1:]))
 
     def joined(self, other: LabelledRows) -> LabelledRows:
-        """Return these rows with the other rows below them."""
-        names = self.__slots__
-        return LabelledRows(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
+        """Return these rows with other rows of the same table below them."""
+        names = [field.name for field in fields(self)[1:]]
+        return LabelledRows(self.table, *(np.concatenate([getattr(self, n), getattr(other, n)]) for n in names))
 
     def __len__(self) -> int:
         return len(self.first)
@@ -87,7 +87,7 @@ class FoldCells:
     rows: The cells as rows.
     basis: Basis of the smooth columns of ``rows``.
     x (n, p): Features of all contexts.
-    context, fold (m,): Context and fold of each cell.
+    fold (m,): Fold of each cell.
     number (m,): Index of each cell among all cells of the fit, those with soft labels included.
     n_items: Number of items, K.
     ordered: Whether display order matters.
@@ -98,7 +98,6 @@ class FoldCells:
     rows: LabelledRows
     basis: SmoothBasis
     x: FloatArray
-    context: IntArray
     fold: IntArray
     number: IntArray
     n_items: int
@@ -107,49 +106,37 @@ class FoldCells:
 
     def only(self, cells: IntArray) -> FoldCells:
         """Return the cells at these places, in their order."""
-        context, fold, number = (getattr(self, name)[cells] for name in _ARRAYS_BY_CELL)
-        return replace(self, rows=self.rows.only(cells), context=context, fold=fold, number=number)
-
-    def training_cells(self, f: int) -> FoldCells:
-        """Return the cells that the model of fold ``f`` is trained on: outside the fold, soft labels included."""
-        labelled = self.only(np.flatnonzero(self.fold != f))
-        if not self.soft:
-            return labelled
-        return labelled.joined(self.soft[f].only(np.flatnonzero(self.soft[f].fold != f)))
+        return replace(self, rows=self.rows.only(cells), fold=self.fold[cells], number=self.number[cells])
 
     def joined(self, other: FoldCells) -> FoldCells:
         """Return these cells with the other cells below them."""
-        rows = self.rows.joined(other.rows)
-        context, fold, number = (
-            np.concatenate([getattr(self, name), getattr(other, name)]) for name in _ARRAYS_BY_CELL
-        )
-        return replace(self, rows=rows, context=context, fold=fold, number=number, soft=())
+        fold, number = np.concatenate([self.fold, other.fold]), np.concatenate([self.number, other.number])
+        return replace(self, rows=self.rows.joined(other.rows), fold=fold, number=number, soft=())
+
+    def split(self, f: int) -> tuple[FoldCells, FoldCells]:
+        """Return the training cells of fold ``f``, soft labels included, and the held-out cells of the fold."""
+        training, held_out = (self.only(np.flatnonzero(part)) for part in (self.fold != f, self.fold == f))
+        if self.soft:
+            training = training.joined(self.soft[f].only(np.flatnonzero(self.soft[f].fold != f)))
+        return training, replace(held_out, soft=())
 
 
-def labelled_cells(data: PreferenceData, basis: SmoothBasis, fold: IntArray) -> FoldCells:
-    """Return all labelled cells as rows.
-
-    Shapes: fold (n,).
-    """
-    cells, cell = data.cells, ordered_cells(data, np.ones(data.n_contexts, dtype=bool))
-    context, weight = cells.context[cell], cells.n_votes[cell].astype(float)
-    rows = LabelledRows(basis.of(data.x)[context], cells.first[cell], cells.second[cell], cells.y[cell], weight)
-    return FoldCells(rows, basis, data.x, context, fold[context], np.arange(len(cell)), data.n_items, data.ordered)
-
-
-def with_soft_labels(
-    labelled: FoldCells, data: PreferenceData, fold: IntArray, soft_cells: Sequence[Cells]
+def labelled_cells(
+    data: PreferenceData, basis: SmoothBasis, fold: IntArray, soft_cells: Sequence[Cells] = ()
 ) -> FoldCells:
-    """Return labelled cells together with the soft-label cells of every fold, all numbered consecutively.
+    """Return all labelled cells as rows, and the soft-label cells of every fold; all are numbered consecutively.
 
     Shapes: fold (n,).
     """
-    soft, count = list[FoldCells](), len(labelled.rows)
-    for cells in soft_cells:
-        cells_of_fold = labelled_cells(replace(data, cells=cells), labelled.basis, fold)
-        soft.append(replace(cells_of_fold, number=count + cells_of_fold.number))
-        count += len(cells_of_fold.rows)
-    return replace(labelled, soft=tuple(soft))
+    table, parts, count = basis.of(data.x), list[FoldCells](), 0
+    for cells in (data.cells, *soft_cells):
+        cell = ordered_cells(replace(data, cells=cells), np.ones(data.n_contexts, dtype=bool))
+        context, weight = cells.context[cell], cells.n_votes[cell].astype(float)
+        rows = LabelledRows(table, context, cells.first[cell], cells.second[cell], cells.y[cell], weight)
+        number = count + np.arange(len(cell))
+        parts.append(FoldCells(rows, basis, data.x, fold[context], number, data.n_items, data.ordered))
+        count += len(cell)
+    return replace(parts[0], soft=tuple(parts[1:]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -197,22 +184,16 @@ def outcome_rows(data: PreferenceData, in_training: NDArray[np.bool_], unit: Int
     cell = training_cells[place]
     features = stack_rows(data.x, cells.context[cell], cells.first[cell], cells.second[cell])
     weight = cells.y[cell, label] * cells.n_votes[cell]
-    rows = TrainingRows(features, label, weight, unit[cells.context[cell]])
-    return rows if data.ordered else _in_both_orders(rows, data.flip)
-
-
-def _in_both_orders(rows: TrainingRows, flip: IntArray) -> TrainingRows:
-    """Return each row in its own and in the other order, with half of its weight in each.
-
-    Shapes: flip (C,).
-    """
-    swapped = rows.features.copy()
+    row_unit = unit[cells.context[cell]]
+    if data.ordered:
+        return TrainingRows(features, label, weight, row_unit)
+    swapped = features.copy()
     swapped[:, [-2, -1]] = swapped[:, [-1, -2]]
     return TrainingRows(
-        np.concatenate([rows.features, swapped]),
-        np.concatenate([rows.label, flip[rows.label]]),
-        np.concatenate([rows.weight, rows.weight]) / 2,
-        np.concatenate([rows.unit, rows.unit]),
+        np.concatenate([features, swapped]),
+        np.concatenate([label, data.flip[label]]),
+        np.concatenate([weight, weight]) / 2,
+        np.concatenate([row_unit, row_unit]),
     )
 
 

@@ -263,12 +263,8 @@ class PairOffset(Protocol):
         """Whether the other display order of a pair has the same scores, with first and second wins exchanged."""
         ...
 
-    def of_first(self, first: int, seconds: slice, contexts: IntArray | slice) -> FloatArray:
-        """Return the scores, (C, b, k), of pairs (first, second) for k second items, in b contexts."""
-        ...
-
-    def of_second(self, second: int, firsts: slice, contexts: IntArray | slice) -> FloatArray:
-        """Return the scores, (C, b, k), of pairs (first, second) for k first items, in b contexts."""
+    def of_item(self, item: int, others: slice, contexts: IntArray | slice, *, shown_first: bool) -> FloatArray:
+        """Return the scores, (C, b, k), of pairs of an item, shown first or second, and k others in b contexts."""
         ...
 
     def add_to_all(self, scores: FloatArray, contexts: slice) -> None:
@@ -484,7 +480,7 @@ class _Target:
         Shapes: scores (C, d, k).
         """
         scores = scores[:, self.place]
-        values = scores if offset is None else offset.of_first(first, seconds, self.rows) + scores
+        values = scores if offset is None else offset.of_item(first, seconds, self.rows, shown_first=True) + scores
         if link is not None:
             values = link.probabilities(values)
         self.table[self.rows, first, seconds] = values.transpose(1, 2, 0)
@@ -495,38 +491,41 @@ class _Target:
         if offset is None or offset.mirrored:
             in_other_order = values[exchanged]
         else:
-            in_other_order = offset.of_second(first, seconds, self.rows) + scores[exchanged]
+            in_other_order = offset.of_item(first, seconds, self.rows, shown_first=False) + scores[exchanged]
             if link is not None:
                 in_other_order = link.probabilities(in_other_order)
         self.table[self.rows, seconds, first] = in_other_order.transpose(1, 2, 0)
 
 
-def distinct_rows(x: FloatArray, factors: NDArray[np.uint64] | None = None) -> tuple[IntArray, IntArray]:
-    """Find the distinct rows of a matrix.
+def distinct_rows(x: FloatArray, rows: IntArray | None = None) -> tuple[IntArray, IntArray]:
+    """Return the first of every kind of equal rows, and the kind of each row.
 
-    Shapes: x (n, p), factors (p,), distinct (d,), place (n,).
+    ``rows`` are m rows of the matrix, by default all of them in their order.
+
+    Shapes: x (n, p), rows (m,), distinct (d,), place (m,).
     """
-    if factors is None:
-        drawn = np.random.default_rng(0).integers(2**64, size=(x.shape[1],), dtype=np.uint64)
-        factors = np.asarray(drawn | np.uint64(1), dtype=np.uint64)
-    # As floating-point numbers, small whole numbers differ in their highest bits only. Multiplication by a factor would
-    # lose these bits, because it overflows. The highest bits are therefore first combined with the lower bits.
-    hashes = np.empty(len(x), dtype=np.uint64)
-    for block in row_slices(*x.shape):
-        bits = _bits(x[block])
-        hashes[block] = ((bits ^ (bits >> np.uint64(32))) * factors).sum(axis=1, dtype=np.uint64)
+
+    def bits(chosen: IntArray | slice) -> NDArray[np.uint64]:
+        """Return the bits of numbers, the same for all NaN and for -0.0 and 0.0."""
+        numbers = x[chosen] if rows is None else x[rows[chosen]]
+        return np.where(np.isnan(numbers), np.nan, np.add(numbers, 0.0, dtype=float)).view(np.uint64)
+
+    drawn = np.random.default_rng(0).integers(2**64, size=(x.shape[1],), dtype=np.uint64)
+    factors = np.asarray(drawn | np.uint64(1), dtype=np.uint64)
+    hashes = np.empty(len(x) if rows is None else len(rows), dtype=np.uint64)
+    blocks = list(row_slices(len(hashes), x.shape[1]))
+    for block in blocks:
+        # As floating-point numbers, small whole numbers differ in their highest bits only. Multiplication by a factor
+        # would lose these bits, because it overflows. Therefore they are first combined with the lower bits.
+        number = bits(block)
+        hashes[block] = (np.bitwise_xor(number, number >> np.uint64(32)) * factors).sum(axis=1, dtype=np.uint64)
     _, distinct, place = np.unique(hashes, return_index=True, return_inverse=True)
     first = distinct[place]
-    if not all(np.array_equal(_bits(x[first[block]]), _bits(x[block])) for block in row_slices(*x.shape)):
+    if not all(np.array_equal(bits(first[block]), bits(block)) for block in blocks):
         # Unequal rows share a hash.
-        _, distinct, place = np.unique(_bits(x), axis=0, return_index=True, return_inverse=True)
+        _, distinct, place = np.unique(bits(slice(None)), axis=0, return_index=True, return_inverse=True)
     by_row = np.argsort(distinct)
     return distinct[by_row], np.argsort(by_row)[place.reshape(-1)]
-
-
-def _bits(x: FloatArray) -> NDArray[np.uint64]:
-    """Return the bits of numbers, the same for all NaN and for -0.0 and 0.0."""
-    return np.where(np.isnan(x), np.nan, np.add(x, 0.0, dtype=float)).view(np.uint64)
 
 
 def _predict_from_stacked_rows(

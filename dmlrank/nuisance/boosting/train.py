@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
 
 from ..._utils.computation import current
-from ...data.outcomes import exchange_wins, exchanged_wins
 from ...data.preferences import FloatArray, IntArray
-from ..training_rows import LabelledRows, PairRows, TrainingRows, stack_rows
-from .parameters import Parameter, Settings, as_settings, fixed_parameters
-from .tuning import Tune, tuned_settings
+from ..training_rows import PairRows, TrainingRows, stack_rows
+from .tuning import Parameter, Settings, Tune, as_settings, fixed_parameters, tuned_settings
 
 # Bins of a feature. More bins did not lower the held-out log-loss, and finding splits among them took up to half of the
 # training time.
@@ -47,11 +45,11 @@ class BinnedPairs:
 
     @classmethod
     def of(
-        cls, x: FloatArray, context: _Codes, first: _Codes, second: _Codes, parameters: Mapping[str, Parameter]
+        cls, x: FloatArray, context: _Codes, first: _Codes, second: _Codes, n_threads: int | None = None
     ) -> tuple[BinnedPairs, IntArray]:
         """Bin rows, and return the place of each binned row among the arguments, (r,).
 
-        The bins of features are those of the contexts, each counted once.
+        The bins of features are those of the contexts, each counted once. Each thread bins one feature at a time.
 
         Shapes: x (n, p), context, first, second (r,).
         """
@@ -63,13 +61,13 @@ class BinnedPairs:
         number[contexts] = np.arange(len(contexts), dtype=np.int32)
         place = number[context]
         order = np.argsort(place, kind="stable")
-        shared = {**parameters, "feature_pre_filter": False}
-        names = [f"x{f}" for f in range(x.shape[1])]
+        threads: dict[str, Parameter] = {} if n_threads is None else {"num_threads": n_threads}
+        shared: dict[str, Parameter] = {"verbosity": -1, **threads, "feature_pre_filter": False}
         features = lgb.Dataset(
             x[contexts],
             np.zeros(len(contexts)),
             params={**shared, **bin_parameters(x.shape[1], 0)},
-            feature_name=names,
+            feature_name=[f"x{f}" for f in range(x.shape[1])],
         )
         items = lgb.Dataset(
             np.column_stack([first[order], second[order]]).astype(np.float32),
@@ -94,19 +92,6 @@ class BinnedPairs:
         return gathered
 
 
-def bin_rows(
-    x: FloatArray, context: IntArray, first: IntArray, second: IntArray, parameters: Mapping[str, Parameter]
-) -> tuple[lgb.Dataset, IntArray]:
-    """Return rows [x, first, second] in bins, and the order of the rows in the data set, which sorts them by context.
-
-    The order holds, for each row of the data set, its place among the arguments.
-
-    Shapes: x (n, p), context, first, second (r,).
-    """
-    binned, order = BinnedPairs.of(x, context, first, second, parameters)
-    return binned.rows(), order
-
-
 def _join_columns(rows: lgb.Dataset, other: lgb.Dataset) -> None:
     """Append the columns of another data set of the same rows, as ``rows.add_features_from(other)`` does."""
     library, check = getattr(lgb.basic, "_LIB", None), getattr(lgb.basic, "_safe_call", None)
@@ -118,11 +103,6 @@ def _join_columns(rows: lgb.Dataset, other: lgb.Dataset) -> None:
     rows.data = rows.pandas_categorical = None
     # None before the bins are constructed, "auto" afterwards: the bins know which features are categorical.
     rows.feature_name, rows.categorical_feature = rows.get_feature_name(), "auto"
-
-
-def binning_parameters() -> dict[str, Parameter]:
-    """Return LightGBM's parameters for constructing bins, where each thread bins one feature at a time."""
-    return {"verbosity": -1, "num_threads": current().lightgbm_threads}
 
 
 def gather_rows(dataset: lgb.Dataset, rows: NDArray[np.integer[Any]], n_threads: int | None = None) -> lgb.Dataset:
@@ -137,93 +117,17 @@ def gather_rows(dataset: lgb.Dataset, rows: NDArray[np.integer[Any]], n_threads:
     return gathered.construct()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BinnedCells:
-    """Labelled cells in bins: for every category with votes in a cell, one row in each of the two display orders.
-
-    binned: The rows in bins.
-    label (r,): Category of each row, in the display order of the row.
-    cell (r,): Cell of each row.
-    is_swapped (r,): Whether the row has the display order that is not the one of its cell.
-    weight (r,): Votes of the cell for the row's category.
-    """
-
-    binned: BinnedPairs
-    label: NDArray[np.int32]
-    cell: NDArray[np.int32]
-    is_swapped: NDArray[np.bool_]
-    weight: FloatArray
-
-    @classmethod
-    def of(
-        cls,
-        x: FloatArray,
-        context: IntArray,
-        cells: LabelledRows,
-        parameters: Mapping[str, Parameter],
-    ) -> BinnedCells:
-        """Bin labelled cells.
-
-        Shapes: x (n, p), context (m,).
-        """
-        # There are millions of rows; their codes are kept in half the memory of numpy's default integers.
-        voted_cell, label = (numbers.astype(np.int32) for numbers in np.nonzero(cells.y))
-        flip = exchanged_wins(cells.y.shape[1]).astype(np.int32)
-        cell, swapped = np.tile(voted_cell, 2), np.repeat([False, True], len(voted_cell))
-        one, other = (items.astype(np.int32)[voted_cell] for items in (cells.first, cells.second))
-        first, second = np.concatenate([one, other]), np.concatenate([other, one])
-        binned, order = BinnedPairs.of(x, context.astype(np.int32)[cell], first, second, parameters)
-        labels = np.concatenate([label, flip[label]])
-        weight = np.tile(cells.weight[voted_cell] * cells.y[voted_cell, label], 2)
-        return cls(binned, labels[order], cell[order], swapped[order], weight[order])
-
-    @property
-    def dataset(self) -> lgb.Dataset:
-        """All rows in bins, with labels."""
-        dataset = self.binned.rows()
-        dataset.set_label(self.label)
-        return dataset
-
-    def subset(self, cells: IntArray, scores: FloatArray, mirrored: bool, n_threads: int) -> lgb.Dataset:
-        """Return the rows of some cells with weights and initial scores.
-
-        Shapes: cells (c,), scores (c, C).
-        """
-        is_member = np.zeros(self.cell.max(initial=-1) + 1, dtype=bool)
-        is_member[cells] = True
-        rows = np.flatnonzero(is_member[self.cell] & (mirrored | ~self.is_swapped))
-        initial_scores = exchange_wins(scores[np.searchsorted(cells, self.cell[rows])], self.is_swapped[rows])
-        subset = self.binned.rows(rows, n_threads)
-        subset.set_label(self.label[rows])
-        subset.set_weight(self.weight[rows] / 2 if mirrored else self.weight[rows])
-        subset.set_init_score(initial_scores)
-        return subset
-
-
 # With more rows than this number, hyperparameters are selected on a sample of about this size.
 SELECTION_ROWS = 40_000
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadSizes:
-    """The sizes of a training matrix, in entries, on which the use of threads depends.
-
-    LightGBM's threads wait for each other after every node. On a small matrix the waiting takes as much time as the
-    threads save. On a busy machine it takes up to a hundred times as much. Boosters of several folds that are trained
-    at the same time, each in one thread, do not wait for each other. On a tiny matrix, handing a booster to a thread
-    takes as long as training it. On a large matrix LightGBM's own threads are as fast, and only one training needs
-    memory at a time.
-
-    own_threads: From this size on, a booster uses several threads.
-    several_boosters: From the first size on, and below the second one, boosters of several folds are trained at the
-        same time.
-    """
-
-    own_threads: int = 2_000_000
-    several_boosters: tuple[int, int] = (200_000, 20_000_000)
-
-
-THREAD_SIZES = ThreadSizes()
+# Sizes of a training matrix, in entries. LightGBM's threads wait for each other after every node. On a small matrix the
+# waiting takes as much time as the threads save. On a busy machine it takes up to a hundred times as much. Boosters of
+# several folds that are trained at the same time, each in one thread, do not wait for each other. On a tiny matrix,
+# handing a booster to a thread takes as long as training it. On a large matrix LightGBM's own threads are as fast, and
+# only one training needs memory at a time.
+OWN_THREADS_FROM = 2_000_000
+SEVERAL_BOOSTERS_FROM, SEVERAL_BOOSTERS_BELOW = 200_000, 20_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -246,13 +150,16 @@ class BinnedRows:
         """Bin rows; ``has_items`` says whether the last two features are codes of items."""
         p = rows.features.shape[1]
         items = [p - 2, p - 1] if has_items else "auto"
+        bins: Mapping[str, Parameter] = as_settings(tune).parameters if isinstance(tune, Mapping) else {}
+        if tune == "cv":
+            bins = bin_parameters(p - 2, 2) if has_items else bin_parameters(p, 0)
         # Once the bins are constructed, LightGBM no longer holds the rows, which it would copy for every inner fold.
         dataset = lgb.Dataset(
             rows.features,
             rows.label,
             weight=rows.weight,
             categorical_feature=items,
-            params={"verbosity": -1, "feature_pre_filter": False, **_bin_parameters(p, tune, has_items=has_items)},
+            params={"verbosity": -1, "feature_pre_filter": False, **bins},
         )
         return cls(dataset.construct(), rows.label, rows.unit, p)
 
@@ -264,8 +171,8 @@ class BinnedRows:
             # Bins with the user's parameters or with LightGBM's defaults are constructed from stacked rows.
             stacked = stack_rows(x, rows.context, rows.first, rows.second)
             return cls.of(TrainingRows(stacked, rows.label, rows.weight, rows.context), tune, has_items=True)
-        dataset, row_order = bin_rows(x, rows.context, rows.first, rows.second, {"verbosity": -1})
-        label = rows.label[row_order]
+        binned, row_order = BinnedPairs.of(x, rows.context, rows.first, rows.second)
+        dataset, label = binned.rows(), rows.label[row_order]
         dataset.set_label(label)
         dataset.set_weight(rows.weight[row_order])
         return cls(dataset, label, rows.context[row_order], p)
@@ -278,21 +185,19 @@ class BinnedRows:
 
 def thread_count(size: int, n_jobs: int | None) -> int:
     """Return the number of threads of a booster whose training matrix has ``size`` entries; 0 means all cores."""
-    return (n_jobs or 0) if size >= THREAD_SIZES.own_threads else 1
+    return (n_jobs or 0) if size >= OWN_THREADS_FROM else 1
 
 
 def split_jobs(size: int, n_boosters: int) -> tuple[int, int | None]:
     """Return how many of several boosters to train at the same time, and ``n_jobs`` of each of them."""
     cores = current().n_threads
     workers = min(n_boosters, cores)
-    smallest, too_large = THREAD_SIZES.several_boosters
-    if workers < 2 or not smallest <= size < too_large:
+    if workers < 2 or not SEVERAL_BOOSTERS_FROM <= size < SEVERAL_BOOSTERS_BELOW:
         return 1, current().n_jobs
     return workers, cores // workers
 
 
-@dataclass(frozen=True, slots=True)
-class BoosterSpec:
+class BoosterSpec(NamedTuple):
     """What a booster predicts, from which kind of rows, and how its hyperparameters are selected.
 
     n_classes: Number of categories for the multiclass objective; None for the binary objective.
@@ -314,9 +219,8 @@ def train_booster(
 ) -> lgb.Booster:
     """Train a booster, and select its hyperparameters on the training rows alone."""
     seed = int(rng.integers(2**31 - 1))
-    binned = (
-        rows if isinstance(rows, BinnedRows) else BinnedRows.of(rows, spec.tune, has_items=spec.n_items is not None)
-    )
+    has_items = spec.n_items is not None
+    binned = BinnedRows.of(rows, spec.tune, has_items=has_items) if isinstance(rows, TrainingRows) else rows
     fixed = spec.fixed(binned, seed)
     if settings is None and a_sample_is_enough(binned, spec.tune):
         settings = select_settings(binned, spec, rng)
@@ -341,11 +245,3 @@ def select_settings(rows: BinnedRows, spec: BoosterSpec, rng: np.random.Generato
         sample = rows.only(rng.permutation(len(units))[place] < len(units) * SELECTION_ROWS / len(rows.label))
     fixed = spec.fixed(sample, int(rng.integers(2**31 - 1)))
     return tuned_settings(spec.tune, sample.dataset, sample.unit, fixed, rng)
-
-
-def _bin_parameters(n_columns: int, tune: Tune, *, has_items: bool) -> dict[str, Parameter]:
-    """Return LightGBM's parameters for the construction of the bins: the user's, the package's or none."""
-    if isinstance(tune, Mapping):
-        return dict(as_settings(tune).parameters)
-    n_item_columns = 2 if has_items else 0
-    return bin_parameters(n_columns - n_item_columns, n_item_columns) if tune == "cv" else {}

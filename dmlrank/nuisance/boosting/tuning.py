@@ -1,12 +1,14 @@
-"""Selection of a booster's settings: early stopping, a few configurations, or a random search."""
+"""Hyperparameters of LightGBM: what a user may set, a few configurations, and a random search."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from math import prod
 from numbers import Integral
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import lightgbm as lgb
 import numpy as np
@@ -14,17 +16,29 @@ from lightgbm.callback import CallbackEnv, EarlyStopException
 
 from ..._utils.computation import report
 from ...data.preferences import IntArray
-from ...exceptions import OptionError, OptionTypeError, check_choice, listed, shown
-from .parameters import (
-    OF_BINS,
-    Parameter,
-    Settings,
-    as_settings,
-    check_name,
-    check_parameters,
-    names_in,
-    parameters_by_name,
-)
+from ...exceptions import OptionError, OptionTypeError, check_choice, listed, nearest, shown
+
+Parameter: TypeAlias = float | int | str | bool
+
+# The parameters that a user may set: they say how trees are grown, what is drawn at random, how the computation is
+# organised, and how features are binned. The others follow from the data (a vector for other columns would end the
+# process), need held-out rows, or are about files and devices.
+_OF_TREES = """
+    num_iterations learning_rate num_leaves max_depth min_data_in_leaf min_sum_hessian_in_leaf min_gain_to_split
+    lambda_l1 lambda_l2 max_delta_step path_smooth extra_trees extra_seed feature_fraction feature_fraction_bynode
+    feature_fraction_seed bagging_fraction bagging_freq bagging_seed boosting data_sample_strategy top_rate other_rate
+    drop_rate max_drop skip_drop xgboost_dart_mode uniform_drop drop_seed cat_l2 cat_smooth max_cat_to_onehot
+    max_cat_threshold min_data_per_group cegb_tradeoff cegb_penalty_split boost_from_average use_quantized_grad
+    num_grad_quant_bins quant_train_renew_leaf stochastic_rounding seed deterministic force_row_wise
+    histogram_pool_size verbosity
+"""
+# A random search bins the data once, so that these parameters cannot be searched.
+_OF_BINS = """
+    max_bin min_data_in_bin bin_construct_sample_cnt data_random_seed enable_bundle is_enable_sparse use_missing
+    zero_as_missing feature_pre_filter
+"""
+SETTABLE = (*_OF_TREES.split(), *_OF_BINS.split())
+_MOST_ROUNDS = 100_000
 
 MAX_ROUNDS = 500
 # Boosting ends after this number of rounds without a new smallest loss.
@@ -48,6 +62,120 @@ EXHAUSTIVE_THRESHOLDS: Mapping[str, Parameter] = {
     "min_data_in_leaf": 20,
     "lambda_l2": 5.0,
 }
+
+
+class Settings(NamedTuple):
+    """Hyperparameters of a booster.
+
+    parameters: LightGBM's parameters, without the number of rounds.
+    rounds: Number of rounds.
+    """
+
+    parameters: Mapping[str, Parameter]
+    rounds: int = 100
+
+
+def fixed_parameters(n_classes: int | None, seed: int, n_threads: int) -> dict[str, Parameter]:
+    """Return the parameters that are the same for all configurations."""
+    objective: dict[str, Parameter] = {"objective": "binary"}
+    if n_classes is not None:
+        objective = {"objective": "multiclass", "num_class": n_classes}
+    return {
+        **objective,
+        "seed": seed,
+        "num_threads": n_threads,
+        "verbosity": -1,
+        # These two make the trees independent of the number of threads.
+        "deterministic": True,
+        "force_row_wise": True,
+        "feature_pre_filter": False,
+        # LightGBM's default of 100 rows per group of categories would merge all but the most frequent models.
+        "min_data_per_group": 10,
+    }
+
+
+# --- what a user may set ----------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def _parameters_by_name() -> Mapping[str, str]:
+    """Return the parameter that each name stands for, by LightGBM's own table of names."""
+    table: dict[str, list[str]] = getattr(getattr(lgb.basic, "_ConfigAliases", None), "_get_all_param_aliases", dict)()
+    return {name: name for name in SETTABLE} | {
+        name: parameter for parameter, names in table.items() for name in (parameter, *names)
+    }
+
+
+def _names_in(parameters: Mapping[str, object], parameter: str) -> list[str]:
+    """Return the names of one of LightGBM's parameters that are among the names of some parameters."""
+    return [name for name in parameters if _parameters_by_name().get(name) == parameter]
+
+
+def as_settings(parameters: Mapping[str, Parameter]) -> Settings:
+    """Return the parameters of a booster and its number of rounds, which is 100 where no parameter gives one."""
+    rounds = _names_in(parameters, "num_iterations")
+    others = {name: value for name, value in parameters.items() if name not in rounds}
+    return Settings(others, int(parameters[rounds[0]])) if rounds else Settings(others)
+
+
+def check_parameters(parameters: Mapping[str, Parameter], option: str) -> None:
+    """Check that a user may set the parameters, and that LightGBM accepts their values.
+
+    LightGBM would ignore a misspelt parameter without a warning, and would refuse a value only when it trains, which is
+    after all other steps of a fit.
+    """
+    for name, value in parameters.items():
+        parameter = _parameters_by_name().get(name) if isinstance(name, str) else None
+        if parameter is None:
+            names = [name for name, parameter in _parameters_by_name().items() if parameter in SETTABLE]
+            raise OptionError(f"{option}: LightGBM has no parameter {name!r}{nearest(name, names)}")
+        if parameter not in SETTABLE:
+            raise OptionError(
+                f"{option}: {name!r} cannot be set, because it follows from the data, from other options of the fit "
+                f"(n_jobs=, tune='cv' for early stopping), or does not control how trees are grown; leave it out"
+            )
+        # A text with a space could set further parameters; LightGBM ignores None, and reads too large numbers wrongly.
+        if isinstance(value, str):
+            allowed = value.replace(".", "").replace("_", "").lstrip("+-").isalnum()
+        elif isinstance(value, float | np.floating):
+            allowed = math.isfinite(value)
+        else:
+            allowed = isinstance(value, bool | np.bool_) or (isinstance(value, Integral) and abs(int(value)) < 2**31)
+        if not allowed:
+            raise OptionError(f"{option}: {name}={shown(value)} is not allowed; pass a number, a word, True or False")
+        # LightGBM does not see the number of rounds before a fit trains so many.
+        if parameter == "num_iterations" and not (_is_whole_number(value, 1) and int(value) <= _MOST_ROUNDS):
+            raise OptionError(f"{option}: {name}={shown(value)}; pass a whole number of rounds, 1 to {_MOST_ROUNDS:,}")
+    rounds = _names_in(parameters, "num_iterations")
+    if len(rounds) > 1:
+        raise OptionError(f"{option} has the number of rounds {len(rounds)} times, as {listed(rounds)}; keep one")
+    # The types are a part of what is remembered: 1 and True are equal, and LightGBM tells them from each other.
+    _grow_two_trees(tuple((name, type(value), value) for name, value in sorted(parameters.items())), option)
+
+
+# The parameters are checked again whenever a fit is updated. The cache avoids growing the same trees again.
+@lru_cache(maxsize=1000)
+def _grow_two_trees(items: tuple[tuple[str, type, Parameter], ...], option: str) -> None:
+    """Check that LightGBM grows two trees with these parameters on a few rows, of two categories and of three."""
+    parameters = {name: value for name, _, value in items}
+    for n_classes in (None, 3):
+        settings = {**fixed_parameters(n_classes, 0, 1), **as_settings(parameters).parameters}
+        try:
+            rows = np.arange(120.0).reshape(60, 2)
+            data = lgb.Dataset(rows, np.arange(60) % (n_classes or 2), params=settings).construct()
+            booster = lgb.Booster(settings, data)
+            for _ in range(2):
+                booster.update()
+        except (lgb.basic.LightGBMError, TypeError, ValueError, OverflowError) as error:
+            reason = str(error).split(" at /")[0]
+            raise OptionError(
+                f"{option}: LightGBM refuses {parameters} with the message {reason!r}; change these parameters"
+            ) from None
+
+
+def _is_whole_number(value: object, least: int) -> bool:
+    """Return whether a value is a whole number that is not below ``least``, and that LightGBM can count to."""
+    return not isinstance(value, bool) and isinstance(value, Integral) and least <= int(value) < 2**31
 
 
 # --- random search ----------------------------------------------------------------------------------------------------
@@ -172,24 +300,37 @@ class RandomSearch:
         return [dict(zip(self.values, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def best_draw(
-    search: RandomSearch,
-    train: lgb.Dataset,
-    folds: InnerFolds,
-    fixed: Mapping[str, Parameter],
-    *,
-    rng: np.random.Generator,
-    cross_validate: CrossValidate,
-) -> Settings:
-    """Return the drawn configuration with the smallest mean log-loss over the folds."""
-    trials = [as_settings(_with_bagging(draw)) for draw in search.draws(rng)]
-    losses = []
-    for trial in trials:
-        parameters = {**fixed, **trial.parameters}
-        history = cross_validate(parameters, train, num_boost_round=trial.rounds, folds=folds)
-        losses.append(next(values for name, values in history.items() if name.endswith("-mean"))[-1])
-        report(len(losses), len(trials), "tuning, draws", minor=True)
-    return trials[int(np.argmin(losses))]
+def _check_grid(grid: object) -> dict[str, tuple[Parameter, ...]]:
+    """Check a user's grid, and return a copy of it in which each value of a parameter stands once."""
+    option = "RandomSearch: grid"
+    if not isinstance(grid, Mapping):
+        raise OptionTypeError(
+            f"{option} has the type {type(grid).__name__}, which is not allowed; pass one of {listed(GRIDS)}, or a "
+            f"mapping such as {{'num_leaves': [4, 8, 16]}}"
+        )
+    if not grid:
+        raise OptionError(f"{option} is empty; add a parameter, such as {{'num_leaves': [4, 8, 16]}}")
+    for name, values in grid.items():
+        if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or not len(values):
+            raise OptionError(f"{option} has {name!r}: {values!r}; pass a list with at least one value")
+        if isinstance(name, str) and _parameters_by_name().get(name) in _OF_BINS.split():
+            raise OptionError(f"{option} has {name!r}; all draws share their bins, so leave the parameter out")
+    copied = {
+        name: tuple(value.item() if isinstance(value, np.generic) else value for value in values)
+        for name, values in grid.items()
+    }
+    # Each value is checked together with the first values of the other parameters.
+    first_values = {name: values[0] for name, values in copied.items()}
+    for name, values in copied.items():
+        for value in values:
+            check_parameters(_with_bagging({**first_values, name: value}), option)
+    return {name: tuple(dict.fromkeys(values)) for name, values in copied.items()}
+
+
+def _with_bagging(draw: Mapping[str, Parameter]) -> dict[str, Parameter]:
+    """Return a configuration in which a fraction of the rows, if there is one, is drawn for every tree."""
+    needs_frequency = _names_in(draw, "bagging_fraction") and not _names_in(draw, "bagging_freq")
+    return {**draw, "bagging_freq": 1} if needs_frequency else dict(draw)
 
 
 def cross_validate_last_round(
@@ -202,74 +343,14 @@ def cross_validate_last_round(
     a sixth of its time.
     """
     losses = []
-    for training_rows, held_out_rows in folds:
-        booster = lgb.Booster(dict(parameters), _rows(train, training_rows, parameters))
-        booster.add_valid(_rows(train, held_out_rows, parameters), "valid")
+    for fold in folds:
+        training, held_out = (train.subset(np.sort(rows).tolist(), {**train.params, **parameters}) for rows in fold)
+        booster = lgb.Booster(dict(parameters), training)
+        booster.add_valid(held_out, "valid")
         for _ in range(num_boost_round):
             booster.update()
         losses.append(booster.eval_valid()[0][2])
     return {"valid loss-mean": [float(np.mean(losses))]}
-
-
-def _rows(dataset: lgb.Dataset, rows: IntArray, parameters: Mapping[str, Parameter]) -> lgb.Dataset:
-    """Return some rows of a data set, in the same bins."""
-    return dataset.subset(np.sort(rows).tolist(), params={**dataset.params, **parameters})
-
-
-def _with_bagging(draw: Mapping[str, Parameter]) -> dict[str, Parameter]:
-    """Return a configuration in which a fraction of the rows, if there is one, is drawn for every tree."""
-    needs_frequency = names_in(draw, "bagging_fraction") and not names_in(draw, "bagging_freq")
-    return {**draw, "bagging_freq": 1} if needs_frequency else dict(draw)
-
-
-def _check_grid(grid: object) -> dict[str, tuple[Parameter, ...]]:
-    """Check a user's grid, and return a copy of it in which each value of a parameter stands once."""
-    if not isinstance(grid, Mapping):
-        raise OptionTypeError(
-            f"RandomSearch: grid has the type {type(grid).__name__}, which is not allowed; pass one of "
-            f"{listed(GRIDS)}, or a mapping such as {{'num_leaves': [4, 8, 16]}}"
-        )
-    if not grid:
-        raise OptionError("RandomSearch: grid is empty; add a parameter, such as {'num_leaves': [4, 8, 16]}")
-    for name, values in grid.items():
-        check_name(name, "RandomSearch: grid")
-        if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or not len(values):
-            raise OptionError(
-                f"RandomSearch: grid has {name!r}: {values!r}, which is not allowed; pass a list with at least one "
-                f"value"
-            )
-        if parameters_by_name()[name] in OF_BINS:
-            raise OptionError(
-                f"RandomSearch: grid has {name!r}, which cannot be searched, because all draws share their bins; leave "
-                f"the parameter out"
-            )
-    rounds = names_in(grid, "num_iterations")
-    if len(rounds) > 1:
-        raise OptionError(
-            f"RandomSearch: grid has the number of rounds {len(rounds)} times, as {', '.join(rounds)}; keep one of them"
-        )
-    for name in rounds:
-        for count in grid[name]:
-            if not _is_whole_number(count, 1):
-                raise OptionError(
-                    f"RandomSearch: grid has {name}={shown(count)}, which is not allowed; pass whole numbers of at "
-                    f"least 1"
-                )
-    copied = {
-        name: tuple(value.item() if isinstance(value, np.generic) else value for value in values)
-        for name, values in grid.items()
-    }
-    # Each value is checked together with the first values of the other parameters.
-    first_values = {name: values[0] for name, values in copied.items()}
-    for name, values in copied.items():
-        for value in values:
-            check_parameters(_with_bagging({**first_values, name: value}), "RandomSearch: grid")
-    return {name: tuple(dict.fromkeys(values)) for name, values in copied.items()}
-
-
-def _is_whole_number(value: object, least: int) -> bool:
-    """Return whether a value is a whole number that is not below ``least``, and that LightGBM can count to."""
-    return not isinstance(value, bool) and isinstance(value, Integral) and least <= int(value) < 2**31
 
 
 # --- the option tune= -------------------------------------------------------------------------------------------------
@@ -291,20 +372,13 @@ CONFIGURATIONS: tuple[Mapping[str, Parameter], ...] = (
 def check_tune(tune: Tune) -> None:
     """Check that ``tune`` is ``"cv"``, ``"random"``, a search, None or a mapping of LightGBM's parameters."""
     if isinstance(tune, Mapping):
-        rounds = {name: tune[name] for name in names_in(tune, "num_iterations")}
-        if len(rounds) > 1 or not all(_is_whole_number(count, 1) for count in rounds.values()):
-            raise OptionError(
-                f"tune has the number of rounds {rounds}; pass one number of rounds, a whole number of at least 1"
-            )
         check_parameters(tune, "tune")
     elif isinstance(tune, str):
         check_choice(tune, ["cv", "random"], "tune")
-    elif tune is RandomSearch:
-        raise OptionTypeError("tune is the class RandomSearch; pass an instance: tune=RandomSearch()")
     elif tune is not None and not isinstance(tune, RandomSearch):
+        what = "the class RandomSearch" if tune is RandomSearch else f"of type {type(tune).__name__}"
         raise OptionTypeError(
-            f"tune has the type {type(tune).__name__}, which is not allowed; pass 'cv', 'random', RandomSearch(...), a "
-            f"dict of LightGBM's parameters, or None"
+            f"tune is {what}; pass 'cv', 'random', RandomSearch(), a dict of LightGBM's parameters, or None"
         )
 
 
@@ -328,45 +402,41 @@ def tuned_settings(
     search = RandomSearch() if tune == "random" else tune
     n_folds = search.n_folds if isinstance(search, RandomSearch) else INNER_FOLDS
     if tune is None or len(np.unique(unit)) < 2 * n_folds:
-        return Settings()
+        return Settings({})
     folds = draw_inner_folds(unit, rng, n_folds)
     if isinstance(search, RandomSearch):
-        run = cross_validate_last_round if cross_validate is None else cross_validate
-        return best_draw(search, train, folds, fixed, rng=rng, cross_validate=run)
-    run = lgb.cv if cross_validate is None else cross_validate
+        run = cross_validate or cross_validate_last_round
+        trials, means = [as_settings(_with_bagging(draw)) for draw in search.draws(rng)], []
+        for trial in trials:
+            history = run({**fixed, **trial.parameters}, train, num_boost_round=trial.rounds, folds=folds)
+            means.append(next(values for name, values in history.items() if name.endswith("-mean"))[-1])
+            report(len(means), len(trials), "tuning, draws", minor=True)
+        return trials[int(np.argmin(means))]
+    run = cross_validate or lgb.cv
     trial_folds = folds if len(unit) < single_fold_rows else folds[:1]
     best: list[float] = []
-    selected = Settings()
+    selected = Settings({})
     for n_tried, configuration in enumerate(configurations, start=1):
-        stopping = _EarlyStopping(best)
-        parameters = {**fixed, **configuration}
-        run(parameters, train, num_boost_round=MAX_ROUNDS, folds=trial_folds, callbacks=[stopping])
-        if not best or min(stopping.losses) < min(best):
-            best, selected = stopping.losses, Settings(configuration, int(np.argmin(stopping.losses)) + 1)
+        losses: list[float] = []
+        stopping = [partial(_record_or_stop, losses, best)]
+        run({**fixed, **configuration}, train, num_boost_round=MAX_ROUNDS, folds=trial_folds, callbacks=stopping)
+        if not best or min(losses) < min(best):
+            best, selected = losses, Settings(configuration, int(np.argmin(losses)) + 1)
         report(n_tried, len(configurations), "tuning, configurations", minor=True)
     return selected
 
 
-class _EarlyStopping:
-    """A callback of LightGBM that records the held-out log-loss by round and stops a cross-validation.
+def _record_or_stop(losses: list[float], best: Sequence[float], env: CallbackEnv) -> None:
+    """Record the held-out log-loss of a round in ``losses``, and stop LightGBM's cross-validation.
 
-    Boosting stops where the loss no longer falls, or where it is larger than the best configuration's at the same
-    round.
-
-    best: Losses of the best configuration so far, by round; empty for the first configuration.
+    It stops where the loss no longer falls, or is larger than the best configuration's at the same round.
     """
-
-    def __init__(self, best: Sequence[float]) -> None:
-        self._best = best
-        self.losses: list[float] = []
-
-    def __call__(self, env: CallbackEnv) -> None:
-        self.losses.append(float(env.evaluation_result_list[0][2]))
-        n_rounds = len(self.losses)
-        stale = n_rounds - 1 - int(np.argmin(self.losses)) >= PATIENCE
-        behind = WARM_UP <= n_rounds <= len(self._best) and self.losses[-1] > self._best[n_rounds - 1]
-        if stale or behind:
-            raise EarlyStopException(env.iteration, env.evaluation_result_list)
+    losses.append(float(env.evaluation_result_list[0][2]))
+    n_rounds = len(losses)
+    stale = n_rounds - 1 - int(np.argmin(losses)) >= PATIENCE
+    behind = WARM_UP <= n_rounds <= len(best) and losses[-1] > best[n_rounds - 1]
+    if stale or behind:
+        raise EarlyStopException(env.iteration, env.evaluation_result_list)
 
 
 def draw_inner_folds(unit: IntArray, rng: np.random.Generator, n_folds: int = INNER_FOLDS) -> InnerFolds:

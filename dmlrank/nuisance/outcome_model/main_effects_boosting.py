@@ -11,26 +11,27 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from ..._utils.computation import current, report
-from ...data.outcomes import exchanged_wins
+from ...data.outcomes import exchange_wins, exchanged_wins
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
-from ..all_pairs.predict import PairTrees, predict_all_pairs, softmax_in_place
-from ..boosting.train import BinnedCells, binning_parameters
+from ..all_pairs.predict import PairTrees, RowPredictor, predict_all_pairs, softmax_in_place
+from ..boosting.train import BinnedPairs
 from ..boosting.tuning import EXHAUSTIVE_THRESHOLDS, RANDOM_THRESHOLDS
-from ..effects_and_trees import BoostingStage, EffectsAndTrees
+from ..effects_and_trees import (
+    SELECTION_SAMPLE,
+    BoostingStage,
+    EffectsAndTrees,
+    FoldEffects,
+    SmoothEffectsModel,
+    TunedEffects,
+)
 from ..smooth.basis import SmoothBasis
-from ..smooth.penalty import SELECTION_SAMPLE, FoldEffects, SmoothEffectsModel, TunedEffects
-from ..training_rows import FoldCells, LabelledRows, labelled_cells, stack_rows, with_soft_labels
-from .main_effects import MainEffects, MainEffectsLikelihood
+from ..training_rows import FoldCells, LabelledRows, labelled_cells, stack_rows
+from .main_effects import MainEffects, MainEffectsLikelihood, flat_effects
 
 RIDGES = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3)
-
-
-def _likelihood(cells: FoldCells) -> MainEffectsLikelihood:
-    """Return the likelihood of training cells."""
-    return MainEffectsLikelihood.of(cells.rows, cells.n_items, cells.ordered)
-
-
-MAIN_EFFECTS_MODEL: SmoothEffectsModel[MainEffects] = SmoothEffectsModel(_likelihood, RIDGES, "main effects")
+MAIN_EFFECTS_MODEL: SmoothEffectsModel[MainEffects] = SmoothEffectsModel(
+    lambda cells: MainEffectsLikelihood(cells.rows, cells.n_items, cells.ordered), RIDGES, "main effects"
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,32 +84,27 @@ class SmoothBoostedMu:
     def at(self, x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
         """Return the category probabilities, (r, C), of one pair in each of r contexts with features ``x``, (r, p)."""
         scores = self.main_effects.at(self.basis.of(x), first, second)
-        if self.trees is not None and self.tree_items is None:
-            scores += self._tree_scores(self.trees.booster, x, first, second)
-        elif self.trees is not None and self.tree_items is not None:
-            code = np.full(self.n_items, -1)
-            code[self.tree_items] = np.arange(len(self.tree_items))
+        if self.trees is not None:
+            code = np.arange(self.n_items)
+            if self.tree_items is not None:
+                code = np.full(self.n_items, -1)
+                code[self.tree_items] = np.arange(len(self.tree_items))
             known = np.flatnonzero((code[first] >= 0) & (code[second] >= 0))
             if len(known):
-                scores[known] += self._tree_scores(
-                    self.trees.booster, x[known], code[first[known]], code[second[known]]
-                )
+                j, k = code[first[known]], code[second[known]]
+                of_trees = self._tree_scores(self.trees.booster, x, known, j, k)
+                if self.stage.mirrored:
+                    in_other_order = self._tree_scores(self.trees.booster, x, known, k, j)
+                    of_trees = (of_trees + in_other_order[:, exchanged_wins(of_trees.shape[1])]) / 2
+                scores[known] += of_trees
         return np.asarray(softmax(scores, axis=-1))
 
-    def _tree_scores(self, booster: lgb.Booster, x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
-        """Return the booster's scores, (r, C), of one pair in each context.
-
-        Shapes: x (r, p), first, second (r,).
-        """
-
-        def scores(j: IntArray, k: IntArray) -> FloatArray:
-            rows = stack_rows(x, np.arange(len(x)), j, k)
-            return np.asarray(booster.predict(rows, raw_score=True, num_threads=current().lightgbm_threads))
-
-        in_this_order = scores(first, second)
-        if not self.stage.mirrored:
-            return in_this_order
-        return (in_this_order + scores(second, first)[:, exchanged_wins(in_this_order.shape[-1])]) / 2
+    def _tree_scores(
+        self, booster: RowPredictor, x: FloatArray, context: IntArray, first: IntArray, second: IntArray
+    ) -> FloatArray:
+        """Return the booster's scores, (r, C), of one pair in each of some contexts."""
+        rows = stack_rows(x, context, first, second)
+        return np.asarray(booster.predict(rows, raw_score=True, num_threads=current().lightgbm_threads))
 
 
 def fit_smooth_boosted(
@@ -129,18 +125,17 @@ def fit_smooth_boosted(
     Ahrens, Hansen, Schaffer and Wiemann (2025), Model averaging and double machine learning.
     """
     basis = SmoothBasis.learn(data.x[np.argsort(data.seed_order)])
-    cells = with_soft_labels(labelled_cells(data, basis, fold), data, fold, soft or ())
+    cells = labelled_cells(data, basis, fold, soft or ())
     learner = _MuLearner(cells, [np.random.default_rng(seed) for seed in seeds], selection_sample)
     if like is not None:
         learner.candidates = [like]
     selection, fitted_folds = learner.fit()
     stage, models = selection.stage, list[SmoothBoostedMu]()
-    for fitted, booster in fitted_folds:
+    for fold_basis, effects, booster in fitted_folds:
         trees = None
         if booster is not None:
             trees = PairTrees.of(booster, data.n_items, mirrored=stage.mirrored, n_contexts=data.n_contexts)
-        ridge = selection.tuned.ridge
-        models.append(SmoothBoostedMu(fitted.basis, fitted.effects, trees, stage, data.n_items, ridge))
+        models.append(SmoothBoostedMu(fold_basis, effects, trees, stage, data.n_items, selection.tuned.ridge))
         report(len(models), len(seeds), "mu, folds")
     return tuple(models)
 
@@ -161,38 +156,72 @@ class _MuLearner(EffectsAndTrees[MainEffects]):
         return MAIN_EFFECTS_MODEL.select(self.sample, self.trial_folds)
 
     def fit_effects(self, f: int, tuned: TunedEffects[MainEffects]) -> FoldEffects[MainEffects]:
-        # Where ``screened`` is true, the model uses only the most important features, as curves.
-        start = tuned.fits[0].flat
-        return MAIN_EFFECTS_MODEL.fit(self.cells, f, tuned.ridge, screened=tuned.screened, start=start)
+        return MAIN_EFFECTS_MODEL.fit(self.cells, f, tuned.ridge, screened=tuned.screened, start=tuned.start)
 
-    def loss_without_trees(self, rows: object, tuned: TunedEffects[MainEffects]) -> float:
-        return tuned.loss
-
-    def make_rows(self, tuned: TunedEffects[MainEffects]) -> _VoteRows:
+    def make_rows(self, tuned: TunedEffects[MainEffects]) -> VoteRows:
         all_cells = self.cells
         for soft_cells in self.cells.soft:
             all_cells = all_cells.joined(soft_cells)
-        return _VoteRows(BinnedCells.of(all_cells.x, all_cells.context, all_cells.rows, binning_parameters()))
+        return VoteRows.of(all_cells.x, all_cells.rows)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _VoteRows:
-    """Rows of votes in bins."""
+class VoteRows:
+    """Labelled cells in bins: for every category with votes in a cell, one row in each of the two display orders.
 
-    binned: BinnedCells
+    binned: The rows in bins.
+    label (r,): Category of each row, in the display order of the row.
+    cell (r,): Cell of each row.
+    is_swapped (r,): Whether the row has the display order that is not the one of its cell.
+    weight (r,): Votes of the cell for the row's category.
+    """
 
-    def size(self, cells: FoldCells, stage: BoostingStage) -> int:
-        return len(cells.rows) * (cells.x.shape[1] + 2) * (2 if stage.mirrored else 1)
+    binned: BinnedPairs
+    label: NDArray[np.int32]
+    cell: NDArray[np.int32]
+    is_swapped: NDArray[np.bool_]
+    weight: FloatArray
 
-    def weight(self, held_out: FoldCells) -> float:
-        return float(held_out.rows.weight.sum())
+    @classmethod
+    def of(cls, x: FloatArray, cells: LabelledRows) -> VoteRows:
+        """Bin labelled cells of contexts with features ``x``, (n, p)."""
+        # There are millions of rows; their codes are kept in half the memory of numpy's default integers.
+        voted_cell, label = (numbers.astype(np.int32) for numbers in np.nonzero(cells.y))
+        flip = exchanged_wins(cells.y.shape[1]).astype(np.int32)
+        cell, swapped = np.tile(voted_cell, 2), np.repeat([False, True], len(voted_cell))
+        one, other = (items.astype(np.int32)[voted_cell] for items in (cells.first, cells.second))
+        first, second = np.concatenate([one, other]), np.concatenate([other, one])
+        binned, order = BinnedPairs.of(
+            x, cells.context.astype(np.int32)[cell], first, second, current().lightgbm_threads
+        )
+        labels = np.concatenate([label, flip[label]])
+        weight = np.tile(cells.weight[voted_cell] * cells.y[voted_cell, label], 2)
+        return cls(binned, labels[order], cell[order], swapped[order], weight[order])
 
-    def dataset(
-        self, fitted: FoldEffects[MainEffects], cells: FoldCells, stage: BoostingStage, n_threads: int
-    ) -> lgb.Dataset:
+    def loss_without_trees(self, tuned: TunedEffects[MainEffects]) -> float:
+        """Return the held-out log-loss of the effects."""
+        return tuned.loss
+
+    def dataset(self, effects: MainEffects, cells: FoldCells, stage: BoostingStage, n_threads: int) -> lgb.Dataset:
+        """Return the rows of some cells, with the scores of the effects as initial scores."""
         rows = cells.rows
-        scores = fitted.effects.at(rows.columns, rows.first, rows.second)
-        return self.binned.subset(cells.number, scores, stage.mirrored, n_threads)
+        scores = effects.at(rows.table, rows.first, rows.second, rows.context)
+        return self.subset(cells.number, scores, stage.mirrored, n_threads)
+
+    def subset(self, cells: IntArray, scores: FloatArray, mirrored: bool, n_threads: int) -> lgb.Dataset:
+        """Return the rows of some cells with weights and initial scores.
+
+        Shapes: cells (c,), scores (c, C).
+        """
+        is_member = np.zeros(self.cell.max(initial=-1) + 1, dtype=bool)
+        is_member[cells] = True
+        rows = np.flatnonzero(is_member[self.cell] & (mirrored | ~self.is_swapped))
+        initial_scores = exchange_wins(scores[np.searchsorted(cells, self.cell[rows])], self.is_swapped[rows])
+        subset = self.binned.rows(rows, n_threads)
+        subset.set_label(self.label[rows])
+        subset.set_weight(self.weight[rows] / 2 if mirrored else self.weight[rows])
+        subset.set_init_score(initial_scores)
+        return subset
 
 
 def fit_new_items(
@@ -214,14 +243,18 @@ def fit_new_items(
     used = np.flatnonzero(in_training[cells.context] & (is_new[cells.first] | is_new[cells.second]))
     if len(used):
         used = used[np.argsort(data.seed_order[cells.context[used]], kind="stable")]
-        rows = LabelledRows(
-            model.basis.of(data.x[cells.context[used]]),
-            cells.first[used],
-            cells.second[used],
-            cells.y[used],
-            cells.n_votes[used].astype(float),
+        table, weight = model.basis.of(data.x[cells.context[used]]), cells.n_votes[used].astype(float)
+        rows = LabelledRows(table, np.arange(len(used)), cells.first[used], cells.second[used], cells.y[used], weight)
+        likelihood = MainEffectsLikelihood(rows, data.n_items, data.ordered)
+        belongs_to_new = MainEffects(
+            np.broadcast_to(is_new[:, None], effects.strength.shape),
+            0.0,
+            (is_new[:, None] | is_new).astype(float),
+            np.zeros(len(effects.distance_effect)),
+            np.broadcast_to(np.append(False, is_new)[:, None], effects.tie.shape),
         )
-        effects = _fit(rows, effects, is_new, data.ordered, model.ridge)
+        likelihood.is_free = likelihood.is_free & (flat_effects(belongs_to_new) > 0)
+        effects = likelihood.effects(likelihood.fit(model.ridge, flat_effects(effects)))
     return replace(model, main_effects=effects, n_items=data.n_items, tree_items=item[trained])
 
 
@@ -234,25 +267,3 @@ def enlarged(effects: MainEffects, item: IntArray, n_items: int) -> MainEffects:
     tie = np.zeros((len(effects.tie), 1 + n_items, effects.strength.shape[1]))
     tie[:, 0], tie[:, 1 + item] = effects.tie[:, 0], effects.tie[:, 1:]
     return MainEffects(strength, effects.position, pair, effects.distance_effect, tie)
-
-
-def _fit(
-    rows: LabelledRows, effects: MainEffects, is_new: NDArray[np.bool_], ordered: bool, ridge: float
-) -> MainEffects:
-    """Return the effects, with those of new items fitted to the rows.
-
-    Shapes: is_new (K,).
-    """
-    n_items = len(is_new)
-    likelihood = MainEffectsLikelihood.of(rows, n_items, ordered)
-    belongs_to_new = MainEffects(
-        np.broadcast_to(is_new[:, None], effects.strength.shape).astype(float),
-        0.0,
-        (is_new[:, None] | is_new).astype(float),
-        np.zeros(len(effects.distance_effect)),
-        np.broadcast_to(np.append(False, is_new)[:, None], effects.tie.shape).astype(float),
-    )
-    with_fixed_effects = replace(likelihood, is_free=likelihood.is_free & (belongs_to_new.flat > 0))
-    search = with_fixed_effects.search(ridge, effects.flat)
-    search.advance()
-    return likelihood.effects(search.flat)

@@ -8,7 +8,6 @@ linear combinations of a constant and of smooth columns: spline basis functions 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from math import lcm
 
 import numpy as np
@@ -17,8 +16,8 @@ from ..._utils.computation import current, in_order, product, rows_of_a_product,
 from ...data.arrays import row_slices
 from ...data.preferences import FloatArray, IntArray
 from ..all_pairs.predict import distinct_rows
-from ..smooth.basis import column_sums, with_constant
-from ..smooth.penalty import PenalisedSearch
+from ..smooth.basis import Design, column_sums, with_constant
+from ..smooth.penalty import PenalisedLikelihood
 from ..training_rows import LabelledRows
 
 # Prior precision of the effects w relative to the prior precision of the effects u: unless the data say otherwise,
@@ -59,25 +58,36 @@ class PairChoiceEffects:
 
     def loss(self, rows: LabelledRows) -> float:
         """Return the log-loss: minus the sum of the log shares of the pairs shown."""
-        return -float(self.log_at(rows.columns, rows.first, rows.second).sum())
+        shown = np.arange(len(rows))
+        return -float(self.log_at(rows.table, rows.first, rows.second, shown, rows.context).sum())
 
-    def log_at(self, columns: FloatArray, first: IntArray, second: IntArray, row: IntArray | None = None) -> FloatArray:
-        """Return the log shares of r ordered pairs, (r,).
+    def log_at(
+        self,
+        columns: FloatArray,
+        first: IntArray,
+        second: IntArray,
+        row: IntArray,
+        context: IntArray | None = None,
+    ) -> FloatArray:
+        """Return the log shares of r ordered pairs, (r,), each in one of m rows with smooth columns.
 
-        Shapes: columns (n, q), first, second (r,), row (r,).
+        Shapes: columns (n, q), first, second, row (r,), context (m,): the place of each row's columns, by default rows
+        of ``columns``.
         """
-        n, n_items = len(columns), len(self.share)
-        of_first, of_second = (np.empty((n, n_items)) for _ in range(2))
-        log_total = np.empty(n)
+        context = np.arange(len(columns)) if context is None else context
+        score = np.log(self.share[first, second])
+        by_row = np.argsort(row, kind="stable")
+        # The bits of a product depend on the place of a row in its block.
         step = lcm(rows_of_a_product(self.first[1:]), rows_of_a_product(self.share))
-        for block in row_slices(*columns.shape, multiple_of=step):
-            of_first[block], of_second[block] = self._item_effects(columns[block])
-            a, b, maxima = _exponentials(of_first[block], of_second[block])
-            log_total[block] = maxima + np.log(_at_least_tiny((product(a, self.share) * b).sum(axis=1)))
-        if row is None:
-            row = np.arange(n)
-        score = of_first[row, first] + of_second[row, second] + np.log(self.share[first, second])
-        return np.asarray(score - log_total[row])
+        for block in row_slices(len(context), columns.shape[1], multiple_of=step):
+            of_first, of_second = self._item_effects(columns[context[block]])
+            a, b, maxima = _exponentials(of_first, of_second)
+            log_total = maxima + np.log(_at_least_tiny((product(a, self.share) * b).sum(axis=1)))
+            pairs = by_row[slice(*np.searchsorted(row[by_row], [block.start, block.stop]))]
+            place = row[pairs] - block.start
+            effects = of_first[place, first[pairs]] + of_second[place, second[pairs]]
+            score[pairs] = effects + score[pairs] - log_total[place]
+        return score
 
     def table(self, columns: FloatArray) -> FloatArray:
         """Return shares of all pairs that are not normalised, (n, K, K): within a context, only their ratios matter."""
@@ -110,9 +120,8 @@ def pair_shares(first: IntArray, second: IntArray, n_items: int, prior: float) -
     return np.asarray(count / count.sum())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PairChoiceLikelihood:
-    """The log-likelihood of the pairs shown, as a function of the effects u and w of the items.
+class PairChoiceLikelihood(PenalisedLikelihood[PairChoiceEffects]):
+    """The log-likelihood of rows that show one pair each, as a function of the effects u and w of the items.
 
     The effect of an item is a = u + w where the item is shown first and b = u - w where it is shown second. The search
     works on a flat vector of the coefficients (1 + q, 2 K), in which the K columns of u stand before the K columns of
@@ -120,66 +129,37 @@ class PairChoiceLikelihood:
     nevertheless: shares are not linear in the effects, so that even curves with mean zero change the average shares,
     and the constants correct this change.
 
-    columns (d, 1 + q): Distinct rows of a constant and the smooth columns.
+    share (K, K): Overall shares, which hold where all effects are zero.
+    design (d, 1 + q): Distinct rows of a constant and the smooth columns; the sum over all pairs depends on them alone.
     count (d,): Number of training rows with these columns.
     gradient_of_shown (1 + q, 2 K): Sums of the columns over the pairs shown: the gradient of the part of the
         log-likelihood that is linear in the coefficients.
     log_share: Sum of the logs of the overall shares of the pairs shown.
-    share (K, K): Overall shares, which hold where all effects are zero.
-    penalty (2 K (1 + q): Prior precision of every coefficient, as a multiple of the ridge that :meth:`search` gets.
-    precision (2 K (1 + q): Approximate Fisher information of the rows about every coefficient, which scales the steps
-        of the search.
 
     References
     ----------
     McFadden (1974), Conditional logit analysis of qualitative choice behavior.
     """
 
-    columns: FloatArray
-    count: FloatArray
-    gradient_of_shown: FloatArray
-    log_share: float
-    share: FloatArray
-    penalty: FloatArray
-    precision: FloatArray
-
-    @classmethod
-    def of(cls, rows: LabelledRows, share: FloatArray) -> PairChoiceLikelihood:
-        """Build the likelihood of rows that show one pair each.
-
-        The sum over all pairs depends on the columns alone. It is computed once for all rows with equal columns.
-
-        Shapes: share (K, K).
-        """
-        columns, n_items = with_constant(rows.columns), len(share)
-        penalty = np.ones((columns.shape[1], 2 * n_items))
+    def __init__(self, rows: LabelledRows, share: FloatArray) -> None:
+        self.share, n_items, design = share, len(share), Design(rows.table, rows.context)
+        penalty = np.ones((design.shape[1], 2 * n_items))
         penalty[0] = _CONSTANT_PRECISION
         penalty[:, n_items:] *= _PLACE_PRECISION
         rate = share.sum(axis=0) + share.sum(axis=1)
-        squares = column_sums(columns, lambda rows: np.square(rows, dtype=float))
+        squares = column_sums(design, lambda rows: np.square(rows, dtype=float))
         precision = squares[:, None] * np.tile(rate * (1 - rate / 2), 2)
-        first, second = (_sums_by_item(columns, items, n_items) for items in (rows.first, rows.second))
-        distinct, place = distinct_rows(columns)
-        return cls(
-            columns if len(distinct) == len(columns) else columns[distinct],
-            np.bincount(place, minlength=len(distinct)).astype(float),
-            np.hstack([first + second, first - second]),
-            float(np.log(share[rows.first, rows.second]).sum()),
-            share,
-            penalty.reshape(-1),
-            precision.reshape(-1) + 1e-3,
+        self.penalty, self.precision = penalty.reshape(-1), precision.reshape(-1) + 1e-3
+        self.is_free = np.ones(len(self.penalty), dtype=bool)
+        first, second = (
+            np.stack([_column_sums(rows, np.flatnonzero(items == item)) for item in range(n_items)], axis=1)
+            for items in (rows.first, rows.second)
         )
-
-    def search(
-        self, ridge: float, start: FloatArray | None = None, *, tolerance: float | None = None
-    ) -> PenalisedSearch:
-        """Begin a search for the most likely effects under a ridge penalty.
-
-        Shapes: start (2 K (1 + q).
-        """
-        penalty = ridge * self.penalty
-        step_scale = 1 / np.sqrt(self.precision + penalty)
-        return PenalisedSearch(self.loss, penalty, step_scale, start, tolerance=tolerance)
+        self.gradient_of_shown = np.hstack([first + second, first - second])
+        self.log_share = float(np.log(share[rows.first, rows.second]).sum())
+        distinct, place = distinct_rows(rows.table, rows.context)
+        self.design = design if len(distinct) == len(rows) else Design(rows.table, rows.context[distinct])
+        self.count = np.bincount(place, minlength=len(distinct)).astype(float)
 
     def effects(self, flat: FloatArray) -> PairChoiceEffects:
         """Return the effects whose coefficients the flat vector holds."""
@@ -192,38 +172,32 @@ class PairChoiceLikelihood:
         value = -float((coefficients * self.gradient_of_shown).sum()) - self.log_share
         gradient = -self.gradient_of_shown
         step = max(1, _CHUNK_SIZE // (2 * len(self.share)))
-        starts = range(0, len(self.columns), step)
 
         def log_sums(start: int) -> tuple[float, FloatArray]:
-            return self._log_sums(slice(start, start + step), coefficients)
+            """Return the log of the sum over all pairs, added up over a chunk of rows, and its gradient."""
+            columns, count = self.design[start : start + step], self.count[start : start + step]
+            u, w = np.hsplit(product(columns, coefficients), 2)
+            a, b, maxima = _exponentials(u + w, u - w)
+            as_first = a * product(b, self.share.T)
+            as_second = b * product(a, self.share)
+            total = _at_least_tiny(as_first.sum(axis=1))
+            weight = (count / total)[:, None]
+            as_first *= weight
+            as_second *= weight
+            slope = np.hstack([as_first + as_second, as_first - as_second])
+            return float(count @ (np.log(total) + maxima)), transposed_product(columns, slope)
 
-        is_large = self.columns.size * self.gradient_of_shown.shape[1] >= _PARALLEL_FROM
-        for log_sum, slope in in_order(log_sums, starts, current().n_threads if is_large else 1):
+        n_rows, width = self.design.shape
+        is_large = n_rows * width * self.gradient_of_shown.shape[1] >= _PARALLEL_FROM
+        for log_sum, slope in in_order(log_sums, range(0, n_rows, step), current().n_threads if is_large else 1):
             value += log_sum
             gradient += slope
         return value, gradient.reshape(-1)
 
-    def _log_sums(self, rows: slice, coefficients: FloatArray) -> tuple[float, FloatArray]:
-        """Return the log of the sum over all pairs, added up over ``rows``, and its gradient, (1 + q, 2 K)."""
-        columns, count = self.columns[rows], self.count[rows]
-        u, w = np.hsplit(product(columns, coefficients), 2)
-        a, b, maxima = _exponentials(u + w, u - w)
-        as_first = a * product(b, self.share.T)
-        as_second = b * product(a, self.share)
-        total = _at_least_tiny(as_first.sum(axis=1))
-        weight = (count / total)[:, None]
-        as_first *= weight
-        as_second *= weight
-        slope = np.hstack([as_first + as_second, as_first - as_second])
-        return float(count @ (np.log(total) + maxima)), transposed_product(columns, slope)
 
-
-def _sums_by_item(columns: FloatArray, items: IntArray, n_items: int) -> FloatArray:
-    """Return the sums of ``columns``, (r, q), over the rows of each item, (q, K); row i belongs to ``items[i]``."""
-    by_item = np.argsort(items, kind="stable")
-    bounds = np.searchsorted(items[by_item], np.arange(n_items + 1))
-    sums = [columns[by_item[start:stop]].sum(axis=0, dtype=float) for start, stop in pairwise(bounds)]
-    return np.stack(sums, axis=1)
+def _column_sums(rows: LabelledRows, chosen: IntArray) -> FloatArray:
+    """Return the sums of a constant and the smooth columns over some rows, (1 + q,)."""
+    return np.asarray(with_constant(rows.table[rows.context[chosen]]).sum(axis=0, dtype=float))
 
 
 def _at_least_tiny(total: FloatArray) -> FloatArray:

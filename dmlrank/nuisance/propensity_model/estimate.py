@@ -12,7 +12,6 @@ from ..._utils.computation import in_order, report
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ...data.vote_columns import ShownBattles
 from ..all_pairs.predict import PairTrees
-from ..boosting.parameters import Settings
 from ..boosting.train import (
     BinnedRows,
     BoosterSpec,
@@ -21,7 +20,7 @@ from ..boosting.train import (
     split_jobs,
     train_booster,
 )
-from ..boosting.tuning import Tune
+from ..boosting.tuning import Settings, Tune
 from ..training_rows import Folds, PairRows, TrainingRows, ordered_cells
 from .all_pairs import (
     AnyLabelModel,
@@ -232,7 +231,7 @@ def _any_label_models(
     contexts = np.argsort(data.seed_order)
     rows = TrainingRows(data.x[contexts], is_labelled[contexts], np.ones(len(contexts)), contexts)
     binned = BinnedRows.of(rows, spec.tune, has_items=False)
-    boosters = boosters_by_fold(binned, folds, replace(spec, n_items=None), rngs)
+    boosters = boosters_by_fold(binned, folds, spec._replace(n_items=None), rngs)
     return [AnyLabelModel(share, booster) for booster in boosters]
 
 

@@ -14,20 +14,19 @@ import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._utils.computation import report
+from ..._utils.computation import current, report
 from ...data.preferences import FloatArray, IntArray, PreferenceData
 from ..all_pairs.predict import PairTrees, predict_all_pairs
-from ..boosting.train import BinnedPairs, binning_parameters
-from ..effects_and_trees import BoostingStage, EffectsAndTrees, TreeRows
-from ..smooth.basis import SmoothBasis
-from ..smooth.penalty import (
+from ..boosting.train import BinnedPairs
+from ..effects_and_trees import (
     SELECTION_SAMPLE,
+    BoostingStage,
+    EffectsAndTrees,
     FoldEffects,
-    PenalisedSearch,
     SmoothEffectsModel,
     TunedEffects,
-    split,
 )
+from ..smooth.basis import SmoothBasis
 from ..training_rows import FoldCells, LabelledRows, labelled_cells, ordered_cells
 from .conditional_logit import PairChoiceEffects, PairChoiceLikelihood, pair_shares
 
@@ -80,11 +79,11 @@ class PairShares:
         if self.trees is not None:
             n_items = len(self.effects.share)
             return pair_entries(self.table, x, first, second, n_items=n_items, both_orders=both_orders)
-        if both_orders:
-            row = np.tile(np.arange(len(x)), 2)
-            j, k = np.concatenate([first, second]), np.concatenate([second, first])
-            return np.exp(self.effects.log_at(self.basis.of(x), j, k, row)).reshape(2, -1).sum(axis=0)
-        return np.exp(self.effects.log_at(self.basis.of(x), first, second))
+        columns, row = self.basis.of(x), np.arange(len(x))
+        if not both_orders:
+            return np.exp(self.effects.log_at(columns, first, second, row))
+        j, k = np.concatenate([first, second]), np.concatenate([second, first])
+        return np.exp(self.effects.log_at(columns, j, k, np.tile(row, 2))).reshape(2, -1).sum(axis=0)
 
 
 def pair_entries(
@@ -131,23 +130,14 @@ def fit_pair_shares(
     learner = _ShareLearner(shown_pairs(data, fold), rngs, selection_sample, most_contrasted)
     selection, fitted_folds = learner.fit()
     # The caller draws from this generator again; it goes on where the task, which has drawn from a copy, has ended.
-    assert isinstance(selection.tuned, _TunedShares)
     assert selection.state_of_rng is not None
     rngs[0].bit_generator.state = selection.state_of_rng
     models = list[PairShares]()
-    for fold_effects, booster in fitted_folds:
+    for basis, effects, booster in fitted_folds:
         trees = PairTrees.of(booster, data.n_items) if booster else None
-        prior, ridge = selection.tuned.prior, selection.tuned.ridge
-        models.append(PairShares(fold_effects.basis, fold_effects.effects, trees, prior, ridge))
+        models.append(PairShares(basis, effects, trees, selection.tuned.prior, selection.tuned.ridge))
         report(len(models), len(rngs), "propensity, folds")
     return tuple(models)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _TunedShares(TunedEffects[PairChoiceEffects]):
-    """Effects with the selected penalty and the selected prior, see :func:`.conditional_logit.pair_shares`."""
-
-    prior: float
 
 
 class _ShareLearner(EffectsAndTrees[PairChoiceEffects]):
@@ -161,6 +151,7 @@ class _ShareLearner(EffectsAndTrees[PairChoiceEffects]):
     # Trees with random thresholds can also approximate jumps. Where they do not reduce the loss, trees with exhaustive
     # thresholds are not expected to reduce it either.
     gives_up = True
+    rows_per_vote = 1 + DRAWN_PER_SHOWN
 
     def __init__(
         self,
@@ -172,30 +163,26 @@ class _ShareLearner(EffectsAndTrees[PairChoiceEffects]):
         super().__init__(cells, rngs, selection_sample)
         self.rng, self.most_contrasted = rngs[0], most_contrasted
 
-    def select_effects(self) -> _TunedShares:
+    def select_effects(self) -> TunedEffects[PairChoiceEffects]:
         """Select the prior of the pair shares and fit the effects of each trial fold."""
-        cells, trials = self.sample, self.trial_folds
-        losses = {prior: _loss_without_effects(cells, trials, prior) for prior in _PRIORS}
-        prior = min(_PRIORS, key=losses.__getitem__)
-        smooth = smooth_effects_model(prior).select(cells, trials)
-        if smooth.loss < losses[prior]:
-            return _TunedShares(smooth.loss, smooth.ridge, smooth.screened, smooth.fits, prior)
-        return _TunedShares(losses[prior], np.inf, False, [_without_effects(cells, f, prior) for f in trials], prior)
+        splits = [self.sample.split(f) for f in self.trial_folds]
+        constant = [[_without_effects(*parts, prior) for parts in splits] for prior in _PRIORS]
+        losses = [_loss_without_effects(fits) for fits in constant]
+        best = int(np.argmin(losses))
+        prior = _PRIORS[best]
+        smooth = smooth_effects_model(prior).select(self.sample, self.trial_folds)
+        if smooth.loss < losses[best]:
+            return smooth._replace(prior=prior)
+        return TunedEffects(losses[best], np.inf, False, constant[best][0].flat, constant[best], prior)
 
     def fit_effects(self, f: int, tuned: TunedEffects[PairChoiceEffects]) -> FoldEffects[PairChoiceEffects]:
-        assert isinstance(tuned, _TunedShares)
         if np.isinf(tuned.ridge):
-            return _without_effects(self.cells, f, tuned.prior)
+            return _without_effects(*self.cells.split(f), tuned.prior)
         model = smooth_effects_model(tuned.prior)
-        return model.fit(self.cells, f, tuned.ridge, screened=tuned.screened, start=tuned.fits[0].flat)
-
-    def loss_without_trees(self, rows: TreeRows[PairChoiceEffects], tuned: TunedEffects[PairChoiceEffects]) -> float:
-        assert isinstance(rows, NoiseContrast)
-        return sum(rows.loss(fold_effects) for fold_effects in tuned.fits)
+        return model.fit(self.cells, f, tuned.ridge, screened=tuned.screened, start=tuned.start)
 
     def make_rows(self, tuned: TunedEffects[PairChoiceEffects]) -> NoiseContrast:
         """Draw pairs for the pairs shown, or for a random sample of them where they are many."""
-        assert isinstance(tuned, _TunedShares)
         rng, cells, n = deepcopy(self.rng), self.cells, len(self.cells.rows)
         share = _overall_shares(cells, tuned.prior)
         if n > self.most_contrasted:
@@ -222,29 +209,24 @@ def shown_pairs(data: PreferenceData, fold: IntArray) -> FoldCells:
 
 def smooth_effects_model(prior: float) -> SmoothEffectsModel[PairChoiceEffects]:
     """Return the model of the smooth effects for a given ``prior``, see :func:`.conditional_logit.pair_shares`."""
-
-    def problem(training: FoldCells) -> PairChoiceLikelihood:
-        return PairChoiceLikelihood.of(training.rows, _overall_shares(training, prior))
-
-    return SmoothEffectsModel(problem, _RIDGES, "selection")
+    return SmoothEffectsModel(
+        lambda training: PairChoiceLikelihood(training.rows, _overall_shares(training, prior)), _RIDGES, "selection"
+    )
 
 
-def _without_effects(cells: FoldCells, f: int, prior: float) -> FoldEffects[PairChoiceEffects]:
+def _without_effects(training: FoldCells, held_out: FoldCells, prior: float) -> FoldEffects[PairChoiceEffects]:
     """Return effects of one fold that are all zero: the shares are the same in all contexts."""
-    training, held_out = split(cells, f)
-    zeros = np.zeros((1 + training.rows.columns.shape[1], cells.n_items))
+    zeros = np.zeros((1 + training.rows.table.shape[1], training.n_items))
     effects = PairChoiceEffects(_overall_shares(training, prior), zeros, zeros)
     return FoldEffects(training, held_out, effects, np.append(zeros, zeros))
 
 
-def _loss_without_effects(cells: FoldCells, trials: range, prior: float) -> float:
+def _loss_without_effects(fits: Sequence[FoldEffects[PairChoiceEffects]]) -> float:
     """Return the held-out log-loss of shares that are the same in all contexts."""
     total = 0.0
-    for f in trials:
-        rows = cells.rows
-        training, held_out = cells.fold != f, cells.fold == f
-        share = pair_shares(rows.first[training], rows.second[training], cells.n_items, prior)
-        total -= float(np.log(share[rows.first[held_out], rows.second[held_out]]).sum())
+    for fitted in fits:
+        rows = fitted.held_out.rows
+        total -= float(np.log(fitted.effects.share[rows.first, rows.second]).sum())
     return total
 
 
@@ -263,7 +245,6 @@ class NoiseContrast:
     first, second (r,): The pair of each row.
     is_shown (r,): One for a pair shown, zero for a pair drawn with the overall shares as probabilities.
     log_drawn (K, K): Logs of the expected number of draws of each pair per context.
-    width: Number of columns of the rows.
     """
 
     binned: BinnedPairs
@@ -272,56 +253,50 @@ class NoiseContrast:
     second: NDArray[np.int32]
     is_shown: NDArray[np.int8]
     log_drawn: FloatArray
-    width: int
 
     @classmethod
     def of(cls, cells: FoldCells, share: FloatArray, rng: np.random.Generator) -> NoiseContrast:
         """Draw pairs for all cells, with the overall shares, (K, K), as probabilities, and bin the rows."""
-        rows, n_items, width = cells.rows, cells.n_items, cells.x.shape[1] + 2
+        rows, n_items = cells.rows, cells.n_items
         # There are millions of rows; their codes are kept in half the memory of numpy's default integers.
         pair = rng.choice(n_items**2, size=DRAWN_PER_SHOWN * len(rows), p=share.reshape(-1)).astype(np.int32)
         place = np.arange(len(rows), dtype=np.int32)
         place = np.concatenate([place, np.repeat(place, DRAWN_PER_SHOWN)])
         first = np.concatenate([rows.first.astype(np.int32), pair // n_items])
         second = np.concatenate([rows.second.astype(np.int32), pair % n_items])
-        binned, order = BinnedPairs.of(cells.x, cells.context[place], first, second, binning_parameters())
+        binned, order = BinnedPairs.of(cells.x, rows.context[place], first, second, current().lightgbm_threads)
         is_shown = (order < len(rows)).astype(np.int8)
         cell = cells.number[place[order]].astype(np.int32)
         with np.errstate(divide="ignore"):
             log_drawn = np.log(DRAWN_PER_SHOWN * share)
-        return cls(binned, cell, first[order], second[order], is_shown, log_drawn, width)
-
-    def size(self, cells: FoldCells, stage: BoostingStage) -> int:
-        """Return the number of entries of the matrix with the rows of these cells."""
-        return len(cells.rows) * (1 + DRAWN_PER_SHOWN) * self.width
-
-    def weight(self, held_out: FoldCells) -> float:
-        """Return the number of rows of these cells."""
-        return float(len(held_out.rows) * (1 + DRAWN_PER_SHOWN))
+        return cls(binned, cell, first[order], second[order], is_shown, log_drawn)
 
     def dataset(
-        self, fitted: FoldEffects[PairChoiceEffects], cells: FoldCells, stage: BoostingStage, n_threads: int
+        self, effects: PairChoiceEffects, cells: FoldCells, stage: BoostingStage, n_threads: int
     ) -> lgb.Dataset:
         """Return a data set of the rows of these cells; its initial scores are the log-odds that the effects imply."""
-        rows, scores = self._scores(fitted, cells)
+        rows, scores = self._scores(effects, cells)
         dataset = self.binned.rows(rows, n_threads)
         dataset.set_label(self.is_shown[rows])
         dataset.set_init_score(scores)
         return dataset
 
-    def loss(self, fold_effects: FoldEffects[PairChoiceEffects]) -> float:
-        """Return the log-loss of the initial scores on the held-out cells."""
-        rows, scores = self._scores(fold_effects, fold_effects.held_out)
-        return float(np.logaddexp(0, np.where(self.is_shown[rows] == 1, -scores, scores)).sum())
+    def loss_without_trees(self, tuned: TunedEffects[PairChoiceEffects]) -> float:
+        """Return the log-loss of the initial scores on the held-out cells of the trial folds."""
+        total = 0.0
+        for fitted in tuned.fits:
+            rows, scores = self._scores(fitted.effects, fitted.held_out)
+            total += float(np.logaddexp(0, np.where(self.is_shown[rows] == 1, -scores, scores)).sum())
+        return total
 
-    def _scores(self, fold_effects: FoldEffects[PairChoiceEffects], cells: FoldCells) -> tuple[IntArray, FloatArray]:
+    def _scores(self, effects: PairChoiceEffects, cells: FoldCells) -> tuple[IntArray, FloatArray]:
         """Return the rows of these cells, and for each row the log-odds that its pair was shown and not drawn."""
         # The cells may be more than those whose pairs are contrasted.
         place = np.full(max(self.cell.max(initial=-1), cells.number.max(initial=-1)) + 1, -1)
         place[cells.number] = np.arange(len(cells.number))
         rows = np.flatnonzero(place[self.cell] >= 0)
         first, second = (items[rows].astype(np.intp) for items in (self.first, self.second))
-        log_share = fold_effects.effects.log_at(cells.rows.columns, first, second, place[self.cell[rows]])
+        log_share = effects.log_at(cells.rows.table, first, second, place[self.cell[rows]], cells.rows.context)
         return rows, log_share - self.log_drawn[first, second]
 
 
@@ -342,37 +317,17 @@ def fit_new_shares(
     used = used[np.argsort(data.seed_order[data.cells.context[used]], kind="stable")]
     first, second = (items[used] for items in data.cells.in_display_order)
     share = pair_shares(first, second, data.n_items, model.prior)
-    effects = PairChoiceEffects(
-        share,
-        _enlarged(model.effects.first[:, trained], known, data.n_items),
-        _enlarged(model.effects.second[:, trained], known, data.n_items),
-    )
+    of_first, of_second = np.zeros((2, len(model.effects.first), data.n_items))
+    of_first[:, known], of_second[:, known] = model.effects.first[:, trained], model.effects.second[:, trained]
+    effects = PairChoiceEffects(share, of_first, of_second)
     if np.isfinite(model.ridge):
-        columns = model.basis.of(data.x[data.cells.context[used]])
-        ones = np.ones(len(used))
-        rows = LabelledRows(columns, first, second, ones[:, None], ones)
-        effects = _fit(rows, effects, known, model.ridge)
+        ones, table = np.ones(len(used)), model.basis.of(data.x[data.cells.context[used]])
+        likelihood = PairChoiceLikelihood(
+            LabelledRows(table, np.arange(len(used)), first, second, ones[:, None], ones), share
+        )
+        is_new = np.ones(data.n_items, dtype=bool)
+        is_new[known] = False
+        likelihood.is_free = np.tile(is_new, 2 * len(of_first))
+        start = np.hstack([(of_first + of_second) / 2, (of_first - of_second) / 2])
+        effects = likelihood.effects(likelihood.fit(model.ridge, start.reshape(-1)))
     return replace(model, effects=effects, tree_items=known)
-
-
-def _enlarged(coefficients: FloatArray, item: IntArray, n_items: int) -> FloatArray:
-    """Return coefficients for K items, (1 + q, K), where those of items that are not in ``item`` are zero."""
-    enlarged = np.zeros((len(coefficients), n_items))
-    enlarged[:, item] = coefficients
-    return enlarged
-
-
-def _fit(rows: LabelledRows, effects: PairChoiceEffects, item: IntArray, ridge: float) -> PairChoiceEffects:
-    """Return the effects, with those of items that are not in ``item`` fitted to the rows.
-
-    Shapes: item (K_old,).
-    """
-    likelihood = PairChoiceLikelihood.of(rows, effects.share)
-    penalty = ridge * likelihood.penalty
-    step_scale = (1 / np.sqrt(likelihood.precision + penalty)).reshape(len(effects.first), -1)
-    n_items = len(effects.share)
-    step_scale[:, np.concatenate([item, n_items + item])] = 0.0
-    start = np.hstack([(effects.first + effects.second) / 2, (effects.first - effects.second) / 2])
-    search = PenalisedSearch(likelihood.loss, penalty, step_scale.reshape(-1), start.reshape(-1))
-    search.advance()
-    return likelihood.effects(search.flat)

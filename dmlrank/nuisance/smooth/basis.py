@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import lcm
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,26 +29,10 @@ _N_COMPONENTS = 64
 _GRID = 200
 # Blocks of a product for whose rows B-splines are computed at a time.
 _SPLINE_ROWS = 16
+# Largest number of entries of a design that is copied.
+_LARGEST_COPY = 2**24
 # Relative size below which a standard deviation or an eigenvalue counts as zero.
 _TINY = 1e-8
-
-
-class _FeatureColumns(Protocol):
-    """A transform of one feature into columns of the basis: a straight line or a spline."""
-
-    @property
-    def width(self) -> int:
-        """Number of columns."""
-        ...
-
-    def of(self, feature: FloatArray) -> FloatArray:
-        """Return the columns, (n, width), of the values of the feature, (n,)."""
-        ...
-
-    @property
-    def rows_at_a_time(self) -> int:
-        """Number of values that are transformed together: the bits of a column may depend on their place."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,7 +105,7 @@ class SmoothBasis:
     Demmler and Reinsch (1975), Oscillation matrices with spline smoothing; Wood (2017), Generalized Additive Models.
     """
 
-    columns: tuple[tuple[int, _FeatureColumns], ...]
+    columns: tuple[tuple[int, _Linear | _Spline], ...]
     centre: FloatArray
     missing: tuple[int, ...]
     loadings: FloatArray | None = None
@@ -143,7 +127,9 @@ class SmoothBasis:
         values = x if features is None else x[:, features]
         n_present = column_sums(values, np.isfinite)
         centre = column_sums(values, lambda rows: np.where(np.isfinite(rows), rows, 0.0)) / np.maximum(n_present, 1)
-        scale = _deviations(values, centre)
+        mean = column_sums(values, lambda rows: _imputed(rows, centre)) / len(values)
+        squares = column_sums(values, lambda rows: np.square(_imputed(rows, centre) - mean))
+        scale = np.sqrt(squares / len(values))
         varying = np.flatnonzero(scale > _TINY * np.maximum(np.abs(centre), 1e-300))
         missing = tuple(int(f) for f in used[n_present < len(values)])
         centres = np.zeros(x.shape[1])
@@ -156,7 +142,7 @@ class SmoothBasis:
         has_middle_values = _has_middle_values(values, centre)
         continuous = [f for f in varying if has_middle_values[f]]
         use_splines = len(varying) + CURVES * len(continuous) <= MOST_SPLINE_COLUMNS
-        columns: list[tuple[int, _FeatureColumns]] = []
+        columns = list[tuple[int, _Linear | _Spline]]()
         for f in varying:
             spline = _fit_spline(_imputed(values[:, f], centre[f])) if use_splines and f in continuous else None
             columns.append((int(used[f]), spline or _Linear(float(centre[f]), float(scale[f]))))
@@ -212,7 +198,7 @@ class SmoothBasis:
         return tables
 
 
-def column_sums(matrix: FloatArray, function: Callable[[FloatArray], NDArray[Any]]) -> FloatArray:
+def column_sums(matrix: FloatArray | Design, function: Callable[[FloatArray], NDArray[Any]]) -> FloatArray:
     """Return the sums of the columns of a function of a matrix's entries, (p,), by chunks of rows.
 
     numpy adds up the rows of a matrix one after the other, so that several columns have the same sums in any chunks.
@@ -226,23 +212,39 @@ def column_sums(matrix: FloatArray, function: Callable[[FloatArray], NDArray[Any
     return total
 
 
-def with_constant(columns: FloatArray, rows: IntArray | slice = slice(None)) -> FloatArray:
-    """Return rows of a matrix with a column of ones in front, in the precision of the matrix."""
-    n_rows = len(columns) if isinstance(rows, slice) else len(rows)
-    design = np.ones((n_rows, 1 + columns.shape[1]), columns.dtype)
-    design[:, 1:] = columns[rows]
+def with_constant(columns: FloatArray) -> FloatArray:
+    """Return a matrix with a column of ones in front, in its precision."""
+    design = np.ones((len(columns), 1 + columns.shape[1]), columns.dtype)
+    design[:, 1:] = columns
     return design
+
+
+class Design:
+    """A constant and the smooth columns of r rows, (r, 1 + q), which are read by slices.
+
+    The rows of a large design are gathered anew for every slice, because a copy for every vote would be the largest
+    array of a fit.
+
+    table (n, q): Smooth columns of the contexts.
+    context (r,): Context of each row.
+    """
+
+    def __init__(self, table: FloatArray, context: IntArray) -> None:
+        self.table, self.context = table, context
+        self.shape = len(context), 1 + table.shape[1]
+        is_small = len(context) * self.shape[1] <= _LARGEST_COPY
+        self._copy = with_constant(table[context]) if is_small else None
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice) -> FloatArray:
+        return with_constant(self.table[self.context[rows]]) if self._copy is None else self._copy[rows]
 
 
 def _imputed(values: FloatArray, centre: FloatArray) -> FloatArray:
     """Return features in double precision, with missing values replaced by their means."""
     return np.where(np.isfinite(values), values, centre)
-
-
-def _deviations(values: FloatArray, centre: FloatArray) -> FloatArray:
-    """Return the standard deviations, (p,), of features whose missing values are replaced by their means."""
-    mean = column_sums(values, lambda rows: _imputed(rows, centre)) / len(values)
-    return np.sqrt(column_sums(values, lambda rows: np.square(_imputed(rows, centre) - mean)) / len(values))
 
 
 def _has_middle_values(values: FloatArray, centre: FloatArray) -> NDArray[np.bool_]:

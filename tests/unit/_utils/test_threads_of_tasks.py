@@ -138,7 +138,8 @@ def votes_with_jumps(make_data, n):
 def fit_first_stages(data, n_jobs, selection_sample, monkeypatch, own_threads=10**9):
     """Return the models of mu and of the shown pair by fold; small boosters, too, are trained at the same time."""
     fold, seeds = np.arange(data.n_contexts) % 3, np.random.SeedSequence(1).spawn(3)
-    monkeypatch.setattr(train, "THREAD_SIZES", train.ThreadSizes(own_threads, several_boosters=(0, 20_000_000)))
+    monkeypatch.setattr(train, "OWN_THREADS_FROM", own_threads)
+    monkeypatch.setattr(train, "SEVERAL_BOOSTERS_FROM", 0)
     options = {"selection_sample": selection_sample}
     with computing(n_jobs):
         mu = fit_smooth_boosted(data, fold, seeds, **options)

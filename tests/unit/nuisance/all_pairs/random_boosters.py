@@ -96,11 +96,9 @@ class TableOffset:
     table: np.ndarray
     mirrored: bool = False
 
-    def of_first(self, first, seconds, contexts):
-        return self.table[contexts, first][:, seconds].transpose(2, 0, 1)
-
-    def of_second(self, second, firsts, contexts):
-        return self.table[contexts, :, second][:, firsts].transpose(2, 0, 1)
+    def of_item(self, item, others, contexts, *, shown_first):
+        table = self.table[contexts, item] if shown_first else self.table[contexts, :, item]
+        return table[:, others].transpose(2, 0, 1)
 
     def of_contexts(self, contexts):
         return TableOffset(self.table[contexts], self.mirrored)

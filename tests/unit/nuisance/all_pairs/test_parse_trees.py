@@ -216,12 +216,18 @@ def test_equal_contexts_are_scored_once(large):
     np.testing.assert_array_equal(table, predict_all_pairs(booster, few, n_items)[place])
 
 
-@pytest.mark.parametrize("factors", [None, np.zeros(2, dtype=np.uint64)], ids=["random keys", "equal keys"])
-def test_unequal_contexts_are_distinguished_even_where_their_keys_agree(factors):
+@pytest.mark.parametrize("keys_agree", [False, True])
+def test_unequal_contexts_are_distinguished_even_where_their_keys_agree(keys_agree, monkeypatch):
+    if keys_agree:
+        monkeypatch.setattr(np, "bitwise_xor", lambda one, other: np.zeros_like(one))
     x = np.array([[0.0, 1.0], [1.0, 0.0], [np.nan, 0.0], [0.0, 1.0], [np.nan, -0.0]])
-    distinct, place = distinct_rows(x, factors)
+    distinct, place = distinct_rows(x)
     np.testing.assert_array_equal(distinct, [0, 1, 2])
     np.testing.assert_array_equal(place, [0, 1, 2, 0, 2])
+    rows = np.array([4, 1, 2, 3, 3, 0])
+    distinct, place = distinct_rows(x, rows)
+    np.testing.assert_array_equal(distinct, [0, 1, 3])
+    np.testing.assert_array_equal(place, [0, 1, 0, 2, 2, 2])
 
 
 def test_memory_is_that_of_the_table_and_of_a_chunk(large):

@@ -6,7 +6,8 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 
-from dmlrank.nuisance.boosting.train import BinnedCells, bin_rows
+from dmlrank.nuisance.boosting.train import BinnedPairs
+from dmlrank.nuisance.outcome_model.main_effects_boosting import VoteRows
 from dmlrank.nuisance.training_rows import LabelledRows
 
 K, FEATURES = 70, 3
@@ -40,7 +41,7 @@ def drawn():
 @pytest.mark.parametrize("mirrored", [True, False])
 def test_a_part_is_the_data_set_of_its_rows_stacked(drawn, mirrored):
     x, context, first, second, y, votes, scores = drawn
-    binned = BinnedCells.of(x, context, LabelledRows(np.empty((len(y), 0)), first, second, y, votes), PARAMETERS)
+    binned = VoteRows.of(x, LabelledRows(np.empty((len(x), 0)), context, first, second, y, votes))
     cells = np.sort(np.random.default_rng(1).choice(len(y), 250, replace=False))
     swap, rows_of_cells = [1, 0, 2], []
     for i in dict.fromkeys(context):
@@ -54,8 +55,8 @@ def test_a_part_is_the_data_set_of_its_rows_stacked(drawn, mirrored):
         [swap[c] if back else c for _, c, back in rows_of_cells],
         weight=[votes[cell] * y[cell, c] / (2 if mirrored else 1) for cell, c, _ in rows_of_cells],
         init_score=np.array([scores[cell][swap] if back else scores[cell] for cell, _, back in rows_of_cells]),
-        reference=binned.dataset,
-        params=binned.dataset.params,
+        reference=binned.binned.rows(),
+        params=binned.binned.rows().params,
     )
     part = binned.subset(cells, scores[cells], mirrored, 1)
     one, two = (lgb.train(PARAMETERS, data, 4).predict(rows, raw_score=True) for data in (part, stacked))
@@ -68,7 +69,8 @@ def test_features_have_few_bins_and_every_item_its_own():
     rng = np.random.default_rng(2)
     first = np.concatenate([rng.integers(60, size=24_000), 60 + np.arange(180) % 60])
     second, x = rng.permutation(first), rng.normal(size=(len(first), 1))
-    dataset, order = bin_rows(x, np.arange(len(first)), first, second, {"verbosity": -1})
+    binned, order = BinnedPairs.of(x, np.arange(len(first)), first, second)
+    dataset = binned.rows()
     np.testing.assert_array_equal(order, np.arange(len(first)))
     with_default_bins = lgb.Dataset(
         first[:, None], categorical_feature=[0], params={"verbosity": -1, "max_bin": 63}
@@ -79,7 +81,8 @@ def test_features_have_few_bins_and_every_item_its_own():
 
 
 def test_features_that_do_not_vary():
-    dataset, _ = bin_rows(np.ones((40, 2)), np.arange(40), np.arange(40) % 3, np.arange(1, 41) % 3, PARAMETERS)
+    binned, _ = BinnedPairs.of(np.ones((40, 2)), np.arange(40), np.arange(40) % 3, np.arange(1, 41) % 3)
+    dataset = binned.rows()
     dataset.set_label(np.arange(40) % 3)
     booster = lgb.train(PARAMETERS, dataset, 2)
     p = booster.predict(np.array([[1.0, 1.0, item, (item + 1) % 3] for item in range(3)]))

@@ -13,14 +13,16 @@ import pytest
 from lightgbm.callback import EarlyStopException
 
 from dmlrank.exceptions import OptionError, OptionTypeError
-from dmlrank.nuisance.boosting.parameters import SETTABLE, Settings, fixed_parameters
 from dmlrank.nuisance.boosting.tuning import (
     CONFIGURATIONS,
     GRIDS,
+    SETTABLE,
     RandomSearch,
+    Settings,
     check_tune,
     cross_validate_last_round,
     draw_inner_folds,
+    fixed_parameters,
     tuned_settings,
 )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import statsmodels.api as sm
@@ -18,12 +20,17 @@ K = 4
 EXACT = 1e-15
 
 
-def fit_main_effects(rows, n_items, ordered, ridge, start=None, tolerance=None):
+def fit_main_effects(rows, n_items, ordered, ridge, start=None, tolerance=1e-3):
     """The effects, and their coefficients, from which the next fit can start."""
-    problem = MainEffectsLikelihood.of(rows, n_items, ordered)
-    search = problem.search(ridge, start, tolerance=tolerance)
+    problem = MainEffectsLikelihood(rows, n_items, ordered)
+    search = problem.search(ridge, start, tolerance)
     search.advance()
     return problem.effects(search.flat), search.flat
+
+
+def labelled_rows(columns, *others):
+    """Rows whose contexts are the rows of the columns."""
+    return LabelledRows(columns, np.arange(len(columns)), *others)
 
 
 def draw(seed, n_categories=3, n=600, q=2, soft=False, n_items=K):
@@ -38,12 +45,12 @@ def draw(seed, n_categories=3, n=600, q=2, soft=False, n_items=K):
     mu = softmax(scores, axis=1)
     label = (mu.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
     y = rng.dirichlet(np.ones(n_categories), size=n) if soft else np.eye(n_categories)[label]
-    return LabelledRows(columns, first, second, y, rng.integers(1, 4, size=n).astype(float))
+    return labelled_rows(columns, first, second, y, rng.integers(1, 4, size=n).astype(float))
 
 
 def mirrored(rows):
     flip = [1, 0, *range(2, rows.y.shape[1])]
-    return LabelledRows(rows.columns, rows.second, rows.first, rows.y[:, flip], rows.weight)
+    return labelled_rows(rows.table, rows.second, rows.first, rows.y[:, flip], rows.weight)
 
 
 def random_effects(seed, n_categories, q, n_items=K):
@@ -83,7 +90,7 @@ def test_scores_follow_the_formula_and_the_table_holds_those_of_every_pair(n_cat
 @pytest.mark.parametrize("soft", [False, True])
 @pytest.mark.parametrize("n_categories", [2, 3, 5])
 def test_the_gradient_equals_finite_differences(n_categories, soft):
-    problem = MainEffectsLikelihood.of(draw(2, n_categories, n=60, soft=soft), K, True)
+    problem = MainEffectsLikelihood(draw(2, n_categories, n=60, soft=soft), K, True)
     flat = 0.3 * np.random.default_rng(3).normal(size=len(problem.penalty))
     loss, gradient = problem.loss(flat)
     numerical = approx_fprime(flat, lambda z: problem.loss(z)[0], 1e-6)
@@ -108,7 +115,7 @@ def test_the_fit_equals_scipys_of_the_same_penalised_likelihood():
 
     def loss(z):
         effects = unpacked(z)
-        a = (np.column_stack([np.ones(300), rows.columns]))[:, None, :]
+        a = (np.column_stack([np.ones(300), rows.table]))[:, None, :]
         u = (a * effects.strength).sum(axis=2)
         at = np.arange(300)
         advantage = u[at, rows.first] - u[at, rows.second] + effects.pair[rows.first, rows.second] + effects.position
@@ -127,7 +134,7 @@ def test_the_fit_equals_scipys_of_the_same_penalised_likelihood():
 
     twin = minimize(loss, np.zeros(28), method="BFGS", options={"gtol": 1e-5, "maxiter": 2000}).x
     effects, _ = fit_main_effects(rows, n_items, True, ridge, tolerance=EXACT)
-    np.testing.assert_allclose(effects.table(rows.columns[:20]), unpacked(twin).table(rows.columns[:20]), atol=1e-4)
+    np.testing.assert_allclose(effects.table(rows.table[:20]), unpacked(twin).table(rows.table[:20]), atol=1e-4)
     assert effects.position == pytest.approx(twin[6], abs=1e-4)
 
 
@@ -139,11 +146,11 @@ def test_without_ties_and_without_a_ridge_it_is_statsmodels_logit():
     sign[at, rows.first], sign[at, rows.second] = 1.0, -1.0
     low, high = np.minimum(rows.first, rows.second), np.maximum(rows.first, rows.second)
     pairs = [np.where((low == j) & (high == k), sign[:, j], 0.0) for j in range(K) for k in range(j + 1, K)]
-    curves = [sign[:, j] * rows.columns[:, f] for j in range(1, K) for f in range(2)]
+    curves = [sign[:, j] * rows.table[:, f] for j in range(1, K) for f in range(2)]
     design = np.column_stack([np.ones(len(rows)), *pairs, *curves])
     twin = sm.GLM(rows.y[:, 0], design, family=sm.families.Binomial(), freq_weights=rows.weight).fit(tol=1e-12)
     effects, _ = fit_main_effects(rows, n_items, True, 1e-6, tolerance=EXACT)
-    mu = softmax(effects.at(rows.columns, rows.first, rows.second), axis=1)
+    mu = softmax(effects.at(rows.table, rows.first, rows.second), axis=1)
     np.testing.assert_allclose(mu[:, 0], twin.predict(), atol=1e-4)
     assert effects.position == pytest.approx(twin.params[0], abs=1e-3)
 
@@ -162,14 +169,14 @@ def test_where_order_does_not_matter_both_orders_of_a_pair_are_one():
     rows = draw(7)
     effects, _ = fit_main_effects(rows, K, False, 1.0)
     assert effects.position == 0
-    mu = softmax(effects.table(rows.columns[:10]), axis=-1)
+    mu = softmax(effects.table(rows.table[:10]), axis=-1)
     np.testing.assert_allclose(np.swapaxes(mu, 1, 2)[..., [1, 0, 2]], mu, atol=1e-12)
 
 
 @pytest.mark.parametrize("n_categories", [2, 4])
 def test_items_under_other_codes_have_the_same_effects(n_categories):
     rows, code = draw(8, n_categories), np.array([2, 0, 3, 1])
-    moved = LabelledRows(rows.columns, code[rows.first], code[rows.second], rows.y, rows.weight)
+    moved = labelled_rows(rows.table, code[rows.first], code[rows.second], rows.y, rows.weight)
     one, two = (fit_main_effects(r, K, True, 1.0)[0] for r in (rows, moved))
     np.testing.assert_allclose(two.strength[code], one.strength, atol=1e-6)
     np.testing.assert_allclose(two.pair[np.ix_(code, code)], one.pair, atol=1e-6)
@@ -187,37 +194,29 @@ def test_the_order_of_rows_does_not_matter():
 def test_a_weight_is_a_number_of_votes():
     rows = draw(10, n=200)
     place = np.repeat(np.arange(200), rows.weight.astype(int))
-    votes = LabelledRows(
-        *(getattr(rows, name)[place] for name in ("columns", "first", "second", "y")), np.ones(len(place))
-    )
+    votes = replace(rows.only(place), weight=np.ones(len(place)))
     one, two = (fit_main_effects(r, K, True, 1.0, tolerance=EXACT)[0] for r in (rows, votes))
-    np.testing.assert_allclose(one.table(rows.columns[:5]), two.table(rows.columns[:5]), atol=1e-6)
+    np.testing.assert_allclose(one.table(rows.table[:5]), two.table(rows.table[:5]), atol=1e-6)
 
 
 def test_a_soft_label_is_a_vote_in_shares():
     rows = draw(11, n=200, soft=True)
     place, label = np.nonzero(rows.y)
-    hard = LabelledRows(
-        rows.columns[place],
-        rows.first[place],
-        rows.second[place],
-        np.eye(3)[label],
-        rows.weight[place] * rows.y[place, label],
-    )
+    hard = replace(rows.only(place), y=np.eye(3)[label], weight=rows.weight[place] * rows.y[place, label])
     one, two = (fit_main_effects(r, K, True, 1.0, tolerance=EXACT)[0] for r in (rows, hard))
-    np.testing.assert_allclose(one.table(rows.columns[:5]), two.table(rows.columns[:5]), atol=1e-4)
+    np.testing.assert_allclose(one.table(rows.table[:5]), two.table(rows.table[:5]), atol=1e-4)
 
 
 def test_where_the_search_starts_does_not_matter():
     rows = draw(12)
     _, stiff = fit_main_effects(rows, K, True, 100.0, tolerance=EXACT)
     one, two = (fit_main_effects(rows, K, True, 1.0, start, EXACT)[0] for start in (None, stiff))
-    np.testing.assert_allclose(one.table(rows.columns[:5]), two.table(rows.columns[:5]), atol=1e-5)
+    np.testing.assert_allclose(one.table(rows.table[:5]), two.table(rows.table[:5]), atol=1e-5)
 
 
 def test_the_loose_search_is_as_good_as_the_exact_one():
     rows = draw(13)
-    problem = MainEffectsLikelihood.of(rows, K, True)
+    problem = MainEffectsLikelihood(rows, K, True)
 
     def penalised(flat):
         return problem.loss(flat)[0] + (problem.penalty * flat**2).sum() / 2
@@ -245,9 +244,9 @@ def test_an_item_and_a_pair_that_were_never_seen_have_no_effects():
 
 def test_a_category_that_was_never_chosen_gets_hardly_any_probability():
     rows = draw(16, 2)
-    three = LabelledRows(rows.columns, rows.first, rows.second, np.column_stack([rows.y, np.zeros(600)]), rows.weight)
+    three = labelled_rows(rows.table, rows.first, rows.second, np.column_stack([rows.y, np.zeros(600)]), rows.weight)
     effects, _ = fit_main_effects(three, K, True, 1.0)
-    mu = softmax(effects.at(rows.columns, rows.first, rows.second), axis=1)
+    mu = softmax(effects.at(rows.table, rows.first, rows.second), axis=1)
     assert mu[:, 2].max() < 0.02
 
 
@@ -257,7 +256,7 @@ def test_curves_are_found():
     columns, first = rng.normal(size=(n, 1)), rng.integers(2, size=n)
     truth = expit(np.where(first == 0, 1, -1) * (0.3 + 0.8 * columns[:, 0]) + 0.5)
     y = np.eye(2)[(rng.random(n) > truth).astype(int)]
-    effects, _ = fit_main_effects(LabelledRows(columns, first, 1 - first, y, np.ones(n)), 2, True, 1.0)
+    effects, _ = fit_main_effects(labelled_rows(columns, first, 1 - first, y, np.ones(n)), 2, True, 1.0)
     gap = effects.strength[0] - effects.strength[1] + [effects.pair[0, 1], 0]
     np.testing.assert_allclose(gap, [0.3, 0.8], atol=0.08)
     assert effects.position == pytest.approx(0.5, abs=0.08)

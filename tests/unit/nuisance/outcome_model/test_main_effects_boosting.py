@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
+from dmlrank.nuisance.effects_and_trees import SCREENED, selection_cells
 from dmlrank.nuisance.outcome_model import main_effects_boosting
 from dmlrank.nuisance.outcome_model.cross_fit import BoosterMu, fit_all
 from dmlrank.nuisance.outcome_model.main_effects import MainEffectsLikelihood
 from dmlrank.nuisance.outcome_model.main_effects_boosting import MAIN_EFFECTS_MODEL, RIDGES, fit_smooth_boosted
 from dmlrank.nuisance.smooth.basis import SmoothBasis
-from dmlrank.nuisance.smooth.penalty import SCREENED, selection_cells, split
 from dmlrank.nuisance.training_rows import Folds, labelled_cells
 
 K = 3
@@ -157,7 +157,7 @@ def test_every_booster_learns_from_the_other_folds_alone(draw):
     fold = dealt(data)
     cells = labelled_cells(data, SmoothBasis.learn(data.x), fold)
     sample, _ = selection_cells(cells, FOLDS, np.random.default_rng(seeds()[0]), sample_size=250)
-    changed = (fold[other.cells.context] == 1) & ~np.isin(other.cells.context, sample.context)
+    changed = (fold[other.cells.context] == 1) & ~np.isin(other.cells.context, sample.rows.context)
     assert changed.sum() > 30
     other.cells.y[changed] = np.roll(other.cells.y[changed], 1, axis=1)
     one, two = (fitted(labels, selection_sample=250) for labels in (data, other))
@@ -174,13 +174,16 @@ def test_the_ridge_is_the_first_from_stiff_to_free_that_the_next_does_not_beat(d
     for ridge in RIDGES:
         losses.append(0.0)
         for f in range(FOLDS):
-            training, held_out = (part.rows for part in split(cells, f))
-            problem = MainEffectsLikelihood.of(training, K, True)
+            training, held_out = (part.rows for part in cells.split(f))
+            problem = MainEffectsLikelihood(training, K, True)
             search = problem.search(ridge)
             search.advance()
-            p = softmax(problem.effects(search.flat).at(held_out.columns, held_out.first, held_out.second), axis=1)
+            p = softmax(
+                problem.effects(search.flat).at(held_out.table, held_out.first, held_out.second, held_out.context),
+                axis=1,
+            )
             losses[-1] -= (held_out.weight[:, None] * held_out.y * np.log(p)).sum()
-    splits = [split(cells, f) for f in range(FOLDS)]
+    splits = [cells.split(f) for f in range(FOLDS)]
     expected = next(at for at in range(len(losses)) if at + 1 == len(losses) or losses[at + 1] >= losses[at])
     assert MAIN_EFFECTS_MODEL.select_ridge(splits, screened=False).ridge == RIDGES[expected]
     assert 0 < expected < len(losses) - 1
@@ -269,13 +272,13 @@ def test_where_features_are_too_many_the_ones_that_matter_get_curves(draw):
     cells = labelled_cells(data, basis, dealt(data))
     assert basis.width == 40
     assert len(basis.straight) == 40
-    lines = MAIN_EFFECTS_MODEL.select_ridge([split(cells, f) for f in range(FOLDS)], screened=False)
+    lines = MAIN_EFFECTS_MODEL.select_ridge([cells.split(f) for f in range(FOLDS)], screened=False)
     smooth = MAIN_EFFECTS_MODEL.select(cells, range(FOLDS))
     assert smooth.screened
     assert smooth.loss < lines.loss
     for fitted in smooth.fits:
-        assert fitted.basis.width == SCREENED * 7
-        assert {0, 1} & {f for f, _ in fitted.basis.columns}
+        assert fitted.training.basis.width == SCREENED * 7
+        assert {0, 1} & {f for f, _ in fitted.training.basis.columns}
 
 
 def test_curves_are_chosen_without_the_held_out_labels(draw):
@@ -289,5 +292,5 @@ def test_curves_are_chosen_without_the_held_out_labels(draw):
     for labels in (data, other):
         cells = labelled_cells(labels, SmoothBasis.learn(labels.x), fold)
         fitted = MAIN_EFFECTS_MODEL.fit(cells, 0, 3.0, screened=True)
-        chosen.append([f for f, _ in fitted.basis.columns])
+        chosen.append([f for f, _ in fitted.training.basis.columns])
     assert chosen[0] == chosen[1]

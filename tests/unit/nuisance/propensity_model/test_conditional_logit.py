@@ -22,7 +22,7 @@ EXACT = 1e-15
 
 def rows_of(columns, first, second):
     ones = np.ones(len(columns))
-    return LabelledRows(columns, first, second, ones[:, None], ones)
+    return LabelledRows(columns, np.arange(len(columns)), first, second, ones[:, None], ones)
 
 
 def draw(seed, n=400, q=3, n_items=K):
@@ -57,9 +57,9 @@ def log_shares_written_out(effects, columns, first, second):
     return np.array(log_shares)
 
 
-def fit_effects(rows, share, ridge, start=None, tolerance=None):
-    problem = PairChoiceLikelihood.of(rows, share)
-    search = problem.search(ridge, start, tolerance=tolerance)
+def fit_effects(rows, share, ridge, start=None, tolerance=1e-3):
+    problem = PairChoiceLikelihood(rows, share)
+    search = problem.search(ridge, start, tolerance)
     search.advance()
     return problem.effects(search.flat)
 
@@ -67,10 +67,10 @@ def fit_effects(rows, share, ridge, start=None, tolerance=None):
 @pytest.mark.parametrize("n_items", [2, 3, 5])
 def test_shares_follow_the_formula_and_the_table_holds_those_of_every_pair(n_items):
     rows, effects = draw(n_items, 30, n_items=n_items)
-    expected = log_shares_written_out(effects, rows.columns, rows.first, rows.second)
-    np.testing.assert_allclose(effects.log_at(rows.columns, rows.first, rows.second), expected, rtol=1e-12)
+    expected = log_shares_written_out(effects, rows.table, rows.first, rows.second)
+    np.testing.assert_allclose(effects.log_at(rows.table, rows.first, rows.second, rows.context), expected, rtol=1e-12)
     assert effects.loss(rows) == pytest.approx(-expected.sum(), rel=1e-12)
-    table = effects.table(rows.columns)
+    table = effects.table(rows.table)
     table /= table.sum(axis=(1, 2), keepdims=True)
     at = table[np.arange(30), rows.first, rows.second]
     np.testing.assert_allclose(np.log(at), expected, rtol=1e-10)
@@ -81,10 +81,10 @@ def test_shares_follow_the_formula_and_the_table_holds_those_of_every_pair(n_ite
 def test_the_gradient_equals_finite_differences(chunk_size, parallel_from, monkeypatch):
     """All rows at once, or in chunks, by one thread or two; rows with equal columns among them."""
     rows, truth = draw(1, 50)
-    rows.columns[30:] = rows.columns[:20]
+    rows.table[30:] = rows.table[:20]
     monkeypatch.setattr(conditional_logit, "_CHUNK_SIZE", chunk_size)
     monkeypatch.setattr(conditional_logit, "_PARALLEL_FROM", parallel_from)
-    problem = PairChoiceLikelihood.of(rows, truth.share)
+    problem = PairChoiceLikelihood(rows, truth.share)
     assert problem.count.tolist() == [2] * 20 + [1] * 10
     flat = np.random.default_rng(2).normal(size=4 * 2 * K) / 2
     with computing(2):
@@ -100,7 +100,7 @@ def test_the_fit_equals_scipys_of_the_same_penalised_likelihood():
     def penalised(flat):
         u, w = np.hsplit(flat.reshape(-1, 2 * K), 2)
         effects = PairChoiceEffects(share, u + w, u - w)
-        loss = -log_shares_written_out(effects, rows.columns, rows.first, rows.second).sum()
+        loss = -log_shares_written_out(effects, rows.table, rows.first, rows.second).sum()
         squares = np.square(u).sum(axis=1) + 10 * np.square(w).sum(axis=1)
         return loss + ridge * (squares @ [0.1, 1]) / 2
 
@@ -116,14 +116,14 @@ def test_two_items_without_a_ridge_are_statsmodels_logit():
     rows, _ = draw(4, 500, n_items=2)
     even = np.array([[0.0, 0.5], [0.5, 0.0]])
     effects = fit_effects(rows, even, 1e-9, tolerance=EXACT)
-    expected = sm.Logit((rows.first == 0).astype(float), sm.add_constant(rows.columns)).fit(disp=0).params
+    expected = sm.Logit((rows.first == 0).astype(float), sm.add_constant(rows.table)).fit(disp=0).params
     logit = effects.first[:, 0] + effects.second[:, 1] - effects.first[:, 1] - effects.second[:, 0]
     np.testing.assert_allclose(logit, expected, atol=1e-5)
 
 
 def test_the_effects_that_drew_the_pairs_are_recovered():
     rows, truth = draw(5, 20_000)
-    columns = rows.columns[:200]
+    columns = rows.table[:200]
     tables = [effects.table(columns) for effects in (fit_effects(rows, truth.share, 1.0), truth)]
     estimate, expected = (table / table.sum(axis=(1, 2), keepdims=True) for table in tables)
     off_diagonal = ~np.eye(K, dtype=bool)
@@ -133,7 +133,7 @@ def test_the_effects_that_drew_the_pairs_are_recovered():
 def test_items_under_other_codes_have_the_same_effects():
     rows, truth = draw(6)
     code = np.random.default_rng(7).permutation(K)
-    recoded_rows = rows_of(rows.columns, code[rows.first], code[rows.second])
+    recoded_rows = rows_of(rows.table, code[rows.first], code[rows.second])
     share = np.zeros((K, K))
     share[np.ix_(code, code)] = truth.share
     effects = fit_effects(rows, truth.share, 3.0, tolerance=EXACT)
@@ -145,7 +145,7 @@ def test_items_under_other_codes_have_the_same_effects():
 def test_showing_every_pair_the_other_way_round_exchanges_the_places():
     rows, truth = draw(8)
     effects = fit_effects(rows, truth.share, 3.0, tolerance=EXACT)
-    swapped_rows = rows_of(rows.columns, rows.second, rows.first)
+    swapped_rows = rows_of(rows.table, rows.second, rows.first)
     swapped = fit_effects(swapped_rows, truth.share.T, 3.0, tolerance=EXACT)
     np.testing.assert_allclose(swapped.first, effects.second, atol=1e-5)
     np.testing.assert_allclose(swapped.second, effects.first, atol=1e-5)
@@ -169,7 +169,7 @@ def test_a_stiffer_ridge_means_flatter_curves():
 
 def test_points_far_from_the_optimum_have_finite_losses():
     rows, truth = draw(12, 30)
-    problem = PairChoiceLikelihood.of(rows, truth.share)
+    problem = PairChoiceLikelihood(rows, truth.share)
     value, gradient = problem.loss(1e4 * np.random.default_rng(13).normal(size=4 * 2 * K))
     assert np.isfinite(value)
     assert np.isfinite(gradient).all()

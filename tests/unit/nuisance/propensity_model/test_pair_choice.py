@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dmlrank.nuisance.effects_and_trees import BoostingStage
+from dmlrank.nuisance.effects_and_trees import SCREENED, BoostingStage, TunedEffects, selection_cells
 from dmlrank.nuisance.propensity_model.conditional_logit import pair_shares
 from dmlrank.nuisance.propensity_model.estimate import estimate_propensity
 from dmlrank.nuisance.propensity_model.pair_choice import (
@@ -18,7 +18,6 @@ from dmlrank.nuisance.propensity_model.pair_choice import (
     smooth_effects_model,
 )
 from dmlrank.nuisance.smooth.basis import SmoothBasis
-from dmlrank.nuisance.smooth.penalty import SCREENED, selection_cells
 from dmlrank.nuisance.training_rows import Folds, labelled_cells
 
 K = 4
@@ -156,7 +155,7 @@ def test_the_effects_of_every_fold_are_learnt_from_the_other_folds_alone(make_da
     fold, cells = random_folds(data), data.cells
     rows = labelled_cells(data, SmoothBasis.learn(data.x), fold)
     sample, _ = selection_cells(rows, FOLDS, generators()[0], sample_size=100)
-    swapped = (fold[cells.context] == 1) & ~np.isin(cells.context, sample.context)
+    swapped = (fold[cells.context] == 1) & ~np.isin(cells.context, sample.rows.context)
     first, second = cells.first.copy(), cells.second.copy()
     first[swapped], second[swapped] = second[swapped], first[swapped]
     other = make_data(cells.context, first, second, cells.y.argmax(axis=1), n_items=K, n_categories=2, x=data.x)
@@ -204,17 +203,18 @@ def test_trees_start_from_the_log_odds_of_being_shown(draw):
     contrast = NoiseContrast.of(
         cells, pair_shares(cells.rows.first, cells.rows.second, K, 3.0), np.random.default_rng(0)
     )
-    held_out = contrast.dataset(fold_effects, fold_effects.held_out, BoostingStage({}), 1)
+    held_out = contrast.dataset(fold_effects.effects, fold_effects.held_out, BoostingStage({}), 1)
     rows = np.flatnonzero(np.isin(contrast.cell, fold_effects.held_out.number))
     assert held_out.num_data() == len(rows) == len(fold_effects.held_out.rows) * (1 + DRAWN_PER_SHOWN)
     first, second = contrast.first[rows], contrast.second[rows]
-    x = cells.x[cells.context[contrast.cell[rows]]]
-    log_share = fold_effects.effects.log_at(fold_effects.basis.of(x), first, second)
+    x = cells.x[cells.rows.context[contrast.cell[rows]]]
+    log_share = fold_effects.effects.log_at(fold_effects.training.basis.of(x), first, second, np.arange(len(x)))
     drawn = pair_shares(cells.rows.first, cells.rows.second, K, 3.0)[first, second]
     np.testing.assert_allclose(held_out.get_init_score(), log_share - np.log(DRAWN_PER_SHOWN * drawn), rtol=1e-6)
     p = 1 / (1 + np.exp(-held_out.get_init_score()))
     expected = -np.log(np.where(contrast.is_shown[rows] == 1, p, 1 - p)).sum()
-    assert contrast.loss(fold_effects) == pytest.approx(expected, rel=1e-6)
+    tuned = TunedEffects(0.0, 3.0, False, fold_effects.flat, [fold_effects])
+    assert contrast.loss_without_trees(tuned) == pytest.approx(expected, rel=1e-6)
     np.testing.assert_array_equal(held_out.get_label(), contrast.is_shown[rows])
     count = np.zeros((K, K))
     np.add.at(count, (contrast.first, contrast.second), 1 - contrast.is_shown)
