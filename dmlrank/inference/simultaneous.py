@@ -44,6 +44,8 @@ from .wald import TWO_SIDED, Alternative
 # Methods for intervals of scores, and for tests of differences.
 METHODS = ("max-t", "bonferroni", "none")
 PAIR_METHODS = ("max-t", "step-down", "holm", "fdr_bh", "bonferroni", "none")
+# Numbers of each test, in the order of tables.
+TEST_COLUMNS = ["estimate", "std_error", "statistic", "p_value", "p_adjusted", "conf_low", "conf_high"]
 # Methods that need nothing but the p-values.
 _BY_P_VALUES: dict[str, Callable[[FloatArray], FloatArray]] = {
     "holm": holm,
@@ -312,7 +314,7 @@ class PairTests:
     first, second (J,): Scores whose difference, first - second, is tested.
     estimate, std_error, statistic (J,): Estimated differences, standard errors and z statistics.
     p_value, p_adjusted (J,): p-values, and p-values adjusted for the number of tests.
-    low, high (J,): Limits of the intervals.
+    conf_low, conf_high (J,): Limits of the intervals.
     critical: Half-width of the intervals in standard errors.
     """
 
@@ -323,8 +325,8 @@ class PairTests:
     statistic: FloatArray
     p_value: FloatArray
     p_adjusted: FloatArray
-    low: FloatArray
-    high: FloatArray
+    conf_low: FloatArray
+    conf_high: FloatArray
     critical: float
 
 

@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from ..data.preferences import IntArray
 from ..exceptions import HypothesisError, OptionError, OptionTypeError, check_choice, listed
 from ..fit.estimates import Estimates
 from ..fit.estimators import BT_MLE, DEBIASED
 from ..inference.ranks import ranks_of
-from ..inference.simultaneous import METHODS as INTERVAL_METHODS
-from ..inference.simultaneous import compare_differences
+from ..inference.simultaneous import METHODS, MaxT, compare_differences
 from ..inference.wald import Alternative, WaldTestResults
 from ..plotting.rank_charts import bump_chart
 from ..plotting.theme import models_words
@@ -28,7 +26,7 @@ from ..report.page.render_page import check_page_extra, render_page, write_page
 from ..report.statements import functional_unit
 from ..tables.summary_table import Summary
 from .joint_estimates import JointEstimates, JointResults
-from .joint_results import Changes, NamedResult, changes_between, joint_results
+from .joint_results import Changes, changes_between, joint_results
 from .rank_results import RankResults
 from .ranking import make_board
 from .requirements import Needs
@@ -181,7 +179,7 @@ class Comparison(JointResults):
         >>> changes.shape, bool((changes["p_adjusted"] < 0.05).any())
         ((8, 11), False)
         """
-        check_choice(method, INTERVAL_METHODS, "method")
+        check_choice(method, METHODS, "method")
         return self._changes().of_models(alpha_or_default(alpha, self.joint.alpha), method)
 
     def pair_changes(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
@@ -266,25 +264,32 @@ class Comparison(JointResults):
         Berger (1982), Multiparameter hypothesis testing and acceptance sampling, Technometrics 24.
         """
         joint = self.joint
-        reversed_pairs = self._reversed_pairs()
+        scores = list(joint.index)
+        value = dict(zip(scores, joint.estimate.tolist(), strict=True))
+        reversed_pairs = [
+            (model, other, a, b)
+            for a, b in combinations(self.names, 2)
+            for model, other in permutations(
+                [name for name in self.models if {(a, name), (b, name)} <= value.keys()], 2
+            )
+            if value[a, model] > value[a, other] and value[b, model] < value[b, other]
+        ]
         if not reversed_pairs:
             return pd.DataFrame(columns=_REVERSAL_COLUMNS)
-        first, second = self._differences()
+        # All differences within results, in both directions.
+        pairs = [(j, k) for j, k in permutations(range(len(scores)), 2) if scores[j][0] == scores[k][0]]
         tests = compare_differences(
             joint.estimate,
-            joint.max_t,
-            first,
-            second,
+            MaxT(joint.covariance, joint.seed),
+            *np.array(pairs).T,
             method="step-down",
             alternative=Alternative("larger"),
             alpha=joint.alpha,
         )
-        place = {score: number for number, score in enumerate(zip(joint.blocks, joint.models, strict=True))}
-        row_of = {pair: number for number, pair in enumerate(zip(first.tolist(), second.tolist(), strict=True))}
+        row_of = {(scores[j], scores[k]): row for row, (j, k) in enumerate(pairs)}
         rows = []
         for model, other, above, below in reversed_pairs:
-            up = row_of[place[above, model], place[above, other]]
-            down = row_of[place[below, other], place[below, model]]
+            up, down = row_of[(above, model), (above, other)], row_of[(below, other), (below, model)]
             gaps = (tests.estimate[up], -tests.estimate[down])
             p = (max(p[up], p[down]) for p in (tests.p_value, tests.p_adjusted))
             rows.append((model, other, above, below, *gaps, *p))
@@ -383,7 +388,17 @@ class Comparison(JointResults):
         tables = [self._side_by_side(self._intervals(alpha))]
         if self.samples:
             with suppress(OptionError):
-                tables.append(self._changes_table(alpha))
+                level, changes = alpha_or_default(alpha, self.joint.alpha), self._changes()
+                tables.append(
+                    changes_summary(
+                        changes.of_models(level, "max-t"),
+                        self.names[0],
+                        alpha=level,
+                        unit=functional_unit(self.results[0].estimates),
+                        is_natural=self.results[0].estimates.scale.natural,
+                        level_note=changes.level_note,
+                    )
+                )
         return write_page(path, render_page(heading, boards, tables))
 
     def __repr__(self) -> str:
@@ -423,24 +438,12 @@ class Comparison(JointResults):
             frame, unchanged, self.names[0], alpha=alpha, is_natural=is_natural, level_note=changes.level_note
         )
 
-    def _changes_table(self, alpha: float | None) -> Summary:
-        """Return the table of changes of scores from the first result."""
-        alpha, changes = alpha_or_default(alpha, self.joint.alpha), self._changes()
-        return changes_summary(
-            changes.of_models(alpha, "max-t"),
-            self.names[0],
-            alpha=alpha,
-            unit=functional_unit(self.results[0].estimates),
-            is_natural=self.results[0].estimates.scale.natural,
-            level_note=changes.level_note,
-        )
-
     def _intervals(self, alpha: float | None) -> ScoreIntervals:
         """Return the intervals of all scores: simultaneous over all results where there is a joint covariance."""
         alpha = alpha_or_default(alpha, self.results[0].estimates.alpha)
         confidence = f"{100 * (1 - alpha):g} %"
         if isinstance(self.joint_or_reason, JointEstimates):
-            limits = self.joint_or_reason.conf_int(alpha)
+            limits = self.conf_int(alpha)
             of_result: dict[str, pd.DataFrame] = {
                 name: pd.DataFrame(limits.loc[name]).clip(*result.estimates.limits)
                 for name, result in zip(self.names, self.results, strict=True)
@@ -456,29 +459,6 @@ class Comparison(JointResults):
 
     def _table(self, columns: Sequence[pd.Series]) -> pd.DataFrame:
         return pd.DataFrame(dict(zip(self.names, columns, strict=True)), index=self.models)
-
-    def _reversed_pairs(self) -> list[tuple[str, str, str, str]]:
-        """Return model, other model, the result that has the model above, and the result that has it below."""
-        reversals = []
-        for (a, left), (b, right) in combinations(zip(self.names, self.results, strict=True), 2):
-            before, after = left.params, right.params
-            shared = [name for name in self.models if name in left.models and name in right.models]
-            reversals += [
-                (model, other, a, b)
-                for model, other in permutations(shared, 2)
-                if before[model] > before[other] and after[model] < after[other]
-            ]
-        return reversals
-
-    def _differences(self) -> tuple[IntArray, IntArray]:
-        """Return all differences within results in both directions, by places among the joint scores."""
-        pairs, start = [], 0
-        for result in self.results:
-            places = range(start, start + len(result.models))
-            pairs += [(j, k) for j in places for k in places if j != k]
-            start += len(result.models)
-        first, second = zip(*pairs, strict=True)
-        return np.array(first), np.array(second)
 
 
 def compare(*results: RankResults, independent: bool | None = None, **named: RankResults) -> Comparison:
@@ -565,8 +545,7 @@ def _comparison(names: tuple[str, ...], results: Sequence[RankResults], independ
         error = _NEEDS.error("compare", result)
         if error is not None:
             raise error
-    members = [NamedResult(name, r.estimates, r.steps) for name, r in zip(names, results, strict=True)]
-    return Comparison(names, tuple(results), *joint_results(members, independent))
+    return Comparison(names, tuple(results), *joint_results(names, results, independent))
 
 
 def automatic_names(estimates: Sequence[Estimates], used_names: Sequence[str] = ()) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from ..fit.adjusted_for_style import StyleEstimates
 from ..fit.bt_mle import win_share
 from ..fit.estimates import Estimates
 from ..fit.state import FitState
-from ..inference.covariance import Covariance, clip_to_limits
+from ..inference.covariance import Covariance
 from ..inference.multiple_testing import holm
 from ..inference.ranks import ranks_of
 from ..inference.simultaneous import Family
@@ -50,6 +50,7 @@ Result = TypeVar("Result")
 
 # Labelled prompts or clusters below which a warning says that a group is small.
 _SMALL_GROUP = 30
+GROUP_PICTURES = ("forest", "heat_map", "differences", "bump")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -113,12 +114,12 @@ class GroupResults(JointResults, Generic[Result]):
     @property
     def params(self) -> pd.DataFrame:
         """Scores: a row per model, a column per group."""
-        return self.joint.table(self.joint.estimate, self.groups)
+        return self.joint.table(self.joint.estimate).T
 
     @property
     def bse(self) -> pd.DataFrame:
         """Standard errors: a row per model, a column per group."""
-        return self.joint.table(self.joint.covariance.std_errors, self.groups)
+        return self.joint.table(self.joint.covariance.std_errors).T
 
     @property
     def slopes(self) -> pd.DataFrame:
@@ -152,7 +153,7 @@ class GroupResults(JointResults, Generic[Result]):
             raise UnknownModelError(
                 f"no group {name!r} of {self.variable}{nearest(name, self.groups)} (groups: {listed(self.groups, 25)})"
             )
-        return self.as_result(self._estimates_of(self.groups.index(name)))
+        return self.as_result(self._of_group(self.groups.index(name)))
 
     def test_equal(self, models: Sequence[str] | None = None) -> WaldTestResults:
         """Test by a Wald test that models have the same scores in every group.
@@ -240,11 +241,8 @@ class GroupResults(JointResults, Generic[Result]):
             Columns ``group term estimate std_error statistic p_value conf_low conf_high``. Intervals are
             simultaneous over all groups and models; the statistic compares a score with the neutral value.
         """
-        by_group = [
-            group_estimates(self.estimates, self.joint, self.facts, g, variable=self.variable) for g in range(len(self))
-        ]
-        z = np.concatenate([z_statistics(*estimates.against_neutral()) for estimates in by_group])
-        return self.joint.tidy(z, alpha, method)
+        z = [z_statistics(*self._of_group(group).against_neutral()) for group in range(len(self))]
+        return self._tidy(np.concatenate(z), alpha, method)
 
     def summary(
         self, title: str | None = None, *, models: Sequence[str] | None = None, top: int | None = None
@@ -332,11 +330,27 @@ class GroupResults(JointResults, Generic[Result]):
         check_picture(picture, GROUP_PICTURES)
         if alpha is not None and picture in ("heat_map", "bump"):
             raise OptionError(f"plot({picture!r}) has no intervals and does not use alpha=; leave alpha= out")
-        alpha = alpha_or_default(alpha, self.joint.alpha)
-        places = rows_to_show(self.estimates, models, top).places
-        shares = np.array([fact.share for fact in self.facts])
-        scores = DrawnGroupScores(self.estimates, self.joint, tuple(self.groups), shares, self.variable)
-        return draw_groups(scores, picture, places, alpha=alpha, ax=ax)
+        e, alpha = self.estimates, alpha_or_default(alpha, self.joint.alpha)
+        columns = list(rows_to_show(e, models, top).places)
+        names, label = [e.models[j] for j in columns], score_label(e)
+        counts = f"{models_words(len(names), len(e.models))}, {len(self)} groups by {self.variable}"
+        scores = self.joint.estimate.reshape(len(self), -1)
+        if picture == "forest":
+            limits, title = self.conf_int(alpha), f"{level_words(alpha)}\n{counts}"
+            numbers = pd.DataFrame({"estimate": self.joint.estimate, "low": limits["lower"], "high": limits["upper"]})
+            intervals = {group: pd.DataFrame(numbers.loc[group]).iloc[columns] for group in self.groups}
+            return grouped_forest_plot(intervals, e.neutral, variable=self.variable, label=label, title=title, ax=ax)
+        if picture == "bump":
+            ranks = np.array([ranks_of(group) for group in scores], dtype=float)[:, columns].T
+            return bump_chart(names, self.groups, ranks, ax, title=f"Ranks by score within each group\n{counts}")
+        title, coloured = f"Scores by group\n{counts}", None
+        if picture == "differences":
+            scores, half_width = self._differences(alpha)
+            coloured = (np.abs(scores) > half_width)[:, columns].T
+            title = f"Coloured: differs from the mean over groups\n{level_words(alpha)}, {counts}"
+            label = f"score in the group minus mean over groups\n{label.removeprefix('score: ')}"
+        values = scores[:, columns].T
+        return group_heat_map(names, self.groups, values, label=label, title=title, coloured=coloured, ax=ax)
 
     def report(
         self, path: str | os.PathLike[str] | None = None, *, title: str | None = None, alpha: float | None = None
@@ -370,53 +384,54 @@ class GroupResults(JointResults, Generic[Result]):
         check_page_extra()
         boards = [make_board(self.estimates, simultaneous_of(self.estimates), "All prompts", alpha=alpha)]
         for number, fact in enumerate(self.facts):
-            estimates, max_t = drawn(self._estimates_of(number))
+            estimates, max_t = drawn(self._of_group(number))
             boards.append(make_board(estimates, max_t, fact.name, alpha=alpha, is_explained=False))
         heading = f"Leaderboards by {self.variable}" if title is None else title
         return write_page(path, render_page(heading, boards, [self.summary()]))
 
-    def _estimates_of(self, group: int) -> Estimates:
-        """Return the estimates of a group, without a critical value."""
-        e = group_estimates(self.estimates, self.joint, self.facts, group, variable=self.variable)
-        style = self.style_of_group[group] if self.style_of_group else e.style
-        return replace(e, style=style)
+    def _of_group(self, group: int) -> Estimates:
+        """Return the estimates of a group as if they came from a fit of their own, without a critical value."""
+        e, fact, covariance = self.estimates, self.facts[group], self.joint.covariance
+        place = slice(group * len(e.models), (group + 1) * len(e.models))
+        description = replace(
+            e.description,
+            n_contexts=fact.n_contexts,
+            n_unlabelled=fact.n_unlabelled,
+            n_comparisons=fact.n_comparisons,
+            n_votes=fact.n_votes,
+            smallest_pair=fact.smallest_pair,
+        )
+        return replace(
+            e,
+            estimate=self.joint.estimate[place],
+            plugin=fact.plugin,
+            shares=fact.shares,
+            covariance=Covariance(
+                covariance.matrix[place, place], e.covariance.basis, fact.n_clusters, covariance.note
+            ),
+            judge=None,
+            votes=fact.votes,
+            description=description,
+            diagnostics=replace(e.diagnostics, effective_contexts=fact.effective_contexts, second_order=float("nan")),
+            part=f"{self.variable} = {fact.name}",
+            style=self.style_of_group[group] if self.style_of_group else e.style,
+        )
+
+    def _differences(self, alpha: float) -> tuple[FloatArray, FloatArray]:
+        """Return every score minus its mean over groups, and half-widths of simultaneous intervals, (G, K) each.
+
+        The intervals hold for all groups and models at once, by max-t. The mean is weighted by the groups' shares.
+        """
+        scores, covariance = self.joint.estimate.reshape(len(self), -1), self.joint.covariance
+        shares = np.array([fact.share for fact in self.facts])
+        from_mean = np.eye(len(shares)) - shares / shares.sum()
+        contrasts = np.kron(from_mean, np.eye(scores.shape[1]))
+        variance = np.square(contrasts @ covariance.factor).sum(axis=1)
+        half_width = Family.of_contrasts(covariance, contrasts).critical(alpha) * np.sqrt(variance)
+        return from_mean @ scores, half_width.reshape(scores.shape)
 
     def __repr__(self) -> str:
         return f"<GroupResults: {len(self)} groups by {self.variable}, {len(self.models)} models>"
-
-
-def group_estimates(
-    overall: Estimates, joint: JointEstimates, facts: Sequence[GroupFacts], group: int, *, variable: str
-) -> Estimates:
-    """Return the estimates of one group as if they came from a fit of their own.
-
-    The critical value is still that of the overall estimates.
-    """
-    fact, n_models = facts[group], len(overall.models)
-    place = slice(group * n_models, (group + 1) * n_models)
-    covariance = joint.covariance
-    description = replace(
-        overall.description,
-        n_contexts=fact.n_contexts,
-        n_unlabelled=fact.n_unlabelled,
-        n_comparisons=fact.n_comparisons,
-        n_votes=fact.n_votes,
-        smallest_pair=fact.smallest_pair,
-    )
-    return replace(
-        overall,
-        estimate=joint.estimate[place],
-        plugin=fact.plugin,
-        shares=fact.shares,
-        covariance=Covariance(
-            covariance.matrix[place, place], overall.covariance.basis, fact.n_clusters, covariance.note
-        ),
-        judge=None,
-        votes=fact.votes,
-        description=description,
-        diagnostics=replace(overall.diagnostics, effective_contexts=fact.effective_contexts, second_order=float("nan")),
-        part=f"{variable} = {fact.name}",
-    )
 
 
 @one_thread()
@@ -436,89 +451,50 @@ def equality_test(estimate: FloatArray, covariance: FloatArray) -> tuple[float, 
     return statistic, df, float(chi2.sf(statistic, df))
 
 
-def make_groups(
-    overall: Estimates,
-    steps: FitState,
-    groups: ContextGroups,
-    *,
-    influence: InfluenceInGroups,
-    plugin: FloatArray,
-    covariance: Covariance,
-    as_result: Callable[[Estimates], Result],
-    style: tuple[StyleEstimates, ...] = (),
-) -> GroupResults[Result]:
-    """Return the scores in groups from their influence.
+def group_facts(
+    steps: FitState, groups: ContextGroups, influence: InfluenceInGroups, plugin: FloatArray
+) -> tuple[GroupFacts, ...]:
+    """Return size and composition of every group; raise for groups without labels, and warn of small groups.
 
     Shapes: plugin (G, K).
     """
-    win_shares = _win_shares(steps, groups.members)
-    facts = tuple(
-        _facts(steps, groups, g, phi=influence.centred_in(g), plugin=plugin[g], shares=win_shares[g])
-        for g in range(len(groups.names))
-    )
-    _check_sizes(groups, facts)
-    estimate, covariance = clip_to_limits(influence.estimate, covariance, overall.limits)
-    joint = JointEstimates.of_blocks("group", groups.names, estimate, covariance, overall)
-    return GroupResults(
-        groups.variable,
-        overall,
-        joint,
-        facts,
-        as_result,
-        is_partition=groups.is_partition,
-        left_out=groups.left_out,
-        dependent_groups=groups.dependent,
-        style_of_group=style,
-    )
-
-
-def _win_shares(steps: FitState, members: NDArray[np.bool_]) -> list[FloatArray]:
-    """Return the shares of comparisons that each model wins in each group."""
+    data, edges, units = steps.data, steps.setup.graph.edges, steps.units
+    weight = np.ones(data.n_contexts) if units.context_weight is None else units.context_weight
     if steps.likelihood:
-        return [win_share(steps.data, steps.setup, steps.likelihood, inside) for inside in members]
-    wins = influence_in_groups(steps.influence_of("win_share").by_context(), members)
-    return [np.clip(part.estimate, 0.0, 1.0) for part in wins.parts]
-
-
-def _facts(
-    steps: FitState,
-    groups: ContextGroups,
-    group: int,
-    *,
-    phi: FloatArray,
-    plugin: FloatArray,
-    shares: FloatArray,
-) -> GroupFacts:
-    """Return size and composition of a group.
-
-    Shapes: phi (n_g, K), plugin (K,), shares (K,).
-    """
-    data, all_cells = steps.data, steps.data.cells
-    inside = groups.members[group]
-    weight = np.ones(data.n_contexts) if steps.units.context_weight is None else steps.units.context_weight
-    cells = all_cells.only(inside[all_cells.context])
-    votes = np.zeros((data.n_items, data.n_items))
-    np.add.at(votes, (cells.first, cells.second), cells.n_votes)
-    votes += votes.T
-    labelled = np.unique(cells.context)
-    square = np.square(phi).sum(axis=0)
-    effective = square**2 / np.maximum((phi**4).sum(axis=0), 1e-300)
-    return GroupFacts(
-        name=groups.names[group],
-        values=groups.values[group],
-        share=float(weight[inside].sum() / weight.sum()),
-        n_contexts=int(inside.sum()),
-        n_unlabelled=int(inside.sum()) - len(labelled),
-        n_comparisons=len(cells),
-        n_votes=int(cells.n_votes.sum()),
-        smallest_pair=int(votes[steps.setup.graph.edges].min()),
-        n_clusters=_clusters_in(steps, inside),
-        unseen=tuple(name for name, count in zip(data.items, votes.sum(axis=0), strict=True) if count == 0),
-        plugin=plugin,
-        shares=shares,
-        effective_contexts=float(effective[square > 0].min(initial=np.inf)),
-        votes=VoteCounts.of(np.triu(votes).astype(np.int64), steps.setup.graph),
-    )
+        shares = [win_share(data, steps.setup, steps.likelihood, inside) for inside in groups.members]
+    else:
+        wins = influence_in_groups(steps.influence_of("win_share").by_context(), groups.members)
+        shares = [np.clip(part.estimate, 0.0, 1.0) for part in wins.parts]
+    facts = []
+    for group, inside in enumerate(groups.members):
+        cells = data.cells.only(inside[data.cells.context])
+        votes = np.zeros((data.n_items, data.n_items))
+        np.add.at(votes, (cells.first, cells.second), cells.n_votes)
+        votes += votes.T
+        n_contexts = int(inside.sum())
+        phi = influence.centred_in(group)
+        square = np.square(phi).sum(axis=0)
+        effective = square**2 / np.maximum((phi**4).sum(axis=0), 1e-300)
+        facts.append(
+            GroupFacts(
+                name=groups.names[group],
+                values=groups.values[group],
+                share=float(weight[inside].sum() / weight.sum()),
+                n_contexts=n_contexts,
+                n_unlabelled=n_contexts - len(np.unique(cells.context)),
+                n_comparisons=len(cells),
+                n_votes=int(cells.n_votes.sum()),
+                smallest_pair=int(votes[edges].min()),
+                n_clusters=_clusters_in(steps, inside),
+                unseen=tuple(name for name, n in zip(data.items, votes.sum(axis=0), strict=True) if n == 0),
+                plugin=plugin[group],
+                shares=shares[group],
+                effective_contexts=float(effective[square > 0].min(initial=np.inf)),
+                votes=VoteCounts.of(np.triu(votes).astype(np.int64), steps.setup.graph),
+            )
+        )
+    _check_sizes(groups, facts)
+    return tuple(facts)
 
 
 def _clusters_in(steps: FitState, inside: NDArray[np.bool_]) -> tuple[int, ...]:
@@ -559,71 +535,3 @@ def _check_sizes(groups: ContextGroups, facts: Sequence[GroupFacts]) -> None:
             f"corrects them, and their intervals are too short; collect votes on these models in these groups",
             stacklevel=5,
         )
-
-
-GROUP_PICTURES = ("forest", "heat_map", "differences", "bump")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class DrawnGroupScores:
-    """Scores by group, as the pictures need them.
-
-    estimates: Estimates of the fit to all prompts.
-    joint: Scores of the G groups, group by group.
-    groups: Names of the groups.
-    shares (G,): The groups' shares of the prompts.
-    variable: The columns that define the groups.
-    """
-
-    estimates: Estimates
-    joint: JointEstimates
-    groups: tuple[str, ...]
-    shares: FloatArray
-    variable: str
-
-    @property
-    def scores(self) -> FloatArray:
-        """Scores, (G, K)."""
-        return self.joint.estimate.reshape(len(self.groups), -1)
-
-    def differences(self, alpha: float) -> tuple[FloatArray, FloatArray]:
-        """Return every score minus its mean over groups, and half-widths of simultaneous intervals, (G, K) each.
-
-        The intervals hold for all groups and models at once, by max-t. The mean is weighted by the groups' shares.
-        """
-        n_groups, n_models = self.scores.shape
-        from_mean = np.eye(n_groups) - self.shares / self.shares.sum()
-        contrasts = np.kron(from_mean, np.eye(n_models))
-        variance = np.square(contrasts @ self.joint.covariance.factor).sum(axis=1)
-        critical = Family.of_contrasts(self.joint.covariance, contrasts).critical(alpha)
-        half_width = critical * np.sqrt(variance)
-        return from_mean @ self.scores, half_width.reshape(n_groups, n_models)
-
-
-def draw_groups(
-    scores: DrawnGroupScores, picture: str, places: Sequence[int], *, alpha: float, ax: Axes | None
-) -> Axes:
-    """Draw one picture of scores by group, see :meth:`GroupResults.plot`."""
-    e, columns = scores.estimates, list(places)
-    names, label = [e.models[j] for j in columns], score_label(e)
-    counts = f"{models_words(len(names), len(e.models))}, {len(scores.groups)} groups by {scores.variable}"
-    if picture == "forest":
-        limits = scores.joint.conf_int(alpha)
-        low, high = (limits[side].to_numpy().reshape(scores.scores.shape)[:, columns] for side in ("lower", "upper"))
-        intervals = {
-            group: pd.DataFrame({"estimate": scores.scores[g, columns], "low": low[g], "high": high[g]}, index=names)
-            for g, group in enumerate(scores.groups)
-        }
-        title = f"{level_words(alpha)}\n{counts}"
-        return grouped_forest_plot(intervals, e.neutral, variable=scores.variable, label=label, title=title, ax=ax)
-    if picture == "bump":
-        ranks = np.array([ranks_of(group) for group in scores.scores], dtype=float)[:, columns].T
-        return bump_chart(names, scores.groups, ranks, ax, title=f"Ranks by score within each group\n{counts}")
-    coloured, values = None, scores.scores[:, columns].T
-    title = f"Scores by group\n{counts}"
-    if picture == "differences":
-        differences, half_width = scores.differences(alpha)
-        values, coloured = differences[:, columns].T, (np.abs(differences) > half_width)[:, columns].T
-        title = f"Coloured: differs from the mean over groups\n{level_words(alpha)}, {counts}"
-        label = f"score in the group minus mean over groups\n{label.removeprefix('score: ')}"
-    return group_heat_map(names, scores.groups, values, label=label, title=title, coloured=coloured, ax=ax)

@@ -8,7 +8,6 @@ from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from .._utils.computation import one_thread
 from .._utils.warning_collection import collected_warnings
@@ -40,9 +39,9 @@ from ..fit.post_estimation import (
     scores_of_contexts,
 )
 from ..fit.state import FitState
-from ..inference.covariance import CentredSums, Covariance, transport_map
-from .context_variables import ContextGroups, read_design, read_groups, read_overlapping_groups
-from .groups import GroupResults, Result, make_groups
+from ..inference.covariance import CentredSums, Covariance, clip_to_limits, transport_map
+from .context_variables import read_design, read_groups, read_overlapping_groups
+from .groups import GroupResults, Result, group_facts
 from .joint_estimates import JointEstimates
 from .projection import Projection
 from .requirements import require_intervals
@@ -89,34 +88,55 @@ def scores_by_group(
 ) -> GroupResults[Result]:
     """Return scores in every group of contexts, see :meth:`RankResults.by`."""
     _require_mean(estimates, "by")
-    groups = _read_any_groups(steps, columns)
-    _check_group_weights(steps, groups.members)
+    names = [name for name in columns if isinstance(name, str)]
+    if len(names) == len(columns):
+        groups = read_groups(steps, names)
+    elif len(columns) == 1 and not isinstance(columns[0], str):
+        groups = read_overlapping_groups(steps, columns[0])
+    else:
+        raise OptionError(
+            "by() got several arguments, and not all of them are names of columns; allowed: names of columns, whose "
+            "combinations of values are the groups; or one mapping of names to columns of booleans or masks; or one "
+            "list of columns of booleans"
+        )
+    weights = [repetition.one_step_result.target.value_weight for repetition in steps.repetitions]
+    _require_weight(
+        max((int((groups.members @ (w > 0) == 0).sum()) for w in weights), default=0), "groups", groups.names
+    )
     if steps.likelihood:
         scores = [likelihood_scores_in_groups(steps, groups.members)]
         unanimous_covariance = likelihood_unanimous_covariance_of_rows(steps, rows_of_groups(steps, groups.members))
     else:
         scores = scores_in_groups(steps, groups.members)
         unanimous_covariance = unanimous_covariance_by_group(steps, groups.members)
-    by_repetition = [_in_unit_of_groups(repetition.influence, estimates.scale) for repetition in scores]
+    scale = estimates.scale
+    by_repetition = [
+        repetition.influence
+        if scale.natural
+        else replace(repetition.influence, parts=repetition.influence.parts.changed(lambda part: _in_unit(part, scale)))
+        for repetition in scores
+    ]
     influence = mean_over_repetitions(by_repetition)
     covariance = _joint_covariance(
         steps,
         lambda fixed: influence.given_prompts() if fixed else influence,
         n_columns=len(groups.names),
-        scale=estimates.scale,
+        scale=scale,
         unanimous_covariance=unanimous_covariance,
         repeated=[repetition.estimate for repetition in by_repetition],
     )
-    plugin = estimates.scale.of(np.mean([repetition.plugin for repetition in scores], axis=0))
-    return make_groups(
+    facts = group_facts(steps, groups, influence, scale.of(np.mean([one.plugin for one in scores], axis=0)))
+    estimate, covariance = clip_to_limits(influence.estimate, covariance, estimates.limits)
+    return GroupResults(
+        groups.variable,
         estimates,
-        steps,
-        groups,
-        influence=influence,
-        plugin=plugin,
-        covariance=covariance,
-        as_result=as_result,
-        style=_style_by_group(estimates, steps, scores),
+        _joint_estimates("group", groups.names, estimate, covariance, estimates),
+        facts,
+        as_result,
+        is_partition=groups.is_partition,
+        left_out=groups.left_out,
+        dependent_groups=groups.dependent,
+        style_of_group=_style_by_group(estimates, steps, scores),
     )
 
 
@@ -152,20 +172,6 @@ def _style_by_group(estimates: Estimates, steps: FitState, scores: Sequence[Grou
     return tuple(groups)
 
 
-def _read_any_groups(steps: FitState, columns: Sequence[GroupColumns]) -> ContextGroups:
-    """Return the groups that the arguments of by() ask for."""
-    names = [name for name in columns if isinstance(name, str)]
-    if len(names) == len(columns):
-        return read_groups(steps, names)
-    if len(columns) == 1 and not isinstance(columns[0], str):
-        return read_overlapping_groups(steps, columns[0])
-    raise OptionError(
-        "by() got several arguments, and not all of them are names of columns; allowed: names of columns, whose "
-        "combinations of values are the groups; or one mapping of names to columns of booleans or masks; or one list "
-        "of columns of booleans"
-    )
-
-
 @one_thread()
 def project_scores(estimates: Estimates, steps: FitState, formula: str) -> Projection:
     """Return the projection of scores on functions of the context, see :meth:`RankResults.project`."""
@@ -180,11 +186,27 @@ def project_scores(estimates: Estimates, steps: FitState, formula: str) -> Proje
     # Functions of the context may have any unit (a time in milliseconds has 1e12). They are regressed on in units in
     # which they are about 1, because the products of functions in very different units lose digits or overflow.
     unit = column_units(design.matrix)
-    projected, covariance = _project(steps, design.matrix / unit, estimates.scale)
+    projected, covariance = _project(steps, design.matrix / unit, design.names, estimates.scale)
     per_unit = np.repeat(1 / unit, len(projected.estimate) // len(unit))
     covariance = replace(covariance, matrix=per_unit[:, None] * covariance.matrix * per_unit)
-    joint = JointEstimates.of_blocks("coefficient", design.names, per_unit * projected.estimate, covariance, estimates)
+    joint = _joint_estimates("coefficient", design.names, per_unit * projected.estimate, covariance, estimates)
     return Projection(design, estimates, joint)
+
+
+def _joint_estimates(
+    kind: str, names: Sequence[str], estimate: FloatArray, covariance: Covariance, fit: Estimates
+) -> JointEstimates:
+    """Return estimates, (B K,), for all models of a fit, block by block."""
+    return JointEstimates.by_block(
+        kind,
+        [name for name in names for _ in fit.models],
+        fit.models * len(names),
+        estimate=estimate,
+        covariance=covariance,
+        reason=fit.reason,
+        alpha=fit.alpha,
+        seed=fit.description.seed,
+    )
 
 
 def _require_mean(estimates: Estimates, method: str) -> None:
@@ -198,14 +220,17 @@ def _require_mean(estimates: Estimates, method: str) -> None:
     require_intervals(estimates, f"{method}()")
 
 
-def _project(steps: FitState, design: FloatArray, scale: Scale) -> tuple[ProjectedInfluence, Covariance]:
+def _project(
+    steps: FitState, design: FloatArray, names: Sequence[str], scale: Scale
+) -> tuple[ProjectedInfluence, Covariance]:
     """Regress the influence on a design and return coefficients with their covariance, (P K, P K).
 
     Shapes: design (n, P).
     """
     repeated = [repetition.one_step_result.target for repetition in steps.repetitions]
     for estimate in (steps.influence, *repeated):
-        _check_weights(estimate.value_weight, design)
+        weighted = np.sqrt(estimate.value_weight)[:, None] * design / np.sqrt(np.square(design).mean(axis=0))
+        _require_weight(len(names) - int(np.linalg.matrix_rank(weighted)), "columns", names)
     influence = _in_unit(steps.influence.by_context(), scale)
     rescaled = [_in_unit(estimate.by_context(), scale) for estimate in repeated]
 
@@ -273,35 +298,13 @@ def _joint_covariance(
     return joint.with_repetition_variance(np.stack(repeated)) if len(repeated) > 1 else joint
 
 
-def _check_group_weights(steps: FitState, members: NDArray[np.bool_]) -> None:
-    """Raise where all prompts of a group have weight zero or are not in the sample; ``members`` are (G, n)."""
-    weights = [repetition.one_step_result.target.value_weight for repetition in steps.repetitions]
-    n_missing = max((int((members @ (weight > 0) == 0).sum()) for weight in weights), default=0)
+def _require_weight(n_missing: int, what: str, names: Sequence[str]) -> None:
+    """Raise where groups, or columns of a design, have weight zero in all of their prompts."""
     if n_missing:
-        raise OptionError(_no_weight(n_missing, len(members), "groups"))
-
-
-def _no_weight(n_missing: int, n_all: int, what: str) -> str:
-    """Return the error about groups, or columns of a design, whose prompts all have weight zero."""
-    return (
-        f"{n_missing} of {n_all} {what} have no weight: weights= is zero in all of their prompts, or the "
-        f"sample of subsample= has none of these prompts; change weights= or subsample=, or leave these {what} out"
-    )
-
-
-def _check_weights(weight: FloatArray, design: FloatArray) -> None:
-    """Raise where all prompts of a column of the design have weight zero or are not in the sample of ``subsample=``."""
-    rank = np.linalg.matrix_rank(np.sqrt(weight)[:, None] * design / np.sqrt(np.square(design).mean(axis=0)))
-    n_missing = design.shape[1] - int(rank)
-    if n_missing:
-        raise OptionError(_no_weight(n_missing, design.shape[1], "columns"))
-
-
-def _in_unit_of_groups(influence: InfluenceInGroups, scale: Scale) -> InfluenceInGroups:
-    """Return the influence of scores in groups in another unit."""
-    if scale.natural:
-        return influence
-    return replace(influence, parts=influence.parts.changed(lambda part: _in_unit(part, scale)))
+        raise OptionError(
+            f"{n_missing} of {len(names)} {what} have no weight: weights= is zero in all of their prompts, or the "
+            f"sample of subsample= has none of these prompts; change weights= or subsample=, or leave these {what} out"
+        )
 
 
 def _in_unit(influence: Influence, scale: Scale) -> Influence:

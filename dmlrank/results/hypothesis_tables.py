@@ -19,7 +19,7 @@ from ..fit.judge_value import JudgeFigures, estimate_from_verdicts
 from ..fit.post_estimation import pair_margins
 from ..fit.state import FitState
 from ..inference.cycles import closest_cycle, count_cycles, find_cycles, margin_p_values
-from ..inference.simultaneous import PairTests
+from ..inference.simultaneous import TEST_COLUMNS
 from ..inference.wald import Alternative
 from ..plotting.heat_maps import win_matrix
 from ..plotting.intervals import difference_plot
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-_NUMBERS = ["estimate", "std_error", "statistic", "p_value", "p_adjusted", "conf_low", "conf_high"]
 # Letters of the name of a model in the name of a drawn difference.
 _LONGEST_NAME = 22
 _METHODS = {
@@ -164,7 +163,7 @@ class PairwiseResults(Summarised):
         std_errors = all_differences["std_error"].to_numpy()
         digits = decimals(std_errors, fewest=fewest_decimals(self.is_natural))
         names = frame["first"] + " - " + frame["second"]
-        numbers = frame[_NUMBERS].to_numpy(dtype=float)
+        numbers = frame[TEST_COLUMNS].to_numpy(dtype=float)
         rows = tuple(_difference_cells(name, row, digits) for name, row in zip(names, numbers, strict=True))
         columns = tuple((head, 1 + head.startswith("[")) for head in heads)
         table = Summary("Tests of Differences of Scores", header, columns, rows, self._notes(n_untested))
@@ -322,24 +321,6 @@ class PairwiseResults(Summarised):
         """Return the differences on the boundary between hypothesis and alternative; the plot marks them with lines."""
         delta = self.delta
         return {"noninferiority": [-delta], "equivalence": [-delta, delta]}.get(self.side, [delta])
-
-
-def pairwise_frame(tests: PairTests, names: Sequence[str]) -> pd.DataFrame:
-    """Return the tests as a frame with a row per difference; ``names`` are those of the K models, best first."""
-    labels = np.array(names, dtype=object)
-    return pd.DataFrame(
-        {
-            "first": labels[tests.first],
-            "second": labels[tests.second],
-            "estimate": tests.estimate,
-            "std_error": tests.std_error,
-            "statistic": tests.statistic,
-            "p_value": tests.p_value,
-            "p_adjusted": tests.p_adjusted,
-            "conf_low": tests.low,
-            "conf_high": tests.high,
-        }
-    )
 
 
 def _difference_cells(name: str, numbers: FloatArray, digits: int) -> tuple[str, ...]:

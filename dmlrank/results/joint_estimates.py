@@ -28,84 +28,50 @@ def score_label(estimates: Estimates) -> str:
     return f"{'score' if estimates.of_models else 'estimate'}: {estimates.functional_label}{unit}"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class JointEstimates:
-    """Estimates by block (group, coefficient or result) and model, with one covariance.
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class JointEstimates(NamedEstimates):
+    """Estimates with one covariance, such as scores by block (group, coefficient or result) and model.
 
-    kind: Kind of the blocks: ``"group"``, ``"coefficient"`` or ``"result"``.
-    blocks, models: Block and model of each of the d estimates.
-    estimate (d,).
-    covariance: Joint covariance, (d, d).
-    reason: What the functional fixes, for errors.
+    index: Block and model of each of the d estimates, or the name of each.
     alpha: One minus the level of intervals by default.
     seed: Seed of the fit, from which critical values are drawn.
     """
 
-    kind: str
-    blocks: tuple[str, ...]
-    models: tuple[str, ...]
-    estimate: FloatArray
-    covariance: Covariance
-    reason: str
+    index: pd.Index
     alpha: float
-    seed: int
+    seed: int = 0
 
     @classmethod
-    def of_blocks(
-        cls, kind: str, names: Sequence[str], estimate: FloatArray, covariance: Covariance, fit: Estimates
+    def by_block(
+        cls,
+        kind: str,
+        blocks: Sequence[str],
+        models: Sequence[str],
+        *,
+        estimate: FloatArray,
+        covariance: Covariance,
+        reason: str,
+        alpha: float,
+        seed: int,
     ) -> JointEstimates:
-        """Return estimates for all models of one fit, block by block.
+        """Return estimates with their names, ``block: model``; ``kind`` is what a block is, such as ``"group"``.
 
-        Shapes: estimate (B K,).
+        Where two names would be equal, names of blocks or models that contain ``": "`` are quoted.
         """
         return cls(
-            kind=kind,
-            blocks=tuple(np.repeat(np.array(names, dtype=object), len(fit.models)).tolist()),
-            models=fit.models * len(names),
             estimate=estimate,
             covariance=covariance,
-            reason=fit.reason,
-            alpha=fit.alpha,
-            seed=fit.description.seed,
+            names=joined_names(list(zip(blocks, models, strict=True)), ": "),
+            reason=reason,
+            index=pd.MultiIndex.from_arrays([list(blocks), list(models)], names=[kind, "model"]),
+            alpha=alpha,
+            seed=seed,
         )
 
-    @property
-    def names(self) -> list[str]:
-        """Names that hypotheses use, ``block: model``.
-
-        Where two of these would be equal, names of blocks or models that contain ``": "`` are quoted.
-        """
-        return joined_names(list(zip(self.blocks, self.models, strict=True)), ": ")
-
-    @property
-    def named(self) -> NamedEstimates:
-        """The estimates in the form that tests take."""
-        return NamedEstimates(self.estimate, self.covariance, self.names, self.reason)
-
-    @property
-    def index(self) -> pd.MultiIndex:
-        """Block and model, (d,)."""
-        return pd.MultiIndex.from_arrays([self.blocks, self.models], names=[self.kind, "model"])
-
-    @property
-    def max_t(self) -> MaxT:
-        """max-t of the estimates and of their differences."""
-        return MaxT(self.covariance, self.seed)
-
-    def table(self, values: FloatArray, blocks: Sequence[str]) -> pd.DataFrame:
-        """Return values, (d,), as a frame with a row per model and a column per block."""
-        models = list(dict.fromkeys(self.models))
-        frame = pd.DataFrame(np.nan, index=models, columns=list(blocks))
-        for block, model, value in zip(self.blocks, self.models, values, strict=True):
-            frame.loc[model, block] = value
-        return frame
-
-    def conf_int(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
-        """Return confidence intervals, simultaneous over all blocks and models."""
-        critical = self.max_t.critical(alpha_or_default(alpha, self.alpha), method)
-        half_width = critical * self.covariance.std_errors
-        limits = {"lower": self.estimate - half_width, "upper": self.estimate + half_width}
-        return pd.DataFrame(limits, index=self.index)
+    def table(self, values: FloatArray) -> pd.DataFrame:
+        """Return values, (d,), as a frame with a row per block and a column per model."""
+        blocks, models = (list(dict.fromkeys(self.index.get_level_values(level))) for level in (0, 1))
+        return pd.DataFrame(values.reshape(len(blocks), -1).copy(), index=blocks, columns=models)
 
     def wald_test(self, restrictions: LinearHypothesis) -> WaldTestResults:
         """Test linear restrictions jointly by one chi-squared test; its degrees of freedom are the structural rank."""
@@ -116,30 +82,11 @@ class JointEstimates:
                 f"{rank} restrictions cannot be tested with {fewest} clusters, because their covariance has no "
                 f"inverse; test fewer models at once, or use t_test"
             )
-        return wald_test(self.named, restrictions)
-
-    def tidy(self, z: FloatArray, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
-        """Return a row per block and model, with the block's name in the column of its kind.
-
-        Shapes: z (d,).
-        """
-        limits = self.conf_int(alpha, method)
-        return pd.DataFrame(
-            {
-                self.kind: list(self.blocks),
-                "term": list(self.models),
-                "estimate": self.estimate,
-                "std_error": self.covariance.std_errors,
-                "statistic": z,
-                "p_value": two_sided_p_values(z),
-                "conf_low": limits["lower"].to_numpy(),
-                "conf_high": limits["upper"].to_numpy(),
-            }
-        )
+        return wald_test(self, restrictions)
 
 
 class JointResults(Summarised):
-    """What groups, projections and comparisons share: tests of estimates that have one covariance."""
+    """What groups, projections, comparisons and slopes on style share: tests of estimates that have one covariance."""
 
     __slots__ = ()
 
@@ -174,7 +121,11 @@ class JointResults(Summarised):
         OptionError
             If there is no joint covariance, or alpha or the method cannot be used.
         """
-        return self.joint.conf_int(alpha, method)
+        joint = self.joint
+        critical = MaxT(joint.covariance, joint.seed).critical(alpha_or_default(alpha, joint.alpha), method)
+        half_width = critical * joint.covariance.std_errors
+        limits = {"lower": joint.estimate - half_width, "upper": joint.estimate + half_width}
+        return pd.DataFrame(limits, index=joint.index)
 
     def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> ZTestResults:
         """Test linear combinations of estimates, such as ``"coding: gpt-4 - writing: gpt-4"``, one z test for each.
@@ -199,8 +150,7 @@ class JointResults(Summarised):
         OptionError
             If there is no joint covariance.
         """
-        named = self.joint.named
-        return t_test(named, named.hypothesis(hypothesis), read_alternative(side, delta))
+        return t_test(self.joint, self.joint.hypothesis(hypothesis), read_alternative(side, delta))
 
     def wald_test(self, hypothesis: HypothesisLike) -> WaldTestResults:
         """Test linear restrictions on estimates jointly, see :meth:`RankResults.wald_test`.
@@ -222,4 +172,18 @@ class JointResults(Summarised):
         OptionError
             If there is no joint covariance.
         """
-        return self.joint.wald_test(self.joint.named.hypothesis(hypothesis))
+        return self.joint.wald_test(self.joint.hypothesis(hypothesis))
+
+    def _tidy(self, z: FloatArray, alpha: float | None, method: str) -> pd.DataFrame:
+        """Return a row per estimate with z statistics, (d,), p-values and intervals."""
+        joint, limits = self.joint, self.conf_int(alpha, method)
+        columns = {
+            "estimate": joint.estimate,
+            "std_error": joint.covariance.std_errors,
+            "statistic": z,
+            "p_value": two_sided_p_values(z),
+            "conf_low": limits["lower"],
+            "conf_high": limits["upper"],
+        }
+        frame = pd.DataFrame(columns, index=joint.index)
+        return frame.rename_axis([*joint.index.names[:-1], "term"]).reset_index()

@@ -21,15 +21,14 @@ from ..fit.estimates import Estimates
 from ..fit.fit_covariance import clustered_covariance
 from ..fit.state import FitState
 from ..inference.covariance import Covariance, covariance_of_mean, match_blocks, stack_influences
-from ..inference.simultaneous import PAIR_METHODS as PAIR_METHODS
-from ..inference.simultaneous import MaxT, compare_differences
+from ..inference.simultaneous import PAIR_METHODS, TEST_COLUMNS, MaxT, compare_differences
 from ..inference.wald import WaldTestResults, two_sided_p_values, z_statistics
 from ..report.statements import counted
 from .joint_estimates import JointEstimates
+from .rank_results import RankResults
 
 # Stands for a missing annotator, and sorts before every name.
 _NO_ANNOTATOR = "\x00"
-_OTHER_CLUSTERS = "the clusters of the results contain different prompts"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,19 +49,6 @@ class SharedContexts:
         """Whether every result has all contexts."""
         return all(len(places) == self.n_contexts for places in self.places)
 
-    @property
-    def is_independent(self) -> bool:
-        """Whether no two results have a context in common, or contexts of one cluster."""
-        if sum(map(len, self.places)) > self.n_contexts:
-            return False
-        groupings = () if self.clusters is None else (self.clusters.of_context, self.clusters.second_of_context)
-        return all(
-            not len(np.intersect1d(codes[a], codes[b]))
-            for codes in groupings
-            if codes is not None
-            for a, b in combinations(self.places, 2)
-        )
-
     def n_shared(self, first: int, second: int) -> int:
         """Return the number of contexts that two results, named by their places, have in common."""
         return len(np.intersect1d(self.places[first], self.places[second]))
@@ -74,87 +60,61 @@ def share_contexts(steps: Sequence[FitState], names: Sequence[str]) -> SharedCon
         reason = _why_unmatched(steps[0], other)
         if reason:
             return f"{names[0]!r} and {name!r} have no joint covariance: {reason}"
-    places, n_contexts = _places(steps)
-    if steps[0].units.clusters is None:
+    if steps[0].options.context:
+        place: dict[Hashable, int] = {}
+        places = tuple(
+            np.array([place.setdefault(identifier, len(place)) for identifier in fit.data.context_ids], dtype=np.intp)
+            for fit in steps
+        )
+        n_contexts = len(place)
+    else:
+        n_contexts = steps[0].data.n_contexts
+        places = (np.arange(n_contexts),) * len(steps)
+    clusters = steps[0].units.clusters
+    if clusters is None:
         return SharedContexts(n_contexts, places, None)
-    clusters = _joint_clusters(steps, places, n_contexts)
-    if isinstance(clusters, str):
-        return f"{' and '.join(map(repr, names))} have no joint covariance: {clusters}"
-    return SharedContexts(n_contexts, places, clusters)
-
-
-def joint_annotators(steps: Sequence[FitState]) -> list[IntArray] | None:
-    """Return the annotator of each influence block of each result; None where annotators are no clusters.
-
-    An annotator has the same number in all results; a block of an unknown annotator has -1.
-    """
-    if steps[0].units.annotator is None:
-        return None
-    names = [_annotator_names(fit) for fit in steps]
-    all_names, codes = np.unique(np.concatenate(names), return_inverse=True)
-    codes = np.where(all_names[codes] == _NO_ANNOTATOR, -1, codes)
-    return np.split(codes, np.cumsum([len(part) for part in names])[:-1])
+    if all(len(place) == n_contexts for place in places):
+        # The results have the same contexts. Their clusters may have other names and still contain the same contexts.
+        joint = clusters if _have_equal_partitions(steps, places) else None
+    else:
+        joint = _clusters_by_name(steps, clusters, places, n_contexts)
+    if joint is None:
+        return (
+            f"{' and '.join(map(repr, names))} have no joint covariance: the clusters of the results contain different "
+            f"prompts"
+        )
+    return SharedContexts(n_contexts, places, joint)
 
 
 def are_of_one_data_set(first: FitState, other: FitState) -> bool:
-    """Return whether two results are of the same frame, or have equal rows, features and votes."""
-    a, b = first.data.context_ids, other.data.context_ids
-    same_rows = len(a) == len(b) and bool((a == b).all())
-    return same_rows and (first.source.data is other.source.data or _have_equal_votes(first, other))
+    """Return whether two results are of the same frame, or have equal rows, features and votes, as a copy has."""
+    a, b = first.data, other.data
+    if len(a.context_ids) != len(b.context_ids) or not (a.context_ids == b.context_ids).all():
+        return False
+    cells = ((getattr(a.cells, name), getattr(b.cells, name)) for name in ("context", "first", "second", "y"))
+    return first.source.data is other.source.data or (
+        a.items == b.items and all(np.array_equal(left, right) for left, right in ((a.x, b.x), *cells))
+    )
 
 
 def _why_unmatched(first: FitState, other: FitState) -> str:
     """Return why contexts of two results cannot be matched; an empty text where they can."""
     if first.options.prompts != other.options.prompts:
         return "one result is for new prompts, the other for its own prompts only; fit both with the same prompts="
-    columns = [steps.units.clusters.names if steps.units.clusters else () for steps in (first, other)]
+    a, b = first.units.clusters, other.units.clusters
+    columns = [() if clusters is None else clusters.names for clusters in (a, b)]
     if columns[0] != columns[1]:
         kinds = " and ".join(f"clusters of {', '.join(names)}" if names else "none" for names in columns)
         return f"their clusters differ ({kinds}); update one of them with the cov_type= and cov_kwds= of the other"
-    for name in ("second_of_context", "of_vote"):
-        if first.units.clusters and (getattr(first.units.clusters, name) is None) != (
-            getattr(other.units.clusters, name) is None
-        ):
-            return f"{first.units.clusters.names[-1]!r} groups prompts in one result and votes in the other"
+    if a is not None and b is not None:
+        groups_prompts = [(clusters.second_of_context is None, clusters.of_vote is None) for clusters in (a, b)]
+        if groups_prompts[0] != groups_prompts[1]:
+            return f"{a.names[-1]!r} groups prompts in one result and votes in the other"
     if first.options.context != other.options.context:
         return "their context= columns differ, so that prompts cannot be matched"
     if not first.options.context and not are_of_one_data_set(first, other):
         return "their rows differ, and without context= nothing says which rows are the same prompt"
     return ""
-
-
-def _places(steps: Sequence[FitState]) -> tuple[tuple[IntArray, ...], int]:
-    """Return the place of each context of each result among all contexts, and the number of all contexts."""
-    if not steps[0].options.context:
-        n_contexts = steps[0].data.n_contexts
-        return (np.arange(n_contexts),) * len(steps), n_contexts
-    place: dict[Hashable, int] = {}
-    places = tuple(
-        np.array([place.setdefault(identifier, len(place)) for identifier in fit.data.context_ids], dtype=np.intp)
-        for fit in steps
-    )
-    return places, len(place)
-
-
-def _joint_clusters(steps: Sequence[FitState], places: Sequence[IntArray], n_contexts: int) -> Clusters | str:
-    """Return the clusters of all contexts, by the names of the clusters, or why the clusters of results differ."""
-    first = steps[0].units.clusters
-    assert first is not None
-    if all(len(place) == n_contexts for place in places):
-        # The results have the same contexts. Their clusters may have other names and still contain the same contexts.
-        return first if _have_equal_partitions(steps, places) else _OTHER_CLUSTERS
-    codes: list[IntArray] = []
-    for number in range(1 if first.second_of_context is None else 2):
-        of_all = np.full(n_contexts, -1)
-        names: dict[Hashable, int] = {}
-        for fit, place in zip(steps, places, strict=True):
-            numbered = np.array([names.setdefault(name, len(names)) for name in _cluster_names(fit, number, place)])
-            earlier = of_all[place]
-            if (earlier[earlier >= 0] != numbered[earlier >= 0]).any():
-                return _OTHER_CLUSTERS
-            of_all[place] = numbered
-        codes.append(of_all)
-    return Clusters(first.names, codes[0], codes[1] if len(codes) > 1 else None)
 
 
 def _have_equal_partitions(steps: Sequence[FitState], places: Sequence[IntArray]) -> bool:
@@ -166,46 +126,32 @@ def _have_equal_partitions(steps: Sequence[FitState], places: Sequence[IntArray]
             if of_context is not None:
                 codes.append(np.empty_like(of_context))
                 codes[-1][place] = of_context
-        if not all(_is_same_partition(codes[0], other) for other in codes[1:]):
-            return False
+        for other in codes[1:]:
+            n_pairs = len(np.unique(np.stack([codes[0], other], axis=1), axis=0))
+            if not n_pairs == len(np.unique(codes[0])) == len(np.unique(other)):
+                return False
     return True
 
 
-def _is_same_partition(left: IntArray, right: IntArray) -> bool:
-    """Return whether two arrays of cluster numbers, (n,) each, put the same contexts together."""
-    n_pairs = len(np.unique(np.stack([left, right], axis=1), axis=0))
-    return n_pairs == len(np.unique(left)) == len(np.unique(right))
-
-
-def _cluster_names(fit: FitState, number: int, places: IntArray) -> list[Hashable]:
-    """Return the name of each context's cluster in one of the columns of clusters.
-
-    Shapes: places (n,).
-    """
-    assert fit.units.clusters is not None
-    name = fit.units.clusters.names[number]
-    if name not in fit.data.columns:
-        return list(places.tolist())
-    return list(fit.data.columns.texts(name)[fit.data.first_row])
-
-
-def _annotator_names(fit: FitState) -> list[str]:
-    """Return the name of the annotator of each influence block."""
-    if fit.units.annotator is None or fit.units.clusters is None:
-        return []
-    name = fit.units.clusters.names[-1]
-    names = sorted(set(fit.data.columns.texts(name)))
-    return [names[code] if code >= 0 else _NO_ANNOTATOR for code in fit.units.annotator]
-
-
-def _have_equal_votes(first: FitState, other: FitState) -> bool:
-    """Return whether two results have equal features and votes, as a result and its stored copy have."""
-    a, b = first.data, other.data
-    pairs = [
-        (a.x, b.x),
-        *((getattr(a.cells, name), getattr(b.cells, name)) for name in ("context", "first", "second", "y")),
-    ]
-    return a.items == b.items and all(np.array_equal(left, right) for left, right in pairs)
+def _clusters_by_name(
+    steps: Sequence[FitState], clusters: Clusters, places: Sequence[IntArray], n_contexts: int
+) -> Clusters | None:
+    """Return the clusters of all contexts, by the names of the clusters; None where these differ between results."""
+    codes: list[IntArray] = []
+    for column in clusters.names[: 1 if clusters.second_of_context is None else 2]:
+        of_all = np.full(n_contexts, -1)
+        numbers: dict[Hashable, int] = {}
+        for fit, place in zip(steps, places, strict=True):
+            # Clusters without a column are the contexts.
+            is_column = column in fit.data.columns
+            names = fit.data.columns.texts(column)[fit.data.first_row] if is_column else place.tolist()
+            numbered = np.array([numbers.setdefault(name, len(numbers)) for name in names])
+            earlier = of_all[place]
+            if (earlier[earlier >= 0] != numbered[earlier >= 0]).any():
+                return None
+            of_all[place] = numbered
+        codes.append(of_all)
+    return Clusters(clusters.names, *codes)
 
 
 _SAY_INDEPENDENT = (
@@ -218,83 +164,91 @@ _INDEPENDENT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class NamedResult:
-    """One of the results that are compared.
-
-    steps: Data and learners; None in a result without them.
-    """
-
-    name: str
-    estimates: Estimates
-    steps: FitState | None
-
-
 # Scores of all results with one covariance, or why there is none; and what is known about the samples, in a sentence.
 Joint: TypeAlias = tuple[JointEstimates | str, str]
 
 
 @one_thread()
-def joint_results(members: Sequence[NamedResult], independent: bool | None) -> Joint:
+def joint_results(names: Sequence[str], results: Sequence[RankResults], independent: bool | None) -> Joint:
     """Return the scores of all results with one covariance, or the reason why there is none.
 
     The diagonal blocks are the covariances of the results. Between results of independent samples the covariance is
     zero. Between others it comes from their influence values on the contexts that they share, see
-    :func:`dmlrank.inference.joint_covariance.match_blocks`.
+    :func:`dmlrank.inference.covariance.match_blocks`.
     """
-    for member in members:
-        if not member.estimates.has_intervals:
-            return (f"{member.name!r} is an estimate without intervals: {member.estimates.why_no_intervals}", "")
+    estimates = [result.estimates for result in results]
+    for name, e in zip(names, estimates, strict=True):
+        if not e.has_intervals:
+            return f"{name!r} is an estimate without intervals: {e.why_no_intervals}", ""
     if independent:
-        return _declared_independent(members)
+        return _declared_independent(names, results)
     steps = []
-    for member in members:
-        reason = _why_no_influence_values(member)
-        if reason or member.steps is None:
+    for name, result in zip(names, results, strict=True):
+        if result.estimates.part:
+            reason = (
+                f"{name!r} is the result of one group of a fit ({result.estimates.part}); for tests between groups, "
+                f"use the methods of the object that by() of the whole fit returns"
+            )
             return reason, ""
-        steps.append(member.steps)
-    names = [member.name for member in members]
+        if result.steps is None:
+            reason = (
+                f"{name!r} was stored without its data, and covariances between results of the same prompts need "
+                f"the data; {_SAY_INDEPENDENT}"
+            )
+            return reason, ""
+        steps.append(result.steps)
     shared = share_contexts(steps, names)
     if isinstance(shared, str):
         return f"{shared}; {_SAY_INDEPENDENT}" if independent is None else shared, ""
     if shared.is_same:
-        return _stacked_estimates(members, steps, shared), ""
-    if not shared.is_independent:
-        return _stacked_estimates(members, steps, shared), _overlap_sentence(shared, names)
+        return _joint_estimates(names, estimates, _covariance_by_influence(estimates, steps, shared)), ""
+    pairs = list(combinations(range(len(names)), 2))
+    groupings = () if shared.clusters is None else (shared.clusters.of_context, shared.clusters.second_of_context)
+    codes = [np.arange(shared.n_contexts), *(grouping for grouping in groupings if grouping is not None)]
+    if any(np.intersect1d(code[shared.places[a]], code[shared.places[b]]).size for code in codes for a, b in pairs):
+        counts = ", ".join(f"{names[a]!r} and {names[b]!r} {shared.n_shared(a, b):,}" for a, b in pairs)
+        sizes = ", ".join(f"{len(places):,}" for places in shared.places)
+        clusters = "" if shared.clusters is None else f" and of clusters ({', '.join(shared.clusters.names)})"
+        samples = (
+            f"The samples of prompts overlap: {counts} in common, of {sizes}. The covariance between the results comes "
+            f"from the influence values of these prompts{clusters}."
+        )
+        return _joint_estimates(names, estimates, _covariance_by_influence(estimates, steps, shared)), samples
     if independent is False:
-        return (
+        reason = (
             f"{listed(names)} have no joint covariance: independent=False, but no prompt and no cluster is in two of "
             f"the results, so that nothing says how the results depend on each other; give equal prompts the same "
-            f"values in the columns of context=",
-            "",
+            f"values in the columns of context="
         )
-    return _independent_estimates(members), _INDEPENDENT.format(": no prompt is in two of them")
+        return reason, ""
+    return _joint_estimates(names, estimates), _INDEPENDENT.format(": no prompt is in two of them")
 
 
-def _declared_independent(members: Sequence[NamedResult]) -> Joint:
+def _declared_independent(names: Sequence[str], results: Sequence[RankResults]) -> Joint:
     """The joint estimates of samples that the caller declares independent, after the checks that are possible."""
-    for first, other in combinations(members, 2):
-        if _seem_of_one_data_set(first, other):
+    pairs = list(combinations(range(len(names)), 2))
+    for a, b in pairs:
+        if _seem_of_one_data_set(results[a], results[b]):
             raise OptionError(
-                f"independent=True, but {first.name!r} and {other.name!r} are results of one data set, so that they "
+                f"independent=True, but {names[a]!r} and {names[b]!r} are results of one data set, so that they "
                 f"depend on each other; leave independent= out; for groups of one fit, use the methods of by()"
             )
-    steps = [member.steps for member in members if member.steps is not None]
-    identified = len(steps) == len(members) and all(fit.options.context for fit in steps)
-    shared = share_contexts(steps, [member.name for member in members]) if identified else ""
+    steps = [result.steps for result in results if result.steps is not None]
+    identified = len(steps) == len(results) and all(fit.options.context for fit in steps)
+    shared = share_contexts(steps, names) if identified else ""
     known = ", as the caller of compare says"
     if isinstance(shared, SharedContexts):
-        n_shared = max(shared.n_shared(a, b) for a, b in combinations(range(len(members)), 2))
+        n_shared = max(shared.n_shared(a, b) for a, b in pairs)
         known = (
             f", as the caller of compare says, although {counted(n_shared, 'identifier')} of prompts "
             f"{'is' if n_shared == 1 else 'are'} in two of them"
             if n_shared
             else ": no prompt is in two of them"
         )
-    return _independent_estimates(members), _INDEPENDENT.format(known)
+    return _joint_estimates(names, [result.estimates for result in results]), _INDEPENDENT.format(known)
 
 
-def _seem_of_one_data_set(first: NamedResult, other: NamedResult) -> bool:
+def _seem_of_one_data_set(first: RankResults, other: RankResults) -> bool:
     """Return whether two results are of the same votes: live fits by their data, stored ones by all their counts."""
     if first.steps is not None and other.steps is not None:
         return are_of_one_data_set(first.steps, other.steps)
@@ -308,52 +262,36 @@ def _seem_of_one_data_set(first: NamedResult, other: NamedResult) -> bool:
     return a.part == b.part and same_size and bool((a.votes.total == b.votes.total).all())
 
 
-def _overlap_sentence(shared: SharedContexts, names: Sequence[str]) -> str:
-    """Say how many prompts results have in common, and where their covariance comes from."""
-    counts = [f"{names[a]!r} and {names[b]!r} {shared.n_shared(a, b):,}" for a, b in combinations(range(len(names)), 2)]
-    sizes = ", ".join(f"{len(places):,}" for places in shared.places)
-    clusters = "" if shared.clusters is None else f" and of clusters ({', '.join(shared.clusters.names)})"
-    return (
-        f"The samples of prompts overlap: {', '.join(counts)} in common, of {sizes}. The covariance between the "
-        f"results comes from the influence values of these prompts{clusters}."
-    )
-
-
-def _independent_estimates(members: Sequence[NamedResult]) -> JointEstimates:
-    """Return the scores of independent results, with zero covariance between results."""
-    covariances = [member.estimates.covariance for member in members]
-    return _joint_estimates(
-        members,
-        Covariance(
-            np.asarray(block_diag(*(covariance.matrix for covariance in covariances))),
-            np.asarray(block_diag(*(covariance.basis for covariance in covariances))),
-            tuple(count for covariance in covariances for count in covariance.n_clusters),
-            "; ".join(dict.fromkeys(covariance.note for covariance in covariances if covariance.note)),
-        ),
-    )
-
-
-def _why_no_influence_values(member: NamedResult) -> str:
-    """Return why a result has no influence values to compare with others; an empty text where it has them."""
-    if member.estimates.part:
-        return (
-            f"{member.name!r} is the result of one group of a fit ({member.estimates.part}); for tests between groups, "
-            f"use the methods of the object that by() of the whole fit returns"
-        )
-    if member.steps is None:
-        return (
-            f"{member.name!r} was stored without its data, and covariances between results of the same prompts need "
-            f"the data; {_SAY_INDEPENDENT}"
-        )
-    return ""
-
-
-def _stacked_estimates(
-    members: Sequence[NamedResult], steps: Sequence[FitState], shared: SharedContexts
+def _joint_estimates(
+    names: Sequence[str], results: Sequence[Estimates], covariance: Covariance | None = None
 ) -> JointEstimates:
-    """Return the scores of all results with their joint covariance from influence values."""
-    estimates = [member.estimates for member in members]
-    centred, corrections, contexts = [], [], []
+    """Return the scores of all results; without a covariance, the results are independent."""
+    if covariance is None:
+        blocks = [e.covariance for e in results]
+        covariance = Covariance(
+            np.asarray(block_diag(*(block.matrix for block in blocks))),
+            np.asarray(block_diag(*(block.basis for block in blocks))),
+            tuple(count for block in blocks for count in block.n_clusters),
+            "; ".join(dict.fromkeys(block.note for block in blocks if block.note)),
+        )
+    return JointEstimates.by_block(
+        "result",
+        [name for name, e in zip(names, results, strict=True) for _ in e.models],
+        [model for e in results for model in e.models],
+        estimate=np.concatenate([e.estimate for e in results]),
+        covariance=covariance,
+        reason="; ".join(dict.fromkeys(f"{name}: {e.reason}" for name, e in zip(names, results, strict=True))),
+        alpha=results[0].alpha,
+        seed=results[0].description.seed,
+    )
+
+
+def _covariance_by_influence(
+    estimates: Sequence[Estimates], steps: Sequence[FitState], shared: SharedContexts
+) -> Covariance:
+    """Return the covariance of the scores of all results from influence values, with the results' own blocks."""
+    centred, corrections, contexts, annotators = [], [], [], list[str]()
+    by_annotator = steps[0].units.annotator is not None
     for e, fit, places in zip(estimates, steps, shared.places, strict=True):
         influence = fit.influence.given_prompts() if fit.options.prompts == "fixed" else fit.influence.by_context()
         factor = e.scale.factor * shared.n_contexts / len(places)
@@ -361,10 +299,14 @@ def _stacked_estimates(
         values[places] = influence.centred * factor
         centred.append(values)
         # Influence blocks matter for clusters of annotators only.
-        blocks = slice(None) if fit.units.annotator is not None else slice(0)
+        blocks = slice(None) if by_annotator else slice(0)
         corrections.append(influence.centred_correction[blocks] * factor)
         contexts.append(places[influence.block_context[blocks]])
-    annotators = joint_annotators(steps)
+        if fit.units.annotator is not None and fit.units.clusters is not None:
+            names = sorted(set(fit.data.columns.texts(fit.units.clusters.names[-1])))
+            annotators += [names[code] if code >= 0 else _NO_ANNOTATOR for code in fit.units.annotator]
+    # An annotator has the same number in all results.
+    all_names, annotator = np.unique(annotators, return_inverse=True)
     gauge = block_diag(*(fit.setup.functional.gauge(fit.data.n_items).basis for fit in steps))
     with collected_warnings():
         # The fits have warned of few clusters already.
@@ -372,27 +314,12 @@ def _stacked_estimates(
             stack_influences(centred, corrections, contexts),
             gauge,
             shared.clusters,
-            None if annotators is None else np.concatenate(annotators),
+            np.where(all_names[annotator] == _NO_ANNOTATOR, -1, annotator) if by_annotator else None,
         )
     between_repetitions = _between_repetitions(estimates, steps, shared.is_same)
     matrix = match_blocks(joint.matrix + between_repetitions, [e.covariance for e in estimates])
     basis = block_diag(*(e.covariance.basis for e in estimates))
-    return _joint_estimates(members, replace(joint, matrix=matrix, basis=basis))
-
-
-def _joint_estimates(members: Sequence[NamedResult], covariance: Covariance) -> JointEstimates:
-    """Return the scores of all results with this covariance."""
-    estimates = [member.estimates for member in members]
-    return JointEstimates(
-        kind="result",
-        blocks=tuple(member.name for member in members for _ in member.estimates.models),
-        models=tuple(name for e in estimates for name in e.models),
-        estimate=np.concatenate([e.estimate for e in estimates]),
-        covariance=covariance,
-        reason="; ".join(dict.fromkeys(f"{m.name}: {m.estimates.reason}" for m in members)),
-        alpha=estimates[0].alpha,
-        seed=estimates[0].description.seed,
-    )
+    return replace(joint, matrix=matrix, basis=basis)
 
 
 def _between_repetitions(estimates: Sequence[Estimates], steps: Sequence[FitState], is_same: bool) -> FloatArray:
@@ -408,80 +335,52 @@ def _between_repetitions(estimates: Sequence[Estimates], steps: Sequence[FitStat
     return np.asarray(block_diag(*(covariance_of_mean(e) for e in by_result)))
 
 
-_COLUMNS = ["estimate", "std_error", "statistic", "p_value", "p_adjusted", "conf_low", "conf_high"]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Changes:
     """Scores of the models that all results share, in each later result minus the first one.
 
-    names: Names of the R results; the first is the reference.
-    models: The K models that all results have, in the order of the first result's scores.
+    joint: The changes by result and model, with their covariance; models are in the order of the first result's scores.
     before (K,): Scores in the first result, on the common level.
     after (R - 1, K): Scores in the later results, on the common level.
-    covariance: Covariance of the changes, result by result, in (R - 1) K dimensions.
-    alpha: One minus the default level of the intervals.
-    seed: Seed of the draws of critical values.
     level_note: What the common level of the scores is, in a sentence.
     """
 
-    names: tuple[str, ...]
-    models: tuple[str, ...]
+    joint: JointEstimates
     before: FloatArray
     after: FloatArray
-    covariance: Covariance
-    alpha: float
-    seed: int
     level_note: str
-
-    @property
-    def estimate(self) -> FloatArray:
-        """The changes, result by result, ((R - 1) K,)."""
-        return np.asarray((self.after - self.before).ravel())
 
     @one_thread()
     def test(self) -> WaldTestResults:
         """Test by one Wald test that all changes are zero."""
-        names = tuple(f"{name}: {model} - {self.names[0]}: {model}" for name in self.names[1:] for model in self.models)
-        joint = JointEstimates(
-            kind="result",
-            blocks=tuple(np.repeat(np.array(self.names[1:], dtype=object), len(self.models))),
-            models=self.models * (len(self.names) - 1),
-            estimate=self.estimate,
-            covariance=self.covariance,
-            reason=self.level_note,
-            alpha=self.alpha,
-            seed=self.seed,
-        )
-        return joint.wald_test(LinearHypothesis(np.eye(len(names)), np.zeros(len(names)), names))
+        names = tuple(self.joint.names)
+        return self.joint.wald_test(LinearHypothesis(np.eye(len(names)), np.zeros(len(names)), names))
 
     @one_thread()
     def of_models(self, alpha: float, method: str) -> pd.DataFrame:
         """Return the change of every model, with simultaneous intervals and adjusted p-values."""
-        errors = self.covariance.std_errors
-        z = z_statistics(self.estimate, errors)
-        p = two_sided_p_values(z)
-        max_t = MaxT(self.covariance)
+        change, errors = self.joint.estimate, self.joint.covariance.std_errors
+        z = z_statistics(change, errors)
+        p = adjusted = two_sided_p_values(z)
+        max_t = MaxT(self.joint.covariance, self.joint.seed)
         half_width = max_t.critical(alpha, method) * errors
-        n_varying = max(1, int((errors > 0).sum()))
-        adjusted = {
-            "max-t": lambda: max_t.adjusted_p_values(z, centred=False),
-            "bonferroni": lambda: np.minimum(1.0, p * n_varying),
-            "none": lambda: p,
-        }[method]()
+        if method == "max-t":
+            adjusted = max_t.adjusted_p_values(z, centred=False)
+        elif method == "bonferroni":
+            adjusted = np.minimum(1.0, p * max(1, int((errors > 0).sum())))
         return pd.DataFrame(
             {
-                "result": np.repeat(np.array(self.names[1:], dtype=object), len(self.models)),
-                "model": list(self.models) * (len(self.names) - 1),
-                "before": np.tile(self.before, len(self.names) - 1),
+                "result": self.joint.index.get_level_values("result"),
+                "model": self.joint.index.get_level_values("model"),
+                "before": np.tile(self.before, len(self.after)),
                 "after": self.after.ravel(),
-                "estimate": self.estimate,
+                "estimate": change,
                 "std_error": errors,
                 "statistic": z,
                 "p_value": p,
                 "p_adjusted": adjusted,
-                "conf_low": self.estimate - half_width,
-                "conf_high": self.estimate + half_width,
+                "conf_low": change - half_width,
+                "conf_high": change + half_width,
             }
         )
 
@@ -489,30 +388,20 @@ class Changes:
     def of_pairs(self, alpha: float, method: str) -> pd.DataFrame:
         """Return the change of the difference between every two models, with simultaneous intervals."""
         check_choice(method, PAIR_METHODS, "method")
-        n_models, n_later = len(self.models), len(self.names) - 1
+        joint, n_models = self.joint, len(self.before)
         pairs = np.triu_indices(n_models, 1)
-        first, second = (np.concatenate([places + n_models * r for r in range(n_later)]) for places in pairs)
-        tests = compare_differences(
-            self.estimate,
-            MaxT(self.covariance, self.seed),
-            first,
-            second,
-            method=method,
-            alpha=alpha,
-        )
-        labels = np.array(self.models, dtype=object)
-        numbers = (tests.estimate, tests.std_error, tests.statistic, tests.p_value, tests.p_adjusted)
-        columns = dict(zip(_COLUMNS, (*numbers, tests.low, tests.high), strict=True))
-        return pd.DataFrame(
-            {
-                "result": np.repeat(np.array(self.names[1:], dtype=object), len(pairs[0])),
-                "first": labels[first % n_models],
-                "second": labels[second % n_models],
-                "before": np.tile(self.before[pairs[0]] - self.before[pairs[1]], n_later),
-                "after": (self.after[:, pairs[0]] - self.after[:, pairs[1]]).ravel(),
-                **columns,
-            }
-        )
+        first, second = (np.concatenate([places + n_models * r for r in range(len(self.after))]) for places in pairs)
+        max_t = MaxT(joint.covariance, joint.seed)
+        tests = compare_differences(joint.estimate, max_t, first, second, method=method, alpha=alpha)
+        models = joint.index.get_level_values("model")
+        columns = {
+            "result": joint.index.get_level_values("result")[first],
+            "first": models[first],
+            "second": models[second],
+            "before": np.tile(self.before[pairs[0]] - self.before[pairs[1]], len(self.after)),
+            "after": (self.after[:, pairs[0]] - self.after[:, pairs[1]]).ravel(),
+        }
+        return pd.DataFrame(columns | {name: getattr(tests, name) for name in TEST_COLUMNS})
 
 
 @one_thread()
@@ -535,33 +424,42 @@ def changes_between(names: Sequence[str], results: Sequence[Estimates], joint: J
         )
     has_other_models = any(len(result.models) > len(models) for result in results)
     common_level, level, level_note = _common_level(results[0], models, has_other_models)
-    maps = [common_level @ _selection(result.models, models) for result in results]
+    places = [[result.models.index(name) for name in models] for result in results]
+    maps = [common_level @ np.eye(len(e.models))[chosen] for e, chosen in zip(results, places, strict=True)]
     scores = [matrix @ result.estimate + level for matrix, result in zip(maps, results, strict=True)]
     stacked = block_diag(*maps)
     differences = np.kron(np.hstack([-np.ones((len(results) - 1, 1)), np.eye(len(results) - 1)]), np.eye(len(models)))
-    return Changes(
-        tuple(names),
-        models,
-        scores[0],
-        np.stack(scores[1:]),
-        _mapped(joint.covariance, differences @ stacked),
-        joint.alpha,
-        joint.seed,
-        level_note,
+    after = np.stack(scores[1:])
+    changes = JointEstimates.by_block(
+        "result",
+        [name for name in names[1:] for _ in models],
+        models * len(after),
+        estimate=np.asarray((after - scores[0]).ravel()),
+        covariance=_mapped(joint.covariance, differences @ stacked),
+        reason=level_note,
+        alpha=joint.alpha,
+        seed=joint.seed,
     )
+    return Changes(changes, scores[0], after, level_note)
 
 
 def why_not_comparable(first: Estimates, other: Estimates) -> str:
     """Return why the scores of two results are different quantities; an empty text where they are the same quantity."""
     a, b = first, other
+    weights = [{name: f"{name} {numbers}" for name, *numbers in e.description.tie_weights} for e in (a, b)]
+    in_both = [name for name in weights[0] if name in weights[1]]
+    weights_of_shared = [", ".join(of[name] for name in in_both) for of in weights]
     checks = (
         ("their estimators are {} and {}", a.estimator, b.estimator),
         ("their functionals are {} and {}", a.functional_label, b.functional_label),
         ("their units are {} and {}; rescale both alike", _unit(a), _unit(b)),
         ("they are about {} and {}", a.part or "all prompts", b.part or "all prompts"),
         ("prompts= is {} and {}; fit both alike", a.description.prompts, b.description.prompts),
-        ("average= is {} and {}; fit both alike", _averaged(a), _averaged(b)),
-        ("ties and other categories count differently ({} and {})", *_other_weights(a, b)),
+        (
+            "average= is {} and {}; fit both alike",
+            *("preferences" if e.averages_preferences else "scores" for e in (a, b)),
+        ),
+        ("ties and other categories count differently ({} and {})", *weights_of_shared),
     )
     for text, left, right in checks:
         if left != right:
@@ -606,19 +504,6 @@ def _unit(e: Estimates) -> str:
     return f"{e.scale.name if e.scale.natural else e.scale.request}{mean}{level}"
 
 
-def _averaged(e: Estimates) -> str:
-    """Return what is averaged over prompts: "preferences" or "scores"; "scores" for linear functionals."""
-    return "preferences" if e.averages_preferences else "scores"
-
-
-def _other_weights(a: Estimates, b: Estimates) -> tuple[str, str]:
-    """Return the weights of the categories that both results have, as text."""
-    weights = [{name: numbers for name, *numbers in e.description.tie_weights} for e in (a, b)]
-    shared = [name for name in weights[0] if name in weights[1]]
-    texts = [", ".join(f"{name} {numbers}" for name, numbers in of.items() if name in shared) for of in weights]
-    return (texts[0], texts[1]) if weights[0].keys() and weights[1].keys() else ("", "")
-
-
 def _common_level(first: Estimates, models: Sequence[str], has_other_models: bool) -> tuple[FloatArray, float, str]:
     """Return the map of scores to a common level, (K, K), a constant that is added, and a sentence about the level."""
     n_models, scale = len(models), first.scale
@@ -636,12 +521,6 @@ def _common_level(first: Estimates, models: Sequence[str], has_other_models: boo
         note = "The mean score is fixed, so that a change is relative to the mean of all models."
         return (np.eye(n_models), 0.0, note) if is_mean_fixed else (centring, scale.mean or 0.0, note)
     return np.eye(n_models), 0.0, ""
-
-
-def _selection(models: Sequence[str], chosen: Sequence[str]) -> FloatArray:
-    """Return the matrix, (k, K), that selects the scores of some models."""
-    places: IntArray = np.array([models.index(name) for name in chosen])
-    return np.eye(len(models))[places]
 
 
 def _mapped(covariance: Covariance, matrix: FloatArray) -> Covariance:

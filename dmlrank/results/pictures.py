@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 
 from .._utils.argument_checks import check_whole
-from ..data.hypotheses import HypothesisLike
+from ..data.hypotheses import HypothesisLike, read_hypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import DmlrankError, OptionError, listed
 from ..fit.estimates import Estimates
 from ..fit.state import FitState
+from ..inference.simultaneous import Simultaneous
 from ..plotting.diagnostic_charts import influence_chart, overlap_chart, reliability_chart, reliability_curve
 from ..plotting.intervals import forest_plot
 from ..plotting.theme import TEXT_SIZE, level_words, literal, models_words, new_figure, write_reason
@@ -33,7 +33,7 @@ from .hypothesis_tables import PairwiseResults
 from .joint_estimates import score_label
 from .projection import Projection
 from .ranking import RankSets
-from .requirements import check_picture, named_estimates, require_steps
+from .requirements import check_picture, require_steps
 from .views import alpha_of, bootstrap_of, critical_value_of
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 
 Draw: TypeAlias = "Callable[[Axes | None], Axes]"
+Names: TypeAlias = str | Sequence[str] | None
 
 # Default number of prompts in a picture of influence values; largest number of models in a picture of the sheet.
 _PROMPTS, SHEET_MODELS = 20, 20
@@ -50,68 +51,44 @@ _SHEET_COLUMNS = 2
 _SHEET_WIDTH, _SHEET_HEIGHT = 7.0, 5.2
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PictureRequest:
-    """A request for one picture: the fit and the options of the picture.
-
-    steps: Data and learners of the fit.
-    alpha: One minus the level; that of the fit when None.
-    models: Models in the picture.
-    top: Number of the best models in the picture.
-    by: Columns of groups.
-    variable: Variable of the prompt along which scores are projected and drawn as bands.
-    contrast: Linear combination of scores whose influence values or region are drawn.
-    """
-
-    results: Any
-    alpha: float | None = None
-    models: Sequence[str] | None = None
-    top: int | None = None
-    by: str | Sequence[str] | None = None
-    variable: str | None = None
-    contrast: HypothesisLike | None = None
-
-    @property
-    def estimates(self) -> Estimates:
-        """The estimates of the result."""
-        estimates: Estimates = self.results.estimates
-        return estimates
-
-    @property
-    def checked_alpha(self) -> float:
-        """One minus the level of the picture, after a check: ``alpha``, or that of the fit."""
-        return alpha_of(self.estimates, self.alpha)
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """A picture that a fit can draw.
-
-    prepare: Computes the numbers of the picture and returns a function that draws them.
-    options: Options of :meth:`RankResults.plot` that the picture uses.
-    """
-
-    prepare: Callable[[PictureRequest], Draw]
-    options: frozenset[str]
-
-
-def draw_picture(name: object, request: PictureRequest, ax: Axes | None) -> Axes:
+def draw_picture(results: Any, name: object, ax: Axes | None, **options: object) -> Axes:
     """Draw one picture of a fit, see :meth:`RankResults.plot`."""
     check_picture(name, PICTURES)
-    picture = PICTURES[str(name)]
-    options = ("alpha", "models", "top", "by", "variable", "contrast")
-    for option in options:
-        if getattr(request, option) is not None and option not in picture.options:
-            used = listed([word for word in options if word in picture.options]) or "none"
+    prepare = PICTURES[str(name)]
+    used = options_of(prepare)
+    for option, value in options.items():
+        if value is not None and option not in used:
             raise OptionError(
-                f"plot({name!r}) does not use {option}=; leave {option}= out; options of {name!r}: {used}"
+                f"plot({name!r}) does not use {option}=; leave {option}= out; options of {name!r}: "
+                f"{listed(used) or 'none'}"
             )
-    return picture.prepare(request)(ax)
+    return prepare(results, **{option: options[option] for option in used})(ax)
 
 
-def draw_sheet(request: PictureRequest) -> Figure:
+def options_of(prepare: Callable[..., Draw]) -> list[str]:
+    """Return the options of a picture: the arguments of the function that prepares it, after the results."""
+    return list(signature(prepare).parameters)[1:]
+
+
+def draw_sheet(results: Any, **options: object) -> Figure:
     """Draw the important pictures of a fit in one figure, see :meth:`RankResults.plots`."""
-    drawings, reasons = _prepare_sheet(request)
+    drawings: list[Draw] = []
+    reasons: list[str] = []
+    for name in _SHEET:
+        if name in ("heat_map", "bump") and options["by"] is None:
+            reasons.append(f"{name!r}, because no groups are named; name their column with by=.")
+            continue
+        # In the picture of influence values, models= and top= do not choose the models of a leaderboard.
+        not_used = ("models", "top", "contrast") if name == "influence" else ("contrast",)
+        used = [option for option in options_of(PICTURES[name]) if option not in not_used]
+        try:
+            drawings.append(PICTURES[name](results, **{option: options[option] for option in used}))
+        except DmlrankError as error:
+            reasons.append(f"{name!r}: {error}.")
+    e: Estimates = results.estimates
+    reasons.append("'bands', because no variable is named; draw plot('bands', variable=).")
+    if len(e.models) > 2:
+        reasons.append("'ellipse', which is about two models; draw plot('ellipse', models=).")
     n_rows = -(-len(drawings) // _SHEET_COLUMNS)
     # The reasons why pictures are left out stand below the sheet; long reasons are wrapped.
     text = "\n".join(line for reason in reasons for line in textwrap.wrap(f"Left out: {reason}", 150))
@@ -125,42 +102,21 @@ def draw_sheet(request: PictureRequest) -> Figure:
         except DmlrankError as error:
             part.clear()
             write_reason(part, f"Left out: {error}.")
-    if text:
-        figure.supxlabel(text, fontsize=TEXT_SIZE, x=0.01, ha="left")
-    e = request.estimates
-    part = f" ({e.part})" if e.part else ""
-    counts = f"{e.description.n_contexts:,} prompts, {e.description.n_votes:,} votes{part}"
+    figure.supxlabel(text, fontsize=TEXT_SIZE, x=0.01, ha="left")
+    part_of_prompts = f" ({e.part})" if e.part else ""
+    counts = f"{e.description.n_contexts:,} prompts, {e.description.n_votes:,} votes{part_of_prompts}"
     figure.suptitle(f"{functional_unit(e)}: {len(e.models)} models, {counts}")
     return figure
 
 
-def _prepare_sheet(request: PictureRequest) -> tuple[list[Draw], list[str]]:
-    """Return the functions that draw the pictures of the sheet, and the reasons why other pictures are left out."""
-    drawings, reasons = [], []
-    for name in _SHEET:
-        picture = PICTURES[name]
-        if name in ("heat_map", "bump") and request.by is None:
-            reasons.append(f"{name!r}, because no groups are named; name their column with by=.")
-            continue
-        # In the picture of influence values, models= and top= do not choose the models of a leaderboard.
-        part = replace(request, models=None, top=None) if name == "influence" else request
-        try:
-            drawings.append(picture.prepare(part))
-        except DmlrankError as error:
-            reasons.append(f"{name!r}: {error}.")
-    if request.variable is None:
-        reasons.append("'bands', because no variable is named; draw plot('bands', variable=).")
-    if len(request.estimates.models) > 2:
-        reasons.append("'ellipse', which is about two models; draw plot('ellipse', models=).")
-    return drawings, reasons
-
-
-def _forest(request: PictureRequest) -> Draw:
+def _forest(results: Any, alpha: float | None, models: Names, top: int | None) -> Draw:
     """Scores with simultaneous intervals."""
-    e, alpha, bootstrap = request.estimates, request.checked_alpha, bootstrap_of(request.results.simultaneous)
-    scores = list(rows_to_show(e, request.models, request.top).places)
+    e: Estimates = results.estimates
+    simultaneous: Simultaneous = results.simultaneous
+    alpha, bootstrap = alpha_of(e, alpha), bootstrap_of(simultaneous)
+    scores = list(rows_to_show(e, models, top).places)
     chosen = [e.names[j] for j in scores]
-    low, high = e.intervals(critical_value_of(e, request.results.simultaneous, alpha))
+    low, high = e.intervals(critical_value_of(e, simultaneous, alpha))
     method = interval_method(e) if bootstrap is None else f"{interval_method(e)}, {bootstrap} bootstrap"
     level = level_words(alpha, method=method) if e.has_intervals else "estimates without intervals"
     level += f"\n{e.sequence.clause}" if e.sequence is not None else ""
@@ -171,80 +127,93 @@ def _forest(request: PictureRequest) -> Draw:
     return lambda ax: forest_plot(intervals, e.neutral, label=score_label(e), title=title, ax=ax)
 
 
-def _ranks(request: PictureRequest) -> Draw:
+def _ranks(results: Any, alpha: float | None, models: Names, top: int | None) -> Draw:
     """Ranks with simultaneous confidence sets."""
-    ranks: RankSets = request.results.ranks(request.alpha)
-    chosen_names(ranks.models, request.models, request.top)
-    return partial(ranks.plot, models=request.models, top=request.top)
+    ranks: RankSets = results.ranks(alpha)
+    chosen_names(ranks.models, models, top)
+    return lambda ax: ranks.plot(ax, models=models, top=top)
 
 
-def _matrix(request: PictureRequest) -> Draw:
+def _matrix(results: Any, alpha: float | None, models: Names, top: int | None) -> Draw:
     """Differences of all pairs of models, tested jointly."""
-    tests: PairwiseResults = request.results.t_test_pairwise(alpha=request.alpha)
-    chosen_names(tests.models, request.models, request.top)
-    return lambda ax: tests.plot("matrix", ax, models=request.models, top=request.top)
+    tests: PairwiseResults = results.t_test_pairwise(alpha=alpha)
+    chosen_names(tests.models, models, top)
+    return lambda ax: tests.plot("matrix", ax, models=models, top=top)
 
 
-def _ellipse(request: PictureRequest) -> Draw:
+def _ellipse(results: Any, alpha: float | None, models: Names, contrast: HypothesisLike | None) -> Draw:
     """Joint region of two scores or contrasts."""
-    e, models = request.estimates, request.models
-    if request.contrast is None and models is None:
+    e: Estimates = results.estimates
+    if contrast is None and models is None:
         models = [e.names[j] for j in np.argsort(-e.estimate, kind="stable")[:2]]
-    region: Ellipsoid = request.results.ellipsoid(request.alpha, models, request.contrast)
+    region: Ellipsoid = results.ellipsoid(alpha, models, contrast)
     region.outline(2)
     return region.plot
 
 
-def _overlap(request: PictureRequest) -> Draw:
+def _overlap(results: Any) -> Draw:
     """Propensities of the labelled cells."""
-    steps = _first_stages(request, "overlap", "propensities")
+    steps, which = _first_stages(results, "overlap", "propensities")
     propensity = steps.propensity
-    cells = propensity.cells
+    cells, clipped = propensity.cells, "none is clipped"
     if propensity.how == "estimated":
         share = percentage(propensity.n_floored / len(cells))
         clipped = f"{propensity.n_floored:,} ({share}) raised to the floor of their pair"
-    else:
-        clipped = "none is clipped"
     title = (
-        f"Propensities of {counted(len(cells), 'labelled cell')} ({propensity.how}{_repetition(steps)})\n"
+        f"Propensities of {counted(len(cells), 'labelled cell')} ({propensity.how}{which})\n"
         f"smallest {cells.min():.3g}; {clipped}"
     )
     return lambda ax: overlap_chart(cells, title, ax)
 
 
-def _calibration(request: PictureRequest) -> Draw:
+def _calibration(results: Any, alpha: float | None) -> Draw:
     """Out-of-fold probabilities of the outcome model beside the labels."""
-    if request.estimates.sequence is not None:
+    e: Estimates = results.estimates
+    if e.sequence is not None:
         raise OptionError("plot('calibration') of a sequential view: intervals by bin hold for one look only")
-    steps = _first_stages(request, "calibration", "out-of-fold probabilities")
-    cells, mu = steps.data.cells, steps.one_step_result.cell_mu
+    steps, which = _first_stages(results, "calibration", "out-of-fold probabilities")
+    cells, mu, alpha = steps.data.cells, steps.one_step_result.cell_mu, alpha_of(e, alpha)
     curves = {
-        category: reliability_curve(mu[:, c], cells.y[:, c], cells.n_votes, alpha=request.checked_alpha)
+        category: reliability_curve(mu[:, c], cells.y[:, c], cells.n_votes, alpha=alpha)
         for c, category in enumerate(steps.data.categories)
     }
-    slope = request.estimates.diagnostics.calibration
     title = (
-        f"Calibration of the outcome model: slope {slope:.2f} (1 is right){_repetition(steps)}\n"
-        f"{level_words(request.checked_alpha, 'binomial intervals by bin', 'pointwise', '')}"
+        f"Calibration of the outcome model: slope {e.diagnostics.calibration:.2f} (1 is right){which}\n"
+        f"{level_words(alpha, 'binomial intervals by bin', 'pointwise', '')}"
     )
     return lambda ax: reliability_chart(curves, title, ax)
 
 
-def _influence(request: PictureRequest) -> Draw:
+def _first_stages(results: Any, name: str, needed: str) -> tuple[FitState, str]:
+    """Return the steps of a fit that has first stages, and words that say which of several repetitions is drawn."""
+    steps = require_steps(results.estimates, results.steps, f"plot({name!r})")
+    n_rep = len(steps.repetitions)
+    if not n_rep:
+        raise OptionError(
+            f"plot({name!r}) shows {needed}, and estimator={results.estimates.estimator!r} has none; fit with "
+            f"estimator='debiased'"
+        )
+    return steps, f", first of {n_rep} repetitions" if n_rep > 1 else ""
+
+
+def _influence(
+    results: Any, models: Names = None, top: int | None = None, contrast: HypothesisLike | None = None
+) -> Draw:
     """Prompts with the largest influence on a score or contrast."""
-    e = request.estimates
-    steps = require_steps(e, request.results.steps, "plot('influence')")
-    row, name = _combination(request)
+    e: Estimates = results.estimates
+    steps = require_steps(e, results.steps, "plot('influence')")
+    row, name = _combination(e, models, contrast)
     phi = influence_values(steps, e.scale) @ row
     total = float(phi @ phi)
     if not total > 0:
         raise OptionError(f"plot('influence'): no prompt has an influence on {name}, which does not vary")
     size, n = np.abs(phi), len(phi)
-    if request.top is not None:
-        check_whole("top", request.top, 1)
-    n_drawn = min(n, request.top or _PROMPTS)
+    if top is not None:
+        check_whole("top", top, 1)
+    n_drawn = min(n, top or _PROMPTS)
     at_least = np.flatnonzero(size >= np.partition(size, n - n_drawn)[n - n_drawn]).tolist()
-    ids = {i: _identifier(steps.data.context_ids[i]) for i in at_least}
+    parts = {i: steps.data.context_ids[i] for i in at_least}
+    ids = {i: ", ".join(map(str, part)) if isinstance(part, tuple) else str(part) for i, part in parts.items()}
     # Prompts of equal influence are in the order of their identifiers, whatever the order of the data's rows is.
     largest = sorted(at_least, key=lambda i: (-size[i], ids[i]))[:n_drawn]
     share = float(size[largest] @ size[largest]) / total
@@ -257,13 +226,12 @@ def _influence(request: PictureRequest) -> Draw:
     return lambda ax: influence_chart(names, values, label=label, title=title, ax=ax)
 
 
-def _combination(request: PictureRequest) -> tuple[FloatArray, str]:
+def _combination(e: Estimates, models: Names, contrast: HypothesisLike | None) -> tuple[FloatArray, str]:
     """Return the coefficients and the name of the score or contrast whose influence values are drawn."""
-    e = request.estimates
-    if request.contrast is not None:
-        if request.models is not None:
+    if contrast is not None:
+        if models is not None:
             raise OptionError("plot('influence'): models= and contrast= both say what is drawn; give one of them")
-        hypothesis = named_estimates(e).hypothesis(request.contrast)
+        hypothesis = read_hypothesis(contrast, e.names)
         if len(hypothesis.labels) != 1:
             raise OptionError(
                 f"plot('influence') draws one contrast, and contrast= has {len(hypothesis.labels)}: "
@@ -271,7 +239,7 @@ def _combination(request: PictureRequest) -> tuple[FloatArray, str]:
             )
         return hypothesis.matrix[0], hypothesis.labels[0]
     best_first = [e.names[j] for j in np.argsort(-e.estimate, kind="stable")]
-    chosen = chosen_names(best_first, request.models, 1 if request.models is None else None)
+    chosen = chosen_names(best_first, models, 1 if models is None else None)
     if len(chosen) != 1:
         raise OptionError(
             f"plot('influence') draws one model, and models= names {len(chosen)}: {listed(chosen)}; name one, or give "
@@ -280,80 +248,43 @@ def _combination(request: PictureRequest) -> tuple[FloatArray, str]:
     return np.eye(len(e.names))[e.names.index(chosen[0])], chosen[0]
 
 
-def _identifier(identifier: object) -> str:
-    """Return the identifier of a prompt as text; the parts of several columns are separated by commas."""
-    return ", ".join(map(str, identifier)) if isinstance(identifier, tuple) else str(identifier)
+def _by_group(picture: str) -> Callable[..., Draw]:
+    """Return the function that prepares scores or ranks of models by group of prompts."""
+
+    def prepare(results: Any, models: Names, top: int | None, by: Names) -> Draw:
+        method = results.by
+        if by is None:
+            raise OptionError(
+                f"plot({picture!r}) shows groups of prompts; name their column: plot({picture!r}, by='category')"
+            )
+        groups: GroupResults[Any] = method(*((by,) if isinstance(by, str) else by))
+        rows_to_show(results.estimates, models, top)
+        return lambda ax: groups.plot(picture, ax, models=models, top=top)
+
+    return prepare
 
 
-def _first_stages(request: PictureRequest, name: str, needed: str) -> FitState:
-    """Return the steps of a fit that has first stages."""
-    steps = require_steps(request.estimates, request.results.steps, f"plot({name!r})")
-    if not steps.repetitions:
-        raise OptionError(
-            f"plot({name!r}) shows {needed}, and estimator={request.estimates.estimator!r} has none; fit with "
-            f"estimator='debiased'"
-        )
-    return steps
-
-
-def _repetition(steps: FitState) -> str:
-    """Return the words that say which of several repetitions is drawn; an empty text for a single repetition."""
-    n_rep = len(steps.repetitions)
-    return f", first of {n_rep} repetitions" if n_rep > 1 else ""
-
-
-def _groups(request: PictureRequest, name: str) -> GroupResults[Any]:
-    """Return the scores in groups of prompts, for the picture of this name."""
-    by = request.results.by
-    if request.by is None:
-        raise OptionError(f"plot({name!r}) shows groups of prompts; name their column: plot({name!r}, by='category')")
-    groups: GroupResults[Any] = by(*((request.by,) if isinstance(request.by, str) else request.by))
-    rows_to_show(request.estimates, request.models, request.top)
-    return groups
-
-
-def _heat_map(request: PictureRequest) -> Draw:
-    """Scores of models by group of prompts."""
-    groups = _groups(request, "heat_map")
-    return lambda ax: groups.plot("heat_map", ax, models=request.models, top=request.top)
-
-
-def _bump(request: PictureRequest) -> Draw:
-    """Ranks of models by group of prompts."""
-    groups = _groups(request, "bump")
-    return lambda ax: groups.plot("bump", ax, models=request.models, top=request.top)
-
-
-def _bands(request: PictureRequest) -> Draw:
+def _bands(results: Any, alpha: float | None, models: Names, top: int | None, variable: str | None) -> Draw:
     """Scores along a variable of the prompt, projected on it linearly."""
-    project = request.results.project
-    if request.variable is None:
+    project = results.project
+    if variable is None:
         raise OptionError("plot('bands') shows scores along a variable; name one: plot('bands', variable='length')")
-    projection: Projection = project(f"~ {request.variable}")
-    return partial(_draw_bands, projection, request.variable, request)
+    projection: Projection = project(f"~ {variable}")
+    return lambda ax: projection.plot(variable, models=models, top=top, alpha=alpha, ax=ax)
 
 
-def _draw_bands(projection: Projection, variable: str, request: PictureRequest, ax: Axes | None) -> Axes:
-    """Draw the bands of a projection along a variable."""
-    return projection.plot(variable, models=request.models, top=request.top, alpha=request.alpha, ax=ax)
-
-
-def _picture(prepare: Callable[[PictureRequest], Draw], *options: str) -> Picture:
-    """Return a picture with the options that it uses."""
-    return Picture(prepare, frozenset(options))
-
-
-PICTURES: dict[str, Picture] = {
-    "forest": _picture(_forest, "alpha", "models", "top"),
-    "ranks": _picture(_ranks, "alpha", "models", "top"),
-    "matrix": _picture(_matrix, "alpha", "models", "top"),
-    "ellipse": _picture(_ellipse, "alpha", "models", "contrast"),
-    "heat_map": _picture(_heat_map, "models", "top", "by"),
-    "bump": _picture(_bump, "models", "top", "by"),
-    "bands": _picture(_bands, "alpha", "models", "top", "variable"),
-    "overlap": _picture(_overlap),
-    "calibration": _picture(_calibration, "alpha"),
-    "influence": _picture(_influence, "models", "top", "contrast"),
+# The function that prepares each picture; its arguments after the results are the options of the picture.
+PICTURES: dict[str, Callable[..., Draw]] = {
+    "forest": _forest,
+    "ranks": _ranks,
+    "matrix": _matrix,
+    "ellipse": _ellipse,
+    "heat_map": _by_group("heat_map"),
+    "bump": _by_group("bump"),
+    "bands": _bands,
+    "overlap": _overlap,
+    "calibration": _calibration,
+    "influence": _influence,
 }
 # The pictures of a sheet in their order; the others need options of their own.
 _SHEET = ("forest", "ranks", "matrix", "overlap", "calibration", "influence", "heat_map", "bump")

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from ..data.hypotheses import LinearHypothesis
-from ..data.preferences import FloatArray
 from ..exceptions import ColumnError, HypothesisError, OptionError, listed, nearest
 from ..fit.estimates import Estimates
 from ..inference.simultaneous import Family
@@ -76,12 +75,12 @@ class Projection(JointResults):
     @property
     def params(self) -> pd.DataFrame:
         """Coefficients: a row per coefficient, a column per model."""
-        return self._table(self.joint.estimate)
+        return self.joint.table(self.joint.estimate)
 
     @property
     def bse(self) -> pd.DataFrame:
         """Standard errors: a row per coefficient, a column per model."""
-        return self._table(self.joint.covariance.std_errors)
+        return self.joint.table(self.joint.covariance.std_errors)
 
     def tidy(self, alpha: float | None = None, method: str = "max-t") -> pd.DataFrame:
         """Return one row per coefficient and model with estimate, standard error, test and interval.
@@ -100,8 +99,11 @@ class Projection(JointResults):
             simultaneous over all coefficients and models. A coefficient is tested against zero. The constant is tested
             against the neutral value of a score, and has no test where there is no such value.
         """
-        z = z_statistics(self.joint.estimate - self._null(), self.joint.covariance.std_errors)
-        return self.joint.tidy(z, alpha, method)
+        null = np.zeros((len(self.coefficients), len(self.models)))
+        if self.design.constant:
+            null[0] = np.nan if self.estimates.neutral is None else self.estimates.neutral
+        z = z_statistics(self.joint.estimate - null.ravel(), self.joint.covariance.std_errors)
+        return self._tidy(z, alpha, method)
 
     def test_terms(self) -> pd.DataFrame:
         """Test for every term of the formula, by a Wald test, that no model's scores vary with the term.
@@ -286,18 +288,6 @@ class Projection(JointResults):
         return (
             f"<Projection: {self.design.formula}, {len(self.coefficients)} coefficients of {len(self.models)} models>"
         )
-
-    def _table(self, values: FloatArray) -> pd.DataFrame:
-        shape = (len(self.coefficients), len(self.models))
-        return pd.DataFrame(values.reshape(shape).copy(), index=self.coefficients, columns=self.models)
-
-    def _null(self) -> FloatArray:
-        """Return the values that coefficients are tested against, (P K,); NaN where there is no such value."""
-        null = np.zeros((len(self.coefficients), len(self.models)))
-        if self.design.constant:
-            neutral = self.estimates.neutral
-            null[0] = np.nan if neutral is None else neutral
-        return null.ravel()
 
     def _grid(self, variable: str, grid: Sequence[object] | None) -> list[object]:
         """Return the values of the variable at which bands are computed."""

@@ -36,6 +36,7 @@ from ..planning.plan import Plan
 from ..planning.plan_options import ContrastsLike, PlanOptions
 from ..planning.rounds import UntilLike
 from ..report.explanations import explanation_text
+from ..report.joint_tables import side_by_side_on_page
 from ..report.leaderboard import augment_frame, build_summary, glance_frame, rows_to_show, slim_summary, tidy_frame
 from ..report.page.render_page import check_page_extra, page_title, render_page, write_page
 from ..storage.json_format import to_text
@@ -52,7 +53,7 @@ from .heterogeneity import (
     scores_by_group,
 )
 from .hypothesis_tables import CycleResults, JudgeReport, PairwiseResults, certified_cycles, judge_table
-from .pictures import SHEET_MODELS, PictureRequest, draw_picture, draw_sheet
+from .pictures import SHEET_MODELS, draw_picture, draw_sheet
 from .projection import Projection
 from .ranking import RankSets, best_models, compare_models, make_boards, rank_sets
 from .requirements import (
@@ -78,7 +79,7 @@ from .score_tests import (
 )
 from .sensitivity_analysis import analyse_fragility, analyse_sensitivity
 from .sensitivity_results import FragilityResults, SensitivityResults
-from .style_results import StyleResults, page_tables, style_results
+from .style_results import StyleResults
 from .views import (
     SLOPES_AT_ONE_LOOK,
     adjusted_p_values,
@@ -973,7 +974,7 @@ class RankResults(Summarised):
     @property
     def style(self) -> StyleResults | None:
         """Slopes on style, and scores before and after the adjustment of ``adjust=``; None without an adjustment."""
-        return style_results(self.estimates)
+        return None if self.estimates.style is None else StyleResults(self.estimates)
 
     @property
     def judge(self) -> JudgeReport | None:
@@ -1352,8 +1353,8 @@ class RankResults(Summarised):
         >>> res.plot("ranks", top=3).get_title()
         '95 % simultaneous rank sets, 3 of 8 models'
         """
-        request = PictureRequest(self, alpha, models, top, by, variable, contrast)
-        return draw_picture(picture, request, ax)
+        options = {"alpha": alpha, "models": models, "top": top, "by": by, "variable": variable, "contrast": contrast}
+        return draw_picture(self, picture, ax, **options)
 
     @Needs(drawn=True)
     def plots(
@@ -1399,8 +1400,7 @@ class RankResults(Summarised):
         n_best = SHEET_MODELS if models is None and top is None and self.estimates.of_models else top
         rows_to_show(self.estimates, models, n_best)
         self._alpha(alpha)
-        request = PictureRequest(self, alpha, models, n_best, by)
-        return draw_sheet(request)
+        return draw_sheet(self, alpha=alpha, models=models, top=n_best, by=by)
 
     @Needs(drawn=True)
     def report(
@@ -1460,7 +1460,10 @@ class RankResults(Summarised):
         remarks = () if sensitivity is None else (sensitivity.page_section(),)
         boards = make_boards(self.estimates, self.simultaneous, self._alpha(alpha), remarks=remarks)
         heading = page_title(boards[0]) if title is None else title
-        return write_page(path, render_page(heading, boards, page_tables(self.style, alpha)))
+        # At equal style the page begins with the three leaderboards side by side.
+        style = None if self.style is None or self.style.kind == "balanced" else self.style
+        tables = [] if style is None else [side_by_side_on_page(style.summary(alpha))]
+        return write_page(path, render_page(heading, boards, tables))
 
     def __repr__(self) -> str:
         e = self.estimates

@@ -13,7 +13,14 @@ from ..data.preferences import IntArray
 from ..exceptions import OptionError, check_choice, listed
 from ..fit.estimates import Estimates
 from ..inference.ranks import letter_groups, rank_bounds, ranks_of
-from ..inference.simultaneous import PAIR_METHODS, Simultaneous, compare_differences, separate, separate_each
+from ..inference.simultaneous import (
+    PAIR_METHODS,
+    TEST_COLUMNS,
+    Simultaneous,
+    compare_differences,
+    separate,
+    separate_each,
+)
 from ..inference.wald import read_alternative
 from ..plotting.rank_charts import rank_set_chart
 from ..plotting.theme import models_words
@@ -21,7 +28,7 @@ from ..report.leaderboard import chosen_names
 from ..report.page.board import Board
 from ..report.statements import counted, doubt_note, functional_unit, sequential_note
 from ..tables.summary_table import Summarised, Summary
-from .hypothesis_tables import PairwiseResults, pairwise_frame
+from .hypothesis_tables import PairwiseResults
 from .requirements import model_index, names_or_all
 from .views import alpha_of, bootstrap_of, drawn, summary_level
 
@@ -54,8 +61,10 @@ def compare_models(
     tests = compare_differences(
         e.estimate, simultaneous, first, second, method=method, alternative=alternative, alpha=alpha
     )
+    names = np.array(e.models, dtype=object)
+    columns = {"first": names[first], "second": names[second]}
     return PairwiseResults(
-        pairwise_frame(tests, e.models),
+        pd.DataFrame(columns | {name: getattr(tests, name) for name in TEST_COLUMNS}),
         method=method,
         side=side,
         delta=margin,

@@ -17,18 +17,11 @@ from ..fit.estimates import Estimates
 from ..inference.covariance import Covariance
 from ..inference.ranks import rank_bounds, ranks_of
 from ..inference.simultaneous import Family, MaxT, separate
-from ..inference.wald import (
-    NamedEstimates,
-    WaldTestResults,
-    read_alternative,
-    two_sided_p_values,
-    wald_test,
-    z_statistics,
-)
+from ..inference.wald import WaldTestResults, two_sided_p_values, z_statistics
 from ..plotting.rank_charts import leaderboards_plot
-from ..report.joint_tables import build_style_summary, side_by_side_on_page
-from ..tables.summary_table import Summarised, Summary
-from .score_tests import ZTestResults, t_test
+from ..report.joint_tables import build_style_summary
+from ..tables.summary_table import Summary
+from .joint_estimates import JointEstimates, JointResults
 from .views import alpha_or_default
 
 if TYPE_CHECKING:
@@ -38,7 +31,7 @@ _BOARDS = ("raw", "averaged", "equal")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class StyleResults(Summarised):
+class StyleResults(JointResults):
     """Slopes on style differences, and the scores before and after the adjustment; ``RankResults.style`` returns it.
 
     Slopes and adjusted scores are associations, not causal effects: the style of an answer depends on the model, and
@@ -82,14 +75,27 @@ class StyleResults(Summarised):
         return self._style.n_votes_left
 
     @property
+    def joint(self) -> JointEstimates:
+        """The slopes with their covariance."""
+        style, e = self._equal, self.estimates
+        return JointEstimates(
+            estimate=style.slopes,
+            covariance=style.slope_covariance,
+            names=style.columns,
+            reason="no slope is fixed",
+            index=pd.Index(style.columns),
+            alpha=e.alpha,
+        )
+
+    @property
     def params(self) -> pd.Series:
         """Slopes of the preference (borda) or its log-odds (bt) on the style differences, within prompt and pair."""
-        return pd.Series(self._equal("params").slopes, index=self.columns, name="params")
+        return pd.Series(self._equal.slopes, index=self.columns, name="params")
 
     @property
     def bse(self) -> pd.Series:
         """Standard errors of the slopes."""
-        return pd.Series(self._equal("bse").slope_covariance.std_errors, index=self.columns, name="bse")
+        return pd.Series(self._equal.slope_covariance.std_errors, index=self.columns, name="bse")
 
     @property
     def tvalues(self) -> pd.Series:
@@ -102,53 +108,22 @@ class StyleResults(Summarised):
         values = two_sided_p_values(z_statistics(self.params.to_numpy(), self.bse.to_numpy()))
         return pd.Series(values, index=self.columns, name="pvalues")
 
-    def cov_params(self) -> pd.DataFrame:
-        """Covariance of the slopes.
-
-        Returns
-        -------
-        DataFrame, shape (r, r)
-            Covariance matrix with the names of the style columns.
-        """
-        matrix = self._equal("cov_params()").slope_covariance.matrix
-        return pd.DataFrame(matrix.copy(), index=self.columns, columns=self.columns)
-
-    def conf_int(self, alpha: float | None = None) -> pd.DataFrame:
-        """Return confidence intervals of the slopes, each of which holds by itself.
+    def conf_int(self, alpha: float | None = None, method: str = "none") -> pd.DataFrame:
+        """Return confidence intervals of the slopes, by default each of which holds by itself.
 
         Parameters
         ----------
         alpha : float, optional
             One minus the level; that of the fit by default.
+        method : {"max-t", "bonferroni", "none"}
+            As for :meth:`RankResults.conf_int`.
 
         Returns
         -------
         DataFrame
             Columns ``lower`` and ``upper``.
         """
-        alpha = alpha_or_default(alpha, self.estimates.alpha)
-        bounds = self.t_test(np.eye(len(self.columns))).conf_int(alpha)
-        return pd.DataFrame(bounds, index=self.columns, columns=["lower", "upper"])
-
-    def t_test(self, hypothesis: HypothesisLike, delta: float = 0.0, side: str = "two-sided") -> ZTestResults:
-        """Test linear combinations of the slopes by z tests.
-
-        Parameters
-        ----------
-        hypothesis : str, tuple, mapping, array or list
-            As for :meth:`RankResults.t_test`, with names of style columns: ``"log_length = 0"``.
-        delta : float
-            Added to the hypothetical values.
-        side : {"two-sided", "larger", "smaller"}
-            The alternative.
-
-        Returns
-        -------
-        ZTestResults
-            Effects, standard errors, statistics, p-values and intervals.
-        """
-        slopes = self._named_slopes("t_test()")
-        return t_test(slopes, slopes.hypothesis(hypothesis), read_alternative(side, delta))
+        return JointResults.conf_int(self, alpha, method)
 
     def wald_test(self, hypothesis: HypothesisLike | None = None) -> WaldTestResults:
         """Test linear combinations of the slopes jointly.
@@ -156,16 +131,15 @@ class StyleResults(Summarised):
         Parameters
         ----------
         hypothesis : str, tuple, mapping, array or list, optional
-            As for :meth:`t_test`; by default, that all slopes are zero.
+            As for :meth:`t_test`, with names of style columns: ``"log_length = 0"``; by default, that all slopes are
+            zero.
 
         Returns
         -------
         WaldTestResults
             Chi-squared statistic and p-value.
         """
-        slopes = self._named_slopes("wald_test()")
-        matrix = np.eye(len(self.columns)) if hypothesis is None else hypothesis
-        return wald_test(slopes, slopes.hypothesis(matrix))
+        return JointResults.wald_test(self, np.eye(len(self.columns)) if hypothesis is None else hypothesis)
 
     @property
     def table(self) -> pd.DataFrame:
@@ -175,7 +149,7 @@ class StyleResults(Summarised):
         and ``equal`` (scores at equal style), each followed by a column of its standard errors, then ``rank_raw`` and
         ``rank_equal``. Models are in the order of ``equal``.
         """
-        style, columns = self._equal("table"), dict[str, FloatArray]()
+        style, columns = self._equal, dict[str, FloatArray]()
         for board in _BOARDS:
             columns |= {board: style.scores(board), f"{board}_se": style.errors(board)}
         ranks = {f"rank_{board}": ranks_of(style.scores(board)) for board in ("raw", "equal")}
@@ -203,7 +177,7 @@ class StyleResults(Summarised):
         Rank sets of the raw scores and of the scores at equal style hold with probability 1 - alpha / 2 each, so that
         all differences of ranks lie between the differences of their ends with probability 1 - alpha.
         """
-        style, alpha = self._equal("rank_changes()"), alpha_or_default(alpha, self.estimates.alpha)
+        style, alpha = self._equal, alpha_or_default(alpha, self.estimates.alpha)
         basis, n_models = self.estimates.covariance.basis, len(self.estimates.models)
         bounds = []
         for board in ("raw", "equal"):
@@ -250,19 +224,7 @@ class StyleResults(Summarised):
             Columns ``term``, ``estimate``, ``std_error``, ``statistic``, ``p_value``, ``conf_low``, ``conf_high`` and
             ``deviation``, the root mean square of the style difference.
         """
-        interval = self.conf_int(alpha)
-        return pd.DataFrame(
-            {
-                "term": self.columns,
-                "estimate": self.params.to_numpy(),
-                "std_error": self.bse.to_numpy(),
-                "statistic": self.tvalues.to_numpy(),
-                "p_value": self.pvalues.to_numpy(),
-                "conf_low": interval["lower"].to_numpy(),
-                "conf_high": interval["upper"].to_numpy(),
-                "deviation": self._style.deviations,
-            }
-        )
+        return self._tidy(self.tvalues.to_numpy(), alpha, "none").assign(deviation=self._style.deviations)
 
     def summary(self, alpha: float | None = None) -> Summary:
         """Return the three leaderboards side by side, with rank changes and slopes.
@@ -295,7 +257,7 @@ class StyleResults(Summarised):
         matplotlib Axes
             The axes with the picture.
         """
-        style = self._equal("plot()")
+        style = self._equal
         titles = ("raw", "averaged over style", "equal style")
         boards = {
             title: pd.DataFrame(
@@ -333,25 +295,12 @@ class StyleResults(Summarised):
         assert self.estimates.style is not None
         return self.estimates.style
 
-    def _equal(self, what: str) -> StyleEstimates:
-        """Return the estimates at equal style; raise for battles of equal style, which have no slopes."""
+    @property
+    def _equal(self) -> StyleEstimates:
+        """The estimates at equal style; raises for battles of equal style, which have no slopes."""
         if self.kind == "balanced":
             raise OptionError(
-                f"style.{what}: battles of equal style have no slopes and no scores without the adjustment; use "
+                f"style: battles of equal style have no slopes and no scores without the adjustment; use "
                 f"update(adjust={self._style.formula!r}) for slopes, or compare() with update(adjust=None)"
             )
         return self._style
-
-    def _named_slopes(self, what: str) -> NamedEstimates:
-        style = self._equal(what)
-        return NamedEstimates(style.slopes, style.slope_covariance, style.columns, "no slope is fixed")
-
-
-def style_results(estimates: Estimates) -> StyleResults | None:
-    """Return the slopes and scores before and after an adjustment for style; None without an adjustment."""
-    return None if estimates.style is None else StyleResults(estimates)
-
-
-def page_tables(style: StyleResults | None, alpha: float | None) -> list[Summary]:
-    """Return the tables with which the page of a fit begins: at equal style the three leaderboards side by side."""
-    return [] if style is None or style.kind == "balanced" else [side_by_side_on_page(style.summary(alpha))]

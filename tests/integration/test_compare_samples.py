@@ -160,7 +160,7 @@ def test_three_months_are_one_family(fitted, rank):
     wider = (changes["conf_high"] - changes["conf_low"])[:5] / (two["conf_high"] - two["conf_low"])
     assert (wider > 1.02).all()
     # Both changes contain the scores of the first month.
-    joint = side._changes().covariance.matrix
+    joint = side._changes().joint.covariance.matrix
     order = changes["model"][:5]
     np.testing.assert_allclose(joint[:5, 5:], fitted["a"].cov_params().loc[order, order], atol=1e-12)
 

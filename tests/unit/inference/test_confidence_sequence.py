@@ -105,11 +105,11 @@ def test_tests_of_pairs_are_dual_to_their_limits(side):
     )
     delta = alternative.delta
     decided = {
-        "two-sided": (tests.low > 0) | (tests.high < 0),
-        "larger": tests.low > 0,
-        "smaller": tests.high < 0,
-        "noninferiority": tests.low > -delta,
-        "equivalence": (tests.low > -delta) & (tests.high < delta),
+        "two-sided": (tests.conf_low > 0) | (tests.conf_high < 0),
+        "larger": tests.conf_low > 0,
+        "smaller": tests.conf_high < 0,
+        "noninferiority": tests.conf_low > -delta,
+        "equivalence": (tests.conf_low > -delta) & (tests.conf_high < delta),
     }[side]
     assert ((tests.p_adjusted <= 0.05) == decided).all()
     assert (tests.p_adjusted >= tests.p_value).all()

@@ -82,7 +82,7 @@ def test_tests_of_differences_are_those_of_multcomp(given, family, group):
     atol = SHARE if kind in ("single-step", "free") else 1e-7
     np.testing.assert_allclose(tests.p_adjusted, group["p"], atol=atol)
     if kind in ("single-step", "free"):
-        limits = np.stack([tests.low, tests.high]), group[["low", "high"]].to_numpy().T
+        limits = np.stack([tests.conf_low, tests.conf_high]), group[["low", "high"]].to_numpy().T
         np.testing.assert_allclose(*limits, atol=QUANTILE * tests.std_error.max())
 
 
@@ -174,11 +174,11 @@ def test_intervals_and_p_values_decide_alike(method, side):
         estimate, noise, first, second, method=method, alternative=Alternative(side, delta), alpha=0.2
     )
     outside = {
-        "two-sided": (tests.low > 0) | (tests.high < 0),
-        "larger": tests.low > delta,
-        "smaller": tests.high < delta,
-        "noninferiority": tests.low > -delta,
-        "equivalence": (tests.low > -delta) & (tests.high < delta),
+        "two-sided": (tests.conf_low > 0) | (tests.conf_high < 0),
+        "larger": tests.conf_low > delta,
+        "smaller": tests.conf_high < delta,
+        "noninferiority": tests.conf_low > -delta,
+        "equivalence": (tests.conf_low > -delta) & (tests.conf_high < delta),
     }[side]
     rejected = tests.p_adjusted <= 0.2
     assert 0 < rejected.sum() < len(rejected)
@@ -234,7 +234,7 @@ def test_differences_without_variance_are_left_out_of_the_family():
         alternative=Alternative(),
         alpha=0.1,
     )
-    assert np.isnan([tests.statistic[0], tests.p_adjusted[0], tests.low[0], tests.high[0]]).all()
+    assert np.isnan([tests.statistic[0], tests.p_adjusted[0], tests.conf_low[0], tests.conf_high[0]]).all()
     # The two that are left move together: nothing to adjust for.
     np.testing.assert_allclose(tests.p_adjusted[1:], tests.p_value[1:], atol=SHARE)
 

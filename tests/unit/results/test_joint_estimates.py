@@ -14,10 +14,10 @@ from dmlrank.results.joint_estimates import JointEstimates, JointResults
 def joint(n_clusters=()):
     rng = np.random.default_rng(0)
     root = rng.normal(size=(4, 4))
-    return JointEstimates(
-        kind="group",
-        blocks=("x", "x", "y", "y"),
-        models=("a", "b", "a", "b"),
+    return JointEstimates.by_block(
+        "group",
+        ("x", "x", "y", "y"),
+        ("a", "b", "a", "b"),
         estimate=rng.normal(size=4),
         covariance=Covariance(root @ root.T, np.eye(4), n_clusters),
         reason="nothing is fixed",
@@ -39,7 +39,7 @@ def test_joint_estimates_are_tested_by_the_names_of_blocks():
     row = np.array([1.0, 0.0, -1.0, 0.0])
     assert test.effect.item() == pytest.approx(row @ together.estimate)
     assert test.sd.item() == pytest.approx(np.sqrt(row @ together.covariance.matrix @ row))
-    limits = together.conf_int(method="none")
+    limits = Together(together).conf_int(method="none")
     width = (limits["upper"] - limits["lower"]).to_numpy() / together.covariance.std_errors
     np.testing.assert_allclose(width, 2 * 1.6448536)
 
