@@ -72,8 +72,8 @@ def dml_rank(
 
     The scores are a functional F of the preference probabilities mu, averaged over prompts: theta = E[F(mu(X))], or
     F(E[mu(X)]) with ``average="preferences"``. They are estimated by the debiased estimator of Frauen et al. with two
-    cross-fitted first stages, the preference probabilities mu and the propensities. The estimator is efficient, and its
-    intervals are valid, if both first stages are estimated well enough.
+    cross-fitted first stages, the preference probabilities mu and the propensities. Its intervals are
+    valid if both first stages are estimated well enough.
 
     Below, the options stand in five groups, in this order:
 
