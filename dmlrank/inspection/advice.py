@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
@@ -11,9 +11,9 @@ from .._utils.number_text import p_value_clause
 from ..data.preferences import PreferenceData
 from ..exceptions import listed
 from ..fit.estimand import explain_disconnected
-from ..report.statements import as_sentence, counted
-from .check import Check
-from .time_check import time_problems
+from ..report.statements import as_sentence, counted, percentage
+from .check import DRIFT_ALPHA, MOST_NAMED, SMALL_SHARE, Check
+from .time_check import TimeCheck
 
 # Votes that a label needs so that a learner can predict when voters choose this label.
 _FEW_VOTES = 10
@@ -35,22 +35,33 @@ def find_problems(
         parts = check.graph.components()
         pairs = data if check.position_bias else data.unordered()
         yield as_sentence(explain_disconnected(pairs, parts, graph, min_labels=check.min_labels))
-    yield from _better_settings(check)
+    contexts = check.pairs[["shown_first", "shown_second"]].min(axis=1)
+    # The number of each pair's contexts that has to reach min_labels: in its rarer order, or in both.
+    contexts = contexts if check.position_bias else check.pairs["contexts"]
+    if (check.pairs["compared"] == (contexts >= check.min_labels)).all():
+        # Elsewhere the user gave a graph, and the settings do not decide which pairs are compared.
+        yield from _better_settings(check)
     yield from _missing_values(check, missing)
     if check.n_contexts < n_folds:
-        yield (
-            f"{counted(check.n_contexts, 'prompt')} cannot be divided into n_folds={n_folds} folds. Use fewer folds."
-        )
+        yield f"{counted(check.n_contexts, 'prompt')} cannot be divided into n_folds={n_folds} folds. Use fewer folds."
     yield from (as_sentence(notice) for notice in notices)
-    yield from _similar_models(check)
-    yield from _pair_problems(check)
-    yield from _label_problems(check)
-    yield from _repeated_prompts(check, () if data.shared_texts is None else data.shared_texts.names)
-    yield from _repeated_votes(check)
+    for names in check.similar_models:
+        yield (
+            f"Are {' and '.join(map(repr, names))} the same model? The names differ only in blanks, letter case or "
+            f"Unicode form, and they are ranked as {len(names)} models. If they are one model, write one name in the "
+            f"data."
+        )
+    yield from _pair_problems(check, contexts < check.min_labels)
+    # Preferences between 0 and 1 are not labels that could be counted. Of grades and of labels that are derived from
+    # scores, a fit learns the mean worth, however often each of them occurs.
+    if check.labels["votes"].sum() >= check.n_votes and check.outcome_kind == "labels":
+        yield from _label_problems(check)
+    yield from _repetitions(check, () if data.shared_texts is None else tuple(data.shared_texts.names))
     if check.has_display_order:
         yield from _order_effects(check)
     if check.time is not None:
-        yield from time_problems(check.time)
+        yield from _unavailable_pairs(check.time)
+        yield from _drift(check.time)
     for name, row in check.clusters.iterrows():
         if row["clusters"] <= _FEW_CLUSTERS:
             yield (
@@ -62,7 +73,7 @@ def find_problems(
 def _better_settings(check: Check) -> Iterator[str]:
     """Recommend other settings, where the user's settings leave out many votes or have large standard errors."""
     table = check.settings
-    if check.edge_weights not in ("equal", "counts") or not _pairs_follow_min_labels(check):
+    if check.edge_weights not in ("equal", "counts"):
         return
     names = ["position_bias", "min_labels", "edge_weights"]
     requested = (check.position_bias, check.min_labels, check.edge_weights)
@@ -89,15 +100,14 @@ def _better_settings(check: Check) -> Iterator[str]:
     )
 
 
-def _pairs_follow_min_labels(check: Check) -> bool:
-    """Return whether the compared pairs are those with enough labels, so that no other graph was given."""
-    return bool((check.pairs["compared"] == (_contexts_against_min_labels(check) >= check.min_labels)).all())
-
-
-def _contexts_against_min_labels(check: Check) -> pd.Series:
-    """Return the number of each pair's contexts that has to reach ``min_labels``: in its rarer order, or in all."""
-    pairs = check.pairs
-    return pairs[["shown_first", "shown_second"]].min(axis=1) if check.position_bias else pairs["contexts"]
+def recommended_row(table: pd.DataFrame, chosen: tuple[bool, int, str]) -> int:
+    """Return the row of the recommended settings."""
+    good = (table["share"] >= 0.95) & (table["least_share"] >= 0.8) & (table["se_largest"] <= _LARGEST_RATIO)
+    options = table[["position_bias", "min_labels", "edge_weights"]]
+    changes = (options != list(chosen)).sum(axis=1)
+    error = table["se_largest"].fillna(np.inf)
+    ranked = table.assign(bad=~good, changes=changes.where(good, 0), error=error, all_changes=changes)
+    return int(ranked.sort_values(["bad", "changes", "error", "all_changes"], kind="stable").index[0])
 
 
 def _missing_values(check: Check, missing: str) -> Iterator[str]:
@@ -118,22 +128,10 @@ def _missing_values(check: Check, missing: str) -> Iterator[str]:
         )
 
 
-def _similar_models(check: Check) -> Iterator[str]:
-    """Ask whether names that look the same stand for one model."""
-    for names in check.similar_models:
-        yield (
-            f"Are {' and '.join(map(repr, names))} the same model? The names differ only in blanks, letter case or "
-            f"Unicode form, and they are ranked as {len(names)} models. If they are one model, write one name in the "
-            f"data."
-        )
-
-
-def _pair_problems(check: Check) -> Iterator[str]:
+def _pair_problems(check: Check, has_few_labels: pd.Series) -> Iterator[str]:
     """Report pairs that are left out, pairs without enough labels, and an incomplete graph."""
-    requirement = (
-        f"min_labels={check.min_labels} labelled prompts in {'each order' if check.position_bias else 'both orders'}"
-    )
-    requirement += "" if check.position_bias else " together"
+    orders = "each order" if check.position_bias else "both orders together"
+    requirement = f"min_labels={check.min_labels} labelled prompts in {orders}"
     left_out = check.pairs[(check.pairs["contexts"] > 0) & ~check.pairs["compared"]]
     if len(left_out):
         largest = left_out.sort_values("contexts", ascending=False).head(_PAIRS_NAMED)
@@ -141,17 +139,16 @@ def _pair_problems(check: Check) -> Iterator[str]:
             f"{r.first} - {r.second}: {r.shown_first} and {r.shown_second}" for r in largest.itertuples(index=False)
         )
         others = "; and others" if len(left_out) > _PAIRS_NAMED else ""
-        verb = "has" if len(left_out) == 1 else "have"
         yield (
-            f"{len(left_out)} of {len(check.pairs)} pairs {verb} labels, but fewer than {requirement}, and a fit "
+            f"{len(left_out)} of {len(check.pairs)} pairs have labels, but fewer than {requirement}, and a fit "
             f"leaves them out. Labelled prompts in each of the two orders: {pairs}{others}. A smaller min_labels "
             f"keeps these pairs. The frame .pairs lists all pairs."
         )
-    is_weak = check.pairs["compared"] & (_contexts_against_min_labels(check) < check.min_labels)
-    if is_weak.any():
+    n_weak = int((check.pairs["compared"] & has_few_labels).sum())
+    if n_weak:
         yield (
-            f"The graph has {counted(int(is_weak.sum()), 'pair')} with fewer than {requirement}. The contribution of "
-            f"these pairs to the scores rests mainly on the learner's predictions, which few labels or none correct. "
+            f"The graph has {counted(n_weak, 'pair')} with fewer than {requirement}. The contribution of these pairs "
+            f"to the scores rests mainly on the learner's predictions, which few labels or none correct. "
             f"graph='observed' leaves such pairs out."
         )
     if not check.graph.complete and len(check.components) == 1:
@@ -160,21 +157,15 @@ def _pair_problems(check: Check) -> Iterator[str]:
             f"then depends on how strong the opponents of the model are. functional='bt' takes the opponents into "
             f"account."
         )
-    n_one_order = check.order.one_order
-    if n_one_order and check.position_bias:
-        verb = "was" if n_one_order == 1 else "were"
+    if check.order.one_order and check.position_bias:
         yield (
-            f"{counted(n_one_order, 'pair')} {verb} shown in one order only. Without labels in the other order a pair "
-            f"is not compared. If display order does not matter, position_bias=False counts both orders together."
+            f"Pairs shown in one order only: {check.order.one_order}. Without labels in the other order a pair is not "
+            f"compared. If display order does not matter, position_bias=False counts both orders together."
         )
 
 
 def _label_problems(check: Check) -> Iterator[str]:
     """Report rare labels, wins that no label stands for, and labels that are numbers."""
-    # Preferences between 0 and 1 are not labels that could be counted. Of grades and of labels that are derived from
-    # scores, a fit learns the mean worth, however often each of them occurs.
-    if check.labels["votes"].sum() < check.n_votes or check.outcome_kind != "labels":
-        return
     rare = check.labels[check.labels["votes"] < _FEW_VOTES]
     if len(rare):
         yield (
@@ -194,25 +185,19 @@ def _label_problems(check: Check) -> Iterator[str]:
         )
 
 
-def _repeated_prompts(check: Check, shared: Sequence[str]) -> Iterator[str]:
-    """Report values that occur under several identifiers, except in columns of texts that a notice names already."""
+def _repetitions(check: Check, shared: tuple[str, ...]) -> Iterator[str]:
+    """Report values under several identifiers, but for ``shared`` columns, and repeated votes that disagree."""
     for name, count in check.same_prompt.items():
         if check.context and name not in shared:
-            verb = "repeats" if count == 1 else "repeat"
             yield (
-                f"{counted(count, 'context')} {verb} a value of {name!r} under another {listed(check.context)}. If "
+                f"{count:,} of the contexts repeat a value of {name!r} under another {listed(check.context)}. If "
                 f"these are the same prompt, their votes are not independent. context={name!r} joins them; clusters of "
                 f"{name!r} allow for the dependence, too."
             )
-
-
-def _repeated_votes(check: Check) -> Iterator[str]:
-    """Report votes on the same prompt and pair that disagree."""
     repeats = check.repeats
-    if np.isfinite(repeats.agreement) and repeats.agreement < 1:
-        verb = "has" if repeats.cells == 1 else "have"
+    if repeats.agreement < 1:
         yield (
-            f"{counted(repeats.cells, 'comparison')} of an ordered pair on a prompt {verb} more than one vote, and in "
+            f"{repeats.cells:,} of the comparisons of an ordered pair on a prompt have more than one vote, and in "
             f"{1 - repeats.agreement:.0%} of them the votes disagree. A fit averages them. If further votes were asked "
             f"for because of the first one, pass votes='first'."
         )
@@ -240,11 +225,64 @@ def _order_effects(check: Check) -> Iterator[str]:
         )
 
 
-def recommended_row(table: pd.DataFrame, chosen: tuple[bool, int, str]) -> int:
-    """Return the row of the recommended settings."""
-    good = (table["share"] >= 0.95) & (table["least_share"] >= 0.8) & (table["se_largest"] <= _LARGEST_RATIO)
-    options = table[["position_bias", "min_labels", "edge_weights"]]
-    changes = (options != list(chosen)).sum(axis=1)
-    error = table["se_largest"].fillna(np.inf)
-    ranked = table.assign(bad=~good, changes=changes.where(good, 0), error=error, all_changes=changes)
-    return int(ranked.sort_values(["bad", "changes", "error", "all_changes"], kind="stable").index[0])
+def _unavailable_pairs(time: TimeCheck) -> Iterator[str]:
+    """Report pairs that were never available at the same time, or for less than half of the prompts."""
+    never = time.never_together
+    if len(never):
+        shown = _named([f"{row.first} - {row.second}" for row in never.itertuples(index=False)])
+        yield (
+            f"{len(never):,} of {len(time.pairs):,} pairs were never available at the same time, by first and last "
+            f"vote: {shown}. The propensity of such a pair is zero for every prompt, and no vote can say who wins. The "
+            f"models are compared through other models alone. With graph='complete' scores would also use the pair's "
+            f"own preference, which is then extrapolated and has no interval. The frame .time.pairs lists all pairs."
+        )
+    voted = time.pairs[time.pairs["votes"] > 0]
+    rare = voted[voted["share_prompts"] < SMALL_SHARE].sort_values("share_prompts", kind="stable")
+    if len(rare):
+        columns = rare[["first", "second", "share_prompts"]].to_numpy(dtype=object)
+        shown = _named([f"{first} - {second} for {percentage(share)}" for first, second, share in columns])
+        yield (
+            f"{len(rare):,} of {len(voted):,} pairs with votes were available together for less than half of the "
+            f"prompts, by first and last vote: {shown}. For the other prompts the propensity of these pairs is zero: "
+            f"no votes correct the learnt preferences there, and scores, which average over all prompts, rest on "
+            f"extrapolation. This is right if preferences given the features do not change over time. A fit of the "
+            f"prompts of a period in which all models were available does not extrapolate."
+        )
+
+
+def _drift(time: TimeCheck) -> Iterator[str]:
+    """Report that prompts, or votes, change over time."""
+    kind = time.period
+    changes = _changes(time, time.prompts, "feature", "+.2f", " standard deviations")
+    if changes:
+        yield (
+            f"The prompts change over time. Against the other {kind}s: {changes}. Scores are averages over the prompts "
+            f"of all {kind}s. weights= with larger weights for recent prompts gives scores for the prompts of today, "
+            f"and by() gives scores by period (docs/time.md). The frame .time.prompts has all tests."
+        )
+    changes = _changes(time, time.votes, "model", "+.3f", "")
+    if changes:
+        yield (
+            f"Votes change over time. Shares of wins against the same opponents, compared with the other {kind}s: "
+            f"{changes}. Reasons may be another version of a model under the same name, other voters, or other "
+            f"prompts. A fit without the time as a feature averages over these changes; with the period as a feature, "
+            f"by() gives scores by period (docs/time.md). The frame .time.votes has all tests."
+        )
+
+
+def _changes(time: TimeCheck, tests: pd.DataFrame, noun: str, form: str, unit: str) -> str:
+    """Return the significant tests with the largest z as text; empty where none is significant."""
+    drifting = tests[tests["p_adjusted"] < DRIFT_ALPHA].sort_values("z", key=lambda z: -abs(z), kind="stable")
+    return _named(
+        [
+            f"{row[noun]} {row['difference']:{form}}{unit} in the {time.period} {row['period']} (adjusted p "
+            f"{p_value_clause(row['p_adjusted'])})"
+            for row in drifting.to_dict("records")
+        ]
+    )
+
+
+def _named(cases: list[str]) -> str:
+    """Return the first cases, and how many others there are."""
+    others = f"; and {counted(len(cases) - MOST_NAMED, 'other')}" if len(cases) > MOST_NAMED else ""
+    return "; ".join(cases[:MOST_NAMED]) + others

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
-from .._utils.number_text import p_value_clause
+from .._utils.number_text import p_value_clause, p_value_text
 from ..data.derived_pairs import DERIVED_KINDS
 from ..data.graph import Graph
-from ..report.leaderboard import ShownModels, choose_models
+from ..report.leaderboard import choose_models
 from ..report.page.render_page import render_page, write_page
 from ..report.statements import counted
 from ..tables.summary_table import Summary
-from .time_check import TimeCheck, time_facts, time_tables
+from .time_check import TimeCheck
 
 _TITLE = "Check before a fit"
 _NO_PROBLEMS = "No problems were found."
@@ -31,7 +31,12 @@ _PAIR_COLUMNS = {
     "win_share": "first one wins",
     "compared": "compared",
 }
-_SETTINGS_COLUMNS = ["position_bias", "min_labels", "edge_weights", "pairs", "votes", "share", "least_share"]
+# Adjusted p-values below this are reported as drift.
+DRIFT_ALPHA = 0.05
+# Pairs, features or models that a sentence names.
+MOST_NAMED = 3
+# Pairs that were available together for a smaller share of the prompts than this one are reported.
+SMALL_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +266,12 @@ class Check:
         """
         ranking = np.argsort(-self.models["win_share"].fillna(-1).to_numpy(), kind="stable").tolist()
         shown = choose_models([str(name) for name in self.models.index], ranking, models, top)
-        return _summary(self, shown).with_notes(shown.note("Facts and problems")).with_title(title)
+        # The order of a derived pair is that of the names, which says nothing.
+        frame = self.models if self.has_display_order else self.models.drop(columns="share_first")
+        heads = [name.replace("_", " ") for name in frame.columns]
+        table = _table(_TITLE, frame.iloc[list(shown.places)], heads, notes=self.problems or (_NO_PROBLEMS,))
+        table = replace(table, header=tuple(facts(self)))
+        return table.with_notes(shown.note("Facts and problems")).with_title(title)
 
     def report(self, path: str | os.PathLike[str] | None = None, *, title: str | None = None) -> str:
         """Write the check as one HTML file, which loads nothing from the network; this needs Jinja2.
@@ -286,10 +296,7 @@ class Check:
             If the file cannot be written. An earlier file stays as it was.
         """
         heading = _TITLE if title is None else title
-        pairs = self.pairs if self.has_display_order else self.pairs.drop(columns="share_first")
-        models = replace(self.summary("Models"), notes=())
-        tables = [models, _pairs_table(pairs), _labels_table(self.labels), _settings_table(self.settings)]
-        tables += [] if self.time is None else time_tables(self.time)
+        tables = [replace(self.summary("Models"), notes=()), *_page_tables(self)]
         return write_page(path, render_page(heading, [], tables, problems=self.problems))
 
     def __str__(self) -> str:
@@ -302,78 +309,45 @@ class Check:
         return self.as_html()
 
 
-def _summary(check: Check, shown: ShownModels) -> Summary:
-    """Return the table of models below the facts, with the problems as notes."""
-    # The order of a derived pair is that of the names, which says nothing.
-    models = check.models if check.has_display_order else check.models.drop(columns="share_first")
-    columns = tuple((str(name).replace("_", " "), 1) for name in models.columns)
-    cells = [[_cell(x) for x in row] for row in models.to_numpy(object)]
-    names = [str(name) for name in models.index]
-    rows = tuple((names[j], *cells[j]) for j in shown.places)
-    notes = check.problems or (_NO_PROBLEMS,)
-    return Summary(_TITLE, tuple(facts(check)), columns, rows, notes)
-
-
-def _cell(value: object) -> str:
-    """Return a share with three decimals, or a count."""
-    return f"{value:.3f}" if isinstance(value, float) else f"{value:,}"
-
-
 def facts(check: Check) -> list[tuple[str, str]]:
     """Return the facts of the page, each a name and a sentence."""
     identifiers = f"identified by {', '.join(check.context)}" if check.context else "every row is a prompt of its own"
-    n_features = len(check.features)
-    features = ", ".join(check.features[:6]) + (", ..." if n_features > 6 else "")
-    components = counted(len(check.components), "connected component")
+    features = ", ".join(check.features[:6]) + (", ..." if len(check.features) > 6 else "")
+    unreadable = f"; {check.n_unreadable:,} cannot be read" if check.n_unreadable else ""
+    dropped = f"; {check.n_dropped:,} {'others' if unreadable else 'of them'} with a missing value"
+    repeats, cost = check.repeats, check.cost
+    several = f"; prompts with more than one vote: {repeats.contexts:,} (at most {repeats.most_votes:,} votes)"
+    missing = check.missing[check.missing > 0]
     lines = [
         ("Formula:", check.formula),
-        ("Rows:", _rows(check)),
+        ("Rows:", f"{check.n_rows:,}{unreadable}{dropped if check.n_dropped else ''}"),
         ("Prompts:", f"{check.n_contexts:,} ({identifiers}), {check.n_unlabelled:,} without a label"),
-        ("Votes:", f"{check.n_votes:,} on {check.n_comparisons:,} comparisons{_contexts_with_several_votes(check)}"),
+        (
+            "Votes:",
+            f"{check.n_votes:,} on {check.n_comparisons:,} comparisons{several if repeats.contexts else ''}",
+        ),
         ("Labels:", "; ".join(_label(*row) for row in check.labels[["label", "read_as", "votes"]].to_numpy())),
-        ("Features:", f"{n_features}: {features}" if n_features else "none"),
-        ("Models:", f"{len(check.models)}, in {components}"),
-        ("Pairs compared:", _pairs(check)),
-        ("Settings:", _settings(check)),
-        *_precision(check),
+        ("Features:", f"{len(check.features)}: {features}" if check.features else "none"),
+        ("Models:", f"{len(check.models)}, in {counted(len(check.components), 'connected component')}"),
+        *_pair_facts(check),
+        *_order_facts(check),
     ]
-    if check.has_display_order:
-        test = check.order
-        p_value = p_value_clause(test.p_value)
-        balance = f"test of balance within pairs: chi2 = {test.statistic:.1f}, df = {test.df}, p {p_value}"
-        lines += [("Display order:", balance), ("First position:", _first_position(check))]
-    else:
-        lines.append(("Display order:", f"none, because the comparisons are derived from {check.outcome_kind}"))
     for name, row in check.clusters.iterrows():
         sizes = f"{row['smallest']:,} to {row['largest']:,} {row['of']}, median {row['median']:g}"
         lines.append(("Clusters:", f"{row['clusters']:,} {name} ({sizes})"))
-    if check.time is not None:
-        lines += time_facts(check.time)
-    missing = check.missing[check.missing > 0]
-    lines.append(
+    lines += [] if check.time is None else _time_facts(check.time)
+    return [
+        *lines,
         (
             "Missing values:",
             ", ".join(f"{name} in {counted(count, 'row')}" for name, count in missing.items()) or "none",
-        )
-    )
-    size = check.cost
-    lines.append(
+        ),
         (
             "Size of a fit:",
-            f"{size.training_rows:,} comparisons to learn from in each fold, {size.probabilities:,} probabilities to "
-            f"predict, {size.megabytes:,.1f} MB of features",
-        )
-    )
-    return lines
-
-
-def _rows(check: Check) -> str:
-    """Return the number of rows, of rows that miss a value, and of rows that cannot be read."""
-    unreadable = f"; {check.n_unreadable:,} cannot be read" if check.n_unreadable else ""
-    subject = "others" if check.n_unreadable else "of them"
-    verb = "has" if check.n_dropped == 1 else "have"
-    missing = f"; {check.n_dropped:,} {subject} {verb} a missing value" if check.n_dropped else ""
-    return f"{check.n_rows:,}{unreadable}{missing}"
+            f"{cost.training_rows:,} comparisons to learn from in each fold, {cost.probabilities:,} probabilities to "
+            f"predict, {cost.megabytes:,.1f} MB of features",
+        ),
+    ]
 
 
 def _label(label: str, read_as: str, votes: int) -> str:
@@ -385,137 +359,183 @@ def _label(label: str, read_as: str, votes: int) -> str:
     return f"{label} = {meaning} ({votes:,})"
 
 
-def _contexts_with_several_votes(check: Check) -> str:
-    """Return how many contexts have more than one vote; nothing where none has."""
-    repeats = check.repeats
-    if not repeats.contexts:
-        return ""
-    verb = "has" if repeats.contexts == 1 else "have"
-    return f"; {counted(repeats.contexts, 'prompt')} {verb} more than one vote (at most {repeats.most_votes:,})"
-
-
-def _pairs(check: Check) -> str:
-    """Return how many pairs are compared, left out and never shown."""
-    is_labelled = check.pairs["contexts"] > 0
-    n_left_out = int((is_labelled & ~check.pairs["compared"]).sum())
+def _pair_facts(check: Check) -> list[tuple[str, str]]:
+    """Return the facts on the pairs that are compared, the settings, and the precision of scores with them."""
     order = " in each order" if check.position_bias else ""
-    left_out = f"; {n_left_out:,} with too few labels (min_labels={check.min_labels}{order})" if n_left_out else ""
-    never_shown = f"; {int((~is_labelled).sum()):,} without a label" if not is_labelled.all() else ""
-    smallest = check.pairs.loc[check.pairs["compared"], "contexts"].min()
-    smallest_pair = f"; the smallest has {smallest:,} labelled prompts" if np.isfinite(smallest) else ""
-    weights = "" if check.edge_weights == "equal" else f"; edge weights: {check.edge_weights}"
-    return f"{check.graph.n_edges:,} of {len(check.pairs):,}{left_out}{never_shown}{smallest_pair}{weights}"
-
-
-def _settings(check: Check) -> str:
-    """Return how display order is treated, and the votes on pairs with enough labels."""
-    equal = _rows_of_settings(check).iloc[0]
-    reason = f" ({check.order_reason})" if check.order_reason else ""
-    order = " in each order" if check.position_bias else ""
-    return (
-        f"display order is {'modelled' if check.position_bias else 'ignored'}{reason}. Pairs with at least "
+    is_labelled, compared = check.pairs["contexts"] > 0, check.pairs["compared"]
+    pairs = f"{check.graph.n_edges:,} of {len(check.pairs):,}"
+    if (is_labelled & ~compared).any():
+        pairs += f"; {(is_labelled & ~compared).sum():,} with too few labels (min_labels={check.min_labels}{order})"
+    if not is_labelled.all():
+        pairs += f"; {(~is_labelled).sum():,} without a label"
+    if compared.any():
+        pairs += f"; the smallest has {check.pairs.loc[compared, 'contexts'].min():,} labelled prompts"
+    if check.edge_weights != "equal":
+        pairs += f"; edge weights: {check.edge_weights}"
+    table = check.settings
+    chosen = table[(table["position_bias"] == check.position_bias) & (table["min_labels"] == check.min_labels)]
+    equal, counts = chosen.iloc[0], chosen.iloc[1]
+    settings = (
+        f"display order is {'modelled' if check.position_bias else 'ignored'}"
+        f"{f' ({check.order_reason})' if check.order_reason else ''}. Pairs with at least "
         f"min_labels={check.min_labels} labels{order} are compared: they use {equal['votes']:,} votes "
         f"({100 * equal['share']:.3g} % of all votes; for the model that loses most, "
         f"{100 * equal['least_share']:.3g} % of its votes). The frame .settings compares other choices"
     )
+    lines = [("Pairs compared:", pairs), ("Settings:", settings)]
+    if np.isfinite(equal["se_median"]):
+        precision = (
+            f"standard errors of functional='bt', expected from the numbers of labels, are {equal['se_median']:.2f} "
+            f"times those of a Bradley-Terry model fitted to all votes by maximum likelihood (median of the models; at "
+            f"most {equal['se_largest']:.2f}); with edge_weights='counts' {counts['se_median']:.2f} times (at most "
+            f"{counts['se_largest']:.2f})"
+        )
+        lines.append(("Precision:", precision))
+    return lines
 
 
-def _precision(check: Check) -> list[tuple[str, str]]:
-    """Return the line on the precision of scores, with equal edge weights and with weights by counts."""
-    rows = _rows_of_settings(check)
-    equal, counts = rows.iloc[0], rows.iloc[1]
-    if not np.isfinite(equal["se_median"]):
-        return []
-    text = (
-        f"standard errors of functional='bt', expected from the numbers of labels, are {equal['se_median']:.2f} times "
-        f"those of a Bradley-Terry model fitted to all votes by maximum likelihood (median of the models; at most "
-        f"{equal['se_largest']:.2f}); with edge_weights='counts' {counts['se_median']:.2f} times (at most "
-        f"{counts['se_largest']:.2f})"
+def _order_facts(check: Check) -> list[tuple[str, str]]:
+    """Return the facts on display order: the test of balance, and how often the model shown first wins."""
+    if not check.has_display_order:
+        return [("Display order:", f"none, because the comparisons are derived from {check.outcome_kind}")]
+    test, wins = check.order, check.position
+    p_value = p_value_clause(test.p_value)
+    balance = f"test of balance within pairs: chi2 = {test.statistic:.1f}, df = {test.df}, p {p_value}"
+    first = f"the model shown first wins {wins.share:.3f} of the comparisons, where a tie counts one half"
+    if np.isfinite(wins.p_value):
+        first += (
+            f"; {wins.adjusted:.3f} if both display orders of every pair count equally (test against 1/2: p "
+            f"{p_value_clause(wins.p_value)})"
+        )
+    return [("Display order:", balance), ("First position:", first)]
+
+
+def _time_facts(time: TimeCheck) -> list[tuple[str, str]]:
+    """Return the facts about time."""
+    votes = time.periods["votes"]
+    n_empty, n_short = int((votes == 0).sum()), int((time.models["share_prompts"] < SMALL_SHARE).sum())
+    empty = f"; none in {counted(n_empty, time.period)}" if n_empty else ""
+    untested = f"; not tested, because they follow the time itself: {', '.join(time.time_features[:MOST_NAMED])}"
+    untested += ", ..." if len(time.time_features) > MOST_NAMED else ""
+    return [
+        (
+            "Time:",
+            f"{time.column}, {time.first:%Y-%m-%d %H:%M} to {time.last:%Y-%m-%d %H:%M} UTC, "
+            f"{counted(len(votes), time.period)}",
+        ),
+        (f"Votes by {time.period}:", f"{votes.min():,} to {votes.max():,}, median {votes.median():,.0f}{empty}"),
+        (
+            "Availability:",
+            f"models available for less than half of the prompts, from first to last vote: {n_short:,} of "
+            f"{len(time.models):,}; pairs never available at the same time: {len(time.never_together):,} of "
+            f"{len(time.pairs):,}",
+        ),
+        ("Drift of prompts:", _drift_fact(time, time.prompts, "feature") + (untested if time.time_features else "")),
+        ("Drift of votes:", _drift_fact(time, time.votes, "model")),
+    ]
+
+
+def _drift_fact(time: TimeCheck, tests: pd.DataFrame, noun: str) -> str:
+    """Return the number of tests, and the test with the smallest p-value."""
+    if not len(tests):
+        return f"not tested, because no {noun} has enough values in two {time.period}s or more"
+    smallest = tests.iloc[int(np.argmin(tests["p_adjusted"].to_numpy()))]
+    return (
+        f"{counted(len(tests), 'test')} (each {noun} in each {time.period} against the other {time.period}s), "
+        f"{(tests['p_adjusted'] < DRIFT_ALPHA).sum():,} with adjusted p < {DRIFT_ALPHA:g}; the smallest adjusted p "
+        f"{p_value_clause(smallest['p_adjusted'])} ({smallest[noun]}, {smallest['period']})"
     )
-    return [("Precision:", text)]
 
 
-def _rows_of_settings(check: Check) -> pd.DataFrame:
-    """Return the rows of the frame of settings with the check's display order and ``min_labels``."""
-    table = check.settings
-    return table[(table["position_bias"] == check.position_bias) & (table["min_labels"] == check.min_labels)]
+# --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _first_position(check: Check) -> str:
-    """Return how often the model shown first wins, with the test against one half."""
-    wins = check.position
-    adjusted = (
-        f"; {wins.adjusted:.3f} if both display orders of every pair count equally (test against 1/2: p "
-        f"{p_value_clause(wins.p_value)})"
-    )
-    text = f"the model shown first wins {wins.share:.3f} of the comparisons, where a tie counts one half"
-    return text + (adjusted if np.isfinite(wins.p_value) else "")
-
-
-def _pairs_table(pairs: pd.DataFrame) -> Summary:
-    """Return the pairs with the fewest labelled prompts."""
-    shown = pairs.sort_values("contexts", kind="stable").head(_PAIRS_SHOWN)
+def _page_tables(check: Check) -> list[Summary]:
+    """Return the tables of the page below that of the models: pairs, labels, options, periods, availability."""
+    shown = check.pairs.sort_values("contexts", kind="stable").head(_PAIRS_SHOWN)
     note = "Pairs with the fewest labelled prompts stand first."
-    if len(pairs) > len(shown):
-        note += f" These are {len(shown)} of {len(pairs):,} pairs; the frame .pairs has all of them."
-    columns = [name for name in _PAIR_COLUMNS if name in shown.columns]
-    rows = tuple(
-        (f"{first} – {second}", *map(_pair_cell, cells))
-        for first, second, *cells in shown[["first", "second", *columns]].to_numpy(dtype=object)
+    if len(check.pairs) > len(shown):
+        note += f" These are {len(shown)} of {len(check.pairs):,} pairs; the frame .pairs has all of them."
+    heads = {name: head for name, head in _PAIR_COLUMNS.items() if check.has_display_order or name != "share_first"}
+    pairs = shown[list(heads)].set_axis(shown["first"] + " – " + shown["second"])
+    labels = check.labels.set_index("label")
+    meanings = [_MEANINGS.get(read_as, str(read_as).replace("_", " ")) for read_as in labels["read_as"]]
+    settings = check.settings
+    options = [
+        f"{'modelled' if ordered else 'ignored'}, {min_labels}, {weights}"
+        for ordered, min_labels, weights in settings[["position_bias", "min_labels", "edge_weights"]].to_numpy(object)
+    ]
+    ratios = {name: settings[name].map("{:.2f}".format, na_action="ignore") for name in ("se_median", "se_largest")}
+    numbers = settings[["pairs", "votes", "share", "least_share"]].assign(**ratios).set_axis(options)
+    tables = [
+        _table("Pairs", pairs, heads.values(), "pair", (note,), text_columns=(len(heads),)),
+        _table(
+            "Labels",
+            labels.assign(read_as=meanings)[["read_as", "votes", "share"]],
+            ("read as", "votes", "share"),
+            "label",
+            text_columns=(1,),
+        ),
+        _table(
+            "Choices of options",
+            numbers,
+            ("pairs", "votes used", "share", "least share of a model", "se (median)", "se (largest)"),
+            "display order, labels, weights",
+            (
+                "Each row is a choice of position_bias= (display order modelled or ignored), min_labels= and "
+                "edge_weights=. Standard errors are relative to those of a Bradley-Terry model fitted to all votes by "
+                "maximum likelihood.",
+            ),
+        ),
+    ]
+    return tables + ([] if check.time is None else _time_tables(check.time))
+
+
+def _time_tables(time: TimeCheck) -> list[Summary]:
+    """Return the tables of periods and of models."""
+    note = (
+        "Smallest p-values of the drift of prompts (means of features) and of votes (shares of wins within pairs) in "
+        f"the {time.period}, adjusted for all tests by Holm's method. Empty: too few rows for a test."
     )
-    heads = _heads(*(_PAIR_COLUMNS[name] for name in columns))
-    return Summary("Pairs", (), heads, rows, (note,), "pair", text_columns=(len(columns),))
+    p_values = {name: time.periods[name].map(p_value_text, na_action="ignore") for name in ("p_prompts", "p_votes")}
+    by_arrival = time.models.sort_values("first", kind="stable")
+    days = {name: by_arrival[name].dt.strftime("%Y-%m-%d") for name in ("first", "last")}
+    return [
+        _table(
+            f"Votes by {time.period}",
+            time.periods.assign(**p_values),
+            ("prompts", "votes", "models with votes", "prompts: p", "votes: p"),
+            time.period,
+            (note,),
+        ),
+        _table(
+            "Availability of models",
+            by_arrival.assign(**days),
+            ("first vote", "last vote", f"{time.period}s with votes", "share of prompts in between"),
+        ),
+    ]
 
 
-def _pair_cell(value: bool | int | float) -> str:
-    """Return whether a pair is compared, a count, or a share as text."""
+def _table(
+    title: str,
+    frame: pd.DataFrame,
+    heads: Iterable[str],
+    row_head: str = "model",
+    notes: tuple[str, ...] = (),
+    text_columns: tuple[int, ...] = (),
+) -> Summary:
+    """Return a frame as a table whose rows have the names of the index."""
+    cells = [[_cell(value) for value in row] for row in frame.to_numpy(object)]
+    rows = tuple((str(name), *row) for name, row in zip(frame.index, cells, strict=True))
+    return Summary(title, (), tuple((head, 1) for head in heads), rows, notes, row_head, text_columns=text_columns)
+
+
+def _cell(value: object) -> str:
+    """Return a text as it is, yes or no, a share with three decimals, or a count; nothing where there is no value."""
+    if isinstance(value, str):
+        return value
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return _share(value) if isinstance(value, float) else f"{value:,}"
-
-
-def _labels_table(labels: pd.DataFrame) -> Summary:
-    """Return the labels with their meanings and numbers of votes."""
-    rows = tuple(
-        (str(label), _MEANINGS.get(read_as, str(read_as).replace("_", " ")), f"{votes:,}", _share(share))
-        for label, read_as, votes, share in labels[["label", "read_as", "votes", "share"]].to_numpy(dtype=object)
-    )
-    return Summary("Labels", (), _heads("read as", "votes", "share"), rows, (), "label", text_columns=(1,))
-
-
-def _settings_table(settings: pd.DataFrame) -> Summary:
-    """Return the votes used and the precision for choices of options."""
-    rows = tuple(
-        (
-            f"{'modelled' if ordered else 'ignored'}, {min_labels}, {weights}",
-            f"{pairs:,}",
-            f"{votes:,}",
-            *map(_share, (share, least_share)),
-            *map(_ratio, ratios),
-        )
-        for ordered, min_labels, weights, pairs, votes, share, least_share, *ratios in settings[
-            [*_SETTINGS_COLUMNS, "se_median", "se_largest"]
-        ].to_numpy(dtype=object)
-    )
-    note = (
-        "Each row is a choice of position_bias= (display order modelled or ignored), min_labels= and edge_weights=. "
-        "Standard errors are relative to those of a Bradley-Terry model fitted to all votes by maximum likelihood."
-    )
-    columns = ("pairs", "votes used", "share", "least share of a model", "se (median)", "se (largest)")
-    row_head = "display order, labels, weights"
-    return Summary("Choices of options", (), _heads(*columns), rows, (note,), row_head)
-
-
-def _heads(*names: str) -> tuple[tuple[str, int], ...]:
-    """Return the heads of columns, each over one column."""
-    return tuple((name, 1) for name in names)
-
-
-def _share(value: float) -> str:
-    """Return a share as text; empty where there is none."""
-    return f"{value:.3f}" if np.isfinite(value) else ""
-
-
-def _ratio(value: float) -> str:
-    """Return a ratio of standard errors as text; empty where the pairs do not connect the models."""
-    return f"{value:.2f}" if np.isfinite(value) else ""
+    if isinstance(value, float):
+        return f"{value:.3f}" if np.isfinite(value) else ""
+    return "" if value is None else f"{value:,}"

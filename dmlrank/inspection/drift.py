@@ -54,11 +54,6 @@ class DriftTests:
     p_value: FloatArray
     p_adjusted: FloatArray
 
-    @property
-    def n_tests(self) -> int:
-        """Number of tests."""
-        return int(np.isfinite(self.p_value).sum())
-
 
 class Column(NamedTuple):
     """Values of a column in the n rows that belong to it.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ from ..data.frames import column_names, require_columns
 from ..data.graph import Graph, PairRule, VoteCounts, laplacian_inverse
 from ..data.outcomes import require_mirrored_worths
 from ..data.plain_columns import name_of
-from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
+from ..data.preferences import Cells, FloatArray, PreferenceData
 from ..data.read_votes import count_missing, preferences_of, take_rows
 from ..data.vote_columns import Clusters, cluster_columns, read_clusters
 from ..exceptions import OptionError
@@ -34,41 +34,48 @@ from .check import Check, Cost, FirstPositionWins, OrderTest, Repeats
 from .time_check import inspect_time
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Reading:
-    """Data as a check has read them.
-
-    preferences: Votes that can be read, with ordered pairs.
-    missing_counts: By column: rows in which a needed value is missing.
-    unreadable: A sentence about each kind of row that a fit refuses.
-    n_unreadable: Number of these rows.
-    notices: Warnings given while the data were read.
-    """
-
-    preferences: PreferenceData
-    clusters: Clusters | None
-    missing_counts: Mapping[str, int]
-    unreadable: tuple[str, ...]
-    n_unreadable: int
-    notices: tuple[str, ...]
-
-
 def inspect_data(source: Source, options: Options, *, time: str | None, period: str) -> Check:
     """Read data as a fit would, count what the page of a check shows, and report problems."""
-    reading = _read_for_check(source, options, time)
-    preferences = reading.preferences
-    counts, min_labels = preferences.pair_counts(), options.min_labels
+    available, formula = column_names(source.data), parse_formula(source.formula)
+    further = () if time is None else (time,)
+    require_columns(further, available, "time=")
+    rows = take_rows(
+        source.formula,
+        source.data,
+        source.environment,
+        context=options.context,
+        groups=cluster_columns(options.clusters, available),
+        optional=(*names_in(formula.features).values, *further),
+    )
+    # Without the rows that a fit refuses.
+    readable, unreadable = readable_rows(rows, options.categories)
+    n_unreadable = len(rows.table) - len(readable.table)
+    with collected_warnings() as notices:
+        data = preferences_of(
+            readable,
+            source.environment,
+            categories=options.categories,
+            missing="keep" if options.missing == "keep" else "drop",
+            votes=options.votes,
+        )
+        clusters = read_clusters(data, options.clusters, options.context)
+        warn_of_dependence(data, clusters, options.context)
+    counts, min_labels = data.pair_counts(), options.min_labels
     if isinstance(options.position_bias, str):
-        order = order_by_counts(counts, min_labels, edges_of_option(options.graph, preferences.n_items))
+        order = order_by_counts(counts, min_labels, edges_of_option(options.graph, data.n_items))
     else:
         order = OrderChoice(bool(options.position_bias))
-    compared = comparison_graph(preferences if order.matters else preferences.unordered(), options.graph, min_labels)
-    check_edge_weights(options.edge_weights, preferences, compared)
-    total, square = win_shares(
-        preferences.cells, np.array(CategoryWeights.half(preferences.n_categories).first), preferences.n_items
+    compared = comparison_graph(data if order.matters else data.unordered(), options.graph, min_labels)
+    check_edge_weights(options.edge_weights, data, compared)
+    # Sum and sum of squares of the shares that the item shown first won in every labelled cell, (K, K) each.
+    share, pair = (
+        data.cells.y @ np.array(CategoryWeights.half(data.n_categories).first),
+        data.cells.first * data.n_items + data.cells.second,
     )
-    settings = settings_table(counts, preferences.pair_votes(), min_labels)
-    if preferences.outcome_kind in DERIVED_KINDS:
+    size = (data.n_items, data.n_items)
+    total, square = (np.bincount(pair, w, data.n_items**2).astype(float).reshape(size) for w in (share, share**2))
+    settings = settings_table(counts, data.pair_votes(), min_labels)
+    if data.outcome_kind in DERIVED_KINDS:
         # Pairs derived from scores or ranks have no display order.
         settings = settings[~settings["position_bias"]].reset_index(drop=True)
     check = Check(
@@ -79,43 +86,43 @@ def inspect_data(source: Source, options: Options, *, time: str | None, period: 
         order_reason=order.reason,
         edge_weights=options.edge_weights if isinstance(options.edge_weights, str) else "given",
         settings=settings,
-        n_rows=preferences.n_rows,
-        n_dropped=preferences.n_dropped - reading.n_unreadable,
-        n_unreadable=reading.n_unreadable,
-        n_contexts=preferences.n_contexts,
-        n_unlabelled=preferences.n_unlabelled,
-        n_votes=preferences.n_votes,
-        n_comparisons=len(preferences.cells),
-        features=preferences.feature_map.names,
-        categories=preferences.categories,
-        labels=_label_table(preferences, parse_formula(source.formula).outcome),
-        models=_model_table(preferences, counts, total, compared),
-        pairs=_pair_table(preferences, counts, total, compared),
+        n_rows=data.n_rows,
+        n_dropped=data.n_dropped - n_unreadable,
+        n_unreadable=n_unreadable,
+        n_contexts=data.n_contexts,
+        n_unlabelled=data.n_unlabelled,
+        n_votes=data.n_votes,
+        n_comparisons=len(data.cells),
+        features=data.feature_map.names,
+        categories=data.categories,
+        labels=_label_table(data, formula.outcome),
+        models=_model_table(data, counts, total, compared),
+        pairs=_pair_table(data, counts, total, compared),
         graph=compared,
-        components=tuple(tuple(preferences.items[j] for j in part) for part in compared.components()),
+        components=tuple(tuple(data.items[j] for j in part) for part in compared.components()),
         order=order_test(counts),
         position=position_effect(counts, total, square),
-        repeats=count_repeats(preferences.cells),
-        same_prompt=_repeated_features(preferences),
-        clusters=_cluster_table(reading.clusters),
-        missing=pd.Series(reading.missing_counts, name="missing", dtype=int),
-        similar_models=similar_names(preferences.items),
+        repeats=_count_repeats(data.cells),
+        same_prompt=_repeated_features(data),
+        clusters=_cluster_table(clusters),
+        missing=pd.Series(count_missing(rows), name="missing", dtype=int),
+        similar_models=_similar_names(data.items),
         cost=Cost(
-            training_rows=round(len(preferences.cells) * (options.n_folds - 1) / options.n_folds),
-            probabilities=preferences.n_contexts
-            * preferences.n_items
-            * (preferences.n_items - 1)
-            * preferences.n_categories,
-            megabytes=preferences.x.nbytes / 1e6,
+            training_rows=round(len(data.cells) * (options.n_folds - 1) / options.n_folds),
+            probabilities=data.n_contexts * data.n_items * (data.n_items - 1) * data.n_categories,
+            megabytes=data.x.nbytes / 1e6,
         ),
         problems=(),
-        outcome_kind=preferences.outcome_kind,
-        time=None
-        if time is None
-        else inspect_time(preferences, time, period, clusters=reading.clusters, by_order=order.matters),
+        outcome_kind=data.outcome_kind,
+        time=None if time is None else inspect_time(data, time, period, clusters=clusters, by_order=order.matters),
     )
     problems = find_problems(
-        check, preferences, options.graph, missing=options.missing, n_folds=options.n_folds, notices=reading.notices
+        check,
+        data,
+        options.graph,
+        missing=options.missing,
+        n_folds=options.n_folds,
+        notices=tuple(map(str, notices)),
     )
     of_worths: tuple[str, ...] = ()
     if not order.matters:
@@ -124,37 +131,7 @@ def inspect_data(source: Source, options: Options, *, time: str | None, period: 
             require_mirrored_worths(options.categories)
         except OptionError as error:
             of_worths = (as_sentence(str(error)),)
-    return replace(check, problems=(*of_worths, *reading.unreadable, *problems))
-
-
-def _read_for_check(source: Source, options: Options, time: str | None) -> _Reading:
-    """Read data as a fit would, without the rows that a fit refuses."""
-    available = column_names(source.data)
-    features = names_in(parse_formula(source.formula).features).values
-    further = () if time is None else (time,)
-    require_columns(further, available, "time=")
-    rows = take_rows(
-        source.formula,
-        source.data,
-        source.environment,
-        context=options.context,
-        groups=cluster_columns(options.clusters, available),
-        optional=(*features, *further),
-    )
-    missing_counts = count_missing(rows)
-    readable, unreadable = readable_rows(rows, options.categories)
-    with collected_warnings() as notices:
-        preferences = preferences_of(
-            readable,
-            source.environment,
-            categories=options.categories,
-            missing="keep" if options.missing == "keep" else "drop",
-            votes=options.votes,
-        )
-        clusters = read_clusters(preferences, options.clusters, options.context)
-        warn_of_dependence(preferences, clusters, options.context)
-    n_unreadable = len(rows.table) - len(readable.table)
-    return _Reading(preferences, clusters, missing_counts, unreadable, n_unreadable, tuple(map(str, notices)))
+    return replace(check, problems=(*of_worths, *unreadable, *problems))
 
 
 def _label_table(data: PreferenceData, outcome: str) -> pd.DataFrame:
@@ -212,7 +189,10 @@ def _pair_table(data: PreferenceData, counts: NDArray[np.int64], total: FloatArr
             "shown_second": n_second,
             "votes": votes[first, second] + votes[second, first],
             "share_first": _ratio(n_first, n_first + n_second),
-            "p_balanced": balance_p_values(n_first, n_second),
+            "p_balanced": [
+                binomtest(a, a + b).pvalue if a + b else np.nan
+                for a, b in zip(n_first.tolist(), n_second.tolist(), strict=True)
+            ],
             "win_share": _ratio(wins, n_first + n_second),
             "compared": graph.edges[first, second],
         }
@@ -236,10 +216,11 @@ def _cluster_table(clusters: Clusters | None) -> pd.DataFrame:
     """Return the number and sizes of clusters by grouping column."""
     rows = {}
     if clusters is not None:
-        codes = [(clusters.of_context, "contexts")]
-        codes += [(clusters.second_of_context, "contexts")] if clusters.second_of_context is not None else []
-        codes += [(clusters.of_vote, "votes")] if clusters.of_vote is not None else []
-        rows = {name: (*cluster_sizes(code), of) for name, (code, of) in zip(clusters.names, codes, strict=True)}
+        groupings = [(clusters.of_context, "contexts"), (clusters.second_of_context, "contexts")]
+        present = [(code, of) for code, of in [*groupings, (clusters.of_vote, "votes")] if code is not None]
+        for name, (code, of) in zip(clusters.names, present, strict=True):
+            sizes = np.unique(code, return_counts=True)[1]
+            rows[name] = len(sizes), int(sizes.min()), float(np.median(sizes)), int(sizes.max()), of
     return pd.DataFrame.from_dict(rows, orient="index", columns=["clusters", "smallest", "median", "largest", "of"])
 
 
@@ -256,22 +237,6 @@ def order_test(counts: NDArray[np.int64]) -> OrderTest:
     statistic, df = float(((n_first - n_second) ** 2 / (n_first + n_second)).sum()), len(first)
     n_one_order = int((np.minimum(n_first, n_second) == 0).sum())
     return OrderTest(statistic, df, float(chi2.sf(statistic, df)), n_one_order)
-
-
-def balance_p_values(n_first: NDArray[np.int64], n_second: NDArray[np.int64]) -> FloatArray:
-    """Exact two-sided p-values, (q,), of equally many contexts in both orders; NaN for pairs without a context."""
-    counts = zip(n_first.tolist(), n_second.tolist(), strict=True)
-    return np.array([binomtest(a, a + b).pvalue if a + b else np.nan for a, b in counts])
-
-
-def win_shares(cells: Cells, weights: FloatArray, n_items: int) -> tuple[FloatArray, FloatArray]:
-    """Return sum and sum of squares, (K, K) each, of the shares that the item shown first won in every labelled cell.
-
-    Shapes: weights (C,).
-    """
-    share, pair = cells.y @ weights, cells.first * n_items + cells.second
-    total, square = (np.bincount(pair, weights=w, minlength=n_items**2).astype(float) for w in (share, share**2))
-    return total.reshape(n_items, n_items), square.reshape(n_items, n_items)
 
 
 def position_effect(counts: NDArray[np.int64], total: FloatArray, square: FloatArray) -> FirstPositionWins:
@@ -295,7 +260,7 @@ def position_effect(counts: NDArray[np.int64], total: FloatArray, square: FloatA
     return FirstPositionWins(share, adjusted, error, p_value)
 
 
-def count_repeats(cells: Cells) -> Repeats:
+def _count_repeats(cells: Cells) -> Repeats:
     """Return how many contexts and cells have more than one vote, and how often votes on a cell agree."""
     votes = np.bincount(cells.context, weights=cells.n_votes)
     has_several = cells.n_votes > 1
@@ -303,24 +268,14 @@ def count_repeats(cells: Cells) -> Repeats:
     return Repeats(int((votes > 1).sum()), int(votes.max()), int(has_several.sum()), agreement)
 
 
-def cluster_sizes(group: IntArray) -> tuple[int, int, float, int]:
-    """Return the number of clusters, and the size of the smallest, the median and the largest cluster."""
-    sizes = np.bincount(np.unique(group, return_inverse=True)[1])
-    return len(sizes), int(sizes.min()), float(np.median(sizes)), int(sizes.max())
-
-
-def similar_names(names: Iterable[str]) -> list[tuple[str, ...]]:
-    """Return groups of different names that look the same, each in order of appearance."""
+def _similar_names(names: Iterable[str]) -> list[tuple[str, ...]]:
+    """Return groups of different names that look the same: without invisible characters, blanks and letter case."""
     alike: dict[str, list[str]] = {}
     for name in dict.fromkeys(names):
-        alike.setdefault(_comparable_form(name), []).append(name)
+        normal = unicodedata.normalize("NFKC", name)
+        visible = "".join(letter for letter in normal if unicodedata.category(letter) != "Cf")
+        alike.setdefault(" ".join(unicodedata.normalize("NFKC", visible.casefold()).split()), []).append(name)
     return [tuple(group) for group in alike.values() if len(group) > 1]
-
-
-def _comparable_form(name: str) -> str:
-    """Return a name in a form that is equal for names that look alike: without invisible characters and letter case."""
-    visible = "".join(letter for letter in unicodedata.normalize("NFKC", name) if unicodedata.category(letter) != "Cf")
-    return " ".join(unicodedata.normalize("NFKC", visible.casefold()).split())
 
 
 # --- choices of options -----------------------------------------------------------------------------------------------

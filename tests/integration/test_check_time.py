@@ -66,7 +66,7 @@ def test_availability_against_a_count_by_hand(frame, found):
 
 def test_what_follows_for_a_fit_is_said(found):
     text = " ".join(found.problems)
-    assert "1 of 28 pairs was never available at the same time, by first and last vote: dolly-v2-12b - gpt-4" in text
+    assert "1 of 28 pairs were never available at the same time, by first and last vote: dolly-v2-12b - gpt-4" in text
     assert "The propensity of such a pair is zero for every prompt" in text
     assert "rest on extrapolation" in text
     assert "The prompts change" not in text

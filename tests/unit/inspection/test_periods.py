@@ -30,7 +30,7 @@ def test_every_time_is_in_the_period_that_pandas_names(kind):
     periods = divide_time(times, kind)
     number = periods.number_of(times)
     assert number.min() == 0
-    assert number.max() == len(periods) - 1
+    assert number.max() == len(periods.names) - 1
     frequency = {"hour": "h", "day": "D", "week": "W-SUN", "month": "M", "quarter": "Q", "year": "Y"}[kind]
     starts = pd.DatetimeIndex(times).to_period(frequency).start_time
     for name, start in zip(np.array(periods.names)[number], starts, strict=True):
