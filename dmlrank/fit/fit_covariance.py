@@ -15,7 +15,7 @@ from ..estimation.bt_mle import BradleyTerryFit, ContextualBradleyTerryFit
 from ..estimation.influence import InfluenceFunction, JudgeCorrection, OneStepResult
 from ..estimation.unanimous_pairs import LabelErrors, UnanimousPairs, find_unanimous_pairs
 from ..exceptions import OptionError, check_choice
-from ..inference.covariance import CentredSums, Covariance, cluster_sums, one_way, robust, two_way, two_way_contexts
+from ..inference.covariance import CentredSums, Covariance, cluster_sums, one_way, robust, two_way
 from ..inference.resampling import BOOTSTRAP_DRAWS, MULTIPLIERS, MultiplierBootstrap
 from .estimand import Setup
 from .state import FitState, Repetition, Units
@@ -100,7 +100,8 @@ def clustered_covariance(
     if annotator is not None:
         return two_way(influence.by_context(), clusters.of_context, annotator, gauge)
     if clusters.second_of_context is not None:
-        return two_way_contexts(influence.by_context(), clusters.of_context, clusters.second_of_context, gauge)
+        second = clusters.second_of_context
+        return two_way(influence.by_context(), clusters.of_context, second, gauge, of_contexts=True)
     return one_way(influence, clusters.of_context, gauge)
 
 

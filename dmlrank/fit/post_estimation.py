@@ -87,7 +87,7 @@ def restricted_against_projection(steps: FitState) -> DifferenceTest:
         projection.estimate,
         covariance=covariance_of(steps, projection, gauge),
         difference=covariance_of(steps, gap, gauge, steps.estimator.estimates(gaps)),
-        null=restriction_null(steps) if steps.units.clusters is None else None,
+        null=restriction_null(steps).statistics if steps.units.clusters is None else None,
         rng=np.random.default_rng(np.random.SeedSequence([steps.options.seed, _NULL_SEED])),
         # The covariance that unanimous pairs add to the projection; they add no more than this to the difference.
         unanimous_covariance=steps.unanimous_covariance(steps.setup.functional),

@@ -252,48 +252,28 @@ def cluster_sums(influence: CentredInfluence, group: IntArray | None) -> tuple[F
     return unit_sums(phi, group) / len(phi), len(names) / (len(names) - 1)
 
 
-def two_way(influence: CentredInfluence, prompt: IntArray, annotator: IntArray, gauge: FloatArray) -> Covariance:
-    """Return the covariance for crossed prompts and annotators: V_prompt + V_annotator - V_both.
+def two_way(
+    influence: CentredInfluence, first: IntArray, second: IntArray, gauge: FloatArray, *, of_contexts: bool = False
+) -> Covariance:
+    """Return the covariance for two crossed groupings, V_first + V_second - V_both, such as prompts and annotators.
 
-    Shapes: prompt (n,), annotator (q,), gauge (g, d).
+    ``second`` groups influence blocks, (q,), where -1 is no group, or with ``of_contexts`` contexts, (n,).
+
+    Shapes: first (n,), gauge (g, d).
 
     References
     ----------
     Cameron, Gelbach and Miller (2011), Robust inference with multiway clustering.
     """
-    labelled = annotator >= 0
-    blocks, annotator = influence.centred_correction[labelled], annotator[labelled]
-    block_prompt = prompt[influence.block_context[labelled]]
-    return _crossed_covariance(
-        influence.centred, prompt, blocks=blocks, block_first=block_prompt, block_second=annotator, gauge=gauge
-    )
-
-
-def two_way_contexts(influence: CentredInfluence, first: IntArray, second: IntArray, gauge: FloatArray) -> Covariance:
-    """Return the covariance for two crossed groupings of contexts: V_first + V_second - V_both.
-
-    Shapes: first, second (n,), gauge (g, d).
-    """
     phi = influence.centred
-    return _crossed_covariance(phi, first, blocks=phi, block_first=first, block_second=second, gauge=gauge)
-
-
-def _crossed_covariance(
-    phi: FloatArray,
-    first: IntArray,
-    *,
-    blocks: FloatArray,
-    block_first: IntArray,
-    block_second: IntArray,
-    gauge: FloatArray,
-) -> Covariance:
-    """Return the two-way covariance.
-
-    Shapes: phi (n, d), first (n,), blocks (q, d), block_first, block_second (q,), gauge (g, d).
-    """
-    counts = _count_clusters([first, block_second])
-    intersection = np.unique(block_first * (block_second.max() + 1) + block_second, return_inverse=True)[1]
-    total = _group_products(phi, first) + _group_products(blocks, block_second)
+    blocks, block_first = phi, first
+    if not of_contexts:
+        labelled = second >= 0
+        blocks, second = influence.centred_correction[labelled], second[labelled]
+        block_first = first[influence.block_context[labelled]]
+    counts = _count_clusters([first, second])
+    intersection = np.unique(block_first * (second.max() + 1) + second, return_inverse=True)[1]
+    total = _group_products(phi, first) + _group_products(blocks, second)
     matrix = total - _group_products(blocks, intersection)
     basis = free_basis(gauge, len(matrix))
     spectrum = np.linalg.eigvalsh(basis.T @ matrix @ basis)

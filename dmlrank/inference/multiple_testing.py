@@ -146,13 +146,6 @@ class _ExceedanceCounter:
         self.maxima.append(maximum)
 
 
-def _needs_draws(p: FloatArray | None, by_size: IntArray, normal: bool) -> NDArray[np.bool_]:
-    """Return where the adjusted p-value depends on the draws, (m,)."""
-    if p is None or not normal:
-        return np.ones(len(by_size), dtype=bool)
-    return np.asarray(holm(p[by_size]) > _SMALLEST_SHARE)
-
-
 @one_thread()
 def step_down(
     draws: TStatisticDraws,
@@ -180,7 +173,12 @@ def step_down(
     sorted_families = [family[np.argsort(t[family], kind="stable")] for family in families]
     tested = np.ones(len(t), dtype=bool) if is_tested is None else is_tested
     counters = [
-        _ExceedanceCounter(by_size, t[by_size], _needs_draws(p, by_size, draws.normal) & tested[by_size])
+        # Where Holm's p-value is tiny, the draws have no part in the adjusted one.
+        _ExceedanceCounter(
+            by_size,
+            t[by_size],
+            tested[by_size] & (p is None or not draws.normal or holm(p[by_size]) > _SMALLEST_SHARE),
+        )
         for by_size in sorted_families
     ]
     for draw_contrasts in draws.blocks(contrasts):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any, ClassVar, TypeAlias
 
@@ -77,11 +77,6 @@ class Contrasts:
         """Return the selected contrasts."""
         return Contrasts(self.first[selected], self.second[selected], self.std_error[selected])
 
-    def both_ways(self) -> Contrasts:
-        """Return the differences first - second, then the differences second - first, (2J,)."""
-        first, second = np.concatenate([self.first, self.second]), np.concatenate([self.second, self.first])
-        return Contrasts(first, second, np.tile(self.std_error, 2))
-
 
 def differences(covariance: Covariance, first: IntArray, second: IntArray) -> Contrasts:
     """Return differences of scores with their standard errors; ``second`` may be d, see :class:`Contrasts`.
@@ -116,7 +111,8 @@ class NormalDraws:
         # The mean of the scores cancels in differences. After subtracting it, single precision is accurate enough.
         has_single_scores = (contrasts.second == len(self.factor)).any()
         factor = self.factor if has_single_scores else self.factor - self.factor.mean(axis=0)
-        dtype, scale = _choose_precision(factor, contrasts.std_error)
+        size, scale = np.sqrt(np.square(factor).sum(axis=1).max()), float(np.median(contrasts.std_error))
+        dtype: type[np.floating[Any]] = np.float32 if contrasts.std_error.min() > 1e-4 * size else np.float64
         scaled = (factor / scale).astype(dtype)
         # Tests of pairs in one direction and in both directions have the same draws, and so the same critical value.
         n_draws = min(self.n_draws, _affordable_draws(_MAX_STATISTICS, 2 * contrasts.n_pairs))
@@ -168,10 +164,6 @@ class MultiplierBootstrap:
     n_draws: int = BOOTSTRAP_DRAWS
     normal: ClassVar[bool] = False
 
-    def of_combinations(self, matrix: FloatArray) -> MultiplierBootstrap:
-        """Return the bootstrap of c linear combinations of the scores, for a matrix of shape (c, d)."""
-        return replace(self, units=self.units @ matrix.T, added=matrix @ self.added @ matrix.T)
-
     def blocks(self, contrasts: Contrasts) -> Iterator[DrawContrasts]:
         """Yield blocks of draws of the contrasts' t statistics."""
         rng = np.random.default_rng([_SEED, self.seed])
@@ -222,13 +214,12 @@ def max_abs_normal_draws(factor: FloatArray) -> FloatArray:
     rng = np.random.default_rng(_SEED)
     step = 10_000 if len(factor) <= 500 else 1_000
     n_draws = min(NORMAL_DRAWS, _affordable_draws(_MAX_PRODUCTS, factor.size))
-    blocks = (rng.standard_normal((step, factor.shape[1])) @ factor.T for _ in range(n_draws // step))
-    return np.concatenate([_row_maxima(np.abs(block)) for block in blocks])
-
-
-def _row_maxima(rows: FloatArray) -> FloatArray:
-    """Return the maximum of each row, (n,); for few columns column by column, which is several times as fast."""
-    return reduce(np.maximum, rows.T) if rows.shape[1] <= _FEW_COLUMNS else np.asarray(rows.max(axis=1))
+    maxima = []
+    for _ in range(n_draws // step):
+        rows = np.abs(rng.standard_normal((step, factor.shape[1])) @ factor.T)
+        # For few columns, maxima column by column are several times as fast.
+        maxima.append(reduce(np.maximum, rows.T) if rows.shape[1] <= _FEW_COLUMNS else rows.max(axis=1))
+    return np.concatenate(maxima)
 
 
 def draw_multipliers(rng: np.random.Generator, kind: str, size: tuple[int, ...]) -> FloatArray:
@@ -251,15 +242,6 @@ def _root(matrix: FloatArray) -> FloatArray:
 def _affordable_draws(budget: int, cost: int) -> int:
     """Return the number of draws of a given cost that a budget allows, in thousands and at least 10,000."""
     return max(_FEWEST_DRAWS, budget // max(cost, 1) // 1000 * 1000)
-
-
-def _choose_precision(factor: FloatArray, std_error: FloatArray) -> tuple[type[np.floating[Any]], float]:
-    """Choose the type of draws, and a scale that they are divided by.
-
-    Shapes: factor (d, r), std_error (J,).
-    """
-    size = np.sqrt(np.square(factor).sum(axis=1).max())
-    return (np.float32 if std_error.min() > 1e-4 * size else np.float64), float(np.median(std_error))
 
 
 def _standardised_draws(scores: Draws, contrasts: Contrasts, scale: float) -> DrawContrasts:

@@ -7,7 +7,7 @@ confidence sequences, which hold at all looks at growing data (:class:`AllLooks`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -130,7 +130,7 @@ class MaxT:
         """The family of all scores."""
         if self.bootstrap is None:
             return Family.of_contrasts(self.covariance, std_errors=self.covariance.std_errors)
-        return _bootstrapped_scores(self.bootstrap, self.covariance.matrix)
+        return self._bootstrapped(np.eye(len(self.covariance.matrix)))
 
     @cached_property
     def _centred_scores(self) -> Family:
@@ -138,9 +138,22 @@ class MaxT:
         centring = np.eye(len(self.covariance.matrix)) - 1 / len(self.covariance.matrix)
         if self.bootstrap is None:
             return Family.of_contrasts(self.covariance, centring)
-        return _bootstrapped_scores(
-            self.bootstrap.of_combinations(centring), centring @ self.covariance.matrix @ centring
+        return self._bootstrapped(centring)
+
+    def _bootstrapped(self, combinations: FloatArray) -> Family:
+        """Return the family of d combinations of scores, (d, d), drawn by the bootstrap."""
+        assert self.bootstrap is not None
+        bootstrap = replace(
+            self.bootstrap,
+            units=self.bootstrap.units @ combinations.T,
+            added=combinations @ self.bootstrap.added @ combinations.T,
         )
+        matrix, places = combinations @ self.covariance.matrix @ combinations, np.arange(len(combinations))
+        scores = differences(Covariance(matrix, combinations), places, np.full(len(places), len(places)))
+        varying = scores.take(scores.usable)
+        if not len(varying.first):
+            return Family(scores.usable, None)
+        return Family(scores.usable, lambda: max_t_draws(bootstrap, varying, absolute=True), normal=False)
 
     @cached_property
     def _pairs(self) -> Contrasts:
@@ -230,7 +243,11 @@ class MaxT:
         if families is None and self._step_down is not None and np.array_equal(self._step_down[0], z):
             results = [self._step_down[1]]
         else:
-            both, t = contrasts.both_ways(), np.concatenate([z, -z])
+            first, second = contrasts.first, contrasts.second
+            both = Contrasts(
+                np.concatenate([first, second]), np.concatenate([second, first]), np.tile(contrasts.std_error, 2)
+            )
+            t = np.concatenate([z, -z])
             of_both = None if families is None else [np.concatenate([family, family + len(z)]) for family in families]
             results = step_down(self.draws, both, t, families=of_both, p=norm.sf(t), is_tested=t > 0)
             if families is None:
@@ -243,16 +260,6 @@ class MaxT:
         if not len(self._pairs.first):
             return float("nan")
         return max_t_critical_value(self._pair_maxima, alpha, alpha / 2, len(self._pairs.first), self.draws.normal)
-
-
-def _bootstrapped_scores(bootstrap: MultiplierBootstrap, matrix: FloatArray) -> Family:
-    """Return the family of scores with a covariance matrix, (d, d), drawn by a bootstrap."""
-    places = np.arange(len(matrix))
-    scores = differences(Covariance(matrix, np.eye(len(matrix))), places, np.full(len(places), len(places)))
-    varying = scores.take(scores.usable)
-    if not len(varying.first):
-        return Family(scores.usable, None)
-    return Family(scores.usable, lambda: max_t_draws(bootstrap, varying, absolute=True), normal=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -293,8 +300,7 @@ class AllLooks:
         """
         n_tests = 1 if method == "none" else len(z)
         boundary = self.sequence.boundary(n_tests)
-        p = alternative.sequential_p_values(z, boundary)
-        critical = alternative.sequential_critical(self.sequence.alpha / n_tests, boundary)
+        p, critical = alternative.p_values(z, boundary), alternative.critical(self.sequence.alpha / n_tests, boundary)
         return p, _BY_P_VALUES[self.adjustment(method)](p), critical
 
     def step_down(

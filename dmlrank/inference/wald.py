@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from scipy.stats import chi2, norm
@@ -63,17 +63,17 @@ class Alternative:
         """Return the z statistics with signs such that large values are evidence for the alternative, (J,)."""
         return np.abs(z) if self.side == "two-sided" else -z if self.side == "smaller" else z
 
-    def p_values(self, z: FloatArray) -> FloatArray:
-        """Return the unadjusted p-values, (J,)."""
-        return norm.sf(self.evidence(z)) * (2 if self.side == "two-sided" else 1)
+    def p_values(self, z: FloatArray, boundary: Boundary | None = None) -> FloatArray:
+        """Return the unadjusted p-values, (J,), for one look, or at a look of a confidence sequence."""
+        evidence, is_two_sided = self.evidence(z), self.side == "two-sided"
+        if boundary is None:
+            return norm.sf(evidence) * (2 if is_two_sided else 1)
+        return boundary.p_values(evidence) if is_two_sided else boundary.one_sided_p_values(evidence)
 
-    def sequential_p_values(self, z: FloatArray, boundary: Boundary) -> FloatArray:
-        """Return the unadjusted p-values at a look of a confidence sequence, (J,)."""
-        evidence = self.evidence(z)
-        return boundary.p_values(evidence) if self.side == "two-sided" else boundary.one_sided_p_values(evidence)
-
-    def sequential_critical(self, alpha: float, boundary: Boundary) -> float:
-        """Return the half-width of intervals of level 1 - alpha at a look, in standard errors."""
+    def critical(self, alpha: float, boundary: Boundary | None = None) -> float:
+        """Return the half-width of intervals of level 1 - alpha, in standard errors."""
+        if boundary is None:
+            return float(norm.isf(self.tail(alpha)))
         return boundary.critical(alpha) if self.side == "two-sided" else boundary.one_sided_critical(alpha)
 
     def limits(self, estimate: FloatArray, half_width: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -181,10 +181,7 @@ class ZTests:
             Lower and upper limits; one of the two is infinite for one-sided alternatives.
         """
         level = self._level(alpha)
-        if self.sequence is None:
-            critical = float(norm.isf(self.alternative.tail(level)))
-        else:
-            critical = self.alternative.sequential_critical(level, self.sequence.boundary())
+        critical = self.alternative.critical(level, None if self.sequence is None else self.sequence.boundary())
         return np.column_stack(self.alternative.limits(self.effect, critical * self.sd))
 
     def _level(self, alpha: float | None) -> float:
@@ -254,7 +251,7 @@ def z_tests(
     std_errors = np.sqrt(np.einsum("jd,de,je->j", matrix, covariance.matrix, matrix))
     effect, sequence = matrix @ estimates.estimate, estimates.sequence
     z = alternative.statistics(effect - hypothesis.value, std_errors)
-    p = alternative.p_values(z) if sequence is None else alternative.sequential_p_values(z, sequence.boundary())
+    p = alternative.p_values(z, None if sequence is None else sequence.boundary())
     return kind(effect, std_errors, z, np.squeeze(p), list(hypothesis.labels), alternative, sequence)
 
 
@@ -297,17 +294,6 @@ def wald_test(estimates: NamedEstimates, hypothesis: LinearHypothesis) -> WaldTe
     return WaldTestResults(statistic, sequence.boundary(1, rank).joint_p_value(statistic, rank), rank, sequence)
 
 
-class NullDistribution(Protocol):
-    """Distribution of Wald statistics under the restriction, from which samples are drawn."""
-
-    def statistics(self, directions: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Return Wald statistics, (B,), of B samples from the restricted model.
-
-        Shapes: directions (d, r).
-        """
-        ...
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class DifferenceTest:
     """Wald test that two estimates of the same d scores differ by noise alone.
@@ -336,11 +322,13 @@ def wald_test_of_difference(
     *,
     covariance: Covariance,
     difference: Covariance,
-    null: NullDistribution | None,
+    null: Callable[[FloatArray, np.random.Generator], FloatArray] | None,
     rng: np.random.Generator,
     unanimous_covariance: FloatArray | None = None,
 ) -> DifferenceTest:
     """Test whether the unrestricted scores differ from the restricted ones by more than noise.
+
+    ``null`` returns Wald statistics, (B,), of B samples from the restricted model, in some directions, (d, r).
 
     Shapes: restricted, unrestricted (d,), unanimous_covariance (d, d).
     """
@@ -363,7 +351,7 @@ def wald_test_of_difference(
     if null is None:
         pvalue, n_draws = float(chi2.sf(statistic, df)), 0
     else:
-        draws = null.statistics(directions, rng)
+        draws = null(directions, rng)
         n_draws = len(draws)
         # Statistics that differ by rounding count as equal.
         pvalue = (1 + int((draws >= statistic * (1 - _EQUAL_BELOW)).sum())) / (1 + n_draws)

@@ -29,7 +29,7 @@ from .joint_estimates import JointEstimates, JointResults
 from .joint_results import Changes, changes_between, joint_results
 from .rank_results import RankResults
 from .ranking import make_board
-from .requirements import Needs
+from .requirements import ModelTable, Needs
 from .views import alpha_or_default
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ _REVERSAL_COLUMNS = ["model", "other", "above_in", "below_in", "gap_above", "gap
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Comparison(JointResults):
+class Comparison(JointResults, ModelTable):
     """Results side by side; :func:`dmlrank.compare` returns an object of this class.
 
     Tests name scores as ``"result: model"``. They need the covariance between the results, which exists for live
@@ -299,30 +299,6 @@ class Comparison(JointResults):
     def summary(
         self, title: str | None = None, *, models: Sequence[str] | None = None, top: int | None = None
     ) -> Summary:
-        """Return a table of scores, standard errors and ranks side by side, with rank changes from the first column.
-
-        Parameters
-        ----------
-        title : str, optional
-            Stands above the table in place of the default title.
-        models : str or sequence of str, optional
-            The models that the table shows, in this order; all when None.
-        top : int, optional
-            Number of models that the table shows, the first ones of the full table. Statements that hold jointly, and
-            ranks, refer to all models in any case; a note says so.
-
-        Returns
-        -------
-        Summary
-            It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
-
-        Raises
-        ------
-        UnknownModelError
-            If no model has a name of ``models``.
-        OptionError
-            If ``models`` and ``top`` are both given, or have values that they cannot have.
-        """
         shown = choose_models(self.models, range(len(self.models)), models, top)
         return self._side_by_side(shown=shown).with_title(title)
 
@@ -542,9 +518,7 @@ def _comparison(names: tuple[str, ...], results: Sequence[RankResults], independ
             f"decide)"
         )
     for result in results:
-        error = _NEEDS.error("compare", result)
-        if error is not None:
-            raise error
+        _NEEDS.check("compare", result)
     return Comparison(names, tuple(results), *joint_results(names, results, independent))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,15 +13,14 @@ from scipy.stats import chi2
 from .._utils.argument_checks import array_of_numbers
 from .._utils.computation import one_thread
 from .._utils.number_text import decimals, fewest_decimals, fixed_text
-from ..data.hypotheses import HypothesisLike, LinearHypothesis
+from ..data.hypotheses import LinearHypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import HypothesisError, OptionError, listed, shown
-from ..fit.estimates import Estimates
 from ..inference.confidence_sequence import ConfidenceSequence
 from ..inference.wald import NamedEstimates
 from ..plotting.intervals import ellipse_plot
-from ..tables.summary_table import Summarised, Summary
-from .requirements import estimate_index, named_estimates, names_or_all
+from ..tables.summary_table import Summary
+from .requirements import TitledTable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +30,7 @@ _FIXED_BELOW = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ellipsoid(Summarised):
+class Ellipsoid(TitledTable):
     """Joint confidence region: the points theta with (theta - center)' cov^- (theta - center) <= radius2.
 
     The functional may fix directions, such as the sum of the scores; the region extends in the free directions only.
@@ -149,18 +148,6 @@ class Ellipsoid(Summarised):
         return self.center + ((directions * lengths) @ circle).T
 
     def summary(self, title: str | None = None) -> Summary:
-        """Return the table for a report: centre, standard errors and ends of the region, its size and axes.
-
-        Parameters
-        ----------
-        title : str, optional
-            Stands above the table in place of the default title.
-
-        Returns
-        -------
-        Summary
-            It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
-        """
         std_errors = np.sqrt(np.maximum(np.diag(self.cov), 0.0))
         digits = decimals(std_errors, fewest=fewest_decimals(self.is_natural))
         reach, lengths = np.sqrt(self.radius2) * std_errors, self.axes()[0]
@@ -223,7 +210,12 @@ class Ellipsoid(Summarised):
 
 @one_thread()
 def confidence_ellipsoid(
-    estimates: NamedEstimates, contrasts: LinearHypothesis, alpha: float, *, scores: bool = False
+    estimates: NamedEstimates,
+    contrasts: LinearHypothesis,
+    alpha: float,
+    *,
+    scores: bool = False,
+    is_natural: bool = True,
 ) -> Ellipsoid:
     """Compute the joint confidence region of d linear combinations of scores, less their hypothetical values."""
     covariance, matrix, about = estimates.covariance, contrasts.matrix, listed(contrasts.labels)
@@ -245,29 +237,4 @@ def confidence_ellipsoid(
     radius2 = float(chi2.ppf(1 - alpha, df))
     if sequence is not None:
         radius2 = sequence.boundary(1, df).squared_radius(sequence.alpha, df)
-    return Ellipsoid(contrasts.labels, center, cov, basis, radius2, scores, sequence=sequence)
-
-
-def confidence_region(
-    estimates: Estimates,
-    alpha: float,
-    *,
-    models: Sequence[str] | None = None,
-    contrasts: HypothesisLike | None = None,
-) -> Ellipsoid:
-    """Return the joint confidence region of scores or contrasts, see :meth:`RankResults.ellipsoid`."""
-    e, named = estimates, named_estimates(estimates)
-    if contrasts is not None:
-        if models is not None:
-            raise OptionError("models= and contrasts= both define the region; give one of them")
-        region = confidence_ellipsoid(named, named.hypothesis(contrasts), alpha)
-        return replace(region, is_natural=estimates.scale.natural)
-    chosen = names_or_all(models, e.names)
-    places = [estimate_index(e, name) for name in chosen]
-    if len(set(places)) < len(places) or not places:
-        raise OptionError(
-            f"models={listed(chosen) or chosen} is not allowed; name at least one score, and each score once"
-        )
-    rows = LinearHypothesis(np.eye(len(e.names))[places], np.zeros(len(places)), tuple(chosen))
-    region = confidence_ellipsoid(named, rows, alpha, scores=True)
-    return replace(region, is_natural=estimates.scale.natural)
+    return Ellipsoid(contrasts.labels, center, cov, basis, radius2, scores, is_natural, sequence)

@@ -18,7 +18,7 @@ from ..data.graph import VoteCounts
 from ..data.hypotheses import LinearHypothesis
 from ..data.preferences import FloatArray
 from ..estimation.influence import InfluenceInGroups, influence_in_groups
-from ..exceptions import DataError, HypothesisError, OptionError, UnknownModelError, listed, nearest
+from ..exceptions import DataError, HypothesisError, OptionError, listed
 from ..fit.adjusted_for_style import StyleEstimates
 from ..fit.bt_mle import win_share
 from ..fit.estimates import Estimates
@@ -39,7 +39,7 @@ from ..tables.summary_table import Summary
 from .context_variables import ContextGroups
 from .joint_estimates import JointEstimates, JointResults, score_label
 from .ranking import make_board
-from .requirements import check_picture, model_index, names_or_all
+from .requirements import ModelTable, check_picture, names_or_all, place_of
 from .views import alpha_or_default, drawn, simultaneous_of
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ GROUP_PICTURES = ("forest", "heat_map", "differences", "bump")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class GroupResults(JointResults, Generic[Result]):
+class GroupResults(JointResults, ModelTable, Generic[Result]):
     """Scores in every group of prompts; :meth:`RankResults.by` returns an object of this class.
 
     ``groups["coding"]`` is the result of one group, with tests, intervals, rank sets and summary as for a fit. Tests
@@ -149,11 +149,7 @@ class GroupResults(JointResults, Generic[Result]):
         """Return the result of a group, a :class:`RankResults` without data; values of several columns are a tuple."""
         values = tuple(map(str, group)) if isinstance(group, tuple) else (str(group),)
         name = next((fact.name for fact in self.facts if fact.values == values), ", ".join(values))
-        if name not in self.groups:
-            raise UnknownModelError(
-                f"no group {name!r} of {self.variable}{nearest(name, self.groups)} (groups: {listed(self.groups, 25)})"
-            )
-        return self.as_result(self._of_group(self.groups.index(name)))
+        return self.as_result(self._of_group(place_of(self.groups, name, "group")))
 
     def test_equal(self, models: Sequence[str] | None = None) -> WaldTestResults:
         """Test by a Wald test that models have the same scores in every group.
@@ -185,7 +181,7 @@ class GroupResults(JointResults, Generic[Result]):
         restrictions at once.
         """
         chosen = names_or_all(models, self.models)
-        places = [model_index(self.models, name) for name in chosen]
+        places = [place_of(self.models, name) for name in chosen]
         n_groups, n_models = len(self), len(self.models)
         if n_groups < 2:
             raise OptionError(
@@ -247,30 +243,6 @@ class GroupResults(JointResults, Generic[Result]):
     def summary(
         self, title: str | None = None, *, models: Sequence[str] | None = None, top: int | None = None
     ) -> Summary:
-        """Return a table of rank, score and standard error of every model in every group, with tests of equality.
-
-        Parameters
-        ----------
-        title : str, optional
-            Stands above the table in place of the default title.
-        models : str or sequence of str, optional
-            The models that the table shows, in this order; all when None.
-        top : int, optional
-            Number of models that the table shows, those with the highest scores. Statements that hold jointly, and
-            ranks, refer to all models in any case; a note says so.
-
-        Returns
-        -------
-        Summary
-            It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
-
-        Raises
-        ------
-        UnknownModelError
-            If no model has a name of ``models``.
-        OptionError
-            If ``models`` and ``top`` are both given, or have values that they cannot have.
-        """
         try:
             equality: WaldTestResults | str = self.test_equal()
         except (HypothesisError, OptionError) as error:

@@ -54,26 +54,24 @@ def influence_values(steps: FitState, scale: Scale) -> FloatArray:
 
 
 @one_thread()
-def fitted_scores(estimates: Estimates, steps: FitState) -> pd.DataFrame:
-    """Return F(mu(x)) of the fit's contexts, (n, d), from out-of-fold mu; with ``subsample=`` only sampled contexts."""
-    if steps.repetitions and steps.first.mean is not None:
-        contexts, value = scores_of_contexts(steps)
-    elif steps.sample is None:
-        contexts, value = np.arange(steps.data.n_contexts), steps.influence.by_context().value
+def scores_of_prompts(estimates: Estimates, steps: FitState, newdata: object) -> pd.DataFrame:
+    """Return F(mu(x)) of prompts, (n, d), see :meth:`RankResults.predict`."""
+    index: pd.Index | None = None
+    if newdata is not None:
+        feature_map = steps.data.feature_map
+        require_columns(feature_map.variables, column_names(newdata), "newdata")
+        table = take_columns(newdata, feature_map.variables)
+        scores = scores_at(steps, new_features(feature_map, table, keep_missing=steps.options.missing == "keep"))
     else:
-        contexts, value = steps.sample, steps.first.one_step_result.target.by_context().value
-    index = pd.Index([steps.data.context_ids[i] for i in contexts], name="context", tupleize_cols=False)
-    return pd.DataFrame(estimates.scale.of(value[contexts]), index=index, columns=list(estimates.names))
-
-
-@one_thread()
-def predicted_scores(estimates: Estimates, steps: FitState, newdata: object) -> pd.DataFrame:
-    """Return F(mu(x)) of the rows of a frame, (n, d), from the mean of the folds' learners."""
-    feature_map = steps.data.feature_map
-    require_columns(feature_map.variables, column_names(newdata), "newdata")
-    table = take_columns(newdata, feature_map.variables)
-    x = new_features(feature_map, table, keep_missing=steps.options.missing == "keep")
-    return pd.DataFrame(estimates.scale.of(scores_at(steps, x)), columns=list(estimates.names))
+        if steps.repetitions and steps.first.mean is not None:
+            contexts, value = scores_of_contexts(steps)
+        elif steps.sample is None:
+            contexts, value = np.arange(steps.data.n_contexts), steps.influence.by_context().value
+        else:
+            contexts, value = steps.sample, steps.first.one_step_result.target.by_context().value
+        scores = value[contexts]
+        index = pd.Index([steps.data.context_ids[i] for i in contexts], name="context", tupleize_cols=False)
+    return pd.DataFrame(estimates.scale.of(scores), index=index, columns=list(estimates.names))
 
 
 # What by() takes: columns whose values are the groups, or groups that may overlap.

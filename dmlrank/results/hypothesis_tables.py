@@ -13,7 +13,7 @@ from scipy.stats import norm
 from .._utils.computation import one_thread
 from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_text
 from ..data.preferences import FloatArray, IntArray
-from ..exceptions import OptionError, OptionTypeError, check_choice, listed
+from ..exceptions import OptionError, listed
 from ..fit.estimates import Estimates
 from ..fit.judge_value import JudgeFigures, estimate_from_verdicts
 from ..fit.post_estimation import pair_margins
@@ -26,8 +26,8 @@ from ..plotting.intervals import difference_plot
 from ..plotting.theme import level_words, literal, short_names
 from ..report.leaderboard import ShownModels, choose_models, chosen_names
 from ..report.statements import counted, functional_unit
-from ..tables.summary_table import Summarised, Summary
-from .requirements import require_intervals
+from ..tables.summary_table import Summary
+from .requirements import ModelTable, TitledTable, check_picture, require_intervals
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,7 +51,7 @@ _METHODS = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PairwiseResults(Summarised):
+class PairwiseResults(ModelTable):
     """Tests of differences of scores, as one family.
 
     Attributes
@@ -120,30 +120,6 @@ class PairwiseResults(Summarised):
     def summary(
         self, title: str | None = None, *, models: Sequence[str] | None = None, top: int | None = None
     ) -> Summary:
-        """Return the table for a report.
-
-        Parameters
-        ----------
-        title : str, optional
-            Stands above the table in place of the default title.
-        models : str or sequence of str, optional
-            The models that the table shows, in this order; all when None.
-        top : int, optional
-            Number of models that the table shows, those with the highest scores. A difference is shown where both
-            of its models are. Adjusted p-values and intervals refer to all differences in any case; a note says so.
-
-        Returns
-        -------
-        Summary
-            It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
-
-        Raises
-        ------
-        UnknownModelError
-            If no model has a name of ``models``.
-        OptionError
-            If ``models`` and ``top`` are both given, or have values that they cannot have.
-        """
         shown = choose_models(self.models, range(len(self.models)), models, top)
         all_differences, level = self.result_frame, f"{100 * (1 - self.alpha):g}%"
         frame = all_differences if models is None and top is None else self._between(shown)
@@ -164,9 +140,17 @@ class PairwiseResults(Summarised):
         digits = decimals(std_errors, fewest=fewest_decimals(self.is_natural))
         names = frame["first"] + " - " + frame["second"]
         numbers = frame[TEST_COLUMNS].to_numpy(dtype=float)
-        rows = tuple(_difference_cells(name, row, digits) for name, row in zip(names, numbers, strict=True))
+        rows = []
+        for name, (gap, error, z, p, adjusted, low, high) in zip(names, numbers, strict=True):
+            if error > 0:
+                scores, limits = (
+                    [fixed_text(number, digits) for number in pair] for pair in ((gap, error), (low, high))
+                )
+                rows.append((name, *scores, fixed_text(z, 2), p_value_text(p), p_value_text(adjusted), *limits))
+            else:
+                rows.append((name, fixed_text(gap, digits), "0", "n/a", "", "", "", ""))
         columns = tuple((head, 1 + head.startswith("[")) for head in heads)
-        table = Summary("Tests of Differences of Scores", header, columns, rows, self._notes(n_untested))
+        table = Summary("Tests of Differences of Scores", header, columns, tuple(rows), self._notes(n_untested))
         left_out = shown.note("Adjusted p-values, intervals and the numbers above the table")
         return table.with_notes(left_out).with_title(title)
 
@@ -246,13 +230,8 @@ class PairwiseResults(Summarised):
         UnknownModelError
             If a model is not among those that are compared.
         """
-        if picture is not None and not isinstance(picture, str):
-            raise OptionTypeError(
-                f"plot takes the name of a picture ('matrix', 'intervals'), not a {type(picture).__name__}; give axes "
-                f"as ax="
-            )
         kind = picture or ("matrix" if self.against is None else "intervals")
-        check_choice(kind, ("matrix", "intervals"), "picture")
+        check_picture(kind, ("matrix", "intervals"))
         chosen = chosen_names(self.models, models, top)
         is_shown = self.result_frame["first"].isin(chosen) & (
             self.result_frame["second"].isin(chosen) | (self.result_frame["second"] == self.against)
@@ -261,10 +240,12 @@ class PairwiseResults(Summarised):
             raise OptionError(
                 f"no difference is between the models of the picture, {listed(chosen)}; name more with models= or top="
             )
+        frame, n_all = self.result_frame[is_shown], len(self.result_frame)
+        drawn = "" if len(frame) == n_all else f", {len(frame):,} of {n_all:,} differences drawn"
         draw = self._draw_matrix if kind == "matrix" else self._draw_intervals
-        return draw(self.result_frame[is_shown], chosen, ax)
+        return draw(frame, chosen, f"{len(self.models)} models{drawn}", ax)
 
-    def _draw_intervals(self, frame: pd.DataFrame, chosen: Sequence[str], ax: Axes | None) -> Axes:
+    def _draw_intervals(self, frame: pd.DataFrame, chosen: Sequence[str], counts: str, ax: Axes | None) -> Axes:
         """Draw the differences in the frame with their intervals."""
         if self.against is not None:
             names, label = frame["first"].tolist(), f"score minus score of {literal(self.against)}"
@@ -272,12 +253,23 @@ class PairwiseResults(Summarised):
             short = dict(zip(chosen, short_names(chosen, _LONGEST_NAME), strict=True))
             pairs = zip(frame["first"].map(short), frame["second"].map(short), strict=True)
             names, label = [f"{first} − {second}" for first, second in pairs], "difference of scores"
-        title = f"{self._held()}\n{self._family(frame)}; filled: {Alternative(self.side, self.delta).clause}"
+        if self.side == "equivalence":
+            held = f"limits of two one-sided tests at {self.alpha:g} ({self.method})"
+        elif self.method in ("none", "fdr_bh"):
+            held = f"{level_words(self.alpha, held='pointwise', method='')} {self.looks}".rstrip()
+        else:
+            # The intervals of the step-down tests are those of the single step, and Holm's are Bonferroni's.
+            method = {"step-down": "max-t", "holm": "bonferroni"}.get(self.method, self.method)
+            held = f"{level_words(self.alpha, method=method)} {self.looks}".rstrip()
+        title = f"{held}\n{counts}; filled: {Alternative(self.side, self.delta).clause}"
         intervals = frame[["estimate", "conf_low", "conf_high"]].set_axis(["estimate", "low", "high"], axis=1)
         intervals = intervals.assign(rejected=frame["p_adjusted"] <= self.alpha).set_axis(names)
-        return difference_plot(intervals, self._margins(), label=f"{label}: {self.functional}", title=title, ax=ax)
+        # Lines mark the boundary between hypothesis and alternative.
+        delta = self.delta
+        margins = {"noninferiority": [-delta], "equivalence": [-delta, delta]}.get(self.side, [delta])
+        return difference_plot(intervals, margins, label=f"{label}: {self.functional}", title=title, ax=ax)
 
-    def _draw_matrix(self, frame: pd.DataFrame, chosen: Sequence[str], ax: Axes | None) -> Axes:
+    def _draw_matrix(self, frame: pd.DataFrame, chosen: Sequence[str], counts: str, ax: Axes | None) -> Axes:
         """Draw the differences in the frame between the chosen models as a matrix."""
         rejected = (frame["p_adjusted"] <= self.alpha).to_numpy()
         if self.against is not None:
@@ -292,46 +284,10 @@ class PairwiseResults(Summarised):
         if self.side in ("two-sided", "equivalence"):
             gap[columns, rows], coloured[columns, rows] = -frame["estimate"], rejected
         clause = Alternative(self.side, self.delta).clause
-        title = f"Coloured: {clause}; grey: not rejected\n{self._adjustment()}, {self._family(frame)}"
-        return win_matrix(chosen, gap, coloured, title=title, ax=ax)
-
-    def _held(self) -> str:
-        """Return what the intervals hold: all together, or each alone."""
-        if self.side == "equivalence":
-            return f"limits of two one-sided tests at {self.alpha:g} ({self.method})"
-        held, method = ("simultaneous", self.method) if self.method not in ("none", "fdr_bh") else ("pointwise", "")
-        # The intervals of the step-down tests are those of the single step, and Holm's are Bonferroni's.
-        words = level_words(
-            self.alpha, held=held, method={"step-down": "max-t", "holm": "bonferroni"}.get(method, method)
-        )
-        return f"{words} {self.looks}" if self.looks else words
-
-    def _adjustment(self) -> str:
-        """Return which error the tests control, at which level."""
         error = {"none": "error of each test", "fdr_bh": "false discovery rate"}.get(self.method, "family-wise error")
-        return f"{error} {100 * self.alpha:g} % ({self.method}) {self.looks}".rstrip()
-
-    def _family(self, frame: pd.DataFrame) -> str:
-        """Return the number of models, and of differences where some are not drawn."""
-        n_all = len(self.result_frame)
-        drawn = "" if len(frame) == n_all else f", {len(frame):,} of {n_all:,} differences drawn"
-        return f"{len(self.models)} models{drawn}"
-
-    def _margins(self) -> list[float]:
-        """Return the differences on the boundary between hypothesis and alternative; the plot marks them with lines."""
-        delta = self.delta
-        return {"noninferiority": [-delta], "equivalence": [-delta, delta]}.get(self.side, [delta])
-
-
-def _difference_cells(name: str, numbers: FloatArray, digits: int) -> tuple[str, ...]:
-    """Return the cells of one difference, from its numbers in the order of the frame, (7,)."""
-    gap, error, z, p, adjusted, low, high = numbers
-    if not error > 0:
-        return (name, fixed_text(gap, digits), "0", "n/a", "", "", "", "")
-    # An infinite limit is written inf or -inf.
-    scores = (fixed_text(number, digits) for number in (gap, error))
-    limits = (fixed_text(limit, digits) for limit in (low, high))
-    return (name, *scores, fixed_text(z, 2), p_value_text(p), p_value_text(adjusted), *limits)
+        control = f"{error} {100 * self.alpha:g} % ({self.method}) {self.looks}".rstrip()
+        title = f"Coloured: {clause}; grey: not rejected\n{control}, {counts}"
+        return win_matrix(chosen, gap, coloured, title=title, ax=ax)
 
 
 _SHARES = ("share_ab", "share_bc", "share_ca")
@@ -340,7 +296,7 @@ _MOST_ROWS = 30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CycleResults(Summarised):
+class CycleResults(TitledTable):
     """Triples of models a > b > c > a; :meth:`RankResults.cycles` returns an object of this class.
 
     Attributes
@@ -447,7 +403,7 @@ _COLUMNS = tuple((head, 1) for head in _HEADS)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class JudgeReport(Summarised):
+class JudgeReport(TitledTable):
     """How often judges agree with humans, and how much precision their verdicts add.
 
     Attributes
@@ -550,18 +506,6 @@ class JudgeReport(Summarised):
         return self.summary().as_text()
 
     def summary(self, title: str | None = None) -> Summary:
-        """Return the table of the report.
-
-        Parameters
-        ----------
-        title : str, optional
-            Stands above the table in place of the default title.
-
-        Returns
-        -------
-        Summary
-            It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
-        """
         f = self.figures
         rows = []
         for judge, name in enumerate(f.names):

@@ -21,7 +21,7 @@ from ..report.leaderboard import rows_to_show
 from ..tables.summary_table import Summary
 from .context_variables import ContextDesign
 from .joint_estimates import JointEstimates, JointResults, score_label
-from .requirements import model_index, names_or_all
+from .requirements import ModelTable, names_or_all, place_of
 from .views import alpha_or_default
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _MODELS_IN_PICTURE = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Projection(JointResults):
+class Projection(JointResults, ModelTable):
     """Coefficients of the scores on functions of the prompt; :meth:`RankResults.project` returns this class.
 
     Tests name coefficients as ``"length: gpt-4"``.
@@ -178,7 +178,7 @@ class Projection(JointResults):
         chosen = names_or_all(models, self.models)
         v = self.design.at(self._points(variable, values, at or {}))
         n_models = len(self.models)
-        contrasts = np.vstack([np.kron(v, np.eye(n_models)[model_index(self.models, name)]) for name in chosen])
+        contrasts = np.vstack([np.kron(v, np.eye(n_models)[place_of(self.models, name)]) for name in chosen])
         covariance = self.joint.covariance
         variance = np.einsum("jd,de,je->j", contrasts, covariance.matrix, contrasts, optimize=True)
         std_error = np.sqrt(np.maximum(variance, 0.0))
@@ -198,30 +198,6 @@ class Projection(JointResults):
     def summary(
         self, title: str | None = None, *, models: Sequence[str] | None = None, top: int | None = None
     ) -> Summary:
-        """Return a table of coefficients and standard errors of every model, with the tests of the terms.
-
-        Parameters
-        ----------
-        title : str, optional
-            Stands above the table in place of the default title.
-        models : str or sequence of str, optional
-            The models that the table shows, in this order; all when None.
-        top : int, optional
-            Number of models that the table shows, those with the highest scores. Statements that hold jointly, and
-            ranks, refer to all models in any case; a note says so.
-
-        Returns
-        -------
-        Summary
-            It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
-
-        Raises
-        ------
-        UnknownModelError
-            If no model has a name of ``models``.
-        OptionError
-            If ``models`` and ``top`` are both given, or have values that they cannot have.
-        """
         return projection_summary(
             self.estimates,
             self.params,

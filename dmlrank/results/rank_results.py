@@ -14,21 +14,22 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from .._utils.argument_checks import check_flag
+from .._utils.argument_checks import check_flag, check_whole, resolve_seed
 from .._utils.atomic_write import write_file
 from .._utils.computation import Report, computing, lightgbm_memory_errors, one_thread
 from .._utils.warning_collection import collected_warnings, warn
 from ..data.graph import Graph
-from ..data.hypotheses import HypothesisLike
-from ..exceptions import OptionTypeError, listed
+from ..data.hypotheses import HypothesisLike, LinearHypothesis
+from ..exceptions import IntervalWarning, OptionError, OptionTypeError, listed
 from ..fit.estimates import Diagnostics, Estimates, collect
 from ..fit.estimators import options_of_update
 from ..fit.extension import extend_fit
+from ..fit.fit_covariance import multiplier_bootstrap
 from ..fit.method import run
 from ..fit.state import Extension, FitState, Source
 from ..inference.confidence_sequence import DEFAULT_START
 from ..inference.resampling import BOOTSTRAP_DRAWS
-from ..inference.simultaneous import Simultaneous
+from ..inference.simultaneous import MaxT, Simultaneous
 from ..inference.wald import WaldTestResults, wald_test, z_statistics
 from ..options import Options
 from ..planning.from_fit import design_fit
@@ -42,20 +43,19 @@ from ..report.page.render_page import check_page_extra, page_title, render_page,
 from ..storage.json_format import to_text
 from ..storage.pickled_fit import Rebuilt, read_pickle, store_steps, write_pickle
 from ..tables.summary_table import Summarised, Summary
-from .ellipsoid import Ellipsoid, confidence_region
+from .ellipsoid import Ellipsoid, confidence_ellipsoid
 from .groups import GroupResults
 from .heterogeneity import (
     GroupColumns,
-    fitted_scores,
     influence_values,
-    predicted_scores,
     project_scores,
     scores_by_group,
+    scores_of_prompts,
 )
 from .hypothesis_tables import CycleResults, JudgeReport, PairwiseResults, certified_cycles, judge_table
 from .pictures import SHEET_MODELS, draw_picture, draw_sheet
 from .projection import Projection
-from .ranking import RankSets, best_models, compare_models, make_boards, rank_sets
+from .ranking import RankSets, compare_models, make_boards, rank_sets
 from .requirements import (
     AS_SHOWN,
     GROUPS_AT_ONE_LOOK,
@@ -64,9 +64,10 @@ from .requirements import (
     NO_PLAN,
     ORDER,
     Needs,
-    estimate_index,
     members,
     named_estimates,
+    names_or_all,
+    place_of,
     require_steps,
 )
 from .score_tests import (
@@ -84,16 +85,13 @@ from .views import (
     SLOPES_AT_ONE_LOOK,
     adjusted_p_values,
     alpha_of,
-    bootstrap_view,
     critical_value_of,
     drawn,
     make_scale,
-    require_same_alpha,
     rescaled,
     sequential_view,
     simultaneous_of,
     summary_level,
-    warn_of_returning_clusters,
 )
 
 if TYPE_CHECKING:
@@ -444,10 +442,7 @@ class RankResults(Summarised):
         >>> res.predict().shape
         (2000, 8)
         """
-        steps = self._fit
-        if newdata is None:
-            return fitted_scores(self.estimates, steps)
-        return predicted_scores(self.estimates, steps, newdata)
+        return scores_of_prompts(self.estimates, self._fit, newdata)
 
     # --- order --------------------------------------------------------------------------------------------------------
 
@@ -604,7 +599,11 @@ class RankResults(Summarised):
         >>> set(res.best_set(1)) <= set(res.best_set(3))
         True
         """
-        return best_models(self.estimates, self.simultaneous, n_best, self._alpha(alpha))
+        n_models = len(self.models)
+        if isinstance(n_best, bool) or not isinstance(n_best, int | np.integer) or not 1 <= n_best <= n_models:
+            raise OptionError(f"n_best={n_best!r} is not allowed; give a whole number from 1 to {n_models}, the models")
+        frame = self.ranks(alpha).result_frame
+        return frame.index[frame["lower"] <= n_best].tolist()
 
     @Needs(intervals=True)
     def ellipsoid(
@@ -652,7 +651,19 @@ class RankResults(Summarised):
         >>> res.ellipsoid(contrasts=["gpt-4 - claude-v1", "claude-v1 - koala-13b"]).models
         ('gpt-4 - claude-v1', 'claude-v1 - koala-13b')
         """
-        return confidence_region(self.estimates, self._alpha(alpha), models=models, contrasts=contrasts)
+        e, named, alpha = self.estimates, named_estimates(self.estimates), self._alpha(alpha)
+        if contrasts is not None:
+            if models is not None:
+                raise OptionError("models= and contrasts= both define the region; give one of them")
+            return confidence_ellipsoid(named, named.hypothesis(contrasts), alpha, is_natural=e.scale.natural)
+        chosen = names_or_all(models, e.names)
+        places = [place_of(e.names, name, "model" if e.of_models else "output") for name in chosen]
+        if len(set(places)) < len(places) or not places:
+            raise OptionError(
+                f"models={listed(chosen) or chosen} is not allowed; name at least one score, and each score once"
+            )
+        rows = LinearHypothesis(np.eye(len(e.names))[places], np.zeros(len(places)), tuple(chosen))
+        return confidence_ellipsoid(named, rows, alpha, scores=True, is_natural=e.scale.natural)
 
     @Needs(no_style=NO_BOUNDS, one_look="intervals of its bounds hold for one look only", data=True)
     def sensitivity(
@@ -1011,8 +1022,7 @@ class RankResults(Summarised):
         DataNotStoredError
             If the result was loaded without data.
         """
-        steps = self._fit
-        return judge_table(self.estimates, steps, self._alpha(alpha))
+        return judge_table(self.estimates, self._fit, self._alpha(alpha))
 
     @Needs(no_style=NO_PLAN, one_look="widths and power of a plan are those of one look", data=True)
     def design(
@@ -1283,10 +1293,10 @@ class RankResults(Summarised):
         >>> len(rows) == res.ncomparisons, rows.columns[:4].tolist()
         (True, ['context', 'first', 'second', 'n_votes'])
         """
-        steps = self._fit
+        e, steps = self.estimates, self._fit
         if model is not None:
-            estimate_index(self.estimates, model)
-        return augment_frame(steps, influence_values(steps, self.estimates.scale), self.estimates.names, model)
+            place_of(e.names, model, "model" if e.of_models else "output")
+        return augment_frame(steps, influence_values(steps, e.scale), e.names, model)
 
     @Needs(drawn=True)
     def plot(
@@ -1608,7 +1618,8 @@ class RankResults(Summarised):
         'bt'
         """
         steps = self._fit
-        require_same_alpha(self.estimates, changes)
+        if self.estimates.sequence is not None:
+            self._alpha(changes.get("alpha"))  # type: ignore[arg-type]
         executor = changes.pop("executor", None)
         options = options_of_update(steps.options, changes)
         with computing(options.n_jobs, executor):
@@ -1671,8 +1682,16 @@ class RankResults(Summarised):
 
         def extended_steps() -> FitState:
             extended = extend_fit(steps, new_rows, refit)
-            if self.estimates.sequence is not None:
-                warn_of_returning_clusters(extended)
+            extension, clusters = extended.extension, extended.units.clusters
+            if self.estimates.sequence and extension and clusters and extension.clusters_returning:
+                warn(
+                    f"{extension.clusters_returning:,} clusters of {clusters.names[0]!r} were there at an earlier look "
+                    f"and have further votes: sequential intervals hold at all looks only if every cluster enters "
+                    f"whole, at one look. Keep the votes of new clusters alone, or fix the number of looks in advance "
+                    f"and show the intervals of one look at level 1 - alpha / looks: fit with alpha=, without "
+                    f"sequential()",
+                    kind=IntervalWarning,
+                )
             return extended
 
         with self._computing(executor):
@@ -1794,8 +1813,11 @@ class RankResults(Summarised):
         >>> res.bootstrap("webb").conf_int().columns.tolist()
         ['lower', 'upper']
         """
-        simultaneous = bootstrap_view(self.estimates, self._fit, multipliers, n_boot=n_boot, rng=rng)
-        return replace(self, simultaneous=simultaneous)
+        e = self.estimates
+        check_whole("n_boot", n_boot, 100)
+        seed = e.description.seed if rng is None else resolve_seed(rng)
+        bootstrap = multiplier_bootstrap(self._fit, multipliers, e.scale.factor, seed, n_boot)
+        return replace(self, simultaneous=MaxT(e.covariance, bootstrap=bootstrap))
 
     @Needs()
     def rescale(

@@ -27,9 +27,9 @@ from ..plotting.theme import models_words
 from ..report.leaderboard import chosen_names
 from ..report.page.board import Board
 from ..report.statements import counted, doubt_note, functional_unit, sequential_note
-from ..tables.summary_table import Summarised, Summary
+from ..tables.summary_table import Summary
 from .hypothesis_tables import PairwiseResults
-from .requirements import model_index, names_or_all
+from .requirements import ModelTable, names_or_all, place_of
 from .views import alpha_of, bootstrap_of, drawn, summary_level
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def compare_models(
             f"pairs have no direction; give side='larger', 'noninferiority' or 'equivalence', or a model with against="
         )
     chosen = _best_first(e, models, against)
-    first, second = _pairs(chosen, None if against is None else model_index(e.models, against), side)
+    first, second = _pairs(chosen, None if against is None else place_of(e.models, against), side)
     tests = compare_differences(
         e.estimate, simultaneous, first, second, method=method, alternative=alternative, alpha=alpha
     )
@@ -108,21 +108,12 @@ def rank_sets(
     )
 
 
-def best_models(estimates: Estimates, simultaneous: Simultaneous, n_best: int, alpha: float) -> list[str]:
-    """Return the models that may be among the ``n_best`` best, see :meth:`RankResults.best_set`."""
-    n_models = len(estimates.models)
-    if isinstance(n_best, bool) or not isinstance(n_best, int | np.integer) or not 1 <= n_best <= n_models:
-        raise OptionError(f"n_best={n_best!r} is not allowed; give a whole number from 1 to {n_models}, the models")
-    frame = rank_sets(estimates, simultaneous, alpha).result_frame
-    return frame.index[frame["lower"] <= n_best].tolist()
-
-
 def _best_first(estimates: Estimates, models: Sequence[str] | None, against: str | None) -> list[int]:
     """Return the places of the models to compare, the best first."""
     names = names_or_all(models, estimates.models)
-    places = [model_index(estimates.models, name) for name in names]
-    if against is not None and model_index(estimates.models, against) not in places:
-        places.append(model_index(estimates.models, against))
+    places = [place_of(estimates.models, name) for name in names]
+    if against is not None and place_of(estimates.models, against) not in places:
+        places.append(place_of(estimates.models, against))
     if len(set(places)) < len(places) or len(places) < 2:
         raise OptionError(
             f"models={listed(names) or names} is not allowed; name at least two models, and each model once"
@@ -143,7 +134,7 @@ def _pairs(models: list[int], against: int | None, side: str) -> tuple[IntArray,
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class RankSets(Summarised):
+class RankSets(ModelTable):
     """Ranks with confidence sets and groups of models that are not separated; :meth:`RankResults.ranks` returns it.
 
     The object can be used like its :attr:`result_frame`: ``ranks["group"]``, ``ranks.loc["gpt-4"]``, ``len(ranks)``,
@@ -213,29 +204,6 @@ class RankSets(Summarised):
     def summary(
         self, title: str | None = None, *, models: Sequence[str] | None = None, top: int | None = None
     ) -> Summary:
-        """Return the table for a report.
-
-        Parameters
-        ----------
-        title : str, optional
-            Stands above the table in place of the default title.
-        models : sequence of str, optional
-            Models in the table; all when None. Ranks and sets are always those among all models.
-        top : int, optional
-            Number of the best models in the table.
-
-        Returns
-        -------
-        Summary
-            It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
-
-        Raises
-        ------
-        UnknownModelError
-            If a model was not ranked.
-        OptionError
-            If a model is named twice, or ``top`` is not a whole number of at least one.
-        """
         chosen = chosen_names(self.models, models, top)
         frame, n_models = self.result_frame.loc[chosen], len(self)
         held = "simult." if self.simultaneous else "pointwise"

@@ -21,7 +21,66 @@ from ..exceptions import (
 from ..fit.estimates import Estimates
 from ..fit.state import FitState
 from ..inference.wald import NamedEstimates
+from ..tables.summary_table import Summarised, Summary
 from .views import bootstrap_of
+
+
+class TitledTable(Summarised):
+    """Results whose table may have another title."""
+
+    __slots__ = ()
+
+    def summary(self, title: str | None = None) -> Summary:
+        """Return the table for a report.
+
+        Parameters
+        ----------
+        title : str, optional
+            Stands above the table in place of the default title.
+
+        Returns
+        -------
+        Summary
+            It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
+        """
+        raise NotImplementedError
+
+
+class ModelTable(Summarised):
+    """Results whose table may show some of the models."""
+
+    __slots__ = ()
+
+    def summary(
+        self, title: str | None = None, *, models: Sequence[str] | None = None, top: int | None = None
+    ) -> Summary:
+        """Return the table for a report.
+
+        Parameters
+        ----------
+        title : str, optional
+            Stands above the table in place of the default title.
+        models : str or sequence of str, optional
+            The models that the table shows, in this order; all when None. A difference is shown where both of its
+            models are.
+        top : int, optional
+            Number of models that the table shows, those with the highest scores, or the first ones of a table of
+            several results. Statements that hold jointly, tests and ranks refer to all models in any case; a note says
+            so.
+
+        Returns
+        -------
+        Summary
+            It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
+
+        Raises
+        ------
+        UnknownModelError
+            If no model has a name of ``models``.
+        OptionError
+            If ``models`` and ``top`` are both given, or have values that they cannot have.
+        """
+        raise NotImplementedError
 
 
 def named_estimates(estimates: Estimates) -> NamedEstimates:
@@ -31,26 +90,13 @@ def named_estimates(estimates: Estimates) -> NamedEstimates:
     )
 
 
-def model_index(models: Sequence[str], model: str) -> int:
-    """Return the place of a model among the ranked models."""
-    if not isinstance(model, str) or model not in models:
+def place_of(names: Sequence[str], name: str, noun: str = "model") -> int:
+    """Return the place of a name among those of models, outputs of a user's functional, or groups."""
+    if not isinstance(name, str) or name not in names:
         raise UnknownModelError(
-            f"no model {shown(model)} was ranked{nearest(model, models)} (models: {listed(models, 25)})"
+            f"there is no {noun} {shown(name)}{nearest(name, names)} ({noun}s: {listed(names, 25)})"
         )
-    return models.index(model)
-
-
-def estimate_index(estimates: Estimates, name: str) -> int:
-    """Return the place of an estimate: the score of a model, or an output of a user's functional."""
-    if estimates.of_models:
-        return model_index(estimates.models, name)
-    outputs = estimates.names
-    if not isinstance(name, str) or name not in outputs:
-        raise UnknownModelError(
-            f"{shown(name)} is not an output of this functional{nearest(name, outputs)} "
-            f"(outputs: {listed(outputs, 25)})"
-        )
-    return outputs.index(name)
+    return names.index(name)
 
 
 def names_or_all(names: Sequence[str] | None, all_names: Sequence[str]) -> list[str]:
@@ -130,11 +176,11 @@ class Needs:
         """Declare what a method or property needs."""
         return cast(Member, Method(member, self))
 
-    def error(self, name: str, result: Any) -> DmlrankError | None:
-        """Return the error that says why a result does not have the method of this name; None where it has it."""
+    def check(self, name: str, result: Any) -> None:
+        """Raise the error that says why a result does not have the method of this name, where it does not."""
         e: Estimates = result.estimates
         if self.models and not e.of_models:
-            return OptionError(
+            raise OptionError(
                 f"{name} {self.models}, and the outputs of this functional ({listed(e.names, 5)}) are not scores of "
                 f"models; use conf_int(), t_test() and wald_test() with these names, or fit a functional with one "
                 f"score per model"
@@ -143,21 +189,20 @@ class Needs:
         if e.style is not None and e.style.kind in kinds:
             adjust = {"equal": "EqualStyle", "balanced": "BalancedStyle"}[e.style.kind]
             why = self.unadjusted or self.no_style
-            return OptionError(f"{name}() with adjust={adjust}(...): {why}; use update(adjust=None).{name}()")
+            raise OptionError(f"{name}() with adjust={adjust}(...): {why}; use update(adjust=None).{name}()")
         if self.one_look and e.sequence is not None:
-            return OptionError(
+            raise OptionError(
                 f"{name}() of a sequential view: {self.one_look}; call it on the result that sequential() was called on"
             )
         if not self.drawn and bootstrap_of(result.simultaneous) is not None:
-            return OptionError(
+            raise OptionError(
                 f"{name} of a bootstrap view: it does not depend on the draws of the bootstrap; call it on the result "
                 f"that bootstrap() was called on"
             )
-        if self.intervals and not e.has_intervals:
-            return NoIntervalError(f"{name}: this result is an estimate without intervals: {e.why_no_intervals}")
-        if self.data and result.steps is None:
-            return _no_data(e, name)
-        return None
+        if self.intervals:
+            require_intervals(e, name)
+        if self.data:
+            require_steps(e, result.steps, name)
 
 
 class Method:
@@ -170,23 +215,22 @@ class Method:
         self.name = name
 
     def __get__(self, result: Any, owner: type) -> Any:
-        error = None if result is None else self.needs.error(self.name, result)
-        if error is not None:
+        try:
+            if result is not None:
+                self.needs.check(self.name, result)
+        except DmlrankError as error:
             # An attribute error, too, so that hasattr and tools that look through attributes find no method.
-            raise _as_attribute_error(type(error))(*error.args)
+            kind = type(error)
+            described = {"__module__": kind.__module__, "__doc__": kind.__doc__}
+            raise type(kind.__name__, (kind, AttributeError), described)(*error.args) from None
         return self.member.__get__(result, owner)
 
 
 def members(result: Any) -> list[str]:
     """Return the names of the attributes that a result has."""
-    declared = {name: value for name, value in vars(type(result)).items() if isinstance(value, Method)}
-    names = object.__dir__(result)
-    return sorted(name for name in names if name not in declared or declared[name].needs.error(name, result) is None)
-
-
-def _as_attribute_error(kind: type[DmlrankError]) -> type[DmlrankError]:
-    """Return a class of errors that is an attribute error, too."""
-    return type(kind.__name__, (kind, AttributeError), {"__module__": kind.__module__, "__doc__": kind.__doc__})
+    declared = [name for name, value in vars(type(result)).items() if isinstance(value, Method)]
+    missing = {name for name in declared if not hasattr(result, name)}
+    return sorted(set(object.__dir__(result)) - missing)
 
 
 def require_intervals(estimates: Estimates, method: str) -> None:
@@ -197,19 +241,14 @@ def require_intervals(estimates: Estimates, method: str) -> None:
 
 def require_steps(estimates: Estimates, steps: FitState | None, method: str) -> FitState:
     """Return the steps of the fit, for a method that needs data or learners."""
-    if steps is None:
-        raise _no_data(estimates, method)
-    return steps
-
-
-def _no_data(estimates: Estimates, method: str) -> DataNotStoredError:
-    """Return the error that says why a result has no data and learners."""
+    if steps is not None:
+        return steps
     if estimates.part:
-        return DataNotStoredError(
+        raise DataNotStoredError(
             f"{method} needs the data and learners of the fit, and a result of a part of the prompts "
             f"({estimates.part}) has none; use the result of the whole fit"
         )
-    return DataNotStoredError(
+    raise DataNotStoredError(
         f"{method} needs the data and learners of the fit, and this result was stored without them; fit again, or "
         f"store results with save(with_data=True)"
     )

@@ -23,7 +23,7 @@ from ..inference.covariance import Covariance
 from ..inference.wald import TWO_SIDED, Alternative, NamedEstimates, ZTests, read_alternative, z_tests
 from ..report.leaderboard import choose_models
 from ..tables.summary_table import Summarised, Summary
-from .requirements import model_index, named_estimates, require_intervals, require_steps
+from .requirements import ModelTable, TitledTable, named_estimates, place_of, require_intervals, require_steps
 
 _CHOSEN_BY_DATA = (
     "The scores of this fit place {first} first and {second} second. If you compare them for this reason, "
@@ -124,7 +124,7 @@ def t_test(
 
 
 @dataclass(frozen=True, slots=True)
-class WinProbability(Summarised):
+class WinProbability(TitledTable):
     """Share of comparisons that ``first`` wins against ``second``.
 
     Attributes
@@ -162,18 +162,6 @@ class WinProbability(Summarised):
         return decimals(np.array([self.std_error]))
 
     def summary(self, title: str | None = None) -> Summary:
-        """Return the table for a report.
-
-        Parameters
-        ----------
-        title : str, optional
-            Stands above the table in place of the default title.
-
-        Returns
-        -------
-        Summary
-            It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
-        """
         numbers = (self.estimate, self.std_error, self.conf_low, self.conf_high)
         row = (f"{self.first} against {self.second}", *(f"{number:.{self._digits}f}" for number in numbers))
         level = f"{100 * (1 - self.alpha):g}"
@@ -214,7 +202,7 @@ def win_probability(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RestrictionTest(Summarised):
+class RestrictionTest(ModelTable):
     """Hausman test of the Bradley-Terry model: restricted against unrestricted scores.
 
     Attributes
@@ -247,30 +235,6 @@ class RestrictionTest(Summarised):
     def summary(
         self, title: str | None = None, *, models: Sequence[str] | None = None, top: int | None = None
     ) -> Summary:
-        """Return the table for a report: the test, and the scores of both estimators.
-
-        Parameters
-        ----------
-        title : str, optional
-            Stands above the table in place of the default title.
-        models : str or sequence of str, optional
-            The models that the table shows, in this order; all when None.
-        top : int, optional
-            Number of models that the table shows, those with the highest restricted scores. The test refers to all
-            models in any case; a note says so.
-
-        Returns
-        -------
-        Summary
-            It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
-
-        Raises
-        ------
-        UnknownModelError
-            If no model has a name of ``models``.
-        OptionError
-            If ``models`` and ``top`` are both given, or have values that they cannot have.
-        """
         names = [str(name) for name in self.frame.index]
         ranking = np.argsort(-self.frame["restricted"].to_numpy(), kind="stable").tolist()
         shown = choose_models(names, ranking, models, top)
@@ -343,7 +307,7 @@ def win_probability_of(
     estimates: Estimates, steps: FitState | None, first: str, second: str, *, alpha: float
 ) -> WinProbability:
     """Return the share of comparisons that ``first`` wins, see :meth:`RankResults.win_probability`."""
-    j, k = (model_index(estimates.models, name) for name in (first, second))
+    j, k = (place_of(estimates.models, name) for name in (first, second))
     if j == k:
         raise OptionError(f"win_probability got the model {first!r} twice; give two different models")
     if not estimates.graph.edges[j, k]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
-from numbers import Real
-from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -60,14 +59,30 @@ def analyse_sensitivity(
     scale, alpha = estimates.scale, estimates.alpha
     evaluation = BoundEvaluation.of(steps, contrasts.matrix, critical)
     if not evaluation.battles.n_unvoted:
-        _warn_of_missing_battles()
+        warn(
+            "the data have no shown battles without a vote (rows with two models and a missing winner): sensitivity "
+            "counts every pair without a vote as one on which people refrained from voting, so that the bounds are "
+            "wide; keep the battles without a vote in the data",
+            stacklevel=3,
+            kind=IntervalWarning,
+        )
     bounds = extend_to_tipping_points(
         evaluation.at(sorted({1.0, *gammas}), alpha), value, lambda further: evaluation.at(further, alpha)
     )
     estimate, std_error = (bounds.lower[0] + bounds.upper[0]) / 2, bounds.lower_error[0]
-    spread = spread_of_labels(steps, contrasts.matrix)
+    by_repetition = [
+        label_spread(steps.setup.functional, contrasts.matrix, steps.data, one.nuisances, steps.population(one))
+        for one in steps.repetitions
+    ]
+    spread = np.asarray(np.mean(by_repetition, axis=0))
     shift = scale.shift * contrasts.matrix.sum(axis=1)
-    shown = _rescaled(bounds, scale.factor, shift)
+    shown = replace(
+        bounds,
+        lower=scale.factor * bounds.lower + shift,
+        upper=scale.factor * bounds.upper + shift,
+        lower_error=scale.factor * bounds.lower_error,
+        upper_error=scale.factor * bounds.upper_error,
+    )
     numbers = SensitivityNumbers(
         result_frame=_frame(shown, contrasts.labels, gammas),
         tipping=_tipping_frame(bounds, contrasts.labels, value, spread),
@@ -88,19 +103,6 @@ def analyse_sensitivity(
         is_chosen_by_data=hypothesis is None,
     )
     return SensitivityResults(numbers, partial(benchmark_frame, steps, numbers, scale.factor))
-
-
-def spread_of_labels(steps: FitState, contrasts: FloatArray) -> FloatArray:
-    """Return the spread B of each contrast, (J,), averaged over repetitions; ``contrasts`` has the shape (J, K).
-
-    The bias from an omitted variable is proportional to B (:mod:`dmlrank.estimation.omitted_variables`).
-    """
-    functional = steps.setup.functional
-    by_repetition = [
-        label_spread(functional, contrasts, steps.data, repetition.nuisances, steps.population(repetition))
-        for repetition in steps.repetitions
-    ]
-    return np.asarray(np.mean(by_repetition, axis=0))
 
 
 def _tipping_frame(bounds: Bounds, labels: Sequence[str], value: FloatArray, spread: FloatArray) -> pd.DataFrame:
@@ -124,12 +126,8 @@ def _tipping_frame(bounds: Bounds, labels: Sequence[str], value: FloatArray, spr
 
 def read_gammas(gamma: object) -> tuple[float, ...]:
     """Return the values of gamma, sorted, each once."""
-    values: object = [gamma] if isinstance(gamma, Real) else gamma
-    is_list = isinstance(values, list | tuple | range) or (isinstance(values, np.ndarray) and values.ndim == 1)
-    if not is_list:
-        raise OptionTypeError(f"gamma is a {type(gamma).__name__}; allowed: numbers of at least 1, such as (1, 1.5, 2)")
     numbers = set()
-    for value in cast(Sequence[object], values):
+    for value in np.atleast_1d(np.asarray(gamma, dtype=object)).ravel():
         number = real_number(value)
         if number is None:
             raise OptionTypeError(f"gamma holds {shown(value)}; allowed: numbers of at least 1, such as (1, 1.5, 2)")
@@ -146,38 +144,39 @@ def read_gammas(gamma: object) -> tuple[float, ...]:
 
 def require_debiased_fit(estimates: Estimates, steps: FitState) -> None:
     """Raise for fits that have no bounds."""
-    if not estimates.estimated_by.is_unrestricted_one_step:
-        raise OptionError(
-            f"sensitivity() with estimator={estimates.estimator!r}: the bounds are those of the debiased estimator; "
-            f"use update(estimator='debiased').sensitivity()"
-        )
-    require_intervals(estimates, "sensitivity")
-    options = steps.options
+    options, estimator = steps.options, f"estimator={estimates.estimator!r}"
     if isinstance(steps.source.data, DerivedPairs):
         raise OptionError(
             "sensitivity() with comparisons made from scores or rankings: nobody voted on single battles, so that "
             "voting cannot depend on the label; fit a frame of battles"
         )
-    if options.judge is not None:
-        raise OptionError(
-            "sensitivity() with judge=: the bounds have no formula for verdicts, which exist without votes; use "
-            "update(judge=None).sensitivity()"
-        )
-    if options.adjust is not None:
-        raise OptionError(
-            "sensitivity() with adjust=: the bounds have no formula for an adjustment for style; use "
-            "update(adjust=None).sensitivity()"
-        )
-    if options.average != "scores":
-        raise OptionError(
-            f"sensitivity() with average={options.average!r}: the bounds are those of the mean scores of the prompts; "
-            f"use update(average='scores').sensitivity()"
-        )
-    if steps.sample is not None:
-        raise OptionError(
-            "sensitivity() with subsample=: the bounds need the preferences in all prompts; use "
-            "update(subsample=None).sensitivity()"
-        )
+    refusals = (
+        (
+            not estimates.estimated_by.is_unrestricted_one_step,
+            (estimator, "the bounds are those of the debiased estimator", "estimator='debiased'"),
+        ),
+        (
+            options.judge is not None,
+            ("judge=", "the bounds have no formula for verdicts, which exist without votes", "judge=None"),
+        ),
+        (
+            options.adjust is not None,
+            ("adjust=", "the bounds have no formula for an adjustment for style", "adjust=None"),
+        ),
+        (
+            options.average != "scores",
+            (
+                f"average={options.average!r}",
+                "the bounds are those of the mean scores of the prompts",
+                "average='scores'",
+            ),
+        ),
+        (steps.sample is not None, ("subsample=", "the bounds need the preferences in all prompts", "subsample=None")),
+    )
+    for is_refused, (option, why, change) in refusals:
+        if is_refused:
+            raise OptionError(f"sensitivity() with {option}: {why}; use update({change}).sensitivity()")
+    require_intervals(estimates, "sensitivity")
 
 
 def _contrasts(
@@ -218,18 +217,6 @@ def require_free_contrasts(estimates: Estimates, contrasts: LinearHypothesis) ->
         )
 
 
-def _rescaled(bounds: Bounds, factor: float, shift: FloatArray) -> Bounds:
-    """Return bounds in the unit in which scores are shown."""
-    return Bounds(
-        bounds.gamma,
-        factor * bounds.lower + shift,
-        factor * bounds.upper + shift,
-        factor * bounds.lower_error,
-        factor * bounds.upper_error,
-        bounds.critical,
-    )
-
-
 def _frame(bounds: Bounds, labels: Sequence[str], gammas: Sequence[float]) -> pd.DataFrame:
     """Return a row per hypothesis and gamma that the user asked for."""
     rows = np.flatnonzero(np.isin(bounds.gamma, gammas))
@@ -238,17 +225,6 @@ def _frame(bounds: Bounds, labels: Sequence[str], gammas: Sequence[float]) -> pd
     for name in ("lower", "upper", "conf_lower", "conf_upper"):
         columns[name] = getattr(bounds, name)[rows].T.ravel()
     return pd.DataFrame(columns)
-
-
-def _warn_of_missing_battles() -> None:
-    """Warn that the bounds are wide, because battles without a vote are not in the data."""
-    warn(
-        "the data have no shown battles without a vote (rows with two models and a missing winner): sensitivity counts "
-        "every pair without a vote as one on which people refrained from voting, so that the bounds are wide; keep the "
-        "battles without a vote in the data",
-        stacklevel=4,
-        kind=IntervalWarning,
-    )
 
 
 TARGETS = ("sign", "significance")

@@ -12,20 +12,22 @@ import numpy as np
 import pandas as pd
 
 from .._utils.atomic_write import write_file
+from .._utils.number_text import decimals
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError, OptionTypeError, listed, nearest
 from ..plotting.diagnostic_charts import bound_chart, strength_contour
 from ..sensitivity.fragility import MAX_REFITS
 from ..sensitivity.sensitivity_summary import page_paragraphs, sensitivity_summary, tipping_sentence
 from ..sensitivity.vote_bounds import SensitivityNumbers
-from ..tables.summary_table import Summarised, Summary
+from ..tables.summary_table import Summary
+from .requirements import TitledTable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class SensitivityResults(Summarised):
+class SensitivityResults(TitledTable):
     """How far contrasts of scores can move if an assumption fails; :meth:`RankResults.sensitivity` returns one.
 
     Two assumptions are examined. First, those who vote may differ from those who do not: given the label that a voter
@@ -81,18 +83,6 @@ class SensitivityResults(Summarised):
         return tipping_sentence(self.tipping)
 
     def summary(self, title: str | None = None) -> Summary:
-        """Return the table for a report.
-
-        Parameters
-        ----------
-        title : str, optional
-            Stands above the table in place of the default title.
-
-        Returns
-        -------
-        Summary
-            It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
-        """
         return sensitivity_summary(self.numbers).with_title(title)
 
     def page_section(self) -> tuple[str, tuple[str, ...]]:
@@ -258,7 +248,7 @@ class SensitivityResults(Summarised):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class FragilityResults(Summarised):
+class FragilityResults(TitledTable):
     """How few votes, contexts or groups of rows turn results; :meth:`RankResults.fragility` returns one.
 
     Attributes
@@ -303,19 +293,7 @@ class FragilityResults(Summarised):
         return f"<FragilityResults: {len(self.result_frame)} results, unit {self.unit!r}, target {self.target!r}>"
 
     def summary(self, title: str | None = None) -> Summary:
-        """Return the table for a report.
-
-        Parameters
-        ----------
-        title : str, optional
-            Stands above the table in place of the default title.
-
-        Returns
-        -------
-        Summary
-            It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
-        """
-        frame, digits = self.result_frame, _digits(self.std_error)
+        frame, digits = self.result_frame, decimals(self.std_error, fewest=1)
         rows = tuple(
             (
                 str(name),
@@ -373,19 +351,8 @@ class FragilityResults(Summarised):
             "result_frame": frame.to_dict("records"),
             "dropped": {name: [str(identifier) for identifier in units] for name, units in self.dropped.items()},
         }
-        text = json.dumps(content, indent=1, default=_plain) + "\n"
+        text = json.dumps(content, indent=1, default=lambda value: value.item()) + "\n"
         if path is None:
             return text
         write_file(path, text)
         return None
-
-
-def _plain(value: object) -> object:
-    """Return a number of NumPy as a number of Python, and any other value as text."""
-    return value.item() if isinstance(value, np.generic) else str(value)
-
-
-def _digits(std_error: FloatArray) -> int:
-    """Return the number of decimals of estimates: the smallest standard error has two significant figures."""
-    positive = std_error[std_error > 0]
-    return int(np.clip(1 - np.floor(np.log10(positive.min())), 1, 6)) if len(positive) else 3

@@ -7,11 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from .._utils.argument_checks import check_alpha, check_whole, real_number, resolve_seed
-from .._utils.warning_collection import warn
+from .._utils.argument_checks import check_alpha, check_whole, real_number
 from ..data.preferences import FloatArray
 from ..exceptions import (
-    IntervalWarning,
     OptionError,
     OptionTypeError,
     UnknownModelError,
@@ -21,8 +19,6 @@ from ..exceptions import (
     shown,
 )
 from ..fit.estimates import Estimates, Scale
-from ..fit.fit_covariance import multiplier_bootstrap
-from ..fit.state import FitState
 from ..inference.confidence_sequence import DEFAULT_START, ConfidenceSequence
 from ..inference.ranks import letter_groups
 from ..inference.simultaneous import METHODS, AllLooks, MaxT, Simultaneous, separate
@@ -92,70 +88,11 @@ def adjusted_p_values(estimates: Estimates, simultaneous: Simultaneous) -> Float
     return simultaneous.adjusted_p_values(z, centred=estimates.neutral is None)
 
 
-def bootstrap_view(
-    estimates: Estimates, steps: FitState, kind: str, *, n_boot: int, rng: int | np.random.Generator | None
-) -> MaxT:
-    """Return max-t of the scores by a multiplier bootstrap; see :meth:`RankResults.bootstrap`."""
-    check_whole("n_boot", n_boot, 100)
-    seed = estimates.description.seed if rng is None else resolve_seed(rng)
-    bootstrap = multiplier_bootstrap(steps, kind, estimates.scale.factor, seed, n_boot)
-    return MaxT(estimates.covariance, bootstrap=bootstrap)
-
-
 def sequential_view(estimates: Estimates, *, planned: int, start: int) -> Estimates:
-    """Return the estimates with a :class:`ConfidenceSequence`; see :meth:`RankResults.sequential`."""
-    _require_growing_sample(estimates)
-    check_whole("planned", planned, 2)
-    check_whole("start", start, 2)
-    n_units, unit = independent_units(estimates)
-    if planned < start:
-        raise OptionError(
-            f"planned={planned:,} is below start={start:,} ({DEFAULT_START:,} by default), and no interval is shown "
-            f"before the first look; give planned= the number of {unit} at which you expect to decide, at least "
-            f"{start:,}, or fix a smaller start= before the first look"
-        )
-    if n_units < start:
-        raise OptionError(
-            f"sequential(start={start:,}): this result has {n_units:,} {unit}, and the first look is at {start:,}, "
-            f"because intervals rest on the normal approximation; collect more votes, or fix a smaller start= before "
-            f"the first look"
-        )
-    sequence = ConfidenceSequence(int(planned), int(start), estimates.alpha, n_units, unit)
-    return replace(estimates, sequence=sequence)
+    """Return the estimates with a :class:`ConfidenceSequence`; see :meth:`RankResults.sequential`.
 
-
-def require_same_alpha(estimates: Estimates, changes: Mapping[str, object]) -> None:
-    """Raise where an update of a sequential view changes alpha."""
-    sequence, alpha = estimates.sequence, changes.get("alpha", estimates.alpha)
-    if sequence is not None and alpha != sequence.alpha:
-        raise OptionError(sequence.why_not_alpha(alpha))
-
-
-def warn_of_returning_clusters(extended: FitState) -> None:
-    """Warn where clusters that were there at an earlier look of a sequential view have further contexts or votes."""
-    extension, clusters = extended.extension, extended.units.clusters
-    if extension is None or clusters is None or not extension.clusters_returning:
-        return
-    warn(
-        f"{extension.clusters_returning:,} clusters of {clusters.names[0]!r} were there at an earlier look and have "
-        f"further votes: sequential intervals hold at all looks only if every cluster enters whole, at one look. Keep "
-        f"the votes of new clusters alone, or fix the number of looks in advance and show the intervals of one look at "
-        f"level 1 - alpha / looks: fit with alpha=, without sequential()",
-        stacklevel=2,
-        kind=IntervalWarning,
-    )
-
-
-def independent_units(estimates: Estimates) -> tuple[int, str]:
-    """Return the number of independent units, contexts or clusters, and their name in the plural."""
-    description = estimates.description
-    if description.clusters:
-        return estimates.covariance.n_clusters[0], f"clusters of {description.clusters[0]!r}"
-    return description.n_contexts, "prompts" if description.context else "rows"
-
-
-def _require_growing_sample(estimates: Estimates) -> None:
-    """Raise where estimates at several looks are not averages over one growing sample of independent units."""
+    It is refused where estimates at several looks are not averages over one growing sample of independent units.
+    """
     description, old = estimates.description, estimates.sequence
     if old is not None:
         raise OptionError(
@@ -178,6 +115,25 @@ def _require_growing_sample(estimates: Estimates) -> None:
             f"theory for crossed clusters; use the intervals of one look, or keep one vote of each prompt and one "
             f"column of clusters"
         )
+    check_whole("planned", planned, 2)
+    check_whole("start", start, 2)
+    n_units, unit = description.n_contexts, "prompts" if description.context else "rows"
+    if description.clusters:
+        n_units, unit = estimates.covariance.n_clusters[0], f"clusters of {description.clusters[0]!r}"
+    if planned < start:
+        raise OptionError(
+            f"planned={planned:,} is below start={start:,} ({DEFAULT_START:,} by default), and no interval is shown "
+            f"before the first look; give planned= the number of {unit} at which you expect to decide, at least "
+            f"{start:,}, or fix a smaller start= before the first look"
+        )
+    if n_units < start:
+        raise OptionError(
+            f"sequential(start={start:,}): this result has {n_units:,} {unit}, and the first look is at {start:,}, "
+            f"because intervals rest on the normal approximation; collect more votes, or fix a smaller start= before "
+            f"the first look"
+        )
+    sequence = ConfidenceSequence(int(planned), int(start), estimates.alpha, n_units, unit)
+    return replace(estimates, sequence=sequence)
 
 
 ELO_PER_LOG_ODDS = 400 / np.log(10)
@@ -196,10 +152,15 @@ def make_scale(estimates: Estimates, scale: object, mean: object = None, anchor:
         value = _finite("mean", mean)
         return Scale(name, factor, value - factor * float(natural.mean()), mean=value)
     if anchor is not None:
-        model, value = _anchor(anchor)
+        pairs = list(anchor.items()) if isinstance(anchor, Mapping) else [anchor]
+        if len(pairs) != 1 or not isinstance(pairs[0], tuple) or len(pairs[0]) != 2 or not isinstance(pairs[0][0], str):
+            raise OptionTypeError(
+                f"anchor={shown(anchor)} is not one model with its value; give a pair such as ('gpt-4', 1200)"
+            )
+        model, value = pairs[0][0], _finite(f"the value of {pairs[0][0]!r}", pairs[0][1])
         if model not in estimates.names:
             raise UnknownModelError(
-                f"anchor: no model {model!r} was ranked{nearest(model, estimates.names)} "
+                f"anchor: there is no model {model!r}{nearest(model, estimates.names)} "
                 f"(models: {listed(estimates.names, 25)})"
             )
         shift = value - factor * float(natural[estimates.names.index(model)])
@@ -254,17 +215,6 @@ def _factor(estimates: Estimates, scale: object) -> tuple[str, float]:
             f"give a positive number"
         )
     return f"{factor:g} times", factor
-
-
-def _anchor(anchor: object) -> tuple[str, float]:
-    """Return the model of an anchor and its new score."""
-    pairs = list(anchor.items()) if isinstance(anchor, Mapping) else [anchor]
-    if len(pairs) != 1 or not isinstance(pairs[0], tuple) or len(pairs[0]) != 2 or not isinstance(pairs[0][0], str):
-        raise OptionTypeError(
-            f"anchor={shown(anchor)} is not one model with its value; give a pair such as ('gpt-4', 1200)"
-        )
-    model, value = pairs[0]
-    return model, _finite(f"the value of {model!r}", value)
 
 
 def _finite(what: str, value: object) -> float:

@@ -22,7 +22,6 @@ from dmlrank.inference.covariance import (
     one_way,
     robust,
     two_way,
-    two_way_contexts,
 )
 
 NO_GAUGE = np.empty((0, 3))
@@ -126,7 +125,7 @@ def test_two_groupings_of_contexts(draw):
     first, second = rng.integers(36, size=90), rng.integers(33, size=90)
     phi = phi_in_loops(influence)
     total = outer_sums(phi, first) + outer_sums(phi, second) - outer_sums(phi, first, second)
-    made = two_way_contexts(influence, first, second, NO_GAUGE)
+    made = two_way(influence, first, second, NO_GAUGE, of_contexts=True)
     fewest = min(made.n_clusters)
     assert made.n_clusters == (len(np.unique(first)), len(np.unique(second)))
     np.testing.assert_allclose(made.matrix, total * fewest / (fewest - 1) / 90**2, rtol=1e-10)
@@ -146,7 +145,7 @@ def test_where_the_difference_is_not_positive_semidefinite_nothing_is_subtracted
     phi = sign[:, None] + 1e-3 * rng.normal(size=(1600, 1))
     influence = Influence(phi, np.zeros_like(phi), np.arange(1600), np.ones(1600), np.ones(1600))
     first, second = np.arange(1600) % 40, np.arange(1600) // 40
-    made = two_way_contexts(influence, first, second, np.empty((0, 1)))
+    made = two_way(influence, first, second, np.empty((0, 1)), of_contexts=True)
     centred = phi - phi.mean()
     added = outer_sums(centred, first) + outer_sums(centred, second)
     assert added < outer_sums(centred, first, second)
@@ -198,7 +197,7 @@ def test_few_clusters_are_warned_about_and_one_is_refused(draw):
     with pytest.warns(DmlrankWarning, match="only 4 clusters"):
         one_way(influence, np.arange(90) % 4, NO_GAUGE)
     with pytest.warns(DmlrankWarning, match="only 9 clusters"):
-        two_way_contexts(influence, np.arange(90) % 40, np.arange(90) % 9, NO_GAUGE)
+        two_way(influence, np.arange(90) % 40, np.arange(90) % 9, NO_GAUGE, of_contexts=True)
     with pytest.raises(DataError):
         one_way(influence, np.zeros(90, dtype=int), NO_GAUGE)
 

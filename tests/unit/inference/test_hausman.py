@@ -45,7 +45,10 @@ def test_variance_added_for_unanimous_pairs_counts_in_chi_squared_and_in_the_sta
 
 
 def test_samples_from_the_model_lack_the_same_variance():
-    without, tested = difference_test(None, Samples()), difference_test(UNIFORM_COVARIANCE, Samples())
+    without, tested = (
+        difference_test(None, Samples().statistics),
+        difference_test(UNIFORM_COVARIANCE, Samples().statistics),
+    )
     assert tested.statistic == without.statistic
     assert tested.pvalue == without.pvalue == 2 / 3
     assert (tested.std_errors > 10 * without.std_errors).all()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from dmlrank.exceptions import UnknownModelError
-from dmlrank.results.requirements import model_index, names_or_all
+from dmlrank.results.requirements import names_or_all, place_of
 
 
 def test_models_have_places():
-    assert model_index(("a", "b"), "b") == 1
+    assert place_of(("a", "b"), "b") == 1
     with pytest.raises(UnknownModelError, match="gpt4"):
-        model_index(("gpt-4", "claude"), "gpt4")
+        place_of(("gpt-4", "claude"), "gpt4")
 
 
 @pytest.mark.parametrize(("given", "expected"), [(None, ["a", "b"]), ("b", ["b"]), (("b", "a"), ["b", "a"])])
