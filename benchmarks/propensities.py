@@ -23,7 +23,6 @@ from patsy import EvalEnvironment
 from dmlrank.data.preferences import PreferenceData
 from dmlrank.data.read_votes import read_preferences
 from dmlrank.nuisance.all_pairs.predict import PairTrees
-from dmlrank.nuisance.boosting.train import BoosterSpec
 from dmlrank.nuisance.propensity_model.all_pairs import AnyLabelModel, BoostedPropensity
 from dmlrank.nuisance.propensity_model.estimate import (
     estimate_propensity,
@@ -105,7 +104,7 @@ def boosted(data: PreferenceData, folds: Folds, seeds: list[np.random.SeedSequen
     """One binary booster over rows [x, first, second] per fold, normalised over pairs."""
     rngs = [np.random.default_rng(seed) for seed in seeds]
     made = np.empty(data.n_contexts)
-    for f, booster in enumerate(pair_boosters(data, folds, rngs, BoosterSpec(None, data.n_items, "cv"))):
+    for f, booster in enumerate(pair_boosters(data, folds, rngs, "cv")):
         here = folds.fold == f
         selection = BoostedPropensity(PairTrees.of(booster, data.n_items), AnyLabelModel(1.0), True)
         first, second = (items[here] for items in data.cells.in_display_order)

@@ -221,7 +221,7 @@ class ExtendedStages(FirstStages):
         trained, new = of_fit.pairs.trained, self.new_items(data)
         if new.are_fitted:
             fitted = [_with_new_items(model, data, folds.fold != f, new.item) for f, model in enumerate(trained)]
-            estimates = estimates_at_cells(fitted, folds.fold, data.x, data.cells, n_items=data.n_items)
+            estimates = estimates_at_cells(fitted, folds.fold, data)
             return propensity_from_models(fitted, folds.fold, data, estimates)
         model = self._model_of_contexts(of_fit.pairs.fold, len(trained))
         models: tuple[FoldPropensityModel, ...] = (*trained, MeanPropensity(trained))
@@ -230,7 +230,7 @@ class ExtendedStages(FirstStages):
         estimates = np.empty(len(data.cells))
         estimates[~is_new] = of_fit.estimates[place[~is_new]]
         new_cells = data.cells.only(is_new)
-        estimates[is_new] = estimates_at_cells(models, model, data.x, new_cells, n_items=data.n_items)
+        estimates[is_new] = estimates_at_cells(models, model, data, new_cells)
         return propensity_from_models(models, model, data, estimates)
 
     def _places_of_cells(self, data: PreferenceData) -> IntArray:

@@ -23,7 +23,7 @@ from ..fit.stages import Draw, RepetitionSeed, propensities_of_cells
 from ..fit.state import FitState, Repetition
 from ..inference.covariance import Covariance
 from ..inference.simultaneous import Family
-from ..nuisance.propensity_model.estimate import PropensitiesAsVoteRates, estimate_vote_rates, shown_data
+from ..nuisance.propensity_model.estimate import PropensitiesAsVoteRates, estimate_vote_rates
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,9 +106,9 @@ def _estimated(steps: FitState, repetition: Repetition, number: int, battles: Sh
     is_marginal = isinstance(options.propensity, str) and options.propensity == "marginal"
     is_known_kind = is_marginal or options.estimates_propensity
     of_shown = options if is_known_kind else replace(options, propensity="estimate")
-    shown, graph, seed_of_shown = shown_data(data, battles), steps.setup.graph, seed.child(Draw.PROPENSITY)
-    propensity = propensities_of_cells(shown, repetition.folds, of_shown, steps.source, graph, seed_of_shown)
     cells, cell = battles.cells(data.n_items, data.n_categories)
+    shown, graph, seed_of_shown = replace(data, cells=cells), steps.setup.graph, seed.child(Draw.PROPENSITY)
+    propensity = propensities_of_cells(shown, repetition.folds, of_shown, steps.source, graph, seed_of_shown)
     block_context, block_weight, annotator, block = _blocks(steps, battles)
     rate = rates.at(cells.context, cells.first, cells.second)[cell]
     return VotingStage(

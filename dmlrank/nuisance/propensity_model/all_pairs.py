@@ -118,7 +118,7 @@ class BoostedPropensity:
 
     booster: P(the pair is labelled | x, pair). A :class:`.PairTrees` predicts the same as its booster, but all pairs
         faster. None if the training contexts have labels on all pairs or on none, so that there is nothing to learn.
-        Every estimate is then one. The scale of :class:`.FloorAndScale` turns this one into the pair's labelling rate.
+        Every estimate is then one. The scale (:func:`.floor_and_scale`) turns this one into the pair's labelling rate.
     any_label: P(some pair is labelled | x), for data with at most one labelled pair per context. The booster's
         estimates are then normalised to sum to this probability in every context. None for other data.
     ordered: Whether display order matters.
@@ -212,9 +212,20 @@ class CrossFittedPairPropensity:
     def table(self, contexts: IntArray) -> FloatArray:
         """Return out-of-fold propensities of all pairs, (b, K, K), in b contexts."""
         n_items = len(self.floor)
-
-        def predict(model: FoldPropensityModel, rows: IntArray) -> FloatArray:
-            return model.table(self.x[contexts[rows]], n_items)
-
-        table = by_fold(self.models, self.fold[contexts], (n_items, n_items), predict)
+        table = by_fold(
+            self.models,
+            self.fold[contexts],
+            (n_items, n_items),
+            lambda model, rows: model.table(self.x[contexts[rows]], n_items),
+        )
         return np.maximum(table, self.floor) * self.scale
+
+    def at(self, context: IntArray, first: IntArray, second: IntArray) -> FloatArray:
+        """Return out-of-fold propensities of one pair each in b contexts, (b,)."""
+        estimates = by_fold(
+            self.models,
+            self.fold[context],
+            (),
+            lambda model, rows: model.at(self.x[context[rows]], first[rows], second[rows], len(self.floor)),
+        )
+        return np.maximum(estimates, self.floor[first, second]) * self.scale[first, second]

@@ -39,49 +39,6 @@ from .pair_choice import fit_pair_shares
 _RELATIVE_FLOOR = 0.1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FloorAndScale:
-    """A rule that raises estimated propensities to a floor and then multiplies them by a scale, pair by pair.
-
-    The floor is a tenth of the pair's labelling rate, which is the share of contexts in which the pair is labelled.
-    The scale makes the mean of S / pi over all contexts one, where S says whether the pair is labelled.
-
-    floor (K, K): Smallest propensity of each ordered pair before scaling.
-    scale (K, K): Factor of each ordered pair; zero for a pair without a label.
-
-    References
-    ----------
-    Hajek (1971), Comment on a paper by D. Basu, on weights that are normalised by their sum.
-    """
-
-    floor: FloatArray
-    scale: FloatArray
-
-    @classmethod
-    def of(cls, estimates: FloatArray, data: PreferenceData) -> FloorAndScale:
-        """Derive the rule from estimates at the labelled cells, (m,)."""
-        pair = data.cells.first * data.n_items + data.cells.second
-        floor = _RELATIVE_FLOOR * (data.pair_counts() / data.n_contexts)
-        inverse = 1 / np.maximum(estimates, floor.reshape(-1)[pair])
-        scale = np.bincount(pair, weights=inverse, minlength=data.n_items**2) / data.n_contexts
-        return cls(floor, scale.reshape(floor.shape))
-
-    def at_cells(self, estimates: FloatArray, cells: Cells) -> tuple[FloatArray, int]:
-        """Return floored and scaled estimates at the labelled cells, (m,), and how many were below the floor."""
-        floor = self.floor[cells.first, cells.second]
-        scaled = np.maximum(estimates, floor) * self.scale[cells.first, cells.second]
-        return scaled, int((estimates < floor).sum())
-
-    def of_pairs(self, ordered: bool) -> tuple[FloatArray, FloatArray]:
-        """Return floor and scale of all pairs, (K, K) each.
-
-        Where display order is ignored, they apply to a propensity that is the sum over both orders.
-        """
-        if ordered:
-            return self.floor, self.scale
-        return self.floor + self.floor.T, self.scale + self.scale.T
-
-
 # Unlabelled pairs drawn for every labelled cell of a context.
 NEGATIVES_PER_POSITIVE = 10
 
@@ -105,12 +62,53 @@ class Propensity:
     estimates: FloatArray | None = None
 
 
+def floor_and_scale(estimates: FloatArray, data: PreferenceData) -> tuple[FloatArray, FloatArray]:
+    """Return the floor of every ordered pair's propensities and the factor of those above it, (K, K) each.
+
+    The floor is a tenth of the pair's labelling rate, which is the share of contexts in which the pair is labelled.
+    The scale makes the mean of S / pi over all contexts one, where S says whether the pair is labelled; it is zero for
+    a pair without a label.
+
+    Shapes: estimates (m,), at the labelled cells.
+
+    References
+    ----------
+    Hajek (1971), Comment on a paper by D. Basu, on weights that are normalised by their sum.
+    """
+    pair = data.cells.first * data.n_items + data.cells.second
+    floor = _RELATIVE_FLOOR * (data.pair_counts() / data.n_contexts)
+    inverse = 1 / np.maximum(estimates, floor.reshape(-1)[pair])
+    scale = np.bincount(pair, weights=inverse, minlength=data.n_items**2) / data.n_contexts
+    return floor, scale.reshape(floor.shape)
+
+
+def floored_and_scaled(estimates: FloatArray, data: PreferenceData) -> Propensity:
+    """Apply the floor and the scale of estimates at the labelled cells, (m,), to these estimates."""
+    first, second = data.cells.first, data.cells.second
+    floor, scale = (table[first, second] for table in floor_and_scale(estimates, data))
+    return Propensity(np.maximum(estimates, floor) * scale, "estimated", int((estimates < floor).sum()))
+
+
 def marginal_propensity(data: PreferenceData) -> Propensity:
     """Return each pair's labelling rate as its propensity: right where pairs were drawn regardless of the context."""
     rates = data.pair_counts() / data.n_contexts
     pair_rates = rates if data.ordered else rates + rates.T
     pairs = TabulatedPairPropensity(pair_rates[None])
     return Propensity(rates[data.cells.first, data.cells.second], "marginal", pairs=pairs)
+
+
+def needs_no_model(data: PreferenceData) -> bool:
+    """Whether labelling rates are the propensities: without features, or where all propensities are one.
+
+    All propensities are one if every compared pair is labelled in every context.
+    """
+    counts = data.pair_counts()
+    return data.x.shape[1] == 0 or bool((counts[counts > 0] == data.n_contexts).all())
+
+
+def has_one_pair_per_context(cells: Cells) -> bool:
+    """Return whether no context has more than one labelled cell."""
+    return int(np.bincount(cells.context).max(initial=0)) <= 1
 
 
 def estimate_propensity(
@@ -123,116 +121,79 @@ def estimate_propensity(
     """Estimate the propensities by cross-fitting, then clip them at the floor and scale them."""
     if needs_no_model(data):
         return marginal_propensity(data)
-    rngs = [np.random.default_rng(seed) for seed in seeds]
-    models = _fit_models(data, folds, rngs, BoosterSpec(None, data.n_items, tune))
-    estimates = estimates_at_cells(models, folds.fold, data.x, data.cells, n_items=data.n_items)
-    return propensity_from_models(models, folds.fold, data, estimates)
+    rngs, ordered = [np.random.default_rng(seed) for seed in seeds], data.ordered
+    models: list[FoldPropensityModel]
+    if not has_one_pair_per_context(data.cells):
+        models = [BoostedPropensity(booster, None, ordered) for booster in pair_boosters(data, folds, rngs, tune)]
+    elif tune == "cv":
+        shares = fit_pair_shares(data, folds.fold, rngs)
+        any_label = _any_label_models(data, folds, rngs, tune)
+        models = [PairChoicePropensity(*of_fold, ordered) for of_fold in zip(shares, any_label, strict=True)]
+    else:
+        boosters = pair_boosters(data, folds, rngs, tune)
+        any_label = _any_label_models(data, folds, rngs, tune)
+        models = [
+            BoostedPropensity(PairTrees.of(booster, data.n_items), any_label_model, ordered)
+            if booster
+            else BoostedPropensity(None, None, ordered)
+            for booster, any_label_model in zip(boosters, any_label, strict=True)
+        ]
+    return propensity_from_models(models, folds.fold, data, estimates_at_cells(models, folds.fold, data))
 
 
 def estimates_at_cells(
-    models: Sequence[FoldPropensityModel],
-    fold: IntArray,
-    x: FloatArray,
-    cells: Cells,
-    *,
-    n_items: int,
+    models: Sequence[FoldPropensityModel], fold: IntArray, data: PreferenceData, cells: Cells | None = None
 ) -> FloatArray:
-    """Return what the models predict at labelled cells, (m,), before floor and scale.
+    """Return what the models predict at labelled cells, (m,), before floor and scale; by default at all of them.
 
-    Shapes: fold (n,), x (n, p).
+    Shapes: fold (n,).
     """
-    first, second = cells.in_display_order
-
-    def predict(model: FoldPropensityModel, of_model: IntArray) -> FloatArray:
-        return model.at(x[cells.context[of_model]], first[of_model], second[of_model], n_items)
-
-    return by_fold(models, fold[cells.context], (), predict)
+    cells = data.cells if cells is None else cells
+    context, (first, second) = cells.context, cells.in_display_order
+    return by_fold(
+        models,
+        fold[context],
+        (),
+        lambda model, of_model: model.at(data.x[context[of_model]], first[of_model], second[of_model], data.n_items),
+    )
 
 
 def propensity_from_models(
-    models: Sequence[FoldPropensityModel],
-    fold: IntArray,
-    data: PreferenceData,
-    estimates: FloatArray,
+    models: Sequence[FoldPropensityModel], fold: IntArray, data: PreferenceData, estimates: FloatArray
 ) -> Propensity:
     """Apply floor and scale to what the models predict.
 
     Shapes: fold (n,), estimates (m,).
     """
-    rule = FloorAndScale.of(estimates, data)
-    floor, scale = rule.of_pairs(data.ordered)
+    floor, scale = floor_and_scale(estimates, data)
+    if not data.ordered:
+        # They apply to a propensity that is the sum over both orders.
+        floor, scale = floor + floor.T, scale + scale.T
     pairs = CrossFittedPairPropensity(tuple(models), fold, data.x, floor, scale)
-    return replace(floored_and_scaled(estimates, data, rule), pairs=pairs, estimates=estimates)
-
-
-def needs_no_model(data: PreferenceData) -> bool:
-    """Whether labelling rates are the propensities: without features, or where all propensities are one.
-
-    All propensities are one if every compared pair is labelled in every context.
-    """
-    counts = data.pair_counts()
-    return data.x.shape[1] == 0 or bool((counts[counts > 0] == data.n_contexts).all())
-
-
-def floored_and_scaled(estimates: FloatArray, data: PreferenceData, rule: FloorAndScale | None = None) -> Propensity:
-    """Apply floor and scale to estimates at the labelled cells, (m,); by default these estimates determine the rule."""
-    rule = rule or FloorAndScale.of(estimates, data)
-    cells, n_floored = rule.at_cells(estimates, data.cells)
-    return Propensity(cells, "estimated", n_floored)
-
-
-def _fit_models(
-    data: PreferenceData,
-    folds: Folds,
-    rngs: list[np.random.Generator],
-    spec: BoosterSpec,
-) -> list[FoldPropensityModel]:
-    """Fit the propensity model of each fold."""
-    if not has_one_pair_per_context(data.cells):
-        boosters = pair_boosters(data, folds, rngs, spec)
-        return [BoostedPropensity(booster, None, data.ordered) for booster in boosters]
-    if spec.tune == "cv":
-        shares = fit_pair_shares(data, folds.fold, rngs)
-        any_label = _any_label_models(data, folds, rngs, spec)
-        return [PairChoicePropensity(*models, data.ordered) for models in zip(shares, any_label, strict=True)]
-    boosters = pair_boosters(data, folds, rngs, spec)
-    any_label = _any_label_models(data, folds, rngs, spec)
-    return [
-        BoostedPropensity(None, None, data.ordered)
-        if booster is None
-        else BoostedPropensity(PairTrees.of(booster, data.n_items), any_label_model, data.ordered)
-        for booster, any_label_model in zip(boosters, any_label, strict=True)
-    ]
+    return replace(floored_and_scaled(estimates, data), pairs=pairs, estimates=estimates)
 
 
 def pair_boosters(
-    data: PreferenceData,
-    folds: Folds,
-    rngs: list[np.random.Generator],
-    spec: BoosterSpec,
+    data: PreferenceData, folds: Folds, rngs: list[np.random.Generator], tune: Tune
 ) -> list[lgb.Booster | None]:
     """Train a booster per fold for P(the pair is labelled | x, pair)."""
-    rows = BinnedRows.of_pairs(labelled_and_sampled_pairs(data, rngs[0]), data.x, spec.tune)
-    return boosters_by_fold(rows, folds, spec, rngs)
+    rows = BinnedRows.of_pairs(labelled_and_sampled_pairs(data, rngs[0]), data.x, tune)
+    return boosters_by_fold(rows, folds, BoosterSpec(None, data.n_items, tune), rngs)
 
 
 def _any_label_models(
-    data: PreferenceData,
-    folds: Folds,
-    rngs: list[np.random.Generator],
-    spec: BoosterSpec,
+    data: PreferenceData, folds: Folds, rngs: list[np.random.Generator], tune: Tune
 ) -> list[AnyLabelModel]:
     """Fit P(any label | x) for each fold; where every context has a label, the models predict the probability 1."""
     is_labelled = np.zeros(data.n_contexts, dtype=np.intp)
     is_labelled[data.cells.context] = 1
-    share = float(is_labelled.mean())
     if is_labelled.all():
         return [AnyLabelModel(1.0)] * len(rngs)
     contexts = np.argsort(data.seed_order)
     rows = TrainingRows(data.x[contexts], is_labelled[contexts], np.ones(len(contexts)), contexts)
-    binned = BinnedRows.of(rows, spec.tune, has_items=False)
-    boosters = boosters_by_fold(binned, folds, spec._replace(n_items=None), rngs)
-    return [AnyLabelModel(share, booster) for booster in boosters]
+    binned = BinnedRows.of(rows, tune, has_items=False)
+    boosters = boosters_by_fold(binned, folds, BoosterSpec(None, None, tune), rngs)
+    return [AnyLabelModel(float(is_labelled.mean()), booster) for booster in boosters]
 
 
 def boosters_by_fold(
@@ -241,7 +202,7 @@ def boosters_by_fold(
     spec: BoosterSpec,
     rngs: list[np.random.Generator],
 ) -> list[lgb.Booster | None]:
-    """Train a booster for each fold on the rows of the contexts outside it.
+    """Train a booster for each fold on the rows of the contexts outside it, or none where all their labels are equal.
 
     All folds share the bins of the rows. With ``tune="cv"``, and with ``tune="random"`` on many rows, the settings
     are selected once for all folds: on the rows outside the first fold whose training rows have both labels.
@@ -273,20 +234,21 @@ def boosters_by_fold(
     return boosters
 
 
-def has_one_pair_per_context(cells: Cells) -> bool:
-    """Return whether no context has more than one labelled cell."""
-    return int(np.bincount(cells.context).max(initial=0)) <= 1
-
-
 def labelled_and_sampled_pairs(data: PreferenceData, rng: np.random.Generator) -> PairRows:
     """Return the labelled cells (label 1) and a sample of the unlabelled pairs (label 0), context by context.
 
     The sampled pairs of a context are weighted to stand for all its unlabelled pairs.
     """
-    cells, n_items = data.cells, data.n_items
+    cells, n_items, n_pairs = data.cells, data.n_items, data.n_items * (data.n_items - 1)
     labelled = ordered_cells(data, np.ones(data.n_contexts, dtype=bool))
     n_labelled = np.bincount(cells.context[labelled], minlength=data.n_contexts)
-    context, pair = _draw_pairs(np.argsort(data.seed_order), n_labelled, n_items * (n_items - 1), rng)
+    contexts = np.argsort(data.seed_order)
+    n_draws = NEGATIVES_PER_POSITIVE * np.maximum(1, n_labelled[contexts])
+    if n_draws.mean() >= n_pairs:
+        # All pairs, where they are few.
+        context, pair = np.repeat(contexts, n_pairs), np.tile(np.arange(n_pairs), len(contexts))
+    else:
+        context, pair = np.repeat(contexts, n_draws), rng.integers(n_pairs, size=n_draws.sum())
     # A pair code is first * (K - 1) + q, where q numbers all items except the first one: q is the second item if the
     # second item comes before the first one, and the second item minus 1 if it comes after the first one.
     first, second = pair // (n_items - 1), pair % (n_items - 1)
@@ -295,7 +257,7 @@ def labelled_and_sampled_pairs(data: PreferenceData, rng: np.random.Generator) -
     shown_first, shown_second = cells.in_display_order
     is_unlabelled = ~np.isin(key, (cells.context * n_items + shown_first) * n_items + shown_second)
     context, first, second = context[is_unlabelled], first[is_unlabelled], second[is_unlabelled]
-    n_unlabelled = n_items * (n_items - 1) - n_labelled
+    n_unlabelled = n_pairs - n_labelled
     n_drawn = np.bincount(context, minlength=data.n_contexts)
     return PairRows(
         np.concatenate([cells.context[labelled], context]),
@@ -306,56 +268,30 @@ def labelled_and_sampled_pairs(data: PreferenceData, rng: np.random.Generator) -
     )
 
 
-def _draw_pairs(
-    contexts: IntArray, n_labelled: IntArray, n_pairs: int, rng: np.random.Generator
-) -> tuple[IntArray, IntArray]:
-    """Draw pairs that stand for the unlabelled ones: all pairs of a context where they are few, else a sample.
-
-    Shapes: contexts (n,), n_labelled (n,).
-    """
-    n_draws = NEGATIVES_PER_POSITIVE * np.maximum(1, n_labelled[contexts])
-    if n_draws.mean() >= n_pairs:
-        return np.repeat(contexts, n_pairs), np.tile(np.arange(n_pairs), len(contexts))
-    return np.repeat(contexts, n_draws), rng.integers(n_pairs, size=n_draws.sum())
+# --- vote rates -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CrossFittedVoteRates:
     """Vote rates from one booster per fold, each trained on the battles outside the fold.
 
-    models: The model of each fold.
-    fold (n,): Fold of each context.
-    x (n, p): Features of the contexts.
-    n_items: K.
+    pairs: The rates of ordered pairs.
     ordered: Whether display order matters. Otherwise both orders have the rate of the order with the smaller code
         first.
     """
 
-    models: tuple[BoostedPropensity, ...]
-    fold: IntArray
-    x: FloatArray
-    n_items: int
+    pairs: CrossFittedPairPropensity
     ordered: bool
 
     def table(self, contexts: IntArray) -> FloatArray:
         """Return out-of-fold rates of all pairs, (b, K, K), in b contexts."""
-
-        def predict(model: FoldPropensityModel, rows: IntArray) -> FloatArray:
-            return model.table(self.x[contexts[rows]], self.n_items)
-
-        table = by_fold(self.models, self.fold[contexts], (self.n_items, self.n_items), predict)
-        if not self.ordered:
-            upper = np.triu(table)
-            table = upper + np.swapaxes(upper, 1, 2)
-        return table
+        table = self.pairs.table(contexts)
+        upper = np.triu(table)
+        return table if self.ordered else upper + np.swapaxes(upper, 1, 2)
 
     def at(self, context: IntArray, first: IntArray, second: IntArray) -> FloatArray:
         """Return out-of-fold rates of one pair each in b contexts, (b,)."""
-
-        def predict(model: FoldPropensityModel, rows: IntArray) -> FloatArray:
-            return model.at(self.x[context[rows]], first[rows], second[rows], self.n_items)
-
-        return by_fold(self.models, self.fold[context], (), predict)
+        return self.pairs.at(context, first, second)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -391,7 +327,14 @@ def estimate_vote_rates(
     rate of a pair is the share of its shown battles that got a vote.
     """
     if data.x.shape[1] == 0:
-        return TabulatedPairPropensity(_share_of_votes(data, battles)[None])
+        pair, shape = battles.first * data.n_items + battles.second, (data.n_items, data.n_items)
+        weights = battles.share, battles.share * battles.voted
+        shown, voted = (np.bincount(pair, weight, data.n_items**2).reshape(shape) for weight in weights)
+        if not data.ordered:
+            shown, voted = shown + shown.T, voted + voted.T
+        # Pairs that were not shown have the overall rate.
+        overall = float(voted.sum() / shown.sum())
+        return TabulatedPairPropensity(np.where(shown > 0, voted / np.where(shown > 0, shown, 1.0), overall)[None])
     # Contexts are sorted by identifier, so that the models do not depend on the order of the rows of the data.
     by_identifier = np.lexsort(
         (battles.voted, battles.flipped, battles.second, battles.first, data.seed_order[battles.context])
@@ -407,20 +350,6 @@ def estimate_vote_rates(
     spec = BoosterSpec(None, data.n_items, tune)
     boosters = boosters_by_fold(BinnedRows.of_pairs(rows, data.x, tune), folds, spec, rngs)
     models = tuple(BoostedPropensity(booster, None, ordered=True) for booster in boosters)
-    return CrossFittedVoteRates(models, folds.fold, data.x, data.n_items, data.ordered)
-
-
-def _share_of_votes(data: PreferenceData, battles: ShownBattles) -> FloatArray:
-    """Return the share of battles with a vote for every ordered pair, (K, K); the overall share for pairs not shown."""
-    pair = battles.first * data.n_items + battles.second
-    shown = np.bincount(pair, battles.share, data.n_items**2).reshape(data.n_items, -1)
-    voted = np.bincount(pair, battles.share * battles.voted, data.n_items**2).reshape(data.n_items, -1)
-    if not data.ordered:
-        shown, voted = shown + shown.T, voted + voted.T
-    overall = float(voted.sum() / shown.sum())
-    return np.where(shown > 0, voted / np.where(shown > 0, shown, 1.0), overall)
-
-
-def shown_data(data: PreferenceData, battles: ShownBattles) -> PreferenceData:
-    """Return the data with the shown cells in place of the labelled cells, for a model of what is shown."""
-    return replace(data, cells=battles.cells(data.n_items, data.n_categories)[0])
+    no_floor = np.zeros((data.n_items, data.n_items))
+    pairs = CrossFittedPairPropensity(models, folds.fold, data.x, no_floor, np.ones_like(no_floor))
+    return CrossFittedVoteRates(pairs, data.ordered)
