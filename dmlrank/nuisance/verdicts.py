@@ -17,7 +17,7 @@ from ..data.frames import column_names, require_columns
 from ..data.outcomes import MEANINGS, Categories, ComparedItems, exchange_wins, is_category, read_outcome_columns
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import DataError, DmlrankError, JudgeError, OptionTypeError, listed
-from .smooth.penalty import MULTINOMIAL_CURVATURE, PenalisedSearch
+from .smooth.penalty import MULTINOMIAL_CURVATURE, PenalisedLikelihood
 from .training_rows import Folds, log_loss
 
 # Largest accepted error of the sum of a judge's probabilities, which should be one.
@@ -31,8 +31,7 @@ _SMALLEST = 1e-3
 JudgeSpec: TypeAlias = Any
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class JudgeRatings:
+class JudgeRatings(NamedTuple):
     """The verdicts of one judge, one row for each verdict.
 
     context, first, second (r,): Context of each verdict, and the items in the order in which the judge was shown them.
@@ -46,22 +45,6 @@ class JudgeRatings:
     second: IntArray
     values: FloatArray
     is_probability: bool
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class VerdictSource:
-    """The data and options of a fit that verdicts refer to.
-
-    data: The votes, with the columns that :func:`judge_columns` names.
-    formula: Names the columns with the items, in the data and in frames of verdicts.
-    context: Columns that identify a context in frames of verdicts.
-    categories: Meanings of labels with other spellings than the recognised ones.
-    """
-
-    data: PreferenceData
-    formula: Formula
-    context: tuple[str, ...]
-    categories: Categories | None
 
 
 def named_judges(judge: object) -> list[tuple[str, JudgeSpec]]:
@@ -92,20 +75,6 @@ def are_of_fixed_prompts(judge: object) -> bool:
     return any(_is_frame(spec) or not (_names_columns(spec) or callable(spec)) for _, spec in named_judges(judge))
 
 
-def _read_ratings(name: str, spec: JudgeSpec, source: VerdictSource) -> JudgeRatings:
-    """Read the verdicts of one judge; errors name the judge."""
-    try:
-        if _names_columns(spec):
-            return _from_columns(spec, source)
-        if _is_frame(spec):
-            return _from_frame(spec, source)
-        if callable(spec):
-            return _from_array(spec(source.data.context_table(), list(source.data.items)), source.data)
-        return _from_array(spec, source.data)
-    except DmlrankError as error:
-        raise type(error)(f"judge {name!r}: {error}") from None
-
-
 def _names_columns(spec: object) -> bool:
     """Return whether a specification is a tuple of names of columns."""
     return isinstance(spec, tuple) and bool(spec) and all(isinstance(column, str) for column in spec)
@@ -116,52 +85,58 @@ def _is_frame(spec: object) -> bool:
     return hasattr(spec, "columns") or hasattr(spec, "column_names")
 
 
-def _from_columns(columns: tuple[str, ...], source: VerdictSource) -> JudgeRatings:
-    """Read verdicts in columns of the data, each on the pair of its row."""
-    require_columns(columns, source.data.columns.available, "columns of the data that hold verdicts")
-    return _from_rows(source.data.columns, source.data.row_context, columns, source)
+def _read_frame(
+    frame: Any, data: PreferenceData, formula: Formula, context: tuple[str, ...]
+) -> tuple[Columns, IntArray, tuple[str, ...]]:
+    """Read a long frame whose rows hold a context, two items, and a label or probabilities.
 
-
-def _from_frame(frame: Any, source: VerdictSource) -> JudgeRatings:
-    """Read verdicts in a long frame; each row holds a context, two items, and a label or probabilities."""
-    if not source.context:
+    Returns its columns, the context of each row, (v,), and the names of the columns with the verdicts.
+    """
+    if not context:
         raise JudgeError(
             "the verdicts are in a frame, but no columns identify a prompt there and in the data; pass context= with "
             "the names of such columns, or put the verdicts into columns of the data"
         )
     available = column_names(frame)
-    pair = (source.formula.first, source.formula.second)
-    require_columns((*source.context, *pair), available, "a frame of verdicts")
-    candidates = [name for name in available if name not in (*source.context, *pair)]
-    columns = tuple(source.formula.outcomes) if set(source.formula.outcomes) <= set(candidates) else ()
+    known = (*context, formula.first, formula.second)
+    require_columns(known, available, "a frame of verdicts")
+    candidates = [name for name in available if name not in known]
+    columns = tuple(formula.outcomes) if set(formula.outcomes) <= set(candidates) else ()
     columns = columns or tuple(name for name in candidates if is_category(name)) or tuple(candidates)
     if len(columns) != 1 and not all(is_category(name) for name in columns):
         raise JudgeError(
-            f"the frame of verdicts has the columns {listed(candidates)} besides {listed([*source.context, *pair])}, "
-            f"and it is not clear which of them hold the verdicts; keep one column of labels "
-            f"({source.formula.outcome!r}), or columns of probabilities that are named by category (p_a, p_b, p_tie)"
+            f"the frame of verdicts has the columns {listed(candidates)} besides {listed(known)}, and it is not clear "
+            f"which of them hold the verdicts; keep one column of labels ({formula.outcome!r}), or columns of "
+            f"probabilities that are named by category (p_a, p_b, p_tie)"
         )
-    rows = Columns.read(frame, [*source.context, *pair, *columns])
-    context_number = {name: number for number, name in enumerate(source.data.context_ids)}
-    ids = rows.identifiers(source.context)
-    context = np.array([context_number.get(name, -1) for name in ids], dtype=np.intp)
-    if (context < 0).all():
+    rows = Columns.read(frame, [*known, *columns])
+    context_number = {name: number for number, name in enumerate(data.context_ids)}
+    ids = rows.identifiers(context)
+    row_context = np.array([context_number.get(name, -1) for name in ids], dtype=np.intp)
+    if (row_context < 0).all():
         raise JudgeError(
             f"none of the {len(rows)} verdicts is about a context of the data; contexts of the verdicts are "
-            f"{listed(ids[:3])}, contexts of the data {listed(list(source.data.context_ids[:3]))}; use the same "
-            f"identifiers in both"
+            f"{listed(ids[:3])}, contexts of the data {listed(list(data.context_ids[:3]))}; use the same identifiers "
+            f"in both"
         )
-    return _from_rows(rows, context, columns, source)
+    return rows, row_context, columns
 
 
-def _from_rows(rows: Columns, context: IntArray, columns: tuple[str, ...], source: VerdictSource) -> JudgeRatings:
+def _from_rows(
+    rows: Columns,
+    context: IntArray,
+    columns: tuple[str, ...],
+    data: PreferenceData,
+    formula: Formula,
+    categories: Categories | None,
+) -> JudgeRatings:
     """Read the verdicts of rows; rows about other models or contexts and missing verdicts are left out.
 
     Shapes: context (v,).
     """
-    items = source.data.items
+    items = data.items
     item_code = {name: code for code, name in enumerate(items)}
-    first, second = (rows.coded(name).places(item_code) for name in (source.formula.first, source.formula.second))
+    first, second = (rows.coded(name).places(item_code) for name in (formula.first, formula.second))
     is_missing = np.logical_or.reduce([rows.missing(name) for name in columns])
     used = np.flatnonzero(~is_missing & (context >= 0) & (first >= 0) & (second >= 0))
     context, first, second = context[used], first[used], second[used]
@@ -170,7 +145,7 @@ def _from_rows(rows: Columns, context: IntArray, columns: tuple[str, ...], sourc
         raise DataError(f"{n_wrong} of {len(used)} verdicts compare a model with itself; remove these verdicts")
     if not len(used):
         return JudgeRatings(context, first, second, np.empty((0, len(MEANINGS))), True)
-    outcomes = read_outcome_columns(rows, columns, used, ComparedItems(first, second, items), source.categories)
+    outcomes = read_outcome_columns(rows, columns, used, ComparedItems(first, second, items), categories)
     values = np.zeros((len(used), len(MEANINGS)))
     values[:, [MEANINGS.index(meaning) for meaning in outcomes.categories]] = outcomes.y
     return JudgeRatings(context, first, second, values, True)
@@ -265,182 +240,31 @@ def read_verdicts(
     categories: Categories | None = None,
 ) -> Verdicts:
     """Read the verdicts of all judges."""
-    named = named_judges(judge)
-    source = VerdictSource(data, formula, context, categories)
-    by_judge = [_average_by_cell(_read_ratings(name, spec, source), data) for name, spec in named]
-    for (name, _), judged in zip(named, by_judge, strict=True):
-        if not len(judged.cells):
+    names, by_judge = [], []
+    for name, spec in named_judges(judge):
+        try:
+            if _names_columns(spec):
+                require_columns(spec, data.columns.available, "columns of the data that hold verdicts")
+                ratings = _from_rows(data.columns, data.row_context, spec, data, formula, categories)
+            elif _is_frame(spec):
+                rows, row_context, columns = _read_frame(spec, data, formula, context)
+                ratings = _from_rows(rows, row_context, columns, data, formula, categories)
+            else:
+                array = spec(data.context_table(), list(data.items)) if callable(spec) else spec
+                ratings = _from_array(array, data)
+        except DmlrankError as error:
+            raise type(error)(f"judge {name!r}: {error}") from None
+        if not len(ratings.first):
             raise JudgeError(
                 f"judge {name!r} has no verdict on a pair of these models in a context of the data; pass verdicts on "
                 f"such pairs, or leave the judge out"
             )
-    verdicts = _join_judges(tuple(name for name, _ in named), by_judge, data)
-    _check_useful(verdicts, data)
-    return verdicts
-
-
-class _JudgedCells(NamedTuple):
-    """The verdicts of one judge, averaged by cell.
-
-    cells: The judged cells, r of them.
-    values (r, 5): Mean verdicts, in the order in which the pair was shown.
-    is_probability: Whether ``values`` are probabilities.
-    both_orders (2,): Number of pairs judged in both display orders, and how many of these had the same winner in both.
-    """
-
-    cells: Cells
-    values: FloatArray
-    is_probability: bool
-    both_orders: IntArray
-
-
-def _average_by_cell(ratings: JudgeRatings, data: PreferenceData) -> _JudgedCells:
-    """Average the verdicts of one judge on the same cell."""
-    first, second = ratings.first, ratings.second
-    is_reversed = np.zeros(len(first), dtype=bool) if data.ordered else first > second
-    low, high = np.where(is_reversed, second, first), np.where(is_reversed, first, second)
-    keys, cell = np.unique(np.stack([ratings.context, low, high], axis=1), axis=0, return_inverse=True)
-    cell = cell.reshape(-1)
-    n_verdicts = np.bincount(cell, minlength=len(keys))
-    n_reversed = np.bincount(cell, weights=is_reversed, minlength=len(keys))
-    flipped = (n_reversed == n_verdicts) & (n_verdicts > 0)
-    values, is_used = ratings.values, np.ones(len(cell), dtype=bool)
-    differs = is_reversed & ~flipped[cell]
-    if ratings.is_probability:
-        values = exchange_wins(values, differs)
-    else:
-        is_used = ~differs
-    total = np.zeros((len(keys), values.shape[1]))
-    np.add.at(total, cell[is_used], values[is_used])
-    n_used = np.bincount(cell[is_used], minlength=len(keys))
-    context, j, k = keys.T.astype(np.intp)
-    cells = Cells(context, j, k, np.full((len(keys), data.n_categories), np.nan), n_verdicts, flipped)
-    means = total / np.maximum(n_used, 1)[:, None]
-    return _JudgedCells(cells, means, ratings.is_probability, _count_both_orders(ratings))
-
-
-def _count_both_orders(ratings: JudgeRatings) -> IntArray:
-    """Count the pairs that were judged in both display orders, and those with the same winner in both, (2,)."""
-    if not ratings.is_probability or not len(ratings.first):
-        return np.zeros(2, dtype=np.intp)
-    low, high = np.minimum(ratings.first, ratings.second), np.maximum(ratings.first, ratings.second)
-    is_reversed = ratings.first > ratings.second
-    winner = np.sign(ratings.values[:, 0] - ratings.values[:, 1]) * np.where(is_reversed, -1, 1)
-    pair = np.stack([ratings.context, low, high], axis=1)
-    # Of several verdicts on a pair in one order, the first one counts.
-    pairs, winners = [], []
-    for in_order in (~is_reversed, is_reversed):
-        distinct, row = np.unique(pair[in_order], axis=0, return_index=True)
-        pairs.append(distinct)
-        winners.append(winner[in_order][row])
-    union, place = np.unique(np.concatenate(pairs), axis=0, return_inverse=True)
-    places = np.split(place.reshape(-1), [len(pairs[0])])
-    by_order = np.full((2, len(union)), np.nan)
-    by_order[0, places[0]], by_order[1, places[1]] = winners
-    has_both = ~np.isnan(by_order).any(axis=0)
-    return np.array([has_both.sum(), (by_order[0] == by_order[1]).sum()], dtype=np.intp)
-
-
-def _join_judges(names: tuple[str, ...], by_judge: Sequence[_JudgedCells], data: PreferenceData) -> Verdicts:
-    """Join the verdicts of all judges on the union of their cells."""
-    keys = [np.stack([judged.cells.context, judged.cells.first, judged.cells.second], axis=1) for judged in by_judge]
-    union, place = np.unique(np.concatenate(keys), axis=0, return_inverse=True)
-    places = np.split(place.reshape(-1), np.cumsum([len(key) for key in keys])[:-1])
-    n = len(union)
-    flipped = _order_of_first_judge(places, by_judge, n)
-    n_verdicts, n_probabilities = np.zeros(n, dtype=np.intp), np.zeros(n)
-    shares, features = np.full((len(names), n, 3), np.nan), []
-    votes = np.zeros((n, data.n_categories))
-    for judge, (place, judged) in enumerate(zip(places, by_judge, strict=True)):
-        n_verdicts[place] += 1
-        values = judged.values
-        if judged.is_probability:
-            # In the order in which the first judge of the cell was shown the pair.
-            values = exchange_wins(values, judged.cells.flipped != flipped[place])
-            shares[judge, place] = np.stack([values[:, 0], values[:, 1], values[:, 2:].sum(axis=1)], axis=1)
-            votes[place] += _as_categories(exchange_wins(values, flipped[place]), data.categories)
-            n_probabilities[place] += 1
-            values = _as_features(values)
-        else:
-            # One judge without probabilities leaves the mean of the cell undefined: it becomes NaN below.
-            n_probabilities[place] = np.nan
-        features.append(_on_all_cells(values, place, n))
-    context, first, second = union.T.astype(np.intp)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        cells = Cells(context, first, second, votes / n_probabilities[:, None], n_verdicts, flipped)
-    n_pairs = data.n_items * (data.n_items - 1) // (1 if data.ordered else 2)
-    return Verdicts(
-        names,
-        cells,
-        np.hstack(features),
-        shares,
-        _judged_cell_of_labels(union, data),
-        n == data.n_contexts * n_pairs,
-        np.stack([judged.both_orders for judged in by_judge]),
-    )
-
-
-def _order_of_first_judge(places: Sequence[IntArray], by_judge: Sequence[_JudgedCells], n: int) -> NDArray[np.bool_]:
-    """Return whether the first judge of each cell was shown the pair in the other order, (n,)."""
-    flipped, has_judge = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
-    for place, judged in zip(places, by_judge, strict=True):
-        is_new = ~has_judge[place]
-        flipped[place[is_new]] = judged.cells.flipped[is_new]
-        has_judge[place] = True
-    return flipped
-
-
-def _as_features(values: FloatArray) -> FloatArray:
-    """Return the verdicts as features, one column for each win and for each kind of tie that occurs."""
-    present = values[:, [place for place in range(len(MEANINGS)) if place < 2 or values[:, place].any()]]
-    if ((present == 0) | (present == 1)).all():
-        return present
-    logs = np.log(np.maximum(present, _SMALLEST))
-    return np.asarray(logs - logs.mean(axis=1, keepdims=True))
-
-
-def _on_all_cells(features: FloatArray, place: IntArray, n: int) -> FloatArray:
-    """Return the features of one judge on all n judged cells.
-
-    Shapes: features (r, q), place (r,).
-    """
-    if len(place) == n:
-        table = np.empty_like(features)
-        table[place] = features
-        return table
-    table = np.zeros((n, features.shape[1] + 1))
-    table[place, :-1], table[place, -1] = features, 1.0
-    return table
-
-
-def _as_categories(values: FloatArray, categories: tuple[str, ...]) -> FloatArray:
-    """Return probabilities of the meanings, (r, 5), as probabilities of the human categories, (r, C)."""
-    ties = [c for c, name in enumerate(categories) if c >= 2]
-    shares = np.zeros((len(values), len(categories)))
-    for place, meaning in enumerate(MEANINGS):
-        targets = [categories.index(meaning)] if meaning in categories else ties or [0, 1]
-        shares[:, targets] += values[:, [place]] / len(targets)
-    return shares
-
-
-def _judged_cell_of_labels(judged: IntArray, data: PreferenceData) -> IntArray:
-    """Return for every labelled cell its place among the judged cells, (m,), or -1 if no judge judged it.
-
-    Shapes: judged (r, 3).
-    """
-    cells, n_items = data.cells, data.n_items
-    code = (judged[:, 0] * n_items + judged[:, 1]) * n_items + judged[:, 2]
-    label_code = (cells.context * n_items + cells.first) * n_items + cells.second
-    place = np.minimum(np.searchsorted(code, label_code), len(code) - 1)
-    return np.where(code[place] == label_code, place, -1)
-
-
-def _check_useful(verdicts: Verdicts, data: PreferenceData) -> None:
-    """Check that some judged cells have a label, and that some have none.
-
-    With m for the probabilities of a label given the verdict, S for whether a pair is labelled, and pi for the
-    probability of S, the estimate contains S/pi (m - mu) + S/pi (Y - m) = S/pi (Y - mu) for a labelled pair: m cancels.
-    """
+        names.append(name)
+        by_judge.append(_average_by_cell(ratings, data))
+    verdicts = _join_judges(tuple(names), by_judge, data)
+    # With m for the probabilities of a label given the verdict, S for whether a pair is labelled, and pi for the
+    # probability of S, the estimate contains S/pi (m - mu) + S/pi (Y - m) = S/pi (Y - mu) for a labelled pair: m
+    # cancels.
     if (verdicts.label < 0).all():
         raise JudgeError(
             f"none of the {len(verdicts.cells)} judged pairs is among the {len(data.cells)} pairs with a human label, "
@@ -453,6 +277,118 @@ def _check_useful(verdicts: Verdicts, data: PreferenceData) -> None:
             f"estimate: on a labelled pair the label is used, and the verdict cancels out of the estimate; pass "
             f"verdicts on pairs without a human label as well"
         )
+    return verdicts
+
+
+class _JudgedCells(NamedTuple):
+    """The verdicts of one judge, averaged by cell.
+
+    cells (r, 3): Context and items of the judged cells, sorted.
+    flipped (r,): Whether the pair was shown in the other order.
+    values (r, 5): Mean verdicts, in the order in which the pair was shown.
+    is_probability: Whether ``values`` are probabilities.
+    both_orders: Number of pairs judged in both display orders, and how many of these had the same winner in both.
+    """
+
+    cells: IntArray
+    flipped: NDArray[np.bool_]
+    values: FloatArray
+    is_probability: bool
+    both_orders: tuple[int, int]
+
+
+def _average_by_cell(ratings: JudgeRatings, data: PreferenceData) -> _JudgedCells:
+    """Average the verdicts of one judge on the same cell."""
+    first, second, values, both_orders = ratings.first, ratings.second, ratings.values, (0, 0)
+    in_other_order, pair = first > second, np.stack([ratings.context, *np.sort([first, second], axis=0)], axis=1)
+    if ratings.is_probability:
+        winner = np.sign(values[:, 0] - values[:, 1]) * np.where(in_other_order, -1, 1)
+        # Of several verdicts on a pair in one order, the first one counts.
+        distinct, row = np.unique(np.column_stack([pair, in_other_order]), axis=0, return_index=True)
+        has_both = (distinct[1:, :3] == distinct[:-1, :3]).all(axis=1)
+        both_orders = int(has_both.sum()), int((has_both & (winner[row][1:] == winner[row][:-1])).sum())
+    is_reversed = np.zeros(len(first), dtype=bool) if data.ordered else in_other_order
+    cells_as_shown = np.stack([ratings.context, first, second], axis=1)
+    cells, cell = np.unique(cells_as_shown if data.ordered else pair, axis=0, return_inverse=True)
+    cell = cell.reshape(-1)
+    flipped = np.bincount(cell, weights=is_reversed, minlength=len(cells)) == np.bincount(cell, minlength=len(cells))
+    is_used, differs = np.ones(len(cell), dtype=bool), is_reversed & ~flipped[cell]
+    if ratings.is_probability:
+        values = exchange_wins(values, differs)
+    else:
+        is_used = ~differs
+    total = np.zeros((len(cells), values.shape[1]))
+    np.add.at(total, cell[is_used], values[is_used])
+    n_used = np.bincount(cell[is_used], minlength=len(cells))
+    means = total / np.maximum(n_used, 1)[:, None]
+    return _JudgedCells(cells, flipped, means, ratings.is_probability, both_orders)
+
+
+def _join_judges(names: tuple[str, ...], by_judge: Sequence[_JudgedCells], data: PreferenceData) -> Verdicts:
+    """Join the verdicts of all judges on the union of their cells."""
+    union, place = np.unique(np.concatenate([judged.cells for judged in by_judge]), axis=0, return_inverse=True)
+    places = np.split(place.reshape(-1), np.cumsum([len(judged.cells) for judged in by_judge])[:-1])
+    n = len(union)
+    # The order in which the first judge of a cell was shown the pair.
+    flipped = np.zeros(n, dtype=bool)
+    for place, judged in zip(reversed(places), reversed(by_judge), strict=True):
+        flipped[place] = judged.flipped
+    n_verdicts, n_probabilities = np.zeros(n, dtype=np.intp), np.zeros(n)
+    shares, features = np.full((len(names), n, 3), np.nan), []
+    votes = np.zeros((n, data.n_categories))
+    for judge, (place, judged) in enumerate(zip(places, by_judge, strict=True)):
+        n_verdicts[place] += 1
+        values = judged.values
+        if judged.is_probability:
+            values = exchange_wins(values, judged.flipped != flipped[place])
+            shares[judge, place] = np.stack([values[:, 0], values[:, 1], values[:, 2:].sum(axis=1)], axis=1)
+            votes[place] += _as_categories(exchange_wins(values, flipped[place]), data.categories)
+            n_probabilities[place] += 1
+            values = _as_features(values)
+        else:
+            # One judge without probabilities leaves the mean of the cell undefined: it becomes NaN below.
+            n_probabilities[place] = np.nan
+        if len(place) < n:
+            # A further column says whether the judge judged the cell.
+            values = np.column_stack([values, np.ones(len(place))])
+        of_judge = np.zeros((n, values.shape[1]))
+        of_judge[place] = values
+        features.append(of_judge)
+    context, first, second = union.T.astype(np.intp)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        cells = Cells(context, first, second, votes / n_probabilities[:, None], n_verdicts, flipped)
+    code, code_of_label = (
+        (of.context * data.n_items + of.first) * data.n_items + of.second for of in (cells, data.cells)
+    )
+    label = np.minimum(np.searchsorted(code, code_of_label), n - 1)
+    return Verdicts(
+        names,
+        cells,
+        np.hstack(features),
+        shares,
+        np.where(code[label] == code_of_label, label, -1),
+        n == data.n_contexts * data.n_items * (data.n_items - 1) // (1 if data.ordered else 2),
+        np.array([judged.both_orders for judged in by_judge], dtype=np.intp),
+    )
+
+
+def _as_features(values: FloatArray) -> FloatArray:
+    """Return the verdicts as features, one column for each win and for each kind of tie that occurs."""
+    present = values[:, [place for place in range(len(MEANINGS)) if place < 2 or values[:, place].any()]]
+    if ((present == 0) | (present == 1)).all():
+        return present
+    logs = np.log(np.maximum(present, _SMALLEST))
+    return np.asarray(logs - logs.mean(axis=1, keepdims=True))
+
+
+def _as_categories(values: FloatArray, categories: tuple[str, ...]) -> FloatArray:
+    """Return probabilities of the meanings, (r, 5), as probabilities of the human categories, (r, C)."""
+    ties = [c for c, name in enumerate(categories) if c >= 2]
+    shares = np.zeros((len(values), len(categories)))
+    for place, meaning in enumerate(MEANINGS):
+        targets = [categories.index(meaning)] if meaning in categories else ties or [0, 1]
+        shares[:, targets] += values[:, [place]] / len(targets)
+    return shares
 
 
 # Prior precisions of the coefficients of the verdicts, in decreasing order. The best of these ridges is used only if it
@@ -471,8 +407,7 @@ _PRIOR_CELLS = 20
 _MOST_FEATURES = 50
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CalibrationRows:
+class CalibrationRows(NamedTuple):
     """Labels, the predictions to recalibrate, and the features that recalibrate the predictions.
 
     base (r, C): Predicted probabilities, which do not use the features.
@@ -488,7 +423,7 @@ class CalibrationRows:
 
     def only(self, selected: NDArray[np.bool_]) -> CalibrationRows:
         """Return the rows that are selected by a mask, (r,)."""
-        return CalibrationRows(self.base[selected], self.features[selected], self.y[selected], self.weight[selected])
+        return CalibrationRows(*(array[selected] for array in self))
 
     def loss(self, p: FloatArray) -> float:
         """Return the log-loss of probabilities, (r, C)."""
@@ -522,41 +457,47 @@ class Recalibration:
         return np.asarray(softmax(scores, axis=1))
 
 
-def fit_recalibration(rows: CalibrationRows, ridge: float) -> Recalibration:
-    """Fit a recalibration by penalised maximum likelihood; an infinite ridge would leave the base as it is."""
-    y, weight, features = rows.y, rows.weight, rows.features
-    logs = np.log(np.maximum(rows.base, _TINY))
-    centre, scale = features.mean(axis=0), features.std(axis=0)
-    scale = np.where(scale > 1e-9, scale, 1.0)
-    z = (features - centre) / scale
-    n_categories, q = y.shape[1], z.shape[1]
-    penalty = ridge * np.concatenate(
-        [[_STRETCH_PENALTY], np.full(n_categories, _LEVEL_PENALTY), np.ones(q * n_categories)]
-    )
-    mean_square = np.concatenate(
-        [[np.square(logs - logs.mean(axis=1, keepdims=True)).sum(axis=1).mean()], np.ones(len(penalty) - 1)]
-    )
-    step_scale = 1 / np.sqrt(MULTINOMIAL_CURVATURE * weight.sum() * mean_square + penalty)
+class _RecalibrationLikelihood(PenalisedLikelihood[Recalibration]):
+    """The multinomial log-likelihood of rows as a function of stretch, level and slope, in one flat vector."""
 
-    y_total = y.sum(axis=1)
+    def __init__(self, rows: CalibrationRows) -> None:
+        self.rows, self.y_total = rows, rows.y.sum(axis=1)
+        self.logs = np.log(np.maximum(rows.base, _TINY))
+        self.centre, scale = rows.features.mean(axis=0), rows.features.std(axis=0)
+        self.scale = np.where(scale > 1e-9, scale, 1.0)
+        self.z = (rows.features - self.centre) / self.scale
+        n_categories, n_slopes = rows.y.shape[1], self.z.shape[1] * rows.y.shape[1]
+        self.penalty = np.concatenate([[_STRETCH_PENALTY], np.full(n_categories, _LEVEL_PENALTY), np.ones(n_slopes)])
+        mean_square = np.ones(len(self.penalty))
+        mean_square[0] = np.square(self.logs - self.logs.mean(axis=1, keepdims=True)).sum(axis=1).mean()
+        self.precision = MULTINOMIAL_CURVATURE * rows.weight.sum() * mean_square
+        self.is_free = np.ones(len(self.penalty), dtype=bool)
 
-    def split(flat: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        return float(flat[0]), flat[1 : 1 + n_categories], flat[1 + n_categories :].reshape(q, n_categories)
+    def effects(self, flat: FloatArray) -> Recalibration:
+        """Return the recalibration whose coefficients stand in a flat vector."""
+        n_categories = self.rows.y.shape[1]
+        level, slope = flat[1 : 1 + n_categories], flat[1 + n_categories :].reshape(-1, n_categories)
+        return Recalibration(float(flat[0]), level, slope, self.centre, self.scale)
 
-    def loss(flat: FloatArray) -> tuple[float, FloatArray]:
-        stretch, level, slope = split(flat)
-        scores = (1 + stretch) * logs + level + z @ slope
+    def loss(self, flat: FloatArray) -> tuple[float, FloatArray]:
+        """Return minus the log-likelihood, and its gradient."""
+        effects, y, weight = self.effects(flat), self.rows.y, self.rows.weight
+        scores = (1 + effects.stretch) * self.logs + effects.level + self.z @ effects.slope
         scores -= scores.max(axis=1, keepdims=True)
         share = np.exp(scores)
         total = share.sum(axis=1)
-        value = float(weight @ (np.log(total) * y_total - (y * scores).sum(axis=1)))
-        residual = weight[:, None] * (share * (y_total / total)[:, None] - y)
-        gradient = np.concatenate([[(residual * logs).sum()], residual.sum(axis=0), (z.T @ residual).reshape(-1)])
-        return value, gradient
+        value = float(weight @ (np.log(total) * self.y_total - (y * scores).sum(axis=1)))
+        residual = weight[:, None] * (share * (self.y_total / total)[:, None] - y)
+        of_slope = (self.z.T @ residual).reshape(-1)
+        return value, np.concatenate([[(residual * self.logs).sum()], residual.sum(axis=0), of_slope])
 
-    search = PenalisedSearch(loss, penalty, step_scale, tolerance=1e-6)
+
+def fit_recalibration(rows: CalibrationRows, ridge: float) -> Recalibration:
+    """Fit a recalibration by penalised maximum likelihood; an infinite ridge would leave the base as it is."""
+    likelihood = _RecalibrationLikelihood(rows)
+    search = likelihood.search(ridge, tolerance=1e-6)
     search.advance()
-    return Recalibration(*split(search.flat), centre, scale)
+    return likelihood.effects(search.flat)
 
 
 def select_recalibrations(rows: CalibrationRows, fold: IntArray, n_folds: int) -> tuple[Recalibration | None, ...]:
@@ -601,8 +542,7 @@ def recalibrated(
     return probabilities
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class HumanGivenVerdict:
+class HumanGivenVerdict(NamedTuple):
     """The fitted m = P(Y | x, verdict).
 
     recalibrations: One per fold; None where the verdicts do not lower the held-out log-loss.
@@ -633,12 +573,7 @@ def human_given_verdict(data: PreferenceData, verdicts: Verdicts, base: FloatArr
     return HumanGivenVerdict(fitted, exchange_wins(m, cells.flipped))
 
 
-def soft_labels(
-    verdicts: Verdicts,
-    recalibration: Recalibration,
-    places: IntArray,
-    base: FloatArray,
-) -> Cells:
+def soft_labels(verdicts: Verdicts, recalibration: Recalibration, places: IntArray, base: FloatArray) -> Cells:
     """Return m at judged cells without a label, as soft labels that weigh as much as one vote each.
 
     Shapes: places (s,), base (s, C).

@@ -7,7 +7,6 @@ where the pair is labelled, and 0 in all other contexts. The mean of S / pi of a
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Protocol, TypeGuard
@@ -20,11 +19,12 @@ from scipy.stats import norm
 
 from ..._utils.argument_checks import real_array
 from ..._utils.warning_collection import warn
+from ...data.arrays import row_slices
 from ...data.formula.features import check_features, fit_features, locate_names
 from ...data.formula.parse import names_in, one_sided
 from ...data.graph import Graph
 from ...data.plain_columns import too_large_error
-from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
+from ...data.preferences import FloatArray, IntArray, PreferenceData
 from ...exceptions import DataError, FormulaError, MissingDataError, NuisanceError, OptionError, OptionTypeError, listed
 from .all_pairs import TabulatedPairPropensity
 from .estimate import Propensity
@@ -185,7 +185,9 @@ def column_propensity(data: PreferenceData, column: str) -> Propensity:
             f"propensity column {column!r} is {votes[wrong][0]} in row {row} ({int(wrong.sum())} such labelled rows); "
             f"allowed: numbers in (0, {largest}]"
         )
-    pair_of_cell = _number_pairs(data.cells)
+    # Where order does not matter, both orders of a pair may be cells of their own.
+    rows = np.stack([data.cells.context, data.cells.first, data.cells.second], axis=1)
+    pair_of_cell = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
     low, high = (np.full(len(data.cells), fill) for fill in (np.inf, -np.inf))
     np.minimum.at(low, pair_of_cell[data.vote_cell], votes)
     np.maximum.at(high, pair_of_cell[data.vote_cell], votes)
@@ -200,41 +202,27 @@ def column_propensity(data: PreferenceData, column: str) -> Propensity:
     return Propensity(high, "given")
 
 
-def _number_pairs(cells: Cells) -> IntArray:
-    """Give each cell a number, (m,), which two cells share if they agree in context and ordered pair."""
-    rows = np.stack([cells.context, cells.first, cells.second], axis=1)
-    return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
-
-
 def _table_of_plan(plan: PropensityPlan, data: PreferenceData) -> FloatArray:
     """Return a plan's propensities, (n, K, K), with models, contexts and orders as in the data."""
     table = np.asarray(plan.propensity, dtype=float)
-    models = getattr(plan, "models", None)
-    if models is not None:
-        places = _places_in_plan("models", list(models), data.items)
-        table = table[:, places][:, :, places]
-    contexts = getattr(plan, "contexts", None)
-    if contexts is not None:
-        table = table[_places_in_plan("contexts", list(contexts), list(data.context_ids))]
+    for what, names_of_data, axes in (("models", data.items, (1, 2)), ("contexts", list(data.context_ids), (0,))):
+        names = getattr(plan, what, None)
+        if names is None:
+            continue
+        place = {name: position for position, name in enumerate(names)}
+        missing = [name for name in names_of_data if name not in place]
+        if missing:
+            raise NuisanceError(
+                f"the plan has propensities of {len(place)} {what}, but not of {listed(missing, 5)} in the data; pass "
+                f"the plan of these data, or drop the votes on other {what}"
+            )
+        for axis in axes:
+            table = np.take(table, [place[name] for name in names_of_data], axis=axis)
     ordered = getattr(plan, "position_bias", data.ordered)
     if ordered and not data.ordered:
         return table + np.swapaxes(table, 1, 2)
-    if data.ordered and not ordered:
-        # Such a plan draws the display order of a pair with equal probabilities.
-        return table / 2
-    return table
-
-
-def _places_in_plan(what: str, plan_names: Sequence[Hashable], data_names: Sequence[Hashable]) -> list[int]:
-    """Return the position of each of ``data_names`` in ``plan_names``."""
-    place = {name: position for position, name in enumerate(plan_names)}
-    missing = [name for name in data_names if name not in place]
-    if missing:
-        raise NuisanceError(
-            f"the plan has propensities of {len(plan_names)} {what}, but not of {listed(missing, 5)} in the data; pass "
-            f"the plan of these data, or drop the votes on other {what}"
-        )
-    return [place[name] for name in data_names]
+    # A plan without order draws the display order of a pair with equal probabilities.
+    return table / 2 if data.ordered and not ordered else table
 
 
 # Level of the test over all pairs, and of the tests of single pairs together (Bonferroni).
@@ -243,8 +231,8 @@ _LEVEL = 1e-4
 _SMALLEST_FACTOR, _LARGEST_FACTOR = 0.67, 1.25
 # A factor of a single pair between 1 / 2 and 2 is not reported either.
 _PAIR_FACTOR = 2.0
-# Largest number of entries of the table of propensities that are summed at a time.
-_CHUNK_SIZE = 20_000_000
+# Largest number of pairs that a warning names.
+_MOST_NAMED = 3
 # Where propensities are known at the labels only, a pair's expected number of labels is estimated from its labels. The
 # estimate counts as reliable if the pair has at least this many labels.
 _RELIABLE_LABELS = 20
@@ -258,45 +246,23 @@ class MeanWeights:
     """The mean of S / pi over contexts, for every pair with labels and over all these pairs.
 
     first, second (q,): Pairs with labels.
-    observed, expected (q,): Number of labels of each pair, and the number expected from the propensities. Where
-        propensities are known at the labels only, both are effective numbers: numbers of labels of equal weight that
-        would give the same precision.
+    factors (q,): Mean of S / pi of each pair: its labels divided by the number expected from the propensities.
+    p_values (q,): Two-sided p-values of the hypotheses that the expected factors are one.
     factor: Overall factor: the mean of the pairs' factors, weighted with the expected numbers of labels.
     std_error: Standard error of the factor, over contexts or clusters of contexts.
     z: Distance of the factor from one, in standard errors.
     overdispersion: Variance of the number of labels over contexts or clusters, divided by the variance that this number
         would have if labels were independent; at least 1. It exceeds 1 if labels come in clusters.
-    is_reliable (q,): Whether ``expected`` is precise enough to conclude that a pair has too few labels.
     """
 
     first: IntArray
     second: IntArray
-    observed: FloatArray
-    expected: FloatArray
+    factors: FloatArray
+    p_values: FloatArray
     factor: float
     std_error: float
     z: float
     overdispersion: float
-    is_reliable: NDArray[np.bool_]
-
-    @property
-    def factors(self) -> FloatArray:
-        """Mean of S / pi of each pair, (q,)."""
-        return self.observed / self.expected
-
-    @property
-    def p_values(self) -> FloatArray:
-        """Two-sided p-values of the hypothesis that the expected factor of a pair is one, (q,).
-
-        Only pairs with at least one label are tested. Their number of labels is therefore compared with a Poisson
-        distribution that is truncated at zero. The test is conservative: a sum of independent labels, drawn with the
-        propensities, varies less than a Poisson number with the same mean.
-        """
-        n_labels, rate = self.observed / self.overdispersion, self.expected / self.overdispersion
-        any_label = -np.expm1(-rate)
-        below = np.clip((gammaincc(n_labels + 1, rate) - np.exp(-rate)) / any_label, 0.0, 1.0)
-        above = np.clip(gammainc(np.maximum(n_labels, 1e-12), rate) / any_label, 0.0, 1.0)
-        return np.minimum(1.0, 2 * np.minimum(np.where(self.is_reliable, below, 1.0), above))
 
     @property
     def is_implausible(self) -> bool:
@@ -306,10 +272,7 @@ class MeanWeights:
 
     @property
     def implausible_pairs(self) -> IntArray:
-        """Pairs whose factor is far from one and differs from one significantly, the farthest first.
-
-        A pair is given by its position in ``first`` and ``second``.
-        """
+        """Places of the pairs whose factor is far from one and differs from one significantly, the farthest first."""
         distance = np.abs(np.log(self.factors))
         is_far = (distance > np.log(_PAIR_FACTOR)) & (self.p_values < _LEVEL / len(self.factors))
         farthest_first = np.argsort(-distance, kind="stable")
@@ -318,6 +281,9 @@ class MeanWeights:
 
 def mean_weights(data: PreferenceData, propensity: Propensity, unit: IntArray) -> MeanWeights:
     """Compute the mean of S / pi by pair and over all pairs.
+
+    Where propensities are known at the labels only, numbers of labels are effective ones: numbers of labels of equal
+    weight that would give the same precision.
 
     Shapes: unit (n,).
     """
@@ -328,12 +294,18 @@ def mean_weights(data: PreferenceData, propensity: Propensity, unit: IntArray) -
         np.bincount(pair, w, minlength=n_items**2) for w in (np.ones_like(weight), weight, weight**2)
     )
     labelled = np.flatnonzero(n_labels)
-    effective = total[labelled] ** 2 / total_square[labelled]
-    is_reliable = (n_labels[labelled] >= _RELIABLE_LABELS) & (effective > 0.9 * n_labels[labelled])
-    observed, expected = effective, effective * data.n_contexts / total[labelled]
-    if isinstance(propensity.pairs, TabulatedPairPropensity):
-        all_known, sums = _expected_labels(propensity.pairs.values, data.n_contexts)
-        is_known = all_known[labelled]
+    observed = total[labelled] ** 2 / total_square[labelled]
+    expected = observed * data.n_contexts / total[labelled]
+    # Whether the expected number is precise enough to conclude that a pair has too few labels.
+    is_reliable = (n_labels[labelled] >= _RELIABLE_LABELS) & (observed > 0.9 * n_labels[labelled])
+    table = propensity.pairs.values if isinstance(propensity.pairs, TabulatedPairPropensity) else None
+    if table is not None:
+        flat = table.reshape(len(table), -1)
+        sums, is_known = np.zeros(flat.shape[1]), np.ones(flat.shape[1], dtype=bool)
+        for rows in row_slices(*flat.shape, numbers=20_000_000):
+            sums += flat[rows].sum(axis=0)
+            is_known &= (flat[rows] > 0).all(axis=0)
+        is_known, sums = is_known[labelled], sums * (data.n_contexts / len(flat))
         is_reliable |= is_known
         observed = np.where(is_known, n_labels[labelled], observed)
         expected = np.where(is_known, sums[labelled], expected)
@@ -343,15 +315,31 @@ def mean_weights(data: PreferenceData, propensity: Propensity, unit: IntArray) -
     by_unit = np.bincount(codes[cells.context], weights=weight * rate[pair], minlength=codes.max() + 1)
     variance_of_sum = float(by_unit.var() * len(by_unit))
     overdispersion = max(1.0, variance_of_sum / float(observed.sum()))
-    if is_reliable.all() and isinstance(propensity.pairs, TabulatedPairPropensity):
-        mean, variance = _truncated_poisson(expected)
-        error = np.sqrt(max(variance_of_sum, float(variance.sum())))
+    if is_reliable.all() and table is not None:
+        # Of Poisson variables given that they are not zero.
+        mean = expected / -np.expm1(-expected)
+        variance = np.maximum(mean * (1 + expected - mean), 0.0)
+        error = float(np.sqrt(max(variance_of_sum, float(variance.sum()))))
         z = float((observed - mean).sum()) / error if error > 0 else 0.0
         factor, error = float(observed.sum() / expected.sum()), error / float(expected.sum())
     else:
         factor, error, z = _factor_by_halves(pair, weight, codes, cells.context)
+    p_values = _truncated_poisson_p(observed / overdispersion, expected / overdispersion, is_reliable)
     first, second = labelled // n_items, labelled % n_items
-    return MeanWeights(first, second, observed, expected, factor, float(error), z, overdispersion, is_reliable)
+    return MeanWeights(first, second, observed / expected, p_values, factor, error, z, overdispersion)
+
+
+def _truncated_poisson_p(n_labels: FloatArray, rate: FloatArray, is_reliable: NDArray[np.bool_]) -> FloatArray:
+    """Return two-sided p-values of numbers of labels, (q,).
+
+    Only pairs with at least one label are tested. Their number of labels is therefore compared with a Poisson
+    distribution that is truncated at zero. The test is conservative: a sum of independent labels, drawn with the
+    propensities, varies less than a Poisson number with the same mean.
+    """
+    any_label = -np.expm1(-rate)
+    below = np.clip((gammaincc(n_labels + 1, rate) - np.exp(-rate)) / any_label, 0.0, 1.0)
+    above = np.clip(gammainc(np.maximum(n_labels, 1e-12), rate) / any_label, 0.0, 1.0)
+    return np.minimum(1.0, 2 * np.minimum(np.where(is_reliable, below, 1.0), above))
 
 
 def _factor_by_halves(
@@ -389,24 +377,6 @@ def _factor_by_halves(
     return float(factor), float(error), float((factor - 1) / error) if error > 0 else 0.0
 
 
-def _expected_labels(values: FloatArray, n_contexts: int) -> tuple[NDArray[np.bool_], FloatArray]:
-    """Return whether a pair's propensities are known in every context, (K * K,), and their sums over contexts."""
-    flat = values.reshape(len(values), -1)
-    size = max(1, _CHUNK_SIZE // flat.shape[1])
-    total, all_known = np.zeros(flat.shape[1]), np.ones(flat.shape[1], dtype=bool)
-    for start in range(0, len(flat), size):
-        chunk = flat[start : start + size]
-        total += chunk.sum(axis=0)
-        all_known &= (chunk > 0).all(axis=0)
-    return all_known, total * (n_contexts / len(flat))
-
-
-def _truncated_poisson(rate: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return mean and variance, (q,) each, of Poisson variables given that they are not zero."""
-    mean = rate / -np.expm1(-rate)
-    return mean, np.maximum(mean * (1 + rate - mean), 0.0)
-
-
 def check_mean_weights(data: PreferenceData, propensity: Propensity, unit: IntArray) -> float | None:
     """Return the overall factor of supplied propensities, and warn where they do not fit the labels.
 
@@ -416,55 +386,45 @@ def check_mean_weights(data: PreferenceData, propensity: Propensity, unit: IntAr
     if propensity.how != "given":
         return None
     weights = mean_weights(data, propensity, unit)
-    message = ""
+    factor, pairs = weights.factor, weights.implausible_pairs
     if weights.is_implausible:
-        message = (
-            f"the given propensities do not fit the labels: the mean of S / pi over prompts and pairs, which is 1 for "
-            f"right propensities, is {weights.factor:.3g} (standard error {weights.std_error:.2g}); "
-            f"{_likely_cause(weights.factor, data.ordered)}"
-        )
-    elif len(weights.implausible_pairs):
-        message = (
-            f"the given propensities of {_implausible_pairs_text(weights, data.items, data.ordered)} do not fit the "
-            f"labels: the mean of S / pi over prompts, in brackets, is 1 for right propensities; check how the "
-            f"propensities of these pairs were computed"
-        )
-    if message:
-        warn(message, stacklevel=2)
-    return weights.factor if np.isfinite(weights.factor) else None
-
-
-def _likely_cause(factor: float, ordered: bool) -> str:
-    """Say what the overall factor suggests, and what to do."""
-    if factor > 1:
-        if not ordered and abs(factor / 2 - 1) < 0.2:
-            return (
-                "the mean is about 2 where the propensities are those of ordered pairs: with position_bias=False, give "
-                "the expected number of labelled orders of a pair, which is the sum over both orders, or pass "
-                "position_bias=True"
+        if factor > 1 and not data.ordered and abs(factor / 2 - 1) < 0.2:
+            cause = (
+                "with position_bias=False, give the expected number of labelled orders of a pair, which is the sum "
+                "over both orders, or pass position_bias=True"
             )
-        return (
-            f"the propensities are about {factor:.3g} times too small; give the probability that this pair is labelled "
-            f"in this prompt"
+        elif factor > 1:
+            cause = (
+                f"they are about {factor:.3g} times too small; give the probability that this pair is labelled in this "
+                f"prompt"
+            )
+        elif data.ordered and abs(factor * 2 - 1) < 0.2:
+            cause = (
+                "give the propensity of the pair in the display order that was shown, not that in either order, or "
+                "pass position_bias=False"
+            )
+        else:
+            cause = (
+                f"they are about {1 / factor:.3g} times too large; give the probability that this pair is labelled in "
+                f"a prompt of the data, where prompts without a label count, and not the probability given that some "
+                f"pair is labelled"
+            )
+        warn(
+            f"the given propensities do not fit the labels: the mean of S / pi over prompts and pairs, which is 1 for "
+            f"right propensities, is {factor:.3g} (standard error {weights.std_error:.2g}); {cause}",
+            stacklevel=2,
         )
-    if ordered and abs(factor * 2 - 1) < 0.2:
-        return (
-            "the mean is about 1/2 where the propensities are those of pairs in either order: give the propensity of "
-            "the pair in the display order that was shown, or pass position_bias=False"
+    elif len(pairs):
+        between = " before " if data.ordered else " and "
+        named = [
+            f"{data.items[weights.first[q]]!r}{between}{data.items[weights.second[q]]!r} ({weights.factors[q]:.3g})"
+            for q in pairs[:_MOST_NAMED]
+        ]
+        further = f" and {len(pairs) - _MOST_NAMED} more pairs" if len(pairs) > _MOST_NAMED else ""
+        warn(
+            f"the given propensities of {', '.join(named)}{further} do not fit the labels: the mean of S / pi over "
+            f"prompts, in brackets, is 1 for right propensities; check how the propensities of these pairs were "
+            f"computed",
+            stacklevel=2,
         )
-    return (
-        f"the propensities are about {1 / factor:.3g} times too large; give the probability that this pair is labelled "
-        f"in a prompt of the data, where prompts without a label count, and not the probability given that some pair "
-        f"is labelled"
-    )
-
-
-def _implausible_pairs_text(weights: MeanWeights, items: Sequence[str], ordered: bool, limit: int = 3) -> str:
-    """Name the pairs whose factors are far from one, with the factors in brackets."""
-    between = " before " if ordered else " and "
-    names = [
-        f"{items[weights.first[q]]!r}{between}{items[weights.second[q]]!r} ({weights.factors[q]:.3g})"
-        for q in weights.implausible_pairs[:limit]
-    ]
-    n_others = len(weights.implausible_pairs) - limit
-    return ", ".join(names) + (f" and {n_others} more pairs" if n_others > 0 else "")
+    return factor if np.isfinite(factor) else None
