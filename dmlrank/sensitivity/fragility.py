@@ -15,12 +15,17 @@ from ..data.formula.parse import parse_formula
 from ..data.frames import column_names, take_columns
 from ..data.preferences import FloatArray, IntArray
 from ..data.read_votes import with_columns
-from ..estimation.influence import Estimands, Influence, blocks_by_group, mean_influence
+from ..estimation.influence import Estimands, blocks_by_group, mean_influence
 from ..estimation.one_step import one_step
 from ..exceptions import ColumnError, DataError, DmlrankError, OptionError, nearest, shown
 from ..fit.method import run
 from ..fit.state import FitState, Source
 from ..inference.covariance import Covariance
+
+# How much larger the set becomes after a refit that did not turn the result.
+_GROWTH = 1.2
+# Largest number of refits for one result.
+MAX_REFITS = 12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,10 +53,6 @@ class Units:
     def __len__(self) -> int:
         return len(self.identifiers)
 
-    def members(self, units: IntArray) -> NDArray[np.bool_]:
-        """Return which contexts, (n,), or votes, (v,), belong to some of the units."""
-        return np.isin(self.code, units)
-
 
 def units_of(steps: FitState, unit: str) -> Units:
     """Return the units of a fit with their influence."""
@@ -60,7 +61,19 @@ def units_of(steps: FitState, unit: str) -> Units:
         return _of_contexts(steps, unit, np.arange(data.n_contexts), data.context_ids)
     if unit == "vote":
         return _of_votes(steps, unit, np.arange(data.n_votes), data.row_index[data.vote_row].astype(object))
-    column = _column_of(steps, unit)
+    column = unit
+    if unit == "cluster":
+        if steps.units.clusters is None:
+            raise OptionError(
+                "unit='cluster': this fit has no clusters; give unit='context', 'vote' or a column, or fit with "
+                "cov_type='cluster'"
+            )
+        column = steps.units.clusters.names[0]
+    elif unit not in data.columns.available:
+        raise ColumnError(
+            f"unit={shown(unit)} is neither 'context', 'vote' or 'cluster' nor a column"
+            f"{nearest(unit, ['context', 'vote', 'cluster', *data.columns.available])}"
+        )
     columns = with_columns(data, steps.source.data, [column]).columns
     code, values = columns.sorted_codes(column), columns.texts(column)
     if (code < 0).any():
@@ -75,115 +88,39 @@ def units_of(steps: FitState, unit: str) -> Units:
     return _of_votes(steps, unit, code[data.vote_row], names)
 
 
-def _column_of(steps: FitState, unit: str) -> str:
-    """Return the column that defines the units."""
-    if unit == "cluster":
-        if steps.units.clusters is None:
-            raise OptionError(
-                "unit='cluster': this fit has no clusters; give unit='context', 'vote' or a column, or fit with "
-                "cov_type='cluster'"
-            )
-        return steps.units.clusters.names[0]
-    columns = steps.data.columns
-    if unit not in columns.available:
-        raise ColumnError(
-            f"unit={shown(unit)} is neither 'context', 'vote' or 'cluster' nor a column"
-            f"{nearest(unit, ['context', 'vote', 'cluster', *columns.available])}"
-        )
-    return unit
-
-
 def _of_contexts(steps: FitState, name: str, code: IntArray, identifiers: NDArray[np.object_]) -> Units:
-    """Return units that are sets of contexts; units without a context in the fit are left out.
-
-    Shapes: code (n,), identifiers (u,).
-    """
+    """Return units that are sets of contexts, from the unit of each context, (n,); those without one are left out."""
     present, code = np.unique(code, return_inverse=True)
-    weight = np.ones(steps.data.n_contexts) if steps.units.context_weight is None else steps.units.context_weight
-    return Units(
-        name=name,
-        of_votes=False,
-        code=code,
-        identifiers=identifiers[present],
-        influence=steps.influence.sums_by(code),
-        weight=np.bincount(code, weight).astype(float),
-        n_contexts=steps.data.n_contexts,
-    )
+    n, weight = steps.data.n_contexts, steps.units.context_weight
+    of_units = np.bincount(code, np.ones(n) if weight is None else weight).astype(float)
+    return Units(name, False, code, identifiers[present], steps.influence.sums_by(code), of_units, n)
 
 
 def _of_votes(steps: FitState, name: str, code: IntArray, identifiers: NDArray[np.object_]) -> Units:
-    """Return units that are sets of votes; the parameters are those of :func:`_of_contexts`.
-
-    Shapes: code (v,), identifiers (u,).
-    """
+    """Return units that are sets of votes, from the unit of each vote, (v,)."""
     if not steps.estimator.is_unrestricted_one_step:
         raise OptionError(
             f"unit={name!r} with estimator={steps.options.estimator!r}: the influence of single votes is known for "
             f"estimator='debiased'; use unit='context' or a column that is the same in all rows of a context"
         )
     present, code = np.unique(code, return_inverse=True)
-    influence, group = vote_influence(steps, code)
-    corrections = influence.weight[influence.block_context, None] * influence.correction
-    total = np.zeros((len(present), influence.n_scores))
-    np.add.at(total, group[group >= 0], corrections[group >= 0])
-    return Units(
-        name=name,
-        of_votes=True,
-        code=code,
-        identifiers=identifiers[present],
-        influence=total,
-        weight=np.zeros(len(present)),
-        n_contexts=steps.data.n_contexts,
-    )
-
-
-def vote_influence(steps: FitState, vote_group: IntArray) -> tuple[Influence, IntArray]:
-    """Return influence values by context and group of votes, and the group of each influence block.
-
-    An influence block contains the votes of one group on one context. Blocks of no group have the number -1.
-
-    Shapes: vote_group (v,).
-    """
-    blocks, group = blocks_by_group(steps.data, vote_group)
+    # A block contains the votes of one unit on one context; blocks of no unit have the number -1.
+    blocks, unit = blocks_by_group(steps.data, code)
+    estimands = Estimands(steps.setup.functional)
     influences = [
-        one_step(
-            Estimands(steps.setup.functional),
-            steps.data,
-            repetition.nuisances,
-            blocks,
-            steps.population(repetition),
-        ).target.by_context()
+        one_step(estimands, steps.data, repetition.nuisances, blocks, steps.population(repetition)).target.by_context()
         for repetition in steps.repetitions
     ]
-    return (influences[0] if len(influences) == 1 else mean_influence(influences)), group
-
-
-def smallest_set(
-    effect: FloatArray, weight: FloatArray, distance: float, n_contexts: int, margin: FloatArray | None = None
-) -> IntArray | None:
-    """Return the fewest units, in the order of their influence, whose removal brings a distance to zero.
-
-    To first order, the distance without a set A of units is distance - sum_A effect / (n - sum_A weight).
-
-    Shapes: effect (u,), weight (u,), margin (u,).
-    """
-    order = np.argsort(-effect, kind="stable")
-    left = n_contexts - np.cumsum(weight[order])
-    reduced = distance - np.cumsum(effect[order]) / np.where(left > 0, left, np.nan)
-    reached = np.flatnonzero(reduced < (0.0 if margin is None else margin))
-    if not len(reached) or reached[0] + 1 > len(effect) // 2:
-        return None
-    return order[: reached[0] + 1]
+    influence = influences[0] if len(influences) == 1 else mean_influence(influences)
+    corrections = influence.weight[influence.block_context, None] * influence.correction
+    total = np.zeros((len(present), influence.n_scores))
+    np.add.at(total, unit[unit >= 0], corrections[unit >= 0])
+    return Units(name, True, code, identifiers[present], total, np.zeros(len(present)), steps.data.n_contexts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Refit:
-    """Estimates of a contrast after a refit.
-
-    estimate: NaN where the refit failed.
-    std_error: Standard error of the estimate; NaN where the refit failed.
-    failure: Why the refit failed; empty where it did not.
-    """
+    """Estimate of a contrast and its standard error after a refit; NaN, with the reason, where the refit failed."""
 
     estimate: float
     std_error: float
@@ -235,67 +172,46 @@ class RefitFrames:
             )
         return cls(steps, data)
 
-    def without_contexts(self, dropped: NDArray[np.bool_], contrast: FloatArray) -> Refit:
-        """Fit again without all rows of the contexts that ``dropped``, boolean and of shape (n,), marks."""
-        data = self.steps.data
-        rows = data.row_index[dropped[data.row_context]]
-        keep = np.ones(data.n_rows, dtype=bool)
-        keep[rows] = False
-        if data.n_votes_dropped:
-            # Of several votes on a context and pair, the fit has kept the first one. The rows of the others are found
-            # by the identifier of their context.
-            keep &= ~self._has_identifier(dropped)
-        return self._fit(self.data[keep], contrast)
-
-    def without_votes(self, dropped: NDArray[np.bool_], contrast: FloatArray) -> Refit:
-        """Fit again without the labels of the votes that ``dropped``, boolean and of shape (v,), marks; rows stay."""
-        data, formula = self.steps.data, parse_formula(self.steps.source.formula)
-        rows = data.row_index[data.vote_row[dropped]]
-        frame = self.data.copy()
-        for name in formula.outcomes:
-            column = frame[name]
-            frame[name] = column.mask(np.isin(np.arange(len(frame)), rows))
-        return self._fit(frame, contrast)
-
-    def _has_identifier(self, dropped: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return which rows of the frame belong to one of the dropped contexts, by their identifiers."""
-        names = list(self.steps.options.context)
-        identifiers = pd.MultiIndex.from_frame(self.data[names])
-        gone = pd.MultiIndex.from_frame(
-            self.steps.data.columns.table(names, self.steps.data.first_row[dropped]).reset_index(drop=True)
-        )
-        return np.asarray(identifiers.isin(gone))
-
-    def _fit(self, frame: pd.DataFrame, contrast: FloatArray) -> Refit:
-        """Fit other frames with the options of the first fit, and return the estimate of the contrast."""
-        steps = self.steps
-        options = replace(steps.options, position_bias=steps.data.ordered)
-        source = Source(steps.source.formula, frame.reset_index(drop=True), steps.source.environment)
+    def without(self, units: Units, dropped: IntArray, contrast: FloatArray) -> Refit:
+        """Fit again without some units: without the rows of contexts, or without the labels of votes."""
+        data, options, source = self.steps.data, self.steps.options, self.steps.source
+        is_dropped = np.isin(units.code, dropped)
+        if units.of_votes:
+            frame, rows = self.data.copy(), data.row_index[data.vote_row[is_dropped]]
+            for name in parse_formula(source.formula).outcomes:
+                frame[name] = frame[name].mask(np.isin(np.arange(len(frame)), rows))
+        else:
+            keep = np.ones(data.n_rows, dtype=bool)
+            keep[data.row_index[is_dropped[data.row_context]]] = False
+            if data.n_votes_dropped:
+                # Of several votes on a context and pair, the fit has kept the first one. The rows of the others are
+                # found by the identifier of their context.
+                names = list(options.context)
+                gone = data.columns.table(names, data.first_row[is_dropped]).reset_index(drop=True)
+                identifiers = pd.MultiIndex.from_frame(self.data[names])
+                keep &= ~np.asarray(identifiers.isin(pd.MultiIndex.from_frame(gone)))
+            frame = self.data[keep]
         try:
             with collected_warnings():
-                refit = run(options, source)
+                refit = run(
+                    replace(options, position_bias=data.ordered),
+                    Source(source.formula, frame.reset_index(drop=True), source.environment),
+                )
         except DmlrankError as error:
-            return Refit(float("nan"), float("nan"), str(error))
-        names = refit.setup.functional.names(refit.data.items)
-        old_names = steps.setup.functional.names(steps.data.items)
-        needed = [name for name, weight in zip(old_names, contrast, strict=True) if weight]
-        missing = [name for name in needed if name not in names]
+            return Refit(np.nan, np.nan, str(error))
+        remaining = refit.setup.functional.names(refit.data.items)
+        old_names = self.steps.setup.functional.names(data.items)
+        needed = {name: weight for name, weight in zip(old_names, contrast, strict=True) if weight}
+        missing = [name for name in needed if name not in remaining]
         if missing:
-            return Refit(float("nan"), float("nan"), f"{missing[0]} has no votes left")
-        place = {name: weight for name, weight in zip(old_names, contrast, strict=True) if weight}
-        weights = np.array([place.get(name, 0.0) for name in names])
+            return Refit(np.nan, np.nan, f"{missing[0]} has no votes left")
+        weights = np.array([needed.get(name, 0.0) for name in remaining])
         return Refit(float(weights @ refit.influence.estimate), contrast_error(refit.covariance, weights))
 
 
 def contrast_error(covariance: Covariance, weights: FloatArray) -> float:
     """Return the standard error of a linear combination of scores with coefficients (d,)."""
     return float(np.sqrt(np.maximum(weights @ covariance.matrix @ weights, 0.0)))
-
-
-# How much larger the set becomes after a refit that did not turn the result.
-_GROWTH = 1.2
-# Largest number of refits for one result.
-MAX_REFITS = 12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -346,24 +262,27 @@ class Answer:
 def predicted_set(steps: FitState, units: Units, question: Question) -> IntArray | None:
     """Return the fewest units that turn a result, by their influence; None where half of the units do not suffice.
 
-    For significance, the standard error without the first k units is approximated by the standard error of the fit,
-    times the root of the share of the squared influence that the other units have, times n / (contexts left).
+    To first order, the distance of the estimate from the value without a set A of units is distance - sum_A effect /
+    (n - sum_A weight). For significance, the standard error without the first k units is approximated by the standard
+    error of the fit, times the root of the share of the squared influence that the other units have, times n /
+    (contexts left).
     """
-    contrast = question.contrast
-    sign = question.sign(steps)
+    contrast, sign = question.contrast, question.sign(steps)
     estimate, std_error = float(contrast @ steps.influence.estimate), contrast_error(steps.covariance, contrast)
-    effect = sign * (units.influence @ contrast)
     if question.distance(estimate, std_error, sign) < 0:
         return np.array([], dtype=np.intp)
-    distance = sign * (estimate - question.value)
-    margin = None
+    effect = sign * (units.influence @ contrast)
+    order = np.argsort(-effect, kind="stable")
+    n_left = units.n_contexts - np.cumsum(units.weight[order])
+    reduced = sign * (estimate - question.value) - np.cumsum(effect[order]) / np.where(n_left > 0, n_left, np.nan)
+    margin: FloatArray | float = 0.0
     if question.critical:
-        order = np.argsort(-effect, kind="stable")
-        total = float(np.square(effect).sum())
-        left = np.maximum(1 - np.cumsum(np.square(effect[order])) / total, 0.0)
-        n_left = np.maximum(units.n_contexts - np.cumsum(units.weight[order]), 1e-9)
-        margin = question.critical * std_error * np.sqrt(left) * units.n_contexts / n_left
-    return smallest_set(effect, units.weight, distance, units.n_contexts, margin)
+        left = np.maximum(1 - np.cumsum(np.square(effect[order])) / float(np.square(effect).sum()), 0.0)
+        margin = question.critical * std_error * np.sqrt(left) * units.n_contexts / np.maximum(n_left, 1e-9)
+    reached = np.flatnonzero(reduced < margin)
+    if not len(reached) or reached[0] + 1 > len(effect) // 2:
+        return None
+    return order[: reached[0] + 1]
 
 
 def answer(steps: FitState, frames: RefitFrames, units: Units, question: Question) -> Answer:
@@ -378,12 +297,12 @@ def answer(steps: FitState, frames: RefitFrames, units: Units, question: Questio
     largest = min(len(units) // 2, int((effect > 0).sum()))
     # The smallest set that turned the result, the largest set that did not, and the last refit of either kind.
     turned: tuple[int, Refit] | None = None
-    last = (0, Refit(before, float("nan")))
+    last = (0, Refit(before, np.nan))
     number = largest if predicted is None else min(len(predicted), largest)
     n_refits = 0
     while n_refits < MAX_REFITS:
         n_refits += 1
-        refit = _refit(frames, units, order[:number], question)
+        refit = frames.without(units, order[:number], question.contrast)
         if not refit.failure and question.distance(refit.estimate, refit.std_error, sign) < 0:
             turned = number, refit
         else:
@@ -393,22 +312,6 @@ def answer(steps: FitState, frames: RefitFrames, units: Units, question: Questio
         if turned is None and (refit.failure or number >= largest):
             break
         number = (last[0] + turned[0]) // 2 if turned else min(max(number + 1, int(_GROWTH * number)), largest)
-    dropped, refit = turned or last
-    is_enough = turned is not None or number < largest
-    return Answer(
-        question,
-        order[:dropped] if is_enough else None,
-        before,
-        refit.estimate,
-        turned is not None,
-        n_refits,
-        refit.failure,
-    )
-
-
-def _refit(frames: RefitFrames, units: Units, dropped: IntArray, question: Question) -> Refit:
-    """Fit again without some units."""
-    members = units.members(dropped)
-    if units.of_votes:
-        return frames.without_votes(members, question.contrast)
-    return frames.without_contexts(members, question.contrast)
+    n_dropped, refit = turned or last
+    dropped = order[:n_dropped] if turned is not None or number < largest else None
+    return Answer(question, dropped, before, refit.estimate, turned is not None, n_refits, refit.failure)

@@ -66,19 +66,11 @@ class SensitivityNumbers:
     is_chosen_by_data: bool
 
 
-def shown_battles_of(steps: FitState) -> ShownBattles:
-    """Return the battles that were shown, voted or not."""
-    formula = parse_formula(steps.source.formula)
-    return read_shown_battles(steps.data, formula.first, formula.second)
-
-
-def voting_stage(steps: FitState, repetition: Repetition, number: int, battles: ShownBattles) -> VotingStage:
-    """Return the voting stage of one repetition."""
-    return _estimated(steps, repetition, number, battles) if battles.n_unvoted else _all_shown(steps, repetition)
+# --- the voting stage -------------------------------------------------------------------------------------------------
 
 
 def _all_shown(steps: FitState, repetition: Repetition) -> VotingStage:
-    """Return the voting stage where every pair of every context counts as shown."""
+    """Return the voting stage of a repetition where every pair of every context counts as shown."""
     pairs = repetition.propensity.pairs
     if pairs is None:
         raise OptionError(
@@ -98,8 +90,8 @@ def _all_shown(steps: FitState, repetition: Repetition) -> VotingStage:
     )
 
 
-def _estimated(steps: FitState, repetition: Repetition, number: int, battles: ShownBattles) -> VotingStage:
-    """Return the voting stage with estimated probabilities of showing a pair and of voting."""
+def _from_battles(steps: FitState, repetition: Repetition, number: int, battles: ShownBattles) -> VotingStage:
+    """Return the voting stage of a repetition with estimated probabilities of showing a pair and of voting."""
     data, options, seed = steps.data, steps.options, RepetitionSeed(steps.options.seed, number)
     seeds = seed.child(Draw.VOTE_RATES).spawn(repetition.folds.n_folds)
     rates = estimate_vote_rates(data, battles, repetition.folds, seeds, tune=options.tune)
@@ -137,32 +129,18 @@ def _blocks(steps: FitState, battles: ShownBattles) -> tuple[IntArray, FloatArra
     blocks, clusters = steps.units.blocks, steps.units.clusters
     if steps.units.annotator is None or clusters is None:
         block = blocks.context_block[battles.context]
-        return blocks.context, _sums(battles.share, block, len(blocks.context)), None, block
-    of_row = steps.data.columns.sorted_codes(clusters.names[-1])[battles.row]
-    known = np.stack([blocks.context, steps.units.annotator], axis=1)
-    _, first, place = np.unique(
-        np.concatenate([known, np.stack([battles.context, of_row], axis=1)]),
-        axis=0,
-        return_index=True,
-        return_inverse=True,
-    )
-    place = place.reshape(-1)
+        return blocks.context, np.bincount(block, battles.share, len(blocks.context)).astype(float), None, block
     # Blocks of the fit keep their numbers; contexts and annotators that the fit has no block for get further numbers.
-    is_new = first >= len(known)
-    number = np.empty(len(first), dtype=np.intp)
-    number[place[: len(known)]] = np.arange(len(known))
-    number[is_new] = len(known) + np.arange(int(is_new.sum()))
-    block, new_row = number[place[len(known) :]], first[is_new] - len(known)
-    context = np.concatenate([blocks.context, battles.context[new_row]])
-    annotator = np.concatenate([steps.units.annotator, of_row[new_row]])
-    return context, _sums(battles.share, block, len(context)), annotator, block
+    of_row = steps.data.columns.sorted_codes(clusters.names[-1])[battles.row]
+    contexts = np.concatenate([blocks.context, battles.context])
+    annotators = np.concatenate([steps.units.annotator, of_row]) + 1
+    size = int(annotators.max()) + 1
+    number, pairs = pd.factorize(contexts * size + annotators)
+    block, (context, annotator) = number[len(blocks.context) :], np.divmod(pairs, size)
+    return context, np.bincount(block, battles.share, len(context)).astype(float), annotator - 1, block
 
 
-def _sums(amounts: FloatArray, group: IntArray, n_groups: int) -> FloatArray:
-    """Add up amounts, (b,), by group, (n_groups,)."""
-    total: FloatArray = np.bincount(group, amounts, n_groups).astype(float)
-    return total
-
+# --- bounds -----------------------------------------------------------------------------------------------------------
 
 # Largest number of influence values that are stored for one pass over the contexts.
 _MAX_STORED = 60_000_000
@@ -225,7 +203,8 @@ class BoundEvaluation:
     @classmethod
     def of(cls, steps: FitState, contrasts: FloatArray, critical_of_family: float = 0.0) -> BoundEvaluation:
         """Prepare the evaluation: estimate vote rates and the probabilities of showing a pair."""
-        battles = shown_battles_of(steps)
+        formula = parse_formula(steps.source.formula)
+        battles = read_shown_battles(steps.data, formula.first, formula.second)
         weights, weight = steps.setup.weights, steps.population(steps.first).weights(steps.data.n_contexts)
         worth = np.subtract(weights.first, weights.second)
         inputs = tuple(
@@ -233,7 +212,9 @@ class BoundEvaluation:
                 steps.data,
                 repetition.nuisances,
                 steps.units.blocks,
-                voting_stage(steps, repetition, number, battles),
+                _from_battles(steps, repetition, number, battles)
+                if battles.n_unvoted
+                else _all_shown(steps, repetition),
                 weight,
                 worth,
             )
@@ -250,45 +231,32 @@ class BoundEvaluation:
         """
         return _has_pair_terms(self.steps) or self.steps.setup.functional.linear
 
-    def influences(self, gammas: Sequence[float]) -> list[list[Influence]]:
-        """Return the influence of lower and upper bounds, for each gamma a list with one entry per repetition."""
-        functional = self.steps.setup.functional
-        by_repetition = []
-        for inputs in self.inputs:
-            if _has_pair_terms(self.steps):
-                by_repetition.append(additive_bounds(functional, self.contrasts, gammas, inputs))
-            else:
-                by_repetition.append(first_order_bounds(functional, self.contrasts, gammas, inputs))
-        return [list(influences) for influences in zip(*by_repetition, strict=True)]
-
     def at(self, gammas: Sequence[float], alpha: float) -> Bounds:
         """Return the bounds with their standard errors."""
-        size = self.steps.data.n_contexts * 2 * len(self.contrasts)
-        step = max(1, _MAX_STORED // size)
-        evaluated = [
-            self._with_error(influences, alpha)
-            for start in range(0, len(gammas), step)
-            for influences in self.influences(gammas[start : start + step])
-        ]
-        estimate, error = (np.array([row[part] for row in evaluated]) for part in (0, 1))
-        n = len(self.contrasts)
+        n, functional = len(self.contrasts), self.steps.setup.functional
+        bounds_of = additive_bounds if _has_pair_terms(self.steps) else first_order_bounds
+        step = max(1, _MAX_STORED // (self.steps.data.n_contexts * 2 * n))
+        estimates, errors, critical = [], [], []
+        for start in range(0, len(gammas), step):
+            some = gammas[start : start + step]
+            by_repetition = [bounds_of(functional, self.contrasts, some, inputs) for inputs in self.inputs]
+            # The influence of lower and upper bounds, for each gamma with one entry per repetition.
+            for influences in zip(*by_repetition, strict=True):
+                covariance = self._covariance(influences)
+                estimates.append(np.mean([influence.estimate for influence in influences], axis=0))
+                errors.append(covariance.std_errors)
+                critical.append(max(Family.of_contrasts(covariance).critical(alpha), self.critical_of_family))
+        estimate, error = np.array(estimates), np.array(errors)
         return Bounds(
             np.asarray(gammas, dtype=float),
             estimate[:, :n],
             estimate[:, n:],
             error[:, :n],
             error[:, n:],
-            np.array([row[2] for row in evaluated]),
+            np.array(critical),
         )
 
-    def _with_error(self, influences: list[Influence], alpha: float) -> tuple[FloatArray, FloatArray, float]:
-        """Return estimates and standard errors of lower and upper bounds, (2 J,) each, and the critical value."""
-        covariance = self._covariance(influences)
-        critical = Family.of_contrasts(covariance).critical(alpha)
-        estimate = np.mean([influence.estimate for influence in influences], axis=0)
-        return estimate, covariance.std_errors, max(critical, self.critical_of_family)
-
-    def _covariance(self, influences: list[Influence]) -> Covariance:
+    def _covariance(self, influences: Sequence[Influence]) -> Covariance:
         """Return the covariance of lower and upper bounds, (2 J, 2 J), of the fit's type."""
         influence = influences[0] if len(influences) == 1 else mean_influence(influences)
         with collected_warnings():  # The fit has already warned of few clusters.
@@ -370,19 +338,15 @@ def tipping_gammas(gamma: FloatArray, distance: FloatArray) -> FloatArray:
     """Return the smallest gamma at which each distance, (G, J), is zero: 1 if it is none at gamma = 1, else inf.
 
     Between the values of gamma, (G,), the distance is interpolated by monotone cubics in log gamma.
-
-    Shapes: gamma (G,), distance (G, J).
     """
-    return np.array([_smallest_root(np.log(gamma), column) for column in distance.T])
-
-
-def _smallest_root(log_gamma: FloatArray, distance: FloatArray) -> float:
-    """Return gamma where the interpolated distance is zero for the first time."""
-    reached = np.flatnonzero(distance <= 0)
-    if not len(reached):
-        return float("inf")
-    place = int(reached[0])
-    if place == 0 or distance[place] == 0:
-        return float(np.exp(log_gamma[place]))
-    curve = PchipInterpolator(log_gamma, distance)
-    return float(np.exp(brentq(curve, log_gamma[place - 1], log_gamma[place])))
+    log_gamma, tips = np.log(gamma), np.full(distance.shape[1], np.inf)
+    for column, values in enumerate(distance.T):
+        reached = np.flatnonzero(values <= 0)
+        if not len(reached):
+            continue
+        place = reached[0]
+        root = log_gamma[place]
+        if place and values[place]:
+            root = brentq(PchipInterpolator(log_gamma, values), log_gamma[place - 1], log_gamma[place])
+        tips[column] = np.exp(root)
+    return tips
