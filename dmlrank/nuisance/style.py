@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,6 +82,10 @@ class AdditiveModel:
         shared[:1] = 0.0
         return np.concatenate([np.tile(item, self.n_items), shared, self.extra_penalty])
 
+    def losses(self, predictor: FloatArray, y: FloatArray) -> FloatArray:
+        """Return the loss of each row, (r,): minus the log-likelihood, or the squared error."""
+        return np.asarray(np.logaddexp(0, predictor) - y * predictor if self.logistic else (y - predictor) ** 2)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AdditiveFit:
@@ -135,54 +140,37 @@ def fit_by_fold(
     trial_folds, sample = range(n_folds), np.arange(len(rows))
     if len(rows) > selection_sample:
         trial_folds, sample = range(1), np.linspace(0, len(rows) - 1, selection_sample).astype(np.intp)
-    trials = [
-        _Trial.of(model, rows.only(sample), responses[f][sample], fold[sample] == f)
-        for f in trial_folds
-        if len(np.unique(fold[sample] == f)) == 2
-    ]
-    settings = [_select(model, trials, response) for response in range(responses[0].shape[1])]
-    return tuple(_fit(model, rows.only(fold != f), responses[f][fold != f], settings) for f in range(n_folds))
+    trials = []
+    for f in trial_folds:
+        y, held_out = responses[f][sample], fold[sample] == f
+        if 0 < held_out.sum() < len(sample):
+            equations = _Equations(model, rows.only(sample[~held_out]), y[~held_out])
+            trials.append(_Trial(equations, rows.only(sample[held_out]), y[held_out]))
+    settings = [_select(trials, response) for response in range(responses[0].shape[1])]
+    fits = []
+    for f in range(n_folds):
+        equations = _Equations(model, rows.only(fold != f), responses[f][fold != f])
+        flat = np.stack([equations.solve(ridge, r) for r, (ridge, _) in enumerate(settings)], axis=1)
+        fits.append(
+            equations.with_pairs(equations.fit_of(flat), range(len(settings)), [votes for _, votes in settings])
+        )
+    return tuple(fits)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Setting:
-    """The settings of one response.
-
-    prior_votes: A pair's deviation is shrunk to zero as if the pair had this number of further votes without a
-        deviation; infinite for no deviations.
-    """
-
-    ridge: float
-    prior_votes: float
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Trial:
-    """Training rows of a trial fold, prepared once for all ridges, and its held-out rows.
-
-    equations: Normal equations of the training rows.
-    y, y_held_out (r, R): Responses of the training rows and of the held-out rows.
-    """
+class _Trial(NamedTuple):
+    """The equations of the training rows of a trial fold, and its held-out rows with their responses, (r, R)."""
 
     equations: _Equations
-    training: AdditiveRows
     held_out: AdditiveRows
     y: FloatArray
-    y_held_out: FloatArray
-
-    @classmethod
-    def of(cls, model: AdditiveModel, rows: AdditiveRows, y: FloatArray, is_held_out: NDArray[np.bool_]) -> _Trial:
-        """Divide rows into training rows and held-out rows.
-
-        Shapes: y (r, R), is_held_out (r,).
-        """
-        training = rows.only(~is_held_out)
-        equations = _Equations.of(model, training, y[~is_held_out])
-        return cls(equations, training, rows.only(is_held_out), y[~is_held_out], y[is_held_out])
 
 
-def _select(model: AdditiveModel, trials: Sequence[_Trial], response: int) -> _Setting:
-    """Return the setting of one response with the smallest held-out loss; ridges are tried in decreasing order."""
+def _select(trials: Sequence[_Trial], response: int) -> tuple[float, float]:
+    """Return the ridge and the prior votes of one response with the smallest held-out loss.
+
+    Ridges are tried in decreasing order. A pair's deviation is shrunk to zero as if the pair had the number of prior
+    votes without a deviation; it is infinite for no deviations.
+    """
     best_loss, ridge = np.inf, RIDGES[0]
     best: list[AdditiveFit] = []
     starts: list[FloatArray | None] = [None] * len(trials)
@@ -196,119 +184,64 @@ def _select(model: AdditiveModel, trials: Sequence[_Trial], response: int) -> _S
     prior = np.inf
     for votes in PRIOR_VOTES[1:]:
         with_pairs = [
-            _with_pairs(fit, trial.training, trial.y[:, [response]], [votes])
-            for fit, trial in zip(best, trials, strict=True)
+            trial.equations.with_pairs(fit, [response], [votes]) for trial, fit in zip(trials, best, strict=True)
         ]
         loss = _held_out_loss(trials, with_pairs, response)
         if loss >= best_loss:
             break
         best_loss, prior = loss, votes
-    return _Setting(ridge, prior)
+    return ridge, prior
 
 
 def _held_out_loss(trials: Sequence[_Trial], fits: Sequence[AdditiveFit], response: int) -> float:
     """Return the loss of the held-out rows of all trial folds: the squared error, or minus the log-likelihood."""
     total = 0.0
     for trial, fit in zip(trials, fits, strict=True):
-        predictor, y = fit.predictor(trial.held_out)[:, 0], trial.y_held_out[:, response]
-        total += float(trial.held_out.weight @ _losses(fit.model, predictor, y))
+        losses = fit.model.losses(fit.predictor(trial.held_out)[:, 0], trial.y[:, response])
+        total += float(trial.held_out.weight @ losses)
     return total
 
 
-def _losses(model: AdditiveModel, predictor: FloatArray, y: FloatArray) -> FloatArray:
-    """Return the loss of each row, (r,)."""
-    if model.logistic:
-        return np.asarray(np.logaddexp(0, predictor) - y * predictor)
-    return np.asarray((y - predictor) ** 2)
-
-
-def _fit(model: AdditiveModel, rows: AdditiveRows, y: FloatArray, settings: Sequence[_Setting]) -> AdditiveFit:
-    """Fit every response with its setting.
-
-    Shapes: y (r, R).
-    """
-    equations = _Equations.of(model, rows, y)
-    flat = np.stack([equations.solve(setting.ridge, r) for r, setting in enumerate(settings)], axis=1)
-    return _with_pairs(equations.fit_of(flat), rows, y, [setting.prior_votes for setting in settings])
-
-
-def _with_pairs(fit: AdditiveFit, rows: AdditiveRows, y: FloatArray, prior_votes: Sequence[float]) -> AdditiveFit:
-    """Add deviations of the pairs: one Newton step from zero for each pair, shrunk towards zero.
-
-    Shapes: y (r, R).
-    """
-    model, predictor = fit.model, fit.predictor(rows)
-    mean = expit(predictor) if model.logistic else predictor
-    curvature = mean * (1 - mean) if model.logistic else np.ones_like(mean)
-    low, high = np.minimum(rows.first, rows.second), np.maximum(rows.first, rows.second)
-    sign = np.where(rows.first <= rows.second, 1.0, float(model.sign))
-    code, shape = low * model.n_items + high, (model.n_items, model.n_items)
-    pair = np.zeros((*shape, y.shape[1]))
-    for r, votes in enumerate(prior_votes):
-        if np.isfinite(votes):
-            residual = np.bincount(code, sign * rows.weight * (y - mean)[:, r], minlength=model.n_items**2)
-            information = np.bincount(code, rows.weight * curvature[:, r], minlength=model.n_items**2)
-            upper = (residual / (information + votes * curvature[:, r].mean())).reshape(shape)
-            pair[..., r] = upper + model.sign * upper.T
-    return replace(fit, pair=pair)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class _Equations:
     """The normal equations of penalised least squares, and Newton's method with them for logistic regressions.
 
     The flat vector of the d coefficients holds those of every item, then those of shared and of extra columns.
 
+    rows, y (r, R): The rows and their responses.
     columns (r, 1 + q + s + p): Columns of the design, shared columns and extra columns of the rows, sorted by ordered
         pair.
     blocks: First item, second item, first row and end of the rows of every ordered pair.
-    weight (r,): Weights of the sorted rows.
-    y (r, R): Responses of the sorted rows.
+    weight (r,), sorted_y (r, R): Weights and responses of the sorted rows.
     width: Number of columns of the design, 1 + q.
     penalty (d,): Penalties as multiples of the ridge.
-    matrix (d, d): Sum of the weighted squares of all rows.
-    moment (d, R): Sum of the weighted products of columns and responses.
-    factors: Factorised matrices by ridge, for linear regressions.
     """
 
-    model: AdditiveModel
-    columns: FloatArray
-    blocks: list[tuple[int, int, int, int]]
-    weight: FloatArray
-    y: FloatArray
-    width: int
-    penalty: FloatArray
-    matrix: FloatArray
-    moment: FloatArray
-    factors: dict[float, tuple[FloatArray, bool]]
-
-    @classmethod
-    def of(cls, model: AdditiveModel, rows: AdditiveRows, y: FloatArray) -> _Equations:
+    def __init__(self, model: AdditiveModel, rows: AdditiveRows, y: FloatArray) -> None:
+        self.model, self.rows, self.y = model, rows, y
         code = rows.first * model.n_items + rows.second
         order = np.argsort(code, kind="stable")
         codes, starts = np.unique(code[order], return_index=True)
         ends = [*starts[1:].tolist(), len(rows)]
-        blocks = [
+        self.blocks = [
             (c // model.n_items, c % model.n_items, begin, end)
             for c, begin, end in zip(codes.tolist(), starts.tolist(), ends, strict=True)
         ]
-        columns = np.hstack([rows.design, model.shared(rows), rows.extra])[order]
-        width = rows.design.shape[1]
-        penalty, weight, y = model.penalty(width), rows.weight[order], y[order]
-        empty = np.empty((0, 0))
-        equations = cls(model, columns, blocks, weight, y, width, penalty, empty, empty, {})
-        if model.logistic:
-            return equations
-        matrix, moment = equations._sums(weight, weight[:, None] * y)
-        return replace(equations, matrix=matrix, moment=moment)
+        self.columns = np.hstack([rows.design, model.shared(rows), rows.extra])[order]
+        self.width = rows.design.shape[1]
+        self.penalty, self.weight, self.sorted_y = model.penalty(self.width), rows.weight[order], y[order]
+        # Of linear regressions, the sums over all rows, and factorised matrices by ridge.
+        if not model.logistic:
+            self._matrix, self._moment = self._sums(self.weight, self.weight[:, None] * self.sorted_y)
+        self._factors: dict[float, tuple[FloatArray, bool]] = {}
 
     def solve(self, ridge: float, response: int, start: FloatArray | None = None) -> FloatArray:
         """Return the coefficients of one response, (d,), under a ridge; Newton's method begins at ``start``."""
+        penalty = ridge * self.penalty + _SMALL_PENALTY
         if self.model.logistic:
-            return self._newton(ridge, self.y[:, response], start)
-        if ridge not in self.factors:
-            self.factors[ridge] = cho_factor(self.matrix + np.diag(self._total_penalty(ridge)), overwrite_a=True)
-        return np.asarray(cho_solve(self.factors[ridge], self.moment[:, response]))
+            return self._newton(penalty, self.sorted_y[:, response], start)
+        if ridge not in self._factors:
+            self._factors[ridge] = cho_factor(self._matrix + np.diag(penalty), overwrite_a=True)
+        return np.asarray(cho_solve(self._factors[ridge], self._moment[:, response]))
 
     def fit_of(self, flat: FloatArray) -> AdditiveFit:
         """Return coefficients, (d, R), as a fit without deviations of the pairs."""
@@ -318,12 +251,26 @@ class _Equations:
         pair = np.zeros((n_items, n_items, n_responses))
         return AdditiveFit(item.reshape(n_items, self.width, n_responses), shared, extra, pair, self.model)
 
-    def _total_penalty(self, ridge: float) -> FloatArray:
-        return ridge * self.penalty + _SMALL_PENALTY
+    def with_pairs(self, fit: AdditiveFit, responses: Sequence[int], prior_votes: Sequence[float]) -> AdditiveFit:
+        """Add deviations of the pairs: one Newton step from zero for each pair, shrunk towards zero."""
+        model, rows, predictor = fit.model, self.rows, fit.predictor(self.rows)
+        mean = expit(predictor) if model.logistic else predictor
+        curvature = mean * (1 - mean) if model.logistic else np.ones_like(mean)
+        low, high = np.minimum(rows.first, rows.second), np.maximum(rows.first, rows.second)
+        sign = np.where(rows.first <= rows.second, 1.0, float(model.sign))
+        code, shape = low * model.n_items + high, (model.n_items, model.n_items)
+        pair = np.zeros((*shape, len(responses)))
+        for r, (response, votes) in enumerate(zip(responses, prior_votes, strict=True)):
+            if np.isfinite(votes):
+                residual = sign * rows.weight * (self.y[:, response] - mean[:, r])
+                sums = np.bincount(code, residual, minlength=model.n_items**2)
+                information = np.bincount(code, rows.weight * curvature[:, r], minlength=model.n_items**2)
+                upper = (sums / (information + votes * curvature[:, r].mean())).reshape(shape)
+                pair[..., r] = upper + model.sign * upper.T
+        return replace(fit, pair=pair)
 
-    def _newton(self, ridge: float, y: FloatArray, start: FloatArray | None) -> FloatArray:
+    def _newton(self, penalty: FloatArray, y: FloatArray, start: FloatArray | None) -> FloatArray:
         """Return the coefficients of a logistic regression, (d,)."""
-        penalty = self._total_penalty(ridge)
         flat = np.zeros(len(penalty)) if start is None else start
         value, predictor = self._penalised_loss(flat, y, penalty)
         for _ in range(_NEWTON_STEPS):
@@ -332,8 +279,7 @@ class _Equations:
             matrix, gradient = self._sums(curvature, (self.weight * (y - mean))[:, None])
             gradient = gradient[:, 0] - penalty * flat
             step = cho_solve(cho_factor(matrix + np.diag(penalty), overwrite_a=True), gradient)
-            gain = float(gradient @ step) / 2
-            if gain < _TOLERANCE * len(y):
+            if float(gradient @ step) / 2 < _TOLERANCE * len(y):
                 break
             size = 1.0
             new_value, new_predictor = self._penalised_loss(flat + step, y, penalty)
@@ -350,7 +296,7 @@ class _Equations:
         for j, k, begin, end in self.blocks:
             coefficients = np.concatenate([item[j] + self.model.sign * item[k], tail])
             predictor[begin:end] = self.columns[begin:end] @ coefficients
-        loss = float(self.weight @ _losses(self.model, predictor, y)) + float(penalty @ flat**2) / 2
+        loss = float(self.weight @ self.model.losses(predictor, y)) + float(penalty @ flat**2) / 2
         return loss, predictor
 
     def _sums(self, weight: FloatArray, target: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -447,30 +393,35 @@ def fit_style_stages(
 
     Shapes: x (n, p), fold (n,), seed_order (n,).
     """
-    n_folds = int(fold.max()) + 1
+    n_folds, is_in_fold = int(fold.max()) + 1, (rows.fold, np.arange(len(rows.fold)))
     design = context_design(x[np.argsort(seed_order)], x, link.n_items)
     extra, extra_penalty = style_regressors(rows.style, design[rows.context])
-    with_style = rows.regression_rows(design, extra)
-    m_model = AdditiveModel(link.n_items, -1, link.ordered, True, extra_penalty)
-    response = rows.y[:, None]
-    m_fits = fit_by_fold(m_model, with_style, [response] * n_folds, rows.fold)
-    by_fold = [_preference(fit, with_style) for fit in m_fits]
-    m = _out_of_fold(by_fold, rows.fold)
-    floor = _select_floor(m, rows.y) if link.is_logit else 0.0
-    plain = rows.regression_rows(design)
-    no_extra = np.empty(0)
-    without = fit_by_fold(
-        AdditiveModel(link.n_items, -1, link.ordered, True, no_extra), plain, [response] * n_folds, rows.fold
-    )
-    odd = AdditiveModel(link.n_items, -1, link.ordered, False, no_extra)
+    with_style, plain = rows.regression_rows(design, extra), rows.regression_rows(design)
+    response = [rows.y[:, None]] * n_folds
+
+    def model(sign: int, logistic: bool, extra_penalty: FloatArray | None = None) -> AdditiveModel:
+        no_penalty = np.empty(0) if extra_penalty is None else extra_penalty
+        return AdditiveModel(link.n_items, sign, sign < 0 and link.ordered, logistic, no_penalty)
+
+    def preferences(model: AdditiveModel, of_rows: AdditiveRows) -> list[FloatArray]:
+        """Return the preferences for the first item that the models of all folds predict, (v,) each."""
+        return [
+            1 / (1 + np.exp(-fit.predictor(of_rows)[:, 0])) for fit in fit_by_fold(model, of_rows, response, rows.fold)
+        ]
+
+    by_fold = preferences(model(-1, True, extra_penalty), with_style)
+    m = np.stack(by_fold)[is_in_fold]
+    # The floor with the smallest log-loss of the out-of-fold preferences.
+    floor = min(FLOORS, key=lambda floor: _loss(np.clip(m, floor, 1 - floor), rows.y)) if link.is_logit else 0.0
+    without_style = np.stack(preferences(model(-1, True), plain))[is_in_fold]
     link_values = [link.value(np.clip(one, floor, 1 - floor)) for one in by_fold]
-    link_mean = fit_by_fold(odd, plain, [value[:, None] for value in link_values], rows.fold)
-    style_mean = fit_by_fold(odd, plain, [rows.style] * n_folds, rows.fold)
-    products = [
-        _products(rows.style - e.predictor(plain), value - mean.predictor(plain)[:, 0])
-        for value, mean, e in zip(link_values, link_mean, style_mean, strict=True)
-    ]
-    moments = fit_by_fold(AdditiveModel(link.n_items, 1, False, False, no_extra), plain, products, rows.fold)
+    link_mean = fit_by_fold(model(-1, False), plain, [value[:, None] for value in link_values], rows.fold)
+    style_mean = fit_by_fold(model(-1, False), plain, [rows.style] * n_folds, rows.fold)
+    row, column = np.triu_indices(rows.style.shape[1])
+    products = []
+    for value, mean, e in zip(link_values, link_mean, style_mean, strict=True):
+        of_style, of_link = rows.style - e.predictor(plain), value - mean.predictor(plain)[:, 0]
+        products.append(np.hstack([of_style * of_link[:, None], of_style[:, row] * of_style[:, column]]))
     return StyleStages(
         design=design,
         fold=fold,
@@ -478,9 +429,9 @@ def fit_style_stages(
         floor=floor,
         link_mean=link_mean,
         style_mean=style_mean,
-        moments=moments,
+        moments=fit_by_fold(model(1, False), plain, products, rows.fold),
         log_loss=_loss(m, rows.y),
-        log_loss_without=_loss(_out_of_fold([_preference(fit, plain) for fit in without], rows.fold), rows.y),
+        log_loss_without=_loss(without_style, rows.y),
     )
 
 
@@ -532,28 +483,6 @@ def style_regressors(style: FloatArray, design: FloatArray) -> tuple[FloatArray,
         columns.append(style[:, [r]] / scale[r] * design[:, 1 : 1 + n_products])
         penalties += [1.0] * n_products
     return np.hstack(columns), np.array(penalties)
-
-
-def _preference(fit: AdditiveFit, rows: AdditiveRows) -> FloatArray:
-    """Return the predicted preference for the first item, (v,)."""
-    return np.asarray(1 / (1 + np.exp(-fit.predictor(rows)[:, 0])))
-
-
-def _out_of_fold(by_fold: Sequence[FloatArray], fold: IntArray) -> FloatArray:
-    """Return the prediction of the model of each row's fold, (v,)."""
-    return np.stack(by_fold)[fold, np.arange(len(fold))]
-
-
-def _products(style_residual: FloatArray, link_residual: FloatArray) -> FloatArray:
-    """Return products of residuals, (v, r + r (r + 1) / 2): of style and link, then of style with itself."""
-    row, column = np.triu_indices(style_residual.shape[1])
-    of_style = style_residual[:, row] * style_residual[:, column]
-    return np.hstack([style_residual * link_residual[:, None], of_style])
-
-
-def _select_floor(m: FloatArray, y: FloatArray) -> float:
-    """Return the floor with the smallest log-loss of the out-of-fold preferences."""
-    return min(FLOORS, key=lambda floor: _loss(np.clip(m, floor, 1 - floor), y))
 
 
 def _loss(m: FloatArray, y: FloatArray) -> float:

@@ -102,16 +102,18 @@ class PairTables:
         n_outputs = trees.link.n_outputs
         first, second = np.triu_indices(n_items, 1) if mirrored else np.indices((n_items, n_items)).reshape(2, -1)
         scaled, swapped = value[leaves.leaf], exchanged_wins(n_outputs) if mirrored else np.arange(n_outputs)
-        tables = []
+        tables, place = [], np.zeros((n_outputs, n_items, n_items), dtype=np.intp)
         for output in range(n_outputs):
+            place[output, first, second] = output * len(first) + np.arange(len(first))
             rows = np.flatnonzero(leaves.output == output)
             by_branch = _tables_of_branches(leaves, rows, scaled, branches, pairs=(first, second))
             if mirrored:
                 rows = np.flatnonzero(leaves.output == swapped[output])
                 by_branch += _tables_of_branches(leaves, rows, scaled, branches, pairs=(second, first))
                 by_branch /= 2
+                place[output, second, first] = swapped[output] * len(first) + np.arange(len(first))
             tables.append(_output_tables(trees, branches, by_branch))
-        return cls(trees, branches, tuple(tables), n_items, _places(n_items, swapped, mirrored))
+        return cls(trees, branches, tuple(tables), n_items, place.reshape(n_outputs, -1))
 
     def scores(self, x: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
         """Yield the scores of a few contexts at a time, (b, C m), with the range of these contexts.
@@ -154,20 +156,6 @@ def tables_pay(
     n_first = np.count_nonzero(leaves.first, axis=1)
     multiplications = np.minimum(n_first, n_items - n_first).sum() * n_items
     return bool(_MULTIPLICATIONS_PER_ADDITION * additions < multiplications)
-
-
-def _places(n_items: int, swapped: IntArray, mirrored: bool) -> IntArray:
-    """Return where the score of each output and ordered pair is found in the scores of all tables, (C, K K)."""
-    n_outputs = len(swapped)
-    if not mirrored:
-        return np.arange(n_outputs * n_items**2).reshape(n_outputs, -1)
-    n_pairs = n_items * (n_items - 1) // 2
-    place = np.zeros((n_outputs, n_items, n_items), dtype=np.intp)
-    first, second = np.triu_indices(n_items, 1)
-    for output in range(n_outputs):
-        place[output, first, second] = output * n_pairs + np.arange(n_pairs)
-        place[output, second, first] = swapped[output] * n_pairs + np.arange(n_pairs)
-    return place.reshape(n_outputs, -1)
 
 
 def _tables_of_branches(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import TypeVar
+from itertools import chain, pairwise
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,32 +99,45 @@ def read_trees(booster: object) -> Trees:
     model_to_string = getattr(booster, "model_to_string", None)
     if model_to_string is None:
         raise UnreadableTreesError(f"a {type(booster).__name__} is no LightGBM booster")
-    header, *blocks = str(model_to_string()).split("\nend of trees")[0].split("\n\nTree=")
-    head = _fields(header)
-    trees = [_fields(block) for block in blocks]
-    if any(int(tree.get("is_linear", 0)) for tree in trees):
-        raise UnreadableTreesError("the leaves of the trees hold linear models")
-    splits = [_integers(tree, "split_feature") for tree in trees]
-    leaves = [_numbers(tree, "leaf_value") for tree in trees]
-    split_start, leaf_start = _starts(splits), _starts(leaves)
-    decision = _concatenate([_integers(tree, "decision_type") for tree in trees], np.intp)
-    threshold = _concatenate([_numbers(tree, "threshold") for tree in trees], np.float64)
-    categorical = (decision & _CATEGORICAL) > 0
-    words, word_start, word_count = _bit_sets(trees, threshold, categorical, [len(split) for split in splits])
-    left, right = (
-        _concatenate(
-            [
-                _renumber(_integers(tree, side), first_split, first_leaf)
-                for tree, first_split, first_leaf in zip(trees, split_start, leaf_start, strict=True)
-            ],
-            np.intp,
-        )
-        for side in ("left_child", "right_child")
+    header, *blocks = (
+        dict(line.partition("=")[::2] for line in block.split("\n"))
+        for block in str(model_to_string()).split("\nend of trees")[0].split("\n\nTree=")
     )
-    is_single_leaf = np.array([len(split) == 0 for split in splits], dtype=bool)
+    if any(int(tree.get("is_linear", 0)) for tree in blocks):
+        raise UnreadableTreesError("the leaves of the trees hold linear models")
+
+    def field(name: str, dtype: type[T]) -> tuple[NDArray[T], IntArray]:
+        """Return the numbers in a field of all trees, one tree after the other, and how many each tree has."""
+        texts: list[list[str]] = [tree.get(name, "").split() for tree in blocks]
+        sizes = np.array([len(text) for text in texts], dtype=np.intp)
+        return np.array([*chain.from_iterable(texts)], dtype=dtype), sizes
+
+    feature, n_splits = field("split_feature", np.intp)
+    value, n_leaves = field("leaf_value", np.float64)
+    first_split, first_leaf = np.cumsum(n_splits) - n_splits, np.cumsum(n_leaves) - n_leaves
+    tree = np.repeat(np.arange(len(blocks)), n_splits)
+    decision, threshold = field("decision_type", np.intp)[0], field("threshold", np.float64)[0]
+    categorical = (decision & _CATEGORICAL) > 0
+    # A categorical split's threshold is the number of its set of categories in its tree.
+    (bounds, n_bounds), (words, n_words) = field("cat_boundaries", np.intp), field("cat_threshold", np.intp)
+    number = threshold[categorical].astype(np.intp) + (np.cumsum(n_bounds) - n_bounds)[tree[categorical]]
+    word_start, word_count = np.zeros((2, len(threshold)), dtype=np.intp)
+    word_start[categorical] = (np.cumsum(n_words) - n_words)[tree[categorical]] + bounds[number]
+    word_count[categorical] = bounds[number + 1] - bounds[number]
+    # Children with numbers that run across all trees.
+    left, right = (
+        np.where(child >= 0, child + first_split[tree], child - first_leaf[tree])
+        for child, _ in (field("left_child", np.intp), field("right_child", np.intp))
+    )
+    n_outputs, objective = int(header["num_tree_per_iteration"]), header.get("objective", "none")
+    name, *details = objective.split()
+    if name not in ("multiclass", "binary"):
+        raise UnreadableTreesError(f"the objective is {objective}")
+    steepness = [float(detail.partition(":")[2]) for detail in details if detail.startswith("sigmoid:")]
+    n_averaged = len(blocks) // n_outputs if "average_output" in header and blocks else 1
     return Trees(
-        root=np.where(is_single_leaf, ~leaf_start, split_start),
-        feature=_concatenate(splits, np.intp),
+        root=np.where(n_splits == 0, ~first_leaf, first_split),
+        feature=feature,
         threshold=threshold,
         categorical=categorical,
         default_left=(decision & _DEFAULT_LEFT) > 0,
@@ -134,9 +147,9 @@ def read_trees(booster: object) -> Trees:
         words=words,
         word_start=word_start,
         word_count=word_count,
-        value=_concatenate(leaves, np.float64),
-        n_features=int(head["max_feature_idx"]) + 1,
-        link=_link(head, len(trees)),
+        value=value,
+        n_features=int(header["max_feature_idx"]) + 1,
+        link=Link(n_outputs, (steepness or [1.0])[0] / n_averaged),
     )
 
 
@@ -171,66 +184,6 @@ def _in_category_set(trees: Trees, split: IntArray, values: FloatArray) -> NDArr
     word = np.minimum(trees.word_start[split, None] + code // _WORD_BITS, len(trees.words) - 1)
     goes_left: NDArray[np.bool_] = is_code & (trees.words[word] >> (code % _WORD_BITS) & 1).astype(bool)
     return goes_left
-
-
-def _link(head: dict[str, str], n_trees: int) -> Link:
-    """Return the link of a booster with ``n_trees`` trees, from the fields of its header."""
-    n_outputs, objective = int(head["num_tree_per_iteration"]), head.get("objective", "none")
-    name, *details = objective.split()
-    if name not in ("multiclass", "binary"):
-        raise UnreadableTreesError(f"the objective is {objective}")
-    steepness = [float(detail.partition(":")[2]) for detail in details if detail.startswith("sigmoid:")]
-    averaged = "average_output" in head and n_trees > 0
-    return Link(n_outputs, (steepness or [1.0])[0] / (n_trees // n_outputs if averaged else 1))
-
-
-def _fields(block: str) -> dict[str, str]:
-    """Return the fields of a block of lines ``name=text``."""
-    lines = (line.partition("=") for line in block.split("\n"))
-    return {name: text for name, _, text in lines}
-
-
-def _numbers(tree: dict[str, str], name: str) -> FloatArray:
-    """Return the numbers in a field of a tree; none where the tree has no such field."""
-    return np.array(tree.get(name, "").split(), dtype=float)
-
-
-def _integers(tree: dict[str, str], name: str) -> IntArray:
-    """Return the integers in a field of a tree; none where the tree has no such field."""
-    return np.array(tree.get(name, "").split(), dtype=np.intp)
-
-
-def _starts(parts: Sequence[NDArray[T]]) -> IntArray:
-    """Return the place of each part's first element in the concatenated parts."""
-    return np.cumsum([0, *map(len, parts)], dtype=np.intp)[: len(parts)]
-
-
-def _concatenate(parts: Sequence[NDArray[T]], dtype: type[T]) -> NDArray[T]:
-    """Return the parts, one after the other; an empty array where there are no parts."""
-    return np.concatenate([np.empty(0, dtype=dtype), *parts]).astype(dtype)
-
-
-def _renumber(child: IntArray, first_split: int, first_leaf: int) -> IntArray:
-    """Return a tree's children (a split, or ``~leaf``) with numbers that run across all trees."""
-    return np.where(child >= 0, child + first_split, child - first_leaf)
-
-
-def _bit_sets(
-    trees: list[dict[str, str]], threshold: FloatArray, categorical: NDArray[np.bool_], n_splits: list[int]
-) -> tuple[IntArray, IntArray, IntArray]:
-    """Return ``words``, ``word_start`` and ``word_count`` of :class:`Trees`.
-
-    Shapes: threshold (s,), categorical (s,).
-    """
-    bounds = [_integers(tree, "cat_boundaries") for tree in trees]
-    words = [_integers(tree, "cat_threshold") for tree in trees]
-    tree_of = np.repeat(np.arange(len(trees)), n_splits)[categorical]
-    number = threshold[categorical].astype(np.intp) + _starts(bounds)[tree_of]
-    all_bounds = _concatenate(bounds, np.intp)
-    start, count = np.zeros((2, len(threshold)), dtype=np.intp)
-    start[categorical] = _starts(words)[tree_of] + all_bounds[number]
-    count[categorical] = all_bounds[number + 1] - all_bounds[number]
-    return _concatenate(words, np.intp), start, count
 
 
 # --- splits on the context, and items that reach each leaf ------------------------------------------------------------
@@ -324,8 +277,7 @@ class Leaves:
     second: NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Nodes:
+class _Nodes(NamedTuple):
     """Nodes of the trees, with the branches and the items that lead to them.
 
     node (d,): Number of a split, or ``~leaf``.
@@ -340,13 +292,14 @@ class _Nodes:
     first: NDArray[np.bool_]
     second: NDArray[np.bool_]
 
-    @classmethod
-    def joined(cls, parts: list[_Nodes]) -> _Nodes:
-        """Return the nodes of all parts, one part after the other."""
-        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in cls.__slots__))
-
-    def __getitem__(self, rows: NDArray[np.bool_] | IntArray) -> _Nodes:
+    def only(self, rows: NDArray[np.bool_] | IntArray) -> _Nodes:
+        """Return some of the nodes."""
         return _Nodes(self.node[rows], self.branch[rows], self.output[rows], self.first[rows], self.second[rows])
+
+
+def _joined(parts: list[_Nodes]) -> _Nodes:
+    """Return the nodes of all parts, one part after the other."""
+    return _Nodes(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
 def evaluate_items(trees: Trees, n_items: int) -> tuple[Branches, Leaves]:
@@ -359,57 +312,31 @@ def evaluate_items(trees: Trees, n_items: int) -> tuple[Branches, Leaves]:
     leaves, splits, split_branches, n_splits = [], [], [], 0
     while not levels or len(nodes.node):
         is_leaf: NDArray[np.bool_] = nodes.node < 0
-        leaves.append(nodes[is_leaf])
-        inner = nodes[~is_leaf]
-        feature = trees.feature[inner.node]
-        on_items, on_context = inner[feature >= first_item_feature], inner[feature < first_item_feature]
+        leaves.append(nodes.only(is_leaf))
+        inner = nodes.only(~is_leaf)
+        is_on_items: NDArray[np.bool_] = trees.feature[inner.node] >= first_item_feature
+        on_items, on_context = inner.only(is_on_items), inner.only(~is_on_items)
         splits.append(on_context.node)
         split_branches.append(on_context.branch)
+        left_branch = 1 + 2 * (n_splits + np.arange(len(on_context.node)))
         levels.append((n_splits, n_splits + len(on_context.node)))
-        children = [
-            *_split_by_context(trees, on_context, n_splits),
-            *_split_by_items(trees, on_items, first_item_feature),
-        ]
-        nodes = _Nodes.joined(children)
-        nodes = nodes[np.flatnonzero(nodes.first.any(axis=1) & nodes.second.any(axis=1))]
         n_splits = levels[-1][1]
-    reached = _Nodes.joined(leaves)
-    split = np.concatenate(splits)
+        items = np.broadcast_to(np.arange(float(n_items)), (len(on_items.node), n_items))
+        goes_left = go_left(trees, on_items.node, items)
+        on_first = (trees.feature[on_items.node] == first_item_feature)[:, None]
+        children = [
+            on_context._replace(node=trees.left[on_context.node], branch=left_branch),
+            on_context._replace(node=trees.right[on_context.node], branch=left_branch + 1),
+        ]
+        for child, goes_there in ((trees.left, goes_left), (trees.right, ~goes_left)):
+            first, second = on_items.first & (goes_there | ~on_first), on_items.second & (goes_there | on_first)
+            children.append(on_items._replace(node=child[on_items.node], first=first, second=second))
+        nodes = _joined(children)
+        nodes = nodes.only(np.flatnonzero(nodes.first.any(axis=1) & nodes.second.any(axis=1)))
+    reached, split = _joined(leaves), np.concatenate(splits)
     return (
         _branches(trees, split, np.concatenate(split_branches), tuple(levels)),
         Leaves(~reached.node, reached.branch, reached.output, reached.first, reached.second),
-    )
-
-
-def _split_by_context(trees: Trees, nodes: _Nodes, n_splits: int) -> tuple[_Nodes, _Nodes]:
-    """Return the left and the right children of splits on context features."""
-    left_branch = 1 + 2 * (n_splits + np.arange(len(nodes.node)))
-    return (
-        _Nodes(trees.left[nodes.node], left_branch, nodes.output, nodes.first, nodes.second),
-        _Nodes(trees.right[nodes.node], left_branch + 1, nodes.output, nodes.first, nodes.second),
-    )
-
-
-def _split_by_items(trees: Trees, nodes: _Nodes, first_item_feature: int) -> tuple[_Nodes, _Nodes]:
-    """Return the left and the right children of splits on items."""
-    n_items = nodes.first.shape[1]
-    goes_left = go_left(trees, nodes.node, np.broadcast_to(np.arange(float(n_items)), (len(nodes.node), n_items)))
-    on_first = (trees.feature[nodes.node] == first_item_feature)[:, None]
-    return (
-        _Nodes(
-            trees.left[nodes.node],
-            nodes.branch,
-            nodes.output,
-            nodes.first & (goes_left | ~on_first),
-            nodes.second & (goes_left | on_first),
-        ),
-        _Nodes(
-            trees.right[nodes.node],
-            nodes.branch,
-            nodes.output,
-            nodes.first & (~goes_left | ~on_first),
-            nodes.second & (~goes_left | on_first),
-        ),
     )
 
 
@@ -457,7 +384,10 @@ def contexts_by_branch(trees: Trees, branches: Branches, x: FloatArray) -> NDArr
 
     Shapes: x (n, u), returns (1 + 2 c, ceil(n / 8).
     """
-    goes_left = np.packbits(_decisions(trees, branches, np.ascontiguousarray(x.T)), axis=1)[branches.decision]
+    columns = np.ascontiguousarray(x.T)
+    by_threshold = [comparison.goes_left(columns[comparison.column]) for comparison in branches.comparisons]
+    by_category = go_left(trees, branches.categorical, columns[branches.categorical_column])
+    goes_left = np.packbits(np.concatenate([*by_threshold, by_category]), axis=1)[branches.decision]
     bits = np.empty((1 + 2 * len(branches.split), -(-len(x) // 8)), dtype=np.uint8)
     bits[0] = 255
     for start, stop in branches.levels:
@@ -466,13 +396,6 @@ def contexts_by_branch(trees: Trees, branches: Branches, x: FloatArray) -> NDArr
         bits[1 + 2 * start : 1 + 2 * stop : 2] = to_left
         bits[2 + 2 * start : 2 + 2 * stop : 2] = at_split ^ to_left
     return bits
-
-
-def _decisions(trees: Trees, branches: Branches, columns: FloatArray) -> NDArray[np.bool_]:
-    """Return which contexts go left by every decision, (d + g, n); ``columns`` is (u, n)."""
-    by_threshold = [comparison.goes_left(columns[comparison.column]) for comparison in branches.comparisons]
-    by_category = go_left(trees, branches.categorical, columns[branches.categorical_column])
-    return np.concatenate([*by_threshold, by_category])
 
 
 # --- rectangles -------------------------------------------------------------------------------------------------------
@@ -515,13 +438,8 @@ def sums_of_rectangles(
 
     Shapes: value (n_leaves,).
     """
-    output, first, second, branch, leaf_value = (
-        leaves.output,
-        leaves.first,
-        leaves.second,
-        leaves.branch,
-        value[leaves.leaf],
-    )
+    output, first, second, branch = leaves.output, leaves.first, leaves.second, leaves.branch
+    leaf_value = value[leaves.leaf]
     if mirrored:
         output = np.concatenate([output, exchanged_wins(n_outputs)[output]])
         first, second = np.concatenate([first, second]), np.concatenate([second, first])

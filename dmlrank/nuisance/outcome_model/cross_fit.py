@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,8 +49,7 @@ def shrunken_frequencies(counts: FloatArray) -> FloatArray:
     return probabilities
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PairVotes:
+class PairVotes(NamedTuple):
     """The ordered pairs with votes, m of them; where items are many, most pairs have no votes.
 
     first, second (m,): Items of each pair.
@@ -68,10 +67,6 @@ class PairVotes:
         """Collect the pairs with votes in a table of counts, (K, K, C)."""
         first, second = np.nonzero(counts.any(axis=-1))
         return cls(first, second, counts[first, second], len(counts))
-
-    def sum_by(self, items: IntArray, amounts: FloatArray) -> FloatArray:
-        """Return the sums by item, (K,), of amounts, (m,); ``items`` is ``first`` or ``second``."""
-        return np.asarray(np.bincount(items, amounts, self.n_items))
 
 
 def main_effects(counts: FloatArray) -> FloatArray:
@@ -163,7 +158,7 @@ def likelihood_derivatives(
     sign[0] = -1.0
 
     def sum_by_item(amounts: FloatArray, kind: int) -> FloatArray:
-        return pairs.sum_by(first, amounts) + sign[kind] * pairs.sum_by(second, amounts)
+        return np.bincount(first, amounts, n_items) + sign[kind] * np.bincount(second, amounts, n_items)
 
     slopes = residual @ combinations.T
     by_item = [sum_by_item(slopes[:, kind], kind) for kind in range(n_kinds)]
@@ -321,9 +316,12 @@ def fit_all(
 ) -> tuple[MuModel, ...]:
     """Fit one model of mu per fold, each trained on the other folds."""
     fold = folds.fold
-    if learner == "auto" and tune == "cv" and data.x.shape[1] and _several_categories(data, fold, len(seeds)):
-        stage = like.stage if isinstance(like, SmoothBoostedMu) else None
-        return fit_smooth_boosted(data, fold, seeds, soft=soft, like=stage)
+    if learner == "auto" and tune == "cv" and data.x.shape[1]:
+        in_fold = np.stack([data.cells.y[fold[data.cells.context] == f].sum(axis=0) for f in range(len(seeds))])
+        n_categories = (in_fold.sum(axis=0) - in_fold > 0).sum(axis=1)
+        if (n_categories > 1).all():
+            stage = like.stage if isinstance(like, SmoothBoostedMu) else None
+            return fit_smooth_boosted(data, fold, seeds, soft=soft, like=stage)
     models = []
     counts = _vote_counts(data, fold, len(seeds)) if soft is None else None
     for held_out, seed in enumerate(seeds):
@@ -335,13 +333,6 @@ def fit_all(
         models.append(model)
         report(held_out + 1, len(seeds), "mu, folds")
     return tuple(models)
-
-
-def _several_categories(data: PreferenceData, fold: IntArray, n_folds: int) -> bool:
-    """Return whether, for each fold, the labels outside this fold have more than one category."""
-    in_fold = np.stack([data.cells.y[fold[data.cells.context] == f].sum(axis=0) for f in range(n_folds)])
-    outside_fold = in_fold.sum(axis=0) - in_fold
-    return bool(((outside_fold > 0).sum(axis=1) > 1).all())
 
 
 def fit_mu(
@@ -367,7 +358,10 @@ def fit_mu(
         counts = counts + in_other_order(counts)
     model: MuModel
     if np.count_nonzero(counts.sum(axis=(0, 1))) <= 1:
-        model = ConstantMu(_shares(counts))
+        # The overall shares of the categories; equal shares without labels.
+        total = counts.sum(axis=(0, 1))
+        share = total / total.sum() if total.sum() else np.full(len(total), 1 / len(total))
+        model = ConstantMu(np.where(np.eye(data.n_items, dtype=bool)[:, :, None], 0.0, share))
     elif data.x.shape[1] == 0:
         model = ConstantMu(shrunken_frequencies(counts))
     else:
@@ -378,13 +372,6 @@ def fit_mu(
             booster = train_booster(rows, BoosterSpec(data.n_categories, data.n_items, tune), rng)
             model = BoosterMu(PairTrees.of(booster, data.n_items))
     return model if data.ordered else MirroredMu(model, data.flip)
-
-
-def _shares(counts: FloatArray) -> FloatArray:
-    """Return the overall shares of the categories, repeated for every pair, (K, K, C); equal shares without labels."""
-    total = counts.sum(axis=(0, 1))
-    share = total / total.sum() if total.sum() else np.full(len(total), 1 / len(total))
-    return np.where(np.eye(len(counts), dtype=bool)[:, :, None], 0.0, share)
 
 
 def _vote_counts(data: PreferenceData, fold: IntArray, n_folds: int) -> FloatArray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -54,10 +55,15 @@ class RowsMu:
         if not len(x):
             return table
         first, second = np.nonzero(~np.eye(self.n_items, dtype=bool))
-        items = item_columns(first, second, self.n_items, self.one_hot)
+        items, p = item_columns(first, second, self.n_items, self.one_hot), x.shape[1]
         distinct, place = np.unique(x, axis=0, return_inverse=True, equal_nan=True)
-        step = max(1, self.max_entries // (len(items) * (x.shape[1] + items.shape[1])))
-        parts = [self._predict_pairs(distinct[at : at + step], items) for at in range(0, len(distinct), step)]
+        step = max(1, self.max_entries // (len(items) * (p + items.shape[1])))
+        parts = []
+        for at in range(0, len(distinct), step):
+            some = distinct[at : at + step]
+            rows = np.empty((len(some), len(items), p + items.shape[1]), dtype=x.dtype)
+            rows[:, :, :p], rows[:, :, p:] = some[:, None], items
+            parts.append(self._probabilities(rows.reshape(-1, rows.shape[2])).reshape(len(some), len(items), -1))
         table[:, first, second] = np.concatenate(parts)[place.reshape(-1)]
         return table
 
@@ -65,21 +71,11 @@ class RowsMu:
         """Return the category probabilities, (r, C), of one pair in each of r contexts with features ``x``, (r, p)."""
         rows = np.hstack([x, item_columns(first, second, self.n_items, self.one_hot)])
         step = max(1, self.max_entries // rows.shape[1])
-        blocks = [rows[at : at + step] for at in range(0, len(rows), step)]
-        parts = [check_probabilities(self.predictor(rows), len(rows), self.n_categories, self.name) for rows in blocks]
+        parts = [self._probabilities(rows[at : at + step]) for at in range(0, len(rows), step)]
         return np.concatenate([np.empty((0, self.n_categories)), *parts])
 
-    def _predict_pairs(self, x: FloatArray, items: FloatArray) -> FloatArray:
-        """Return the probabilities of pairs, (b, pairs, C), in contexts with features ``x``, (b, p).
-
-        Shapes: x (b, p), items (pairs, q).
-        """
-        n_features = x.shape[1]
-        rows = np.empty((len(x), len(items), n_features + items.shape[1]), dtype=x.dtype)
-        rows[:, :, :n_features], rows[:, :, n_features:] = x[:, None], items
-        flat = rows.reshape(-1, rows.shape[2])
-        p = check_probabilities(self.predictor(flat), len(flat), self.n_categories, self.name)
-        return p.reshape(len(x), len(items), -1)
+    def _probabilities(self, rows: FloatArray) -> FloatArray:
+        return check_probabilities(self.predictor(rows), len(rows), self.n_categories, self.name)
 
 
 def is_user_learner(learner: object) -> bool:
@@ -118,8 +114,12 @@ def fit_learner(learner: Any, rows: TrainingRows, n_items: int, n_categories: in
     """Fit a copy of a classifier, or call the user's function."""
     name = learner_name(learner)
     if is_classifier(learner):
-        wide = replace(rows, features=_one_hot(rows.features, n_items))
-        predictor = _fit_classifier(unfitted_copy(learner), wide, n_categories, rng, name)
+        p = rows.features.shape[1] - 2
+        first, second = rows.features[:, p:].astype(np.intp).T
+        # In the precision of the features.
+        wide = np.empty((len(rows.features), p + 2 * n_items), dtype=rows.features.dtype)
+        wide[:, :p], wide[:, p:] = rows.features[:, :p], item_columns(first, second, n_items, one_hot=True)
+        predictor = _fit_classifier(unfitted_copy(learner), replace(rows, features=wide), n_categories, rng, name)
         return RowsMu(predictor, n_items, n_categories, one_hot=True, name=name)
     predictor = learner(rows.features, rows.label, rows.weight, rng)
     if not callable(predictor):
@@ -177,73 +177,68 @@ def check_probabilities(probabilities: ArrayLike, n_rows: int, n_columns: int, n
 def _fit_classifier(
     model: Any, rows: TrainingRows, n_categories: int, rng: np.random.Generator, name: str
 ) -> Predictor:
-    """Fit a classifier in place, and return a predictor of all categories."""
+    """Fit a classifier in place, and return a predictor of all categories.
+
+    A classifier that takes no weights gets every row as often as it has votes.
+    """
+    # Every ``random_state`` that is None becomes a drawn seed, so that numpy's global generator is never used.
+    if hasattr(model, "get_params") and hasattr(model, "set_params"):
+        parameters = model.get_params(deep=True)
+        unset = sorted(k for k, value in parameters.items() if k.split("__")[-1] == "random_state" and value is None)
+        if unset:
+            model.set_params(**{key: int(rng.integers(2**31 - 1)) for key in unset})
     # Some classifiers accept only labels that are numbered without gaps.
     present, code = np.unique(rows.label, return_inverse=True)
-    _seed(model, rng)
+    features, label, weight = rows.features, code.reshape(-1), rows.weight
     try:
-        _fit_weighted(model, rows.features, code.reshape(-1), rows.weight, name)
+        keyword = None if (weight == 1).all() else _weight_keyword(model)
+        if keyword is not None:
+            model.fit(features, label, **{keyword: weight})
+        elif (weight == 1).all():
+            model.fit(features, label)
+        else:
+            # Weights may be halves.
+            scale = next((scale for scale in (1, 2) if _are_whole(weight * scale)), None)
+            if scale is None:
+                raise NuisanceError(
+                    f"learner {name} takes no sample_weight, and rows with fractional weights cannot be repeated "
+                    f"instead; use a classifier that takes weights"
+                )
+            repeated = np.repeat(np.arange(len(weight)), np.rint(weight * scale).astype(np.intp))
+            model.fit(features[repeated], label[repeated])
     except (TypeError, ValueError) as error:
         raise NuisanceError(f"learner {name} cannot be fitted: {error}") from error
-    return _AllCategories(model, present, n_categories, name)
+    return partial(_predict_all_categories, model, present, n_categories, name)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _AllCategories:
-    """A predictor of all categories from a classifier that was fitted to some of them.
-
-    model: The fitted classifier.
-    present: Categories of the labels that the classifier was fitted to, in the order of its classes.
-    n_categories: Number of categories, C.
-    name: What errors call the classifier.
-    """
-
-    model: Any
-    present: IntArray
-    n_categories: int
-    name: str
-
-    def __call__(self, rows: FloatArray) -> FloatArray:
-        classes = np.asarray(getattr(self.model, "classes_", np.arange(len(self.present))), dtype=np.intp)
-        p = check_probabilities(self.model.predict_proba(rows), len(rows), len(classes), self.name)
-        table = np.zeros((len(rows), self.n_categories))
-        table[:, self.present[classes]] = p
-        return table
+def _are_whole(weight: FloatArray) -> bool:
+    """Return whether all weights are whole positive numbers, but for rounding."""
+    return bool(np.allclose(np.rint(weight), weight, atol=1e-9) and (np.rint(weight) > 0).all())
 
 
-def _fit_weighted(model: Any, features: FloatArray, label: IntArray, weight: FloatArray, name: str) -> None:
-    """Fit a classifier with weights if it takes weights; otherwise repeat every row as often as it has votes.
-
-    Shapes: features (r, width), label (r,), weight (r,).
-    """
-    keyword = None if (weight == 1).all() else _weight_keyword(model)
-    if keyword is None:
-        rows = np.repeat(np.arange(len(weight)), _repetitions(weight, name))
-        is_unchanged = len(rows) == len(weight)
-        model.fit(features if is_unchanged else features[rows], label if is_unchanged else label[rows])
-    else:
-        model.fit(features, label, **{keyword: weight})
-
-
-def _repetitions(weight: FloatArray, name: str) -> NDArray[np.int64]:
-    """Return how often to repeat each row: as often as its weight says, or twice as often where weights are halves."""
-    for scale in (1, 2):
-        times = np.rint(weight * scale)
-        if np.allclose(times, weight * scale, atol=1e-9) and (times > 0).all():
-            return times.astype(np.int64)
-    raise NuisanceError(
-        f"learner {name} takes no sample_weight, and rows with fractional weights cannot be repeated instead; use a "
-        f"classifier that takes weights"
-    )
+def _predict_all_categories(
+    model: Any, present: IntArray, n_categories: int, name: str, rows: FloatArray
+) -> FloatArray:
+    """Return probabilities of all categories, (r, C), from a classifier that was fitted to those that are present."""
+    classes = np.asarray(getattr(model, "classes_", np.arange(len(present))), dtype=np.intp)
+    table = np.zeros((len(rows), n_categories))
+    table[:, present[classes]] = check_probabilities(model.predict_proba(rows), len(rows), len(classes), name)
+    return table
 
 
 def _weight_keyword(model: Any) -> str | None:
     """Return the keyword by which a model's ``fit`` takes weights, such as ``sample_weight``; None if it takes none."""
     if "sample_weight" in inspect.signature(model.fit).parameters:
         return "sample_weight"
-    routed = _routes_weights(model)
-    if routed is not None:
-        return "sample_weight" if routed else None
+    if hasattr(model, "get_metadata_routing"):
+        try:
+            from sklearn import get_config
+            from sklearn.utils.metadata_routing import get_routing_for_object
+        except ImportError:
+            return None
+        if get_config().get("enable_metadata_routing", False):
+            takes_weights = bool(get_routing_for_object(model).consumes("fit", ["sample_weight"]))
+            return "sample_weight" if takes_weights else None
     steps = _steps(model)
     if not steps:
         return None
@@ -252,55 +247,28 @@ def _weight_keyword(model: Any) -> str | None:
     return f"{name}__{keyword}" if keyword else None
 
 
-def _routes_weights(model: Any) -> bool | None:
-    """Return whether a model asks for weights through scikit-learn's metadata routing; None where routing is off."""
-    if not hasattr(model, "get_metadata_routing"):
-        return None
-    try:
-        from sklearn import get_config
-        from sklearn.utils.metadata_routing import get_routing_for_object
-    except ImportError:
-        return None
-    if not get_config().get("enable_metadata_routing", False):
-        return None
-    return bool(get_routing_for_object(model).consumes("fit", ["sample_weight"]))
-
-
 def _steps(model: object) -> list[tuple[str, Any]]:
     """Return the named steps of a pipeline; none for another model."""
     steps = getattr(model, "steps", None)
     return steps if isinstance(steps, list) else []
 
 
-def _seed(model: Any, rng: np.random.Generator) -> None:
-    """Set every ``random_state`` that is None to a drawn seed, so that numpy's global generator is never used."""
-    if not (hasattr(model, "get_params") and hasattr(model, "set_params")):
-        return
-    parameters = model.get_params(deep=True)
-    unset = sorted(k for k, value in parameters.items() if k.split("__")[-1] == "random_state" and value is None)
-    if unset:
-        model.set_params(**{name: int(rng.integers(2**31 - 1)) for name in unset})
-
-
-def _one_hot(rows: FloatArray, n_items: int) -> FloatArray:
-    """Return rows [x, one-hot first, one-hot second] for rows [x, first, second]."""
-    n_features = rows.shape[1] - 2
-    wide = np.empty((len(rows), n_features + 2 * n_items), dtype=rows.dtype)
-    wide[:, :n_features] = rows[:, :n_features]
-    wide[:, n_features:] = item_columns(rows[:, -2].astype(np.intp), rows[:, -1].astype(np.intp), n_items, one_hot=True)
-    return wide
-
-
 def _check_callable(learner: object, name: str) -> None:
     """Check that a learner that is not a classifier is a function of four arguments."""
     missing = [method for method in ("fit", "predict_proba") if not hasattr(learner, method)]
     if len(missing) == 1 or not callable(learner):
-        methods = " and no ".join(missing)
+        if "Regressor" in name:
+            advice = f"; {name} predicts numbers, {name.replace('Regressor', 'Classifier')} predicts probabilities"
+        elif hasattr(learner, "decision_function"):
+            advice = f"; CalibratedClassifierCV({name}()) of sklearn.calibration has probabilities"
+        elif hasattr(learner, "shape"):
+            advice = "; to use probabilities that you have already, pass them as mu="
+        else:
+            advice = nearest(name, ["LogisticRegression", "GradientBoostingClassifier", "RandomForestClassifier"])
         raise OptionTypeError(
-            f"learner is an object of type {name}, which has no {methods}; pass 'auto', 'lightgbm', a classifier such "
-            f"as LogisticRegression(), or a function {_SIGNATURE}{_advice(learner, name)}"
+            f"learner is an object of type {name}, which has no {' and no '.join(missing)}; pass 'auto', 'lightgbm', a "
+            f"classifier such as LogisticRegression(), or a function {_SIGNATURE}{advice}"
         )
-    assert callable(learner)
     try:
         signature = inspect.signature(learner)
     except ValueError:  # built in, without a signature
@@ -311,17 +279,6 @@ def _check_callable(learner: object, name: str) -> None:
         raise OptionTypeError(
             f"learner {name}{signature} cannot be called with four arguments; pass a function {_SIGNATURE}"
         ) from None
-
-
-def _advice(learner: object, name: str) -> str:
-    """Return what to pass instead of an object that does not predict probabilities, as the end of an error."""
-    if "Regressor" in name:
-        return f"; {name} predicts numbers, {name.replace('Regressor', 'Classifier')} predicts probabilities"
-    if hasattr(learner, "decision_function"):
-        return f"; CalibratedClassifierCV({name}()) of sklearn.calibration has probabilities"
-    if hasattr(learner, "shape"):
-        return "; to use probabilities that you have already, pass them as mu="
-    return nearest(name, ["LogisticRegression", "GradientBoostingClassifier", "RandomForestClassifier", "GaussianNB"])
 
 
 # Largest accepted error of the sum of a pair's probabilities, which should be one. Where display order does not matter,
