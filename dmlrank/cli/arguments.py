@@ -10,7 +10,7 @@ from typing import Any
 
 from .._utils.argument_checks import check_whole
 from ..data.derived_pairs import DerivedPairs
-from ..data.formula.parse import parse_formula
+from ..data.formula.parse import names_in, one_sided, parse_formula
 from ..data.frames import column_names, take_columns
 from ..data.plain_columns import name_of
 from ..exceptions import OptionError
@@ -20,11 +20,9 @@ from ..inference.simultaneous import METHODS
 from ..options import OPTIONS
 from ..report.leaderboard import choose_models
 from .plain_formula import check_plain
-from .read_files import FORMATS, ColumnRoles, Frame, ScoreTable, known_file, read_frames
+from .read_files import FORMATS, ColumnRoles, Frame, known_file, pairs_of_scores, read_frames
 
 _FORMULA = '"winner ~ 1 | model_a + model_b"'
-
-MAIN_DESCRIPTION = "Rank models from pairwise preferences."
 
 EXIT_CODES = """exit codes:
   0    success
@@ -40,51 +38,64 @@ MAIN_EXAMPLES = f"""from a file of battles to a page:
 A formula names the column of the winner, features of the prompt (1 for none), and the columns of the two models.
 COMMAND --help explains a command, with examples."""
 
-# Arguments of each subcommand in its usage line. On the command line they may stand in any order.
-WORDS = {
-    "demo": "[OPTIONS]",
-    "check": "FORMULA FILE [OPTIONS]",
-    "fit": "FORMULA FILE [OPTIONS]",
-    "design": "FORMULA FILE --budget B [OPTIONS]",
-    "compare": "JSON JSON ... [OPTIONS]   or   dmlrank compare FORMULA FILE [OPTIONS]",
-    "report": "JSON ... --out OUT [OPTIONS]",
-}
-
-DESCRIPTIONS = {
-    "demo": "Fit votes of a simulated arena with 8 models, and print the summary.",
-    "check": "Look at a file of battles before a fit, and print what was found: labels, comparison graph, balance of\n"
-    "the display orders, cost of a fit, and problems with advice.",
-    "fit": "Fit a file of battles, print the summary, and write what the options ask for.",
-    "design": "Fit a file of battles, and plan which pairs to label next for a budget.",
-    "compare": "Put results side by side, with tests between them: results stored with fit --out, or functionals of\n"
-    "one fit. Stored results hold no prompts; --independent says that no prompt is in two of them.",
-    "report": "Write one HTML page from results stored with fit --out; several results stand in tabs.",
-}
-
-EXAMPLES = {
-    "demo": """examples:
+# Of each subcommand: its arguments, which may stand in any order; its line in the list of commands; its description;
+# examples.
+COMMANDS = {
+    "demo": (
+        "[OPTIONS]",
+        "fit the simulated arena and print a summary",
+        "Fit votes of a simulated arena with 8 models, and print the summary.",
+        """examples:
   dmlrank demo
   dmlrank demo --functional borda --contexts 2000 --report demo.html""",
-    "check": f"""examples:
+    ),
+    "check": (
+        "FORMULA FILE [OPTIONS]",
+        "look at a file of battles before a fit: labels, graph, balance, cost",
+        "Look at a file of battles before a fit, and print what was found: labels, comparison graph, balance of\n"
+        "the display orders, cost of a fit, and problems with advice.",
+        f"""examples:
   dmlrank check {_FORMULA} battles.csv
   dmlrank check {_FORMULA} battles.parquet --context question_id --report check.html
   zcat battles.jsonl.gz | dmlrank check {_FORMULA} - --out check.json""",
-    "fit": f"""examples:
+    ),
+    "fit": (
+        "FORMULA FILE [OPTIONS]",
+        "fit a file of battles and print a summary",
+        "Fit a file of battles, print the summary, and write what the options ask for.",
+        f"""examples:
   dmlrank fit {_FORMULA} battles.csv --functional borda
   dmlrank fit "winner ~ C(topic) + length | model_a + model_b" battles.csv --context question_id --by topic \\
       --report topics.html
   dmlrank fit {_FORMULA} battles.csv --groups user --rng 1 --out march.json --out march.tex --out march.csv
   dmlrank fit {_FORMULA} battles.csv --slim --top 10 --out best.tex
   zcat battles.csv.gz | dmlrank fit {_FORMULA} -""",
-    "design": f"""examples:
+    ),
+    "design": (
+        "FORMULA FILE --budget B [OPTIONS]",
+        "fit a file of battles and plan what to label next",
+        "Fit a file of battles, and plan which pairs to label next for a budget.",
+        f"""examples:
   dmlrank design {_FORMULA} battles.csv --budget 500 --out plan.csv
   dmlrank design {_FORMULA} battles.csv --budget 500 --top 3 --one-pair --new prompts.csv --out plan.json""",
-    "compare": f"""examples:
+    ),
+    "compare": (
+        "JSON JSON ... [OPTIONS]   or   dmlrank compare FORMULA FILE [OPTIONS]",
+        "put stored results, or functionals of one fit, side by side",
+        "Put results side by side, with tests between them: results stored with fit --out, or functionals of\n"
+        "one fit. Stored results hold no prompts; --independent says that no prompt is in two of them.",
+        f"""examples:
   dmlrank compare february.json march.json --independent --changes changes.csv --report months.html
   dmlrank compare {_FORMULA} battles.csv --context question_id --functional bt borda""",
-    "report": """examples:
+    ),
+    "report": (
+        "JSON ... --out OUT [OPTIONS]",
+        "write a page for publication from stored results",
+        "Write one HTML page from results stored with fit --out; several results stand in tabs.",
+        """examples:
   dmlrank report march.json --out board.html --title "Leaderboard, March"
   dmlrank report february.json march.json --independent --out months.html""",
+    ),
 }
 
 # The formula of a fit to a file of scores, which names no columns of the file.
@@ -122,7 +133,11 @@ class CommandParser(argparse.ArgumentParser):
                 positionals.append(words[position])
                 position += 1
                 continue
-            end = self._end_of_values(words, position)
+            end, most = position + 1, self._max_values(words[position])
+            while end < len(words) and end - position <= most and not _is_option(words[end]):
+                if most > 1 and is_formula(words[end]):
+                    break
+                end += 1
             options.append(list(words[position:end]))
             position = end
         has_scores = any(option[0].partition("=")[0] == "--scores" for option in options)
@@ -131,25 +146,14 @@ class CommandParser(argparse.ArgumentParser):
         self._take_lacking_files(positionals, options)
         return [*positionals, *(word for option in options for word in option)]
 
-    def _end_of_values(self, words: Sequence[str], position: int) -> int:
-        """Return the position after the last value of the option at a position."""
-        max_values = 0 if "=" in words[position] else self._max_values(words[position])
-        end = position + 1
-        while end < len(words) and end - position <= max_values and not _is_option(words[end]):
-            if max_values > 1 and is_formula(words[end]):
-                break
-            end += 1
-        return end
-
     def _max_values(self, option: str) -> float:
-        """Return the largest number of values of an option, which may be abbreviated."""
+        """Return the largest number of values that follow an option, which may be abbreviated."""
         actions = self._option_string_actions
-        matches = (
-            [actions[option]] if option in actions else [actions[name] for name in actions if name.startswith(option)]
-        )
-        if not matches:
+        names = [option] if option in actions else [name for name in actions if name.startswith(option)]
+        if "=" in option or not names:
             return 0
-        return float("inf") if matches[0].nargs == "+" else 1 if matches[0].nargs is None else 0
+        n_values = actions[names[0]].nargs
+        return math.inf if n_values == "+" else 1 if n_values is None else 0
 
     def _take_lacking_files(self, positionals: list[str], options: list[list[str]]) -> None:
         """Move files from the end of an option's values to the positional words, if files are lacking there."""
@@ -190,13 +194,15 @@ def is_formula(word: str) -> bool:
 
 def _is_option(word: str) -> bool:
     """Return whether a word is an option and not a negative number."""
-    if len(word) < 2 or not word.startswith("-"):
-        return False
+    return len(word) > 1 and word.startswith("-") and math.isnan(_number(word))
+
+
+def _number(text: str) -> float:
+    """Return the number that a text stands for; NaN where it stands for none."""
     try:
-        float(word)
+        return float(text)
     except ValueError:
-        return True
-    return False
+        return math.nan
 
 
 # --- options of a fit -------------------------------------------------------------------------------------------------
@@ -268,36 +274,45 @@ def refuse_fit_options(arguments: argparse.Namespace) -> None:
     """Check that no option of a fit is given, since stored results are compared and nothing is fitted."""
     for option in (*PASSED_ON, *_IN_OTHER_WORDS):
         if getattr(arguments, option) is not None:
-            name = option.replace("_", "-")
             raise OptionError(
-                f"--{name} is an option of a fit, but compare was given stored results; leave the option out"
+                f"--{option.replace('_', '-')} is an option of a fit, but compare was given stored results; leave the "
+                f"option out"
             )
 
 
 def frames_of(arguments: argparse.Namespace, formula: str, file: str, new: str | None = None) -> dict[str, Frame]:
     """Return all frames of a command, under the keys ``file``, ``new``, and ``judge NAME``."""
-    weights, propensity = getattr(arguments, "weights", None), getattr(arguments, "propensity", None)
-    # Columns of the file that options name, apart from those of the formula.
-    named = [*(arguments.groups or ()), *([weights] if weights else [])]
-    scores = ScoreTable.of(arguments, formula, named)
-    if scores is None:
-        file_roles = ColumnRoles.of_fit(
-            formula,
-            context=arguments.context or (),
-            groups=arguments.groups or (),
-            judge=getattr(arguments, "judge", None) or (),
-            propensity=propensity,
-        )
+    propensity, groups = getattr(arguments, "propensity", None), arguments.groups or ()
+    weights = getattr(arguments, "weights", None)
+    columns = arguments.scores or ()
+    if columns:
+        if len(columns) == 2:
+            raise OptionError(
+                f"--scores has {' '.join(columns)}; give the columns of the prompt, the model and the score, or the "
+                f"column of the prompt alone where every model has a column of its own"
+            )
+        features = [parse_formula(formula).features, one_sided(propensity) or "1"]
+        used = [name for terms in features for name in names_in(terms).values]
+        others = tuple(dict.fromkeys([*used, *groups, *([weights] if weights else [])]))
+        file_roles = ColumnRoles(tuple(columns[:-1] or columns), features=others)
     else:
-        file_roles = scores.roles
+        for name in ("margin", "lower_is_better"):
+            if getattr(arguments, name) is not None:
+                raise OptionError(
+                    f"--{name.replace('_', '-')} is for a file of scores, but --scores is not given; name the columns "
+                    f"of the prompt, the model and the score with --scores, or leave the option out"
+                )
+        judge = getattr(arguments, "judge", None) or ()
+        file_roles = ColumnRoles.of_fit(formula, arguments.context or (), groups, judge, propensity)
     paths, roles = {"file": file}, {"file": file_roles}
     if new:
         paths["new"], roles["new"] = new, file_roles
     for name, path in judge_files(getattr(arguments, "judge_file", None) or ()).items():
         paths[f"judge {name}"], roles[f"judge {name}"] = path, file_roles.for_verdict_file
     frames = read_frames(paths, roles)
-    if scores is not None:
-        frames["file"] = scores.pairs(frames["file"])
+    if columns:
+        margin, smaller_wins = arguments.margin or 0.0, bool(arguments.lower_is_better)
+        frames["file"] = pairs_of_scores(frames["file"], columns, others, margin, lower_is_better=smaller_wins)
     if not arguments.unsafe_formula:
         check_plain(formula, propensity, column_names(frames["file"]))
     return frames
@@ -345,14 +360,6 @@ def api_options(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str
             # A label that is a number may be a number in the file, too.
             options["categories"] |= {label: meaning} | ({number: meaning} if math.isfinite(number) else {})
     return options
-
-
-def _number(text: str) -> float:
-    """Return the number that a text stands for; NaN where it stands for none."""
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
 
 
 # --- what is shown ----------------------------------------------------------------------------------------------------

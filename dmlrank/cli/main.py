@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -19,56 +19,17 @@ from ..exceptions import DmlrankError, FileWriteError, OptionError
 from ..inference.confidence_sequence import DEFAULT_START
 from ..inspection.time_check import PERIODS
 from ..planning.plan_options import Against, Top
+from ..report.statements import POINTERS_TO_METHODS
 from ..results.comparison import Comparison, named_results
 from ..results.rank_results import RankResults
 from ..tables.summary_table import Summary
-from .arguments import (
-    CHECKED,
-    DESCRIPTIONS,
-    EXAMPLES,
-    EXIT_CODES,
-    MAIN_DESCRIPTION,
-    MAIN_EXAMPLES,
-    PASSED_ON,
-    WORDS,
-    CommandParser,
-    OneSpelling,
-    add_fit_options,
-    add_formula_and_file,
-    add_options,
-    add_statement_options,
-    add_table_options,
-    api_options,
-    check_models_of_table,
-    check_rows,
-    check_statements,
-    fit_options,
-    frames_of,
-    judge_files,
-    refuse_fit_options,
-)
+from . import arguments as words
+from . import write_files as files
+from .arguments import frames_of
 from .read_files import FORMATS
-from .write_files import (
-    CHECK,
-    FIGURES,
-    PAGE,
-    PLAN,
-    RESULT,
-    OutKind,
-    check_outputs,
-    content_of_check,
-    content_of_comparison,
-    names_of_files,
-    write_figure,
-    write_json,
-    write_table,
-)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-_Commands: TypeAlias = "argparse._SubParsersAction[CommandParser]"
-
 
 _DEMO_FORMULA = "winner ~ C(category) + length | model_a + model_b"
 _FUNCTIONALS = ("bt", "borda", "rank_centrality")
@@ -84,6 +45,7 @@ _FILES = (
     f"end with {', '.join(FORMATS)}, perhaps compressed (.gz .bz2 .xz); - is standard input. In csv, models, prompts, "
     "clusters and labels are read as text, other columns as numbers where all cells are."
 )
+_INDEPENDENT = "no prompt is in two of the stored results, such as those of two months: test changes between them"
 
 _Formats: TypeAlias = dict[str, Callable[[str], object]]
 _Writers: TypeAlias = list[tuple[str | None, Callable[[str], object]]]
@@ -122,98 +84,95 @@ def build_parser() -> argparse.ArgumentParser:
     """Build the parser of the command line with all its subcommands."""
     parser = argparse.ArgumentParser(
         prog="dmlrank",
-        description=MAIN_DESCRIPTION,
-        formatter_class=OneSpelling,
-        epilog=f"{MAIN_EXAMPLES}\n\n{fill(_FILES, 100)}\n\n{EXIT_CODES}",
+        description="Rank models from pairwise preferences.",
+        formatter_class=words.OneSpelling,
+        epilog=f"{words.MAIN_EXAMPLES}\n\n{fill(_FILES, 100)}\n\n{words.EXIT_CODES}",
     )
     parser.add_argument("--version", action="version", version=f"dmlrank {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=CommandParser)
-    for add_command in (_add_demo, _add_check, _add_fit, _add_design, _add_compare, _add_report):
-        add_command(commands)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=words.CommandParser)
+    runs: dict[str, tuple[Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], None]]] = {
+        "demo": (_add_demo_options, _demo),
+        "check": (_add_check_options, _check),
+        "fit": (_add_fit_options, _fit),
+        "design": (add_design_options, _design),
+        "compare": (_add_compare_options, _compare),
+        "report": (_add_report_options, _report),
+    }
+    for name, (add_options, run) in runs.items():
+        usage, line, description, examples = words.COMMANDS[name]
+        command = commands.add_parser(
+            name,
+            help=line,
+            usage=f"dmlrank {name} {usage}",
+            description=description,
+            epilog=f"{examples}\n\n{words.EXIT_CODES}",
+        )
+        add_options(command)
+        command.set_defaults(run=run)
     return parser
 
 
-def _help(name: str, help_text: str) -> dict[str, Any]:
-    """Return the arguments with which a subcommand gets its help: one line for the list, description, examples."""
-    return {
-        "help": help_text,
-        "usage": f"dmlrank {name} {WORDS[name]}",
-        "description": DESCRIPTIONS[name],
-        "epilog": f"{EXAMPLES[name]}\n\n{EXIT_CODES}",
-    }
-
-
-def _add_demo(commands: _Commands) -> None:
-    """Add the subcommand that fits a simulated arena."""
-    demo = commands.add_parser("demo", **_help("demo", "fit the simulated arena and print a summary"))
+def _add_demo_options(demo: argparse.ArgumentParser) -> None:
     demo.add_argument("--functional", default="bt", help="kind of scores (default bt)")
     demo.add_argument("--contexts", type=int, default=4000, metavar="N", help="simulated prompts (default 4000)")
     demo.add_argument("--rng", type=int, default=0, metavar="SEED", help="seed of all draws (default 0)")
-    add_outputs(demo, None, report="a page, one HTML file (needs Jinja2)")
-    demo.set_defaults(run=_demo)
+    _add_outputs(demo, report="a page, one HTML file (needs Jinja2)")
 
 
 def _demo(arguments: argparse.Namespace) -> None:
     """Fit a simulated arena, print the summary, and write the page if it is wanted."""
-    check_outputs({"report": arguments.report}, [])
+    files.check_outputs({"report": arguments.report}, [], "page")
     battles = datasets.simulate_arena(arguments.contexts, rng=arguments.rng)
     results = dml_rank(
         _DEMO_FORMULA, battles, functional=arguments.functional, context="question_id", rng=arguments.rng
     )
     heading = f"{arguments.contexts:,} simulated battles: {_DEMO_FORMULA}"
-    _show(f"{heading}\n\n{results.summary()}", [], {}, [(arguments.report, results.report)])
+    _show(f"{heading}\n\n{_without_python(results.summary())}", [], {}, [(arguments.report, results.report)])
 
 
-def _add_check(commands: _Commands) -> None:
-    """Add the subcommand that checks a file before a fit."""
-    help_text = "look at a file of battles before a fit: labels, graph, balance, cost"
-    check_parser = commands.add_parser("check", **_help("check", help_text))
-    add_formula_and_file(check_parser)
-    add_options(check_parser, CHECKED)
+def _add_check_options(command: argparse.ArgumentParser) -> None:
+    words.add_formula_and_file(command)
+    words.add_options(command, words.CHECKED)
     time = "column of times (timestamps, dates, seconds since 1970): availability of models, votes by period, drift"
-    check_parser.add_argument("--time", metavar="COLUMN", help=time)
-    check_parser.add_argument("--period", choices=PERIODS, default="auto", help="periods of --time (default auto)")
-    add_outputs(check_parser, ("the check", CHECK), report="the check as a page, one HTML file (needs Jinja2)")
-    check_parser.set_defaults(run=_check)
+    command.add_argument("--time", metavar="COLUMN", help=time)
+    command.add_argument("--period", choices=PERIODS, default="auto", help="periods of --time (default auto)")
+    _add_outputs(command, ("the check", "check"), report="the check as a page, one HTML file (needs Jinja2)")
 
 
 def _check(arguments: argparse.Namespace) -> None:
     """Check a file and print the report."""
-    check_outputs({"report": arguments.report, "out": arguments.out}, [arguments.file], out=CHECK)
+    files.check_outputs({"report": arguments.report, "out": arguments.out}, [arguments.file], "check")
     frames = frames_of(arguments, arguments.formula, arguments.file)
-    options = api_options(arguments, CHECKED) | {"time": arguments.time, "period": arguments.period}
-    check_report = check(arguments.formula, frames["file"], env={}, **options)
+    options = words.api_options(arguments, words.CHECKED) | {"time": arguments.time, "period": arguments.period}
+    found = check(arguments.formula, frames["file"], env={}, **options)
     formats: _Formats = {
-        ".txt": lambda path: write_file(path, f"{check_report}\n"),
-        ".html": check_report.report,
-        ".json": lambda path: write_json(path, content_of_check(check_report)),
+        ".txt": lambda path: write_file(path, f"{found}\n"),
+        ".html": found.report,
+        ".json": lambda path: files.write_json(path, files.content_of_check(found)),
     }
-    _show(check_report, arguments.out, formats, [(arguments.report, check_report.report)])
+    _show(found, arguments.out, formats, [(arguments.report, found.report)])
 
 
-def _add_fit(commands: _Commands) -> None:
-    """Add the subcommand that fits a file."""
-    fit = commands.add_parser("fit", **_help("fit", "fit a file of battles and print a summary"))
-    add_formula_and_file(fit)
-    add_fit_options(fit)
-    add_statement_options(fit)
-    add_table_options(fit, has_slim=True)
-    add_outputs(
-        fit,
-        ("the result", RESULT),
+def _add_fit_options(command: argparse.ArgumentParser) -> None:
+    words.add_formula_and_file(command)
+    words.add_fit_options(command)
+    words.add_statement_options(command)
+    words.add_table_options(command, has_slim=True)
+    _add_outputs(
+        command,
+        ("the result", "result"),
         pairs="tests of all differences (max-t) as CSV",
         ranks="ranks, rank sets and groups as CSV",
         sensitivity="bounds of neighbours if those who vote differ from those who do not, as CSV; prints their table",
         report="a page for publication, one HTML file (needs Jinja2)",
     )
-    fit.set_defaults(run=_fit)
 
 
 def _fit(arguments: argparse.Namespace) -> None:
     """Fit a file, write what is asked for and print the summary."""
     _check_outputs(arguments, [arguments.file])
-    check_rows(arguments)
-    check_statements(arguments)
+    words.check_rows(arguments)
+    words.check_statements(arguments)
     results = _fitted(arguments.formula, arguments.file, arguments)
     if arguments.sequential is not None:
         start = DEFAULT_START if arguments.start is None else arguments.start
@@ -222,41 +181,37 @@ def _fit(arguments: argparse.Namespace) -> None:
     # Scores by group have the same tables, figures and page.
     shown = results.by(*arguments.by) if arguments.by else view
     rows: dict[str, Any] = {"models": arguments.models, "top": arguments.top}
-    summary_of_all = view.summary(slim=arguments.slim, **rows)
-    summary = shown.summary(**rows) if arguments.by else summary_of_all
-    texts = [str(summary_of_all), *(str(part) for part in (results.judge, results.style) if part is not None)]
-    texts += [str(summary)] if arguments.by else []
+    summaries = [_without_python(view.summary(slim=arguments.slim, **rows))]
+    summaries += [shown.summary(**rows)] if arguments.by else []
+    tables: list[object] = [
+        summaries[0],
+        *(part for part in (results.judge, results.style) if part is not None),
+        *summaries[1:],
+    ]
     others: _Writers = [
-        (arguments.pairs, lambda path: write_table(path, view.t_test_pairwise().result_frame)),
-        (arguments.ranks, lambda path: write_table(path, view.ranks().result_frame, "model")),
+        (arguments.pairs, lambda path: files.write_table(path, view.t_test_pairwise().result_frame)),
+        (arguments.ranks, lambda path: files.write_table(path, view.ranks().result_frame, "model")),
         (arguments.report, shown.report),
     ]
     if arguments.sensitivity:
         sensitivity = results.sensitivity()
-        texts.append(str(sensitivity))
-        others.append((arguments.sensitivity, lambda path: write_table(path, sensitivity.result_frame)))
-    text = "\n\n".join(texts)
+        tables.append(sensitivity)
+        others.append((arguments.sensitivity, lambda path: files.write_table(path, sensitivity.result_frame)))
+    text = "\n\n".join(map(str, tables))
     formats = _formats(
         text,
-        summary,
-        lambda path: write_table(path, shown.tidy(method=arguments.method)),
+        summaries[-1],
+        lambda path: files.write_table(path, shown.tidy(method=arguments.method)),
         results.to_json,
         shown.plot,
     )
     _show(text, arguments.out, formats, others)
 
 
-def _add_design(commands: _Commands) -> None:
-    """Add the subcommand that plans what to label next."""
-    design = commands.add_parser("design", **_help("design", "fit a file of battles and plan what to label next"))
-    add_formula_and_file(design)
-    add_fit_options(design)
-    add_design_options(design)
-    design.set_defaults(run=_design)
-
-
 def add_design_options(command: argparse.ArgumentParser) -> None:
     """Add the options of a plan and its outputs."""
+    words.add_formula_and_file(command)
+    words.add_fit_options(command)
     command.add_argument("--budget", type=float, required=True, metavar="B", help="largest cost of all labels together")
     variances = "minimise the sum of variances (A, the default) or the determinant of the covariance (D)"
     command.add_argument("--criterion", choices=("A", "D"), default="A", help=variances)
@@ -273,16 +228,15 @@ def add_design_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--from-scratch", action="store_true", help="plan for the new labels alone")
     prompts = "prompts to plan for (default: those of the file)"
     command.add_argument("--new", dest="prompts_file", metavar="FILE", help=prompts)
-    plan = ("the pairs to label, with propensities", PLAN)
-    add_outputs(command, plan)
+    _add_outputs(command, ("the pairs to label, with propensities", "plan"))
 
 
 def _design(arguments: argparse.Namespace) -> None:
     """Fit a file, plan what to label next, and print the plan's summary."""
     further = [arguments.prompts_file] if arguments.prompts_file else []
-    _check_outputs(arguments, [arguments.file, *further], PLAN)
+    _check_outputs(arguments, [arguments.file, *further], "plan")
     frames = frames_of(arguments, arguments.formula, arguments.file, new=arguments.prompts_file)
-    results = dml_rank(arguments.formula, frames["file"], env={}, **fit_options(arguments, frames))
+    results = dml_rank(arguments.formula, frames["file"], env={}, **words.fit_options(arguments, frames))
     contrasts: Top | Against | list[str] | None = arguments.contrasts
     if arguments.top or arguments.against:
         contrasts = Top(arguments.top) if arguments.top else Against(arguments.against)
@@ -299,108 +253,59 @@ def _design(arguments: argparse.Namespace) -> None:
         from_scratch=arguments.from_scratch,
         progress=bool(arguments.progress),
     )
-    tables = dict.fromkeys((".csv", ".json"), lambda path: plan.export(path, arguments.rng))
-    _show(plan.summary(results.estimates.alpha), arguments.out, tables | _figures(plan.plot), [])
+    formats: _Formats = dict.fromkeys((".csv", ".json"), lambda path: plan.export(path, arguments.rng))
+    formats |= dict.fromkeys(files.FIGURES, lambda path: files.write_figure(path, plan.plot))
+    _show(plan.summary(results.estimates.alpha), arguments.out, formats, [])
 
 
-def _add_compare(commands: _Commands) -> None:
-    """Add the subcommand that puts results side by side."""
-    help_text = "put stored results, or functionals of one fit, side by side"
-    compare_parser = commands.add_parser("compare", **_help("compare", help_text))
-    compare_parser.add_argument(
-        "inputs", nargs="+", metavar="JSON", help="results stored with fit --out; or a formula and a file of battles"
-    )
-    compare_parser.add_argument("--names", nargs="+", metavar="NAME", help="heads of the columns")
-    _add_independent(compare_parser)
-    add_fit_options(compare_parser, [name for name in PASSED_ON if name != "functional"])
+def _add_compare_options(command: argparse.ArgumentParser) -> None:
+    inputs = "results stored with fit --out; or a formula and a file of battles"
+    command.add_argument("inputs", nargs="+", metavar="JSON", help=inputs)
+    command.add_argument("--names", nargs="+", metavar="NAME", help="heads of the columns")
+    command.add_argument("--independent", action="store_const", const=True, help=_INDEPENDENT)
+    words.add_fit_options(command, [name for name in words.PASSED_ON if name != "functional"])
     functionals = f"functionals to compare; the first is the reference (default {' '.join(_FUNCTIONALS)})"
-    compare_parser.add_argument("--functional", nargs="+", metavar="NAME", help=functionals)
-    add_table_options(compare_parser)
-    add_outputs(
-        compare_parser,
-        ("the comparison", RESULT),
+    command.add_argument("--functional", nargs="+", metavar="NAME", help=functionals)
+    words.add_table_options(command)
+    _add_outputs(
+        command,
+        ("the comparison", "result"),
         reversals="pairs that results rank in opposite orders, with tests, as CSV",
         changes="changes of scores from the first result, with simultaneous intervals, as CSV",
         pair_changes="changes of the differences between models, with tests, as CSV",
         report="a page with all results, one HTML file (needs Jinja2)",
     )
-    compare_parser.set_defaults(run=_compare)
 
 
 def _compare(arguments: argparse.Namespace) -> None:
     """Compare stored results, or functionals of one fit, and print the table."""
     _check_outputs(arguments, arguments.inputs)
-    check_rows(arguments)
+    words.check_rows(arguments)
     if "~" in arguments.inputs[0]:
         comparison = _compared_functionals(arguments)
     else:
-        refuse_fit_options(arguments)
+        words.refuse_fit_options(arguments)
         paths = arguments.inputs
         if len(paths) < 2:
             raise OptionError(
                 f"compare was given {paths}; give two or more stored results (fit --out), or a formula and a file"
             )
-        comparison = named_results(
-            arguments.names or names_of_files(paths),
-            [read_json(path) for path in paths],
-            independent=arguments.independent,
-        )
+        comparison = _compared_files(arguments)
     summary = comparison.summary(models=arguments.models, top=arguments.top)
     formats = _formats(
         str(summary),
         summary,
-        lambda path: write_table(path, comparison.tidy()),
-        lambda path: write_json(path, content_of_comparison(comparison)),
+        lambda path: files.write_table(path, comparison.tidy()),
+        lambda path: files.write_json(path, files.content_of_comparison(comparison)),
         comparison.plot,
     )
-    _show(
-        summary,
-        arguments.out,
-        formats,
-        [
-            (arguments.reversals, lambda path: write_table(path, comparison.reversals())),
-            (arguments.changes, lambda path: write_table(path, comparison.changes())),
-            (arguments.pair_changes, lambda path: write_table(path, comparison.pair_changes())),
-            (arguments.report, comparison.report),
-        ],
-    )
-
-
-def _add_independent(command: argparse.ArgumentParser) -> None:
-    """Add the option by which the user says that samples are independent."""
-    say = "no prompt is in two of the stored results, such as those of two months: test changes between them"
-    command.add_argument("--independent", action="store_const", const=True, help=say)
-
-
-def _add_report(commands: _Commands) -> None:
-    """Add the command ``report``."""
-    report = commands.add_parser("report", **_help("report", "write a page for publication from stored results"))
-    report.add_argument(
-        "inputs", nargs="+", metavar="JSON", help="results stored with fit --out; several stand side by side, in tabs"
-    )
-    report.add_argument("--out", metavar="OUT", required=True, help="the page, one HTML file")
-    _add_independent(report)
-    report.add_argument("--title", metavar="TEXT", help="title of the page")
-    report.add_argument("--names", nargs="+", metavar="NAME", help="names of several results (default: of their files)")
-    report.set_defaults(run=_report)
-
-
-def _report(arguments: argparse.Namespace) -> None:
-    """Write a page from stored results, and print its path."""
-    paths = arguments.inputs
-    check_outputs({"out": arguments.out}, paths, out=PAGE)
-    results = [read_json(path) for path in paths]
-    if len(results) == 1:
-        if arguments.names:
-            raise OptionError("--names names several results; give --title for the page of one result")
-        if arguments.independent:
-            raise OptionError("--independent is about several results, but report was given one; leave the option out")
-        written = results[0].report(arguments.out, title=arguments.title)
-    else:
-        names = arguments.names or names_of_files(paths)
-        comparison = named_results(names, results, independent=arguments.independent)
-        written = comparison.report(arguments.out, title=arguments.title)
-    print(written)
+    others: _Writers = [
+        (arguments.reversals, lambda path: files.write_table(path, comparison.reversals())),
+        (arguments.changes, lambda path: files.write_table(path, comparison.changes())),
+        (arguments.pair_changes, lambda path: files.write_table(path, comparison.pair_changes())),
+        (arguments.report, comparison.report),
+    ]
+    _show(summary, arguments.out, formats, others)
 
 
 def _compared_functionals(arguments: argparse.Namespace) -> Comparison:
@@ -418,23 +323,80 @@ def _compared_functionals(arguments: argparse.Namespace) -> Comparison:
     functionals = arguments.functional or list(_FUNCTIONALS)
     if len(set(functionals)) < max(2, len(functionals)):
         raise OptionError(f"--functional has {' '.join(functionals)}; give two or more different functionals")
-    names = arguments.names or functionals
     arguments.functional = functionals[0]
     formula, file = arguments.inputs
     results = [_fitted(formula, file, arguments)]
     results += [results[0].update(functional=functional) for functional in functionals[1:]]
-    return named_results(names, results)
+    return named_results(arguments.names or functionals, results)
 
 
-def add_outputs(command: argparse.ArgumentParser, out: tuple[str, OutKind] | None, **what: str) -> None:
-    """Add an option for each file that a command can write."""
+def _compared_files(arguments: argparse.Namespace) -> Comparison:
+    """Compare stored results; their names are those of their files, or the whole paths where file names repeat."""
+    paths: list[str] = arguments.inputs
+    stems = [Path(path).stem for path in paths]
+    names = arguments.names or (stems if len(set(stems)) == len(stems) else paths)
+    return named_results(names, [read_json(path) for path in paths], independent=arguments.independent)
+
+
+def _add_report_options(command: argparse.ArgumentParser) -> None:
+    inputs = "results stored with fit --out; several stand side by side, in tabs"
+    command.add_argument("inputs", nargs="+", metavar="JSON", help=inputs)
+    command.add_argument("--out", metavar="OUT", required=True, help="the page, one HTML file")
+    command.add_argument("--independent", action="store_const", const=True, help=_INDEPENDENT)
+    command.add_argument("--title", metavar="TEXT", help="title of the page")
+    names = "names of several results (default: of their files)"
+    command.add_argument("--names", nargs="+", metavar="NAME", help=names)
+
+
+def _report(arguments: argparse.Namespace) -> None:
+    """Write a page from stored results, and print its path."""
+    paths = arguments.inputs
+    files.check_outputs({"out": arguments.out}, paths, "page")
+    if len(paths) > 1:
+        print(_compared_files(arguments).report(arguments.out, title=arguments.title))
+        return
+    result = read_json(paths[0])
+    if arguments.names:
+        raise OptionError("--names names several results; give --title for the page of one result")
+    if arguments.independent:
+        raise OptionError("--independent is about several results, but report was given one; leave the option out")
+    print(result.report(arguments.out, title=arguments.title))
+
+
+# --- what commands share ----------------------------------------------------------------------------------------------
+
+
+def _add_outputs(command: argparse.ArgumentParser, out: tuple[str, str] | None = None, **what: str) -> None:
+    """Add an option for each file that a command can write; ``out`` says what --out writes, and its kind."""
     group = command.add_argument_group("files to write")
     if out is not None:
-        text = f"write {out[0]} in the format of the ending: {' '.join(out[1].endings)}; may be repeated"
+        endings = " ".join(files.ENDINGS[out[1]])
+        text = f"write {out[0]} in the format of the ending: {endings}; may be repeated"
         group.add_argument("--out", metavar="OUT", action="append", help=text)
     for name, content in what.items():
         spellings = dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}"])
         group.add_argument(*spellings, metavar="OUT", help=f"write {content}")
+
+
+def _check_outputs(arguments: argparse.Namespace, inputs: Sequence[str], out: str = "result") -> None:
+    """Check before a fit that the files of a command can be written."""
+    sources = [*inputs, *words.judge_files(arguments.judge_file or ()).values()]
+    files.check_outputs({name: getattr(arguments, name) for name in _WRITTEN if hasattr(arguments, name)}, sources, out)
+
+
+def _fitted(formula: str, file: str, arguments: argparse.Namespace) -> RankResults:
+    """Return the fit of a file."""
+    frames = frames_of(arguments, formula, file)
+    words.check_models_of_table(arguments, formula, frames["file"])
+    return dml_rank(formula, frames["file"], env={}, **words.fit_options(arguments, frames))
+
+
+def _without_python(summary: Summary) -> Summary:
+    """Return a summary without the parts of sentences that name attributes and methods of a result in Python."""
+    notes = summary.notes
+    for part in POINTERS_TO_METHODS:
+        notes = tuple(note.replace(part, "") for note in notes)
+    return replace(summary, notes=notes)
 
 
 def _formats(
@@ -445,26 +407,15 @@ def _formats(
     draw: Callable[[], Axes],
 ) -> _Formats:
     """Return the function that writes each format of ``--out``."""
-    return {
+    formats: _Formats = {
         ".txt": lambda path: write_file(path, f"{text}\n"),
         ".md": lambda path: write_file(path, summary.as_markdown()),
         ".html": lambda path: write_file(path, summary.as_html()),
         ".tex": lambda path: write_file(path, summary.as_latex()),
         ".csv": csv,
         ".json": json,
-        **_figures(draw),
     }
-
-
-def _figures(draw: Callable[[], Axes]) -> _Formats:
-    """Return the function that writes each format of a figure."""
-    return dict.fromkeys(FIGURES, partial(write_figure, draw=draw))
-
-
-def _check_outputs(arguments: argparse.Namespace, inputs: Sequence[str], out: OutKind = RESULT) -> None:
-    """Check before a fit that the files of a command can be written."""
-    sources = [*inputs, *judge_files(arguments.judge_file or ()).values()]
-    check_outputs({name: getattr(arguments, name) for name in _WRITTEN if hasattr(arguments, name)}, sources, out=out)
+    return formats | dict.fromkeys(files.FIGURES, lambda path: files.write_figure(path, draw))
 
 
 def _show(report: object, out: Sequence[str] | None, formats: _Formats, others: _Writers) -> None:
@@ -479,10 +430,3 @@ def _show(report: object, out: Sequence[str] | None, formats: _Formats, others: 
     print(report)
     if failed:
         raise FileWriteError("; ".join(failed))
-
-
-def _fitted(formula: str, file: str, arguments: argparse.Namespace) -> RankResults:
-    """Return the fit of a file."""
-    frames = frames_of(arguments, formula, file)
-    check_models_of_table(arguments, formula, frames["file"])
-    return dml_rank(formula, frames["file"], env={}, **fit_options(arguments, frames))

@@ -22,25 +22,9 @@ _KNOWN_FUNCTIONS = frozenset(["text", *MISSING_ALLOWED, *patsy.builtins.__all__]
 _SPLINES = frozenset(["bs", "cr", "cc"])
 # What a formula consists of. Python's other constructs (subscripts, lambdas, comprehensions, f-strings, ...) are
 # refused, because they reach objects that are not listed here, or compute for ever.
-_CONSTRUCTS = (
-    ast.Expression,
-    ast.BinOp,
-    ast.UnaryOp,
-    ast.BoolOp,
-    ast.Compare,
-    ast.Call,
-    ast.keyword,
-    ast.Name,
-    ast.Attribute,
-    ast.Constant,
-    ast.Tuple,
-    ast.List,
-    ast.operator,
-    ast.unaryop,
-    ast.boolop,
-    ast.cmpop,
-    ast.expr_context,
-)
+_OPERATIONS = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.Call, ast.keyword)
+_VALUES = (ast.Name, ast.Attribute, ast.Constant, ast.Tuple, ast.List)
+_OPERATORS = (ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context)
 _REFUSED_OPERATORS = (ast.LShift, ast.RShift, ast.MatMult)
 _LARGEST_EXPONENT = 100
 # Largest number of columns and degree of a spline.
@@ -53,7 +37,7 @@ def check_plain(formula: str, propensity: str | None, columns: Collection[str]) 
     """Check that a formula consists of columns, arithmetic and allowed functions only."""
     further = one_sided(propensity)
     for features in [parse_formula(formula).features, *([further] if further else [])]:
-        for factor in {factor for term in terms_of(features) for factor in term.factors}:
+        for factor in dict.fromkeys(factor for term in terms_of(features) for factor in term.factors):
             try:
                 tree = ast.parse(factor.code, mode="eval")
             except (SyntaxError, ValueError):
@@ -71,30 +55,25 @@ def check_plain(formula: str, propensity: str | None, columns: Collection[str]) 
 
 def _forbidden_code(tree: ast.AST, columns: Collection[str]) -> Iterator[str]:
     """Yield the parts of a factor that a formula of the command line may not have."""
-    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
-    yield from (name.id for name in names if not _is_allowed_name(name.id, columns, is_called=id(name) in called))
-    attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
-    yield from (f".{attribute.attr}" for attribute in attributes if not _is_allowed_attribute(attribute))
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(tree))
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    for name in (node.id for node in nodes if isinstance(node, ast.Name) and id(node) in called):
+        # What is neither a column nor Python's own is refused as unknown where the formula is read.
+        if name not in _FUNCTIONS | _KNOWN_FUNCTIONS and (name in columns or hasattr(builtins, name)):
+            yield name
+    for name in (node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in called):
+        if name not in columns and name != "np" and (name.startswith("__") or hasattr(builtins, name)):
+            yield name
+    yield from (
+        f".{node.attr}" for node in nodes if isinstance(node, ast.Attribute) and not _is_allowed_attribute(node)
+    )
+    for node in nodes:
         if (
-            not isinstance(node, _CONSTRUCTS)
+            not isinstance(node, _OPERATIONS + _VALUES + _OPERATORS)
             or (isinstance(node, ast.Call) and not _is_allowed_call(node, columns))
             or (isinstance(node, ast.BinOp) and not _is_allowed_arithmetic(node))
         ):
             yield ast.unparse(node)
-
-
-def _is_allowed_name(name: str, columns: Collection[str], *, is_called: bool) -> bool:
-    """Return whether a name may stand in a formula as a function that is called, or as a value."""
-    if is_called:
-        return name in _FUNCTIONS or name in _KNOWN_FUNCTIONS or not (name in columns or _is_builtin(name))
-    return name in columns or name == "np" or not (name.startswith("__") or _is_builtin(name))
-
-
-def _is_builtin(name: str) -> bool:
-    """Return whether a name is one of Python's own functions or constants."""
-    return hasattr(builtins, name)
 
 
 def _is_allowed_attribute(node: ast.Attribute) -> bool:

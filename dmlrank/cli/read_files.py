@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import bz2
 import gzip
 import io
@@ -66,8 +65,6 @@ _NO_NUMBER = frozenset(
 _NAN = frozenset(("NaN", "nan"))
 _TRUTH = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False}
 _INT64 = np.iinfo(np.int64)
-# Names of the two columns that a table with a column for every model gets when it becomes one with a row per score.
-_MODEL, _SCORE = "model", "score"
 
 
 def read_frames(paths: Mapping[str, str], roles: Mapping[str, ColumnRoles]) -> dict[str, Frame]:
@@ -91,7 +88,7 @@ def read_frame(path: str, roles: ColumnRoles | None = None) -> Frame:
     The path of a folder with parquet files, or a pattern of their names, is returned as it is: the fit reads the files
     in parts.
     """
-    return _read(path, roles or ColumnRoles())[0]
+    return read_frames({"file": path}, {"file": roles or ColumnRoles()})["file"]
 
 
 def known_file(path: str) -> bool:
@@ -173,7 +170,7 @@ def _format_of(content: bytes) -> str:
 def _parsed(content: bytes, file_format: str, roles: ColumnRoles) -> Frame:
     """Return the frame of a file's bytes."""
     if file_format.startswith("csv"):
-        return roles.typed(_cells(io.BytesIO(content), "\t" if "tabs" in file_format else ","))
+        return roles.typed(_cells(content, "\t" if "tabs" in file_format else ","))
     if file_format == "JSON":
         return _records(content.decode("utf-8-sig"))
     arrow_module(f"{file_format} files")
@@ -183,11 +180,10 @@ def _parsed(content: bytes, file_format: str, roles: ColumnRoles) -> Frame:
     return parquet.read_table(file) if file_format == "parquet" else feather.read_table(file)
 
 
-def _cells(file: IO[bytes], separator: str) -> pd.DataFrame:
+def _cells(content: bytes, separator: str) -> pd.DataFrame:
     """Return the cells of a csv file as text, missing where empty; the first row names the columns."""
-    table = pd.read_csv(
-        file, sep=separator, header=None, dtype=str, keep_default_na=False, na_values=[""], encoding="utf-8-sig"
-    )
+    as_text: dict[str, Any] = {"header": None, "dtype": str, "keep_default_na": False, "na_values": [""]}
+    table = pd.read_csv(io.BytesIO(content), sep=separator, encoding="utf-8-sig", **as_text)
     head = [f"Unnamed: {place}" if pd.isna(name) else name for place, name in enumerate(table.iloc[0])]
     twice = [name for name in head if head.count(name) > 1]
     if twice:
@@ -199,11 +195,14 @@ def _cells(file: IO[bytes], separator: str) -> pd.DataFrame:
 
 def _records(text: str) -> pd.DataFrame:
     """Return the objects of a JSON array, or of lines of JSON, as rows; values keep their types."""
-    if text.lstrip().startswith("["):
-        records = json.loads(text)
-    else:
-        # Not splitlines(): a JSON string may hold a line separator such as U+2028 as it is.
-        records = [_line(line, number) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
+    is_array = text.lstrip().startswith("[")
+    records: list[Any] = json.loads(text) if is_array else []
+    # Not splitlines(): a JSON string may hold a line separator such as U+2028 as it is.
+    for number, line in enumerate([] if is_array else text.split("\n"), start=1):
+        try:
+            records += [json.loads(line)] if line.strip() else []
+        except ValueError as error:
+            raise ValueError(f"line {number}: {error}") from None
     not_an_object = next((record for record in records if not isinstance(record, dict)), None)
     if not records or not_an_object is not None:
         content = "nothing" if not records else f"a {type(not_an_object).__name__}"
@@ -211,14 +210,6 @@ def _records(text: str) -> pd.DataFrame:
     if len(records) == 1 and all(isinstance(entry, dict) for entry in records[0].values()):
         raise ValueError("it holds one object of columns; it must hold one object per row (pandas: orient='records')")
     return pd.DataFrame(records, dtype=object)
-
-
-def _line(line: str, number: int) -> object:
-    """Return the value of one line of JSON."""
-    try:
-        return json.loads(line)
-    except ValueError as error:
-        raise ValueError(f"line {number}: {error}") from None
 
 
 def _with_text_names(frame: Frame, names: Sequence[str]) -> Frame:
@@ -229,7 +220,13 @@ def _with_text_names(frame: Frame, names: Sequence[str]) -> Frame:
             f"write the csv file as parquet, so that names agree"
         )
     if isinstance(frame, pd.DataFrame):
-        return frame.assign(**{name: whole_numbers_as_text(frame[name]) for name in names if name in frame.columns})
+        found = {name: frame[name] for name in names if name in frame.columns}
+        whole = {
+            name: column.astype(object).map(name_of, na_action="ignore").astype(object)
+            for name, column in found.items()
+            if column.dtype.kind in "iu" or pd.api.types.infer_dtype(column, skipna=True) == "integer"
+        }
+        return frame.assign(**whole)
     pa = arrow_module("an Arrow table")
     for name in names:
         place = frame.schema.get_field_index(name)
@@ -264,7 +261,6 @@ class ColumnRoles:
     def of_fit(
         cls,
         formula: str,
-        *,
         context: Sequence[str] = (),
         groups: Sequence[str] = (),
         judge: Sequence[str] = (),
@@ -274,8 +270,7 @@ class ColumnRoles:
         parsed = parse_formula(formula)
         models = (parsed.first, parsed.second)
         verdicts = () if judge and all(is_category(name) for name in judge) else tuple(judge)
-        further = one_sided(propensity)
-        features = names_in(parsed.features).values + (names_in(further).values if further else ())
+        features = names_in(parsed.features).values + names_in(one_sided(propensity) or "1").values
         labels = verdicts if parsed.probabilities else (parsed.outcome, *verdicts)
         return cls((*models, *context, *groups), labels, models, features)
 
@@ -286,16 +281,19 @@ class ColumnRoles:
 
     def typed(self, cells: pd.DataFrame) -> pd.DataFrame:
         """Return the columns of a file with the types of their roles."""
-        return pd.DataFrame({name: self._typed(cells, name) for name in cells.columns}, index=cells.index)
-
-    def _typed(self, cells: pd.DataFrame, name: str) -> pd.Series:
-        """Return one column with the type of its role."""
-        column = cells[name]
-        if name in self.names:
-            return _named_feature(column) if name in self.features else _as_text(column)
-        if name in self.labels or (self.is_of_verdicts and not is_category(name)):
-            return _labels_of(column, [cells[model] for model in self.models if model in cells.columns])
-        return numbers_or_text(column, _NO_NUMBER)
+        columns = {}
+        for name in cells.columns:
+            column = cells[name]
+            if name in self.names and name not in self.features:
+                columns[name] = _as_text(column)
+            elif name in self.names:
+                columns[name] = _named_feature(column)
+            elif name in self.labels or (self.is_of_verdicts and not is_category(name)):
+                models = [cells[model].dropna() for model in self.models if model in cells.columns]
+                columns[name] = _labels(column, set().union(*(names.unique() for names in models)))
+            else:
+                columns[name] = numbers_or_text(column, _NO_NUMBER)
+        return pd.DataFrame(columns, index=cells.index)
 
 
 def numbers_or_text(column: pd.Series, missing: Iterable[str] = _NO_NUMBER) -> pd.Series:
@@ -304,36 +302,32 @@ def numbers_or_text(column: pd.Series, missing: Iterable[str] = _NO_NUMBER) -> p
     Floats are those that Python reads, to the last bit. A whole number beyond 64 bits, or that begins with a zero, is
     text, and so is the whole column.
     """
-    # Each different word is converted once. Missing cells have the code -1, which selects the last entry of the arrays.
+    # Each different word is converted once. Missing cells have the code -1, which selects the last entry of the table.
     codes, levels = pd.factorize(column)
     words = [str(level).strip() for level in levels]
-    absent = np.array([word in missing or not word for word in words] + [True])
-    present = [word for word, is_absent in zip(words, absent, strict=False) if not is_absent]
-    is_missing = absent[codes]
-    if present and all(word in _TRUTH for word in present):
-        values: list[object] = [None if is_absent else _TRUTH[w] for w, is_absent in zip(words, absent, strict=False)]
-        truth = np.array([*values, None], dtype=object)[codes]
-        return pd.Series(truth if is_missing.any() else truth.astype(bool), index=column.index, name=column.name)
-    if not all(_NUMBER.fullmatch(word) for word in present):
+    present = {word for word in words if word and word not in missing}
+    is_truth = bool(present) and present <= _TRUTH.keys()
+    if not is_truth and not all(_NUMBER.fullmatch(word) for word in present):
         return _as_text(column)
-    if present and all(_WHOLE.fullmatch(word) for word in present):
-        integers = [0 if is_absent else int(w) for w, is_absent in zip(words, absent, strict=False)]
-        if min(integers) < _INT64.min or max(integers) > _INT64.max:
-            return _as_text(column)
-        if not is_missing.any():
-            return pd.Series(np.array([*integers, 0])[codes], index=column.index, name=column.name)
-    floats = [np.nan if is_absent else float(w) for w, is_absent in zip(words, absent, strict=False)]
-    return pd.Series(np.array([*floats, np.nan])[codes], index=column.index, name=column.name)
+    is_whole = not is_truth and bool(present) and all(_WHOLE.fullmatch(word) for word in present)
+    if is_whole and not all(_INT64.min <= int(word) <= _INT64.max for word in present):
+        return _as_text(column)
+    convert: Callable[[str], object] = _TRUTH.__getitem__ if is_truth else int if is_whole else float
+    table = np.array([*(convert(word) if word in present else None for word in words), None], dtype=object)
+    if present.issuperset(words) and (codes >= 0).all():
+        values = table[:-1].astype(bool if is_truth else np.int64 if is_whole else np.float64)[codes]
+    else:
+        values = (table if is_truth else table.astype(np.float64))[codes]
+    return pd.Series(values, index=column.index, name=column.name)
 
 
-def _labels_of(column: pd.Series, models: Sequence[pd.Series]) -> pd.Series:
-    """Return labels as numbers where every label is a number, else as text."""
+def _labels(column: pd.Series, models: Collection[str]) -> pd.Series:
+    """Return labels as numbers where every label is a number and none names a model, else as text."""
     numbers = numbers_or_text(column, _NAN)
-    if numbers.dtype.kind not in "iuf":
-        return numbers
-    named = set().union(*(names.dropna().unique() for names in models))
-    words = column.dropna().unique()
-    return _as_text(column) if any(word in named and float(word) not in (0, 1) for word in words) else numbers
+    is_name = numbers.dtype.kind in "iuf" and any(
+        word in models and float(word) not in (0, 1) for word in column.dropna().unique()
+    )
+    return _as_text(column) if is_name else numbers
 
 
 def _named_feature(column: pd.Series) -> pd.Series:
@@ -355,127 +349,57 @@ def _as_text(column: pd.Series) -> pd.Series:
     return values.where(values.notna(), None)
 
 
-def whole_numbers_as_text(column: pd.Series) -> pd.Series:
-    """Return a column of whole numbers as text, as csv files have it, and any other column unchanged."""
-    if column.dtype.kind in "iu" or pd.api.types.infer_dtype(column, skipna=True) == "integer":
-        return column.astype(object).map(name_of, na_action="ignore").astype(object)
-    return column
-
-
 # --- benchmark scores -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreTable:
-    """The columns and rules of a file of benchmark scores, as the options of the command line give them.
+def pairs_of_scores(
+    frame: Frame, columns: Sequence[str], others: Collection[str], margin: float, *, lower_is_better: bool
+) -> DerivedPairs:
+    """Return the comparisons of models that follow from the scores of a file.
 
-    prompts: Columns that identify a prompt.
-    model, score: Columns of the model and of the score; empty for a file with a column for every model.
-    others: Columns that the formula and options name. In a file with a column for every model, these columns are not
-        read as models.
-    margin: Two scores that differ by at most this number tie.
-    lower_is_better: Whether the smaller score wins.
+    ``columns`` are those of prompt, model and score; or that of the prompt alone, and then every column but ``others``
+    is a model with its scores.
     """
-
-    prompts: tuple[str, ...]
-    model: str
-    score: str
-    others: tuple[str, ...]
-    margin: float
-    lower_is_better: bool
-
-    @classmethod
-    def of(cls, arguments: argparse.Namespace, formula: str, others: Collection[str]) -> ScoreTable | None:
-        """Read the options about a file of scores; return None for a file of votes."""
-        columns = getattr(arguments, "scores", None)
-        if not columns:
-            unused = [name for name in ("margin", "lower_is_better") if getattr(arguments, name, None) is not None]
-            if unused:
-                raise OptionError(
-                    f"--{unused[0].replace('_', '-')} is for a file of scores, but --scores is not given; name the "
-                    f"columns of the prompt, the model and the score with --scores, or leave the option out"
-                )
-            return None
-        if len(columns) == 2:
-            raise OptionError(
-                f"--scores has {' '.join(columns)}; give the columns of the prompt, the model and the score, or the "
-                f"column of the prompt alone where every model has a column of its own"
-            )
-        prompts, model, score = (columns, "", "") if len(columns) == 1 else (columns[:-2], *columns[-2:])
-        further = one_sided(getattr(arguments, "propensity", None))
-        formulas = [parse_formula(formula).features, *([further] if further else [])]
-        features = [name for terms in formulas for name in names_in(terms).values]
-        return cls(
-            tuple(prompts),
-            model,
-            score,
-            tuple(dict.fromkeys([*features, *others])),
-            0.0 if arguments.margin is None else arguments.margin,
-            bool(arguments.lower_is_better),
-        )
-
-    @property
-    def roles(self) -> ColumnRoles:
-        """Roles of the columns of a file without types."""
-        return ColumnRoles((*self.prompts, *([self.model] if self.model else [])), features=self.others)
-
-    def pairs(self, frame: Frame) -> DerivedPairs:
-        """Return the comparisons of models that follow from the scores of a file."""
-        table: object = frame
-        model, score = self.model, self.score
-        if not model:
-            model, score = self._free_name(frame, _MODEL), self._free_name(frame, _SCORE)
-            table = self._one_row_per_score(frame, model, score)
-        return pairs_from_scores(
-            table,
-            prompt=self.prompts,
-            model=model,
-            score=score,
-            margin=self.margin,
-            lower_is_better=self.lower_is_better,
-        )
-
-    def _free_name(self, frame: Frame, name: str) -> str:
-        """Return the name, with underscores at its end as long as a column of the frame has the same name."""
-        taken = set(column_names(frame))
-        while name in taken:
-            name += "_"
-        return name
-
-    def _one_row_per_score(self, frame: Frame, model: str, score: str) -> pd.DataFrame:
-        """Turn a table with a column for every model into one with a row per prompt and model."""
-        available = column_names(frame)
-        require_columns(self.prompts, available, "--scores")
-        table = take_columns(frame, available)
-        kept = [name for name in available if name in self.prompts or name in self.others]
-        models = [name for name in available if name not in kept]
-        no_scores = [name for name in models if table[name].dtype.kind not in "iuf" and not _has_numbers(table[name])]
-        if no_scores:
-            raise DataError(
-                f"--scores {' '.join(self.prompts)} says that every other column is a model with its scores, but "
-                f"{listed(no_scores)} {'holds' if len(no_scores) == 1 else 'hold'} something else; leave out columns "
-                f"that are no models, or name the columns of the prompt, the model and the score, where a row is one "
-                f"score"
-            )
-        if len(models) < 2:
-            raise DataError(
-                f"--scores {' '.join(self.prompts)} says that every other column is a model with its scores, and there "
-                f"are {len(models)}: {listed(models) or 'none'}; name the columns of the prompt, the model and the "
-                f"score, where a row is one score"
-            )
-        repeated = table.duplicated(list(self.prompts))
-        if repeated.any():
-            row = int(np.flatnonzero(repeated)[0])
-            name = ", ".join(str(table[prompt].iloc[row]) for prompt in self.prompts)
-            raise DataError(f"several rows have the prompt {name!r}; a table with a column per model has one row each")
-        long = table.melt(kept, models, var_name=model, value_name=score)
-        return long.astype({score: float})
-
-
-def _has_numbers(column: pd.Series) -> bool:
-    """Return whether all present cells of a column of objects are numbers."""
-    return all(
-        isinstance(value, (int, float)) and not isinstance(value, bool)
-        for value in column.dropna()
-        if value is not None
+    table: object = frame
+    if len(columns) == 1:
+        prompts = list(columns)
+        table, model, score = _one_row_per_score(frame, columns[0], others)
+    else:
+        *prompts, model, score = columns
+    return pairs_from_scores(
+        table, prompt=prompts, model=model, score=score, margin=margin, lower_is_better=lower_is_better
     )
+
+
+def _one_row_per_score(frame: Frame, prompt: str, others: Collection[str]) -> tuple[pd.DataFrame, str, str]:
+    """Turn a table with a column for every model into one with a row per score; return its columns of both, too."""
+    available = column_names(frame)
+    require_columns([prompt], available, "--scores")
+    table = take_columns(frame, available)
+    kept = [name for name in available if name == prompt or name in others]
+    models = [name for name in available if name not in kept]
+    said = f"--scores {prompt} says that every other column is a model with its scores"
+    advice = "name the columns of the prompt, the model and the score, where a row is one score"
+    no_scores = [
+        name
+        for name in models
+        if table[name].dtype.kind not in "iuf"
+        and not all(isinstance(cell, (int, float)) and not isinstance(cell, bool) for cell in table[name].dropna())
+    ]
+    if no_scores:
+        raise DataError(
+            f"{said}, but {listed(no_scores)} {'holds' if len(no_scores) == 1 else 'hold'} something else; leave out "
+            f"columns that are no models, or {advice}"
+        )
+    if len(models) < 2:
+        raise DataError(f"{said}, and there are {len(models)}: {listed(models) or 'none'}; {advice}")
+    repeated = table.duplicated([prompt])
+    if repeated.any():
+        name = str(table.loc[repeated, prompt].iloc[0])
+        raise DataError(f"several rows have the prompt {name!r}; a table with a column per model has one row each")
+    model, score = "model", "score"
+    while model in available:
+        model += "_"
+    while score in available:
+        score += "_"
+    return table.melt(kept, models, var_name=model, value_name=score).astype({score: float}), model, score

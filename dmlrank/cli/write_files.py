@@ -7,7 +7,6 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -16,7 +15,6 @@ import pandas as pd
 from .._utils.atomic_write import check_writable, replacement_file, write_errors, write_file
 from ..exceptions import FileWriteError, MissingExtraError, OptionError, nearest
 from ..inspection.check import Check, facts
-from ..inspection.time_check import TimeCheck
 from ..report.page.render_page import check_page_extra
 from ..results.comparison import Comparison
 from ..tables.display_text import safe_csv
@@ -27,53 +25,43 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True, slots=True)
-class OutKind:
-    """What ``--out`` of a command writes.
-
-    content: What is written, in words.
-    endings: Endings that a file may have; the ending decides the format.
-    """
-
-    content: str
-    endings: tuple[str, ...]
-
-
 FIGURES = (".png", ".svg", ".pdf")
-PLAN = OutKind("a plan", (".csv", ".json", *FIGURES))
-PAGE = OutKind("a page", (".html", ".htm"))
-RESULT = OutKind("a result", (".txt", ".md", ".html", ".tex", ".csv", ".json", *FIGURES))
-CHECK = OutKind("a check", (".txt", ".html", ".json"))
+# Endings that a file of --out may have, by what it holds; the ending decides the format.
+ENDINGS = {
+    "plan": (".csv", ".json", *FIGURES),
+    "page": (".html", ".htm"),
+    "result": (".txt", ".md", ".html", ".tex", ".csv", ".json", *FIGURES),
+    "check": (".txt", ".html", ".json"),
+}
 
 
-def check_outputs(
-    outputs: Mapping[str, str | Sequence[str] | None], inputs: Iterable[str], *, out: OutKind = PLAN
-) -> None:
-    """Check, before anything is computed, that all files can be written at the end."""
+def check_outputs(outputs: Mapping[str, str | Sequence[str] | None], inputs: Iterable[str], out: str) -> None:
+    """Check, before anything is computed, that all files can be written at the end; ``out`` is what --out holds."""
     sources = list(inputs)
-    earlier: list[tuple[str, str]] = []
+    earlier: dict[str, str] = {}
     for option, value in outputs.items():
         for path in [value] if isinstance(value, str) else value or ():
             _check_output(option, path, sources, out)
-            same_file_options = [other for other, same in earlier if _same_file(same, path)]
-            if same_file_options:
+            # A device such as /dev/null may be written to twice.
+            real_path = os.path.realpath(path)
+            if real_path in earlier and (os.path.isfile(real_path) or not os.path.exists(real_path)):
                 raise OptionError(
-                    f"--{option} and --{same_file_options[0]} name the same file, {path!r}; give two different names"
+                    f"--{option} and --{earlier[real_path]} name the same file, {path!r}; give two different names"
                 )
-            earlier.append((option, path))
+            earlier.setdefault(real_path, option)
 
 
-def _check_output(option: str, path: str, sources: Sequence[str], out: OutKind) -> None:
+def _check_output(option: str, path: str, sources: Sequence[str], out: str) -> None:
     """Check that a file can be written: its ending, its folder, and that it is none of the files that are read."""
     if path == STANDARD_INPUT:
         raise OptionError(f"--{option} '-' is not the name of a file; only the summary goes to standard output")
     ending = Path(path).suffix.lower()
-    if option == "report" or (option == "out" and (out is PAGE or (out is CHECK and ending == ".html"))):
+    if option == "report" or out == "page" or (option == "out" and out == "check" and ending == ".html"):
         check_page_extra()
-    if option == "out" and ending not in out.endings:
+    if option == "out" and ending not in ENDINGS[out]:
         raise OptionError(
-            f"--out {path!r} has the ending {ending!r}; {out.content} is written as {' or '.join(out.endings)}"
-            f"{nearest(ending, out.endings)}"
+            f"--out {path!r} has the ending {ending!r}; a {out} is written as {' or '.join(ENDINGS[out])}"
+            f"{nearest(ending, ENDINGS[out])}"
         )
     if option == "out" and ending in FIGURES and importlib.util.find_spec("matplotlib") is None:
         raise MissingExtraError("plots need matplotlib: pip install 'dmlrank[plot]'")
@@ -92,28 +80,27 @@ def write_json(path: str, content: Mapping[str, object]) -> None:
 
 
 def content_of_check(found: Check) -> dict[str, object]:
-    """Return the problems and tables of a check for JSON."""
-    return {
+    """Return the problems and tables of a check for JSON; times are texts in ISO 8601."""
+    content: dict[str, object] = {
         "problems": found.problems,
         "facts": {name.rstrip(":"): fact for name, fact in facts(found)},
         "models": found.models.rename_axis("model").reset_index(),
         "pairs": found.pairs,
         "labels": found.labels,
         "settings": found.settings,
-    } | ({} if found.time is None else {"time": _content_of_time(found.time)})
-
-
-def _content_of_time(time: TimeCheck) -> dict[str, object]:
-    """Return the tables about time for JSON; times are texts in ISO 8601."""
-    tables = {
-        "periods": time.periods.reset_index(),
-        "models": time.models.reset_index(),
-        "pairs": time.pairs,
-        "prompts": time.prompts,
-        "votes": time.votes,
     }
-    span = {"column": time.column, "period": time.period, "first": str(time.first), "last": str(time.last)}
-    return span | {name: _plain(table) for name, table in tables.items()}
+    if found.time is not None:
+        time = found.time
+        content["time"] = {
+            "column": time.column,
+            "period": time.period,
+            "first": str(time.first),
+            "last": str(time.last),
+            "periods": _plain(time.periods.reset_index()),
+            "models": _plain(time.models.reset_index()),
+            **{name: _plain(getattr(time, name)) for name in ("pairs", "prompts", "votes")},
+        }
+    return content
 
 
 def content_of_comparison(comparison: Comparison) -> dict[str, object]:
@@ -152,15 +139,3 @@ def write_figure(path: str, draw: Callable[[], Axes]) -> None:
     figure = cast("Figure", draw().figure)
     with replacement_file(path) as temporary_path, write_errors(path):
         figure.savefig(temporary_path)
-
-
-def names_of_files(paths: list[str]) -> list[str]:
-    """Return names of stored results: those of their files, or their whole paths where file names repeat."""
-    stems = [Path(path).stem for path in paths]
-    return stems if len(set(stems)) == len(stems) else list(paths)
-
-
-def _same_file(first: str, other: str) -> bool:
-    """Return whether two paths name the same file; a device such as /dev/null may be written to twice."""
-    paths = os.path.realpath(first), os.path.realpath(other)
-    return paths[0] == paths[1] and (os.path.isfile(paths[0]) or not os.path.exists(paths[0]))

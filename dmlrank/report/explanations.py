@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,7 +25,6 @@ from .statements import (
     features_of,
     first_place_note,
     interval_method,
-    looks_clause,
     neutral_text,
     part_note,
     percentage,
@@ -49,14 +47,6 @@ _PROPENSITIES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A heading with its paragraphs."""
-
-    title: str
-    paragraphs: tuple[str, ...]
-
-
 # --- the sections -----------------------------------------------------------------------------------------------------
 
 
@@ -67,15 +57,15 @@ def explanations(
     remarks: Sequence[tuple[str, Sequence[str]]] = (),
     *,
     on_page: bool = False,
-) -> tuple[Section, ...]:
-    """Return the sections on a fit: scores, first place, statements, method, assumptions, data, diagnostics.
+) -> list[tuple[str, Sequence[str]]]:
+    """Return titles and paragraphs of the sections on a fit: scores, first place, statements, method, data and others.
 
     A page shows first place and warnings elsewhere, and has columns of its own; ``tests`` are those of its pairs.
     """
     promises = (
         "What the intervals, rank sets and groups promise" if results.has_intervals else "Why there are no intervals"
     )
-    sections = [
+    sections: list[tuple[str, Sequence[str]]] = [
         ("What the scores are", _score_sentences(results, level, on_page)),
         ("Style", style_sentences(results)),
         ("First place", [] if on_page else first_place_note(results, level.separation)),
@@ -86,21 +76,19 @@ def explanations(
         ("Data", _data_sentences(results)),
         ("Diagnostics", _diagnostics(results, level, tests)),
     ]
-    return tuple(Section(title, tuple(paragraphs)) for title, paragraphs in sections if paragraphs)
+    return [(title, paragraphs) for title, paragraphs in sections if paragraphs]
 
 
 def explanation_text(results: Estimates, level: SummaryLevel) -> str:
     """Return the sections on a fit as text, in lines of at most 78 characters."""
-    facts = tuple(f"{label} {value}" for label, value in fit_facts(results))
-    return "\n".join(
-        line
-        for section in (*explanations(results, level), Section("The fit in short", facts))
-        for line in [
-            section.title,
-            *(line for text in section.paragraphs for line in wrapped("  " + isolated(inert(text)), 78, "  ")),
-            "",
-        ]
-    ).rstrip()
+    lines = []
+    facts = [f"{label} {value}" for label, value in fit_facts(results)]
+    for title, paragraphs in (*explanations(results, level), ("The fit in short", facts)):
+        lines.append(title)
+        for text in paragraphs:
+            lines += wrapped("  " + isolated(inert(text)), 78, "  ")
+        lines.append("")
+    return "\n".join(lines).rstrip()
 
 
 def _score_sentences(results: Estimates, level: SummaryLevel, on_page: bool) -> list[str]:
@@ -188,11 +176,12 @@ def _promises(results: Estimates, level: SummaryLevel, tests: PairTests | None, 
     where = "at the top" if on_page else "in summary()"
     values = "scores" if results.of_models else "values"
     held = f"all {n_rows} intervals contain the true {values} at the same time"
+    looks = "" if results.sequence is None else f", {results.sequence.clause}"
     sentences = [
         *[f"The warnings {where} say why intervals, tests and ranks may not hold for these data."]
         * bool(results.diagnostics.doubts),
         f"If the assumptions below hold, then with {level.confidence} confidence "
-        f"{held if n_rows > 1 else 'the interval contains the true value'}{looks_clause(results)} "
+        f"{held if n_rows > 1 else 'the interval contains the true value'}{looks} "
         f"({interval_method(results)}{level.bootstrap_words}, critical value {level.critical:.2f}).",
         *sequential_note(results),
         *_rank_sentences(results, level, on_page),
@@ -272,17 +261,30 @@ def _assumptions(results: Estimates) -> list[str]:
     """Return one paragraph per assumption; none for estimates that claim nothing."""
     if not results.has_intervals:
         return []
-    d = results.diagnostics
-    sentences = [_sampling(results)]
+    d, description = results.diagnostics, results.description
+    unit = "prompts" if description.context else "votes"
+    independent = f"Different {unit} are independent"
+    if description.clusters:
+        names = " and of ".join(f"“{name}”" for name in description.clusters)
+        independent = f"Votes of different clusters of {names} are independent; within a cluster they may depend"
+    elif description.context:
+        independent += "; votes on the same prompt may depend on each other"
+    weighted = ", weighted as the data say" if description.weighted else ""
+    population = (
+        "The statements are about these prompts only."
+        if description.prompts == "fixed"
+        else f"The {unit} are a sample of the population of {unit} to which the statements apply{weighted}."
+    )
+    sampling = f"{population} {independent}."
     if not results.estimated_by.has_first_stages:
-        sentences.append(
-            "Differences between models are linear in the prompt's features. If they are not, the scores depend on how "
-            "often each pair was voted on, and on which prompts."
-            if results.estimated_by.uses_features
-            else "Differences between models are the same in all prompts. If they are not, the scores depend on how "
-            "often each pair was voted on."
-        )
-        return sentences
+        holds, where = "the same in all prompts", ""
+        if results.estimated_by.uses_features:
+            holds, where = "linear in the prompt's features", ", and on which prompts"
+        return [
+            sampling,
+            f"Differences between models are {holds}. If they are not, the scores depend on how often each pair was "
+            f"voted on{where}.",
+        ]
     terms = features_of(results)
     choice = (
         "Which pairs are shown and voted on does not depend on the prompt in a way that also matters for the outcome: "
@@ -291,38 +293,19 @@ def _assumptions(results: Estimates) -> list[str]:
         else f"Given the features of the prompt in the formula ({terms}), which pairs are shown and voted on does not "
         f"depend on how the votes would turn out"
     )
-    sentences += [
+    normal = (
+        f"Errors of the scores are normally distributed, which needs many prompts: every standard error rests on the "
+        f"equivalent of at least {d.effective_contexts:,.0f} prompts."
+    )
+    return [
+        sampling,
         f"{choice}.",
         f"Every compared pair had a chance to be voted on for every kind of prompt. The smallest propensity of a vote "
         f"is {d.min_propensity:.3g}.",
         "The learnt probabilities are close enough to the truth: the error that remains after the correction is a "
         "product of the errors of the preference probabilities and of the propensities.",
+        *[normal] * bool(np.isfinite(d.effective_contexts)),
     ]
-    if np.isfinite(d.effective_contexts):
-        sentences.append(
-            f"Errors of the scores are normally distributed, which needs many prompts: every standard error rests on "
-            f"the equivalent of at least {d.effective_contexts:,.0f} prompts."
-        )
-    return sentences
-
-
-def _sampling(results: Estimates) -> str:
-    """Say which population the prompts or votes are a sample of, and which of them are independent."""
-    description = results.description
-    unit = "prompts" if description.context else "votes"
-    if description.clusters:
-        names = " and of ".join(f"“{name}”" for name in description.clusters)
-        independent = f"Votes of different clusters of {names} are independent; within a cluster they may depend"
-    else:
-        independent = f"Different {unit} are independent" + (
-            "; votes on the same prompt may depend on each other" if description.context else ""
-        )
-    if description.prompts == "fixed":
-        return f"The statements are about these prompts only. {independent}."
-    weighted = ", weighted as the data say" if description.weighted else ""
-    return (
-        f"The {unit} are a sample of the population of {unit} to which the statements apply{weighted}. {independent}."
-    )
 
 
 def _data_sentences(results: Estimates) -> list[str]:
@@ -374,7 +357,10 @@ def _outcome_note(results: Estimates) -> list[str]:
     if kind == "probabilities":
         return [f"The labels are probabilities ({meanings})."]
     if kind == "grades":
-        return [_grades_sentence(results)]
+        return [
+            f"Labels are grades. Each number is the share of a win that a grade is worth for the model shown first; "
+            f"the other model gets the remainder ({meanings}). {results.kind.meaning_of_grades}"
+        ]
     if kind in DERIVED_KINDS:
         (winner, _), *tie = labels
         ties = f" ({tie[0][0]}: a tie)" if tie else " (no ties)"
@@ -383,18 +369,6 @@ def _outcome_note(results: Estimates) -> list[str]:
             f"one prompt depend on each other, and the standard errors allow for that."
         ]
     return [f"Labels: {meanings}."] if any(x in ("0", "1", "True", "False") for x, _ in labels) else []
-
-
-def _grades_sentence(results: Estimates) -> str:
-    """Say what grades are worth, and that scores use mean worths as shares of wins."""
-    words = {"first": "first wins", "second": "second wins"}
-    grades = ", ".join(
-        f"{label} = {words.get(meaning, meaning.replace('_', ' '))}" for label, meaning in results.diagnostics.labels
-    )
-    return (
-        f"Labels are grades. Each number is the share of a win that a grade is worth for the model shown first; the "
-        f"other model gets the remainder ({grades}). {results.kind.meaning_of_grades}"
-    )
 
 
 def _judge_note(results: Estimates) -> list[str]:
@@ -452,7 +426,15 @@ def _extension_note(results: Estimates) -> list[str]:
 
 def _diagnostics(results: Estimates, level: SummaryLevel, tests: PairTests | None) -> list[str]:
     """Return the figures on the first stages, the tests of ranks, the seed and the version of the fit."""
-    description, sentences = results.description, _figures(results)
+    d, description = results.diagnostics, results.description
+    if results.estimated_by.has_first_stages:
+        sentences = _figures(results)
+    else:
+        sentences = [
+            f"In-sample log-loss is {d.log_loss:.3f} ({d.log_loss_constant:.3f} for a fair coin).",
+            "Standard errors are sandwich estimates.",
+            "Display order is ignored.",
+        ]
     if tests is None and level.separation and level.separation.critical > 0:
         kind = "step-down tests" if results.sequence is None else "Holm's tests at all looks"
         sentences.append(
@@ -463,21 +445,33 @@ def _diagnostics(results: Estimates, level: SummaryLevel, tests: PairTests | Non
 
 
 def _figures(results: Estimates) -> list[str]:
-    """Return the figures of the outcome model, the propensities, the standard errors and the floor."""
-    d = results.diagnostics
-    if not results.estimated_by.has_first_stages:
-        return [
-            f"In-sample log-loss is {d.log_loss:.3f} ({d.log_loss_constant:.3f} for a fair coin).",
-            "Standard errors are sandwich estimates.",
-            "Display order is ignored.",
-        ]
+    """Return the figures of the outcome model, the propensities, the standard errors, the floor and display order."""
+    d, description = results.diagnostics, results.description
     slope = f"; calibration slope {d.calibration:.2f} (1 is right)" if np.isfinite(d.calibration) else ""
     sentences = [
         f"Out-of-fold log-loss is {d.log_loss:.3f} ({d.log_loss_constant:.3f} for constant probabilities){slope}.",
         f"Labels are weighted by 1 / propensity. The effective sample size of the weighted labels of a pair is at "
         f"least {d.effective_share:.2f} times their number (1 if all weights are equal).",
-        *_std_error_sentences(results),
     ]
+    if results.has_intervals:
+        sentences.append(
+            f"Every standard error rests on the equivalent of at least {d.effective_contexts:,.0f} prompts of equal "
+            f"influence."
+        )
+        if d.subsample:
+            sentences.append(
+                f"Scores are averaged over a subsample of {d.subsample:,} prompts, which adds "
+                f"{100 * d.subsample_price:.1f} % to the standard errors."
+            )
+        if d.bias_subtracted:
+            sentences.append(
+                f"A second-order bias of at most {d.bias_subtracted:.2f} standard errors was estimated and subtracted."
+            )
+        if np.isfinite(d.second_order) and d.second_order > 0:
+            sentences.append(
+                f"The second-order bias is estimated as up to {d.second_order:.2f} standard errors; the true bias can "
+                f"be several times as large."
+            )
     if d.mu_entries:
         sentences.append(
             f"The floor of {d.floor:g}, the smallest probability that the outcome model may give to a category, was "
@@ -490,42 +484,9 @@ def _figures(results: Estimates) -> list[str]:
             f"The mean preferences of {counted(d.means_raised, 'pair')} were so close to 0 or 1 that their log-odds or "
             f"ratios would have no bound; they were raised to a floor."
         )
-    return [*sentences, _display_order_sentence(results)]
-
-
-def _std_error_sentences(results: Estimates) -> list[str]:
-    """Say what the standard errors rest on, and the bias that remains; nothing where there are no standard errors."""
-    d = results.diagnostics
-    if not results.has_intervals:
-        return []
-    sentences = [
-        f"Every standard error rests on the equivalent of at least {d.effective_contexts:,.0f} prompts of equal "
-        f"influence."
-    ]
-    if d.subsample:
-        sentences.append(
-            f"Scores are averaged over a subsample of {d.subsample:,} prompts, which adds "
-            f"{100 * d.subsample_price:.1f} % to the standard errors."
-        )
-    if d.bias_subtracted:
-        sentences.append(
-            f"A second-order bias of at most {d.bias_subtracted:.2f} standard errors was estimated and subtracted."
-        )
-    if np.isfinite(d.second_order) and d.second_order > 0:
-        sentences.append(
-            f"The second-order bias is estimated as up to {d.second_order:.2f} standard errors; the true bias can be "
-            f"several times as large."
-        )
-    return sentences
-
-
-def _display_order_sentence(results: Estimates) -> str:
-    """Say whether display order is modelled, what decided that, and the test of a position effect."""
-    description, z = results.description, results.diagnostics.position_z
-    treatment = "modelled" if description.ordered else "ignored"
-    reason = f", because {description.order_reason}" if description.order_reason else ""
+    z, reason = d.position_z, f", because {description.order_reason}" if description.order_reason else ""
     effect = f"position effect z = {z:.2f}" if np.isfinite(z) else "a position effect cannot be tested"
-    return f"Display order is {treatment}{reason}; {effect}."
+    return [*sentences, f"Display order is {'modelled' if description.ordered else 'ignored'}{reason}; {effect}."]
 
 
 # --- style ------------------------------------------------------------------------------------------------------------

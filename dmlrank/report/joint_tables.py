@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -81,8 +82,11 @@ def group_summary(
     Shapes: scores, std_errors (K, G).
     """
     digits = decimals(std_errors.ravel(), fewest=fewest_decimals(fit.scale.natural))
-    columns = [_group_column(fit.estimate, fit.covariance.std_errors, digits)]
-    columns += [_group_column(scores[:, g], std_errors[:, g], digits) for g in range(len(groups))]
+    pairs = [(fit.estimate, fit.covariance.std_errors), *zip(scores.T, std_errors.T, strict=True)]
+    columns = [
+        [f"{r}. {score_text(value, error, digits)}" for r, value, error in zip(ranks_of(of), of, errors, strict=True)]
+        for of, errors in pairs
+    ]
     heads = ["all", *(group.name for group in groups)]
     if p_equal is not None:
         columns.append([p_value_text(p) for p in p_equal])
@@ -94,51 +98,23 @@ def group_summary(
         ("Groups:", f"{len(groups)} of {variable}", "No. Prompts:", f"{fit.description.n_contexts:,}"),
         ("Estimator:", fit.estimator, "Smallest group:", f"{smallest.name}, {smallest.n_contexts:,} prompts"),
     )
-    notes = (
-        *_group_notes(fit, groups, equality, is_partition=is_partition),
-        *left_out_groups_note(left_out),
-        *([as_sentence(note)] if note else []),
-        *doubt_note(fit),
-    )
-    table = Summary(f"Scores by {variable}", header, tuple((head, 1) for head in heads), rows, notes)
-    return table.with_notes(shown.note("Ranks, tests and adjusted p-values"))
-
-
-def _group_column(scores: FloatArray, std_errors: FloatArray, digits: int) -> list[str]:
-    """Return the cells of a group: rank, score and standard error."""
-    cells = zip(ranks_of(scores), scores, std_errors, strict=True)
-    return [f"{rank}. {score_text(score, error, digits)}" for rank, score, error in cells]
-
-
-def left_out_groups_note(left_out: Sequence[tuple[str, str]]) -> list[str]:
-    """Return the note on groups without scores, each with its reason; no note where there are none."""
-    if not left_out:
-        return []
-    return [f"These groups have no scores: {'; '.join(f'{name} ({reason})' for name, reason in left_out)}."]
-
-
-def _relation_to_all_prompts(fit: Estimates, is_partition: bool) -> str:
-    """Say how the scores of the groups and the scores over all prompts are related."""
     if not is_partition:
-        return (
+        relation = (
             "Groups may overlap: a prompt counts in each of its groups, and tests between groups take account of "
             "prompts that groups share."
         )
-    if fit.averages_preferences:
-        return (
+    elif fit.averages_preferences:
+        relation = (
             "Scores in a group are computed from the mean preferences of the group, so that their mean over groups is "
             "not the score over all prompts."
         )
-    return "The mean of the groups' scores, weighted by their shares of the prompts, is the score over all prompts."
-
-
-def _group_notes(
-    fit: Estimates, groups: Sequence[GroupFacts], equality: WaldTestResults | str, *, is_partition: bool
-) -> list[str]:
-    """Return the notes on the columns, the test of equal scores, the groups' sizes and groups with few votes."""
+    else:
+        relation = (
+            "The mean of the groups' scores, weighted by their shares of the prompts, is the score over all prompts."
+        )
     notes = [
         "Each column has rank, score and (standard error) in a group. The scores of all groups come from one fit. "
-        f"{_relation_to_all_prompts(fit, is_partition)} {as_sentence(f'in every group, {fit.reason}')}",
+        f"{relation} {as_sentence(f'in every group, {fit.reason}')}",
         _equality_note(fit, groups, equality),
     ]
     unseen = [f"{group.name} ({', '.join(group.unseen)})" for group in groups if group.unseen]
@@ -154,7 +130,13 @@ def _group_notes(
             f"from such a pair is predicted by the outcome model."
         )
     sizes = ", ".join(f"{group.name} {group.n_contexts:,} prompts ({group.n_votes:,} votes)" for group in groups)
-    return [*notes, f"Groups: {sizes}."]
+    notes.append(f"Groups: {sizes}.")
+    if left_out:
+        reasons = "; ".join(f"{name} ({reason})" for name, reason in left_out)
+        notes.append(f"These groups have no scores: {reasons}.")
+    notes += [*filter(None, [as_sentence(note)]), *doubt_note(fit)]
+    table = Summary(f"Scores by {variable}", header, tuple((head, 1) for head in heads), rows, tuple(notes))
+    return table.with_notes(shown.note("Ranks, tests and adjusted p-values"))
 
 
 def _equality_note(fit: Estimates, groups: Sequence[GroupFacts], equality: WaldTestResults | str) -> str:
@@ -197,32 +179,25 @@ def projection_summary(
         ("Projected on:", formula, "No. Prompts:", f"{fit.description.n_contexts:,}"),
     )
     heads = tuple((str(name), 1) for name in coefficients.index)
-    notes = (*_projection_notes(fit, terms), *([as_sentence(note)] if note else []), *doubt_note(fit))
-    return Summary("Scores Projected on Functions of the Prompt", header, heads, rows, notes).with_notes(
-        shown.note("Sums of coefficients and tests of terms")
-    )
-
-
-def _projection_notes(fit: Estimates, terms: pd.DataFrame) -> list[str]:
-    """Return the notes on what coefficients are, and on the tests of the terms."""
-    notes = [
+    meaning = (
         "Each cell has a coefficient and its (standard error). The coefficients are the best linear approximation of "
-        "how a model's score varies over prompts, whether or not the relation is linear. "
-        f"{as_sentence(fit.reason)}"
-    ]
+        f"how a model's score varies over prompts, whether or not the relation is linear. {as_sentence(fit.reason)}"
+    )
     basis = fit.covariance.basis
     if basis.shape[1] < len(fit.models) and np.allclose(basis.sum(axis=0), 0.0):
-        notes[0] += " The models' coefficients on every term except the constant therefore sum to 0."
+        meaning += " The models' coefficients on every term except the constant therefore sum to 0."
     numbers = zip(terms.index, terms["statistic"], terms["df"], terms["p_value"], strict=True)
-    tests = [
+    tests = "; ".join(
         f"{name}: chi2({df:g}) = {statistic:.1f}, P {p_value_clause(p)}"
         if np.isfinite(statistic)
         else f"{name}: cannot be tested ({df:g} restrictions)"
         for name, statistic, df, p in numbers
-    ]
-    if tests:
-        notes.append(f"Tests of the terms (hypothesis: no model's score varies with the term): {'; '.join(tests)}.")
-    return notes
+    )
+    tested = f"Tests of the terms (hypothesis: no model's score varies with the term): {tests}." if tests else ""
+    notes = (meaning, *filter(None, [tested, as_sentence(note)]), *doubt_note(fit))
+    return Summary("Scores Projected on Functions of the Prompt", header, heads, rows, notes).with_notes(
+        shown.note("Sums of coefficients and tests of terms")
+    )
 
 
 _REVERSALS_NAMED = 3
@@ -256,20 +231,35 @@ def comparison_summary(
     shown: ShownModels | None = None,
 ) -> Summary:
     """Build a table with score, standard error and rank of every model (rows) in every result (columns)."""
-    models, columns, heads = list(ranks.index), [], []
-    for name, result in zip(names, results, strict=True):
-        std_errors = result.std_errors
-        digits = decimals(std_errors, fewest=fewest_decimals(result.scale.natural))
+    models, columns, heads, header = list(ranks.index), [], [], []
+    for name, e in zip(names, results, strict=True):
+        std_errors = e.std_errors
+        digits = decimals(std_errors, fewest=fewest_decimals(e.scale.natural))
         cells = {
             model: score_text(score, error if intervals is None else np.nan, digits)
-            for model, score, error in zip(result.models, result.estimate, std_errors, strict=True)
+            for model, score, error in zip(e.models, e.estimate, std_errors, strict=True)
         }
         columns.append([cells.get(model, "") for model in models])
+        heads.append((name, 1))
         if intervals is not None:
             limits = intervals.of_result[name]
-            columns.append([_interval(limits, model, digits) for model in models])
-        columns.append([_rank(rank, change) for rank, change in zip(ranks[name], rank_changes[name], strict=True)])
-        heads += [(name, 1), *([] if intervals is None else [(intervals.head, 1)]), ("rank", 1)]
+            ends = limits[["lower", "upper"]].itertuples() if len(limits) else ()
+            texts = {model: f"{low:.{digits}f} to {high:.{digits}f}" for model, low, high in ends}
+            columns.append([texts.get(model, "") for model in models])
+            heads.append((intervals.head, 1))
+        # The places gained or lost stand in brackets.
+        columns.append(
+            [
+                "" if pd.isna(rank) else f"{rank}" if pd.isna(change) or change == 0 else f"{rank} ({change:+d})"
+                for rank, change in zip(ranks[name], rank_changes[name], strict=True)
+            ]
+        )
+        heads.append(("rank", 1))
+        d = e.description
+        cov = f"cluster ({', '.join(d.clusters)})" if d.clusters else "robust"
+        size = f"{d.n_contexts:,} prompts, {d.n_votes:,} votes, {len(e.models)} models, {cov}"
+        method = f"{functional_unit(e)}, {e.estimator}" + (f", {e.part}" if e.part else "")
+        header.append((f"{name}:", method, "Data:", size))
     shown = choose_models(models, range(len(models))) if shown is None else shown
     rows = tuple((models[place], *(column[place] for column in columns)) for place in shown.places)
     notes = (
@@ -278,36 +268,8 @@ def comparison_summary(
         _reversal_note(names, results, reversals, alpha),
     )
     together = 2 if intervals is None else 3
-    table = Summary(
-        "Results Side by Side", _comparison_header(names, results), tuple(heads), rows, notes, heads_together=together
-    )
+    table = Summary("Results Side by Side", tuple(header), tuple(heads), rows, notes, heads_together=together)
     return table.with_notes(shown.note("Ranks, changes of ranks and tests"))
-
-
-def _comparison_header(names: Sequence[str], results: Sequence[Estimates]) -> tuple[tuple[str, str, str, str], ...]:
-    """Return a line per result: functional, estimator, sizes and type of covariance."""
-    lines = []
-    for name, e in zip(names, results, strict=True):
-        cov = f"cluster ({', '.join(e.description.clusters)})" if e.description.clusters else "robust"
-        size = f"{e.description.n_contexts:,} prompts, {e.description.n_votes:,} votes, {len(e.models)} models, {cov}"
-        method = f"{functional_unit(e)}, {e.estimator}" + (f", {e.part}" if e.part else "")
-        lines.append((f"{name}:", method, "Data:", size))
-    return tuple(lines)
-
-
-def _interval(limits: pd.DataFrame, model: str, digits: int) -> str:
-    """Return the interval of a model's score as text; empty where the result does not have it."""
-    if model not in limits.index:
-        return ""
-    low, high = limits.loc[model, ["lower", "upper"]]
-    return f"{low:.{digits}f} to {high:.{digits}f}"
-
-
-def _rank(rank: int, change: int) -> str:
-    """Return a rank with the places gained or lost in brackets."""
-    if pd.isna(rank):
-        return ""
-    return str(rank) if pd.isna(change) or change == 0 else f"{rank} ({change:+d})"
 
 
 def _comparison_notes(
@@ -346,23 +308,26 @@ def _reversal_note(
         return f"There are no tests between the results. {as_sentence(reversals)}"
     if not len(reversals):
         return "All results have the models that they share in the same order."
-    n_reversed = len(reversals)
+    statement = (
+        f"{counted(len(reversals), 'pair')} of models {'is' if len(reversals) == 1 else 'are'} in opposite orders"
+    )
+    confidence = f"at a joint confidence level of {100 * (1 - alpha):g} %"
     significant = reversals[reversals["p_adjusted"] <= alpha]
+    if not len(significant):
+        return (
+            f"{statement} in two of the results. The tests do not show for any of them {confidence} that both orders "
+            f"are real."
+        )
     columns = ["model", "other", "above_in", "below_in", "p_adjusted"]
-    reversal_texts = "; ".join(
+    named = "; ".join(
         f"{model} is above {other} in {above_in} and below in {below_in} (adjusted p {p_value_clause(p)})"
         for model, other, above_in, below_in, p in significant[columns].head(_REVERSALS_NAMED).to_numpy(dtype=object)
     )
     n_unnamed = len(significant) - _REVERSALS_NAMED
-    unnamed = f"; and {n_unnamed} more" if n_unnamed > 0 else ""
-    verb = "is" if n_reversed == 1 else "are"
-    statement = f"{counted(n_reversed, 'pair')} of models {verb} in opposite orders in two of the results."
-    confidence = f"at a joint confidence level of {100 * (1 - alpha):g} %"
-    if not len(significant):
-        return f"{statement} The tests do not show for any of them {confidence} that both orders are real."
+    more = f"; and {n_unnamed} more" if n_unnamed > 0 else ""
     return (
-        f"{statement} For {len(significant):,} of them the tests show {confidence} that both orders are real: "
-        f"{reversal_texts}{unnamed}."
+        f"{statement} in two of the results. For {len(significant):,} of them the tests show {confidence} that both "
+        f"orders are real: {named}{more}."
     )
 
 
@@ -377,11 +342,15 @@ def changes_summary(
     results = list(dict.fromkeys(changes["result"]))
     digits = decimals(changes["std_error"].to_numpy(), fewest=fewest_decimals(is_natural))
     level = f"{100 * (1 - alpha):g} %"
-    of_result = {name: changes[changes["result"] == name].set_index("model") for name in results}
-    rows = tuple(
-        (model, *(cell for name in results for cell in _change_cells(of_result[name].loc[model], digits)))
-        for model in dict.fromkeys(changes["model"])
-    )
+    cells: dict[str, list[str]] = {}
+    row: Any
+    for row in changes.itertuples():
+        change = f"{row.estimate:+.{digits}f}"
+        ends = [f"{end:.{digits}f}" if np.isfinite(end) else "" for end in (row.conf_low, row.conf_high)]
+        is_tested = row.std_error > 0
+        texts = [change, " to ".join(ends), p_value_text(row.p_adjusted)] if is_tested else [change, "", "n/a"]
+        cells.setdefault(row.model, []).extend(texts)
+    rows = tuple((model, *texts) for model, texts in cells.items())
     columns = tuple(
         head for name in results for head in ((f"{name} minus {reference}", 1), (f"{level} interval", 1), ("adj. P", 1))
     )
@@ -426,15 +395,6 @@ def change_notes(
     more = f", and {n_unnamed:,} more" if n_unnamed > 0 else ""
     counts = f"{len(significant):,} of {counted(len(changes), 'change')}"
     return [f"{joint} The tests show {counts} {level}: {named}{more}.", *filter(None, [level_note])]
-
-
-def _change_cells(row: pd.Series, digits: int) -> Sequence[str]:
-    """Return change, interval and adjusted p-value of a model as text."""
-    if not row["std_error"] > 0:
-        return (f"{row['estimate']:+.{digits}f}", "", "n/a")
-    limits = (row["conf_low"], row["conf_high"])
-    low, high = (f"{limit:.{digits}f}" if np.isfinite(limit) else "" for limit in limits)
-    return (f"{row['estimate']:+.{digits}f}", f"{low} to {high}", p_value_text(row["p_adjusted"]))
 
 
 # One head for every column of the table of the three leaderboards, where no head stands over two columns.

@@ -71,7 +71,17 @@ def choose_models(
         return ShownModels(tuple(ranking[: int(str(top))]), len(names), noun)
     if models is None:
         return ShownModels(tuple(ranking), len(names), noun)
-    chosen = _given_names(models)
+    try:
+        chosen = [models] if isinstance(models, str) else list(models)  # type: ignore[call-overload]
+    except TypeError:
+        raise OptionTypeError(
+            f"models={shown(models)} is no list of names; give one, such as models=['a', 'b']"
+        ) from None
+    if not chosen:
+        raise OptionError("models=[] names no model; name at least one, or leave models= out to show all models")
+    wrong = next((name for name in chosen if not isinstance(name, str)), None)
+    if wrong is not None:
+        raise OptionTypeError(f"models= holds {wrong!r}, which is not a name; names are text")
     unknown = next((name for name in chosen if name not in names), None)
     if unknown is not None:
         raise UnknownModelError(
@@ -87,24 +97,6 @@ def choose_models(
 def chosen_names(best_first: Sequence[str], models: object = None, top: object = None) -> list[str]:
     """Return the names of the models that a picture shows; see :func:`choose_models` for the errors."""
     return [best_first[place] for place in choose_models(best_first, range(len(best_first)), models, top).places]
-
-
-def _given_names(models: object) -> list[str]:
-    """Return the names that a caller gives, one or several."""
-    if isinstance(models, str):
-        return [models]
-    try:
-        names = list(models)  # type: ignore[call-overload]
-    except TypeError:
-        raise OptionTypeError(
-            f"models={shown(models)} is no list of names; give one, such as models=['a', 'b']"
-        ) from None
-    if not names:
-        raise OptionError("models=[] names no model; name at least one, or leave models= out to show all models")
-    wrong = next((name for name in names if not isinstance(name, str)), None)
-    if wrong is not None:
-        raise OptionTypeError(f"models= holds {wrong!r}, which is not a name; names are text")
-    return names
 
 
 def rows_to_show(results: Estimates, models: object = None, top: object = None) -> ShownModels:
@@ -209,11 +201,14 @@ def leaderboard_columns(
             hyphen="\u2013",
         )
     if any(level.letters):
+        # A page sorts by the first and then the last of a model's groups.
+        groups = [text.split(",") if "," in text or text.isdigit() else list(text) for text in level.letters]
+        numbers = [[int(name) if name.isdigit() else 1 + ascii_letters.index(name) for name in of] for of in groups]
         columns["group"] = Column(
             "group",
             "Group",
             [(abbreviate_letters(letters),) for letters in level.letters],
-            [_letters_key(letters) for letters in level.letters],
+            [f"{of_model[0]}.{of_model[-1]:04d}" for of_model in numbers],
             "Models without a common letter are separated",
             ascending=True,
             kind="text",
@@ -252,21 +247,9 @@ def _tests(results: Estimates, p_adjusted: FloatArray) -> dict[str, Column]:
     }
 
 
-def _letters_key(letters: str) -> str:
-    """Return the sort key of the groups of a model: the first and then the last of them."""
-    groups = letters.split(",") if "," in letters or letters.isdigit() else list(letters)
-    first, last = (int(name) if name.isdigit() else 1 + ascii_letters.index(name) for name in (groups[0], groups[-1]))
-    return f"{first}.{last:04d}"
-
-
 def rank_set_text(best: int, worst: int) -> str:
     """Return a rank set as it is written."""
     return str(best) if best == worst else f"{best}-{worst}"
-
-
-def _table_rows(columns: Sequence[Column], places: Sequence[int]) -> tuple[tuple[str, ...], ...]:
-    """Return the rows of a table with these columns."""
-    return tuple(tuple(text for column in columns for text in column.cells[j]) for j in places)
 
 
 # --- the summary ------------------------------------------------------------------------------------------------------
@@ -288,8 +271,8 @@ def build_summary(
     left, right = ([(label, value) for label, value, brief in side if brief] for side in _facts(results))
     header = tuple((*a, *b) for a, b in zip_longest(left, right, fillvalue=("", "")))
     title = "Nonparametric Ranking Results" + (f": {results.part}" if results.part else "")
-    rows, notes = _table_rows(columns, shown.places), summary_notes(results, level)
-    table = Summary(title, header, heads, rows, notes, numbered=False)
+    rows = tuple(tuple(text for column in columns for text in column.cells[j]) for j in shown.places)
+    table = Summary(title, header, heads, rows, summary_notes(results, level), numbered=False)
     return table.with_notes(shown.note(joint_statements(results)))
 
 
@@ -363,7 +346,7 @@ def slim_summary(results: Estimates, level: SummaryLevel, shown: ShownModels) ->
     columns = [found[name] for name in wanted if name in found]
     score = {"coef": "score" if results.of_models else "value"}
     heads = tuple((score.get(column.head, column.head), len(column.cells[0])) for column in columns[1:])
-    rows = _table_rows(columns, shown.places)
+    rows = tuple(tuple(text for column in columns for text in column.cells[j]) for j in shown.places)
     if not results.of_models:
         return Summary(title, (), heads, rows, (note,), row_head="output", numbered=False)
     head = "rank set" if level.separation else "order"
@@ -478,13 +461,8 @@ def augment_frame(steps: FitState, phi: FloatArray, models: tuple[str, ...], mod
         columns |= {f"influence_{name}": phi[cells.context, j] for j, name in enumerate(models)}
     else:
         columns["influence"] = phi[cells.context, models.index(model)]
-    return pd.DataFrame(_identifiers(steps, set(columns)) | columns)
-
-
-def _identifiers(steps: FitState, used_names: set[str]) -> dict[str, object]:
-    """Return the columns that identify each cell's context; a name in ``used_names`` gets the prefix ``context_``."""
-    ids = steps.data.context_ids[steps.data.cells.context]
-    names = steps.options.context or ("context",)
-    parts: Sequence[Iterable[object]] = list(zip(*ids, strict=True)) if len(names) > 1 else [ids]
-    labels = (f"context_{name}" if name in used_names else name for name in names)
-    return {label: list(part) for label, part in zip(labels, parts, strict=True)}
+    # A column that identifies contexts and has the name of another column gets a prefix.
+    ids, names_of_ids = data.context_ids[cells.context], steps.options.context or ("context",)
+    parts: Sequence[Iterable[object]] = list(zip(*ids, strict=True)) if len(names_of_ids) > 1 else [ids]
+    labels = (f"context_{name}" if name in columns else name for name in names_of_ids)
+    return pd.DataFrame({label: list(part) for label, part in zip(labels, parts, strict=True)} | columns)

@@ -21,8 +21,9 @@ _FRACTIONS = {0.0: "0", 0.5: "1/2", 1.0: "1"}
 _SMALLEST_PERCENTAGE = 0.05
 MODELS_NAMED = 10
 _POWER = 0.8
-# Sample sizes for which the smallest gap is given, as multiples of the fit's own.
-_SAMPLE_MULTIPLES = (1, 2, 10)
+# Parts of sentences that name attributes and methods, which only users of Python have.
+POINTERS_TO_METHODS = (" In words: res.explain(). Figures of the fit: res.diagnostics.", "; see .style", "; see .judge")
+_IN_WORDS, _SEE_STYLE, _SEE_JUDGE = POINTERS_TO_METHODS
 NO_ORDER = "The models are in the order of their scores; no test supports this order."
 
 
@@ -108,11 +109,6 @@ def functional_unit(results: Estimates) -> str:
     return label + ("" if results.scale.natural else f", {results.scale.name}")
 
 
-def looks_clause(results: Estimates) -> str:
-    """Return when the statements of a sequential view hold, after a comma; empty for other results."""
-    return "" if results.sequence is None else f", {results.sequence.clause}"
-
-
 def features_of(results: Estimates) -> str:
     """Return the features of the formula; empty where it has none."""
     features = results.description.formula.split("~", 1)[-1].split("|")[0].strip()
@@ -129,30 +125,35 @@ def interval_method(results: Estimates) -> str:
 
 def summary_notes(results: Estimates, level: SummaryLevel) -> tuple[str, ...]:
     """Return the notes below the summary: news, warnings in full, and in a few words what the numbers are."""
-    news = []
+    separation, doubts = level.separation, results.diagnostics.doubts
+    news, counts, doubtful = [], [], []
     if not results.has_intervals:
         news.append(as_sentence(f"estimates without intervals: {results.why_no_intervals}"))
         news += [NO_ORDER] * results.of_models
-    first_place = first_place_note(results, level.separation)[:1]
-    separation = level.separation
-    warnings = _warning_notes(results)
-    counts = []
     if separation is not None:
         n_pairs = len(results.models) * (len(results.models) - 1) // 2
         verb = "is" if separation.n_separated == 1 else "are"
         counts.append(f"{separation.n_separated:,} of {n_pairs:,} pairs of models {verb} separated.")
+    warnings = fit_warnings(results)
+    n_warnings = len(warnings)
     if not warnings:
         counts.append(
             "Warnings: none." if results.has_intervals else "Warnings: none except that there are no intervals."
         )
+    if doubts and results.has_intervals:
+        all_warnings = results.diagnostics.warnings
+        numbers = [str(n) for n, text in enumerate(all_warnings, start=1) if text in doubts]
+        enumeration = " and ".join(filter(None, [", ".join(numbers[:-1]), numbers[-1]])) if numbers else ""
+        places = f"warning{'s' * (len(numbers) > 1)} {enumeration}" if len(all_warnings) > 1 else "the warning"
+        doubtful = [f"Intervals, tests and ranks may not hold for these data (see {places} below)."]
+        doubtful += bootstrap_sentence(level)
+    first_place = first_place_note(results, separation)[:1]
+    labels = ["Warning"] if n_warnings == 1 else [f"Warning {n} of {n_warnings}" for n in range(1, n_warnings + 1)]
     return (
-        *([" ".join(news)] if news else []),
-        *first_place,
-        *([" ".join(counts)] if counts else []),
+        *(" ".join(sentences) for sentences in (news, first_place, counts) if sentences),
         *untested_note(results),
-        *_conditions(results),
-        *_doubts(results, level),
-        *warnings,
+        *(" ".join(sentences) for sentences in (_conditions(results), doubtful) if sentences),
+        *(f"{label}: {text}" for label, text in zip(labels, warnings, strict=True)),
         _in_short(results, level),
     )
 
@@ -170,43 +171,23 @@ def _conditions(results: Estimates) -> list[str]:
             f"Only votes on answers of nearly equal style count: {style.n_votes_left:,} of {style.n_votes:,}."
         )
     elif style is not None:
-        sentences.append(f"Slopes on {listed(style.columns)} are removed; see .style.")
+        sentences.append(f"Slopes on {listed(style.columns)} are removed{_SEE_STYLE}.")
     if judge is not None:
         noun = "judge" if len(judge.names) == 1 else "judges"
         names = ", ".join(map(repr, judge.names))
-        sentences.append(f"Verdicts of the {noun} {names} on {counted(judge.n_verdicts, 'pair')} are used; see .judge.")
+        sentences.append(f"Verdicts of the {noun} {names} on {counted(judge.n_verdicts, 'pair')} are used{_SEE_JUDGE}.")
     if extension is not None:
         again = "again on all rows" if extension.refitted else "not again"
         sentences.append(
             f"The last extension added {counted(extension.rows_added, 'row')}; the learners were trained {again}."
         )
-    return [" ".join(sentences)] if sentences else []
-
-
-def _doubts(results: Estimates, level: SummaryLevel) -> list[str]:
-    """Say which of the warnings below are reasons why intervals, tests and ranks may not hold."""
-    diagnostics = results.diagnostics
-    if not diagnostics.doubts or not results.has_intervals:
-        return []
-    numbers = [str(n) for n, text in enumerate(diagnostics.warnings, start=1) if text in diagnostics.doubts]
-    enumeration = " and ".join([", ".join(numbers[:-1]), numbers[-1]]) if len(numbers) > 1 else "".join(numbers)
-    places = f"warning{'s' * (len(numbers) > 1)} {enumeration}" if len(diagnostics.warnings) > 1 else "the warning"
-    sentence = f"Intervals, tests and ranks may not hold for these data (see {places} below)."
-    return [" ".join([sentence, *bootstrap_sentence(level)])]
+    return sentences
 
 
 def fit_warnings(results: Estimates) -> list[str]:
     """Return the warnings of the fit as sentences, without the one that there are no intervals."""
     reason = results.why_no_intervals
     return [as_sentence(text) for text in results.diagnostics.warnings if not (reason and reason in text)]
-
-
-def _warning_notes(results: Estimates) -> list[str]:
-    """Return a note for each warning of the fit."""
-    warnings = fit_warnings(results)
-    if len(warnings) == 1:
-        return [f"Warning: {warnings[0]}"]
-    return [f"Warning {n} of {len(warnings)}: {text}" for n, text in enumerate(warnings, start=1)]
 
 
 def _in_short(results: Estimates, level: SummaryLevel) -> str:
@@ -224,8 +205,7 @@ def _in_short(results: Estimates, level: SummaryLevel) -> str:
         condition = f" if {' and '.join(conditions)}" if conditions else ""
         confidence = f"{level.confidence} confidence{bootstrap}"
         sentences.append(f"All intervals{sets} hold jointly{looks} with {confidence}{condition}.")
-    sentences.append("In words: res.explain(). Figures of the fit: res.diagnostics.")
-    return " ".join(sentences)
+    return " ".join(sentences) + _IN_WORDS
 
 
 def _score_in_short(results: Estimates) -> str:
@@ -279,25 +259,22 @@ def first_place_note(results: Estimates, separation: Separation | None) -> list[
     if results.sequence is not None:
         # The power of tests at one sample size says little about tests at all looks.
         return [lead, "A later look may decide it."]
-    if results.description.prompts == "fixed":
+    d = results.description
+    if d.prompts == "fixed":
         return [lead]
-    return [lead, _gap_sentence(results, smallest_gap(float(pair.std_error[0]), separation.critical, _POWER), digits)]
-
-
-def _gap_sentence(results: Estimates, gap: float, digits: int) -> str:
-    """Say which true gaps the present and larger numbers of prompts would show."""
-    description, remark = results.description, ""
-    unit, number = "prompts" if description.context else "rows", description.n_contexts
-    if description.clusters:
-        names = description.clusters
-        unit, number = f"clusters (values of {names[0]!r})", results.covariance.n_clusters[0]
-        if len(names) > 1:
-            remark = f" The number of clusters (values of {names[1]!r}) is assumed to grow in proportion."
-    present, doubled, tenfold = (f"{gap / np.sqrt(multiple):.{digits}f}" for multiple in _SAMPLE_MULTIPLES)
-    return (
+    # Which true gaps the present and larger numbers of prompts would show.
+    least, remark = smallest_gap(float(pair.std_error[0]), separation.critical, _POWER), ""
+    unit, number = "prompts" if d.context else "rows", d.n_contexts
+    if d.clusters:
+        unit, number = f"clusters (values of {d.clusters[0]!r})", results.covariance.n_clusters[0]
+        if len(d.clusters) > 1:
+            remark = f" The number of clusters (values of {d.clusters[1]!r}) is assumed to grow in proportion."
+    present, doubled, tenfold = (f"{least / np.sqrt(multiple):.{digits}f}" for multiple in (1, 2, 10))
+    return [
+        lead,
         f"The smallest true gap that would be found with power {_POWER:.2f} is {present} with these {number:,} {unit}, "
-        f"{doubled} with {number:,} more and {tenfold} with {(_SAMPLE_MULTIPLES[-1] - 1) * number:,} more.{remark}"
-    )
+        f"{doubled} with {number:,} more and {tenfold} with {9 * number:,} more.{remark}",
+    ]
 
 
 # --- notes that several tables have ---------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...data.preferences import FloatArray, IntArray
 from ...exceptions import OptionError
@@ -53,40 +52,20 @@ class Board:
             return np.arange(len(self.results.names))
         return np.argsort(-self.results.estimate, kind="stable")
 
-    @property
-    def separated(self) -> NDArray[np.bool_] | None:
-        """Whether each tested pair is separated, in the order of the tests; None where there are no tests."""
-        if self.tests is None or self.level.separation is None:
-            return None
-        return self.level.separation.separated[self.tests.first, self.tests.second]
-
 
 _FIGURES = 9
 # Characters that could end the script element, or that old parsers read as the end of a line.
-_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
+_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
 def script_json(value: object) -> str:
     r"""Return a value as JSON that is safe within a ``script`` element: ASCII without ``<``, ``>`` and ``&``."""
-    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    for character, escaped in _ESCAPES.items():
-        text = text.replace(character, escaped)
-    return text
+    return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":")).translate(_ESCAPES)
 
 
 def content_hash(text: str) -> str:
     """Return the source expression of an inline script or style in a content security policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-def pack_floats(values: FloatArray) -> str:
-    """Return numbers as base64 of their 32-bit floating-point form, low byte first; seven digits remain."""
-    return base64.b64encode(np.asarray(values, dtype="<f4").tobytes()).decode()
-
-
-def pack_bits(values: NDArray[np.bool_]) -> str:
-    """Return truth values as base64 of bits, the first value in the lowest bit of the first byte."""
-    return base64.b64encode(np.packbits(values, bitorder="little").tobytes()).decode()
 
 
 def board_data(board: Board) -> dict[str, object]:
@@ -121,12 +100,15 @@ def board_data(board: Board) -> dict[str, object]:
         # Leaderboards have the standard errors of all differences instead, which the covariance follows from.
         matrix = results.covariance.matrix[np.ix_(order, order)]
         data["covariance"] = [list(_rounded(row)) for row in matrix]
-    if board.tests is not None and board.separated is not None:
+    if board.tests is not None and board.level.separation is not None:
+        tests = board.tests
+        separated = board.level.separation.separated[tests.first, tests.second]
+        # Numbers of 32 bits, the low byte first, which keep seven digits; truth values as bits, the lowest bit first.
+        numbers = {"se": tests.std_error.astype("<f4"), "p": tests.p_adjusted.astype("<f4")}
+        packed = numbers | {"separated": np.packbits(separated, bitorder="little")}
         data["pairs"] = {
-            "critical": None if np.isnan(board.tests.critical) else float(board.tests.critical),
-            "se": pack_floats(board.tests.std_error),
-            "p": pack_floats(board.tests.p_adjusted),
-            "separated": pack_bits(board.separated),
+            "critical": _finite(tests.critical),
+            **{name: base64.b64encode(part.tobytes()).decode() for name, part in packed.items()},
         }
     return data
 
@@ -153,12 +135,16 @@ def _about(board: Board) -> Mapping[str, object]:
         "votes": description.n_votes,
         "level": float(f"{1 - board.level.alpha:.12g}"),
         "alpha": board.level.alpha,
-        "critical": float(board.level.critical) if np.isfinite(board.level.critical) else None,
+        "critical": _finite(board.level.critical),
         "whyNoIntervals": printable(results.why_no_intervals),
         **looks,
         "seed": description.seed,
         "version": description.version,
     }
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
 
 
 def _rounded(values: FloatArray) -> Sequence[float | None]:

@@ -73,13 +73,17 @@ def render_page(
     from jinja2 import Environment, StrictUndefined
 
     style, scripts = _compact(_asset("page.css")), [_asset("sortable.min.js").strip(), _compact(_asset("page.js"))]
+    # This style, these scripts, an empty icon, and nothing else.
+    hashes = " ".join(map(content_hash, scripts))
+    policy = f"default-src 'none'; style-src {content_hash(style)}; script-src {hashes}; img-src data:; "
+    policy += "base-uri 'none'; form-action 'none'"
     data = {"title": printable(title), "boards": [board_data(board) for board in boards]}
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     text = environment.from_string(_asset("page.html")).render(
         title=printable(title),
         style=style,
         scripts=scripts,
-        policy=_policy(style, scripts),
+        policy=policy,
         data=script_json(data),
         boards=[_view(board) for board in boards],
         overview=[_overview(summary) for summary in overview],
@@ -116,18 +120,12 @@ def _compact(text: str) -> str:
     return "\n".join(line for line in lines if line and not line.startswith("//"))
 
 
-def _policy(style: str, scripts: Sequence[str]) -> str:
-    """Return the content security policy: this style, these scripts, an empty icon, and nothing else."""
-    hashes = " ".join(map(content_hash, scripts))
-    return (
-        f"default-src 'none'; style-src {content_hash(style)}; script-src {hashes}; img-src data:; base-uri 'none'; "
-        f"form-action 'none'"
-    )
-
-
 def _view(board: Board) -> Mapping[str, object]:
     """Return what the template shows of a leaderboard."""
-    results, level = board.results, board.level
+    results, level, d = board.results, board.level, board.results.description
+    units = "prompts" if d.context else "rows"
+    looks = "" if results.sequence is None else f" Intervals, tests and rank sets hold {results.sequence.clause}."
+    forest, matrix = _plots(board)
     warnings = fit_warnings(results)
     first_place = " ".join(first_place_note(results, level.separation))
     found = leaderboard_columns(results, level)
@@ -138,7 +136,9 @@ def _view(board: Board) -> Mapping[str, object]:
     return {
         "name": printable(board.name),
         "facts": _facts(fit_facts(results)),
-        "lead": _lead(board),
+        "lead": printable(
+            f"{d.n_votes:,} votes on {d.n_contexts:,} {units}. Scores: {functional_unit(results)}.{looks}"
+        ),
         "reason": as_sentence(results.why_no_intervals),
         "has_intervals": results.has_intervals,
         "of_models": results.of_models,
@@ -147,11 +147,11 @@ def _view(board: Board) -> Mapping[str, object]:
         "first_place": [undirected(first_place)] if first_place else [],
         "columns": columns,
         "rows": [[(*of_column[j], kind) for kind, of_column in cells] for j in board.order],
-        "forest": _forest(board),
-        "matrix": _matrix(board),
+        "forest": forest,
+        "matrix": matrix,
         "confidence": level.confidence,
         "notes": [undirected(text) for text in notes],
-        "sections": [(section.title, list(map(undirected, section.paragraphs))) for section in sections],
+        "sections": [(title, list(map(undirected, paragraphs))) for title, paragraphs in sections],
     }
 
 
@@ -160,61 +160,51 @@ def _facts(facts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     return [(printable(label).rstrip(":"), printable(value)) for label, value in facts]
 
 
-def _lead(board: Board) -> str:
-    """Return the line below the title: what was counted and how it was scored."""
-    results = board.results
-    d = results.description
-    units = "prompts" if d.context else "rows"
-    looks = "" if results.sequence is None else f" Intervals, tests and rank sets hold {results.sequence.clause}."
-    return printable(f"{d.n_votes:,} votes on {d.n_contexts:,} {units}. Scores: {functional_unit(results)}.{looks}")
-
-
-def _forest(board: Board) -> str:
-    """Return the forest plot; empty where there are no intervals."""
-    results, order = board.results, board.order
+def _plots(board: Board) -> tuple[str, str]:
+    """Return the forest plot and the win matrix; empty without intervals, and without tests of pairs."""
+    results, level, order = board.results, board.level, board.order
     if not results.has_intervals:
-        return ""
-    low, high = results.intervals(board.level.critical)
+        return "", ""
+    names, scores, digits = [results.names[j] for j in order], results.estimate[order], score_digits(results)
+    low, high = results.intervals(level.critical)
     unit = "score" if results.of_models else "value"
-    label = f"{unit}: {printable(functional_unit(results))}"
-    description = (
-        f"Forest plot of {len(order)} {unit}s with {board.level.confidence} simultaneous intervals; the table "
-    )
-    return forest_svg(
-        [results.names[j] for j in order],
-        results.estimate[order],
+    forest = forest_svg(
+        names,
+        scores,
         low[order],
         high[order],
         neutral=results.neutral,
-        digits=score_digits(results),
-        label=label,
-        description=f"{description}above has the same numbers.",
+        digits=digits,
+        label=f"{unit}: {printable(functional_unit(results))}",
+        description=f"Forest plot of {len(order)} {unit}s with {level.confidence} simultaneous intervals; the table "
+        "above has the same numbers.",
     )
-
-
-def _matrix(board: Board) -> str:
-    """Return the win matrix; empty where there are no tests of pairs."""
-    results, order = board.results, board.order
-    if board.tests is None or board.level.separation is None:
-        return ""
-    scores = results.estimate[order]
-    return matrix_svg(
-        [results.names[j] for j in order],
+    if board.tests is None or level.separation is None:
+        return forest, ""
+    matrix = matrix_svg(
+        names,
         scores[:, None] - scores[None, :],
-        np.asarray(board.level.separation.separated[np.ix_(order, order)]),
-        digits=score_digits(results),
-        description=f"Win matrix of {len(order)} models: {board.level.separation.n_separated:,} of "
+        np.asarray(level.separation.separated[np.ix_(order, order)]),
+        digits=digits,
+        description=f"Win matrix of {len(order)} models: {level.separation.n_separated:,} of "
         f"{len(order) * (len(order) - 1) // 2:,} pairs are separated.",
     )
+    return forest, matrix
 
 
 def _overview(summary: Summary) -> Mapping[str, object]:
     """Return what the template shows of a table of several leaderboards."""
+    heads = [head for head, span in summary.columns for _ in range(span)]
+    columns = [[row[place] for row in summary.rows if row[place]] for place in range(1, len(heads) + 1)]
     return {
         "title": printable(summary.title),
         "row_head": printable(summary.row_head.capitalize()),
         "heads": [(printable(head), span) for head, span in summary.columns],
-        "descending": [_starts_with_score(summary, place) for place in range(len(summary.columns))],
+        # Columns of scores, changes and shares, whose largest value is the best, and not of p-values.
+        "descending": [
+            re.search(r"\bP\b", head) is None and all(map(_SCORE.match, cells))
+            for head, cells in zip(heads, columns[: len(summary.columns)], strict=False)
+        ],
         "rows": [
             [(printable(row[0]), ""), *((_HYPHEN.sub("\u2212", cell), _sort_key(cell)) for cell in row[1:])]
             for row in summary.rows
@@ -228,11 +218,3 @@ def _sort_key(cell: str) -> str:
     """Return the rank or the number at the start of a cell; empty where there is none."""
     match = _RANK.match(cell) or _NUMBER.match(cell.replace(",", ""))
     return match[1] if match else ""
-
-
-def _starts_with_score(summary: Summary, place: int) -> bool:
-    """Whether the cells of a column are scores, changes or shares, whose largest is the best, and not p-values."""
-    cells = [row[1 + place] for row in summary.rows if row[1 + place]]
-    heads = [head for head, span in summary.columns for _ in range(span)]
-    is_p_value = re.search(r"\bP\b", heads[place]) is not None
-    return not is_p_value and all(_SCORE.match(cell) for cell in cells)

@@ -114,7 +114,6 @@ _NAME_LENGTH, _RANK_WIDTH, _HEAD_HEIGHT = 22, 36, 22
 _CHARACTER = 7
 # Cells of this size have names beside the rows, and cells of this size have numbers inside.
 _SIZE_FOR_NAMES, _SIZE_FOR_NUMBERS = 11.0, 44.0
-_SHADES = 3
 
 
 def matrix_svg(
@@ -135,16 +134,31 @@ def matrix_svg(
     size = float(np.clip(np.floor(2 * _WIDTH / n_models) / 2, _SMALLEST, _LARGEST))
     longest = min(max(map(len, names)), _NAME_LENGTH) if size >= _SIZE_FOR_NAMES else 0
     left = _RANK_WIDTH + _CHARACTER * longest
+    # Differences of either sign have three shades, which as many separated pairs have.
+    gap = np.abs(difference)
+    limits = np.quantile(gap[separated], [1 / 3, 2 / 3]) if separated.any() else np.zeros(2)
+    shade = 1 + (gap[:, :, None] >= limits).sum(axis=2)
+    masks = {
+        f"{letter}{number}": separated & (shade == number) & (sign * difference > 0)
+        for letter, sign in (("a", 1), ("b", -1))
+        for number in (1, 2, 3)
+    } | {"n": ~np.eye(n_models, dtype=bool) & ~separated}
     cells = "".join(
-        f'<path class="{kind}" d="{_rectangles(mask, left, _HEAD_HEIGHT, size)}"/>'
-        for kind, mask in _shades(difference, separated).items()
-        if mask.any()
+        f'<path class="{kind}" d="{_rectangles(mask, left, size)}"/>' for kind, mask in masks.items() if mask.any()
     )
     side = n_models * size
     lines = np.arange(n_models + 1) * size
     grid = "".join(f"M{left} {_HEAD_HEIGHT + x:g}h{side:g}M{left + x:g} {_HEAD_HEIGHT}v{side:g}" for x in lines)
     grid = f'<path class="lines" d="{grid}"/>' if size >= 6 else ""
-    numbers = _differences(difference, left, size, digits) if size >= _SIZE_FOR_NUMBERS else ""
+    numbers = ""
+    if size >= _SIZE_FOR_NUMBERS:
+        texts = "".join(
+            f'<text x="{left + (column + 0.5) * size:g}" y="{_HEAD_HEIGHT + (row + 0.5) * size + 4:g}">'
+            f"{number_text(gap, min(digits, 2))}</text>"
+            for (row, column), gap in np.ndenumerate(difference)
+            if row != column
+        )
+        numbers = f'<g class="numbers">{texts}</g>'
     width, height = left + side + 6, _HEAD_HEIGHT + side + 6
     return (
         f'<svg class="matrix" role="img" aria-label="{html.escape(description)}" width="{width:g}" '
@@ -154,21 +168,7 @@ def matrix_svg(
     )
 
 
-def _shades(difference: FloatArray, separated: NDArray[np.bool_]) -> dict[str, NDArray[np.bool_]]:
-    """Return the cells of every colour."""
-    size = np.abs(difference)
-    limits = np.quantile(size[separated], [1 / 3, 2 / 3]) if separated.any() else np.zeros(_SHADES - 1)
-    shade = 1 + (size[:, :, None] >= limits).sum(axis=2)
-    off_diagonal = ~np.eye(len(difference), dtype=bool)
-    masks = {
-        f"{letter}{number}": separated & (shade == number) & (sign * difference > 0)
-        for letter, sign in (("a", 1), ("b", -1))
-        for number in range(1, _SHADES + 1)
-    }
-    return masks | {"n": off_diagonal & ~separated}
-
-
-def _rectangles(mask: NDArray[np.bool_], left: float, top: float, size: float) -> str:
+def _rectangles(mask: NDArray[np.bool_], left: float, size: float) -> str:
     """Return the path of the cells of one colour, with a rectangle for each run of cells within a row.
 
     Shapes: mask (K, K).
@@ -177,24 +177,9 @@ def _rectangles(mask: NDArray[np.bool_], left: float, top: float, size: float) -
     rows, starts = np.nonzero(np.diff(padded, axis=1) == 1)
     ends = np.nonzero(np.diff(padded, axis=1) == -1)[1]
     return "".join(
-        f"M{left + a * size:g} {top + row * size:g}h{(b - a) * size:g}v{size:g}h{(a - b) * size:g}z"
+        f"M{left + a * size:g} {_HEAD_HEIGHT + row * size:g}h{(b - a) * size:g}v{size:g}h{(a - b) * size:g}z"
         for row, a, b in zip(rows.tolist(), starts.tolist(), ends.tolist(), strict=True)
     )
-
-
-def _differences(difference: FloatArray, left: float, size: float, digits: int) -> str:
-    """Return the text elements with the differences, one in each cell off the diagonal.
-
-    Shapes: difference (K, K).
-    """
-    texts = "".join(
-        f'<text x="{left + (column + 0.5) * size:g}" y="{_HEAD_HEIGHT + (row + 0.5) * size + 4:g}">'
-        f"{number_text(difference[row, column], min(digits, 2))}</text>"
-        for row in range(len(difference))
-        for column in range(len(difference))
-        if row != column
-    )
-    return f'<g class="numbers">{texts}</g>'
 
 
 def _heads(names: Sequence[str], left: float, size: float) -> str:
