@@ -6,7 +6,7 @@ crossed groupings.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -131,19 +131,8 @@ class Covariance:
 
     def with_variance_correction(self, variance_correction: FloatArray) -> Covariance:
         """Return this covariance plus the positive part of a variance correction, (d, d)."""
-        root = _root(self.reduced)
-        if root is None:
-            return self
-        inverse_root = np.linalg.inv(root)
-        relative = inverse_root @ self.basis.T @ variance_correction @ self.basis @ inverse_root.T
-        increases, directions = np.linalg.eigh((relative + relative.T) / 2)
-        increase_root = root @ (directions * np.sqrt(np.maximum(increases, 0.0)))
-        return replace(
-            self,
-            matrix=_project_on_free(
-                self.matrix + self.basis @ (increase_root @ increase_root.T) @ self.basis.T, self.basis
-            ),
-        )
+        increase = self._in_own_units(variance_correction, lambda ratios: np.maximum(ratios, 0.0))
+        return self if increase is None else replace(self, matrix=_project_on_free(self.matrix + increase, self.basis))
 
     def at_most(self, other: FloatArray) -> Covariance:
         """Return, direction by direction, the smaller of this covariance and another one, (d, d), of the same estimate.
@@ -152,16 +141,20 @@ class Covariance:
         generalised eigenvectors) makes the two matrices diagonal. In that basis, the result has the smaller of the two
         variances on each axis.
         """
-        root = _root(self.reduced)
-        if root is None:
-            return self
+        smaller = self._in_own_units(other, lambda ratios: np.clip(ratios, 0.0, 1.0))
+        return self if smaller is None else replace(self, matrix=_project_on_free(smaller, self.basis))
+
+    def _in_own_units(self, other: FloatArray, change: Callable[[FloatArray], FloatArray]) -> FloatArray | None:
+        """Return another matrix, (d, d), with changed variances on the axes of both, in units of this covariance."""
+        spectrum, axes = np.linalg.eigh(self.reduced)
+        if not len(spectrum) or spectrum[0] <= 1e-12 * spectrum[-1]:
+            return None
+        root = axes * np.sqrt(spectrum)
         inverse_root = np.linalg.inv(root)
-        ratio = inverse_root @ self.basis.T @ other @ self.basis @ inverse_root.T
-        ratios, directions = np.linalg.eigh((ratio + ratio.T) / 2)
-        smaller_root = root @ (directions * np.sqrt(np.clip(ratios, 0.0, 1.0)))
-        return replace(
-            self, matrix=_project_on_free(self.basis @ (smaller_root @ smaller_root.T) @ self.basis.T, self.basis)
-        )
+        relative = inverse_root @ self.basis.T @ other @ self.basis @ inverse_root.T
+        ratios, directions = np.linalg.eigh((relative + relative.T) / 2)
+        changed_root = root @ (directions * np.sqrt(change(ratios)))
+        return np.asarray(self.basis @ (changed_root @ changed_root.T) @ self.basis.T)
 
 
 def clip_to_limits(
@@ -186,14 +179,6 @@ def covariance_of_mean(estimates: FloatArray) -> FloatArray:
         return np.zeros((estimates.shape[1], estimates.shape[1]))
     deviation = estimates - estimates.mean(axis=0)
     return np.asarray(deviation.T @ deviation / (len(deviation) - 1) / len(deviation))
-
-
-def _root(matrix: FloatArray) -> FloatArray | None:
-    """Return a square root of a positive definite matrix, and None for other matrices."""
-    spectrum, axes = np.linalg.eigh(matrix)
-    if not len(spectrum) or spectrum[0] <= 1e-12 * spectrum[-1]:
-        return None
-    return np.asarray(axes * np.sqrt(spectrum))
 
 
 def free_basis(gauge: FloatArray, n_scores: int) -> FloatArray:

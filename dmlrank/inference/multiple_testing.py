@@ -9,7 +9,6 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
-from statsmodels.stats.multitest import multipletests
 
 from .._utils.computation import one_thread
 from ..data.preferences import FloatArray, IntArray
@@ -37,11 +36,6 @@ class StepDown:
     max_t: Draws
 
 
-def bonferroni(p: FloatArray) -> FloatArray:
-    """Adjust p-values, (m,), by Bonferroni: multiply them by their number."""
-    return np.asarray(multipletests(p, method="bonferroni")[1], dtype=np.float64)
-
-
 def holm(p: FloatArray) -> FloatArray:
     """Adjust p-values, (m,), by Holm's step-down.
 
@@ -53,11 +47,6 @@ def holm(p: FloatArray) -> FloatArray:
     adjusted = np.empty(len(p))
     adjusted[by_size] = np.minimum(1.0, stepped)
     return adjusted
-
-
-def benjamini_hochberg(p: FloatArray) -> FloatArray:
-    """Adjust p-values, (m,), by Benjamini and Hochberg's step-up, which controls the false discovery rate."""
-    return np.asarray(multipletests(p, method="fdr_bh")[1], dtype=np.float64)
 
 
 @one_thread()
@@ -97,7 +86,7 @@ def max_t_p_values(t: FloatArray, p: FloatArray, maxima: Draws, normal: bool = T
     share = 1 - np.interp(t.astype(sorted_maxima.dtype), sorted_maxima, np.arange(last + 1) / last)
     if not normal:
         return np.maximum(np.maximum(share, 1 / (last + 2)), p)
-    bounds = bonferroni(p)
+    bounds = np.minimum(1.0, p * len(p))
     smallest_share = _FEWEST_BEYOND / (last + 1)
     share = np.where(share < smallest_share, np.minimum(smallest_share, bounds), share)
     return np.clip(share, p, bounds)

@@ -14,6 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
+from statsmodels.stats.multitest import multipletests
 
 from .._utils.computation import one_thread
 from ..data.preferences import FloatArray, IntArray
@@ -22,8 +23,6 @@ from .confidence_sequence import ConfidenceSequence
 from .covariance import Covariance
 from .multiple_testing import (
     StepDown,
-    benjamini_hochberg,
-    bonferroni,
     holm,
     max_t_critical_value,
     max_t_draws,
@@ -49,8 +48,8 @@ TEST_COLUMNS = ["estimate", "std_error", "statistic", "p_value", "p_adjusted", "
 # Methods that need nothing but the p-values.
 _BY_P_VALUES: dict[str, Callable[[FloatArray], FloatArray]] = {
     "holm": holm,
-    "fdr_bh": benjamini_hochberg,
-    "bonferroni": bonferroni,
+    "fdr_bh": lambda p: np.asarray(multipletests(p, method="fdr_bh")[1]),
+    "bonferroni": lambda p: np.minimum(1.0, p * len(p)),
     "none": np.asarray,
 }
 # p-values, adjusted p-values and the critical value of a family of tests.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,14 +21,14 @@ from ..plotting.rank_charts import bump_chart
 from ..plotting.theme import models_words
 from ..report.joint_tables import ScoreIntervals, change_notes, changes_summary, comparison_summary
 from ..report.leaderboard import ShownModels, choose_models, chosen_names
-from ..report.page.render_page import check_page_extra, render_page, write_page
+from ..report.page.board import Board
 from ..report.statements import functional_unit
 from ..tables.summary_table import Summary
-from .joint_estimates import JointEstimates, JointResults
+from .joint_estimates import JointBoards, JointEstimates
 from .joint_results import Changes, changes_between, joint_results
 from .rank_results import RankResults
 from .ranking import make_board
-from .requirements import ModelTable, Needs
+from .requirements import Needs
 from .views import alpha_or_default
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ _REVERSAL_COLUMNS = ["model", "other", "above_in", "below_in", "gap_above", "gap
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Comparison(JointResults, ModelTable):
+class Comparison(JointBoards):
     """Results side by side; :func:`dmlrank.compare` returns an object of this class.
 
     Tests name scores as ``"result: model"``. They need the covariance between the results, which exists for live
@@ -331,36 +330,9 @@ class Comparison(JointResults, ModelTable):
         title = f"Ranks by score within each result, {models_words(len(chosen), len(self.models))}"
         return bump_chart(chosen, self.names, ranks, ax, title=title)
 
-    def report(
-        self, path: str | os.PathLike[str] | None = None, *, title: str | None = None, alpha: float | None = None
-    ) -> str:
-        """Write one HTML file with all results behind tabs, the first of which has them side by side; needs Jinja2.
-
-        Parameters
-        ----------
-        path : path-like, optional
-            Where to write; None returns the text.
-        title : str, optional
-            Title of the page.
-        alpha : float, optional
-            One minus the joint level within each result; that of each fit when None.
-
-        Returns
-        -------
-        str
-            The path; the text of the page where ``path`` is None.
-
-        Raises
-        ------
-        MissingExtraError
-            If Jinja2 is not installed.
-        FileWriteError
-            If the file cannot be written. An earlier file stays as it was.
-        """
-        check_page_extra()
+    def _page(self, alpha: float | None) -> tuple[str, list[Board], list[Summary]]:
         results = zip(self.names, self.results, strict=True)
         boards = [make_board(result.estimates, result.simultaneous, name, alpha=alpha) for name, result in results]
-        heading = f"Leaderboards: {', '.join(self.names)}" if title is None else title
         tables = [self._side_by_side(self._intervals(alpha))]
         if self.samples:
             with suppress(OptionError):
@@ -375,7 +347,7 @@ class Comparison(JointResults, ModelTable):
                         level_note=changes.level_note,
                     )
                 )
-        return write_page(path, render_page(heading, boards, tables))
+        return f"Leaderboards: {', '.join(self.names)}", boards, tables
 
     def __repr__(self) -> str:
         return f"<Comparison: {', '.join(self.names)}; {len(self.models)} models>"
@@ -498,7 +470,7 @@ def compare(*results: RankResults, independent: bool | None = None, **named: Ran
     if len(all_results) < 2:
         raise OptionError(f"compare needs at least two results, and got {len(all_results)}")
     names = (*automatic_names([result.estimates for result in results], tuple(named)), *named)
-    return _comparison(names, all_results, independent)
+    return named_results(names, all_results, independent=independent)
 
 
 def named_results(
@@ -507,11 +479,6 @@ def named_results(
     """Compare results under names that need not be identifiers, such as names of files."""
     if len(names) != len(results) or len(set(names)) < len(names):
         raise OptionError(f"{len(results)} results need {len(results)} different names; got {listed(names)}")
-    return _comparison(tuple(names), results, independent)
-
-
-def _comparison(names: tuple[str, ...], results: Sequence[RankResults], independent: bool | None) -> Comparison:
-    """Return the comparison of results under their names, with the joint covariance if there is one."""
     if independent is not None and not isinstance(independent, bool):
         raise OptionTypeError(
             f"independent= is a {type(independent).__name__}; allowed: True, False or None (identifiers of prompts "
@@ -519,7 +486,7 @@ def _comparison(names: tuple[str, ...], results: Sequence[RankResults], independ
         )
     for result in results:
         _NEEDS.check("compare", result)
-    return Comparison(names, tuple(results), *joint_results(names, results, independent))
+    return Comparison(tuple(names), tuple(results), *joint_results(names, results, independent))
 
 
 def automatic_names(estimates: Sequence[Estimates], used_names: Sequence[str] = ()) -> tuple[str, ...]:

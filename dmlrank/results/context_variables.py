@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -271,9 +271,12 @@ def check_function_of_features(
         remedy = f"Make {named} columns of booleans of the data and add them to the formula"
     if not unknown_columns:
         raise OptionError(f"{what}: {reason}. {_WHY_FEATURES} {remedy}")
+    table = context_table(steps, unknown_columns, "by()")
+    quoted = {name: name if name.isidentifier() else f"Q({name!r})" for name in unknown_columns}
+    terms = [quoted[name] if table[name].dtype.kind in "fiu" else f"C({quoted[name]})" for name in unknown_columns]
     raise OptionError(
         f"{what}: {reason}. {_WHY_FEATURES} {remedy}: "
-        f"'... ~ {'' if features == '1' else features + ' + '}{_as_feature(steps, unknown_columns)} | ...'"
+        f"'... ~ {'' if features == '1' else features + ' + '}{' + '.join(terms)} | ...'"
     )
 
 
@@ -294,13 +297,6 @@ def _shows_in_a_column(steps: FitState, value: FloatArray, used: Collection[str]
         if is_repeated or is_interval:
             return True
     return False
-
-
-def _as_feature(steps: FitState, columns: Sequence[str]) -> str:
-    """Return the columns as terms of a formula."""
-    table = context_table(steps, columns, "by()")
-    named = {name: name if name.isidentifier() else f"Q({name!r})" for name in columns}
-    return " + ".join(named[name] if table[name].dtype.kind in "fiu" else f"C({named[name]})" for name in columns)
 
 
 def _sort_key(value: object) -> tuple[bool, Any]:
@@ -326,17 +322,15 @@ def read_overlapping_groups(steps: FitState, groups: Mapping[str, object] | Sequ
             f"by() got {shown(groups)}, a {type(groups).__name__}; allowed are names of columns, a list of names of "
             f"columns of booleans, or a mapping of names to such columns or masks"
         )
-    entries = groups if isinstance(groups, Mapping) else [*groups]
-    if any(not isinstance(name, Hashable) for name in entries):
-        raise OptionTypeError("by(): names of groups have to be texts, and one of these is a list, array or mapping")
-    named = dict(groups) if isinstance(groups, Mapping) else {name: name for name in groups}
-    if not named:
+    entries = list(groups)
+    if not entries:
         raise OptionError("by() got no group; name columns of booleans, or pass a mapping of names to columns or masks")
-    if len(named) > _MOST_GROUPS:
-        raise OptionError(f"by() got {len(named)} groups; allowed: up to {_MOST_GROUPS} at a time")
-    wrong = [name for name in named if not isinstance(name, str) or not name]
+    if len(entries) > _MOST_GROUPS:
+        raise OptionError(f"by() got {len(entries)} groups; allowed: up to {_MOST_GROUPS} at a time")
+    wrong = [shown(name) for name in entries if not isinstance(name, str) or not name]
     if wrong:
         raise OptionTypeError(f"by(): names of groups have to be non-empty texts, and these are not: {listed(wrong)}")
+    named = dict(groups) if isinstance(groups, Mapping) else {name: name for name in groups}
     members = np.stack([_mask(steps, name, value) for name, value in named.items()])
     labels = [value if isinstance(value, str) else name for name, value in named.items()]
     masks = {name for name, value in named.items() if not isinstance(value, str)}

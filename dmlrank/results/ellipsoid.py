@@ -195,8 +195,6 @@ class Ellipsoid(TitledTable):
         ------
         OptionError
             If the region is not one of two scores or contrasts.
-        MissingExtraError
-            If matplotlib is not installed.
         """
         title = f"{self._level} % region, {self.df} degree{'s' * (self.df != 1)} of freedom"
         title += "" if self.sequence is None else f"\n{self.sequence.clause}"

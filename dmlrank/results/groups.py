@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -34,12 +33,12 @@ from ..plotting.rank_charts import bump_chart
 from ..plotting.theme import level_words, models_words
 from ..report.joint_tables import GroupFacts, group_summary
 from ..report.leaderboard import rows_to_show
-from ..report.page.render_page import check_page_extra, render_page, write_page
+from ..report.page.board import Board
 from ..tables.summary_table import Summary
 from .context_variables import ContextGroups
-from .joint_estimates import JointEstimates, JointResults, score_label
+from .joint_estimates import JointBoards, JointEstimates, score_label
 from .ranking import make_board
-from .requirements import ModelTable, check_picture, names_or_all, place_of
+from .requirements import check_picture, names_or_all, place_of
 from .views import alpha_or_default, drawn, simultaneous_of
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ GROUP_PICTURES = ("forest", "heat_map", "differences", "bump")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class GroupResults(JointResults, ModelTable, Generic[Result]):
+class GroupResults(JointBoards, Generic[Result]):
     """Scores in every group of prompts; :meth:`RankResults.by` returns an object of this class.
 
     ``groups["coding"]`` is the result of one group, with tests, intervals, rank sets and summary as for a fit. Tests
@@ -324,42 +323,12 @@ class GroupResults(JointResults, ModelTable, Generic[Result]):
         values = scores[:, columns].T
         return group_heat_map(names, self.groups, values, label=label, title=title, coloured=coloured, ax=ax)
 
-    def report(
-        self, path: str | os.PathLike[str] | None = None, *, title: str | None = None, alpha: float | None = None
-    ) -> str:
-        """Write one HTML file with the leaderboards of all prompts and of every group, behind tabs; needs Jinja2.
-
-        Rank sets, groups of letters and tests of pairs hold within each leaderboard. The first tab shows all
-        leaderboards side by side with the tests between them.
-
-        Parameters
-        ----------
-        path : path-like, optional
-            Where to write; None returns the text.
-        title : str, optional
-            Title of the page.
-        alpha : float, optional
-            One minus the joint level of each leaderboard; the fit's when None.
-
-        Returns
-        -------
-        str
-            The path; the text of the page where ``path`` is None.
-
-        Raises
-        ------
-        MissingExtraError
-            If Jinja2 is not installed.
-        FileWriteError
-            If the file cannot be written. An earlier file stays as it was.
-        """
-        check_page_extra()
+    def _page(self, alpha: float | None) -> tuple[str, list[Board], list[Summary]]:
         boards = [make_board(self.estimates, simultaneous_of(self.estimates), "All prompts", alpha=alpha)]
         for number, fact in enumerate(self.facts):
             estimates, max_t = drawn(self._of_group(number))
             boards.append(make_board(estimates, max_t, fact.name, alpha=alpha, is_explained=False))
-        heading = f"Leaderboards by {self.variable}" if title is None else title
-        return write_page(path, render_page(heading, boards, [self.summary()]))
+        return f"Leaderboards by {self.variable}", boards, [self.summary()]
 
     def _of_group(self, group: int) -> Estimates:
         """Return the estimates of a group as if they came from a fit of their own, without a critical value."""

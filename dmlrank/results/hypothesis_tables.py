@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from .._utils.computation import one_thread
 from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_text
-from ..data.preferences import FloatArray, IntArray
+from ..data.preferences import FloatArray
 from ..exceptions import OptionError, listed
 from ..fit.estimates import Estimates
 from ..fit.judge_value import JudgeFigures, estimate_from_verdicts
@@ -398,6 +398,7 @@ class CycleResults(TitledTable):
         return tuple(notes)
 
 
+_ANSWERS = ((0, "first"), (1, "second"), (2, "tie"))
 _HEADS = ("pairs", "agree", "kappa", "decided", "agree dec.", "kappa dec.", "first", "second", "tie")
 _COLUMNS = tuple((head, 1) for head in _HEADS)
 
@@ -439,14 +440,8 @@ class JudgeReport(TitledTable):
         the pair counts as a tie. A verdict that consists of probabilities counts as its most probable category.
         """
         f = self.figures
-        columns: dict[str, FloatArray | IntArray] = {
-            "pairs": f.compared[:, 0],
-            "agreement": f.agreement[:, 0],
-            "kappa": f.kappa[:, 0],
-            "pairs_decided": f.compared[:, 1],
-            "agreement_decided": f.agreement[:, 1],
-            "kappa_decided": f.kappa[:, 1],
-        }
+        numbers = {"pairs": f.compared, "agreement": f.agreement, "kappa": f.kappa}
+        columns = {f"{name}{of}": n[:, i] for i, of in enumerate(("", "_decided")) for name, n in numbers.items()}
         return pd.DataFrame(columns, index=pd.Index(f.names, name="judge"))
 
     @property
@@ -457,11 +452,10 @@ class JudgeReport(TitledTable):
         ``both_orders`` counts the pairs judged in both display orders, ``consistent`` those with the same winner.
         """
         f = self.figures
-        names = ("first", "second", "tie")
-        columns: dict[str, FloatArray | IntArray] = {name: f.position[:, place] for place, name in enumerate(names)}
-        columns |= {f"human_{name}": f.human_position[:, place] for place, name in enumerate(names)}
-        columns |= {"both_orders": f.both_orders[:, 0], "consistent": f.both_orders[:, 1]}
-        return pd.DataFrame(columns, index=pd.Index(f.names, name="judge"))
+        shares = {"": f.position, "human_": f.human_position}
+        columns = {f"{whose}{name}": share[:, i] for whose, share in shares.items() for i, name in _ANSWERS}
+        frame = pd.DataFrame(columns, index=pd.Index(f.names, name="judge"))
+        return frame.assign(both_orders=f.both_orders[:, 0], consistent=f.both_orders[:, 1])
 
     @property
     def log_loss(self) -> pd.Series:
@@ -494,9 +488,6 @@ class JudgeReport(TitledTable):
         f = self.figures
         columns = {"coef": f.alone * self.factor, "std_error": f.alone_errors * self.factor}
         return pd.DataFrame(columns, index=list(self.models))
-
-    def __str__(self) -> str:
-        return self.as_text()
 
     def __repr__(self) -> str:
         return self.as_text()

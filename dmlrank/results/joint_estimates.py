@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,8 +17,10 @@ from ..fit.estimates import Estimates
 from ..inference.covariance import Covariance
 from ..inference.simultaneous import MaxT
 from ..inference.wald import NamedEstimates, WaldTestResults, read_alternative, two_sided_p_values, wald_test
-from ..tables.summary_table import Summarised
-from .requirements import joined_names
+from ..report.page.board import Board
+from ..report.page.render_page import check_page_extra, render_page, write_page
+from ..tables.summary_table import Summarised, Summary
+from .requirements import ModelTable, joined_names
 from .score_tests import ZTestResults, t_test
 from .views import alpha_or_default
 
@@ -187,3 +190,38 @@ class JointResults(Summarised):
         }
         frame = pd.DataFrame(columns, index=joint.index)
         return frame.rename_axis([*joint.index.names[:-1], "term"]).reset_index()
+
+
+class JointBoards(JointResults, ModelTable):
+    """Groups and comparisons: several leaderboards, which one page shows behind tabs."""
+
+    __slots__ = ()
+
+    def report(
+        self, path: str | os.PathLike[str] | None = None, *, title: str | None = None, alpha: float | None = None
+    ) -> str:
+        """Write one HTML file with all leaderboards behind tabs, the first of which has them side by side.
+
+        Rank sets, groups of letters and tests of pairs hold within each leaderboard. The page needs Jinja2.
+
+        Parameters
+        ----------
+        path : path-like, optional
+            Where to write; None returns the text.
+        title : str, optional
+            Title of the page.
+        alpha : float, optional
+            One minus the joint level within each leaderboard; that of each fit when None.
+
+        Returns
+        -------
+        str
+            The path; the text of the page where ``path`` is None.
+        """
+        check_page_extra()
+        heading, boards, tables = self._page(alpha)
+        return write_page(path, render_page(heading if title is None else title, boards, tables))
+
+    def _page(self, alpha: float | None) -> tuple[str, list[Board], list[Summary]]:
+        """Return the default title, the leaderboards and the tables of the first tab."""
+        raise NotImplementedError

@@ -20,7 +20,7 @@ from .._utils.computation import Report, computing, lightgbm_memory_errors, one_
 from .._utils.warning_collection import collected_warnings, warn
 from ..data.graph import Graph
 from ..data.hypotheses import HypothesisLike, LinearHypothesis
-from ..exceptions import IntervalWarning, OptionError, OptionTypeError, listed
+from ..exceptions import IntervalWarning, OptionError, OptionTypeError, check_choice, listed
 from ..fit.estimates import Diagnostics, Estimates, collect
 from ..fit.estimators import options_of_update
 from ..fit.extension import extend_fit
@@ -28,9 +28,18 @@ from ..fit.fit_covariance import multiplier_bootstrap
 from ..fit.method import run
 from ..fit.state import Extension, FitState, Source
 from ..inference.confidence_sequence import DEFAULT_START
+from ..inference.ranks import letter_groups, rank_bounds, ranks_of
 from ..inference.resampling import BOOTSTRAP_DRAWS
-from ..inference.simultaneous import MaxT, Simultaneous
-from ..inference.wald import WaldTestResults, wald_test, z_statistics
+from ..inference.simultaneous import (
+    PAIR_METHODS,
+    TEST_COLUMNS,
+    MaxT,
+    Simultaneous,
+    compare_differences,
+    separate,
+    separate_each,
+)
+from ..inference.wald import WaldTestResults, read_alternative, wald_test, z_statistics
 from ..options import Options
 from ..planning.from_fit import design_fit
 from ..planning.plan import Plan
@@ -40,6 +49,7 @@ from ..report.explanations import explanation_text
 from ..report.joint_tables import side_by_side_on_page
 from ..report.leaderboard import augment_frame, build_summary, glance_frame, rows_to_show, slim_summary, tidy_frame
 from ..report.page.render_page import check_page_extra, page_title, render_page, write_page
+from ..report.statements import doubt_note, functional_unit, sequential_note
 from ..storage.json_format import to_text
 from ..storage.pickled_fit import Rebuilt, read_pickle, store_steps, write_pickle
 from ..tables.summary_table import Summarised, Summary
@@ -55,7 +65,7 @@ from .heterogeneity import (
 from .hypothesis_tables import CycleResults, JudgeReport, PairwiseResults, certified_cycles, judge_table
 from .pictures import SHEET_MODELS, draw_picture, draw_sheet
 from .projection import Projection
-from .ranking import RankSets, compare_models, make_boards, rank_sets
+from .ranking import RankSets, make_boards, pairs_to_compare, places_to_compare
 from .requirements import (
     AS_SHOWN,
     GROUPS_AT_ONE_LOOK,
@@ -85,6 +95,7 @@ from .views import (
     SLOPES_AT_ONE_LOOK,
     adjusted_p_values,
     alpha_of,
+    bootstrap_of,
     critical_value_of,
     drawn,
     make_scale,
@@ -109,6 +120,10 @@ class RankResults(Summarised):
     A user's own functional may estimate other numbers than scores of models. The names of these outputs then take the
     place of the models' names, and methods about order (:meth:`ranks`, :meth:`t_test_pairwise`, :meth:`best_set`) raise
     an error.
+
+    A result lacks methods that need what it does not have: they raise :class:`~dmlrank.DataNotStoredError` where data
+    and learners are needed and the result was stored without them, :class:`~dmlrank.NoIntervalError` for an estimate
+    without intervals, and :func:`hasattr` says no. Pictures need matplotlib, and pages need Jinja2.
 
     Parameters
     ----------
@@ -283,8 +298,6 @@ class RankResults(Summarised):
 
         Raises
         ------
-        NoIntervalError
-            If the result is an estimate without intervals.
         OptionError
             If alpha or the method cannot be used.
 
@@ -328,8 +341,6 @@ class RankResults(Summarised):
             If a model was not ranked.
         HypothesisError
             If the hypothesis cannot be read, or a combination has the same value whatever the data are.
-        NoIntervalError
-            If the result is an estimate without intervals.
 
         Examples
         --------
@@ -362,8 +373,6 @@ class RankResults(Summarised):
             If a model was not ranked.
         HypothesisError
             If the hypothesis cannot be read, or the functional fixes all combinations that the hypothesis restricts.
-        NoIntervalError
-            If the result is an estimate without intervals.
 
         Examples
         --------
@@ -398,8 +407,6 @@ class RankResults(Summarised):
         ------
         GraphError
             If the two models are not a compared pair.
-        DataNotStoredError
-            If the result was loaded without data.
 
         Examples
         --------
@@ -430,8 +437,6 @@ class RankResults(Summarised):
 
         Raises
         ------
-        DataNotStoredError
-            If the result was loaded without data.
         ColumnError
             If newdata lacks a column of the formula.
 
@@ -492,8 +497,6 @@ class RankResults(Summarised):
             If a model was not ranked.
         OptionError, OptionTypeError
             If an option has a value that it cannot have.
-        NoIntervalError
-            If the result is an estimate without intervals.
 
         Notes
         -----
@@ -507,15 +510,35 @@ class RankResults(Summarised):
         >>> tests.result_frame.columns.tolist()[:4], len(tests.result_frame)
         (['first', 'second', 'estimate', 'std_error'], 7)
         """
-        return compare_models(
-            self.estimates,
-            self.simultaneous,
-            method,
-            models=models,
-            against=against,
+        e, alternative, alpha = self.estimates, read_alternative(side, delta), self._alpha(alpha)
+        check_choice(method, PAIR_METHODS, "method")
+        side, margin, method = alternative.side, alternative.delta, self.simultaneous.adjustment(method)
+        if against is None and side == "two-sided" and margin:
+            raise OptionError(
+                f"delta={delta!r} with side='two-sided' tests whether differences equal {margin:g}, but differences of "
+                f"all pairs have no direction; give side='larger', 'noninferiority' or 'equivalence', or a model with "
+                f"against="
+            )
+        chosen = places_to_compare(e, models, against)
+        first, second = pairs_to_compare(chosen, None if against is None else place_of(e.models, against), side)
+        tests = compare_differences(
+            e.estimate, self.simultaneous, first, second, method=method, alternative=alternative, alpha=alpha
+        )
+        names = np.array(e.models, dtype=object)
+        columns = {"first": names[first], "second": names[second]}
+        return PairwiseResults(
+            pd.DataFrame(columns | {name: getattr(tests, name) for name in TEST_COLUMNS}),
+            method=method,
             side=side,
-            delta=delta,
-            alpha=self._alpha(alpha),
+            delta=margin,
+            alpha=alpha,
+            critical=tests.critical,
+            against=against,
+            models=tuple(e.models[j] for j in chosen),
+            functional=functional_unit(e),
+            remark=" ".join([*doubt_note(e), *sequential_note(e)]),
+            is_natural=e.scale.natural,
+            looks="" if e.sequence is None else e.sequence.clause,
         )
 
     @Needs(models=ORDER, intervals=True, drawn=True)
@@ -540,8 +563,6 @@ class RankResults(Summarised):
 
         Raises
         ------
-        NoIntervalError
-            If the result is an estimate without intervals.
         OptionError
             If the estimates are not scores of models.
 
@@ -564,7 +585,24 @@ class RankResults(Summarised):
         >>> res.ranks().columns.tolist()
         ['rank', 'lower', 'upper', 'group']
         """
-        return rank_sets(self.estimates, self.simultaneous, self._alpha(alpha), simultaneous_sets=simultaneous)
+        e, alpha = self.estimates, self._alpha(alpha)
+        separation = separate(e.estimate, self.simultaneous, alpha)
+        lower, upper = rank_bounds(separation.above)
+        if not simultaneous:
+            by_model = separate_each(e.estimate, self.simultaneous, alpha)
+            lower, upper = rank_bounds(by_model[:, :, 0], by_model[:, :, 1])
+        groups = letter_groups(separation.separated, e.estimate)
+        columns = {"rank": ranks_of(e.estimate), "lower": lower, "upper": upper, "group": groups}
+        return RankSets(
+            pd.DataFrame(columns, index=self.models).iloc[np.argsort(-e.estimate, kind="stable")],
+            alpha=alpha,
+            simultaneous=simultaneous,
+            functional=functional_unit(e),
+            n_separated=separation.n_separated,
+            bootstrap=bootstrap_of(self.simultaneous),
+            remark=" ".join([*doubt_note(e), *sequential_note(e)]),
+            looks="" if e.sequence is None else e.sequence.clause,
+        )
 
     @Needs(models=ORDER, intervals=True, drawn=True)
     def best_set(self, n_best: int = 1, alpha: float | None = None) -> list[str]:
@@ -589,8 +627,6 @@ class RankResults(Summarised):
         ------
         OptionError
             If there are fewer models than n_best, or the estimates are not scores of models.
-        NoIntervalError
-            If the result is an estimate without intervals.
 
         Examples
         --------
@@ -638,8 +674,6 @@ class RankResults(Summarised):
             If both models and contrasts are given, or a model is named twice.
         HypothesisError
             If the functional fixes all of these scores or contrasts, or one of them does not vary in the data.
-        NoIntervalError
-            If the result is an estimate without intervals.
 
         Examples
         --------
@@ -698,8 +732,6 @@ class RankResults(Summarised):
             If gamma cannot be used, or the fit has another estimator than ``"debiased"``, a judge or a subsample.
         HypothesisError, UnknownModelError
             If the hypothesis cannot be read, or has the same value whatever the data are.
-        DataNotStoredError
-            If the result was loaded without data.
 
         Warns
         -----
@@ -753,8 +785,6 @@ class RankResults(Summarised):
             If the unit is unknown, or the fit has arrays or a judge, which a refit without some rows cannot use.
         HypothesisError, UnknownModelError
             If the hypothesis cannot be read, or has the same value whatever the data are.
-        DataNotStoredError
-            If the result was loaded without data.
 
         Examples
         --------
@@ -786,8 +816,6 @@ class RankResults(Summarised):
         ------
         OptionError
             If the estimator is another one, or the model restricts nothing (two models, or a graph without cycles).
-        DataNotStoredError
-            If the result was loaded without data.
 
         References
         ----------
@@ -856,8 +884,6 @@ class RankResults(Summarised):
             are left out in the first case, and where the labels of a group do not connect the models.
         MissingDataError
             If a column has missing values.
-        DataNotStoredError
-            If the result was loaded without data.
 
         Warns
         -----
@@ -921,8 +947,6 @@ class RankResults(Summarised):
             If a variable varies within a prompt.
         MissingDataError
             If a variable has missing values.
-        DataNotStoredError
-            If the result was loaded without data.
 
         References
         ----------
@@ -965,10 +989,6 @@ class RankResults(Summarised):
         ------
         OptionError
             If the fit is one by maximum likelihood, whose win shares have no cycles.
-        NoIntervalError
-            If the result is an estimate without intervals.
-        DataNotStoredError
-            If the result was loaded without data.
 
         Examples
         --------
@@ -1019,8 +1039,6 @@ class RankResults(Summarised):
             If the fit has no judge.
         JudgeError
             If verdicts are not probabilities.
-        DataNotStoredError
-            If the result was loaded without data.
         """
         return judge_table(self.estimates, self._fit, self._alpha(alpha))
 
@@ -1086,8 +1104,6 @@ class RankResults(Summarised):
         ------
         OptionError
             If an option cannot be used, or the fit has no probabilities (``bt_mle``).
-        DataNotStoredError
-            If the result was loaded without data.
 
         Examples
         --------
@@ -1280,8 +1296,6 @@ class RankResults(Summarised):
 
         Raises
         ------
-        DataNotStoredError
-            If the result was loaded without data.
         UnknownModelError
             If the model was not ranked.
 
@@ -1353,8 +1367,6 @@ class RankResults(Summarised):
             If the picture needs the data, and the result was loaded without data.
         UnknownModelError
             If a model was not ranked.
-        MissingExtraError
-            If matplotlib is not installed.
 
         Examples
         --------
@@ -1393,11 +1405,6 @@ class RankResults(Summarised):
         matplotlib Figure
             Its axes are those of :meth:`plot` with ``"forest"``, ``"ranks"``, ``"matrix"``, ``"overlap"``,
             ``"calibration"`` and ``"influence"``, as far as they exist for this result.
-
-        Raises
-        ------
-        MissingExtraError
-            If matplotlib is not installed.
 
         Examples
         --------
@@ -1445,13 +1452,6 @@ class RankResults(Summarised):
         -------
         str
             The path; the text of the page where ``path`` is None.
-
-        Raises
-        ------
-        MissingExtraError
-            If Jinja2 is not installed.
-        FileWriteError
-            If the file cannot be written. An earlier file stays as it was.
 
         Examples
         --------
@@ -1554,11 +1554,6 @@ class RankResults(Summarised):
         str or None
             The text; None where it was written to a file.
 
-        Raises
-        ------
-        FileWriteError
-            If the file cannot be written. An earlier file stays as it was.
-
         Examples
         --------
         >>> import dmlrank as dr
@@ -1607,8 +1602,6 @@ class RankResults(Summarised):
         ------
         OptionError
             If an option is unknown or has a value that it cannot have.
-        DataNotStoredError
-            If the result was loaded without data.
 
         Examples
         --------
@@ -1660,8 +1653,6 @@ class RankResults(Summarised):
         OptionError
             If the fit was given arrays of its own prompts (``mu=``, for example), or if rows need training and
             ``refit="never"``.
-        DataNotStoredError
-            If the result was loaded without data.
 
         Warns
         -----
@@ -1744,8 +1735,6 @@ class RankResults(Summarised):
         OptionError
             If there are fewer contexts, or clusters, than ``start``, or the result has no sequential form
             (``prompts="fixed"``, ``subsample=``, crossed clusters, scores at equal style, a view already).
-        NoIntervalError
-            If the result is an estimate without intervals.
 
         Notes
         -----
@@ -1801,10 +1790,6 @@ class RankResults(Summarised):
         ------
         OptionError
             If the multipliers are unknown, there are clusters in two columns, or the result is a view already.
-        NoIntervalError
-            If the result is an estimate without intervals.
-        DataNotStoredError
-            If the result was loaded without data.
 
         Examples
         --------

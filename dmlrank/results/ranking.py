@@ -10,25 +10,18 @@ import numpy as np
 import pandas as pd
 
 from ..data.preferences import IntArray
-from ..exceptions import OptionError, check_choice, listed
+from ..exceptions import OptionError, listed
 from ..fit.estimates import Estimates
-from ..inference.ranks import letter_groups, rank_bounds, ranks_of
 from ..inference.simultaneous import (
-    PAIR_METHODS,
-    TEST_COLUMNS,
     Simultaneous,
     compare_differences,
-    separate,
-    separate_each,
 )
-from ..inference.wald import read_alternative
 from ..plotting.rank_charts import rank_set_chart
 from ..plotting.theme import models_words
 from ..report.leaderboard import chosen_names
 from ..report.page.board import Board
-from ..report.statements import counted, doubt_note, functional_unit, sequential_note
+from ..report.statements import counted
 from ..tables.summary_table import Summary
-from .hypothesis_tables import PairwiseResults
 from .requirements import ModelTable, names_or_all, place_of
 from .views import alpha_of, bootstrap_of, drawn, summary_level
 
@@ -36,79 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def compare_models(
-    estimates: Estimates,
-    simultaneous: Simultaneous,
-    method: str = "max-t",
-    *,
-    models: Sequence[str] | None = None,
-    against: str | None = None,
-    side: str = "two-sided",
-    delta: float = 0.0,
-    alpha: float,
-) -> PairwiseResults:
-    """Test differences between models as one family, see :meth:`RankResults.t_test_pairwise`."""
-    check_choice(method, PAIR_METHODS, "method")
-    alternative, e = read_alternative(side, delta), estimates
-    side, margin, method = alternative.side, alternative.delta, simultaneous.adjustment(method)
-    if against is None and side == "two-sided" and margin:
-        raise OptionError(
-            f"delta={delta!r} with side='two-sided' tests whether differences equal {margin:g}, but differences of all "
-            f"pairs have no direction; give side='larger', 'noninferiority' or 'equivalence', or a model with against="
-        )
-    chosen = _best_first(e, models, against)
-    first, second = _pairs(chosen, None if against is None else place_of(e.models, against), side)
-    tests = compare_differences(
-        e.estimate, simultaneous, first, second, method=method, alternative=alternative, alpha=alpha
-    )
-    names = np.array(e.models, dtype=object)
-    columns = {"first": names[first], "second": names[second]}
-    return PairwiseResults(
-        pd.DataFrame(columns | {name: getattr(tests, name) for name in TEST_COLUMNS}),
-        method=method,
-        side=side,
-        delta=margin,
-        alpha=alpha,
-        critical=tests.critical,
-        against=against,
-        models=tuple(e.models[j] for j in chosen),
-        functional=functional_unit(e),
-        remark=" ".join([*doubt_note(e), *sequential_note(e)]),
-        is_natural=e.scale.natural,
-        looks="" if e.sequence is None else e.sequence.clause,
-    )
-
-
-def pairs_best_first(estimates: Estimates) -> tuple[IntArray, IntArray]:
-    """Return first and second model of all differences, as :meth:`RankResults.t_test_pairwise` orders them."""
-    return _pairs(_best_first(estimates, None, None), None, "two-sided")
-
-
-def rank_sets(
-    estimates: Estimates, simultaneous: Simultaneous, alpha: float, *, simultaneous_sets: bool = True
-) -> RankSets:
-    """Return ranks with confidence sets and letters, see :meth:`RankResults.ranks`."""
-    e, separation = estimates, separate(estimates.estimate, simultaneous, alpha)
-    lower, upper = rank_bounds(separation.above)
-    if not simultaneous_sets:
-        by_model = separate_each(e.estimate, simultaneous, alpha)
-        lower, upper = rank_bounds(by_model[:, :, 0], by_model[:, :, 1])
-    groups = letter_groups(separation.separated, e.estimate)
-    columns = {"rank": ranks_of(e.estimate), "lower": lower, "upper": upper, "group": groups}
-    frame = pd.DataFrame(columns, index=list(e.models)).iloc[np.argsort(-e.estimate, kind="stable")]
-    return RankSets(
-        frame,
-        alpha=alpha,
-        simultaneous=simultaneous_sets,
-        functional=functional_unit(e),
-        n_separated=separation.n_separated,
-        bootstrap=bootstrap_of(simultaneous),
-        remark=" ".join([*doubt_note(e), *sequential_note(e)]),
-        looks="" if e.sequence is None else e.sequence.clause,
-    )
-
-
-def _best_first(estimates: Estimates, models: Sequence[str] | None, against: str | None) -> list[int]:
+def places_to_compare(estimates: Estimates, models: Sequence[str] | None, against: str | None) -> list[int]:
     """Return the places of the models to compare, the best first."""
     names = names_or_all(models, estimates.models)
     places = [place_of(estimates.models, name) for name in names]
@@ -121,7 +42,7 @@ def _best_first(estimates: Estimates, models: Sequence[str] | None, against: str
     return sorted(places, key=lambda j: (-estimates.estimate[j], j))
 
 
-def _pairs(models: list[int], against: int | None, side: str) -> tuple[IntArray, IntArray]:
+def pairs_to_compare(models: list[int], against: int | None, side: str) -> tuple[IntArray, IntArray]:
     """Return first and second model of every difference; in both directions for one-sided tests of all pairs."""
     if against is not None:
         opponents = [j for j in models if j != against]
@@ -246,8 +167,6 @@ class RankSets(ModelTable):
             If a model was not ranked.
         OptionError
             If a model is named twice, or there are too many models for a picture.
-        MissingExtraError
-            If matplotlib is not installed.
         """
         chosen = chosen_names(self.models, models, top)
         frame = self.result_frame.loc[chosen]
@@ -289,7 +208,8 @@ def make_board(
     tests = None
     if e.of_models and e.has_intervals:
         method = simultaneous.adjustment("max-t")
-        tests = compare_differences(e.estimate, simultaneous, *pairs_best_first(e), method=method, alpha=joint)
+        pairs = pairs_to_compare(places_to_compare(e, None, None), None, "two-sided")
+        tests = compare_differences(e.estimate, simultaneous, *pairs, method=method, alpha=joint)
     return Board(name or "Leaderboard", e, level, tests, is_explained, remarks)
 
 

@@ -241,9 +241,9 @@ class RestrictionTest(ModelTable):
         digits = decimals(self.frame["std_error"].to_numpy(), fewest=fewest_decimals(self.is_natural))
         scores = self.frame[["restricted", "unrestricted", "difference", "std_error"]].to_numpy()
         z = self.frame["z"].to_numpy()
+        z_texts = [fixed_text(number, 2) if np.isfinite(number) else "n/a" for number in z]
         rows = tuple(
-            (names[j], *(fixed_text(number, digits) for number in scores[j]), _statistic_text(z[j]))
-            for j in shown.places
+            (names[j], *(fixed_text(number, digits) for number in scores[j]), z_texts[j]) for j in shown.places
         )
         how = f"{self.n_draws:,} samples of labels from the model" if self.n_draws else "the chi-squared distribution"
         header = (("Statistic:", f"chi2({self.df}) = {self.statistic:.2f}", "P:", p_value_text(self.pvalue)),)
@@ -256,11 +256,6 @@ class RestrictionTest(ModelTable):
         columns = (("restricted", 1), ("unrestricted", 1), ("difference", 1), ("std err", 1), ("z", 1))
         table = Summary("Test of the Bradley-Terry Model", header, columns, rows, notes)
         return table.with_notes(shown.note("The statistic and its P")).with_title(title)
-
-
-def _statistic_text(z: float) -> str:
-    """Return a z statistic as text."""
-    return fixed_text(z, 2) if np.isfinite(z) else "n/a"
 
 
 @one_thread()

@@ -14,12 +14,12 @@ from .._utils.computation import one_thread
 from .._utils.warning_collection import warn
 from ..data.derived_pairs import DerivedPairs
 from ..data.hypotheses import HypothesisLike, LinearHypothesis, read_hypothesis
-from ..data.preferences import FloatArray
+from ..data.preferences import FloatArray, IntArray
 from ..estimation.omitted_variables import label_spread, robustness_value
 from ..exceptions import HypothesisError, IntervalWarning, OptionError, OptionTypeError, check_choice, shown
 from ..fit.estimates import Estimates
 from ..fit.state import FitState
-from ..inference.simultaneous import Family, Simultaneous
+from ..inference.simultaneous import Family, MaxT, Simultaneous
 from ..report.statements import functional_unit
 from ..sensitivity.benchmark import benchmark_frame
 from ..sensitivity.fragility import (
@@ -40,7 +40,6 @@ from ..sensitivity.vote_bounds import (
     extend_to_tipping_points,
     tipping_gammas,
 )
-from .ranking import compare_models
 from .requirements import require_intervals
 from .sensitivity_results import FragilityResults, SensitivityResults
 
@@ -183,28 +182,32 @@ def _contrasts(
     estimates: Estimates, simultaneous: Simultaneous, hypothesis: HypothesisLike | None
 ) -> tuple[LinearHypothesis, FloatArray, float]:
     """Return the contrasts, their values in the functional's own unit, and the critical value of a larger family."""
-    if hypothesis is None and not estimates.of_models:
+    if hypothesis is not None:
+        return *read_free_contrasts(estimates, hypothesis), 0.0
+    ranking, one_each = _ranking(estimates, "sensitivity"), np.eye(len(estimates.names))
+    neighbours = read_free_contrasts(estimates, one_each[ranking[:-1]] - one_each[ranking[1:]])
+    return *neighbours, _critical_of_pairs(estimates, simultaneous)
+
+
+def _ranking(estimates: Estimates, method: str) -> IntArray:
+    """Return the places of the models, the best first, from which a method takes its default hypotheses."""
+    if not estimates.of_models:
         raise OptionError(
-            "sensitivity() of a functional whose outputs are not scores of models needs a hypothesis about these "
+            f"{method}() of a functional whose outputs are not scores of models needs a hypothesis about these "
             f"outputs, such as {estimates.names[0]!r}"
         )
-    if hypothesis is None:
-        ranking = np.argsort(-estimates.estimate, kind="stable")
-        matrix = np.zeros((len(ranking) - 1, len(ranking)))
-        rows = np.arange(len(matrix))
-        matrix[rows, ranking[:-1]], matrix[rows, ranking[1:]] = 1.0, -1.0
-        contrasts = read_hypothesis(matrix, estimates.names)
-        critical = compare_models(estimates, simultaneous, alpha=estimates.alpha).critical
-    else:
-        contrasts, critical = read_hypothesis(hypothesis, estimates.names), 0.0
-    require_free_contrasts(estimates, contrasts)
-    scale = estimates.scale
-    value = (contrasts.value - scale.shift * contrasts.matrix.sum(axis=1)) / scale.factor
-    return contrasts, value, critical
+    return np.argsort(-estimates.estimate, kind="stable")
 
 
-def require_free_contrasts(estimates: Estimates, contrasts: LinearHypothesis) -> None:
-    """Raise where the functional fixes the value of a contrast."""
+def _critical_of_pairs(estimates: Estimates, simultaneous: Simultaneous) -> float:
+    """Return the critical value of the differences of all pairs; sensitivity and fragility are not of all looks."""
+    assert isinstance(simultaneous, MaxT)
+    return simultaneous.critical_of_pairs(estimates.alpha)
+
+
+def read_free_contrasts(estimates: Estimates, hypothesis: HypothesisLike) -> tuple[LinearHypothesis, FloatArray]:
+    """Return contrasts with their values in the functional's own unit; raise where the functional fixes one."""
+    contrasts, scale = read_hypothesis(hypothesis, estimates.names), estimates.scale
     matrix = contrasts.matrix
     error = np.sqrt(np.square(matrix @ estimates.covariance.factor).sum(axis=1))
     largest = max(estimates.covariance.std_errors.max(), 1e-300)
@@ -215,6 +218,7 @@ def require_free_contrasts(estimates: Estimates, contrasts: LinearHypothesis) ->
             f"{label} has the same value whatever the data are ({estimates.reason}); give a contrast that can vary, "
             f"such as the difference of two models"
         )
+    return contrasts, (contrasts.value - scale.shift * matrix.sum(axis=1)) / scale.factor
 
 
 def _frame(bounds: Bounds, labels: Sequence[str], gammas: Sequence[float]) -> pd.DataFrame:
@@ -260,44 +264,24 @@ def analyse_fragility(
     if hypothesis is None:
         questions = [_first_place(estimates, steps, simultaneous, units, target)]
     else:
-        questions = _questions(estimates, hypothesis, target)
+        contrasts, value = read_free_contrasts(estimates, hypothesis)
+        critical = 0.0
+        if target == "significance":
+            critical = Family.of_contrasts(estimates.covariance, contrasts.matrix).critical(estimates.alpha)
+        rows = zip(contrasts.labels, contrasts.matrix, value.tolist(), strict=True)
+        questions = [Question(label, row, number, critical) for label, row, number in rows]
     answers = [answer(steps, frames, units, question) for question in questions]
     return _results(answers, estimates, steps, units, target=target)
-
-
-def _questions(estimates: Estimates, hypothesis: HypothesisLike, target: str) -> list[Question]:
-    """Return a question for each contrast of a hypothesis: how few units turn its sign or significance."""
-    contrasts, scale = read_hypothesis(hypothesis, estimates.names), estimates.scale
-    require_free_contrasts(estimates, contrasts)
-    critical = 0.0
-    if target == "significance":
-        critical = Family.of_contrasts(estimates.covariance, contrasts.matrix).critical(estimates.alpha)
-    value = (contrasts.value - scale.shift * contrasts.matrix.sum(axis=1)) / scale.factor
-    return [
-        Question(label, row, float(number), critical)
-        for label, row, number in zip(contrasts.labels, contrasts.matrix, value, strict=True)
-    ]
 
 
 def _first_place(
     estimates: Estimates, steps: FitState, simultaneous: Simultaneous, units: Units, target: str
 ) -> Question:
     """Return the question whether the first model stays first."""
-    if not estimates.of_models:
-        raise OptionError(
-            f"fragility() of a functional whose outputs are not scores of models needs a hypothesis about these "
-            f"outputs, such as {estimates.names[0]!r}"
-        )
-    ranking = np.argsort(-estimates.estimate, kind="stable")
-    critical = 0.0
-    if target == "significance":
-        critical = compare_models(estimates, simultaneous, alpha=estimates.alpha).critical
-    questions = []
-    for rival in ranking[1:]:
-        contrast = np.zeros(len(ranking))
-        contrast[ranking[0]], contrast[rival] = 1.0, -1.0
-        label = read_hypothesis(contrast, estimates.names).labels[0]
-        questions.append(Question(label, contrast, 0.0, critical))
+    ranking, one_each = _ranking(estimates, "fragility"), np.eye(len(estimates.names))
+    rivals = read_hypothesis(one_each[ranking[0]] - one_each[ranking[1:]], estimates.names)
+    critical = _critical_of_pairs(estimates, simultaneous) if target == "significance" else 0.0
+    questions = [Question(*rival, 0.0, critical) for rival in zip(rivals.labels, rivals.matrix, strict=True)]
     sets = [predicted_set(steps, units, question) for question in questions]
     numbers = [np.inf if units_dropped is None else len(units_dropped) for units_dropped in sets]
     return questions[int(np.argmin(numbers))]

@@ -142,11 +142,6 @@ class SensitivityResults(TitledTable):
         -------
         matplotlib Axes
             The axes with the curves.
-
-        Raises
-        ------
-        MissingExtraError
-            If matplotlib is not installed.
         """
         place = self._place(hypothesis)
         numbers, curve = self.numbers, self.numbers.curve
@@ -178,11 +173,6 @@ class SensitivityResults(TitledTable):
         -------
         matplotlib Axes
             The axes with the contours.
-
-        Raises
-        ------
-        MissingExtraError
-            If matplotlib is not installed.
         """
         place = self._place(hypothesis)
         marks = []

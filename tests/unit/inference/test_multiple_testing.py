@@ -12,8 +12,6 @@ from statsmodels.stats.multitest import multipletests
 
 from dmlrank.inference.covariance import Covariance, free_basis
 from dmlrank.inference.multiple_testing import (
-    benjamini_hochberg,
-    bonferroni,
     holm,
     max_t_critical_value,
     max_t_draws,
@@ -51,14 +49,11 @@ class Fixed:
 
 
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize(
-    ("ours", "theirs"), [(holm, "holm"), (benjamini_hochberg, "fdr_bh"), (bonferroni, "bonferroni")]
-)
-def test_adjustments_of_p_values_are_those_of_statsmodels(ours, theirs, seed):
+def test_holm_s_adjustment_is_that_of_statsmodels(seed):
     rng = np.random.default_rng(seed)
     p = rng.uniform(size=12) ** 4
     p[3] = p[7]
-    np.testing.assert_allclose(ours(p), multipletests(p, method=theirs)[1], rtol=1e-12)
+    np.testing.assert_allclose(holm(p), multipletests(p, method="holm")[1], rtol=1e-12)
 
 
 @pytest.fixture
