@@ -14,7 +14,7 @@ from ..data.graph import Graph, inverse_on_differences
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..exceptions import GraphError, NuisanceError, OptionError
 from ..functionals import BradleyTerry, CategoryWeights
-from ..functionals.base import LabelScore
+from ..functionals.base import Functional
 from ..nuisance.propensity_model.all_pairs import PairPropensity
 from ..nuisance.propensity_model.estimate import Propensity
 from .cross_fitting import clip_and_renormalise, contexts_at_a_time
@@ -26,7 +26,7 @@ _N_SAMPLES, _FEWEST_SAMPLES, _MAX_MULTIPLICATIONS = 1999, 199, 2e10
 
 
 @dataclass(frozen=True, eq=False)
-class RestrictedBradleyTerry(LabelScore):
+class RestrictedBradleyTerry(Functional):
     r"""One-step estimator under :math:`\mu_{jk1}(x) = \sigma(r_j(x) - r_k(x) + b(x))`, sum of r zero.
 
     functional: The projection, with its graph and edge weights.

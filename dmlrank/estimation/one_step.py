@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from .._utils.computation import in_workers, report
 from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray, PreferenceData
-from ..functionals.base import Functional, LabelScore
+from ..functionals.base import Functional
+from .bt_restricted import RestrictedBradleyTerry
 from .cross_fitting import (
     ContextPart,
     HeldOutLabels,
@@ -165,7 +166,7 @@ def evaluate_identical_contexts(
         by_fold, correction = score.value_and_derivative(mu, direction(sums))
         plugin = fold_weight @ by_fold / fold_weight.sum()
         added_variance = None
-        if has_variance_correction(score, n, data.n_items):
+        if has_variance_correction(score, data):
             if score.pair_local:
                 amount = scale[cells.first, cells.second] * square_sums[kinds.cell_kind]
                 of_pairs = (cells.first, cells.second, data.n_items)
@@ -363,7 +364,7 @@ class _Task:
         context_bounds = np.arange(data.n_contexts + 1)
         residuals, scores = Residuals.of(data, nuisances, blocks, cell_mu), tuple(estimands.scores().values())
         scale = None
-        if any(has_variance_correction(score, data.n_contexts, data.n_items) for score in scores):
+        if any(has_variance_correction(score, data) for score in scores):
             scale = variance_scale_by_pair(cell_mu, data, nuisances.propensity, nuisances.judge)
         return cls(
             scores,
@@ -445,7 +446,7 @@ class _Task:
     def _evaluate_span(self, score: Functional, mu: FloatArray, span: _Span) -> _ScorePart:
         """Compute values and corrections of b contexts from their mu, (b, K, K, C)."""
         contexts, rows, residuals = span.contexts, span.rows, self.residuals
-        if isinstance(score, LabelScore):
+        if isinstance(score, RestrictedBradleyTerry):
             # Such scores use no verdicts, so that there is one residual for each entry of the blocks (the votes of one
             # block on one labelled cell), in the same order.
             labels = (span.row_place, residuals.first[rows], residuals.second[rows], residuals.target[rows])
@@ -457,7 +458,7 @@ class _Task:
         delta = span.direction(self, score.interior)
         value, correction = score.value_and_derivative(mu if one_block_each else mu[span.block_place], delta)
         added_variance = None
-        if not score.pair_local and has_variance_correction(score, self.data.n_contexts, self.data.n_items):
+        if not score.pair_local and has_variance_correction(score, self.data):
             assert self.scale is not None
             context_delta = delta
             if not one_block_each:

@@ -13,19 +13,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
-from ..functionals.base import Functional, LabelScore
+from ..functionals.base import Functional
+from .bt_restricted import RestrictedBradleyTerry
 from .cross_fitting import HeldOutLabels, clip_and_renormalise
 from .influence import InfluenceBlocks, JudgeCorrection, NuisanceEstimates
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
+# Largest number of probabilities that all numerical derivatives of a variance correction may take together.
+_CHEAP = 4e8
 # Length of a finite-difference step, relative to the smallest probability.
 _STEP = 1e-3
 
 
-def has_variance_correction(score: Functional, n_contexts: int, n_items: int) -> bool:
+def has_variance_correction(score: Functional, data: PreferenceData) -> bool:
     """Whether the covariance of a score's correction depends on mu, and is cheap to compute."""
-    return not (score.linear or isinstance(score, LabelScore)) and score.cheap(n_contexts, n_items)
+    if score.linear or isinstance(score, RestrictedBradleyTerry):
+        return False
+    has_formula = type(score).accumulate is not Functional.accumulate
+    n_entries = data.n_contexts * data.n_items**2 * data.n_categories
+    n_calls = 4 * data.n_items * (data.n_items - 1) * (data.n_categories - 1)
+    return has_formula or n_calls * n_entries <= _CHEAP
 
 
 def relative_label_variance(labels: HeldOutLabels, around: FloatArray | None = None) -> float:

@@ -49,6 +49,7 @@ from .._utils.computation import in_workers, report
 from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals import Functional
+from ..functionals.linear_scores import jacobian_at
 from ..nuisance.propensity_model.all_pairs import PairPropensity
 from .cross_fitting import ContextPart, NumberedParts, clip_and_renormalise, contexts_at_a_time
 from .influence import Influence, InfluenceBlocks, NuisanceEstimates
@@ -377,13 +378,12 @@ class _AdditiveTask:
 
         Shapes: first, second (r,), high, low (r, C).
         """
-        n_items, slopes = self.inputs.data.n_items, self.slopes[first, second]
         up, down = (
-            self.functional.pair_term_changes_at(moved, change, first, second, n_items)[:, None]
+            self.functional.derivative_at(moved, change, first, second, self.inputs.data.n_items) @ self.contrasts.T
             for moved, change in (high, low)
         )
-        rising = slopes > 0
-        return np.hstack([slopes * np.where(rising, down, up), slopes * np.where(rising, up, down)])
+        rising = self.slopes[first, second] > 0
+        return np.hstack([np.where(rising, down, up), np.where(rising, up, down)])
 
 
 # Largest number of derivatives (with respect to category probabilities) that are in memory at a time.
@@ -440,7 +440,8 @@ def _evaluate_part(
     """
     rates, row_of_mu, place = inputs.rates(part)
     mu = inputs.mu(part.probabilities(), functional.interior)[row_of_mu]
-    gradients = pair_gradients(functional, mu, inputs.data.ordered)
+    # Derivatives in the category probabilities of all pairs, (s, d, K, K, C).
+    gradients = np.stack([jacobian_at(functional, table, inputs.data.ordered) for table in mu])
     block, first_row, row_block = np.unique(rows.block, return_index=True, return_inverse=True)
     place_of = np.full(inputs.data.n_contexts, -1)
     place_of[part.contexts] = place
@@ -452,7 +453,8 @@ def _evaluate_part(
         correction = np.empty((len(block), 2 * len(contrasts)))
         for column in range(2 * len(contrasts)):
             is_upper, contrast = column >= len(contrasts), contrasts[column % len(contrasts)]
-            order = np.argsort(-(gradients @ (contrast if is_upper else -contrast)), axis=-1, kind="stable")
+            slope = np.einsum("sdjkc,d->sjkc", gradients, contrast if is_upper else -contrast)
+            order = np.argsort(-slope, axis=-1, kind="stable")
             moved, by_row = _moved(mu, rates, ExtremeShares(order, gamma), inputs.data.ordered)
             at_rows = ExtremeShares(order[row_place, rows.first, rows.second], gamma)
             delta = np.zeros((len(block), *mu.shape[1:]))
@@ -478,54 +480,3 @@ def _moved(mu: FloatArray, rates: FloatArray, shares: ExtremeShares, ordered: bo
         is_upper = np.triu(np.ones(mu.shape[1:3], dtype=bool), 1)[..., None]
         extreme = np.where(is_upper, extreme, in_other_order(extreme))
     return rates[..., None] * mu + (1 - rates[..., None]) * extreme, extreme
-
-
-def pair_gradients(functional: Functional, mu: FloatArray, ordered: bool) -> FloatArray:
-    """Return the derivatives of all scores in the category probabilities of all pairs, (s, K, K, C, d).
-
-    The derivative in a category is the one along the direction that raises this category and lowers the last category
-    by the same amount. The derivative in the last category is therefore zero. Where display order does not matter, the
-    probabilities of both orders of the pair change together.
-
-    Shapes: mu (s, K, K, C).
-    """
-    n_items, n_categories = mu.shape[1], mu.shape[3]
-    columns = []
-    for category in range(n_categories - 1):
-        unit = np.zeros(n_categories)
-        unit[category], unit[-1] = 1.0, -1.0
-        columns.append(_derivatives_along(functional, mu, unit, ordered))
-    total = np.stack([*columns, np.zeros_like(columns[0])], axis=3)
-    items = np.arange(n_items)
-    total[:, items, items] = 0.0
-    return total
-
-
-def _derivatives_along(functional: Functional, mu: FloatArray, unit: FloatArray, ordered: bool) -> FloatArray:
-    """Return the derivatives along one direction of the categories at every pair, (s, K, K, d).
-
-    Shapes: mu (s, K, K, C), unit (C,).
-    """
-    n_items = mu.shape[1]
-    pairs = [(j, k) for j in range(n_items) for k in range(n_items) if j != k]
-    flip = [1, 0, *range(2, len(unit))]
-    first, second = np.array(pairs).T
-    if functional.has_fast_pairs and not functional.pair_local:
-        delta = np.tile(unit, (len(pairs), 1))
-        by_context = []
-        for one in mu:
-            by_context.append(functional.derivative_along(one, delta, first, second, ordered=ordered))
-        change = np.array(by_context)
-    else:
-        delta = np.zeros_like(mu)
-        along = []
-        for j, k in pairs:
-            delta[:, j, k] = unit
-            if not ordered:
-                delta[:, k, j] = unit[flip]
-            along.append(functional.derivative(mu, delta))
-            delta[:, j, k] = delta[:, k, j] = 0.0
-        change = np.stack(along, axis=1)
-    total = np.zeros((len(mu), n_items, n_items, change.shape[-1]))
-    total[:, first, second] = change
-    return total

@@ -133,7 +133,7 @@ def equal_style_terms(
 
     Shapes: propensity (m,), fold (n,).
     """
-    link = LinkedScore.of(setup.functional, data.n_items, data.ordered)
+    link = LinkedScore(setup.functional, data.n_items, data.ordered)
     rows = _style_rows(data, link, differences, propensity, fold, _block_of_votes(data, units))
     stages = fit_style_stages(rows, link, data.x, fold=fold, seed_order=data.seed_order)
     weight = np.ones(data.n_contexts) if units.context_weight is None else units.context_weight

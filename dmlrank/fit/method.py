@@ -134,7 +134,7 @@ def read_inputs(stages: FirstStages, data_as_read: PreferenceData) -> Inputs:
     style = None
     if isinstance(options.adjust, EqualStyle):
         # Functionals and category weights without a link are refused before anything is fitted.
-        LinkedScore.of(setup.functional, data.n_items, data.ordered)
+        LinkedScore(setup.functional, data.n_items, data.ordered)
         columns = options.style_columns
         style = stages.keep("style differences", (data, columns), lambda: read_style_differences(data, columns))
     verdicts = stages.verdicts(data)

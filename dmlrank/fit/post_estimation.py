@@ -30,7 +30,7 @@ from ..estimation.influence import (
 from ..estimation.mean_preferences import mean_preference_influence, mean_preferences
 from ..estimation.one_step import one_step
 from ..functionals import Functional
-from ..functionals.linear_scores import PairMargins, PairWinProbability
+from ..functionals.linear_scores import PairScores
 from ..inference.covariance import Covariance
 from ..inference.wald import DifferenceTest, wald_test_of_difference
 from .bt_mle import win_probability_influence
@@ -49,7 +49,7 @@ def pair_win_probability(steps: FitState, item: int, opponent: int) -> tuple[flo
         win_probability, unanimous_variance = win_probability_influence(steps, item, opponent)
         variance = covariance_of(steps, win_probability, np.empty((0, 1)), unanimous_covariance=unanimous_variance)
         return float(win_probability.estimate[0]), variance
-    estimate, covariance = _estimate(steps, PairWinProbability(steps.setup.weights, item, opponent), 1)
+    estimate, covariance = _estimate(steps, PairScores.win_probability(steps.setup.weights, item, opponent), 1)
     return float(estimate[0]), covariance
 
 
@@ -178,7 +178,7 @@ def pair_margins(
     with collected_warnings():
         # The fit has already warned of few clusters.
         weights = steps.setup.weights
-        margins = [PairMargins(weights, item[part], opponent[part]) for part in parts]
+        margins = [PairScores.margins(weights, item[part], opponent[part]) for part in parts]
         estimates = [_estimate(steps, score, len(item[part])) for score, part in zip(margins, parts, strict=True)]
     return Margins(
         np.concatenate([estimate for estimate, _ in estimates]),

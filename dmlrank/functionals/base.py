@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
@@ -20,8 +20,6 @@ from .category_weights import CategoryWeights
 
 # Largest change of a probability in a finite-difference step, as a share of the smallest probability.
 _STEP = 1e-4
-# Largest number of probabilities that all numerical derivatives of a variance correction may take together.
-_CHEAP = 4e8
 # Entries of the tables that are in memory at a time where a derivative needs a table for every direction.
 _CHUNK = 2_000_000
 
@@ -315,10 +313,14 @@ class Functional(ABC):
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
         """Return the directional derivative of the scores at ``mu`` along ``delta``.
 
+        The default is a central difference of two calls of :meth:`value`. The step of context i is
+        h_i = 1e-4 min(mu_i) / max|delta_i|, so that no probability changes by more than a ten-thousandth of the
+        smallest one.
+
         Parameters
         ----------
         mu : ndarray, shape (n, K, K, C)
-            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+            Category probabilities, see :meth:`value`.
         delta : ndarray, shape (n, K, K, C)
             Direction in which ``mu`` changes.
 
@@ -327,31 +329,7 @@ class Functional(ABC):
         ndarray, shape (n, d)
             Directional derivative of the scores in each context.
         """
-        return self.differences(mu, delta)
-
-    def differences(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
-        """Return the derivative along ``delta`` as a central difference of two calls of :meth:`value`.
-
-        The step of context i is h_i = 1e-4 min(mu_i) / max|delta_i|, so that no probability changes by more than a
-        ten-thousandth of the smallest one.
-
-        Parameters
-        ----------
-        mu : ndarray, shape (n, K, K, C)
-            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
-        delta : ndarray, shape (n, K, K, C)
-            Direction in which ``mu`` changes.
-
-        Returns
-        -------
-        ndarray, shape (n, d)
-            Directional derivative of the scores in each context.
-        """
-        largest = np.abs(delta).max(axis=(1, 2, 3), initial=0.0)
-        smallest = np.where(mu > 0, mu, np.inf).min(axis=(1, 2, 3), initial=1.0)
-        step = _STEP * smallest / np.where(largest > 0, largest, 1.0)
-        shift = step[:, None, None, None] * delta
-        return (self.value(mu + shift) - self.value(mu - shift)) / (2 * step[:, None])
+        return central_differences(self.value, mu, delta)
 
     def value_and_derivative(self, mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the scores and their directional derivative at ``mu`` along ``delta``.
@@ -359,7 +337,7 @@ class Functional(ABC):
         Parameters
         ----------
         mu : ndarray, shape (n, K, K, C)
-            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+            Category probabilities, see :meth:`value`.
         delta : ndarray, shape (n, K, K, C)
             Direction in which ``mu`` changes.
 
@@ -443,13 +421,13 @@ class Functional(ABC):
         """Return the variance that one label of each ordered pair contributes to the scores.
 
         This is the trace of M J V J'. J is the Jacobian of the scores in the category probabilities of the pair, V the
-        covariance of a label with probabilities ``mu``, and M the metric. The default takes a derivative for every
-        ordered pair and each of C - 1 categories.
+        covariance of a label with probabilities ``mu``, and M the metric. Without :meth:`label_directions` the default
+        takes a derivative for every ordered pair and each of C - 1 categories.
 
         Parameters
         ----------
         mu : ndarray, shape (n, K, K, C)
-            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+            Category probabilities, see :meth:`value`.
         metric : ndarray, shape (d, d), optional
             Positive semidefinite matrix M; the identity by default.
 
@@ -458,6 +436,11 @@ class Functional(ABC):
         ndarray, shape (n, K, K)
             The trace for each context and ordered pair; zero for pairs off the graph.
         """
+        directions = self.label_directions(mu.shape[1])
+        if directions is not None:
+            scale = symmetric_metric(metric, mu.shape[1])
+            squared_lengths = np.einsum("jka,ab,jkb->jk", directions, scale, directions, optimize=True)
+            return self.label_variances(mu) * np.maximum(squared_lengths, 0)
         total, scale = np.zeros(mu.shape[:3]), symmetric_metric(metric, self.value(mu[:1]).shape[1])
         for j, k in np.argwhere(checked_graph(self.graph, mu.shape[1]).edges):
             jacobian, covariance = self._pair_jacobian(mu, j, k), _label_covariance(mu[:, j, k])
@@ -474,7 +457,7 @@ class Functional(ABC):
         Parameters
         ----------
         mu : ndarray, shape (n, K, K, C)
-            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+            Category probabilities, see :meth:`value`.
         amount : ndarray, shape (n, K, K)
             Factor of each context and ordered pair, for example the inverse propensity.
         labels : ndarray, shape (n, K, K, C), optional
@@ -504,6 +487,8 @@ class Functional(ABC):
     ) -> FloatArray:
         """Return :meth:`accumulate` of a pair-local functional that is not linear, from r ordered pairs.
 
+        The arguments are those of :meth:`derivative_at` and :meth:`accumulate`, with a row for each pair.
+
         Parameters
         ----------
         mu : ndarray, shape (r, C)
@@ -523,26 +508,6 @@ class Functional(ABC):
             The sum, a symmetric matrix.
         """
         raise NotImplementedError
-
-    def cheap(self, n_contexts: int, n_items: int) -> bool:
-        """Return whether a fit can afford the variance correction, which needs :meth:`accumulate` at two ``mu``.
-
-        Parameters
-        ----------
-        n_contexts : int
-            Number of contexts, n.
-        n_items : int
-            Number of items, K.
-
-        Returns
-        -------
-        bool
-            Whether there is a closed form, or all calls of :meth:`value` together get at most 4e8 probabilities.
-        """
-        if type(self).accumulate is not Functional.accumulate:
-            return True
-        calls = 2 * n_items * (n_items - 1) * (self._n_categories - 1)
-        return 2.0 * calls * n_contexts * n_items**2 * self._n_categories <= _CHEAP
 
     def label_directions(self, n_items: int) -> FloatArray | None:
         """Return the direction d in which a label of each ordered pair moves the scores.
@@ -569,7 +534,7 @@ class Functional(ABC):
         Parameters
         ----------
         mu : ndarray, shape (n, K, K, C)
-            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+            Category probabilities, see :meth:`value`.
 
         Returns
         -------
@@ -586,7 +551,7 @@ class Functional(ABC):
         Parameters
         ----------
         mu : ndarray, shape (n, K, K, C)
-            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+            Category probabilities, see :meth:`value`.
 
         Returns
         -------
@@ -601,7 +566,7 @@ class Functional(ABC):
         Parameters
         ----------
         mu : ndarray, shape (n, K, K, C)
-            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+            Category probabilities, see :meth:`value`.
         delta : ndarray, shape (n, K, K, C)
             Direction in which ``mu`` changes.
 
@@ -609,29 +574,6 @@ class Functional(ABC):
         -------
         ndarray, shape (n, K, K)
             Derivative for each context and ordered pair.
-        """
-        raise NotImplementedError
-
-    def pair_term_changes_at(
-        self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
-    ) -> FloatArray:
-        """Return the derivative of the term of one ordered pair each, see :meth:`pair_terms`.
-
-        Parameters
-        ----------
-        mu : ndarray, shape (r, C)
-            Category probabilities of r ordered pairs.
-        delta : ndarray, shape (r, C)
-            Directions: the change of the probabilities of each pair.
-        first, second : ndarray of int, shape (r,)
-            Codes of the two items of each direction's ordered pair.
-        n_items : int
-            Number of items, K.
-
-        Returns
-        -------
-        ndarray, shape (r,)
-            Derivative of the pair's term along each direction.
         """
         raise NotImplementedError
 
@@ -669,11 +611,6 @@ class Functional(ABC):
         """Return the edge weights, (K, K), zero off the graph."""
         return edge_matrix(self.graph, self.edge_weights, n_items)
 
-    @property
-    def _n_categories(self) -> int:
-        """Return the number of categories, C; 2 before category weights are bound."""
-        return 2 if self.weights is None else self.weights.n_categories
-
     def _pair_jacobian(self, mu: FloatArray, j: int, k: int) -> FloatArray:
         """Return the derivatives in the probabilities of one ordered pair, (n, C - 1, d)."""
         columns = []
@@ -682,29 +619,6 @@ class Functional(ABC):
             unit[:, j, k, category], unit[:, j, k, -1] = 1.0, -1.0
             columns.append(self.derivative(mu, unit))
         return np.stack(columns, axis=1)
-
-
-class LabelScore(Functional):
-    """A score with a method that computes the contribution of each label to the influence values.
-
-    The estimator calls this method instead of the derivative along the residuals of the labels.
-    """
-
-    @abstractmethod
-    def by_label(
-        self,
-        mu: FloatArray,
-        contexts: IntArray,
-        place: IntArray,
-        first: IntArray,
-        second: IntArray,
-        y: FloatArray,
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return the scores of b contexts, (b, d), and the term of each of e labels in its context's influence, (e, d).
-
-        Shapes: mu (b, K, K, C), contexts (b,), place (e,), the place of each label's context among the b, first, second
-        (e,), y (e, C).
-        """
 
 
 class Adopted(Functional):
@@ -732,6 +646,15 @@ class Adopted(Functional):
     def value(self, mu: FloatArray) -> FloatArray:
         """Return the scores."""
         return self.value_and_derivative(mu, np.zeros_like(mu))[0]
+
+
+def central_differences(function: Callable[[FloatArray], FloatArray], mu: FloatArray, delta: FloatArray) -> FloatArray:
+    """Return the derivative of a function along ``delta``, (n, d), with the step of :meth:`Functional.derivative`."""
+    largest = np.abs(delta).max(axis=(1, 2, 3), initial=0.0)
+    smallest = np.where(mu > 0, mu, np.inf).min(axis=(1, 2, 3), initial=1.0)
+    step = _STEP * smallest / np.where(largest > 0, largest, 1.0)
+    shift = step[:, None, None, None] * delta
+    return (function(mu + shift) - function(mu - shift)) / (2 * step[:, None])
 
 
 def _label_covariance(p: FloatArray) -> FloatArray:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import lru_cache
 
 import numpy as np
 
 from ..data.graph import Graph, laplacian_inverse
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import NuisanceError, OptionError
-from .base import Functional, Gauge, symmetric_metric
+from .base import Functional, Gauge
 from .category_weights import CategoryWeights
 
 
@@ -89,11 +89,20 @@ class BradleyTerry(Functional):
         edges = self._edges(mu.shape[1])
         return _project(_log_odds(*self._preferences(mu, edges)), edges)
 
+    def value_and_derivative(self, mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        edges = self._edges(mu.shape[1])
+        preferences = self._preferences(mu, edges)
+        return _project(_log_odds(*preferences), edges), _project(self._change(preferences, delta), edges)
+
+    def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
+        return self.value_and_derivative(mu, delta)[1]
+
     def derivative_at(
         self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
     ) -> FloatArray:
-        change = self.pair_term_changes_at(mu, delta, first, second, n_items)
-        inverse = _laplacian_inverse(self._edges(n_items))
+        edges = self._edges(n_items)
+        edge, inverse = edges[first, second], _laplacian_inverse(edges)
+        change = self._change(self._preferences(mu, edge), delta) * (edge / 4)
         if len(first) < n_items**2:
             derivative = inverse[first] - inverse[second]
         else:
@@ -104,6 +113,10 @@ class BradleyTerry(Functional):
         derivative *= change[:, None]
         return derivative
 
+    def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:
+        edges = self._edges(mu.shape[1])
+        return _laplacian_sum(np.einsum("njk,njk->jk", amount, self._label_variance(mu, edges, labels)), edges)
+
     def accumulate_at(
         self,
         mu: FloatArray,
@@ -113,116 +126,60 @@ class BradleyTerry(Functional):
         second: IntArray,
         n_items: int,
     ) -> FloatArray:
-        edges, weights = self._edges(n_items), self.category_weights
-        a, b = np.array(weights.first), np.array(weights.second)
-        steep_first, steep_second = self._steepness_at(mu, edges[first, second])
-        change = steep_first[:, None] * a - steep_second[:, None] * b
-        # Sums are computed category by category, because a sum over a short last axis takes several times as long.
-        variance = reduce(np.add, (labels * change**2).T) - reduce(np.add, (labels * change).T) ** 2
-        amounts = amount * variance * edges[first, second] ** 2 / 16
+        edges = self._edges(n_items)
+        amounts = amount * self._label_variance(mu, edges[first, second], labels)
         pair_amounts = np.bincount(first * n_items + second, weights=amounts, minlength=n_items**2)
-        pair_amounts = pair_amounts.reshape(n_items, n_items)
-        pair_amounts = pair_amounts + pair_amounts.T
-        # The sum over pairs of amount (e_j - e_k)(e_j - e_k)' is the Laplacian of the graph with amounts as weights.
-        inverse = _laplacian_inverse(edges)
-        total = inverse @ (np.diag(pair_amounts.sum(axis=1)) - pair_amounts) @ inverse
-        return np.asarray((total + total.T) / 2)
-
-    def _steepness_at(self, mu: FloatArray, edge: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return 1 / (s (1 - s)) for the preferences s1 and s2 of r pairs, (r,) each; 4 for pairs off the graph."""
-        weights = self.category_weights
-        preferences = [np.where(edge > 0, mu @ np.array(side), 0.5) for side in (weights.first, weights.second)]
-        for preference in preferences:
-            if not (preference.min(initial=0.5) > 0 and preference.max(initial=0.5) < 1):
-                raise NuisanceError(
-                    "the preference of a labelled pair is 0 or 1; allowed for bt: preferences with finite log-odds, "
-                    "between 0 and 1; give mu a floor above 0"
-                )
-        first, second = (1 / (s * (1 - s)) for s in preferences)
-        return first, second
-
-    def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
-        edges = self._edges(mu.shape[1])
-        return _project(self._change(*self._preferences(mu, edges), delta), edges)
-
-    def value_and_derivative(self, mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        edges = self._edges(mu.shape[1])
-        first, second = self._preferences(mu, edges)
-        return _project(_log_odds(first, second), edges), _project(self._change(first, second, delta), edges)
-
-    def information(self, mu: FloatArray, metric: FloatArray | None = None) -> FloatArray:
-        edges = self._edges(mu.shape[1])
-        inverse = _laplacian_inverse(edges)
-        gram = inverse @ symmetric_metric(metric, len(edges)) @ inverse
-        # d_jk' M d_jk for the direction d_jk of every pair, see label_directions.
-        squared_lengths = np.diag(gram)[:, None] + np.diag(gram) - 2 * gram
-        return self._edge_variance(mu, edges) * np.maximum(squared_lengths, 0)
-
-    def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:
-        edges = self._edges(mu.shape[1])
-        pair_amounts = np.einsum("njk,njk->jk", amount, self._edge_variance(mu, edges, labels))
-        pair_amounts += pair_amounts.T
-        # The sum over pairs of amount (e_j - e_k)(e_j - e_k)' is the Laplacian of the graph with amounts as weights.
-        inverse = _laplacian_inverse(edges)
-        total = inverse @ (np.diag(pair_amounts.sum(axis=1)) - pair_amounts) @ inverse
-        return np.asarray((total + total.T) / 2, dtype=np.float64)
+        return _laplacian_sum(pair_amounts.reshape(n_items, n_items).astype(float), edges)
 
     def label_directions(self, n_items: int) -> FloatArray | None:
-        inverse = _laplacian_inverse(self._edges(n_items))
-        return np.asarray(inverse[:, None, :] - inverse[None, :, :])
+        edges = self._edges(n_items)
+        inverse = _laplacian_inverse(edges)
+        return np.asarray((inverse[:, None, :] - inverse[None, :, :]) * (edges / 4)[:, :, None])
 
     def label_variances(self, mu: FloatArray) -> FloatArray:
-        return self._edge_variance(mu, self._edges(mu.shape[1]))
+        return self._label_variance(mu, self._edges(mu.shape[1]))
 
     def pair_terms(self, mu: FloatArray) -> FloatArray:
-        edges = self._edges(mu.shape[1])
-        terms = _log_odds(*self._preferences(mu, edges))
-        terms *= edges / 4
-        return terms
+        return _log_odds(*self._preferences(mu, self._edges(mu.shape[1])))
 
     def pair_term_changes(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
-        edges = self._edges(mu.shape[1])
-        changes = self._change(*self._preferences(mu, edges), delta)
-        changes *= edges / 4
-        return changes
-
-    def pair_term_changes_at(
-        self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
-    ) -> FloatArray:
-        edges, weights = self._edges(n_items), self.category_weights
-        steep_first, steep_second = self._steepness_at(mu, edges[first, second])
-        change = delta @ np.array(weights.first) * steep_first - delta @ np.array(weights.second) * steep_second
-        return np.asarray(change * (edges[first, second] / 4))
+        return self._change(self._preferences(mu, self._edges(mu.shape[1])), delta)
 
     def gauge(self, n_items: int) -> Gauge:
         self._edges(n_items)
         return Gauge.spanned_by(np.ones(n_items), "scores sum to 0, so only differences between models are identified")
 
     def _preferences(self, mu: FloatArray, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the preferences s1 and s2, (n, K, K) each; both are 1/2 off the graph."""
+        """Return the preferences s1 and s2 of all pairs, (n, K, K), or of r pairs, (r,); both are 1/2 off the graph."""
         preferences = self.category_weights.scores(mu)
         for preference in preferences:
             np.copyto(preference, 0.5, where=edges == 0)
             if not (preference.min(initial=0.5) > 0 and preference.max(initial=0.5) < 1):
-                _raise_infinite_log_odds(preference)
+                place = np.argwhere(~((preference > 0) & (preference < 1)))[0]
+                where = "a labelled pair"
+                if preference.ndim == 3:
+                    where = f"item {place[1]} (first) over item {place[2]} (second) in context {place[0]}"
+                raise NuisanceError(
+                    f"the preference of {where} is {preference[tuple(place)]:g}; allowed for bt: preferences with "
+                    f"finite log-odds, between 0 and 1; give mu a floor above 0"
+                )
         return preferences
 
-    def _edge_variance(self, mu: FloatArray, edges: FloatArray, labels: FloatArray | None = None) -> FloatArray:
-        """Return the variance of a label's effect on the log-odds of its edge, times the squared edge weight."""
-        weights = self.category_weights
-        first, second = (1 / (s * (1 - s)) for s in self._preferences(mu, edges))
-        var_first, var_second, covariance = weights.covariances(mu if labels is None else labels)
+    def _label_variance(self, mu: FloatArray, edges: FloatArray, labels: FloatArray | None = None) -> FloatArray:
+        """Return the variance of a label's effect on logit s1 - logit s2, of all pairs or of r pairs."""
         # A label of (j, k) moves the log-odds of one edge only. With P_jk a column of L^+ B'W, the Jacobian is
         # J_jk = P_jk (w1' / (s1 (1 - s1)) - w2' / (s2 (1 - s2))) / 4.
+        first, second = (1 / (s * (1 - s)) for s in self._preferences(mu, edges))
+        var_first, var_second, covariance = self.category_weights.covariances(mu if labels is None else labels)
         covariance *= -2 * first * second
         covariance += np.square(first, out=first) * var_first
         covariance += np.square(second, out=second) * var_second
-        covariance *= edges**2 / 16
         return np.maximum(covariance, 0, out=covariance)
 
-    def _change(self, first: FloatArray, second: FloatArray, delta: FloatArray) -> FloatArray:
-        """Return the derivative along ``delta`` of logit s1 - logit s2, (n, K, K), at the preferences s1 and s2."""
+    def _change(self, preferences: tuple[FloatArray, FloatArray], delta: FloatArray) -> FloatArray:
+        """Return the derivative of logit s1 - logit s2 along ``delta`` at the preferences s1 and s2."""
         change, change_second = self.category_weights.scores(delta)
+        first, second = preferences
         change /= first * (1 - first)
         change_second /= second * (1 - second)
         change -= change_second
@@ -242,6 +199,16 @@ def _project(odds: FloatArray, edges: FloatArray) -> FloatArray:
     return divergence @ _laplacian_inverse(edges) / 4
 
 
+def _laplacian_sum(amounts: FloatArray, edges: FloatArray) -> FloatArray:
+    """Return the sum over ordered pairs, (K, K), of an amount times d_jk d_jk', see :meth:`label_directions`."""
+    # The sum over pairs of amount (e_j - e_k)(e_j - e_k)' is the Laplacian of the graph with amounts as weights.
+    amounts = amounts * edges**2 / 16
+    amounts = amounts + amounts.T
+    inverse = _laplacian_inverse(edges)
+    total = inverse @ (np.diag(amounts.sum(axis=1)) - amounts) @ inverse
+    return np.asarray((total + total.T) / 2, dtype=np.float64)
+
+
 def _laplacian_inverse(edges: FloatArray) -> FloatArray:
     """Return the pseudo-inverse L^+ of the graph's Laplacian, (K, K), from a cache that holds the last two results."""
     return _cached_laplacian_inverse(np.ascontiguousarray(edges, dtype=np.float64).tobytes(), len(edges))
@@ -253,13 +220,3 @@ def _cached_laplacian_inverse(content: bytes, n_items: int) -> FloatArray:
     inverse = laplacian_inverse(np.frombuffer(content).reshape(n_items, n_items))
     inverse.setflags(write=False)
     return inverse
-
-
-def _raise_infinite_log_odds(preference: FloatArray) -> None:
-    """Raise an error that names the first preference without finite log-odds."""
-    context, first, second = np.argwhere(~((preference > 0) & (preference < 1)))[0]
-    raise NuisanceError(
-        f"in context {context}, a preference between item {first} shown first and item {second} shown second is "
-        f"{preference[context, first, second]:g}; allowed for bt: preferences with finite log-odds, between 0 and 1; "
-        f"give mu a floor above 0"
-    )

@@ -195,20 +195,21 @@ class CategoryWeights:
 
         Parameters
         ----------
-        mu : ndarray, shape (n, K, K, C)
-            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+        mu : ndarray, shape (n, K, K, C) or (r, C)
+            Category probabilities in n contexts, ``[:, j, k]`` with item j shown first and item k shown second, or
+            those of r ordered pairs.
 
         Returns
         -------
-        first : ndarray, shape (n, K, K)
+        first : ndarray, shape (n, K, K) or (r,)
             Expected weight of a label for the item shown first.
-        second : ndarray, shape (n, K, K)
+        second : ndarray, shape (n, K, K) or (r,)
             Expected weight of a label for the item shown second.
 
         Raises
         ------
         NuisanceError
-            If ``mu`` is not (n, K, K, C) with the C of these weights.
+            If ``mu`` has another shape, or another number of categories than these weights.
         """
         first, second = self._weighted(mu, [self.first, self.second])
         return first, second
@@ -231,69 +232,21 @@ class CategoryWeights:
         first /= 2
         return first
 
-    def gap(self, mu: FloatArray) -> FloatArray:
-        """Return the preference for the item shown first minus the preference for the item shown second.
-
-        Parameters
-        ----------
-        mu : ndarray, shape (n, K, K, C)
-            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
-
-        Returns
-        -------
-        ndarray, shape (n, K, K)
-            Difference of the expected weights of a label.
-        """
-        return np.asarray(self._weighted(mu, [np.subtract(self.first, self.second)])[0])
-
-    def variances(self, mu: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the variance of one label's weight for the item shown first and for the item shown second.
-
-        Parameters
-        ----------
-        mu : ndarray, shape (n, K, K, C)
-            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
-
-        Returns
-        -------
-        first : ndarray, shape (n, K, K)
-            Variance of a label's weight for the item shown first.
-        second : ndarray, shape (n, K, K)
-            Variance of a label's weight for the item shown second.
-        """
-        first, second, _ = self.covariances(mu)
-        return first, second
-
-    def covariance(self, mu: FloatArray) -> FloatArray:
-        """Return the covariance of one label's two weights, for the item shown first and the item shown second.
-
-        Parameters
-        ----------
-        mu : ndarray, shape (n, K, K, C)
-            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
-
-        Returns
-        -------
-        ndarray, shape (n, K, K)
-            The covariance.
-        """
-        return self.covariances(mu)[2]
-
     def covariances(self, mu: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the variances and the covariance of one label's two weights, computed in one pass.
 
         Parameters
         ----------
-        mu : ndarray, shape (n, K, K, C)
-            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+        mu : ndarray, shape (n, K, K, C) or (r, C)
+            Category probabilities, see :meth:`scores`.
 
         Returns
         -------
-        first : ndarray, shape (n, K, K)
+        first : ndarray, shape (n, K, K) or (r,)
             Variance of a label's weight for the item shown first.
-        second : ndarray, shape (n, K, K)
+        second : ndarray, shape (n, K, K) or (r,)
             Variance of a label's weight for the item shown second.
-        covariance : ndarray, shape (n, K, K)
+        covariance : ndarray, shape (n, K, K) or (r,)
             Covariance of the two weights.
         """
         a, b = np.array(self.first), np.array(self.second)
@@ -306,8 +259,9 @@ class CategoryWeights:
         return np.maximum(square_first, 0, out=square_first), np.maximum(square_second, 0, out=square_second), product
 
     def _weighted(self, mu: FloatArray, rows: ArrayLike) -> FloatArray:
-        """Return the sums over categories of ``mu`` with each of r rows of weights, (r, n, K, K)."""
-        if mu.ndim != 4 or mu.shape[1] != mu.shape[2] or mu.shape[3] != self.n_categories:
+        """Return the sums over categories of ``mu`` with each of r rows of weights, one row each."""
+        has_shape = mu.ndim == 2 or (mu.ndim == 4 and mu.shape[1] == mu.shape[2])
+        if not has_shape or mu.shape[-1] != self.n_categories:
             raise NuisanceError(
                 f"probabilities have shape {mu.shape}; allowed for these category weights: (contexts, K, K, "
                 f"{self.n_categories})"
@@ -322,4 +276,4 @@ class CategoryWeights:
         step = SINGLE_THREAD_MULTIPLICATIONS // matrix.size
         for start in range(0, flat.shape[1], step):
             np.matmul(matrix, flat[:, start : start + step], out=sums[:, start : start + step])
-        return sums.reshape(len(matrix), *mu.shape[:3])
+        return sums.reshape(len(matrix), *mu.shape[:-1])

@@ -16,10 +16,8 @@ from ..data.graph import Graph
 from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray
 from ..exceptions import GraphError, OptionError, OptionTypeError, listed, shown
-from .base import Functional, Gauge, checked_graph
+from .base import Functional, Gauge, central_differences, checked_graph
 from .category_weights import CategoryWeights
-
-Function = Callable[[FloatArray], FloatArray]
 
 _SEED = 20260121
 # Relative differences between values up to this number are rounding.
@@ -179,7 +177,7 @@ class Custom(Functional):
         int
             Number of columns that the function returns.
         """
-        return self.value(Probe.of(n_items, self._n_categories).uniform).shape[1]
+        return self.value(self._trial(n_items)[0]).shape[1]
 
     def examine(self, n_items: int) -> None:
         """Try the function at random probabilities, and raise an error where it cannot be a functional.
@@ -199,21 +197,26 @@ class Custom(Functional):
         GraphError
             If the function uses pairs that are not compared.
         """
-        probe = Probe.of(n_items, self._n_categories)
-        values = check_values(self.value, probe, self.title)
-        if self.outputs is not None and len(self.outputs) != values.shape[1]:
-            raise OptionError(
-                f"functional {self.title!r} returns {values.shape[1]} numbers per context, but outputs= has "
-                f"{len(self.outputs)} names: {listed(self.outputs)}; give one name per number"
+        uniform, draws = self._trial(n_items)
+        self._check_values(uniform, draws)
+        off = ~checked_graph(self.graph, n_items).edges & ~np.eye(n_items, dtype=bool)
+        if self.uses(off):
+            raise GraphError(
+                f"functional {self.title!r} uses pairs that are not compared ({int(off.sum()) // 2} of "
+                f"{n_items * (n_items - 1) // 2} pairs are not), so that no label corrects their estimates; let "
+                f"the function use compared pairs only (res.graph.edges), lower min_labels=, or leave out "
+                f"the votes on models with few of them"
             )
-        check_off_graph(self.value, probe, checked_graph(self.graph, n_items), self.title)
-        check_smooth(self.value, probe, self.title)
+        self._check_smooth(uniform, draws)
         if self.directional is not None:
-            check_derivative(self.derivative, self.differences, probe, self.title)
+            self._check_derivative(draws)
         self.gauge(n_items)
 
     def uses(self, pairs: NDArray[np.bool_]) -> bool:
-        return uses_pairs(self.value, Probe.of(len(pairs), self._n_categories), pairs)
+        uniform, draws = self._trial(len(pairs))
+        changed, values = draws.copy(), self.value(draws)
+        changed[:, pairs] = uniform[:, pairs]
+        return bool(np.abs(self.value(changed) - values).max() > _VALUE_TOLERANCE * np.abs(values).max(initial=1e-300))
 
     def neutral(self, n_items: int) -> float | None:
         if self.reference is not None:
@@ -239,7 +242,7 @@ class Custom(Functional):
 
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
         if self.directional is None:
-            return self.differences(mu, delta)
+            return central_differences(self.value, mu, delta)
         change = np.asarray(self.directional(self._argument(mu), self._argument(delta)), dtype=np.float64)
         return change[:, None] if change.ndim == 1 else change
 
@@ -257,149 +260,96 @@ class Custom(Functional):
 
     def _argument(self, mu: FloatArray) -> FloatArray:
         """Return the argument of the function: ``mu``, or its mean over both orders where order is ignored."""
-        if not self.mirrored:
-            return mu
-        return np.asarray((mu + in_other_order(mu)) / 2)
+        return np.asarray((mu + in_other_order(mu)) / 2) if self.mirrored else mu
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Probe:
-    """Probabilities at which a function is tried.
-
-    uniform (1, K, K, C): All categories have the same probability, so that all items tie.
-    draws (4, K, K, C): Random probabilities away from 0 and 1.
-    """
-
-    uniform: FloatArray
-    draws: FloatArray
-
-    @classmethod
-    def of(cls, n_items: int, n_categories: int) -> Probe:
-        """Return the probe for K items and C categories, which is the same in every call."""
-        rng = np.random.default_rng(_SEED)
+    def _trial(self, n_items: int) -> tuple[FloatArray, FloatArray]:
+        """Return probabilities with which all items tie, (1, K, K, C), and four random draws away from 0 and 1."""
+        n_categories = 2 if self.weights is None else self.weights.n_categories
+        rng, items = np.random.default_rng(_SEED), np.arange(n_items)
         uniform = np.full((1, n_items, n_items, n_categories), 1 / n_categories)
         draws = 0.1 / n_categories + 0.9 * rng.dirichlet(np.ones(n_categories), size=(4, n_items, n_items))
-        items = np.arange(n_items)
         uniform[:, items, items] = draws[:, items, items] = 0.0
-        return cls(uniform, draws)
+        return uniform, draws
 
-
-def check_values(function: Function, probe: Probe, title: str) -> FloatArray:
-    """Return the function's values at the probe's draws, (4, d)."""
-    values = function(probe.draws)
-    if not np.isfinite(values).all() or not np.isfinite(function(probe.uniform)).all():
-        raise OptionError(
-            f"functional {title!r} returns NaN or infinity at ordinary probabilities; allowed: finite numbers; check "
-            f"that the function leaves out the diagonal, where mu is zero"
-        )
-    if values.shape[1] == 0:
-        raise OptionError(f"functional {title!r} returns no numbers; allowed: an array (n, d) with d at least 1")
-    scale = np.abs(values).max(initial=1e-300)
-    one_by_one = np.concatenate([function(probe.draws[i : i + 1]) for i in range(len(values))])
-    if np.abs(function(probe.draws) - values).max() > _VALUE_TOLERANCE * scale:
-        raise OptionError(
-            f"functional {title!r} returns other values when it is called again; let it draw no random numbers and "
-            f"keep no state"
-        )
-    if np.abs(one_by_one - values).max() > _VALUE_TOLERANCE * scale:
-        raise OptionError(
-            f"functional {title!r} gives a context another value when it is called with other contexts; let a row of "
-            f"the result depend on the same row of mu only (the mean over contexts is taken afterwards)"
-        )
-    return values
-
-
-def uses_pairs(function: Function, probe: Probe, pairs: NDArray[np.bool_]) -> bool:
-    """Whether the function depends on the probabilities of these ordered pairs, (K, K)."""
-    changed = probe.draws.copy()
-    changed[:, pairs] = probe.uniform[:, pairs]
-    values = function(probe.draws)
-    return bool(np.abs(function(changed) - values).max() > _VALUE_TOLERANCE * np.abs(values).max(initial=1e-300))
-
-
-def check_off_graph(function: Function, probe: Probe, graph: Graph, title: str) -> None:
-    """Check that the function does not depend on pairs that are not compared."""
-    off = ~graph.edges & ~np.eye(graph.n_items, dtype=bool)
-    if not off.any():
-        return
-    if uses_pairs(function, probe, off):
-        raise GraphError(
-            f"functional {title!r} uses pairs that are not compared ({int(off.sum()) // 2} of "
-            f"{off.shape[0] * (off.shape[0] - 1) // 2} pairs are not), so that no label corrects their estimates; let "
-            f"the function use compared pairs only (res.graph.edges), lower min_labels=, or leave out "
-            f"the votes on models with few of them"
-        )
-
-
-def check_smooth(function: Function, probe: Probe, title: str) -> None:
-    """Search for jumps and kinks along three straight paths from one array of probabilities to another.
-
-    The first path passes through the point where all items tie, because many functions have their kink there. Each path
-    is refined around its sharpest bend. As the steps get smaller, the slopes on both sides of a point approach each
-    other on a smooth path. At a kink their difference stays; at a jump it grows.
-    """
-    draws = probe.draws
-    for start, stop in ((draws[0], 2 * probe.uniform[0] - draws[0]), (draws[1], draws[2]), (draws[2], draws[3])):
-        slope, bends = _sharpest_bends(function, start, stop)
-        # Where no slope exceeds this limit, the function is constant along the path, up to rounding.
-        if slope <= 1e-9 * max(1.0, np.abs(function(draws)).max()):
-            continue
-        if bends[-1] > _KINK_TOLERANCE * slope:
-            is_jump = bends[-1] > 100 * max(bends[0], slope)
-            hint = (
-                "a step such as 'share above 0.6' is smooth as Dominance(tau=0.6, sharpness=20)"
-                if is_jump
-                else "a minimum is smooth as SoftMin(sharpness=20), a threshold as Dominance(tau=0.6, sharpness=20)"
-            )
+    def _check_values(self, uniform: FloatArray, draws: FloatArray) -> None:
+        """Check that the values are finite numbers, and that those of a context depend on this context alone."""
+        values, title = self.value(draws), self.title
+        if not (np.isfinite(values).all() and np.isfinite(self.value(uniform)).all()):
             raise OptionError(
-                f"functional {title!r} is not differentiable: it has a {'jump' if is_jump else 'kink'}, where no "
-                f"estimate is normally distributed; {hint}"
+                f"functional {title!r} returns NaN or infinity at ordinary probabilities; allowed: finite numbers; "
+                f"check that the function leaves out the diagonal, where mu is zero"
+            )
+        if values.shape[1] == 0:
+            raise OptionError(f"functional {title!r} returns no numbers; allowed: an array (n, d) with d at least 1")
+        if self.outputs is not None and len(self.outputs) != values.shape[1]:
+            raise OptionError(
+                f"functional {title!r} returns {values.shape[1]} numbers per context, but outputs= has "
+                f"{len(self.outputs)} names: {listed(self.outputs)}; give one name per number"
+            )
+        tolerance = _VALUE_TOLERANCE * np.abs(values).max(initial=1e-300)
+        if np.abs(self.value(draws) - values).max() > tolerance:
+            raise OptionError(
+                f"functional {title!r} returns other values when it is called again; let it draw no random numbers and "
+                f"keep no state"
+            )
+        if np.abs(np.concatenate([self.value(one[None]) for one in draws]) - values).max() > tolerance:
+            raise OptionError(
+                f"functional {title!r} gives a context another value when it is called with other contexts; let a row "
+                f"of the result depend on the same row of mu only (the mean over contexts is taken afterwards)"
             )
 
+    def _check_smooth(self, uniform: FloatArray, draws: FloatArray) -> None:
+        """Search for jumps and kinks along three straight paths from one array of probabilities to another.
 
-def _sharpest_bends(function: Function, start: FloatArray, stop: FloatArray) -> tuple[float, list[float]]:
-    """Return the largest slope of the path, and the largest change of slope at smaller and smaller steps."""
-    low, high, bends, slope = 0.0, 1.0, list[float](), 0.0
-    for level in range(_N_REFINEMENTS):
-        t = np.linspace(low, high, _N_POINTS)
-        step = t[1] - t[0]
-        values = function(start + t[:, None, None, None] * (stop - start))
-        slopes = np.diff(values, axis=0) / step
-        if level == 0:
-            slope = float(np.abs(slopes).max())
-        change = np.abs(np.diff(slopes, axis=0)).max(axis=1)
-        place = int(np.argmax(change))
-        bends.append(float(change[place]))
-        if step < 1e-7:
-            break
-        middle = t[place + 1]
-        low, high = (
-            max(0.0, middle - _N_POINTS // (2 * _ZOOM) * step),
-            min(1.0, middle + _N_POINTS // (2 * _ZOOM) * step),
-        )
-    return slope, bends
+        The first path passes through the point where all items tie, because many functions have their kink there. Each
+        path is refined around its sharpest bend. As the steps get smaller, the slopes on both sides of a point approach
+        each other on a smooth path. At a kink their difference stays; at a jump it grows.
+        """
+        for start, stop in ((draws[0], 2 * uniform[0] - draws[0]), (draws[1], draws[2]), (draws[2], draws[3])):
+            slope, bends = self._sharpest_bends(start, stop)
+            # Where no slope exceeds this limit, the function is constant along the path, up to rounding.
+            if slope <= 1e-9 * max(1.0, np.abs(self.value(draws)).max()) or bends[-1] <= _KINK_TOLERANCE * slope:
+                continue
+            kind, hint = "kink", "a minimum is smooth as SoftMin(sharpness=20), a threshold"
+            if bends[-1] > 100 * max(bends[0], slope):
+                kind, hint = "jump", "a step such as 'share above 0.6' is smooth"
+            raise OptionError(
+                f"functional {self.title!r} is not differentiable: it has a {kind}, where no estimate is normally "
+                f"distributed; {hint} as Dominance(tau=0.6, sharpness=20)"
+            )
 
+    def _sharpest_bends(self, start: FloatArray, stop: FloatArray) -> tuple[float, list[float]]:
+        """Return the largest slope of the path, and the largest change of slope at smaller and smaller steps."""
+        low, high, bends, slope = 0.0, 1.0, list[float](), 0.0
+        for level in range(_N_REFINEMENTS):
+            t = np.linspace(low, high, _N_POINTS)
+            step = t[1] - t[0]
+            slopes = np.diff(self.value(start + t[:, None, None, None] * (stop - start)), axis=0) / step
+            if level == 0:
+                slope = float(np.abs(slopes).max())
+            change = np.abs(np.diff(slopes, axis=0)).max(axis=1)
+            place = int(np.argmax(change))
+            bends.append(float(change[place]))
+            if step < 1e-7:
+                break
+            reach = _N_POINTS // (2 * _ZOOM) * step
+            low, high = max(0.0, t[place + 1] - reach), min(1.0, t[place + 1] + reach)
+        return slope, bends
 
-def check_derivative(
-    analytic: Callable[[FloatArray, FloatArray], FloatArray],
-    differences: Callable[[FloatArray, FloatArray], FloatArray],
-    probe: Probe,
-    title: str,
-) -> None:
-    """Check that an analytic derivative agrees with differences of the function."""
-    delta = probe.draws[::-1] - probe.draws
-    expected, derivative = differences(probe.draws, delta), analytic(probe.draws, delta)
-    if derivative.shape != expected.shape:
-        raise OptionError(
-            f"the derivative of functional {title!r} returns shape {derivative.shape}; allowed: {expected.shape}, the "
-            f"shape that the function returns"
-        )
-    error = np.abs(derivative - expected)
-    scale = max(float(np.abs(expected).max()), 1e-12)
-    if not error.max() <= _DERIVATIVE_TOLERANCE * scale:
-        i, output = np.unravel_index(int(np.nanargmax(np.where(np.isnan(error), np.inf, error))), error.shape)
-        raise OptionError(
-            f"the derivative of functional {title!r} is {derivative[i, output]:.6g} where differences of the function "
-            f"give {expected[i, output]:.6g} (output {output + 1}); correct directional=, or leave it out to use "
-            f"differences"
-        )
+    def _check_derivative(self, draws: FloatArray) -> None:
+        """Check that the analytic derivative agrees with differences of the function."""
+        delta = draws[::-1] - draws
+        expected, derivative = central_differences(self.value, draws, delta), self.derivative(draws, delta)
+        if derivative.shape != expected.shape:
+            raise OptionError(
+                f"the derivative of functional {self.title!r} returns shape {derivative.shape}; allowed: "
+                f"{expected.shape}, the shape that the function returns"
+            )
+        error = np.abs(derivative - expected)
+        if not error.max() <= _DERIVATIVE_TOLERANCE * max(float(np.abs(expected).max()), 1e-12):
+            i, output = np.unravel_index(int(np.nanargmax(np.where(np.isnan(error), np.inf, error))), error.shape)
+            raise OptionError(
+                f"the derivative of functional {self.title!r} is {derivative[i, output]:.6g} where differences of the "
+                f"function give {expected[i, output]:.6g} (output {output + 1}); correct directional=, or leave it out "
+                f"to use differences"
+            )

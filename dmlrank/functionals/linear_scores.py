@@ -49,7 +49,8 @@ class PositionEffect(Functional):
     pair_local = True
 
     def value(self, mu: FloatArray) -> FloatArray:
-        gap = np.einsum("njk,jk->n", self.weights.gap(mu), self.graph.edges.astype(float))
+        first, second = self.weights.scores(mu)
+        gap = np.einsum("njk,jk->n", first - second, self.graph.edges.astype(float))
         return gap[:, None] / (2 * self.graph.n_edges)
 
     def derivative_at(
@@ -63,66 +64,46 @@ class PositionEffect(Functional):
 
 
 @dataclass(frozen=True, eq=False)
-class PairWinProbability(Functional):
-    """Symmetrised preference for one item over another, a score (n, 1) that is linear in ``mu``.
+class PairScores(Functional):
+    """One number for each of P pairs of items, (n, P), linear in the probabilities of the pair in both orders.
 
-    weights: How much each category counts for the first and for the second item.
-    item, opponent: Codes of the two items.
-    """
-
-    weights: CategoryWeights = field()
-    item: int
-    opponent: int
-    interior = False
-    linear = True
-    pair_local = True
-
-    def value(self, mu: FloatArray) -> FloatArray:
-        pair = mu[:, [self.item, self.opponent]][:, :, [self.item, self.opponent]]
-        return self.weights.symmetric(pair)[:, :1, 1]
-
-    def derivative_at(
-        self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
-    ) -> FloatArray:
-        is_first = (first == self.item) & (second == self.opponent)
-        is_second = (first == self.opponent) & (second == self.item)
-        change = delta @ np.array(self.weights.first) * is_first + delta @ np.array(self.weights.second) * is_second
-        return np.asarray(change[:, None] / 2)
-
-    def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
-        return self.value(delta)
-
-
-@dataclass(frozen=True, eq=False)
-class PairMargins(Functional):
-    """Margins of pairs of items, a score (n, P) that is linear in ``mu``: the win share of one item minus the other's.
-
-    A win share is the symmetrised preference: the mean over both display orders.
-
-    weights: How much each category counts for the first and for the second item.
     item, opponent (P,): Codes of the two items of each pair.
+    as_first, as_second (C,): How much each category counts where the item is shown first, and where it is second.
     """
 
-    weights: CategoryWeights = field()
     item: IntArray
     opponent: IntArray
+    as_first: FloatArray
+    as_second: FloatArray
     interior = False
     linear = True
     pair_local = True
 
+    @classmethod
+    def win_probability(cls, weights: CategoryWeights, item: int, opponent: int) -> PairScores:
+        """Return the symmetrised preference for one item over another: the mean over both display orders."""
+        pair = np.array([item]), np.array([opponent])
+        return cls(*pair, np.divide(weights.first, 2), np.divide(weights.second, 2))
+
+    @classmethod
+    def margins(cls, weights: CategoryWeights, item: IntArray, opponent: IntArray) -> PairScores:
+        """Return the margins of pairs: the win probability of the item minus that of its opponent."""
+        gap = np.subtract(weights.first, weights.second) / 2
+        return cls(item, opponent, gap, -gap)
+
     def value(self, mu: FloatArray) -> FloatArray:
-        gap = np.subtract(self.weights.first, self.weights.second)
-        return np.asarray((mu[:, self.item, self.opponent] @ gap - mu[:, self.opponent, self.item] @ gap) / 2)
+        first, second = mu[:, self.item, self.opponent], mu[:, self.opponent, self.item]
+        return np.asarray(first @ self.as_first + second @ self.as_second)
 
     def derivative_at(
         self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
     ) -> FloatArray:
-        place, sign = np.full((n_items, n_items), -1), np.zeros((n_items, n_items))
-        place[self.item, self.opponent] = place[self.opponent, self.item] = np.arange(len(self.item))
-        sign[self.item, self.opponent], sign[self.opponent, self.item] = 0.5, -0.5
-        change = delta @ np.subtract(self.weights.first, self.weights.second) * sign[first, second]
-        derivative, rows = np.zeros((len(first), len(self.item))), np.flatnonzero(place[first, second] >= 0)
-        derivative[rows, place[first, second][rows]] = change[rows]
+        number = np.full((n_items, n_items), -1)
+        number[self.item, self.opponent] = np.arange(len(self.item))
+        derivative = np.zeros((len(first), len(self.item)))
+        for column, weights in ((number[first, second], self.as_first), (number[second, first], self.as_second)):
+            rows = np.flatnonzero(column >= 0)
+            derivative[rows, column[rows]] = delta[rows] @ weights
         return derivative
 
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
@@ -218,11 +199,12 @@ class Linearised(Functional):
         return np.asarray((total + total.T) / 2)
 
 
-def jacobian_at(functional: Functional, table: FloatArray) -> FloatArray:
+def jacobian_at(functional: Functional, table: FloatArray, ordered: bool = True) -> FloatArray:
     """Return the derivative of a functional in the probabilities of all ordered pairs, (d, K, K, C).
 
     Entry c is the derivative along the direction that raises the probability of category c and lowers that of the last
-    category by the same amount. It is zero for the last category, and for pairs of a model with itself.
+    category by the same amount. It is zero for the last category, and for pairs of a model with itself. Where display
+    order does not matter, the probabilities of both orders of the pair change together.
 
     Shapes: table (K, K, C).
     """
@@ -232,7 +214,7 @@ def jacobian_at(functional: Functional, table: FloatArray) -> FloatArray:
     for category in range(n_categories - 1):
         direction = np.zeros((len(first), n_categories))
         direction[:, category], direction[:, -1] = 1.0, -1.0
-        columns.append(functional.derivative_along(table, direction, first, second))
+        columns.append(functional.derivative_along(table, direction, first, second, ordered=ordered))
     jacobian = np.zeros((columns[0].shape[1], n_items, n_items, n_categories))
     for category, column in enumerate(columns):
         jacobian[:, first, second, category] = column.T
@@ -341,23 +323,20 @@ class LinkedScore:
     n_items: int
     ordered: bool
 
-    @classmethod
-    def of(cls, functional: Functional, n_items: int, ordered: bool) -> LinkedScore:
-        """Return a functional as a linear map of link values."""
+    def __post_init__(self) -> None:
+        functional, weights = self.functional, self.functional.category_weights
         if functional.link is None:
             raise OptionError(
                 f"adjust= with EqualStyle was given with the functional {functional.name!r}: "
                 f"slopes on style need a functional that is linear in the preferences (borda) or in their log-odds "
                 f"(bt); use functional='borda' or 'bt', or adjust=BalancedStyle(...), which works with every functional"
             )
-        weights = functional.category_weights
         if weights.total is None or abs(weights.total - 1) > 1e-12:
             raise OptionError(
                 f"adjust= with EqualStyle was given with category weights {weights.first} and {weights.second}, which "
                 f"do not sum to 1 in every category: the preference for one item would not be one minus the preference "
                 f"for the other item; use category_weights='half', or adjust=BalancedStyle(...)"
             )
-        return cls(functional, n_items, ordered)
 
     @property
     def is_logit(self) -> bool:
@@ -388,18 +367,11 @@ class LinkedScore:
 
     def coefficients(self, first: IntArray, second: IntArray) -> FloatArray:
         """Return A_q of r pairs, (r, K): the change of the scores by the link value of each pair."""
-        first_weights = np.array(self.functional.category_weights.first)
-        # The preference at which the derivative is taken does not matter; these two categories differ in it most.
-        high, low = int(first_weights.argmax()), int(first_weights.argmin())
-        mu, delta = (np.zeros((len(first), len(first_weights))) for _ in range(2))
-        mu[:, [high, low]], delta[:, [high, low]] = 0.5, (1.0, -1.0)
-        derivative_at, n_items = self.functional.derivative_at, self.n_items
-        change = derivative_at(mu, delta, first, second, n_items)
-        if not self.ordered:
-            flip = exchanged_wins(len(first_weights))
-            change = change + derivative_at(mu[:, flip], delta[:, flip], second, first, n_items)
-        middle = np.array((first_weights[high] + first_weights[low]) / 2)
-        return np.asarray(change / ((first_weights[high] - first_weights[low]) * self.slope(middle)))
+        directions = self.functional.label_directions(self.n_items)
+        assert directions is not None, "the functionals with a link are sums over pairs"
+        # The pair term of Bradley-Terry is logit s1 - logit s2, which is twice logit s1, and that of Borda is s1. Both
+        # orders of a pair count where they are one.
+        return directions[first, second] * ((2 if self.is_logit else 1) * (1 if self.ordered else 2))
 
     def pairs(self) -> tuple[IntArray, IntArray]:
         """Return the items of all pairs over which is summed, (Q,) each: both orders only where order matters."""

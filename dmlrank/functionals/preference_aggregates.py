@@ -15,7 +15,7 @@ from .._utils.argument_checks import real_number
 from ..data.graph import Graph
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError, OptionTypeError, shown
-from .base import Functional, Gauge, checked_graph, symmetric_metric
+from .base import Functional, Gauge, symmetric_metric
 from .category_weights import CategoryWeights
 
 
@@ -40,16 +40,11 @@ class PreferenceAggregate(Functional):
         return self._scores(self.category_weights.symmetric(mu), self._edges(mu.shape[1]))
 
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
-        return self._along(self._gradient(self.category_weights.symmetric(mu), self._edges(mu.shape[1])), delta)
-
-    def value_and_derivative(self, mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        preference, edges = self.category_weights.symmetric(mu), self._edges(mu.shape[1])
-        return self._scores(preference, edges), self._along(self._gradient(preference, edges), delta)
+        return np.einsum("njk,njk->nj", self._gradient_at(mu), self.category_weights.symmetric(delta))
 
     def information(self, mu: FloatArray, metric: FloatArray | None = None) -> FloatArray:
-        gradient = self._gradient(self.category_weights.symmetric(mu), self._edges(mu.shape[1]))
         first, second, covariance = self.category_weights.covariances(mu)
-        scale = symmetric_metric(metric, mu.shape[1])
+        scale, gradient = symmetric_metric(metric, mu.shape[1]), self._gradient_at(mu)
         transposed = np.swapaxes(gradient, 1, 2)
         first *= np.diag(scale)[:, None] * gradient**2
         first += second * (np.diag(scale) * transposed**2)
@@ -57,34 +52,31 @@ class PreferenceAggregate(Functional):
         return np.asarray(np.maximum(first / 4, 0.0))
 
     def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:
-        edges = self._edges(mu.shape[1])
-        gradient = self._gradient(self.category_weights.symmetric(mu), edges)
-        weights, label_mean = self.category_weights, mu if labels is None else labels
-        first, second, covariance = weights.covariances(label_mean)
-        factor = amount * edges
+        gradient = self._gradient_at(mu)
+        first, second, covariance = self.category_weights.covariances(mu if labels is None else labels)
         transposed = np.swapaxes(gradient, 1, 2)
-        variance = (factor * first * gradient**2).sum(axis=(0, 2)) + (factor * second * transposed**2).sum(axis=(0, 1))
-        cross = (factor * covariance * gradient * transposed).sum(axis=0)
+        variance = (amount * first * gradient**2).sum(axis=(0, 2)) + (amount * second * transposed**2).sum(axis=(0, 1))
+        cross = (amount * covariance * gradient * transposed).sum(axis=0)
         return np.asarray((np.diag(variance) + cross + cross.T) / 4, dtype=np.float64)
 
     def gauge(self, n_items: int) -> Gauge:
         # A pair of items contributes one term to the score of each of its two items. The sum of the scores, weighted by
-        # the number of opponents, is constant where these two terms have a fixed sum.
-        graph = checked_graph(self.graph, n_items)
-        total = self._pair_total(n_items)
+        # the number of opponents (total edge weight), is constant where these two terms have a fixed sum.
+        degrees, total = self._edges(n_items).sum(axis=1), self._pair_total(n_items)
         if total is None:
             return Gauge.none(n_items)
-        if np.ptp(graph.degrees) == 0:
+        if np.ptp(degrees) < 1e-12 * degrees.max():
             reason = f"scores sum to {n_items * total / 2:g}, so one score follows from the others"
         else:
-            reason = (
-                "scores weighted by their number of opponents have a fixed sum, so one score follows from the others"
-            )
-        return Gauge.spanned_by(graph.degrees, reason)
+            what = "number of opponents" if self.edge_weights is None else "total edge weight"
+            reason = f"scores weighted by their {what} have a fixed sum, so one score follows from the others"
+        return Gauge.spanned_by(degrees, reason)
 
     def neutral(self, n_items: int) -> float | None:
+        # A fixed number only where all items face the same opponents with the same weights.
+        has_equal_edges = np.allclose(self._edges(n_items), 1 - np.eye(n_items), rtol=0, atol=1e-12)
         total = self._pair_total(n_items)
-        return None if total is None or not checked_graph(self.graph, n_items).complete else total / 2
+        return total / 2 if has_equal_edges and total is not None else None
 
     def _pair_total(self, n_items: int) -> float | None:
         """Return the sum of the terms that a pair contributes to its two items' scores; None where it varies."""
@@ -98,9 +90,8 @@ class PreferenceAggregate(Functional):
         """Return the derivative of each item's score in each of its preferences, (n, K, K)."""
         raise NotImplementedError
 
-    def _along(self, gradient: FloatArray, delta: FloatArray) -> FloatArray:
-        """Return the derivative of the scores along ``delta``, (n, K)."""
-        return np.einsum("njk,njk->nj", gradient, self.category_weights.symmetric(delta))
+    def _gradient_at(self, mu: FloatArray) -> FloatArray:
+        return self._gradient(self.category_weights.symmetric(mu), self._edges(mu.shape[1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +155,6 @@ class Dominance(PreferenceAggregate):
         return f"dominance (share beaten above {self.tau:g})"
 
     def _pair_total(self, n_items: int) -> float | None:
-        """Return 1 where the threshold is half the sum of the two preferences, and None elsewhere."""
         # sigma(x) + sigma(-x) = 1: the terms sum to 1 where the threshold is half the sum of the two preferences.
         total = self.category_weights.total
         return 1.0 if total is not None and abs(total - 2 * self.tau) < 1e-12 else None
@@ -230,7 +220,6 @@ class SoftMin(PreferenceAggregate):
         object.__setattr__(self, "sharpness", checked_sharpness(self.sharpness, "softmin", "minimum"))
 
     def _pair_total(self, n_items: int) -> float | None:
-        """Return the sum of a pair's category weights for two items, and None for more items."""
         # With one opponent each, the soft minimum is the preference for the item, as in a Borda score.
         return self.category_weights.total if n_items == 2 else None
 

@@ -192,7 +192,7 @@ KINDS = {
 def test_equal_style_is_a_gradient(name, ordered, several, make_data):
     rng = np.random.default_rng(0)
     population = StyledPopulation(rng, several)
-    link = LinkedScore.of(KINDS[name](), N_ITEMS, ordered)
+    link = LinkedScore(KINDS[name](), N_ITEMS, ordered)
     base = population.probability
     assert base.sum() == pytest.approx(1)
     influence = terms_of(population, link, make_data, ordered).influence()
@@ -213,7 +213,7 @@ def test_a_slope_that_is_plugged_in_is_no_gradient(make_data):
     # Without phi_beta in the scores, nothing answers for the estimated slope.
     rng = np.random.default_rng(1)
     population = StyledPopulation(rng, False)
-    link = LinkedScore.of(KINDS["bt"](), N_ITEMS, True)
+    link = LinkedScore(KINDS["bt"](), N_ITEMS, True)
     base = population.probability
     terms = terms_of(population, link, make_data, True)
     influence, means = terms.influence(), terms.means()
@@ -231,7 +231,7 @@ def test_a_slope_that_is_plugged_in_is_no_gradient(make_data):
 def test_weighted_equal_style_is_a_gradient(make_data):
     rng = np.random.default_rng(2)
     population, worth = StyledPopulation(rng, False), np.array([0.4, 2.5])
-    link = LinkedScore.of(KINDS["bt"](), N_ITEMS, True)
+    link = LinkedScore(KINDS["bt"](), N_ITEMS, True)
     base = population.probability
     terms = terms_of(population, link, make_data, True, worth)
     influence = terms.influence()
@@ -255,7 +255,7 @@ def test_weighted_equal_style_is_a_gradient(make_data):
 @pytest.mark.parametrize("name", ["borda", "bt", "bt-weighted"])
 def test_with_true_propensities_wrong_means_and_moments_cause_no_bias(name, ordered, make_data):
     population = StyledPopulation(np.random.default_rng(7), True)
-    link = LinkedScore.of(KINDS[name](), N_ITEMS, ordered)
+    link = LinkedScore(KINDS[name](), N_ITEMS, ordered)
     truth = population.estimates(link, population.probability, ordered)
     right = terms_of(population, link, make_data, ordered).means()
     terms = terms_of(population, link, make_data, ordered, wrong=("moments",))
@@ -270,7 +270,7 @@ def test_with_true_propensities_wrong_means_and_moments_cause_no_bias(name, orde
 
 def test_influence_by_part_is_the_influence_of_each_part(make_data):
     population = StyledPopulation(np.random.default_rng(3), True)
-    link = LinkedScore.of(KINDS["bt"](), N_ITEMS, True)
+    link = LinkedScore(KINDS["bt"](), N_ITEMS, True)
     terms = terms_of(population, link, make_data, True)
     indicators = [(population.prompt == x).astype(float) for x in range(N_PROMPTS)]
     joint = terms.influence(indicators).equal
@@ -325,7 +325,7 @@ def test_the_link_is_that_of_the_functional():
         for ordered in (True, False):
             table = mu if ordered else (mu + np.swapaxes(mu, 1, 2)[..., [1, 0, 2]]) / 2
             functional = make(CategoryWeights.half(3), None, EDGE_WEIGHTS)
-            link = LinkedScore.of(functional, N_ITEMS, ordered)
+            link = LinkedScore(functional, N_ITEMS, ordered)
             first, second = link.pairs()
             values = link.value(link.preference(table[:, first, second].reshape(-1, 3))).reshape(4, -1)
             scores = link.constant + values @ link.coefficients(first, second)

@@ -319,8 +319,7 @@ def test_numbers_and_words_for_weights_are_checked():
 def test_moments_of_a_label_agree_with_sums_over_categories(weights, draw_mu):
     mu = draw_mu(np.random.default_rng(23), 2, 3, weights.n_categories)
     first, second = weights.scores(mu)
-    var_first, var_second = weights.variances(mu)
-    covariance = weights.covariance(mu)
+    var_first, var_second, covariance = weights.covariances(mu)
     a, b = np.array(weights.first), np.array(weights.second)
     for i, j, k in [(0, 0, 1), (1, 2, 0)]:
         p = mu[i, j, k]

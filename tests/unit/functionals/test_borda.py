@@ -56,14 +56,18 @@ def test_even_preferences_score_the_neutral_value(n_categories):
     "borda",
     [
         Borda(CategoryWeights.paper(4)),
-        Borda(CategoryWeights((0.5, 0.0), (0.0, 0.5))),
         Borda(CategoryWeights.half(2), Graph.of([(0, 1), (1, 2)], 3)),
         Borda(CategoryWeights.half(2), edge_weights=np.array([[0, 1, 1], [1, 0, 2], [1, 2, 0.0]])),
     ],
-    ids=["totals differ", "total of one half", "incomplete", "unequal opponents"],
+    ids=["totals differ", "incomplete", "unequal opponents"],
 )
 def test_no_neutral_value_where_an_average_item_has_no_score_of_its_own(borda):
     assert borda.neutral(3) is None
+
+
+def test_the_neutral_value_is_half_the_total_of_a_pair():
+    borda = Borda(CategoryWeights((0.5, 0.0), (0.0, 0.5)))
+    np.testing.assert_allclose(borda.value(np.full((1, 3, 3, 2), 0.5)), borda.neutral(3))
 
 
 def test_equal_edge_weights_keep_the_neutral_value():

@@ -115,11 +115,8 @@ def test_infinite_log_odds_are_refused_by_pair(draw_mu, certain):
     mu = draw_mu(np.random.default_rng(8), 3, 4, 2)
     mu[1, 3, 2] = certain
     bt = BradleyTerry(CategoryWeights.half(2))
-    message = (
-        "in context 1, a preference between item 3 shown first and item 2 shown second is .*give mu a floor above 0"
-    )
     for call in (bt.value, bt.information, lambda mu: bt.derivative(mu, mu)):
-        with pytest.raises(NuisanceError, match=message):
+        with pytest.raises(NuisanceError, match=r"item 3 .*item 2 .*context 1"):
             call(mu)
 
 
