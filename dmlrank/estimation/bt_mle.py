@@ -1,14 +1,14 @@
 """Parametric Bradley-Terry by maximum likelihood, and the influence of each vote on its scores.
 
-The contextual model is P(j beats k | x) = sigma(r_j(x) - r_k(x)) with r_j(x) = b_j + w_j'x, where sigma is the logistic
-function. Only differences between models matter, so that the constants b_j, and the coefficients w_j of each feature,
-sum to zero over the models.
+The model is P(j beats k | x) = sigma(r_j(x) - r_k(x)) with r_j(x) = b_j + w_j'x, where sigma is the logistic function;
+without features the scores r are the same in all contexts. Only differences between models matter, so that the
+constants b_j, and the coefficients w_j of each feature, sum to zero over the models.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,227 +21,29 @@ from scipy.special import expit, log_expit
 from ..data.graph import laplacian_inverse
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..exceptions import DataError, FormulaError, GraphError, NuisanceError, listed
-from .influence import Influence, InfluenceBlocks
+from .influence import Influence, InfluenceBlocks, add_to_rows
 
 _MAX_STEPS = 200
-# Largest number of groups of models that an error lists, and of models that it names in each group.
+# Largest number of names, and of groups of models, that an error lists.
 _MAX_NAMED = 5
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class BradleyTerryFit:
-    """Maximum-likelihood scores of the model P(j beats k) = 1 / (1 + exp(r_k - r_j)).
-
-    scores (K,): r, with sum zero.
-    inverse (K, K): Pseudo-inverse of the information of all votes.
-    log_loss: In-sample log-loss per vote, with a tie counted as half a win for each of the two models.
-    """
-
-    scores: FloatArray
-    inverse: FloatArray
-    log_loss: float
-
-    @property
-    def table(self) -> FloatArray:
-        """P(j beats k), (K, K), with one half on the diagonal."""
-        return np.asarray(expit(np.subtract.outer(self.scores, self.scores)))
-
-    def probabilities(self, n_categories: int) -> FloatArray:
-        """Return category probabilities, (K, K, C), with a zero diagonal; the model has no ties."""
-        mu = np.zeros((*self.table.shape, n_categories))
-        mu[..., 0], mu[..., 1] = self.table, self.table.T
-        mu[np.arange(len(mu)), np.arange(len(mu))] = 0.0
-        return mu
-
-    def mean_probabilities(self, x: FloatArray, n_categories: int) -> FloatArray:
-        """Return :meth:`probabilities`, which are the same for all features ``x``, (n, p)."""
-        return self.probabilities(n_categories)
-
-    def cell_probabilities(self, data: PreferenceData) -> FloatArray:
-        """Return for every labelled cell, (m,), the probability that the model shown first wins."""
-        return np.asarray(self.table[data.cells.first, data.cells.second])
-
-    def scores_at(self, x: FloatArray) -> FloatArray:
-        """Return the scores, (n, K), which are the same for all features ``x``, (n, p)."""
-        return np.tile(self.scores, (len(x), 1))
-
-    def influence(
-        self,
-        data: PreferenceData,
-        first_weights: Sequence[float],
-        edges: NDArray[np.bool_],
-        blocks: InfluenceBlocks,
-    ) -> Influence:
-        """Return the influence values of the scores, see :func:`likelihood_influence`.
-
-        Shapes: edges (K, K).
-        """
-        return likelihood_influence(self, data, first_weights, edges, blocks)
-
-    def score_changes(
-        self, first_weights: Sequence[float], directions: FloatArray, first: IntArray, second: IntArray
-    ) -> FloatArray:
-        """Return the changes of the scores, (r, K), that come from changes of single votes.
-
-        Shapes: directions (r, C), first, second (r,).
-        """
-        win_change = directions @ np.asarray(first_weights)
-        return np.asarray(win_change[:, None] * (self.inverse[first] - self.inverse[second]))
-
-    def win_probability_influence(self, influence: Influence, item: int, opponent: int) -> Influence:
-        """Return the influence values of P(item beats opponent), (n, 1), by the delta method.
-
-        ``influence`` has the influence values of the scores.
-        """
-        p = self.table[item, opponent]
-        change = p * (1 - p) * (influence.correction[:, item] - influence.correction[:, opponent])
-        return replace(influence, value=np.full((len(influence.value), 1), p), correction=change[:, None])
-
-    def win_probability_gradient(self, item: int, opponent: int) -> FloatArray:
-        """Return the derivative of P(item beats opponent) with respect to the scores, (K,)."""
-        p, gradient = self.table[item, opponent], np.zeros(len(self.scores))
-        gradient[item], gradient[opponent] = p * (1 - p), -p * (1 - p)
-        return gradient
-
-
-def won_votes(data: PreferenceData, first_weights: Sequence[float], edges: NDArray[np.bool_]) -> FloatArray:
-    """Count the votes that each model won against each other model, (K, K), in both display orders together.
-
-    Shapes: edges (K, K).
-    """
-    cells, n_items = data.cells, data.n_items
-    won_as_first = cells.n_votes * (cells.y @ np.asarray(first_weights))
-    pair = cells.first * n_items + cells.second
-    # Tables by ordered pair (j, k): the votes that j won and lost when j was shown first.
-    won, all_votes = (
-        np.bincount(pair, weights=weights, minlength=n_items**2).reshape(n_items, n_items)
-        for weights in (won_as_first, cells.n_votes)
-    )
-    lost = np.maximum(all_votes - won, 0.0)
-    # Whether the scores exist depends on which numbers of wins are zero, so that rounding errors are set to zero.
-    lost[lost < 1e-9] = 0.0
-    return np.where(edges, won + lost.T, 0.0)
-
-
-def fit_bradley_terry(won: FloatArray, items: Sequence[str]) -> BradleyTerryFit:
-    """Maximise the Bradley-Terry likelihood, which is concave, by Newton steps.
-
-    Shapes: won (K, K).
-
-    References
-    ----------
-    Ford (1957), Solution of a ranking problem from binary comparisons: the scores exist where, for every division
-    of the models into two groups, some model of each group has won against a model of the other group.
-    """
-    check_scores_exist(won, items)
-    n_items, total = len(won), won + won.T
-    scores = np.zeros(n_items)
-    log_likelihood = _log_likelihood(scores, won)
-    n_final_steps = 2
-    for _ in range(_MAX_STEPS):
-        p = expit(np.subtract.outer(scores, scores))
-        step = laplacian_inverse(total * p * p.T) @ (won - total * p).sum(axis=1)
-        step_size, candidate_log_likelihood = 1.0, _log_likelihood(scores + step, won)
-        while candidate_log_likelihood < log_likelihood - 1e-12 * abs(log_likelihood) and step_size > 1e-8:
-            step_size /= 2
-            candidate_log_likelihood = _log_likelihood(scores + step_size * step, won)
-        scores, log_likelihood = scores + step_size * step, candidate_log_likelihood
-        # Newton steps converge quadratically: after the first tiny step, two more steps reach machine precision.
-        n_final_steps -= np.abs(step).max() < 1e-6
-        if n_final_steps < 0:
-            break
-    else:
-        raise NuisanceError(
-            f"the Bradley-Terry likelihood was not maximised in {_MAX_STEPS} Newton steps; use "
-            f"estimator='debiased' with functional='bt'"
-        )
-    scores = scores - scores.mean()
-    p = expit(np.subtract.outer(scores, scores))
-    return BradleyTerryFit(
-        scores, laplacian_inverse(total * p * p.T), float(-2 * _log_likelihood(scores, won) / total.sum())
-    )
-
-
-def likelihood_influence(
-    fitted: BradleyTerryFit,
-    data: PreferenceData,
-    first_weights: Sequence[float],
-    edges: NDArray[np.bool_],
-    blocks: InfluenceBlocks,
-) -> Influence:
-    """Return the influence values of the scores for every influence block i: phi_i = n H^-1 s_i.
-
-    n is the number of contexts, H is the information of all votes, and s_i is the gradient of the log-likelihood of the
-    votes of block i: the sum of (y - p)(e_j - e_k) over these votes.
-
-    Shapes: edges (K, K).
-
-    Notes
-    -----
-    The mean of phi phi' / n is the sandwich covariance H^-1 (sum s s') H^-1. Under the Bradley-Terry model the scores
-    are the same for all prompts. The part of the influence that does not come from labels, ``Influence.value``, is
-    therefore the vector of scores in every context.
-    """
-    cell = blocks.entry_cell
-    first, second = data.cells.first[cell], data.cells.second[cell]
-    votes = blocks.entry_share * data.cells.n_votes[cell] * edges[first, second]
-    residual = votes * (blocks.entry_y @ np.asarray(first_weights) - fitted.table[first, second])
-    gradient = np.zeros((len(blocks.context), data.n_items))
-    np.add.at(gradient, (blocks.entry_block, first), residual)
-    np.add.at(gradient, (blocks.entry_block, second), -residual)
-    scores_by_context = np.tile(fitted.scores, (data.n_contexts, 1))
-    correction = data.n_contexts * gradient @ fitted.inverse
-    return Influence(scores_by_context, correction, blocks.context, blocks.weight, np.ones(data.n_contexts))
-
-
-def _log_likelihood(scores: FloatArray, won: FloatArray) -> float:
-    """Return the log-likelihood of scores, (K,), for the votes won, (K, K)."""
-    return float((won * log_expit(np.subtract.outer(scores, scores))).sum())
-
-
-def check_scores_exist(won: FloatArray, items: Sequence[str]) -> None:
-    """Raise :class:`GraphError` where the likelihood has no maximum; see :func:`fit_bradley_terry`."""
-    n_parts, part = connected_components(won > 0, directed=True, connection="strong")
-    if n_parts == 1:
-        return
-    winners, losers = [], []
-    for label in range(n_parts):
-        inside = part == label
-        names = listed((items[int(j)] for j in np.flatnonzero(inside)), _MAX_NAMED)
-        if not won[~inside][:, inside].any():
-            winners.append(f"{names} never lost to the others")
-        elif not won[inside][:, ~inside].any():
-            losers.append(f"{names} never won against the others")
-    reasons = winners + losers
-    n_more = len(reasons) - _MAX_NAMED
-    reason_text = "; ".join(reasons[:_MAX_NAMED]) + (f"; and {n_more} more" if n_more > 0 else "")
-    raise GraphError(
-        f"the maximum-likelihood scores do not exist, because the likelihood grows as some scores go to infinity: "
-        f"{reason_text}. Every group of models needs a win and a loss against the other models: drop the rows of these "
-        f"models, collect more labels, or use estimator='debiased'"
-    )
-
-
 # Log-odds beyond which a linear program examines whether the likelihood has a maximum.
 _SUSPICIOUS_LOG_ODDS = 25.0
 # Smallest pivot of a matrix of full rank, relative to the largest.
 _SMALLEST_PIVOT = 1e-9
 # The information matrix is stored as a whole: with this number of coefficients it takes 0.5 GB.
 _MOST_COEFFICIENTS = 8000
-# Largest number of names that an error lists.
-_MOST_NAMED = 5
 # Largest number of entries of an array in memory at a time.
 _CHUNK_ENTRIES = 4_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ContextualBradleyTerryFit:
-    """Maximum-likelihood coefficients of the contextual Bradley-Terry model.
+class BradleyTerryFit:
+    """Maximum-likelihood coefficients of the Bradley-Terry model.
 
     centre, spread (p,): Numbers that are subtracted from the features, and by which these are divided: z = (1, (x -
-        centre) / spread).
+        centre) / spread). Without features in the model, p is 0.
     coefficients (K, p + 1): Coefficients of z for each model; every column sums to zero.
-    inverse (K (p + 1): Pseudo-inverse of the information of all votes on the coefficients.
+    inverse (K (p + 1), K (p + 1)): Pseudo-inverse of the information of all votes on the coefficients.
     mean_z (p + 1,): Mean of z over all contexts, those without labels included.
     log_loss: In-sample log-loss per vote, with a tie counted as half a win for each of the two models.
     """
@@ -258,10 +60,13 @@ class ContextualBradleyTerryFit:
         """Mean over all contexts of the scores r(x), (K,)."""
         return self.coefficients @ self.mean_z
 
-    @property
-    def score_derivative(self) -> FloatArray:
-        """Derivative of the mean scores with respect to the coefficients, (K, p + 1, K)."""
-        return self.mean_derivative(self.mean_z[None])
+    def z(self, x: FloatArray) -> FloatArray:
+        """Return the constant and the scaled features, (n, p + 1), of contexts with features ``x``, (n, p)."""
+        return _design(x[:, : len(self.centre)], self.centre, self.spread)
+
+    def scores_at(self, x: FloatArray) -> FloatArray:
+        """Return the scores r(x), (n, K), of contexts with features ``x``, (n, p)."""
+        return self.z(x) @ self.coefficients.T
 
     def mean_derivative(self, rows: FloatArray) -> FloatArray:
         """Return the derivative of the scores at several values of z with respect to the coefficients.
@@ -272,18 +77,11 @@ class ContextualBradleyTerryFit:
         derivative = np.einsum("jk,pc->jcpk", np.eye(n_items), rows)
         return np.asarray(derivative.reshape(n_items, rows.shape[1], -1), dtype=float)
 
-    def z(self, x: FloatArray) -> FloatArray:
-        """Return the constant and the scaled features, (n, p + 1), of contexts with features ``x``, (n, p)."""
-        return _design(x, self.centre, self.spread)
-
-    def scores_at(self, x: FloatArray) -> FloatArray:
-        """Return the scores r(x), (n, K), of contexts with features ``x``, (n, p)."""
-        return self.z(x) @ self.coefficients.T
-
     def cell_probabilities(self, data: PreferenceData) -> FloatArray:
         """Return for every labelled cell, (m,), the probability that the model shown first wins."""
-        scores, cells = self.scores_at(data.x), data.cells
-        return np.asarray(expit(scores[cells.context, cells.first] - scores[cells.context, cells.second]))
+        cells = data.cells
+        difference = self.coefficients[cells.first] - self.coefficients[cells.second]
+        return np.asarray(expit((self.z(data.x[cells.context]) * difference).sum(axis=1)))
 
     def mean_probabilities(self, x: FloatArray, n_categories: int) -> FloatArray:
         """Return the mean over contexts of the category probabilities, (K, K, C); the model has no ties.
@@ -292,7 +90,8 @@ class ContextualBradleyTerryFit:
 
         Shapes: x (n, p).
         """
-        scores, n_items = self.scores_at(x), len(self.coefficients)
+        # Without features, all contexts have the probabilities of the first one.
+        scores, n_items = self.scores_at(x if len(self.centre) else x[:1]), len(self.coefficients)
         mu = np.zeros((n_items, n_items, n_categories))
         for j in range(n_items):
             mu[j, :, 0] = expit(scores[:, [j]] - scores).mean(axis=0)
@@ -300,14 +99,17 @@ class ContextualBradleyTerryFit:
         mu[np.arange(n_items), np.arange(n_items)] = 0.0
         return mu
 
-    def score_changes(
-        self, first_weights: Sequence[float], directions: FloatArray, first: IntArray, second: IntArray
-    ) -> FloatArray:
-        """Return :meth:`changes` of the mean scores, (r, K).
+    def win_probability(self, x: FloatArray, item: int, opponent: int) -> tuple[FloatArray, FloatArray]:
+        """Return P(item beats opponent | x), (n,), and the derivative of its mean, (K, p + 1, 1).
 
-        Shapes: directions (r, C), first, second (r,).
+        Shapes: x (n, p).
         """
-        return self.changes(self.score_derivative, first_weights, directions, first, second)
+        z = self.z(x)
+        p = np.asarray(expit(z @ (self.coefficients[item] - self.coefficients[opponent])))
+        slope = (p * (1 - p)) @ z / len(x)
+        derivative = np.zeros((*self.coefficients.shape, 1))
+        derivative[item, :, 0], derivative[opponent, :, 0] = slope, -slope
+        return p, derivative
 
     def changes(
         self,
@@ -346,22 +148,14 @@ class ContextualBradleyTerryFit:
         context, first, second = (getattr(data.cells, name)[cell] for name in ("context", "first", "second"))
         votes = blocks.entry_share * data.cells.n_votes[cell] * edges[first, second]
         residual = votes * (blocks.entry_y @ np.asarray(first_weights) - self.cell_probabilities(data)[cell])
-        n_items, n_columns, n_targets = solved.shape
-        by_column = np.asarray(solved.transpose(1, 0, 2).reshape(n_columns, -1))
-        total = np.zeros((len(blocks.context), n_targets))
-        step = max(1, _CHUNK_ENTRIES // (n_items * n_targets))
+        total = np.zeros((len(blocks.context), solved.shape[2]))
+        step = max(1, _CHUNK_ENTRIES // solved[0].size)
         for start in range(0, len(cell), step):
             part = slice(start, start + step)
-            slopes = (self.z(data.x[context[part]]) @ by_column).reshape(-1, n_items, n_targets)
-            rows = np.arange(len(slopes))
-            change = slopes[rows, first[part]] - slopes[rows, second[part]]
-            np.add.at(total, blocks.entry_block[part], residual[part, None] * change)
+            amount = residual[part, None] * self.z(data.x[context[part]])
+            change = np.einsum("rc,rcd->rd", amount, solved[first[part]] - solved[second[part]])
+            add_to_rows(total, blocks.entry_block[part], change)
         return data.n_contexts * total
-
-    def _solved(self, derivative: FloatArray) -> FloatArray:
-        """Return H^-1 D, (K, p + 1, d)."""
-        flat = derivative.reshape(-1, derivative.shape[2])
-        return (self.inverse @ flat).reshape(derivative.shape)
 
     def influence(
         self,
@@ -376,29 +170,126 @@ class ContextualBradleyTerryFit:
 
         Notes
         -----
-        Let theta be the mean of r(x_i). The mean of phi phi' / n is the sandwich covariance of the coefficients, mapped
-        to theta by the delta method, plus the variance of r(x) between contexts and the covariance of the two parts.
+        Let theta be the mean of r(x_i). The mean of phi phi' / n is the sandwich covariance H^-1 (sum s s') H^-1 of the
+        coefficients, mapped to theta by the delta method, plus the variance of r(x) between contexts and the covariance
+        of the two parts.
         """
-        correction = self.corrections(self.score_derivative, data, first_weights, edges=edges, blocks=blocks)
+        derivative = self.mean_derivative(self.mean_z[None])
+        correction = self.corrections(derivative, data, first_weights, edges=edges, blocks=blocks)
         return Influence(self.scores_at(data.x), correction, blocks.context, blocks.weight, np.ones(data.n_contexts))
 
-    def win_probability(self, x: FloatArray, item: int, opponent: int) -> tuple[FloatArray, FloatArray]:
-        """Return P(item beats opponent | x), (n,), and the derivative of its mean, (K, p + 1, 1).
+    def _solved(self, derivative: FloatArray) -> FloatArray:
+        """Return H^-1 D, (K, p + 1, d)."""
+        return (self.inverse @ derivative.reshape(-1, derivative.shape[2])).reshape(derivative.shape)
 
-        Shapes: x (n, p).
-        """
-        scores = self.scores_at(x)
-        p = np.asarray(expit(scores[:, item] - scores[:, opponent]))
-        slope = (p * (1 - p)) @ self.z(x) / len(x)
-        derivative = np.zeros((*self.coefficients.shape, 1))
-        derivative[item, :, 0], derivative[opponent, :, 0] = slope, -slope
-        return p, derivative
+
+def won_votes(data: PreferenceData, first_weights: Sequence[float], edges: NDArray[np.bool_]) -> FloatArray:
+    """Count the votes that each model won against each other model, (K, K), in both display orders together.
+
+    Shapes: edges (K, K).
+    """
+    cells, n_items = data.cells, data.n_items
+    won_as_first = cells.n_votes * (cells.y @ np.asarray(first_weights))
+    pair = cells.first * n_items + cells.second
+    # Tables by ordered pair (j, k): the votes that j won and lost when j was shown first.
+    won, all_votes = (
+        np.bincount(pair, weights=weights, minlength=n_items**2).reshape(n_items, n_items)
+        for weights in (won_as_first, cells.n_votes)
+    )
+    lost = np.maximum(all_votes - won, 0.0)
+    # Whether the scores exist depends on which numbers of wins are zero, so that rounding errors are set to zero.
+    lost[lost < 1e-9] = 0.0
+    return np.where(edges, won + lost.T, 0.0)
+
+
+def fit_bradley_terry(won: FloatArray, items: Sequence[str]) -> BradleyTerryFit:
+    """Maximise the likelihood of the model without features, which is concave.
+
+    Shapes: won (K, K).
+
+    References
+    ----------
+    Ford (1957), Solution of a ranking problem from binary comparisons: the scores exist where, for every division
+    of the models into two groups, some model of each group has won against a model of the other group.
+    """
+    check_scores_exist(won, items)
+    total = won + won.T
+
+    def log_likelihood(scores: FloatArray) -> float:
+        return float((won * log_expit(np.subtract.outer(scores, scores))).sum())
+
+    def newton_step(scores: FloatArray) -> FloatArray:
+        p = expit(np.subtract.outer(scores, scores))
+        return laplacian_inverse(total * p * p.T) @ (won - total * p).sum(axis=1)
+
+    scores = _maximise(log_likelihood, newton_step, np.zeros(len(won)))
+    if scores is None:
+        raise NuisanceError(
+            f"the Bradley-Terry likelihood was not maximised in {_MAX_STEPS} Newton steps; use "
+            f"estimator='debiased' with functional='bt'"
+        )
+    scores = scores - scores.mean()
+    p = expit(np.subtract.outer(scores, scores))
+    return BradleyTerryFit(
+        centre=np.empty(0),
+        spread=np.empty(0),
+        coefficients=scores[:, None],
+        inverse=laplacian_inverse(total * p * p.T),
+        mean_z=np.ones(1),
+        log_loss=-2 * log_likelihood(scores) / float(total.sum()),
+    )
+
+
+def check_scores_exist(won: FloatArray, items: Sequence[str]) -> None:
+    """Raise :class:`GraphError` where the likelihood has no maximum; see :func:`fit_bradley_terry`."""
+    n_parts, part = connected_components(won > 0, directed=True, connection="strong")
+    if n_parts == 1:
+        return
+    winners, losers = [], []
+    for label in range(n_parts):
+        inside = part == label
+        names = listed((items[int(j)] for j in np.flatnonzero(inside)), _MAX_NAMED)
+        if not won[~inside][:, inside].any():
+            winners.append(f"{names} never lost to the others")
+        elif not won[inside][:, ~inside].any():
+            losers.append(f"{names} never won against the others")
+    reasons = winners + losers
+    n_more = len(reasons) - _MAX_NAMED
+    reason_text = "; ".join(reasons[:_MAX_NAMED]) + (f"; and {n_more} more" if n_more > 0 else "")
+    raise GraphError(
+        f"the maximum-likelihood scores do not exist, because the likelihood grows as some scores go to infinity: "
+        f"{reason_text}. Every group of models needs a win and a loss against the other models: drop the rows of these "
+        f"models, collect more labels, or use estimator='debiased'"
+    )
+
+
+def _maximise(
+    log_likelihood: Callable[[FloatArray], float],
+    newton_step: Callable[[FloatArray], FloatArray | None],
+    start: FloatArray,
+) -> FloatArray | None:
+    """Return the maximum of a concave function by Newton steps, halved where they go too far; None without success."""
+    place, value, n_final_steps = start, log_likelihood(start), 2
+    for _ in range(_MAX_STEPS):
+        step = newton_step(place)
+        if step is None:
+            return None
+        size, candidate = 1.0, log_likelihood(place + step)
+        while candidate < value - 1e-12 * abs(value) and size > 1e-8:
+            size /= 2
+            candidate = log_likelihood(place + size * step)
+        place, value = place + size * step, candidate
+        # Newton steps converge quadratically: after the first tiny step, two more steps reach machine precision.
+        n_final_steps -= np.abs(step).max() < 1e-6
+        if n_final_steps < 0:
+            return place
+    return None
 
 
 def fit_contextual_bradley_terry(
     data: PreferenceData, first_weights: Sequence[float], edges: NDArray[np.bool_]
-) -> ContextualBradleyTerryFit:
-    """Maximise the likelihood of the contextual Bradley-Terry model by Newton steps.
+) -> BradleyTerryFit:
+    """Maximise the likelihood of the model with features.
 
     Shapes: edges (K, K).
 
@@ -408,23 +299,49 @@ def fit_contextual_bradley_terry(
     Biometrika 71: the maximum exists where no combination of the columns separates wins from losses.
     """
     check_scores_exist(won_votes(data, first_weights, edges), data.items)
-    rows = _rows_of(data, first_weights, edges)
+    rows = _Rows.of(data, first_weights, edges)
     _check_identified(rows, data)
-    reference = _maximise(rows, data)
     n_items, n_columns = data.n_items, rows.z.shape[1]
-    p = rows.probabilities(reference)
+    size = (n_items - 1) * n_columns
+
+    def newton_step(coefficients: FloatArray) -> FloatArray | None:
+        p = expit(rows.log_odds(coefficients))
+        gradient = rows.incidence @ ((rows.votes * (rows.won - p))[:, None] * rows.z)
+        try:
+            factor = cho_factor(rows.information(p * (1 - p)).reshape(size, size))
+        except LinAlgError:
+            return None
+        return np.asarray(cho_solve(factor, gradient.ravel())).reshape(gradient.shape)
+
+    # Coefficients relative to the last model, whose coefficients are zero.
+    reference = _maximise(rows.log_likelihood, newton_step, np.zeros((n_items - 1, n_columns)))
+    log_odds = None if reference is None else rows.log_odds(reference)
+    if log_odds is None or np.abs(log_odds).max() > _SUSPICIOUS_LOG_ODDS:
+        _check_not_separated(rows, data)
+    if reference is None or log_odds is None:
+        raise NuisanceError(
+            f"the likelihood of the contextual Bradley-Terry model was not maximised in {_MAX_STEPS} Newton steps; use "
+            f"fewer features, or estimator='debiased' with functional='bt'"
+        )
+    p = expit(log_odds)
+    solved = cho_solve(cho_factor(rows.information(p * (1 - p)).reshape(size, size)), np.eye(size))
+    solved = ((solved + solved.T) / 2).reshape(n_items - 1, n_columns, n_items - 1, n_columns)
     # Coefficients relative to the last model become coefficients that sum to zero.
     centring = (np.eye(n_items) - 1 / n_items)[:, :-1]
-    solved = _invert(rows.information(p * (1 - p)))
     inverse = np.einsum("ja,acbd,kb->jckd", centring, solved, centring, optimize=True)
-    return ContextualBradleyTerryFit(
+    return BradleyTerryFit(
         centre=rows.centre,
         spread=rows.spread,
         coefficients=centring @ reference,
         inverse=inverse.reshape(n_items * n_columns, n_items * n_columns),
         mean_z=_design(data.x, rows.centre, rows.spread).mean(axis=0),
-        log_loss=float(-rows.log_likelihood(reference) / rows.votes.sum()),
+        log_loss=-rows.log_likelihood(reference) / float(rows.votes.sum()),
     )
+
+
+def _design(x: FloatArray, centre: FloatArray, spread: FloatArray) -> FloatArray:
+    """Return the constant and the scaled features, (n, p + 1)."""
+    return np.column_stack([np.ones(len(x)), (np.asarray(x, dtype=float) - centre) / spread])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -432,14 +349,12 @@ class _Rows:
     """Labelled cells as rows of a logistic regression, sorted by pair.
 
     z (m, p + 1): The constant and the scaled features of each cell's context.
-    centre, spread (p,): As in :class:`ContextualBradleyTerryFit`.
+    centre, spread (p,): As in :class:`BradleyTerryFit`.
     first, second (m,): Models of each cell, the one with the smaller index first.
     won (m,): Share of the cell's votes that ``first`` won.
     votes (m,): Number of votes.
-    n_items: K.
     incidence (K - 1, m): 1 where the model is the first of the cell, -1 where it is the second. The last model has no
         row: its coefficients are zero.
-    pair_slices: The rows of each pair.
     """
 
     z: FloatArray
@@ -449,34 +364,60 @@ class _Rows:
     second: IntArray
     won: FloatArray
     votes: FloatArray
-    n_items: int
     incidence: csr_array
-    pair_slices: tuple[slice, ...]
+
+    @classmethod
+    def of(cls, data: PreferenceData, first_weights: Sequence[float], edges: NDArray[np.bool_]) -> _Rows:
+        """Return the labelled cells of compared pairs as rows."""
+        cells = data.cells.only(edges[data.cells.first, data.cells.second])
+        if not np.isfinite(data.x).all():
+            raise DataError(
+                "estimator='bt_contextual' was given missing='keep' and features with missing values, which a linear "
+                "model cannot use; use missing='drop', or fill the values"
+            )
+        low, high = np.minimum(cells.first, cells.second), np.maximum(cells.first, cells.second)
+        order = np.lexsort((high, low))
+        low, high, won = low[order], high[order], (cells.y @ np.asarray(first_weights))[order]
+        won = np.clip(np.where((cells.first > cells.second)[order], 1 - won, won), 0.0, 1.0)
+        # Whether the maximum exists depends on which shares are exactly zero or one.
+        won = np.where(won < 1e-12, 0.0, np.where(won > 1 - 1e-12, 1.0, won))
+        x = np.asarray(data.x[cells.context[order]], dtype=float)
+        centre, spread = x.mean(axis=0), x.std(axis=0)
+        is_constant = spread <= 1e-12 * np.maximum(np.abs(centre), 1.0)
+        if is_constant.any():
+            names = listed((data.feature_map.names[f] for f in np.flatnonzero(is_constant)), _MAX_NAMED)
+            raise FormulaError(
+                f"features are collinear: {names} {'is' if is_constant.sum() == 1 else 'are'} the same in every "
+                f"labelled prompt, so that a coefficient cannot be told from the constant; leave such features out of "
+                f"the formula"
+            )
+        models, rows, signs = (
+            np.concatenate([low, high]),
+            np.tile(np.arange(len(low)), 2),
+            np.repeat([1.0, -1.0], len(low)),
+        )
+        kept = models < data.n_items - 1
+        incidence = csr_array((signs[kept], (models[kept], rows[kept])), shape=(data.n_items - 1, len(low)))
+        votes = cells.n_votes[order].astype(float)
+        return cls(_design(x, centre, spread), centre, spread, low, high, won, votes, incidence)
 
     def log_odds(self, coefficients: FloatArray) -> FloatArray:
         """Return the log-odds that ``first`` wins, (m,), for coefficients (K - 1, p + 1)."""
         return np.asarray(((self.incidence.T @ coefficients) * self.z).sum(axis=1))
-
-    def probabilities(self, coefficients: FloatArray) -> FloatArray:
-        """Return the probability that ``first`` wins, (m,)."""
-        return np.asarray(expit(self.log_odds(coefficients)))
 
     def log_likelihood(self, coefficients: FloatArray) -> float:
         """Return the log-likelihood of all votes."""
         log_odds = self.log_odds(coefficients)
         return float(self.votes @ (self.won * log_expit(log_odds) + (1 - self.won) * log_expit(-log_odds)))
 
-    def gradient(self, p: FloatArray) -> FloatArray:
-        """Return the gradient of the log-likelihood, (K - 1, p + 1), at probabilities (m,)."""
-        return np.asarray(self.incidence @ ((self.votes * (self.won - p))[:, None] * self.z))
-
     def information(self, variance: FloatArray) -> FloatArray:
         """Return the information, (K - 1, p + 1, K - 1, p + 1), for variances of a vote, (m,)."""
-        n_items, n_columns = self.n_items, self.z.shape[1]
+        n_items, n_columns = self.incidence.shape[0] + 1, self.z.shape[1]
         total = np.zeros((n_items, n_columns, n_items, n_columns))
-        for rows in self.pair_slices:
-            j, k, z = self.first[rows.start], self.second[rows.start], self.z[rows]
-            products = z.T @ ((self.votes[rows] * variance[rows])[:, None] * z)
+        starts = np.flatnonzero(np.diff(self.first * n_items + self.second, prepend=-1))
+        for start, end in zip(starts, [*starts[1:], len(self.z)], strict=True):
+            j, k, z = self.first[start], self.second[start], self.z[start:end]
+            products = z.T @ ((self.votes[start:end] * variance[start:end])[:, None] * z)
             total[j, :, j] += products
             total[k, :, k] += products
             total[j, :, k] -= products
@@ -484,85 +425,33 @@ class _Rows:
         return total[:-1, :, :-1]
 
 
-def _rows_of(data: PreferenceData, first_weights: Sequence[float], edges: NDArray[np.bool_]) -> _Rows:
-    """Return the labelled cells of compared pairs as rows."""
-    cells = data.cells.only(edges[data.cells.first, data.cells.second])
-    if not np.isfinite(data.x).all():
-        raise DataError(
-            "estimator='bt_contextual' was given missing='keep' and features with missing values, which a linear model "
-            "cannot use; use missing='drop', or fill the values"
-        )
-    is_turned = cells.first > cells.second
-    low, high = np.where(is_turned, cells.second, cells.first), np.where(is_turned, cells.first, cells.second)
-    order = np.lexsort((high, low))
-    low, high, won = low[order], high[order], (cells.y @ np.asarray(first_weights))[order]
-    won = np.clip(np.where(is_turned[order], 1 - won, won), 0.0, 1.0)
-    # Whether the maximum exists depends on which shares are exactly zero or one.
-    won = np.where(won < 1e-12, 0.0, np.where(won > 1 - 1e-12, 1.0, won))
-    x = np.asarray(data.x[cells.context[order]], dtype=float)
-    centre, spread = x.mean(axis=0), x.std(axis=0)
-    is_constant = spread <= 1e-12 * np.maximum(np.abs(centre), 1.0)
-    if is_constant.any():
-        names = listed((data.feature_map.names[f] for f in np.flatnonzero(is_constant)), _MOST_NAMED)
-        raise FormulaError(
-            f"features are collinear: {names} {'is' if is_constant.sum() == 1 else 'are'} the same in every labelled "
-            f"prompt, so that a coefficient cannot be told from the constant; leave such features out of the formula"
-        )
-    starts = np.flatnonzero(np.diff(low * data.n_items + high, prepend=-1))
-    slices = tuple(slice(int(a), int(b)) for a, b in zip(starts, np.append(starts[1:], len(low)), strict=True))
-    return _Rows(
-        _design(x, centre, spread),
-        centre,
-        spread,
-        low,
-        high,
-        won,
-        cells.n_votes[order].astype(float),
-        data.n_items,
-        _incidence(low, high, data.n_items),
-        slices,
-    )
-
-
-def _design(x: FloatArray, centre: FloatArray, spread: FloatArray) -> FloatArray:
-    """Return the constant and the scaled features, (n, p + 1)."""
-    return np.column_stack([np.ones(len(x)), (np.asarray(x, dtype=float) - centre) / spread])
-
-
-def _incidence(first: IntArray, second: IntArray, n_items: int) -> csr_array:
-    """Return which models each row has, (K - 1, m), with the sign of ``first``."""
-    models, rows = np.concatenate([first, second]), np.tile(np.arange(len(first)), 2)
-    signs = np.repeat([1.0, -1.0], len(first))
-    kept = models < n_items - 1
-    return csr_array((signs[kept], (models[kept], rows[kept])), shape=(n_items - 1, len(first)))
-
-
 def _check_identified(rows: _Rows, data: PreferenceData) -> None:
     """Raise where the labels cannot tell the coefficients apart."""
     n_columns, names = rows.z.shape[1], ("1", *data.feature_map.names)
     n_coefficients = (data.n_items - 1) * n_columns
-    if n_coefficients > _MOST_COEFFICIENTS:
+    if n_coefficients > min(_MOST_COEFFICIENTS, len(rows.won)):
+        limit = f"there are only {len(rows.won):,} labels"
+        if n_coefficients > _MOST_COEFFICIENTS:
+            limit = f"at most {_MOST_COEFFICIENTS:,} are allowed, because their information matrix is stored as a whole"
         raise DataError(
             f"estimator='bt_contextual' with {data.n_items} models and {n_columns - 1} features has {n_coefficients:,} "
-            f"coefficients; at most {_MOST_COEFFICIENTS:,} are allowed, because their information matrix is stored as "
-            f"a whole; use fewer features or models, or estimator='debiased'"
-        )
-    if n_coefficients > len(rows.won):
-        raise DataError(
-            f"estimator='bt_contextual' with {data.n_items} models and {n_columns - 1} features has {n_coefficients:,} "
-            f"coefficients and only {len(rows.won):,} labels; use fewer features, or estimator='debiased'"
+            f"coefficients; {limit}; use fewer features or models, or estimator='debiased'"
         )
     triangle, order = qr(rows.z, mode="r", pivoting=True)
     pivots = np.abs(np.diag(triangle))
     dependent = order[len(pivots[pivots > _SMALLEST_PIVOT * pivots[0]]) :]
     if len(dependent):
         raise FormulaError(
-            f"features are collinear: {listed((names[c] for c in dependent), _MOST_NAMED)} "
+            f"features are collinear: {listed((names[c] for c in dependent), _MAX_NAMED)} "
             f"{'is a combination' if len(dependent) == 1 else 'are combinations'} of the other features and a constant "
             f"in the labelled prompts; leave such features out of the formula"
         )
     information = rows.information(np.ones(len(rows.won))).reshape(n_coefficients, n_coefficients)
-    if not _has_full_rank(information):
+    try:
+        smallest = float((np.square(np.diag(np.linalg.cholesky(information))) / np.diag(information)).min())
+    except LinAlgError:
+        smallest = 0.0
+    if smallest <= _SMALLEST_PIVOT:
         _, vectors = np.linalg.eigh(information)
         raise DataError(
             f"the labels do not identify the coefficients of {_places(vectors[:, 0], n_columns, names, data.items)}: "
@@ -571,74 +460,16 @@ def _check_identified(rows: _Rows, data: PreferenceData) -> None:
         )
 
 
-def _has_full_rank(information: FloatArray) -> bool:
-    """Whether a symmetric matrix is positive definite in floating-point numbers."""
-    try:
-        pivots = np.square(np.diag(np.linalg.cholesky(information))) / np.diag(information)
-    except LinAlgError:
-        return False
-    return bool(pivots.min() > _SMALLEST_PIVOT)
-
-
 def _places(direction: FloatArray, n_columns: int, names: Sequence[str], items: Sequence[str]) -> str:
-    """Return the features and the models that a direction of the coefficients changes most.
-
-    Shapes: direction ((K - 1).
-    """
+    """Return the features and the models that a direction of the coefficients, ((K - 1) (p + 1),), changes most."""
     # Coefficients are relative to the last model. Relative to the mean of the models, a change that concerns one model
     # is large for this model alone, also if it is the last one.
     change = np.vstack([direction.reshape(-1, n_columns), np.zeros(n_columns)])
     size = np.abs(change - change.mean(axis=0))
     large = size > 0.5 * size.max()
-    features = listed((names[int(c)] for c in np.flatnonzero(large.any(axis=0))), _MOST_NAMED)
-    models = listed((items[int(j)] for j in np.flatnonzero(large.any(axis=1))), _MOST_NAMED)
+    features = listed((names[int(c)] for c in np.flatnonzero(large.any(axis=0))), _MAX_NAMED)
+    models = listed((items[int(j)] for j in np.flatnonzero(large.any(axis=1))), _MAX_NAMED)
     return f"{features} (models {models})"
-
-
-def _maximise(rows: _Rows, data: PreferenceData) -> FloatArray:
-    """Return the coefficients, (K - 1, p + 1), that maximise the likelihood; the last model's coefficients are zero."""
-    coefficients = np.zeros((rows.n_items - 1, rows.z.shape[1]))
-    log_likelihood = rows.log_likelihood(coefficients)
-    n_final_steps, is_checked = 2, False
-    for _ in range(_MAX_STEPS):
-        p = rows.probabilities(coefficients)
-        step = _newton_step(rows, p)
-        if step is None or (np.abs(rows.log_odds(coefficients)).max() > _SUSPICIOUS_LOG_ODDS and not is_checked):
-            _check_not_separated(rows, data)
-            is_checked = True
-        if step is None:
-            break
-        size, candidate = 1.0, rows.log_likelihood(coefficients + step)
-        while candidate < log_likelihood - 1e-12 * abs(log_likelihood) and size > 1e-8:
-            size /= 2
-            candidate = rows.log_likelihood(coefficients + size * step)
-        coefficients, log_likelihood = coefficients + size * step, candidate
-        # Newton steps converge quadratically: after the first tiny step, two more steps reach machine precision.
-        n_final_steps -= np.abs(step).max() < 1e-6
-        if n_final_steps < 0:
-            return coefficients
-    _check_not_separated(rows, data)
-    raise NuisanceError(
-        f"the likelihood of the contextual Bradley-Terry model was not maximised in {_MAX_STEPS} Newton steps; use "
-        f"fewer features, or estimator='debiased' with functional='bt'"
-    )
-
-
-def _newton_step(rows: _Rows, p: FloatArray) -> FloatArray | None:
-    """Return the Newton step, (K - 1, p + 1); None where the information is singular in floating-point numbers."""
-    gradient, information = rows.gradient(p), rows.information(p * (1 - p))
-    try:
-        factor = cho_factor(information.reshape(gradient.size, gradient.size))
-    except LinAlgError:
-        return None
-    return np.asarray(cho_solve(factor, gradient.ravel())).reshape(gradient.shape)
-
-
-def _invert(information: FloatArray) -> FloatArray:
-    """Return the inverse of the information, in the same shape."""
-    size = information.shape[0] * information.shape[1]
-    inverse = cho_solve(cho_factor(information.reshape(size, size)), np.eye(size))
-    return np.asarray((inverse + inverse.T) / 2).reshape(information.shape)
 
 
 def _check_not_separated(rows: _Rows, data: PreferenceData) -> None:
@@ -646,11 +477,10 @@ def _check_not_separated(rows: _Rows, data: PreferenceData) -> None:
     n_rows, n_columns = rows.z.shape
     # Entry (j, c) of a row is sign times z_c: the row's coefficients as one sparse matrix, (m, (K - 1) (p + 1)).
     by_row = csr_array(rows.incidence.T)
-    counts = np.diff(by_row.indptr)
-    row = np.repeat(np.arange(n_rows), counts)
+    row = np.repeat(np.arange(n_rows), np.diff(by_row.indptr))
     columns = by_row.indices[:, None] * n_columns + np.arange(n_columns)
     values = by_row.data[:, None] * rows.z[row]
-    size = (rows.n_items - 1) * n_columns
+    size = (data.n_items - 1) * n_columns
     matrix = csr_array((values.ravel(), (np.repeat(row, n_columns), columns.ravel())), shape=(n_rows, size))
     sign = np.where(rows.won == 1, 1.0, np.where(rows.won == 0, -1.0, 0.0))
     is_one_sided = sign != 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +12,6 @@ from ..data.outcomes import require_mirrored_worths
 from ..data.preferences import FloatArray, PreferenceData
 from ..estimation.bt_mle import (
     BradleyTerryFit,
-    ContextualBradleyTerryFit,
     fit_bradley_terry,
     fit_contextual_bradley_terry,
     won_votes,
@@ -37,8 +35,6 @@ from .estimators import Estimator
 from .fit_covariance import clustered_covariance, likelihood_unanimous_pairs, make_covariance
 from .stages import FirstStages, read_units
 from .state import FitState, Units
-
-Likelihood: TypeAlias = BradleyTerryFit | ContextualBradleyTerryFit
 
 
 def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) -> FitState:
@@ -96,7 +92,7 @@ def _check_unweighted(options: Options, estimator: Estimator) -> None:
         )
 
 
-def _warn_of_orders(data: PreferenceData, setup: Setup, likelihood: Likelihood, units: Units) -> None:
+def _warn_of_orders(data: PreferenceData, setup: Setup, likelihood: BradleyTerryFit, units: Units) -> None:
     """Warn where a position effect changes the scores; maximum likelihood does not take display order into account."""
     if not setup.weights.mirrored:
         return
@@ -107,7 +103,7 @@ def _warn_of_orders(data: PreferenceData, setup: Setup, likelihood: Likelihood, 
     warn_of_uneven_orders(unordered, setup, mu, unit=units.of_contexts(data), remedy=remedy)
 
 
-def maximise(data: PreferenceData, setup: Setup, uses_features: bool) -> Likelihood:
+def maximise(data: PreferenceData, setup: Setup, uses_features: bool) -> BradleyTerryFit:
     """Return the model, with or without features, that maximises the likelihood of the votes on the graph."""
     if uses_features:
         return fit_contextual_bradley_terry(data, setup.weights.first, setup.graph.edges)
@@ -115,7 +111,7 @@ def maximise(data: PreferenceData, setup: Setup, uses_features: bool) -> Likelih
 
 
 def likelihood_unanimous_covariance(
-    setup: Setup, likelihood: Likelihood, unanimous: UnanimousPairs | None
+    setup: Setup, likelihood: BradleyTerryFit, unanimous: UnanimousPairs | None
 ) -> FloatArray | None:
     """Return the covariance of the scores, (K, K), that is added for unanimous pairs; None where there are none.
 
@@ -123,7 +119,8 @@ def likelihood_unanimous_covariance(
     """
     if unanimous is None:
         return None
-    return unanimous.covariance_along(partial(likelihood.score_changes, setup.weights.first))
+    derivative = likelihood.mean_derivative(likelihood.mean_z[None])
+    return unanimous.covariance_along(partial(likelihood.changes, derivative, setup.weights.first))
 
 
 def sandwich_covariance(
@@ -149,7 +146,7 @@ def sandwich_covariance(
 
 
 def win_share(
-    data: PreferenceData, setup: Setup, likelihood: Likelihood, inside: NDArray[np.bool_] | None = None
+    data: PreferenceData, setup: Setup, likelihood: BradleyTerryFit, inside: NDArray[np.bool_] | None = None
 ) -> FloatArray:
     """Return the share of comparisons that each model wins according to the fitted probabilities, (K,).
 
@@ -168,16 +165,10 @@ def win_probability_influence(steps: FitState, item: int, opponent: int) -> tupl
     """
     likelihood, first_weights = steps.likelihood, steps.setup.weights.first
     assert likelihood is not None
-    scores = steps.influence.by_context()
-    if isinstance(likelihood, BradleyTerryFit):
-        influence = likelihood.win_probability_influence(scores, item, opponent)
-        of_scores = likelihood_unanimous_covariance(steps.setup, likelihood, steps.unanimous)
-        gradient = likelihood.win_probability_gradient(item, opponent)
-        return influence, None if of_scores is None else (gradient @ of_scores @ gradient).reshape(1, 1)
     p, derivative = likelihood.win_probability(steps.data.x, item, opponent)
     correction = likelihood.corrections(
         derivative, steps.data, first_weights, edges=steps.setup.graph.edges, blocks=steps.units.blocks
     )
     changes = partial(likelihood.changes, derivative, first_weights)
     unanimous_variance = None if steps.unanimous is None else steps.unanimous.covariance_along(changes)
-    return replace(scores, value=p[:, None], correction=correction), unanimous_variance
+    return replace(steps.influence.by_context(), value=p[:, None], correction=correction), unanimous_variance

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .._utils.warning_collection import collected_warnings
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.vote_columns import Clusters
-from ..estimation.bt_mle import BradleyTerryFit, ContextualBradleyTerryFit
+from ..estimation.bt_mle import BradleyTerryFit
 from ..estimation.influence import InfluenceFunction, JudgeCorrection, OneStepResult
 from ..estimation.unanimous_pairs import LabelErrors, UnanimousPairs, find_unanimous_pairs
 from ..exceptions import OptionError, check_choice
@@ -187,7 +187,7 @@ def _crossed_cluster(data: PreferenceData, clusters: Clusters | None) -> IntArra
 def likelihood_unanimous_pairs(
     data: PreferenceData,
     setup: Setup,
-    likelihood: BradleyTerryFit | ContextualBradleyTerryFit,
+    likelihood: BradleyTerryFit,
     clusters: Clusters | None,
 ) -> UnanimousPairs | None:
     """Find the unanimous pairs of a fit by maximum likelihood; None where there are no such pairs.

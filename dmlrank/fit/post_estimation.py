@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .._utils.computation import computing
 from .._utils.warning_collection import collected_warnings
 from ..data.preferences import FloatArray, IntArray
-from ..estimation.bt_mle import ContextualBradleyTerryFit
+from ..estimation.bt_mle import BradleyTerryFit
 from ..estimation.bt_restricted import RestrictedResampling, resampling_under_restriction
 from ..estimation.cross_fitting import clip_and_renormalise
 from ..estimation.equal_style import EqualStyleTerms
@@ -262,7 +262,7 @@ def likelihood_scores_in_groups(steps: FitState, members: NDArray[np.bool_]) -> 
     Shapes: members (G, n).
     """
     influence, n = steps.influence.by_context(), steps.data.n_contexts
-    derivative = _contextual_fit(steps).mean_derivative(rows_of_groups(steps, members))
+    derivative = _likelihood(steps).mean_derivative(rows_of_groups(steps, members))
     corrections = _corrections(steps, derivative).reshape(len(influence.block_context), len(members), -1)
 
     # The values r(x) are averaged over the contexts of the group, and the corrections over all contexts. An
@@ -287,7 +287,7 @@ def project_likelihood(
     Shapes: design (n, P).
     """
     of_prompts = project_influence(influence.without_correction(), design, fixed_prompts, with_blocks=False)
-    derivative = _contextual_fit(steps).mean_derivative(rows_of_design(steps, design))
+    derivative = _likelihood(steps).mean_derivative(rows_of_design(steps, design))
     correction = factor * _corrections(steps, derivative)
     centred = of_prompts.centred.copy()
     np.add.at(centred, steps.units.blocks.context, correction)
@@ -296,13 +296,13 @@ def project_likelihood(
 
 def rows_of_groups(steps: FitState, members: NDArray[np.bool_]) -> FloatArray:
     """Return the mean in each group, (G, p + 1), of the constant and the scaled features."""
-    z = _contextual_fit(steps).z(steps.data.x)
+    z = _likelihood(steps).z(steps.data.x)
     return np.asarray(members @ z / members.sum(axis=1, keepdims=True), dtype=np.float64)
 
 
 def rows_of_design(steps: FitState, design: FloatArray) -> FloatArray:
     """Return the coefficients of the constant and the scaled features on functions of the context, (P, p + 1)."""
-    z = _contextual_fit(steps).z(steps.data.x)
+    z = _likelihood(steps).z(steps.data.x)
     return np.asarray(np.linalg.solve(design.T @ design, design.T @ z), dtype=np.float64)
 
 
@@ -315,20 +315,20 @@ def likelihood_unanimous_covariance_of_rows(steps: FitState, rows: FloatArray) -
     """
     if steps.unanimous is None:
         return None
-    fitted = _contextual_fit(steps)
+    fitted = _likelihood(steps)
     return steps.unanimous.covariance_along(
         partial(fitted.changes, fitted.mean_derivative(rows), steps.setup.weights.first)
     )
 
 
-def _contextual_fit(steps: FitState) -> ContextualBradleyTerryFit:
-    """Return the contextual model of a fit."""
-    assert isinstance(steps.likelihood, ContextualBradleyTerryFit)
+def _likelihood(steps: FitState) -> BradleyTerryFit:
+    """Return the model of a fit by maximum likelihood."""
+    assert steps.likelihood is not None
     return steps.likelihood
 
 
 def _corrections(steps: FitState, derivative: FloatArray) -> FloatArray:
     """Return the influence values of targets that come from the labels, (q, d)."""
-    return _contextual_fit(steps).corrections(
+    return _likelihood(steps).corrections(
         derivative, steps.data, steps.setup.weights.first, edges=steps.setup.graph.edges, blocks=steps.units.blocks
     )

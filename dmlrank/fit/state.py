@@ -12,7 +12,7 @@ from patsy import EvalEnvironment
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.style_columns import StyleDifferences
 from ..data.vote_columns import Clusters
-from ..estimation.bt_mle import BradleyTerryFit, ContextualBradleyTerryFit
+from ..estimation.bt_mle import BradleyTerryFit
 from ..estimation.cross_fitting import MuSource, SuppliedMu
 from ..estimation.diagnostics import RemainingBias, Validity
 from ..estimation.equal_style import EqualStyleTerms, StyleInfluence
@@ -298,7 +298,7 @@ class FitState:
     covariance: Covariance
     kept: dict[str, Kept] = field(repr=False)
     repetitions: tuple[Repetition, ...] = ()
-    likelihood: BradleyTerryFit | ContextualBradleyTerryFit | None = None
+    likelihood: BradleyTerryFit | None = None
     validity: Validity | None = None
     display_order: OrderChoice | None = None
     propensity_factor: float | None = None
