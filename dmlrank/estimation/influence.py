@@ -7,7 +7,7 @@ depend on each other, the votes of one annotator on one context (:mod:`dmlrank.e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -496,59 +496,34 @@ def _value_of_all_contexts(influence: Influence) -> FloatArray:
     return np.asarray(plugin + influence.sample_weight[:, None] * (influence.value - plugin))
 
 
+# Functionals of mu that are estimated together, from one pass over the probabilities: the one that the user fits, the
+# share of comparisons that each model wins, how much a model gains from being shown first, and the projection on
+# Bradley-Terry scores where the target assumes the Bradley-Terry model.
 EstimandName: TypeAlias = Literal["target", "win_share", "position_effect", "projection"]
-_NAMES: tuple[EstimandName, ...] = ("target", "win_share", "position_effect", "projection")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Estimands:
-    """Functionals of mu that are estimated together, from one pass over the probabilities.
-
-    target: The functional that the user fits.
-    win_share: The share of comparisons that each model wins.
-    position_effect: The position effect: how much a model gains from being shown first.
-    projection: The projection on Bradley-Terry scores, where the target assumes the Bradley-Terry model.
-    """
-
-    target: Functional
-    win_share: Functional | None = None
-    position_effect: Functional | None = None
-    projection: Functional | None = None
-
-    def scores(self) -> dict[EstimandName, Functional]:
-        """Return the functionals that are not None by name; the target comes first."""
-        scores = {name: getattr(self, name) for name in _NAMES}
-        return {name: score for name, score in scores.items() if score is not None}
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class OneStepResult:
     """Result of the one-step estimator.
 
-    target, win_share, position_effect, projection: Estimate and influence of each estimand; None for estimands that
-        were not estimated.
+    influences: Estimate and influence of each estimand.
     cell_mu (m, C): Out-of-fold probabilities at the labelled cells, not clipped.
+    labels: The labels beside their out-of-fold probabilities.
     n_floored: Number of entries of mu (context, ordered pair, category) below the floor; pairs that are not edges count
         too.
     n_entries: Number of entries of mu in all; zero where no estimand needs a floor.
-    labels: The labels beside their out-of-fold probabilities.
     """
 
-    target: InfluenceFunction
-    win_share: InfluenceFunction | None = None
-    position_effect: InfluenceFunction | None = None
-    projection: InfluenceFunction | None = None
+    influences: Mapping[EstimandName, InfluenceFunction]
     cell_mu: FloatArray
+    labels: HeldOutLabels
     n_floored: int = 0
     n_entries: int = 0
-    labels: HeldOutLabels
 
-    def influence(self, name: EstimandName) -> InfluenceFunction:
-        """Return the influence function of one estimand."""
-        influence: InfluenceFunction | None = getattr(self, name)
-        if influence is None:
-            raise LookupError(f"{name} is not among the estimands of this one-step estimate")
-        return influence
+    @property
+    def target(self) -> InfluenceFunction:
+        """The influence function of the functional that the user fits."""
+        return self.influences["target"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

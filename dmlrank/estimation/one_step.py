@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +26,10 @@ from .cross_fitting import (
 )
 from .influence import (
     CompressedInfluence,
-    Estimands,
+    EstimandName,
     Influence,
     InfluenceBlocks,
+    InfluenceFunction,
     KnownValues,
     NuisanceEstimates,
     OneStepResult,
@@ -55,7 +57,7 @@ _EVERY_CONTEXT = TargetPopulation()
 
 
 def one_step(
-    estimands: Estimands,
+    estimands: Mapping[EstimandName, Functional],
     data: PreferenceData,
     nuisances: NuisanceEstimates,
     blocks: InfluenceBlocks,
@@ -110,7 +112,7 @@ def one_step(
 
 
 def useful_kinds(
-    estimands: Estimands,
+    estimands: Mapping[EstimandName, Functional],
     data: PreferenceData,
     nuisances: NuisanceEstimates,
     blocks: InfluenceBlocks,
@@ -122,7 +124,7 @@ def useful_kinds(
     constant = nuisances.mu.by_fold()
     if constant is None or nuisances.judge is not None or population.sample is not None or not blocks.one_per_context:
         return None
-    if not all(score.has_fast_pairs for score in estimands.scores().values()):
+    if not all(score.has_fast_pairs for score in estimands.values()):
         return None
     needs_too_much = data.n_contexts * data.n_items > max_stored
     if not needs_too_much and not may_save_half(data):
@@ -134,7 +136,7 @@ def useful_kinds(
 
 def evaluate_identical_contexts(
     kinds: IdenticalContexts,
-    estimands: Estimands,
+    estimands: Mapping[EstimandName, Functional],
     data: PreferenceData,
     nuisances: NuisanceEstimates,
     blocks: InfluenceBlocks,
@@ -178,18 +180,18 @@ def evaluate_identical_contexts(
             score, kinds, mu, residual, weight, data.ordered, blocks, by_fold, plugin, estimate, added_variance
         )
 
-    influences = {name: evaluate(score) for name, score in estimands.scores().items()}
+    influences: dict[EstimandName, InfluenceFunction] = {name: evaluate(score) for name, score in estimands.items()}
     n_below = n_entries = 0
-    if any(score.interior for score in estimands.scores().values()):
+    if any(score.interior for score in estimands.values()):
         n_below = count_below(unclipped, nuisances.floor, np.bincount(constant.folds.fold, minlength=len(unclipped)))
         n_entries = n * data.n_items * (data.n_items - 1) * data.n_categories
     report(n, n, "scores, contexts")
     return OneStepResult(
-        **influences,
-        cell_mu=np.take(cell_mu, kinds.row, axis=0),
-        n_floored=n_below,
-        n_entries=n_entries,
-        labels=HeldOutLabels.by_pair(nuisances.mu, kinds, data.n_items),
+        influences,
+        np.take(cell_mu, kinds.row, axis=0),
+        HeldOutLabels.by_pair(nuisances.mu, kinds, data.n_items),
+        n_below,
+        n_entries,
     )
 
 
@@ -197,128 +199,99 @@ def evaluate_identical_contexts(
 
 
 def evaluate_contexts(
-    estimands: Estimands,
+    estimands: Mapping[EstimandName, Functional],
     data: PreferenceData,
     nuisances: NuisanceEstimates,
     blocks: InfluenceBlocks,
     population: TargetPopulation,
     *,
     known: KnownValues | None = None,
-    chunk: int,
+    chunk: int = CHUNK,
 ) -> OneStepResult:
     """Estimate by one step with the influence values of every context.
 
     Contexts are evaluated chunk by chunk, and contexts with equal features once per fold. No array has an entry for
     every context and every pair.
     """
-    task = _Task.of(estimands, data, nuisances, blocks, population=population, chunk=chunk)
-    if known is not None and not (population.sample is None and task.are_corrected_by_label):
-        known = None
-    needed = _contexts_needed(task, population.sample) if known is None else ~known.is_known
-    parts = NumberedParts(nuisances.mu, contexts_at_a_time(data, chunk), needed)
-    sums = [_Sums(data.n_contexts, len(blocks.context)) for _ in task.scores]
+    n, cell_mu, weight = data.n_contexts, nuisances.mu.at(data.cells), population.weights(data.n_contexts)
+    residuals, scale = Residuals.of(data, nuisances, blocks, cell_mu), None
+    if any(has_variance_correction(score, data) for score in estimands.values()):
+        scale = variance_scale_by_pair(cell_mu, data, nuisances.propensity, nuisances.judge)
+    task = _Task(estimands, data.without_names(), blocks, nuisances.floor, weight, residuals, scale, chunk)
+    by_label = {name: score for name, score in estimands.items() if task.is_by_label(score)}
+    is_needed: NDArray[np.bool_] | None = None
+    values: dict[EstimandName, FloatArray] = {}
     n_floored = n_done = 0
-    if known is not None:
-        n_floored, n_done = known.n_floored, int(known.is_known.sum())
-        for name, of_score in zip(estimands.scores(), sums, strict=True):
-            of_score.value = np.where(known.is_known[:, None], known.by_name[name], 0.0)
+    if population.sample is not None:
+        is_needed = np.zeros(n, dtype=bool)
+        is_needed[population.sample] = True
+        if len(by_label) < len(estimands):
+            is_needed[residuals.context] = True
+    elif known is not None and len(by_label) == len(estimands):
+        is_needed, n_floored, n_done = ~known.is_known, known.n_floored, int(known.is_known.sum())
+        values = {name: np.where(is_needed[:, None], 0.0, known.by_name[name]) for name in estimands}
+    parts = NumberedParts(nuisances.mu, contexts_at_a_time(data, chunk), is_needed)
+    corrections = {name: task.corrections_by_label(score) for name, score in by_label.items()}
+    added: dict[EstimandName, FloatArray] = {
+        name: task.variance_correction_by_label(score)
+        for name, score in estimands.items()
+        if score.pair_local and not score.linear
+    }
     evaluated_parts = in_workers(
-        _evaluate_part,
-        (task, parts),
-        range(len(parts)),
-        name="scores of contexts",
-        is_concurrent=parts.is_concurrent,
+        _evaluate_part, (task, parts), range(len(parts)), name="scores of contexts", is_concurrent=parts.is_concurrent
     )
-    for number, (score_parts, n_low) in enumerate(evaluated_parts):
+    for number, (of_part, n_low) in enumerate(evaluated_parts):
         contexts = parts[number].contexts
-        for score_part, of_score in zip(score_parts, sums, strict=True):
-            of_score.add(contexts, score_part)
+        for name, (value, block, correction, more) in of_part.items():
+            if name not in values:
+                values[name] = np.zeros((n, value.shape[1]))
+            values[name][contexts] = value
+            if correction is not None:
+                if name not in corrections:
+                    corrections[name] = np.zeros((len(blocks.context), value.shape[1]))
+                corrections[name][block] = correction
+            if more is not None:
+                added[name] = added[name] + more if name in added else more
         n_floored += n_low
         n_done += len(contexts)
-        report(n_done, data.n_contexts, "scores, contexts")
-    sample_weight = population.sample_weights(data.n_contexts)
-    influences = {}
-    for name, score, of_score in zip(estimands.scores(), task.scores, sums, strict=True):
-        if score.pair_local and not task.has_many_labels:
-            of_score.correction = task.corrections_by_label(score)
-        if score.pair_local and not score.linear:
-            of_score.variance_correction = task.variance_correction_by_label(score)
-        influences[name] = of_score.influence(blocks, task.weight, sample_weight)
+        report(n_done, n, "scores, contexts")
+    sample_weight = population.sample_weights(n)
+    if sample_weight is not None:
+        # A part of the contexts may hold others than those of the sample.
+        for value in values.values():
+            value[~(sample_weight > 0)] = 0.0
+    given = blocks.context, blocks.weight, weight
     return OneStepResult(
-        **influences,
-        cell_mu=task.cell_mu,
-        n_floored=n_floored,
-        n_entries=n_done * data.n_items * (data.n_items - 1) * data.n_categories * task.interior,
-        labels=HeldOutLabels.of(nuisances.mu, data, task.cell_mu),
+        {
+            name: Influence(values[name], corrections[name], *given, added.get(name), sample_weight)
+            for name in estimands
+        },
+        cell_mu,
+        HeldOutLabels.of(nuisances.mu, data, cell_mu),
+        n_floored,
+        n_done * data.n_items * (data.n_items - 1) * data.n_categories * task.interior,
     )
 
 
-def _evaluate_part(shared: tuple[_Task, NumberedParts], number: int) -> tuple[list[_ScorePart], int]:
+def _evaluate_part(shared: tuple[_Task, NumberedParts], number: int) -> tuple[dict[EstimandName, _ScorePart], int]:
     """Evaluate all scores in one part of the contexts; return them with the number of entries of mu below the floor."""
     task, parts = shared
     return task.evaluate(parts[number])
 
 
-def _contexts_needed(task: _Task, sample: IntArray | None) -> NDArray[np.bool_] | None:
-    """Return which contexts need mu at all pairs, (n,); None for all."""
-    if sample is None:
-        return None
-    is_needed = np.zeros(task.data.n_contexts, dtype=bool)
-    is_needed[sample] = True
-    if not task.are_corrected_by_label:
-        is_needed[task.residuals.context] = True
-    return is_needed
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _ScorePart:
+class _ScorePart(NamedTuple):
     """One score evaluated in a part of b contexts with p influence blocks.
 
     value (b, d): F(mu) by context.
-    block (p,): The blocks of these contexts; None for a score whose corrections are computed by label.
-    correction (p, d): Corrections by block.
-    variance_correction (d, d): These contexts' part of the variance correction.
+    block (p,), correction (p, d): The blocks of these contexts and their corrections; None for a score whose
+        corrections are computed by label.
+    added (d, d): These contexts' part of the variance correction.
     """
 
     value: FloatArray
     block: IntArray | None = None
     correction: FloatArray | None = None
-    variance_correction: FloatArray | None = None
-
-
-@dataclass(slots=True, eq=False)
-class _Sums:
-    """The values by context, (n, d), and the corrections by block, (q, d), of one score, filled part by part."""
-
-    n_contexts: int
-    n_blocks: int
-    value: FloatArray | None = None
-    correction: FloatArray | None = None
-    variance_correction: FloatArray | None = None
-
-    def add(self, contexts: IntArray, part: _ScorePart) -> None:
-        """Store the score of a part of the contexts."""
-        n_scores = part.value.shape[1]
-        if self.value is None:
-            self.value = np.zeros((self.n_contexts, n_scores))
-        self.value[contexts] = part.value
-        if part.block is not None:
-            if self.correction is None:
-                self.correction = np.zeros((self.n_blocks, n_scores))
-            self.correction[part.block] = part.correction
-        if part.variance_correction is not None:
-            known = self.variance_correction
-            self.variance_correction = part.variance_correction if known is None else known + part.variance_correction
-
-    def influence(self, blocks: InfluenceBlocks, weight: FloatArray, sample_weight: FloatArray | None) -> Influence:
-        """Return the influence of the score; the weights are those of :class:`Influence`."""
-        assert self.value is not None
-        assert self.correction is not None
-        if sample_weight is not None:
-            # A part of the contexts may hold others than those of the sample.
-            self.value[~(sample_weight > 0)] = 0.0
-        added = self.variance_correction
-        return Influence(self.value, self.correction, blocks.context, blocks.weight, weight, added, sample_weight)
+    added: FloatArray | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -327,147 +300,101 @@ class _Task:
 
     floor: Smallest probability of mu for scores that need a floor.
     weight (n,): Weights of the contexts in the target population.
-    cell_mu (m, C): mu at the labelled cells.
     residuals: The e residuals of votes and verdicts.
     scale (K, K): See :func:`dmlrank.estimation.residuals.variance_scale_by_pair`; None where no score has a variance
         correction.
-    row_bounds (n + 1,): First residual of each context, and e.
-    block_bounds (n + 1,): First block of each context, and the number of blocks.
     chunk: Number of entries of mu in memory at a time.
     """
 
-    scores: Sequence[Functional]
+    scores: Mapping[EstimandName, Functional]
     data: PreferenceData
     blocks: InfluenceBlocks
     floor: float
     weight: FloatArray
-    cell_mu: FloatArray
     residuals: Residuals
     scale: FloatArray | None
-    row_bounds: IntArray
-    block_bounds: IntArray
     chunk: int
-
-    @classmethod
-    def of(
-        cls,
-        estimands: Estimands,
-        data: PreferenceData,
-        nuisances: NuisanceEstimates,
-        blocks: InfluenceBlocks,
-        *,
-        population: TargetPopulation,
-        chunk: int,
-    ) -> _Task:
-        """Prepare the evaluation; the arguments are those of :func:`evaluate_contexts`."""
-        cell_mu = nuisances.mu.at(data.cells)
-        context_bounds = np.arange(data.n_contexts + 1)
-        residuals, scores = Residuals.of(data, nuisances, blocks, cell_mu), tuple(estimands.scores().values())
-        scale = None
-        if any(has_variance_correction(score, data) for score in scores):
-            scale = variance_scale_by_pair(cell_mu, data, nuisances.propensity, nuisances.judge)
-        return cls(
-            scores,
-            data.without_names(),
-            blocks,
-            nuisances.floor,
-            population.weights(data.n_contexts),
-            cell_mu,
-            residuals,
-            scale,
-            np.searchsorted(residuals.context, context_bounds),
-            np.searchsorted(blocks.context, context_bounds),
-            chunk,
-        )
 
     @property
     def interior(self) -> bool:
         """Whether any score needs a floor."""
-        return any(score.interior for score in self.scores)
+        return any(score.interior for score in self.scores.values())
 
-    @property
-    def has_many_labels(self) -> bool:
-        """Whether contexts have so many labels that one derivative for each context costs less than one for each label.
+    def is_by_label(self, score: Functional) -> bool:
+        """Whether the corrections of a score are sums of one derivative for each label, and need no other mu.
 
         A derivative for each label takes K numbers, one for each context K x K x C. Tables of benchmark scores, with
-        K (K - 1) / 2 labels in a context, have many labels.
+        K (K - 1) / 2 labels in a context, have so many labels that one derivative for each context costs less.
         """
-        return len(self.residuals.block) > self.data.n_contexts * self.data.n_items * self.data.n_categories
+        most = self.data.n_contexts * self.data.n_items * self.data.n_categories
+        return score.pair_local and len(self.residuals.block) <= most
 
-    @property
-    def are_corrected_by_label(self) -> bool:
-        """Whether the corrections of all scores are sums of one derivative for each label, and need no other mu."""
-        return not self.has_many_labels and all(score.pair_local for score in self.scores)
-
-    def evaluate(self, part: ContextPart) -> tuple[list[_ScorePart], int]:
+    def evaluate(self, part: ContextPart) -> tuple[dict[EstimandName, _ScorePart], int]:
         """Compute values in a part of the contexts, and the corrections that are not computed by label."""
-        of_all_pairs = [score for score in self.scores if self.has_many_labels or not score.pair_local]
-        values: dict[Functional, list[FloatArray]] = {score: [] for score in self.scores if score not in of_all_pairs}
+        of_all_pairs = {name: score for name, score in self.scores.items() if not self.is_by_label(score)}
+        by_label = {name: score for name, score in self.scores.items() if name not in of_all_pairs}
+        values: dict[EstimandName, list[FloatArray]] = {name: [] for name in by_label}
         blocks: Iterable[tuple[slice, FloatArray]] = part.blocks()
         if of_all_pairs:
             probabilities = part.probabilities()
             blocks = [(slice(0, len(probabilities)), probabilities)]
         n_contexts_of_row, n_floored = np.bincount(part.place), 0
-        evaluated: dict[Functional, _ScorePart] = {}
+        evaluated: dict[EstimandName, _ScorePart] = {}
         for rows, unclipped in blocks:
-            clipped = clip_and_renormalise(unclipped, self.floor) if self.interior else unclipped
+            clipped = unclipped
             if self.interior:
+                clipped = clip_and_renormalise(unclipped, self.floor)
                 n_floored += count_below(unclipped, self.floor, n_contexts_of_row[rows])
-            for score, of_score in values.items():
-                of_score.append(score.value(clipped if score.interior else unclipped))
-            if of_all_pairs:
-                evaluated = self._evaluate_all_pairs(of_all_pairs, unclipped, clipped, part)
-        evaluated |= {score: _ScorePart(np.concatenate(of_score)[part.place]) for score, of_score in values.items()}
-        return [evaluated[score] for score in self.scores], n_floored
+            for name, score in by_label.items():
+                values[name].append(score.value(clipped if score.interior else unclipped))
+            for name, score in of_all_pairs.items():
+                evaluated[name] = self._with_corrections(score, clipped if score.interior else unclipped, part)
+        evaluated |= {name: _ScorePart(np.concatenate(of_rows)[part.place]) for name, of_rows in values.items()}
+        return evaluated, n_floored
 
-    def _evaluate_all_pairs(
-        self, scores: Sequence[Functional], unclipped: FloatArray, clipped: FloatArray, part: ContextPart
-    ) -> dict[Functional, _ScorePart]:
-        """Compute values and corrections that need mu at all pairs, (b, K, K, C), a few contexts at a time."""
+    def _with_corrections(self, score: Functional, mu: FloatArray, part: ContextPart) -> _ScorePart:
+        """Compute values and corrections from mu at all pairs, (b, K, K, C), a few contexts at a time."""
         step = contexts_at_a_time(self.data, self.chunk // _ARRAYS_PER_CHUNK)
-        by_score: dict[Functional, list[_ScorePart]] = {score: [] for score in scores}
-        for start in range(0, len(part.contexts), step):
-            span = slice(start, start + step)
-            contexts = _Span.of(self, part.contexts[span])
-            for score, score_parts in by_score.items():
-                mu = (clipped if score.interior else unclipped)[part.place[span]]
-                score_parts.append(self._evaluate_span(score, mu, contexts))
-        joined = {}
-        for score, score_parts in by_score.items():
-            added = [p.variance_correction for p in score_parts if p.variance_correction is not None]
-            joined[score] = _ScorePart(
-                np.concatenate([p.value for p in score_parts]),
-                np.concatenate([p.block for p in score_parts if p.block is not None]),
-                np.concatenate([p.correction for p in score_parts if p.correction is not None]),
-                np.sum(added, axis=0) if added else None,
-            )
-        return joined
+        spans = [slice(start, start + step) for start in range(0, len(part.contexts), step)]
+        found = [self._evaluate_span(score, mu[part.place[span]], part.contexts[span]) for span in spans]
+        added = [piece.added for piece in found if piece.added is not None]
+        return _ScorePart(
+            np.concatenate([piece.value for piece in found]),
+            np.concatenate([piece.block for piece in found if piece.block is not None]),
+            np.concatenate([piece.correction for piece in found if piece.correction is not None]),
+            np.sum(added, axis=0) if added else None,
+        )
 
-    def _evaluate_span(self, score: Functional, mu: FloatArray, span: _Span) -> _ScorePart:
+    def _evaluate_span(self, score: Functional, mu: FloatArray, contexts: IntArray) -> _ScorePart:
         """Compute values and corrections of b contexts from their mu, (b, K, K, C)."""
-        contexts, rows, residuals = span.contexts, span.rows, self.residuals
+        residuals, data = self.residuals, self.data
+        rows, row_place = _rows_of_contexts(residuals.context, contexts)
+        block, block_place = _rows_of_contexts(self.blocks.context, contexts)
+        row_block, first, second = np.searchsorted(block, residuals.block[rows]), residuals.first, residuals.second
         if isinstance(score, RestrictedBradleyTerry):
             # Such scores use no verdicts, so that there is one residual for each entry of the blocks (the votes of one
             # block on one labelled cell), in the same order.
-            labels = (span.row_place, residuals.first[rows], residuals.second[rows], residuals.target[rows])
-            value, per_label = score.by_label(mu, contexts, *labels)
-            correction = np.zeros((len(span.block), per_label.shape[1]))
-            np.add.at(correction, span.row_block, self.blocks.entry_share[rows][:, None] * per_label)
-            return _ScorePart(value, span.block, correction)
-        one_block_each = len(span.block) == len(contexts)
-        delta = span.direction(self, score.interior)
-        value, correction = score.value_and_derivative(mu if one_block_each else mu[span.block_place], delta)
-        added_variance = None
-        if not score.pair_local and has_variance_correction(score, self.data):
+            value, change = score.by_label(mu, contexts, row_place, first[rows], second[rows], residuals.target[rows])
+            correction = np.zeros((len(block), change.shape[1]))
+            np.add.at(correction, row_block, self.blocks.entry_share[rows][:, None] * change)
+            return _ScorePart(value, block, correction)
+        # The weighted residuals of each block as a direction in which mu changes.
+        delta = np.zeros((len(block), *mu.shape[1:]))
+        entry = (row_block * data.n_items + first[rows]) * data.n_items + second[rows]
+        add_to_rows(delta.reshape(-1, data.n_categories), entry, residuals.weighted(rows, score.interior))
+        if not data.ordered:
+            delta += in_other_order(delta)
+        one_block_each = len(block) == len(contexts)
+        value, correction = score.value_and_derivative(mu if one_block_each else mu[block_place], delta)
+        added = None
+        if not score.pair_local and has_variance_correction(score, data):
             assert self.scale is not None
-            context_delta = delta
             if not one_block_each:
-                context_delta = np.zeros((len(contexts), *delta.shape[1:]))
-                np.add.at(context_delta, span.block_place, delta)
-            total = variance_correction(score, mu, context_delta, self.scale, self.weight[contexts])
-            added_variance = total / self.data.n_contexts
-        first_block = np.searchsorted(span.block_place, np.arange(len(contexts)))
-        return _ScorePart(value[first_block], span.block, correction, added_variance)
+                of_blocks, delta = delta, np.zeros((len(contexts), *mu.shape[1:]))
+                np.add.at(delta, block_place, of_blocks)
+            added = variance_correction(score, mu, delta, self.scale, self.weight[contexts]) / data.n_contexts
+        first_block = np.searchsorted(block_place, np.arange(len(contexts)))
+        return _ScorePart(value[first_block], block, correction, added)
 
     def corrections_by_label(self, score: Functional) -> FloatArray:
         """Compute the corrections by block, (q, d), of a score that needs mu at labelled and judged pairs only."""
@@ -495,55 +422,9 @@ class _Task:
         return total / self.data.n_contexts
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Span:
-    """A few contexts that are evaluated at a time, with their r residuals and p influence blocks.
-
-    contexts (b,).
-    rows (r,): Residuals of these contexts.
-    row_place (r,): Place of each residual's context in ``contexts``.
-    row_block (r,): Place of each residual's block in ``block``.
-    block (p,).
-    block_place (p,): Place of each block's context in ``contexts``.
-    directions: Directions that were computed already, by whether mu is clipped; see :meth:`direction`.
-    """
-
-    contexts: IntArray
-    rows: IntArray
-    row_place: IntArray
-    row_block: IntArray
-    block: IntArray
-    block_place: IntArray
-    directions: dict[bool, FloatArray] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, task: _Task, contexts: IntArray) -> _Span:
-        """Find the residuals and the blocks of b contexts."""
-        rows, row_place = _rows_of_contexts(task.row_bounds, contexts)
-        block, block_place = _rows_of_contexts(task.block_bounds, contexts)
-        row_block = np.searchsorted(block, task.residuals.block[rows])
-        return cls(contexts, rows, row_place, row_block, block, block_place)
-
-    def direction(self, task: _Task, clipped: bool) -> FloatArray:
-        """Return the weighted residuals of each block as a direction in which mu changes, (p, K, K, C)."""
-        if clipped not in self.directions:
-            residuals, data = task.residuals, task.data
-            direction = np.zeros((len(self.block), data.n_items, data.n_items, data.n_categories))
-            entries = (self.row_block, residuals.first[self.rows], residuals.second[self.rows])
-            amount = residuals.weighted(self.rows, clipped)
-            if residuals.m is None and not data.cells.flipped.any():
-                # Without verdicts and votes in both orders of a pair, a block has one residual for a pair at most.
-                direction[entries] = amount
-            else:
-                np.add.at(direction, entries, amount)
-            if not data.ordered:
-                direction += in_other_order(direction)
-            self.directions[clipped] = direction
-        return self.directions[clipped]
-
-
-def _rows_of_contexts(bounds: IntArray, contexts: IntArray) -> tuple[IntArray, IntArray]:
+def _rows_of_contexts(context: IntArray, contexts: IntArray) -> tuple[IntArray, IntArray]:
     """Return the rows of b contexts in a table sorted by context, (r,), and the place of each row's context, (r,)."""
-    start, count = bounds[contexts], bounds[contexts + 1] - bounds[contexts]
+    start = np.searchsorted(context, contexts)
+    count = np.searchsorted(context, contexts, side="right") - start
     place = np.repeat(np.arange(len(contexts)), count)
     return np.arange(count.sum()) + (start - (np.cumsum(count) - count))[place], place

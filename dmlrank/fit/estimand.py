@@ -20,7 +20,7 @@ from ..data.columns import align_pairs_by_name
 from ..data.formula.parse import one_sided
 from ..data.graph import Graph, PairRule, VoteCounts, left_out_clause
 from ..data.preferences import FloatArray, IntArray, PreferenceData
-from ..estimation.influence import Estimands, InfluenceBlocks, NuisanceEstimates, OneStepResult, TargetPopulation
+from ..estimation.influence import InfluenceBlocks, NuisanceEstimates, OneStepResult, TargetPopulation
 from ..estimation.mean_preferences import FlooredPreferences, MeanPreferences, make_finite, mean_preferences
 from ..estimation.one_step import one_step
 from ..exceptions import DmlrankError, GraphError, IntervalWarning, OptionError, OptionTypeError, listed
@@ -557,7 +557,7 @@ def estimate_target(
     score: Functional = setup.functional
     if uses_mean_preferences(options.average, setup):
         score = mean_target(data, setup, nuisances, blocks, population, options).score
-    return one_step(Estimands(score), data, nuisances, blocks, population)
+    return one_step({"target": score}, data, nuisances, blocks, population)
 
 
 def targets_of(

@@ -262,7 +262,7 @@ class ExtendedStages(FirstStages):
         n_contexts, by_name = inputs.data.n_contexts, dict[EstimandName, FloatArray]()
         names: tuple[EstimandName, ...] = ("target", "win_share", "position_effect")
         for name in names:
-            value = old.one_step_result.influence(name).by_context().value
+            value = old.one_step_result.influences[name].by_context().value
             by_name[name] = np.zeros((n_contexts, value.shape[1]))
             by_name[name][self.place] = value
         is_known = np.zeros(n_contexts, dtype=bool)

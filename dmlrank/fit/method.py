@@ -95,7 +95,7 @@ def fit_with(stages: FirstStages) -> FitState:
     propensity_factor = check_mean_weights(inputs.data, first.propensity, unit)
     mu = first.one_step_result.cell_mu
     warn_of_uneven_orders(inputs.data, inputs.setup, mu, unit=unit, remedy="position_bias=True")
-    win_shares = [repetition.one_step_result.influence("win_share") for repetition in repetitions]
+    win_shares = [repetition.one_step_result.influences["win_share"] for repetition in repetitions]
     return FitState(
         options=options,
         source=stages.source,

@@ -18,7 +18,6 @@ from ..estimation.bt_restricted import RestrictedResampling, resampling_under_re
 from ..estimation.cross_fitting import clip_and_renormalise
 from ..estimation.equal_style import EqualStyleTerms
 from ..estimation.influence import (
-    Estimands,
     GroupParts,
     Influence,
     InfluenceFunction,
@@ -66,9 +65,9 @@ def _estimate(steps: FitState, score: Functional, size: int) -> tuple[FloatArray
 
 def _one_step_targets(steps: FitState, score: Functional, repetitions: Sequence[Repetition]) -> list[InfluenceFunction]:
     """Return the one-step estimates of a functional from the first stages of repetitions."""
-    data, blocks, estimands = steps.data, steps.units.blocks, Estimands(score)
+    data, blocks = steps.data, steps.units.blocks
     with computing(steps.options.n_jobs):
-        return [one_step(estimands, data, r.nuisances, blocks, steps.population(r)).target for r in repetitions]
+        return [one_step({"target": score}, data, r.nuisances, blocks, steps.population(r)).target for r in repetitions]
 
 
 def restricted_against_projection(steps: FitState) -> DifferenceTest:
@@ -81,7 +80,9 @@ def restricted_against_projection(steps: FitState) -> DifferenceTest:
     projection = replace(projection, variance_correction=None)
     gap = _difference(projection, restricted)
     gauge = steps.setup.functional.gauge(steps.data.n_items).basis
-    gaps = [_difference(r.one_step_result.influence("projection"), r.one_step_result.target) for r in steps.repetitions]
+    gaps = [
+        _difference(r.one_step_result.influences["projection"], r.one_step_result.target) for r in steps.repetitions
+    ]
     return wald_test_of_difference(
         restricted.estimate,
         projection.estimate,

@@ -32,7 +32,7 @@ from ..estimation.diagnostics import RemainingBias, remaining_bias
 from ..estimation.equal_style import EqualStyleTerms, StyleInfluence
 from ..estimation.folds import FoldUnits, assign_folds, fold_key
 from ..estimation.influence import (
-    Estimands,
+    EstimandName,
     JudgeCorrection,
     KnownValues,
     NuisanceEstimates,
@@ -44,7 +44,7 @@ from ..estimation.influence import (
 from ..estimation.judge import JudgedMu, cross_fit_judged, fit_with_features, judge_correction
 from ..estimation.one_step import one_step
 from ..exceptions import DataError, OptionError, listed
-from ..functionals import Borda, BradleyTerry
+from ..functionals import Borda, BradleyTerry, Functional
 from ..functionals.linear_scores import PositionEffect
 from ..nuisance.boosting.tuning import RandomSearch
 from ..nuisance.outcome_model.cross_fit import MuModel, fit_all
@@ -608,12 +608,19 @@ def draw_sample(data: PreferenceData, size: int | None, seed: RepetitionSeed) ->
     return np.sort(np.argsort(data.seed_order)[drawn])
 
 
-def _estimands(setup: Setup, propensity: Propensity | None, ordered: bool, mean: MeanTarget | None) -> Estimands:
+def _estimands(
+    setup: Setup, propensity: Propensity | None, ordered: bool, mean: MeanTarget | None
+) -> dict[EstimandName, Functional]:
     """Return the estimands of a fit; with propensities, those of the fit that assumes Bradley-Terry."""
-    shares, position = Borda(setup.weights, setup.graph), PositionEffect(setup.weights, setup.graph)
+    estimands: dict[EstimandName, Functional] = {
+        "target": setup.functional if mean is None else mean.score,
+        "win_share": Borda(setup.weights, setup.graph),
+        "position_effect": PositionEffect(setup.weights, setup.graph),
+    }
     if propensity is None:
-        return Estimands(setup.functional if mean is None else mean.score, shares, position)
-    return Estimands(restricted_score(setup, propensity, ordered), shares, position, projection=setup.functional)
+        return estimands
+    restricted = restricted_score(setup, propensity, ordered)
+    return estimands | {"target": restricted, "projection": setup.functional}
 
 
 def restricted_score(setup: Setup, propensity: Propensity, ordered: bool) -> RestrictedBradleyTerry:

@@ -363,4 +363,4 @@ class FitState:
 
     def influence_of(self, estimand: EstimandName) -> InfluenceFunction:
         """Return influence values of an estimand, averaged over repetitions as the estimator prescribes."""
-        return self.estimator.average([r.one_step_result.influence(estimand) for r in self.repetitions])
+        return self.estimator.average([r.one_step_result.influences[estimand] for r in self.repetitions])

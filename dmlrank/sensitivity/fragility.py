@@ -15,7 +15,7 @@ from ..data.formula.parse import parse_formula
 from ..data.frames import column_names, take_columns
 from ..data.preferences import FloatArray, IntArray
 from ..data.read_votes import with_columns
-from ..estimation.influence import Estimands, blocks_by_group, mean_influence
+from ..estimation.influence import blocks_by_group, mean_influence
 from ..estimation.one_step import one_step
 from ..exceptions import ColumnError, DataError, DmlrankError, OptionError, nearest, shown
 from ..fit.method import run
@@ -106,10 +106,10 @@ def _of_votes(steps: FitState, name: str, code: IntArray, identifiers: NDArray[n
     present, code = np.unique(code, return_inverse=True)
     # A block contains the votes of one unit on one context; blocks of no unit have the number -1.
     blocks, unit = blocks_by_group(steps.data, code)
-    estimands = Estimands(steps.setup.functional)
+    functional = steps.setup.functional
     influences = [
-        one_step(estimands, steps.data, repetition.nuisances, blocks, steps.population(repetition)).target.by_context()
-        for repetition in steps.repetitions
+        one_step({"target": functional}, steps.data, r.nuisances, blocks, steps.population(r)).target.by_context()
+        for r in steps.repetitions
     ]
     influence = influences[0] if len(influences) == 1 else mean_influence(influences)
     corrections = influence.weight[influence.block_context, None] * influence.correction

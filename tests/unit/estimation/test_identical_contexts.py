@@ -13,7 +13,6 @@ from dmlrank.estimation.cross_fitting import CrossFittedMu, HeldOutLabels, Suppl
 from dmlrank.estimation.diagnostics import calibration, effective_contexts
 from dmlrank.estimation.influence import (
     CompressedInfluence,
-    Estimands,
     Influence,
     NuisanceEstimates,
     TargetPopulation,
@@ -100,9 +99,9 @@ def test_groups_give_the_numbers_of_all_contexts(make_data, draw_mu, options, we
         edges[0, 2] = edges[2, 0] = False
     case = draw(make_data, draw_mu, **options)
     one = score(weights, Graph(edges))
-    passed, whole = both(case, Estimands(one, one))
+    passed, whole = both(case, {"target": one, "win_share": one})
     for estimand in ("target", "win_share"):
-        made, known = passed.influence(estimand), whole.influence(estimand)
+        made, known = passed.influences[estimand], whole.influences[estimand]
         assert isinstance(made, CompressedInfluence)
         assert isinstance(known, Influence)
         written = made.by_context()
@@ -132,7 +131,7 @@ def test_groups_give_the_numbers_of_all_contexts(make_data, draw_mu, options, we
 @pytest.mark.parametrize("options", CASES.values(), ids=CASES)
 def test_what_labels_say_of_mu_is_the_same(make_data, draw_mu, options):
     case = draw(make_data, draw_mu, **options)
-    passed, whole = both(case, Estimands(BradleyTerry(CategoryWeights.half(C))), floor=0.15)
+    passed, whole = both(case, {"target": BradleyTerry(CategoryWeights.half(C))}, floor=0.15)
     np.testing.assert_array_equal(passed.cell_mu, whole.cell_mu)
     assert (passed.n_floored, passed.n_entries) == (whole.n_floored, whole.n_entries)
     assert passed.n_floored > 0
@@ -151,7 +150,7 @@ def test_what_labels_say_of_mu_is_the_same(make_data, draw_mu, options):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_covariances_are_made_from_kinds(make_data, draw_mu, weighted):
     case = draw(make_data, draw_mu, several=True, weighted=weighted)
-    passed, whole = both(case, Estimands(BradleyTerry(CategoryWeights.half(C))))
+    passed, whole = both(case, {"target": BradleyTerry(CategoryWeights.half(C))})
     made, known = passed.target, whole.target
     gauge = np.full((1, K), 0.5)
     cluster = np.random.default_rng(1).integers(40, size=case[0].n_contexts)
@@ -243,7 +242,7 @@ def test_the_one_step_estimator_groups_contexts_by_itself_where_this_is_cheaper(
     folds = Folds(np.arange(n) % N_FOLDS, np.arange(n), N_FOLDS)
     tables = draw_mu(rng, N_FOLDS, K, C, floor=0.2)
     mu = CrossFittedMu(tuple(ConstantMu(table) for table in tables), folds, data.x)
-    estimands, blocks = Estimands(Borda(CategoryWeights.half(C))), blocks_by_context(data)
+    estimands, blocks = {"target": Borda(CategoryWeights.half(C))}, blocks_by_context(data)
     nuisances, everyone = NuisanceEstimates(mu, np.full(n, 0.3)), TargetPopulation()
     made = one_step(estimands, data, nuisances, blocks)
     assert isinstance(made.target, CompressedInfluence)
@@ -273,7 +272,7 @@ def test_contexts_that_hardly_repeat_are_grouped_where_their_values_would_not_fi
     mu = CrossFittedMu(tuple(ConstantMu(table) for table in draw_mu(rng, N_FOLDS, K, C, floor=0.2)), folds, data.x)
     rates = rng.uniform(0.2, 0.9, size=(K, K))
     propensity = rates[data.cells.first, data.cells.second]
-    estimands = Estimands(SCORES[score](CategoryWeights.half(C), Graph(~np.eye(K, dtype=bool))))
+    estimands = {"target": SCORES[score](CategoryWeights.half(C), Graph(~np.eye(K, dtype=bool)))}
     case = estimands, data, NuisanceEstimates(mu, propensity, 0.05), blocks_by_context(data)
     every_context = one_step(*case)
     grouped = one_step(*case, max_stored=1000)
@@ -319,7 +318,7 @@ def test_contexts_with_many_labels_have_the_sums_of_one_derivative_for_each_labe
     mu = CrossFittedMu(models, Folds(rng.integers(N_FOLDS, size=n), np.arange(n), N_FOLDS), data.x)
     one = score(CategoryWeights.half(2), Graph(~np.eye(n_items, dtype=bool)))
     propensity = rng.uniform(0.2, 0.9, size=(n_items, n_items))[data.cells.first, data.cells.second]
-    given = Estimands(one), data, NuisanceEstimates(mu, propensity, 0.05), blocks_by_context(data), TargetPopulation()
+    given = {"target": one}, data, NuisanceEstimates(mu, propensity, 0.05), blocks_by_context(data), TargetPopulation()
     by_label, by_context = (
         evaluate_identical_contexts(mu.by_fold().identical_contexts(data), *given),
         evaluate_contexts(*given, chunk=1000),

@@ -10,7 +10,6 @@ import pytest
 from dmlrank.data.preferences import Cells
 from dmlrank.estimation.cross_fitting import SuppliedMu
 from dmlrank.estimation.influence import (
-    Estimands,
     JudgeCorrection,
     NuisanceEstimates,
     blocks_by_context,
@@ -67,7 +66,7 @@ def test_the_formula_written_out(drawn, functional):
     assert 0 < share < 1
     term = judged_of(data, judged, m, rho, share)
     blocks = blocks_by_context(data)
-    got = one_step(Estimands(functional), data, NuisanceEstimates(SuppliedMu(mu), pi, judge=term), blocks).target
+    got = one_step({"target": functional}, data, NuisanceEstimates(SuppliedMu(mu), pi, judge=term), blocks).target
     for i in range(data.n_contexts):
         total = np.zeros(3)
         for at, (c, j, k) in enumerate(judged):
@@ -91,7 +90,7 @@ def test_without_order_a_verdict_acts_through_both_orders(drawn, functional):
     m, pi = rng.dirichlet(np.ones(3), size=len(judged)), rng.uniform(0.3, 1, len(data.cells))
     term = judged_of(data, judged, m, np.ones(len(judged)), 1.0)
     got = one_step(
-        Estimands(functional), data, NuisanceEstimates(SuppliedMu(mu), pi, judge=term), blocks_by_context(data)
+        {"target": functional}, data, NuisanceEstimates(SuppliedMu(mu), pi, judge=term), blocks_by_context(data)
     ).target.correction_by_context
     for i in range(data.n_contexts):
         table = mu[i]
@@ -115,7 +114,7 @@ def test_a_judge_that_says_what_mu_says_changes_nothing(drawn, functional):
     term = judged_of(data, judged, m, np.full(len(judged), 0.7), 0.5)
     nuisances = (NuisanceEstimates(SuppliedMu(mu), pi, judge=one) for one in (term, None))
     with_judge, without = (
-        one_step(Estimands(functional), data, one, blocks_by_context(data)).target for one in nuisances
+        one_step({"target": functional}, data, one, blocks_by_context(data)).target for one in nuisances
     )
     np.testing.assert_allclose(with_judge.centred, without.centred, atol=1e-12)
     if without.variance_correction is not None:
@@ -132,13 +131,13 @@ def test_annotators_keep_their_votes_and_verdicts_stay_with_the_prompt(drawn):
     by_group, annotator = blocks_by_group(data, group, term.cells.context)
     for functional in FUNCTIONALS:
         whole = one_step(
-            Estimands(functional), data, NuisanceEstimates(SuppliedMu(mu), pi, judge=term), blocks_by_context(data)
+            {"target": functional}, data, NuisanceEstimates(SuppliedMu(mu), pi, judge=term), blocks_by_context(data)
         ).target
         parts = one_step(
-            Estimands(functional), data, NuisanceEstimates(SuppliedMu(mu), pi, judge=term), by_group
+            {"target": functional}, data, NuisanceEstimates(SuppliedMu(mu), pi, judge=term), by_group
         ).target
         np.testing.assert_allclose(parts.centred, whole.centred, atol=1e-12)
-        votes_alone = one_step(Estimands(functional), data, NuisanceEstimates(SuppliedMu(mu), pi), by_group).target
+        votes_alone = one_step({"target": functional}, data, NuisanceEstimates(SuppliedMu(mu), pi), by_group).target
         nobody = np.isin(parts.block_context, term.cells.context) & (annotator < 0)
         assert np.abs(parts.correction[nobody]).max() > 0
         assert np.abs(votes_alone.correction[nobody]).max() == 0
@@ -200,7 +199,7 @@ def test_pathwise_derivative_with_a_judge_on_the_pair_that_is_shown(make_data, f
     told = [(int(i), int(first[i]), int(second[i])) for i in np.flatnonzero(seen)]
     term = judged_of(data, told, p_y[x, pair, f][seen == 1], rho[seen == 1], 1.0 if always else 0.6)
     influence = one_step(
-        Estimands(functional),
+        {"target": functional},
         data,
         NuisanceEstimates(SuppliedMu(mu[x]), propensity, judge=term),
         blocks_by_context(data),
@@ -256,7 +255,7 @@ def test_pathwise_derivative_with_a_judge_on_every_pair(make_data, functional):
     term = judged_of(data, told, m, np.ones(len(m)), 1.0)
     mu, pi = mu_of(p_f, p_y), chance[context, order]
     got = one_step(
-        Estimands(functional), data, NuisanceEstimates(SuppliedMu(mu[x]), pi, judge=term), blocks_by_context(data)
+        {"target": functional}, data, NuisanceEstimates(SuppliedMu(mu[x]), pi, judge=term), blocks_by_context(data)
     ).target
     phi = got.value + got.correction_by_context
     theta = mass @ phi

@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from dmlrank.estimation.bt_restricted import RestrictedBradleyTerry
 from dmlrank.estimation.cross_fitting import SuppliedMu
-from dmlrank.estimation.influence import Estimands, NuisanceEstimates, blocks_by_context, blocks_by_group
+from dmlrank.estimation.influence import NuisanceEstimates, blocks_by_context, blocks_by_group
 from dmlrank.estimation.one_step import one_step
 from dmlrank.functionals import (
     Borda,
@@ -79,7 +79,7 @@ def uncentred(score, population, make_data, ordered=True, annotators=False):
     if annotators:
         blocks, _ = blocks_by_group(data, np.arange(data.n_votes) % 2)
     made = one_step(
-        Estimands(score), data, NuisanceEstimates(SuppliedMu(population.mu[prompt]), propensity), blocks
+        {"target": score}, data, NuisanceEstimates(SuppliedMu(population.mu[prompt]), propensity), blocks
     ).target
     return made.value + made.correction_by_context
 

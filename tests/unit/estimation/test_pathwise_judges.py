@@ -14,7 +14,6 @@ import pytest
 from dmlrank.data.preferences import Cells
 from dmlrank.estimation.cross_fitting import SuppliedMu
 from dmlrank.estimation.influence import (
-    Estimands,
     JudgeCorrection,
     NuisanceEstimates,
     blocks_by_context,
@@ -122,7 +121,7 @@ def uncentred(functional, population, make_data, verdicts=True, annotators=False
         blocks, _ = blocks_by_group(data, np.arange(data.n_votes) % 2, cells.context)
     judged = JudgeCorrection(cells, weight, given, label)
     made = one_step(
-        Estimands(functional), data, NuisanceEstimates(SuppliedMu(mu[prompt]), propensity, judge=judged), blocks
+        {"target": functional}, data, NuisanceEstimates(SuppliedMu(mu[prompt]), propensity, judge=judged), blocks
     ).target
     return made.value + made.correction_by_context
 

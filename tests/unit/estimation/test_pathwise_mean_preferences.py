@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dmlrank.estimation.cross_fitting import SuppliedMu
-from dmlrank.estimation.influence import Estimands, NuisanceEstimates, TargetPopulation, blocks_by_context
+from dmlrank.estimation.influence import NuisanceEstimates, TargetPopulation, blocks_by_context
 from dmlrank.estimation.mean_preferences import mean_preference_influence, mean_preferences
 from dmlrank.estimation.one_step import one_step
 from dmlrank.functionals import CategoryWeights, Custom, named
@@ -55,7 +55,7 @@ def test_influence_of_mean_preferences_is_a_gradient(name, ordered, make_data):
     np.testing.assert_allclose(means.one_step[0], np.tensordot(population.share, population.mu, 1), atol=1e-12)
     np.testing.assert_allclose(means.plugin, means.one_step, atol=1e-12)
     score = Linearised.at(functional, means.one_step[0])
-    result = one_step(Estimands(score), data, nuisances, blocks, everyone).target
+    result = one_step({"target": score}, data, nuisances, blocks, everyone).target
     np.testing.assert_allclose(result.estimate, theta(base), atol=1e-9)
     phi = result.value + result.correction_by_context - theta(base)
     for _ in range(DIRECTIONS):

@@ -14,7 +14,7 @@ import pytest
 import dmlrank as dr
 from dmlrank.estimation.cross_fitting import SuppliedMu
 from dmlrank.estimation.equal_style import EqualStyleTerms
-from dmlrank.estimation.influence import Estimands, InfluenceBlocks, NuisanceEstimates, blocks_by_context
+from dmlrank.estimation.influence import InfluenceBlocks, NuisanceEstimates, blocks_by_context
 from dmlrank.estimation.one_step import one_step
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, Graph, RankCentrality
 from dmlrank.functionals.linear_scores import LinkedScore
@@ -308,7 +308,7 @@ def test_balanced_style_is_a_gradient(kind, weights, make_data):
     factor = w[style[np.lexsort((second, first, context))]]
     propensity = (pi * omega)[prompt[cells.context], cells.first, cells.second] / factor
     influence = one_step(
-        Estimands(functional), data, NuisanceEstimates(SuppliedMu(table[prompt]), propensity), blocks_by_context(data)
+        {"target": functional}, data, NuisanceEstimates(SuppliedMu(table[prompt]), propensity), blocks_by_context(data)
     ).target
     phi = influence.value + influence.correction_by_context - theta(base)[0]
     for _ in range(DIRECTIONS):

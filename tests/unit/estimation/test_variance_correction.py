@@ -10,7 +10,6 @@ import pytest
 from dmlrank.data.graph import Graph
 from dmlrank.estimation.cross_fitting import HeldOutLabels, SuppliedMu
 from dmlrank.estimation.influence import (
-    Estimands,
     NuisanceEstimates,
     TargetPopulation,
     blocks_by_context,
@@ -124,7 +123,7 @@ def shrunken(mu, share=0.5):
 
 def variance_correction_of(score, mu, data, propensity):
     return one_step(
-        Estimands(score), data, NuisanceEstimates(SuppliedMu(mu), propensity), blocks_by_context(data)
+        {"target": score}, data, NuisanceEstimates(SuppliedMu(mu), propensity), blocks_by_context(data)
     ).target.variance_correction
 
 
@@ -182,7 +181,7 @@ def test_the_pass_sums_it_over_contexts_whatever_the_blocks_are(score, make_data
     )
     for blocks in (blocks_by_context(data), blocks_by_group(data, rng.integers(5, size=120))[0]):
         made = one_step(
-            Estimands(score), data, NuisanceEstimates(SuppliedMu(mu), propensity), blocks, TargetPopulation(weight)
+            {"target": score}, data, NuisanceEstimates(SuppliedMu(mu), propensity), blocks, TargetPopulation(weight)
         ).target
         # The pass takes a difference per labelled pair where the score allows it, another step than the twin has.
         np.testing.assert_allclose(made.variance_correction, twin, rtol=1e-5, atol=1e-10 * np.abs(twin).max())

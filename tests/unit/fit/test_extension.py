@@ -10,7 +10,6 @@ import pytest
 import dmlrank as dr
 from dmlrank import exceptions as errors
 from dmlrank.data.frames import take_columns
-from dmlrank.estimation.influence import Estimands
 from dmlrank.estimation.one_step import one_step
 from dmlrank.inference.confidence_sequence import Boundary, best_tau
 
@@ -165,7 +164,7 @@ def evaluated_again(result):
     """Influence of the scores of a result, with F(mu) of every context computed again."""
     steps = result.steps
     r = steps.first
-    target = Estimands(steps.setup.functional)
+    target = {"target": steps.setup.functional}
     return one_step(target, steps.data, r.nuisances, steps.units.blocks, steps.population(r)).target.by_context()
 
 

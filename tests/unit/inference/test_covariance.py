@@ -9,7 +9,7 @@ from scipy.special import expit
 
 from dmlrank.data.graph import Graph
 from dmlrank.estimation.cross_fitting import SuppliedMu
-from dmlrank.estimation.influence import Estimands, Influence, NuisanceEstimates, blocks_by_group
+from dmlrank.estimation.influence import Influence, NuisanceEstimates, blocks_by_group
 from dmlrank.estimation.one_step import one_step
 from dmlrank.exceptions import DataError, DmlrankWarning
 from dmlrank.functionals import Borda, CategoryWeights, RankCentrality
@@ -226,7 +226,7 @@ def test_two_way_covariance_is_the_variance_of_estimates_whose_annotators_and_pr
         )
         blocks, owner = blocks_by_group(data, annotator)
         made = one_step(
-            Estimands(borda), data, NuisanceEstimates(SuppliedMu(mu), np.full(len(data.cells), 0.5)), blocks
+            {"target": borda}, data, NuisanceEstimates(SuppliedMu(mu), np.full(len(data.cells), 0.5)), blocks
         ).target
         estimates.append(made.estimate)
         gauge = borda.gauge(3).basis
