@@ -68,10 +68,10 @@ class Borda(PreferenceAggregate):
     def derivative_at(
         self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
     ) -> FloatArray:
-        shares, (of_first, of_second) = self._shares(self._edges(n_items)), self.category_weights.scores(delta)
+        shares, weights = self._shares(self._edges(n_items)), self.category_weights
         rows, change = np.arange(len(first)), np.zeros((len(first), n_items))
-        change[rows, first] = of_first * shares[first, second] / 2
-        change[rows, second] = of_second * shares[second, first] / 2
+        change[rows, first] = delta @ np.array(weights.first) * shares[first, second] / 2
+        change[rows, second] = delta @ np.array(weights.second) * shares[second, first] / 2
         return change
 
     def label_directions(self, n_items: int) -> FloatArray | None:

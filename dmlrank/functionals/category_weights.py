@@ -266,6 +266,8 @@ class CategoryWeights:
                 f"probabilities have shape {mu.shape}; allowed for these category weights: (contexts, K, K, "
                 f"{self.n_categories})"
             )
+        if mu.ndim == 2:
+            return np.stack([mu @ np.asarray(row) for row in np.asarray(rows, dtype=np.float64)])
         # One product over all pairs of all contexts keeps every result contiguous and reads mu once.
         matrix, by_category = np.asarray(rows, dtype=np.float64), np.moveaxis(mu, -1, 0)
         if by_category.flags.c_contiguous:
