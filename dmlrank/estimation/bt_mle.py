@@ -148,6 +148,12 @@ class BradleyTerryFit:
         context, first, second = (getattr(data.cells, name)[cell] for name in ("context", "first", "second"))
         votes = blocks.entry_share * data.cells.n_votes[cell] * edges[first, second]
         residual = votes * (blocks.entry_y @ np.asarray(first_weights) - self.cell_probabilities(data)[cell])
+        if not len(self.centre):
+            # Without features, a block's gradient has K entries, and one product solves for all blocks.
+            gradient = np.zeros((len(blocks.context), data.n_items))
+            np.add.at(gradient, (blocks.entry_block, first), residual)
+            np.add.at(gradient, (blocks.entry_block, second), -residual)
+            return np.asarray(data.n_contexts * gradient @ solved[:, 0])
         total = np.zeros((len(blocks.context), solved.shape[2]))
         step = max(1, _CHUNK_ENTRIES // solved[0].size)
         for start in range(0, len(cell), step):

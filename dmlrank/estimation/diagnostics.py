@@ -52,6 +52,11 @@ class Validity:
     calibration: float
     log_mu_std: float
 
+    @classmethod
+    def of(cls, influence: InfluenceFunction, bias: FloatArray, labels: HeldOutLabels) -> Validity:
+        """Compute the figures of a fit with an estimated second-order bias, (d,)."""
+        return cls(effective_contexts(influence), bias, *calibration(labels))
+
     @property
     def recalibration_shift(self) -> float:
         """Standard deviation of the change of log mu that a recalibration makes; negative slopes count as zero."""
@@ -151,10 +156,9 @@ def remaining_bias(
         return RemainingBias(np.zeros(n_scores))
     if not isinstance(mu, CrossFittedMu):
         return RemainingBias(np.full(n_scores, np.nan))
-    contexts = compared_contexts(seed_order, n_items)
-    if not mu.x.shape[1]:
-        # Without features mu is the same in all contexts.
-        contexts = contexts[:1]
+    # Few contexts, so that the comparison is cheap for any number of models; one without features, where mu is the same
+    # in all contexts.
+    contexts = seed_order[: max(1, min(_MAX_CONTEXTS, _MAX_ENTRIES // n_items**2)) if mu.x.shape[1] else 1]
     terms, is_new = np.empty((len(contexts), n_scores)), np.ones(len(contexts), dtype=bool)
     if known is not None:
         _, among_contexts, among_known = np.intersect1d(
@@ -165,22 +169,6 @@ def remaining_bias(
         smallest = floor if functional.interior else 0.0
         terms[is_new] = estimate_second_order_bias(functional, mu.trained, mu.x[contexts[is_new]], smallest)
     return RemainingBias(terms.mean(axis=0), contexts, terms)
-
-
-def measure_validity(influence: InfluenceFunction, bias: FloatArray, labels: HeldOutLabels) -> Validity:
-    """Compute the diagnostics of the intervals of a fit.
-
-    Shapes: bias (d,).
-    """
-    return Validity(effective_contexts(influence), bias, *calibration(labels))
-
-
-def compared_contexts(seed_order: IntArray, n_items: int) -> IntArray:
-    """Return the contexts at which the models of the folds are compared: the first ones of ``seed_order``, (n,).
-
-    Their number is limited so that the comparison is cheap for any number of models, ``n_items``.
-    """
-    return seed_order[: max(1, min(_MAX_CONTEXTS, _MAX_ENTRIES // n_items**2))]
 
 
 def warn_about_intervals(
@@ -229,19 +217,14 @@ def warn_about_intervals(
             stacklevel=2,
             kind=IntervalWarning,
         )
-    if not mu_hardly_matters:
-        _warn_about_calibration(validity)
-
-
-def _warn_about_calibration(validity: Validity) -> None:
-    """Warn where the fitted probabilities are miscalibrated and a recalibration would change them much."""
-    # Comparisons with NaN are false: without a slope there is no warning.
     low, high = _SLOPE_LIMITS
-    if validity.recalibration_shift > _SMALLEST_SHIFT and not low <= validity.calibration <= high:
+    # Comparisons with NaN are false: without a slope there is no warning.
+    is_shifted = validity.recalibration_shift > _SMALLEST_SHIFT and not low <= validity.calibration <= high
+    if is_shifted and not mu_hardly_matters:
         direction = "too extreme" if validity.calibration < 1 else "too close to even"
         warn(
             f"the fitted probabilities are {direction}: their calibration slope is {validity.calibration:.2f}, where 1 "
             f"is right and {low:g} to {high:g} is acceptable; try another learner=, or collect more labels",
-            stacklevel=3,
+            stacklevel=2,
             kind=IntervalWarning,
         )

@@ -432,14 +432,6 @@ class CompressedInfluence:
             variance_correction=self.variance_correction,
         )
 
-    def without_correction(self) -> Influence:
-        """Return the influence of the plug-in estimate: F(mu) without the correction."""
-        return self.by_context().without_correction()
-
-    def given_prompts(self) -> Influence:
-        """Return the influence of the same estimate where the prompts are fixed: the correction without F(mu)."""
-        return self.by_context().given_prompts()
-
     def _parts(self) -> Iterator[slice]:
         """Yield the kinds in chunks, each of them within one fold."""
         size = max(1, _CHUNK // self.n_scores)
@@ -479,21 +471,21 @@ InfluenceFunction: TypeAlias = Influence | CompressedInfluence
 
 def mean_influence(influences: Sequence[Influence]) -> Influence:
     """Average the influence over repetitions with other folds, context by context and block by block."""
-    value = np.mean([_value_of_all_contexts(influence) for influence in influences], axis=0)
-    correction = np.mean([influence.correction for influence in influences], axis=0)
-    available = [influence.variance_correction for influence in influences if influence.variance_correction is not None]
-    variance_correction = np.mean(available, axis=0) if len(available) == len(influences) else None
+    first, values = influences[0], [influence.value for influence in influences]
+    if first.sample_weight is not None:
+        # Values of all contexts, whose mean has the value and variance of the sample's mean of F(mu).
+        plugins, weights = ([getattr(i, name) for i in influences] for name in ("plugin", "sample_weight"))
+        triples = zip(values, plugins, weights, strict=True)
+        values = [plugin + weight[:, None] * (value - plugin) for value, plugin, weight in triples]
+    corrections = [influence.variance_correction for influence in influences]
+    added = [correction for correction in corrections if correction is not None]
     return replace(
-        influences[0], value=value, correction=correction, variance_correction=variance_correction, sample_weight=None
+        first,
+        value=np.mean(values, axis=0),
+        correction=np.mean([influence.correction for influence in influences], axis=0),
+        variance_correction=np.mean(added, axis=0) if len(added) == len(influences) else None,
+        sample_weight=None,
     )
-
-
-def _value_of_all_contexts(influence: Influence) -> FloatArray:
-    """Return values of all contexts, (n, d); their mean has the value and variance of the sample's mean of F(mu)."""
-    if influence.sample_weight is None:
-        return influence.value
-    plugin = influence.plugin
-    return np.asarray(plugin + influence.sample_weight[:, None] * (influence.value - plugin))
 
 
 # Functionals of mu that are estimated together, from one pass over the probabilities: the one that the user fits, the
@@ -623,52 +615,30 @@ def _row_products(design: FloatArray, values: FloatArray) -> FloatArray:
     return (design[:, :, None] * values[:, None, :]).reshape(len(values), -1)
 
 
-class GroupParts:
-    """The influence of each group, made whenever it is asked for, so that the groups are not in memory together.
-
-    make: Returns the influence of a group from its number.
-    """
-
-    def __init__(self, make: Callable[[int], Influence], n_groups: int) -> None:
-        self._make, self._n_groups = make, n_groups
-
-    @classmethod
-    def of(cls, parts: Sequence[Influence]) -> GroupParts:
-        """Return parts that exist already."""
-        return cls(parts.__getitem__, len(parts))
-
-    def __len__(self) -> int:
-        return self._n_groups
-
-    def __getitem__(self, group: int) -> Influence:
-        return self._make(range(self._n_groups)[group])
-
-    def __iter__(self) -> Iterator[Influence]:
-        return (self._make(group) for group in range(self._n_groups))
-
-    def changed(self, change: Callable[[Influence], Influence]) -> GroupParts:
-        """Return the parts after a change, which is made whenever a part is asked for."""
-        return GroupParts(lambda group: change(self._make(group)), self._n_groups)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class InfluenceInGroups:
     """Scores of G groups of contexts with their influence values; d scores in each group.
 
     Coordinate g d + k of the estimate is score k of group g.
 
-    parts: Influence of each group's scores, with the contexts and blocks of the group alone.
+    part: Returns the influence of a group's scores from its number, with the contexts and blocks of the group alone. It
+        is made whenever it is asked for, so that the groups are not in memory together.
     contexts (n_g,): Contexts of each group, in order.
     blocks (q_g,): Influence blocks of each group.
     n_contexts: Number of all contexts, n.
     n_blocks: Number of all influence blocks, q.
     """
 
-    parts: GroupParts
+    part: Callable[[int], Influence]
     contexts: tuple[IntArray, ...]
     blocks: tuple[IntArray, ...]
     n_contexts: int
     n_blocks: int
+
+    @property
+    def parts(self) -> Iterator[Influence]:
+        """The influence of one group after another."""
+        return (self.part(group) for group in range(len(self.contexts)))
 
     @property
     def estimate(self) -> FloatArray:
@@ -678,22 +648,31 @@ class InfluenceInGroups:
     @property
     def n_scores(self) -> int:
         """Number of scores of a group, d."""
-        return len(self.estimate) // len(self.parts)
+        return self.part(0).n_scores
+
+    def changed(self, change: Callable[[Influence], Influence]) -> InfluenceInGroups:
+        """Return the influence after a change of every group, which is made whenever a group is asked for."""
+        return replace(self, part=lambda group: change(self.part(group)))
+
+    def only(self, group: int) -> InfluenceInGroups:
+        """Return the influence of one group's scores."""
+        contexts, blocks = (self.contexts[group],), (self.blocks[group],)
+        return replace(self, part=lambda _: self.part(group), contexts=contexts, blocks=blocks)
 
     def centred_in(self, group: int) -> FloatArray:
         """Return phi_g in the contexts of a group, (n_g, d)."""
-        return self.parts[group].centred * (self.n_contexts / len(self.contexts[group]))
+        return self.part(group).centred * (self.n_contexts / len(self.contexts[group]))
 
     def given_prompts(self) -> InfluenceInGroups:
         """Return the influence of the same scores where the prompts are fixed: the corrections alone."""
-        return replace(self, parts=self.parts.changed(Influence.given_prompts))
+        return self.changed(Influence.given_prompts)
 
     def second_moment(self) -> FloatArray:
         """Return the sum of phi phi' over all contexts, (G d, G d).
 
         For two groups only the contexts in both groups contribute.
         """
-        n_groups, size = len(self.parts), self.n_scores
+        n_groups, size = len(self.contexts), self.n_scores
         total = np.zeros((n_groups, size, n_groups, size))
         centred = [self.centred_in(group) for group in range(n_groups)]
         for g in range(n_groups):
@@ -708,15 +687,14 @@ class InfluenceInGroups:
 
     def sums_by(self, unit: IntArray) -> FloatArray:
         """Return the sums of phi over units, (u, G d); ``unit``, (n,), numbers each context's unit from 0."""
-        n_units, size, columns = int(unit.max()) + 1, self.n_scores, []
+        sums = np.zeros((int(unit.max()) + 1, len(self.contexts), self.n_scores))
         for group, contexts in enumerate(self.contexts):
-            sums = unit_sums(self.centred_in(group), unit[contexts])
-            columns.append(np.vstack([sums, np.zeros((n_units - len(sums), size))]))
-        return np.hstack(columns)
+            np.add.at(sums[:, group], unit[contexts], self.centred_in(group))
+        return sums.reshape(len(sums), -1)
 
     def by_context(self) -> ProjectedInfluence:
         """Return the influence values of all contexts and blocks as dense arrays, which are zero outside of a group."""
-        n_groups, size = len(self.parts), self.n_scores
+        n_groups, size = len(self.contexts), self.n_scores
         centred, correction = np.zeros((self.n_contexts, n_groups, size)), np.zeros((self.n_blocks, n_groups, size))
         block_context = np.zeros(self.n_blocks, dtype=np.intp)
         for group, (part, contexts, blocks) in enumerate(zip(self.parts, self.contexts, self.blocks, strict=True)):
@@ -737,33 +715,26 @@ def influence_in_groups(influence: Influence, members: NDArray[np.bool_]) -> Inf
 
     Shapes: members (G, n).
     """
-    contexts = [np.flatnonzero(inside) for inside in members]
-    blocks = [np.flatnonzero(inside[influence.block_context]) for inside in members]
-    parts = GroupParts(lambda group: _restricted(influence, contexts[group], blocks[group]), len(members))
-    return InfluenceInGroups(parts, tuple(contexts), tuple(blocks), influence.n_contexts, len(influence.block_context))
+    contexts = tuple(np.flatnonzero(inside) for inside in members)
+    blocks = tuple(np.flatnonzero(inside[influence.block_context]) for inside in members)
 
+    def part(group: int) -> Influence:
+        inside, kept = contexts[group], blocks[group]
+        weight, sampled = influence.weight[inside], influence.sample_weight
+        return Influence(
+            value=influence.value[inside],
+            correction=influence.correction[kept],
+            block_context=np.searchsorted(inside, influence.block_context[kept]),
+            block_weight=influence.block_weight[kept],
+            weight=weight / weight.mean(),
+            sample_weight=None if sampled is None else sampled[inside],
+        )
 
-def _restricted(influence: Influence, contexts: IntArray, blocks: IntArray) -> Influence:
-    """Return the influence of the mean over some contexts, with these contexts and blocks alone."""
-    place = np.full(influence.n_contexts, -1, dtype=np.intp)
-    place[contexts] = np.arange(len(contexts))
-    weight = influence.weight[contexts]
-    return Influence(
-        value=influence.value[contexts],
-        correction=influence.correction[blocks],
-        block_context=place[influence.block_context[blocks]],
-        block_weight=influence.block_weight[blocks],
-        weight=weight / weight.mean(),
-        sample_weight=None if influence.sample_weight is None else influence.sample_weight[contexts],
-    )
+    return InfluenceInGroups(part, contexts, blocks, influence.n_contexts, len(influence.block_context))
 
 
 def mean_over_repetitions(repetitions: Sequence[InfluenceInGroups]) -> InfluenceInGroups:
     """Average the influence in groups over repetitions with other folds."""
-    first = repetitions[0]
     if len(repetitions) == 1:
-        return first
-    parts = GroupParts(
-        lambda group: mean_influence([repetition.parts[group] for repetition in repetitions]), len(first.parts)
-    )
-    return replace(first, parts=parts)
+        return repetitions[0]
+    return replace(repetitions[0], part=lambda group: mean_influence([one.part(group) for one in repetitions]))

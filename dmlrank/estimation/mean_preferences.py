@@ -16,7 +16,6 @@ from ..functionals.category_weights import CategoryWeights
 from ..functionals.linear_scores import Linearised
 from .cross_fitting import NumberedParts, contexts_at_a_time
 from .influence import (
-    GroupParts,
     Influence,
     InfluenceBlocks,
     InfluenceInGroups,
@@ -248,9 +247,7 @@ def mean_preference_influence(
             sample_weight=None if sample_weight is None else sample_weight[inside],
         )
 
-    return InfluenceInGroups(
-        GroupParts(part_of, len(scores)), tuple(contexts), tuple(kept_blocks), data.n_contexts, len(blocks.context)
-    )
+    return InfluenceInGroups(part_of, tuple(contexts), tuple(kept_blocks), data.n_contexts, len(blocks.context))
 
 
 def _values_in_groups(

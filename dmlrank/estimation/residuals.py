@@ -57,16 +57,10 @@ def pair_variance_scale(
     that are means of several votes, or soft, have a smaller variance than one-hot labels with the same probabilities.
     With a judge, the variance of the labels around m = P(Y | x, verdict) is smaller still and has to be passed.
 
-    Where display order does not matter, a pair has one entry, above the diagonal. A label then moves the probabilities
-    of both orders, which doubles the correction and multiplies its second moment by 4.
-
     Shapes: propensity (m,).
     """
-    cells, n_items = labels.cells, data.n_items
     relative_variance = relative_label_variance(labels) if relative_variance is None else relative_variance
-    pair = cells.first * n_items + cells.second
-    mean = np.bincount(pair, weights=labels.count / propensity**2, minlength=n_items**2) / data.n_contexts
-    return mean.reshape(n_items, n_items) * relative_variance * (1 if data.ordered else 4)
+    return _mean_by_pair(labels.cells, labels.count / propensity**2, data) * relative_variance
 
 
 def variance_correction(
@@ -135,10 +129,8 @@ class Residuals:
 
     context, block, first, second (e,): Context, influence block and ordered pair of each residual.
     weight (e,): 1 / pi times the block's share of the cell's votes, or the weight of the verdict.
-    target, target_clipped (e, C): Target, and target for scores that need a floor.
-    mu, mu_clipped (e, C): mu, as it is and clipped at the floor.
-    m, m_clipped (e, C): m, as it is and clipped at the floor, for votes on pairs with a verdict; NaN for all other
-        residuals. None without a judge.
+    mu, target, expected (e, C): As they are.
+    mu_clipped, target_clipped, expected_clipped (e, C): For scores that need a floor. Probabilities are clipped at it.
     """
 
     context: IntArray
@@ -146,12 +138,12 @@ class Residuals:
     first: IntArray
     second: IntArray
     weight: FloatArray
-    target: FloatArray
-    target_clipped: FloatArray
     mu: FloatArray
+    target: FloatArray
+    expected: FloatArray
     mu_clipped: FloatArray
-    m: FloatArray | None = None
-    m_clipped: FloatArray | None = None
+    target_clipped: FloatArray
+    expected_clipped: FloatArray
 
     @classmethod
     def of(
@@ -163,56 +155,45 @@ class Residuals:
         """
         # With one block per context, the entries are the labelled cells in their order, and nothing has to be copied.
         cell = slice(None) if blocks.one_per_context else blocks.entry_cell
-        cells, mu = data.cells, cell_mu[cell]
-        votes = cls(
-            context=cells.context[cell],
-            block=blocks.entry_block,
-            first=cells.first[cell],
-            second=cells.second[cell],
-            weight=blocks.entry_share / nuisances.propensity[cell],
-            target=blocks.entry_y,
-            target_clipped=blocks.entry_y,
-            mu=mu,
-            mu_clipped=clip_and_renormalise(mu, nuisances.floor),
-        )
-        if nuisances.judge is None:
-            return votes
-        return votes._with_verdicts(nuisances, nuisances.judge, blocks.entry_cell, blocks.context_block)
-
-    def _with_verdicts(
-        self, nuisances: NuisanceEstimates, judge: JudgeCorrection, vote_cell: IntArray, context_block: IntArray
-    ) -> Residuals:
-        """Add the residuals of the verdicts, and expect m instead of mu for votes on pairs with a verdict.
-
-        Shapes: vote_cell (e,), context_block (n,).
-        """
+        cells, mu, y, judge = data.cells, cell_mu[cell], blocks.entry_y, nuisances.judge
+        mu_clipped = clip_and_renormalise(mu, nuisances.floor)
+        context, first, second = cells.context[cell], cells.first[cell], cells.second[cell]
+        weight = blocks.entry_share / nuisances.propensity[cell]
+        if judge is None:
+            return cls(context, blocks.entry_block, first, second, weight, mu, y, mu, mu_clipped, y, mu_clipped)
+        # m is clipped like mu: if a verdict says nothing about the label, m = mu, and its residual must be zero.
         m, m_clipped, verdicts = judge.m, clip_and_renormalise(judge.m, nuisances.floor), judge.cells
-        judged_cell = judge.label[vote_cell]
-        has_verdict, nan_of_verdicts = (judged_cell >= 0)[:, None], np.full(judge.m.shape, np.nan)
-        by_context = np.argsort(np.concatenate([self.context, verdicts.context]), kind="stable")
+        judged_cell = judge.label[blocks.entry_cell]
+        has_verdict = (judged_cell >= 0)[:, None]
+        by_context = np.argsort(np.concatenate([context, verdicts.context]), kind="stable")
 
         def join(of_votes: NDArray[Scalar], of_verdicts: NDArray[Scalar]) -> NDArray[Scalar]:
             return np.concatenate([of_votes, of_verdicts])[by_context]
 
-        mu = join(self.mu, nuisances.mu.at(verdicts))
-        return Residuals(
-            context=join(self.context, verdicts.context),
-            block=join(self.block, context_block[verdicts.context]),
-            first=join(self.first, verdicts.first),
-            second=join(self.second, verdicts.second),
-            weight=join(self.weight, judge.weight),
-            target=join(self.target, m),
-            # m is clipped like mu: if a verdict says nothing about the label, m = mu, and its residual must be zero.
-            target_clipped=join(self.target, m_clipped),
-            mu=mu,
-            mu_clipped=clip_and_renormalise(mu, nuisances.floor),
-            m=join(np.where(has_verdict, m[judged_cell], np.nan), nan_of_verdicts),
-            m_clipped=join(np.where(has_verdict, m_clipped[judged_cell], np.nan), nan_of_verdicts),
+        verdict_mu = nuisances.mu.at(verdicts)
+        verdict_mu_clipped = clip_and_renormalise(verdict_mu, nuisances.floor)
+        return cls(
+            context=join(context, verdicts.context),
+            block=join(blocks.entry_block, blocks.context_block[verdicts.context]),
+            first=join(first, verdicts.first),
+            second=join(second, verdicts.second),
+            weight=join(weight, judge.weight),
+            mu=join(mu, verdict_mu),
+            target=join(y, m),
+            expected=join(np.where(has_verdict, m[judged_cell], mu), verdict_mu),
+            mu_clipped=join(mu_clipped, verdict_mu_clipped),
+            target_clipped=join(y, m_clipped),
+            expected_clipped=join(np.where(has_verdict, m_clipped[judged_cell], mu_clipped), verdict_mu_clipped),
         )
 
     def mu_for(self, clipped: bool) -> FloatArray:
         """Return mu, (e, C), clipped at the floor or not."""
         return self.mu_clipped if clipped else self.mu
+
+    def weighted(self, rows: IntArray | slice, clipped: bool) -> FloatArray:
+        """Return the weighted residuals of r rows, (r, C), with probabilities clipped at the floor or not."""
+        target, expected = (self.target_clipped, self.expected_clipped) if clipped else (self.target, self.expected)
+        return np.asarray(self.weight[rows, None] * (target[rows] - expected[rows]))
 
     def derivatives(self, score: Functional, rows: IntArray | slice, data: PreferenceData) -> FloatArray:
         """Return the derivatives of a pair-local score along the weighted residuals of r rows, (r, d)."""
@@ -222,15 +203,6 @@ class Residuals:
         if data.ordered:
             return change
         return change + score.derivative_at(mu[:, data.flip], residual[:, data.flip], second, first, data.n_items)
-
-    def weighted(self, rows: IntArray | slice, clipped: bool) -> FloatArray:
-        """Return the weighted residuals of r rows, (r, C), with probabilities clipped at the floor or not."""
-        expected = self.mu_for(clipped)[rows]
-        m = self.m_clipped if clipped else self.m
-        if m is not None:
-            expected = np.where(np.isnan(m[rows]), expected, m[rows])
-        target = self.target_clipped if clipped else self.target
-        return np.asarray(self.weight[rows, None] * (target[rows] - expected))
 
 
 def variance_scale_by_pair(
@@ -247,19 +219,19 @@ def variance_scale_by_pair(
     labels = HeldOutLabels.by_cell(mu, data.cells)
     if judge is None:
         return pair_variance_scale(labels, propensity, data)
-    expected = mu.copy()
-    has_verdict = judge.label >= 0
-    expected[has_verdict] = judge.m[judge.label[has_verdict]]
-    variance_around_m = relative_label_variance(labels, expected)
+    has_verdict = (judge.label >= 0)[:, None]
+    variance_around_m = relative_label_variance(labels, np.where(has_verdict, judge.m[judge.label], mu))
     variance_of_m = max(relative_label_variance(labels) - variance_around_m, 0.0)
-    # Where display order does not matter, a residual moves the probabilities of both orders of its pair. This doubles
-    # the correction and multiplies its square by 4.
-    from_verdicts = variance_of_m * _mean_square_weight(judge.cells, judge.weight, data) * (1 if data.ordered else 4)
+    from_verdicts = variance_of_m * _mean_by_pair(judge.cells, judge.weight**2, data)
     return pair_variance_scale(labels, propensity, data, relative_variance=variance_around_m) + from_verdicts
 
 
-def _mean_square_weight(cells: Cells, weight: FloatArray, data: PreferenceData) -> FloatArray:
-    """Average the squared weights of cells over all contexts, for each ordered pair, (K, K)."""
+def _mean_by_pair(cells: Cells, amounts: FloatArray, data: PreferenceData) -> FloatArray:
+    """Average the amounts of cells, (m,), over all contexts, for each ordered pair, (K, K).
+
+    Where display order does not matter, a residual moves the probabilities of both orders of its pair. This doubles the
+    correction and multiplies its square, for which the amounts stand, by 4.
+    """
     pair = cells.first * data.n_items + cells.second
-    mean = np.bincount(pair, weights=weight**2, minlength=data.n_items**2) / data.n_contexts
-    return mean.reshape(data.n_items, data.n_items)
+    mean = np.bincount(pair, weights=amounts, minlength=data.n_items**2) / data.n_contexts
+    return mean.reshape(data.n_items, data.n_items) * (1 if data.ordered else 4)

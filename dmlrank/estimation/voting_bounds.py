@@ -43,7 +43,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._utils.computation import in_workers, report
 from ..data.outcomes import in_other_order
@@ -52,7 +51,7 @@ from ..functionals import Functional
 from ..functionals.linear_scores import jacobian_at
 from ..nuisance.propensity_model.all_pairs import PairPropensity
 from .cross_fitting import ContextPart, NumberedParts, clip_and_renormalise, contexts_at_a_time
-from .influence import Influence, InfluenceBlocks, NuisanceEstimates
+from .influence import Influence, InfluenceBlocks, NuisanceEstimates, add_to_rows
 from .residuals import Residuals
 
 
@@ -98,19 +97,6 @@ class VotingStage:
     annotator: IntArray | None
     shares_rates: bool = True
 
-    @property
-    def all_shown(self) -> bool:
-        """Whether every pair of every context counts as shown."""
-        return self.shown is None
-
-
-def block_sums(total: FloatArray, block: IntArray, amounts: FloatArray) -> None:
-    """Add amounts, (r, d), to the rows ``block`` of a table in place; a row may occur several times."""
-    order = np.argsort(block, kind="stable")
-    blocks, starts = np.unique(block[order], return_index=True)
-    if len(blocks):
-        total[blocks] += np.add.reduceat(amounts[order], starts, axis=0)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExtremeShares:
@@ -130,38 +116,27 @@ class ExtremeShares:
     def of(self, mu: FloatArray) -> FloatArray:
         """Return the extreme probabilities u, (..., C), for probabilities ``mu``, (..., C), of votes that were cast."""
         best = self._cumulative(mu)
-        share = np.where(self._is_steep(best), self.gamma * best, 1 - (1 - best) / self.gamma)
+        share = np.where(best * (self.gamma + 1) < 1, self.gamma * best, 1 - (1 - best) / self.gamma)
         return self._by_category(share)
 
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
         """Return the derivative of u along ``delta``, (..., C), a direction that sums to zero over the categories."""
-        change = self._cumulative(delta)
-        change *= np.where(self._is_steep(self._cumulative(mu)), self.gamma, 1 / self.gamma)
-        return self._by_category(change)
-
-    def _is_steep(self, best: FloatArray) -> NDArray[np.bool_]:
-        """Return where G has the slope gamma: where the best categories have less than 1 / (gamma + 1) of mu."""
-        return np.asarray(best * (self.gamma + 1) < 1)
+        slope = np.where(self._cumulative(mu) * (self.gamma + 1) < 1, self.gamma, 1 / self.gamma)
+        return self._by_category(self._cumulative(delta) * slope)
 
     def _cumulative(self, values: FloatArray) -> FloatArray:
         """Return the sums of values over the best categories, (..., C)."""
-        if self.order.ndim == 1:
-            return np.cumsum(values[..., self.order], axis=-1)
-        return np.cumsum(np.take_along_axis(values, self.order, axis=-1), axis=-1)
+        return np.cumsum(np.take_along_axis(values, np.broadcast_to(self.order, values.shape), axis=-1), axis=-1)
 
     def _by_category(self, cumulative: FloatArray) -> FloatArray:
         """Return the differences of cumulative sums in the original order of the categories."""
-        steps = np.diff(cumulative, axis=-1, prepend=0.0)
-        shares = np.empty_like(steps)
-        if self.order.ndim == 1:
-            shares[..., self.order] = steps
-        else:
-            np.put_along_axis(shares, self.order, steps, axis=-1)
+        shares, order = np.empty_like(cumulative), np.broadcast_to(self.order, cumulative.shape)
+        np.put_along_axis(shares, order, np.diff(cumulative, axis=-1, prepend=0.0), axis=-1)
         return shares
 
 
 # Largest number of rows of votes or battles that are evaluated at a time.
-_ROWS = 200_000
+_ROWS = 50_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -263,8 +238,12 @@ def additive_bounds(
 
     Shapes: contrasts (J, K).
     """
-    task = _AdditiveTask.of(functional, contrasts, inputs)
     data, n_contrasts = inputs.data, len(contrasts)
+    directions = functional.label_directions(data.n_items)
+    assert directions is not None, "a pair-additive score has directions"
+    order = np.argsort(-inputs.worth, kind="stable")
+    task = _AdditiveTask(functional, contrasts, inputs, directions @ contrasts.T, order)
+    rows = CorrectionRows.of(inputs, functional.interior)
     values = np.empty((len(gammas), data.n_contexts, 2 * n_contrasts))
     parts = NumberedParts(inputs.nuisances.mu, contexts_at_a_time(data))
     values_of_parts = in_workers(
@@ -281,7 +260,7 @@ def additive_bounds(
         report(n_done, data.n_contexts, "bounds, contexts")
     voting = inputs.voting
     return [
-        Influence(value, task.corrections(gamma), voting.block_context, voting.block_weight, inputs.weight)
+        Influence(value, task.corrections(rows, gamma), voting.block_context, voting.block_weight, inputs.weight)
         for value, gamma in zip(values, gammas, strict=True)
     ]
 
@@ -305,22 +284,12 @@ class _AdditiveTask:
     contrasts: FloatArray
     inputs: BoundInputs
     slopes: FloatArray
-    rows: CorrectionRows
     order: IntArray
-
-    @classmethod
-    def of(cls, functional: Functional, contrasts: FloatArray, inputs: BoundInputs) -> _AdditiveTask:
-        """Prepare the evaluation."""
-        directions = functional.label_directions(inputs.data.n_items)
-        assert directions is not None, "a pair-additive score has directions"
-        rows = CorrectionRows.of(inputs, bool(functional.interior))
-        order = np.argsort(-inputs.worth, kind="stable")
-        return cls(functional, contrasts, inputs, directions @ contrasts.T, rows, order)
 
     def values(self, part: ContextPart, gammas: Sequence[float]) -> FloatArray:
         """Return c'F(mu+) of every context of a part, lower and upper bound, (gammas, c, 2 J)."""
         rates, row, place = self.inputs.rates(part)
-        mu = self.inputs.mu(part.probabilities(), bool(self.functional.interior))[row]
+        mu = self.inputs.mu(part.probabilities(), self.functional.interior)[row]
         centre, terms = self.functional.value(mu) @ self.contrasts.T, self.functional.pair_terms(mu)
         flat = self.slopes.reshape(-1, len(self.contrasts))
         rising, falling = np.maximum(flat, 0.0), np.minimum(flat, 0.0)
@@ -346,44 +315,32 @@ class _AdditiveTask:
         moved = rate * mu + (1 - rate) * extreme
         change = self.functional.pair_terms(moved)
         change -= terms
-        if self.inputs.voting.all_shown:
+        if self.inputs.voting.shown is None:
             change -= rates * self.functional.pair_term_changes(moved, mu - extreme)
         return change
 
-    def corrections(self, gamma: float) -> FloatArray:
+    def corrections(self, all_rows: CorrectionRows, gamma: float) -> FloatArray:
         """Return the corrections of all blocks, lower and upper bound, (q, 2 J)."""
+        data = self.inputs.data
         total = np.zeros((len(self.inputs.voting.block_context), 2 * len(self.contrasts)))
-        for start in range(0, len(self.rows.block), _ROWS):
-            rows = self.rows.only(slice(start, start + _ROWS))
+        for start in range(0, len(all_rows.block), _ROWS):
+            rows = all_rows.only(slice(start, start + _ROWS))
+            # Probabilities and directions that are best and worst for the item shown first.
             high, low = (rows.directions(shares) for shares in self._extremes(gamma))
-            changes = self._changes(rows, rows.first, rows.second, high=high, low=low)
-            if not self.inputs.data.ordered:
-                flip = self.inputs.data.flip
-                high, low = ((moved[:, flip], change[:, flip]) for moved, change in (high, low))
+            orders = [(rows.first, rows.second, high, low)]
+            if not data.ordered:
+                high, low = ((moved[:, data.flip], change[:, data.flip]) for moved, change in (high, low))
                 # Where the two items are exchanged, the shares that were best for the first item are the worst ones.
-                changes += self._changes(rows, rows.second, rows.first, high=low, low=high)
-            block_sums(total, rows.block, changes)
+                orders.append((rows.second, rows.first, low, high))
+            for first, second, best, worst in orders:
+                up, down = (
+                    self.functional.derivative_at(*moved_and_change, first, second, data.n_items) @ self.contrasts.T
+                    for moved_and_change in (best, worst)
+                )
+                rising = self.slopes[first, second] > 0
+                bounds = np.hstack([np.where(rising, down, up), np.where(rising, up, down)])
+                add_to_rows(total, rows.block, bounds)
         return total
-
-    def _changes(
-        self,
-        rows: CorrectionRows,
-        first: IntArray,
-        second: IntArray,
-        *,
-        high: tuple[FloatArray, FloatArray],
-        low: tuple[FloatArray, FloatArray],
-    ) -> FloatArray:
-        """Return the derivatives of lower and upper bounds along the direction of each row, (r, 2 J).
-
-        Shapes: first, second (r,), high, low (r, C).
-        """
-        up, down = (
-            self.functional.derivative_at(moved, change, first, second, self.inputs.data.n_items) @ self.contrasts.T
-            for moved, change in (high, low)
-        )
-        rising = self.slopes[first, second] > 0
-        return np.hstack([np.where(rising, down, up), np.where(rising, up, down)])
 
 
 # Largest number of derivatives (with respect to category probabilities) that are in memory at a time.
@@ -416,7 +373,7 @@ def first_order_bounds(
             _evaluate_part(functional, contrasts, gammas, inputs, part=part, rows=rows.only(of_part))
         ):
             values[number, part.contexts] = change[0]
-            block_sums(corrections[number], *change[1])
+            add_to_rows(corrections[number], *change[1])
         n_done += len(part.contexts)
         report(n_done, data.n_contexts, "bounds, contexts")
     return [
@@ -455,7 +412,11 @@ def _evaluate_part(
             is_upper, contrast = column >= len(contrasts), contrasts[column % len(contrasts)]
             slope = np.einsum("sdjkc,d->sjkc", gradients, contrast if is_upper else -contrast)
             order = np.argsort(-slope, axis=-1, kind="stable")
-            moved, by_row = _moved(mu, rates, ExtremeShares(order, gamma), inputs.data.ordered)
+            extreme = ExtremeShares(order, gamma).of(mu)
+            if not inputs.data.ordered:
+                above = np.triu(np.ones(mu.shape[1:3], dtype=bool), 1)[..., None]
+                extreme = np.where(above, extreme, in_other_order(extreme))
+            moved = rates[..., None] * mu + (1 - rates[..., None]) * extreme
             at_rows = ExtremeShares(order[row_place, rows.first, rows.second], gamma)
             delta = np.zeros((len(block), *mu.shape[1:]))
             np.add.at(delta, (row_block, rows.first, rows.second), rows.directions(at_rows)[1])
@@ -463,20 +424,8 @@ def _evaluate_part(
                 delta += in_other_order(delta)
             correction[:, column] = functional.derivative(moved[block_place], delta) @ contrast
             of_mu = functional.value(moved)
-            if inputs.voting.all_shown:
-                of_mu = of_mu - functional.derivative(moved, rates[..., None] * (mu - by_row))
+            if inputs.voting.shown is None:
+                of_mu = of_mu - functional.derivative(moved, rates[..., None] * (mu - extreme))
             value[:, column] = (of_mu @ contrast)[place]
         results.append((value, (block, correction)))
     return results
-
-
-def _moved(mu: FloatArray, rates: FloatArray, shares: ExtremeShares, ordered: bool) -> tuple[FloatArray, FloatArray]:
-    """Return the probabilities mu+ of all shown battles and the extreme shares u, (s, K, K, C) each.
-
-    Shapes: mu (s, K, K, C), rates (s, K, K).
-    """
-    extreme = shares.of(mu)
-    if not ordered:
-        is_upper = np.triu(np.ones(mu.shape[1:3], dtype=bool), 1)[..., None]
-        extreme = np.where(is_upper, extreme, in_other_order(extreme))
-    return rates[..., None] * mu + (1 - rates[..., None]) * extreme, extreme

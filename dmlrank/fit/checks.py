@@ -10,7 +10,7 @@ import numpy as np
 from .._utils.warning_collection import warn
 from ..data.derived_pairs import DERIVED_KINDS
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
-from ..estimation.diagnostics import Validity, measure_validity, warn_about_intervals
+from ..estimation.diagnostics import Validity, warn_about_intervals
 from ..estimation.influence import InfluenceFunction
 from ..estimation.mean_preferences import FlooredPreferences
 from ..estimation.unanimous_pairs import UnanimousPairs
@@ -55,7 +55,7 @@ def assess_validity(
     Shapes: bias (d,).
     """
     data, setup, fit_estimator = inputs.data, inputs.setup, estimator_named(estimator)
-    validity = measure_validity(influence, bias, first.one_step_result.labels)
+    validity = Validity.of(influence, bias, first.one_step_result.labels)
     if fit_estimator.assumes_bradley_terry or inputs.style is not None:
         # The bias was estimated for the unrestricted projection, and does not hold for the restricted estimate.
         validity = replace(validity, second_order=np.full_like(validity.second_order, np.nan))

@@ -116,7 +116,7 @@ class Estimator:
             influence = influences[0]
         else:
             influence = mean_influence([influence.by_context() for influence in influences])
-        return influence if self.is_debiased else influence.without_correction()
+        return influence if self.is_debiased else influence.by_context().without_correction()
 
     def estimates(self, influences: Sequence[InfluenceFunction]) -> FloatArray:
         """Return the estimates of all repetitions, (R, d)."""

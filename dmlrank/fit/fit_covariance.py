@@ -65,7 +65,7 @@ def make_covariance(
         clustered_covariance(influence, gauge, clusters, annotator), influence, unanimous_covariance
     )
     if fixed_prompts:
-        influence = influence.given_prompts()
+        influence = influence.by_context().given_prompts()
         with collected_warnings():
             # Few clusters cause a warning, which the covariance for new prompts, above, has already given.
             of_labels = _corrected(
@@ -119,7 +119,7 @@ def multiplier_bootstrap(
             f"or fewer"
         )
     if steps.options.prompts == "fixed":
-        influence = influence.given_prompts()
+        influence = influence.by_context().given_prompts()
     rows, small_sample_factor = cluster_sums(influence.by_context(), clusters.of_context if clusters else None)
     rows = rows * factor
     # The part of the covariance that the influence values of the units do not contain: variance between repetitions,

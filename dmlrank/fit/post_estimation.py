@@ -18,7 +18,6 @@ from ..estimation.bt_restricted import RestrictedResampling, resampling_under_re
 from ..estimation.cross_fitting import clip_and_renormalise
 from ..estimation.equal_style import EqualStyleTerms
 from ..estimation.influence import (
-    GroupParts,
     Influence,
     InfluenceFunction,
     InfluenceInGroups,
@@ -249,7 +248,7 @@ def _scores_at_equal_style(terms: EqualStyleTerms, raw: Influence, members: NDAr
 def _joined(groups: list[InfluenceInGroups]) -> InfluenceInGroups:
     """Return the influence of several groups from a list whose entries have one group each."""
     return InfluenceInGroups(
-        GroupParts(lambda group: groups[group].parts[0], len(groups)),
+        lambda group: groups[group].part(0),
         tuple(one.contexts[0] for one in groups),
         tuple(one.blocks[0] for one in groups),
         groups[0].n_contexts,
@@ -272,12 +271,11 @@ def likelihood_scores_in_groups(steps: FitState, members: NDArray[np.bool_]) -> 
         inside = members[group]
         return replace(influence, correction=corrections[:, group], sample_weight=inside * (n / inside.sum()))
 
-    parts = GroupParts(part_of, len(members))
     contexts, blocks = np.arange(n), np.arange(len(influence.block_context))
     in_groups = InfluenceInGroups(
-        parts, (contexts,) * len(parts), (blocks,) * len(parts), n, len(influence.block_context)
+        part_of, (contexts,) * len(members), (blocks,) * len(members), n, len(influence.block_context)
     )
-    return GroupScores(in_groups, np.stack([part.plugin for part in parts]))
+    return GroupScores(in_groups, np.stack([part.plugin for part in in_groups.parts]))
 
 
 def project_likelihood(

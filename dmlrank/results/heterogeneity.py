@@ -15,9 +15,7 @@ from ..data.formula.features import new_features
 from ..data.frames import column_names, require_columns, take_columns
 from ..data.preferences import FloatArray
 from ..estimation.influence import (
-    GroupParts,
     Influence,
-    InfluenceInGroups,
     ProjectedInfluence,
     column_units,
     mean_over_repetitions,
@@ -109,9 +107,7 @@ def scores_by_group(
         unanimous_covariance = unanimous_covariance_by_group(steps, groups.members)
     scale = estimates.scale
     by_repetition = [
-        repetition.influence
-        if scale.natural
-        else replace(repetition.influence, parts=repetition.influence.parts.changed(lambda part: _in_unit(part, scale)))
+        repetition.influence if scale.natural else repetition.influence.changed(lambda part: _in_unit(part, scale))
         for repetition in scores
     ]
     influence = mean_over_repetitions(by_repetition)
@@ -146,9 +142,8 @@ def _style_by_group(estimates: Estimates, steps: FitState, scores: Sequence[Grou
     influence = mean_over_repetitions(by_repetition)
     fixed = steps.options.prompts == "fixed"
     groups = list[StyleEstimates]()
-    for part, contexts, blocks in zip(influence.parts, influence.contexts, influence.blocks, strict=True):
-        parts = GroupParts.of([part])
-        single = InfluenceInGroups(parts, (contexts,), (blocks,), influence.n_contexts, influence.n_blocks)
+    for place, contexts in enumerate(influence.contexts):
+        single = influence.only(place)
         with collected_warnings():
             # The fit has warned of few clusters already.
             covariance = clustered_covariance(
@@ -158,13 +153,12 @@ def _style_by_group(estimates: Estimates, steps: FitState, scores: Sequence[Grou
                 steps.units.annotator,
             )
         if len(by_repetition) > 1:
-            place = len(groups)
             covariance = covariance.with_repetition_variance(
-                np.stack([repetition.parts[place].estimate for repetition in by_repetition])
+                np.stack([repetition.part(place).estimate for repetition in by_repetition])
             )
         n_votes = int(np.isin(steps.data.cells.context[steps.data.vote_cell], contexts).sum())
         of_group = replace(
-            estimates.style, estimate=part.estimate, covariance=covariance, n_votes=n_votes, n_votes_left=n_votes
+            estimates.style, estimate=single.estimate, covariance=covariance, n_votes=n_votes, n_votes_left=n_votes
         )
         groups.append(of_group.rescaled(estimates.scale.factor, estimates.scale.shift))
     return tuple(groups)

@@ -293,7 +293,8 @@ def _covariance_by_influence(
     centred, corrections, contexts, annotators = [], [], [], list[str]()
     by_annotator = steps[0].units.annotator is not None
     for e, fit, places in zip(estimates, steps, shared.places, strict=True):
-        influence = fit.influence.given_prompts() if fit.options.prompts == "fixed" else fit.influence.by_context()
+        influence = fit.influence.by_context()
+        influence = influence.given_prompts() if fit.options.prompts == "fixed" else influence
         factor = e.scale.factor * shared.n_contexts / len(places)
         values = np.zeros((shared.n_contexts, influence.centred.shape[1]))
         values[places] = influence.centred * factor

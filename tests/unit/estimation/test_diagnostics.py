@@ -16,10 +16,8 @@ from dmlrank.estimation.cross_fitting import CrossFittedMu, HeldOutLabels, Suppl
 from dmlrank.estimation.diagnostics import (
     Validity,
     calibration,
-    compared_contexts,
     effective_contexts,
     estimate_second_order_bias,
-    measure_validity,
     remaining_bias,
     warn_about_intervals,
 )
@@ -218,7 +216,7 @@ def test_everything_is_assessed():
     rng = np.random.default_rng(10)
     phi, mu, bias = rng.normal(size=(80, 3)), rng.dirichlet(np.ones(3), size=80), np.array([0.1, 0.0, -0.1])
     cells = cells_of(np.eye(3)[rng.integers(3, size=80)])
-    made = measure_validity(influence_of(phi), bias, HeldOutLabels.by_cell(mu, cells))
+    made = Validity.of(influence_of(phi), bias, HeldOutLabels.by_cell(mu, cells))
     np.testing.assert_array_equal(made.effective_contexts, effective_contexts(influence_of(phi)))
     np.testing.assert_array_equal(made.second_order, bias)
     assert made.calibration == calibration_slope(mu, cells)
@@ -226,12 +224,6 @@ def test_everything_is_assessed():
     assert made.log_mu_std == pytest.approx(np.sqrt(log_mu.var(axis=0).mean()))
     assert made.log_mu_std == log_spread(mu)
     assert made.recalibration_shift == pytest.approx((1 - max(made.calibration, 0)) * made.log_mu_std)
-
-
-@pytest.mark.parametrize(("n_items", "number"), [(3, 500), (20, 500), (100, 20), (1000, 1)])
-def test_models_are_compared_at_as_many_contexts_as_are_cheap(n_items, number):
-    order = np.random.default_rng(9).permutation(2000)
-    np.testing.assert_array_equal(compared_contexts(order, n_items), order[:number])
 
 
 GOOD = {"effective_contexts": [300.0, 200.0], "second_order": [0.01, -0.01], "calibration": 1.0, "log_mu_std": 1.0}

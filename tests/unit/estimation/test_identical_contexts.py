@@ -123,9 +123,6 @@ def test_groups_give_the_numbers_of_all_contexts(make_data, draw_mu, options, we
             np.testing.assert_allclose(
                 made.variance_correction, known.variance_correction, rtol=0, atol=close * largest
             )
-        for name in ("without_correction", "given_prompts"):
-            changed, expected = getattr(made, name)(), getattr(known, name)()
-            np.testing.assert_allclose(changed.centred, expected.centred, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("options", CASES.values(), ids=CASES)
