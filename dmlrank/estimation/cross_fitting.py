@@ -54,18 +54,9 @@ class IdenticalContexts:
         return len(self.fold)
 
     @property
-    def count(self) -> IntArray:
-        """Number of contexts in each kind, (k,)."""
-        return np.bincount(self.kind, minlength=len(self))
-
-    @property
     def n_cells(self) -> IntArray:
         """Number of the data's labelled cells that each of the r cells represents, (r,)."""
         return np.bincount(self.row, minlength=len(self.representative))
-
-    def by_pair(self, n_items: int) -> tuple[Cells, IntArray]:
-        """Average the labels of each fold and ordered pair."""
-        return merge_by_pair(self.cells, self.fold[self.cell_kind], self.n_cells, n_items)
 
     def bounds(self, n_folds: int) -> IntArray:
         """Return the index of the first kind of each fold and the number of kinds, (n_folds + 1,)."""
@@ -133,8 +124,14 @@ def find_identical_contexts(data: PreferenceData, fold: IntArray) -> IdenticalCo
 def _label_codes(data: PreferenceData, n_cells: IntArray) -> tuple[IntArray, int]:
     """Return an integer code for the labels of each context, (n,), and an upper limit: all codes are smaller."""
     cells, n_items, n_categories = data.cells, data.n_items, data.n_categories
-    label, can_share = _one_hot_labels(cells.y)
-    cell_code = (cells.first * n_items + cells.second) * n_categories + label
+    cell_code = (cells.first * n_items + cells.second) * n_categories
+    n_ones, n_other = np.zeros((2, len(cells)), dtype=np.intp)
+    # Category by category, because sums over a short last axis take several times as long.
+    for category, share in enumerate(cells.y.T):
+        cell_code += category * (share == 1)
+        n_ones += share == 1
+        n_other += (share != 0) & (share != 1)
+    can_share = (n_ones == 1) & (n_other == 0)
     n_cell_codes = n_items**2 * n_categories
     if can_share.all() and (n_cells == 1).all():
         return cell_code, n_cell_codes
@@ -145,17 +142,6 @@ def _label_codes(data: PreferenceData, n_cells: IntArray) -> tuple[IntArray, int
     single = np.flatnonzero((n_cells > 0) & (code == n_cell_codes))
     code[single] += 1 + np.arange(len(single))
     return code, n_cell_codes + 1 + len(single)
-
-
-def _one_hot_labels(y: FloatArray) -> tuple[IntArray, NDArray[np.bool_]]:
-    """Return the category of every one-hot label, (m,), and which labels, (m, C), are one-hot."""
-    label, n_ones, has_fraction = np.zeros(len(y), np.intp), np.zeros(len(y), np.intp), np.zeros(len(y), bool)
-    for category, share in enumerate(y.T):
-        is_one = share == 1
-        label += category * is_one
-        n_ones += is_one
-        has_fraction |= (share != 0) & ~is_one
-    return label, (n_ones == 1) & ~has_fraction
 
 
 def _rank_codes(code: IntArray, n_codes: int) -> tuple[IntArray, IntArray]:
@@ -496,7 +482,7 @@ class HeldOutLabels:
     @classmethod
     def by_pair(cls, mu: MuSource, kinds: IdenticalContexts, n_items: int) -> HeldOutLabels:
         """Merge the labels of each fold and ordered pair, where mu is the same in all contexts of a fold."""
-        cells, count = kinds.by_pair(n_items)
+        cells, count = merge_by_pair(kinds.cells, kinds.fold[kinds.cell_kind], kinds.n_cells, n_items)
         return cls(mu.at(cells), cells, count)
 
     @classmethod

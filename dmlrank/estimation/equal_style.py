@@ -147,7 +147,16 @@ class EqualStyleTerms:
         variance = variance + np.einsum(
             "v,vab->ab", a, style_residual[:, :, None] * style_residual[:, None, :] - self.expected_variance
         )
-        self._check_variation(variance, float(np.triu(self.link.edges).sum()))
+        # H is positive definite unless the style does not vary within prompt and pair.
+        n_pairs = float(np.triu(self.link.edges).sum())
+        scale = np.sqrt(np.square(self.rows.style).mean(axis=0) * max(n_pairs, 1.0))
+        smallest = float(np.linalg.eigvalsh(variance / np.outer(scale, scale))[0])
+        if smallest < _LEAST_VARIATION:
+            raise DataError(
+                f"style differences do not vary within prompt and pair (smallest relative variance {smallest:.2g}), so "
+                f"that the effect of style cannot be told from that of the models; leave style columns out that are "
+                f"determined by models and features, or use fewer features"
+            )
         return StyleMeans(averaged + change[:, 0], style + change[:, 1:], cross, variance)
 
     def influence(self, part: list[FloatArray] | None = None) -> StyleInfluence:
@@ -156,7 +165,12 @@ class EqualStyleTerms:
         Shapes: part (n,).
         """
         parts = [np.ones(len(self.weight))] if part is None else part
-        n, n_blocks, n_items, n_style = len(self.weight), len(self.block_context), self.link.n_items, self._n_style
+        n, n_blocks, n_items, n_style = (
+            len(self.weight),
+            len(self.block_context),
+            self.link.n_items,
+            self.rows.style.shape[1],
+        )
         values, corrections = np.zeros((n, 2 * n_items + n_style)), np.zeros((n_blocks, 2 * n_items + n_style))
         for indicator in parts:
             inside = np.flatnonzero(indicator > 0)
@@ -168,10 +182,6 @@ class EqualStyleTerms:
         bounds = [slice(0, n_items), slice(n_items, 2 * n_items), slice(2 * n_items, None)]
         equal, averaged, slopes = (Influence(values[:, s], corrections[:, s], *blocks) for s in bounds)
         return StyleInfluence(equal, averaged, slopes)
-
-    @property
-    def _n_style(self) -> int:
-        return self.rows.style.shape[1]
 
     def _values(self, means: StyleMeans, contexts: IntArray) -> FloatArray:
         """Return the values of the three estimates in b contexts, (b, 2 K + r): equal, averaged, slopes."""
@@ -193,7 +203,7 @@ class EqualStyleTerms:
         n_items, n_blocks = self.link.n_items, len(self.block_context)
         code, pair = np.unique(rows.first * n_items + rows.second, return_inverse=True)
         coefficients = self.link.coefficients(code // n_items, code % n_items)
-        total = np.zeros((n_blocks, 2 * n_items + self._n_style))
+        total = np.zeros((n_blocks, 2 * n_items + len(beta)))
         for begin in range(0, len(rows.context), _CHUNK):
             part = slice(begin, begin + _CHUNK)
             of_pair = weight[part, None] * coefficients[pair[part]]
@@ -226,7 +236,7 @@ class EqualStyleTerms:
 
     def _mean_of_items(self, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the weighted means over contexts of the values of T, (K,), and of E, (K, r)."""
-        averaged, style = np.zeros(self.link.n_items), np.zeros((self.link.n_items, self._n_style))
+        averaged, style = np.zeros(self.link.n_items), np.zeros((self.link.n_items, self.rows.style.shape[1]))
         for f, (link_mean, style_mean) in enumerate(zip(self.stages.link_mean, self.stages.style_mean, strict=True)):
             share = np.where(self.stages.fold == f, weight, 0.0) / weight.sum()
             design, total = share @ self.stages.design, share.sum()
@@ -234,7 +244,7 @@ class EqualStyleTerms:
                 continue
             mean = (design / total)[None]
             averaged += total * (self.link.constant + self._map_items(link_mean, mean, np.ones(1))[0])
-            for r, unit in enumerate(np.eye(self._n_style)):
+            for r, unit in enumerate(np.eye(style.shape[1])):
                 style[:, r] += total * self._map_items(style_mean, mean, unit)[0]
         return averaged, style
 
@@ -248,18 +258,8 @@ class EqualStyleTerms:
             in_fold = self.stages.fold == f
             coefficients = np.einsum("k,kqr->qr", degree, fit.item) + a.sum() * fit.shared
             sums[in_fold] = self.stages.design[in_fold] @ coefficients + a @ fit.pair[first, second]
-        return sums[:, : self._n_style], _symmetric(sums[:, self._n_style :], self._n_style)
-
-    def _check_variation(self, variance: FloatArray, n_pairs: float) -> None:
-        """Raise where H is not positive definite: the style does not vary within prompt and pair."""
-        scale = np.sqrt(np.square(self.rows.style).mean(axis=0) * max(n_pairs, 1.0))
-        smallest = float(np.linalg.eigvalsh(variance / np.outer(scale, scale))[0])
-        if smallest < _LEAST_VARIATION:
-            raise DataError(
-                f"style differences do not vary within prompt and pair (smallest relative variance {smallest:.2g}), so "
-                f"that the effect of style cannot be told from that of the models; leave style columns out that are "
-                f"determined by models and features, or use fewer features"
-            )
+        n_style = self.rows.style.shape[1]
+        return sums[:, :n_style], _symmetric(sums[:, n_style:], n_style)
 
 
 def _symmetric(upper: FloatArray, size: int) -> FloatArray:

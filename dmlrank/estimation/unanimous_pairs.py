@@ -169,19 +169,17 @@ class UnanimousPairs:
         step = max(1, _CHUNK // self.table.size)
         for start in range(0, len(self), step):
             part = slice(start, start + step)
-            unseen_rows = self._derivative_rows(at_unseen, unseen_directions[part], part)
-            observed_rows = self._derivative_rows(at_fitted, observed[part], part)
+            first, second = self.first[part], self.second[part]
+            # Derivatives along the columns of directions, (b, C, r), as rows, (b, r, d).
+            unseen_rows, observed_rows = (
+                np.stack([derivative(column, first, second) for column in np.moveaxis(directions[part], 2, 0)], axis=1)
+                for derivative, directions in ((at_unseen, unseen_directions), (at_fitted, observed))
+            )
             rows = np.sqrt(self.squared_weight[part])[:, None, None] * positive_difference(unseen_rows, observed_rows)
             rows = rows.reshape(-1, rows.shape[2])
             total = rows.T @ rows if total is None else total + rows.T @ rows
         assert total is not None
         return total
-
-    def _derivative_rows(self, derivative: Derivative, directions: FloatArray, part: slice) -> FloatArray:
-        """Return derivatives along the columns of directions, (b, C, r), as rows, (b, r, d)."""
-        first, second = self.first[part], self.second[part]
-        rows = [derivative(directions[:, :, column], first, second) for column in range(directions.shape[2])]
-        return np.stack(rows, axis=1)
 
     def _raise_probabilities(self, table: FloatArray, limit: FloatArray) -> FloatArray:
         """Return the table, (K, K, C), with probabilities of unanimous pairs that are at least ``limit``, (q, C)."""
@@ -253,9 +251,15 @@ def find_unanimous_pairs(
     label = _means(unanimous_errors.cells.y, place, n_pairs)
     n_labels, squared_weight = unanimous_errors.units_by_pair(place, n_pairs)
     first, second = np.divmod(codes, n_items)
-    n_pooled, n_both_orders = _count_same_results(
-        first, second, _winner_sign(label, weights), n_labels=n_labels, n_items=n_items
-    )
+    gap = label @ np.subtract(weights.first, weights.second)
+    winner_sign = np.where(np.abs(gap) > _ROUNDING, np.sign(gap), 0.0)
+    n_pooled, n_both_orders = _count_same_results(first, second, winner_sign, n_labels=n_labels, n_items=n_items)
+    # The second moment of the residuals in the covariance of the influence values.
+    residual, weight = unanimous_errors.residual, unanimous_errors.weight
+    product = (residual[:, :, None] * residual[:, None, :]).reshape(len(place), -1)
+    total = np.bincount(place, weight, n_pairs)
+    kept = np.maximum(1 - total * total.sum() / (errors.n_units * squared_weight), 0.0)
+    moment = _means(product, place, n_pairs, np.square(weight)) * kept[:, None]
     return UnanimousPairs(
         first=first,
         second=second,
@@ -264,7 +268,7 @@ def find_unanimous_pairs(
         n_pooled=n_pooled,
         n_both_orders=n_both_orders,
         squared_weight=squared_weight,
-        residual_moment=_residual_moment(unanimous_errors, place, squared_weight),
+        residual_moment=moment.reshape(n_pairs, residual.shape[1], -1),
         table=_mean_table(errors, data),
         weights=weights,
         ordered=data.ordered,
@@ -286,20 +290,12 @@ def _is_unanimous(y: FloatArray, pair: IntArray, weights: CategoryWeights, n_cod
     return is_unanimous
 
 
-def _residual_moment(errors: LabelErrors, place: IntArray, squared_weight: FloatArray) -> FloatArray:
-    """Return the second moment of each pair's residuals in the covariance of the influence values, (q, C, C)."""
-    n_pairs, n_categories = len(squared_weight), errors.residual.shape[1]
-    product = errors.residual[:, :, None] * errors.residual[:, None, :]
-    moment = _means(product.reshape(len(place), -1), place, n_pairs, np.square(errors.weight))
-    total = np.bincount(place, errors.weight, n_pairs)
-    moment *= np.maximum(1 - total * total.sum() / (errors.n_units * squared_weight), 0.0)[:, None]
-    return moment.reshape(n_pairs, n_categories, n_categories)
-
-
 def _count_same_results(
-    first: IntArray, second: IntArray, winner_sign: IntArray, *, n_labels: IntArray, n_items: int
+    first: IntArray, second: IntArray, winner_sign: FloatArray, *, n_labels: IntArray, n_items: int
 ) -> tuple[IntArray, IntArray]:
     """Count labels with the same result, (q,) each: of all pairs of the winner or the loser, and of this pair.
+
+    The sign is 1 where the first model leads by the label, -1 where the second does, else 0.
 
     Shapes: first, second (q,), winner_sign (q,), n_labels (q,).
     """
@@ -313,12 +309,6 @@ def _count_same_results(
     pooled_even = np.maximum(n_even.sum(axis=1)[first], n_even.sum(axis=1)[second])
     of_pair = np.where(has_winner, n_lost[loser, winner], n_even[first, second])
     return np.where(has_winner, pooled, pooled_even), of_pair
-
-
-def _winner_sign(label: FloatArray, weights: CategoryWeights) -> IntArray:
-    """Return 1 where the first model leads by the label, (q, C), -1 where the second does, and else 0, (q,)."""
-    gap = label @ np.subtract(weights.first, weights.second)
-    return np.where(np.abs(gap) > _ROUNDING, np.sign(gap), 0.0).astype(np.intp)
 
 
 def _means(rows: FloatArray, place: IntArray, size: int, weight: FloatArray | None = None) -> FloatArray:

@@ -197,7 +197,6 @@ def test_contexts_are_alike_where_fold_pair_and_label_are(make_data):
     assert len(kinds) == len(set(said))
     for kind in range(len(kinds)):
         assert len({said[i] for i in np.flatnonzero(kinds.kind == kind)}) == 1
-    np.testing.assert_array_equal(kinds.count, np.bincount(kinds.kind))
     np.testing.assert_array_equal(kinds.cells.y[kinds.row], data.cells.y)
     assert (np.diff(kinds.fold) >= 0).all()
     assert kinds.cells.n_votes.sum() == n
