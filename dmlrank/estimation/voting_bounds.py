@@ -316,7 +316,7 @@ class _AdditiveTask:
         change = self.functional.pair_terms(moved)
         change -= terms
         if self.inputs.voting.shown is None:
-            change -= rates * self.functional.pair_term_changes(moved, mu - extreme)
+            change -= rates * self.functional.pair_terms(moved, mu - extreme)
         return change
 
     def corrections(self, all_rows: CorrectionRows, gamma: float) -> FloatArray:

@@ -543,37 +543,23 @@ class Functional(ABC):
         """
         raise NotImplementedError
 
-    def pair_terms(self, mu: FloatArray) -> FloatArray:
-        """Return the term of each ordered pair, which increases with the preference for the item shown first.
+    def pair_terms(self, mu: FloatArray, delta: FloatArray | None = None) -> FloatArray:
+        """Return the term of each ordered pair, or its derivative along a direction; see :meth:`label_directions`.
 
-        See :meth:`label_directions`. The term depends on the probabilities of one ordered pair alone.
-
-        Parameters
-        ----------
-        mu : ndarray, shape (n, K, K, C)
-            Category probabilities, see :meth:`value`.
-
-        Returns
-        -------
-        ndarray, shape (n, K, K)
-            Term for each context and ordered pair.
-        """
-        raise NotImplementedError
-
-    def pair_term_changes(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
-        """Return the derivative of the terms of :meth:`pair_terms` along a direction.
+        The term depends on the probabilities of one ordered pair alone, and increases with the preference for the item
+        shown first.
 
         Parameters
         ----------
         mu : ndarray, shape (n, K, K, C)
             Category probabilities, see :meth:`value`.
-        delta : ndarray, shape (n, K, K, C)
-            Direction in which ``mu`` changes.
+        delta : ndarray, shape (n, K, K, C), optional
+            Direction in which ``mu`` changes, for the derivative.
 
         Returns
         -------
         ndarray, shape (n, K, K)
-            Derivative for each context and ordered pair.
+            Term, or derivative, for each context and ordered pair.
         """
         raise NotImplementedError
 

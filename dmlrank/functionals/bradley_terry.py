@@ -142,11 +142,9 @@ class BradleyTerry(Functional):
     def label_variances(self, mu: FloatArray) -> FloatArray:
         return self._label_variance(mu, self._edges(mu.shape[1]))
 
-    def pair_terms(self, mu: FloatArray) -> FloatArray:
-        return _log_odds(*self._preferences(mu, self._edges(mu.shape[1])))
-
-    def pair_term_changes(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
-        return self._change(self._preferences(mu, self._edges(mu.shape[1])), delta)
+    def pair_terms(self, mu: FloatArray, delta: FloatArray | None = None) -> FloatArray:
+        preferences = self._preferences(mu, self._edges(mu.shape[1]))
+        return _log_odds(*preferences) if delta is None else self._change(preferences, delta)
 
     def gauge(self, n_items: int) -> Gauge:
         self._edges(n_items)

@@ -73,8 +73,8 @@ class Custom(Functional):
     graph : Graph, optional
         The compared pairs; a fit sets them with :meth:`bind`.
     mirrored : bool
-        Whether display order is ignored: the function then gets the mean of ``mu`` over both orders of a pair, see
-        :meth:`without_order`.
+        Whether display order is ignored: the function then gets the mean of two probabilities, those of the order
+        (j, k) in ``mu``, and those of the order (k, j) with the categories exchanged accordingly.
 
     Raises
     ------
@@ -139,44 +139,20 @@ class Custom(Functional):
         return "own function" if title == "<lambda>" else str(title)
 
     def in_fit(self, n_items: int, ordered: bool) -> Custom:
-        bound = self if ordered else self.without_order()
+        bound = self if ordered else replace(self, mirrored=True)
         bound.examine(n_items)
         return bound
 
-    def without_order(self) -> Custom:
-        """Return the functional that ignores display order.
-
-        It applies the same function to the mean of two probabilities: those of the order (j, k) in ``mu``, and those of
-        the order (k, j) with the categories exchanged accordingly.
-
-        Returns
-        -------
-        Custom
-            The functional.
-        """
-        return replace(self, mirrored=True)
-
     def names(self, items: Sequence[str]) -> tuple[str, ...]:
-        n_outputs = self.n_outputs(len(items))
+        n_outputs = self._n_outputs(len(items))
         if self.outputs is not None:
             return tuple(self.outputs)
         if n_outputs == len(items):
             return tuple(items)
         return (self.title,) if n_outputs == 1 else tuple(f"{self.title}_{place + 1}" for place in range(n_outputs))
 
-    def n_outputs(self, n_items: int) -> int:
-        """Return the number of outputs, d.
-
-        Parameters
-        ----------
-        n_items : int
-            Number of items, K.
-
-        Returns
-        -------
-        int
-            Number of columns that the function returns.
-        """
+    def _n_outputs(self, n_items: int) -> int:
+        """Return the number of columns that the function returns, d."""
         return self.value(self._trial(n_items)[0]).shape[1]
 
     def examine(self, n_items: int) -> None:
@@ -221,7 +197,7 @@ class Custom(Functional):
     def neutral(self, n_items: int) -> float | None:
         if self.reference is not None:
             return float(self.reference)
-        models = self.outputs is None and self.n_outputs(n_items) == n_items
+        models = self.outputs is None and self._n_outputs(n_items) == n_items
         return None if models else 0.0
 
     def value(self, mu: FloatArray) -> FloatArray:
@@ -247,7 +223,7 @@ class Custom(Functional):
         return change[:, None] if change.ndim == 1 else change
 
     def gauge(self, n_items: int) -> Gauge:
-        n_outputs = self.n_outputs(n_items)
+        n_outputs = self._n_outputs(n_items)
         if self.fixed is None:
             return Gauge(np.empty((0, n_outputs)), "the functional is assumed to fix no combination of the outputs")
         rows = np.atleast_2d(np.asarray(self.fixed, dtype=float))
