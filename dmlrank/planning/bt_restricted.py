@@ -16,8 +16,8 @@ from ..estimation.bt_restricted import RestrictedBradleyTerry, check_restricted_
 from ..exceptions import OptionError
 from ..functionals import BradleyTerry
 from ..nuisance.propensity_model.all_pairs import TabulatedPairPropensity
-from .allocation import Propensities, at_rows, propensities_at_multiplier
-from .problem import DesignProblem, pass_over
+from .allocation import at_rows, propensities_at_multiplier
+from .problem import DesignProblem
 
 # A plan's rule for contexts outside the plan is a fixed point: the information of a label depends on the propensities,
 # and the propensities on the information. The steps towards this point end after _MAX_STEPS, or if no propensity
@@ -52,20 +52,6 @@ class RestrictedDesignProblem(DesignProblem):
             )
         check_restricted_categories(functional.weights, ("first", "second", "ties")[: self.mu.shape[3]])
 
-    def label_information(self, metric: FloatArray, propensity: FloatArray | None = None) -> FloatArray:
-        """Return the information of a label of every cell, (g, m), in the bound on the objective at ``propensity``."""
-        propensity = np.ones(self.shape) if propensity is None else propensity
-        information = np.empty(self.shape)
-        for part, of_part in pass_over(self, _information_in_bound, lambda part: (metric, propensity[part])):
-            information[part] = of_part
-        return information
-
-    def labelling_covariance(self, propensities: Propensities) -> FloatArray:
-        """Return the labelling covariance, (K, K): the mean over contexts of the block of the scores in I^-1."""
-        count = self.count
-        parts = pass_over(self, _inverse_information, lambda part: (count[part], propensities[part]))
-        return np.asarray(sum(total for _, total in parts) / self.n_contexts)
-
     def propensities_at(self, metric: FloatArray, lower: float, multiplier: float) -> FloatArray:
         """Return the propensities of this problem's contexts, (g, m), by the rule of a plan for other contexts.
 
@@ -95,28 +81,22 @@ class RestrictedDesignProblem(DesignProblem):
         variance = np.asarray(fitted * (1 - fitted))
         return variance, information_inverse(self.pairs.directed(propensity) * variance, ordered)
 
+    def information_in(self, part: slice, mu: FloatArray, metric: FloatArray, propensity: FloatArray) -> FloatArray:
+        """Return the information of the labels of a range of rows, (b, m), in the bound at ``propensity``, (b, m)."""
+        first, second, n_items = self.pairs.first, self.pairs.second, self.pairs.n_items
+        variance, inverse = self.variances_and_inverse(mu, propensity)
+        gram = inverse[:, :, :n_items] @ metric @ inverse[:, :n_items]
+        diagonal = np.einsum("njj->nj", gram)
+        length = diagonal[:, first] + diagonal[:, second] - 2 * gram[:, first, second]
+        if self.pairs.ordered:
+            # The last coordinate of z belongs to the position effect and is one.
+            length += 2 * (gram[:, first, n_items] - gram[:, second, n_items]) + diagonal[:, n_items, None]
+        scale = np.square(self.unit * at_rows(self.context_weight, part))[:, None]
+        return np.asarray(scale * np.square(propensity) * self.pairs.take(variance) * np.maximum(length, 0))
 
-def _information_in_bound(
-    problem: RestrictedDesignProblem, part: slice, mu: FloatArray, metric: FloatArray, propensity: FloatArray
-) -> FloatArray:
-    """Return the information of the labels of a range of rows, (b, m), in the bound at ``propensity``, (b, m)."""
-    first, second, n_items = problem.pairs.first, problem.pairs.second, problem.pairs.n_items
-    variance, inverse = problem.variances_and_inverse(mu, propensity)
-    gram = inverse[:, :, :n_items] @ metric @ inverse[:, :n_items]
-    diagonal = np.einsum("njj->nj", gram)
-    length = diagonal[:, first] + diagonal[:, second] - 2 * gram[:, first, second]
-    if problem.pairs.ordered:
-        # The last coordinate of z belongs to the position effect and is one.
-        length += 2 * (gram[:, first, n_items] - gram[:, second, n_items]) + diagonal[:, n_items, None]
-    scale = np.square(problem.unit * at_rows(problem.context_weight, part))[:, None]
-    return np.asarray(scale * np.square(propensity) * problem.pairs.take(variance) * np.maximum(length, 0))
-
-
-def _inverse_information(
-    problem: RestrictedDesignProblem, part: slice, mu: FloatArray, count: FloatArray, propensity: FloatArray
-) -> FloatArray:
-    """Return the sum over the contexts of a range of rows, (b,) each, of the block of the scores in I^-1, (K, K)."""
-    n_items = problem.pairs.n_items
-    _, inverse = problem.variances_and_inverse(mu, propensity)
-    weight = count * np.square(problem.unit * at_rows(problem.context_weight, part))
-    return np.asarray(np.einsum("n,njk->jk", weight, inverse[:, :n_items, :n_items]))
+    def added_covariance(self, part: slice, mu: FloatArray, count: FloatArray, propensity: FloatArray) -> FloatArray:
+        """Return the sum over the contexts of a range of rows of the block of the scores in I^-1, (K, K)."""
+        n_items = self.pairs.n_items
+        _, inverse = self.variances_and_inverse(mu, propensity)
+        weight = count[:, 0] * np.square(self.unit * at_rows(self.context_weight, part))
+        return np.asarray(np.einsum("n,njk->jk", weight, inverse[:, :n_items, :n_items]))

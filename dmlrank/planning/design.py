@@ -244,7 +244,7 @@ def specify(
     ``scores_of`` takes the means of F(mu) over the plan's contexts, (K,), and returns the scores.
     """
     functional = problem.functional
-    names = replace(names, outputs=functional.names(names.models))
+    names = replace(names, scores=functional.names(names.models))
     mean, between_covariance, problem = problem.by_row().scan()
     scores = scores_of(mean)
     gauge = functional.gauge(len(names.models)).basis

@@ -120,7 +120,7 @@ class Plan(Summarised):
     @property
     def kkt_residual(self) -> float:
         """Largest relative violation of the optimality conditions, before exploration is mixed in."""
-        return self.solution.kkt_residual
+        return self.solution.optimum.kkt_residual
 
     @property
     def std_errors(self) -> pd.Series:
@@ -411,7 +411,8 @@ class Plan(Summarised):
             )
         explore, lower = specification.explore, self.solution.smallest_propensity
         other = replace(problem, mu=mu, row=np.arange(len(mu)), deviations=None)
-        propensity = other.propensities_at(self.solution.metric, lower, self.solution.multiplier)
+        best = self.solution.optimum
+        propensity = other.propensities_at(best.metric, lower, best.allocation.multiplier)
         if explore:
             propensity = (1 - explore) * propensity + explore * specification.uniform(self.budget)
         return problem.pairs.matrices(propensity)

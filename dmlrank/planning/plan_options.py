@@ -346,12 +346,8 @@ def read_category_weights(
 ) -> CategoryWeights:
     """Return weights of the categories of mu: "half", "paper", or the caller's own."""
     if isinstance(weights, str):
-        schemes = {"half": CategoryWeights.half, "paper": CategoryWeights.paper}
-        if weights not in schemes:
-            raise OptionError(
-                f"category_weights={weights!r} is not known; allowed are 'half', 'paper' and CategoryWeights"
-            )
-        return schemes[weights](n_categories)
+        check_choice(weights, ("half", "paper"), "category_weights")
+        return CategoryWeights.half(n_categories) if weights == "half" else CategoryWeights.paper(n_categories)
     return category_weights_from(
         weights, n_categories, numbers=f"{n_categories} numbers", counted=f"mu has {n_categories}"
     )

@@ -157,7 +157,7 @@ def _notes(specification: PlanSpecification, solution: PlanSolution, level: str)
         f"labels in which the model, or the pair, is compared. New prompts are taken as independent: if annotators or "
         f"other clusters give several of the new labels, standard errors may be larger than predicted.",
         f"The smallest propensity that the plan may have is {solution.smallest_propensity:.3g}. The plan meets the "
-        f"conditions of an optimum with a relative error of {solution.kkt_residual:.1e}.",
+        f"conditions of an optimum with a relative error of {solution.optimum.kkt_residual:.1e}.",
     ]
     if solution.slack:
         notes.append(

@@ -140,7 +140,7 @@ class _Solver:
         """Return the solution within a budget; ``certify`` computes how far it violates the optimality conditions."""
         start = None
         if self._latest is not None:
-            factor, (labelling, level) = budget / self._latest.budget, self._latest.start
+            factor, (labelling, level) = budget / self._latest.budget, self._latest.optimum.start
             start = SearchStart(labelling / factor, None if level is None else level * factor)
         self._latest = solve(self._specification, budget, rates=self._rates, start=start, certify=certify)
         return self._latest
@@ -210,18 +210,6 @@ class Regret(Summarised):
     floor: float
 
     def summary(self, title: str | None = None) -> Summary:
-        """Return the table for a report: the losses and their bounds.
-
-        Parameters
-        ----------
-        title : str, optional
-            Stands above the table in place of the default title.
-
-        Returns
-        -------
-        Summary
-            It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
-        """
         figures = (
             ("Sum of variances above that of the best plan", f"{self.excess:.3g}"),
             ("The same as a share of the best plan's sum", f"{100 * self.relative:.1f} %"),

@@ -246,7 +246,7 @@ class DesignProblem:
         cell_type = self.cell_type if directions is not None else None
         deviation: CellArray | None = None if cell_type is None else np.empty(self.shape, cell_type)
         values = []
-        for part, (scores, part_deviation) in pass_over(self, _scores_and_deviations, lambda _: (cell_type,)):
+        for part, (scores, part_deviation) in pass_over(self, type(self).scores_and_deviations, lambda _: (cell_type,)):
             values.append(scores)
             if deviation is not None:
                 deviation[part] = part_deviation
@@ -270,19 +270,21 @@ class DesignProblem:
                 return CellRates(deviation, np.sqrt(scale), np.sqrt(length / self.cost[0]))
             return CellRates(deviation, np.sqrt(scale / self.cost), np.sqrt(length))
         base: CellArray = np.empty(self.shape, self.cell_type)
-        for part, information in pass_over(self, _information, lambda _: (metric,)):
+        one = np.broadcast_to(1.0, self.shape)
+        for part, information in pass_over(self, type(self).information_in, lambda part: (metric, one[part])):
             base[part] = np.sqrt(information / at_rows(self.cost, part))
         return CellRates(base)
 
     def label_information(self, metric: FloatArray, propensity: FloatArray | None = None) -> FloatArray:
-        """Return the information of a label of every cell, (g, m): the trace of metric times M."""
+        """Return the information of a label of every cell, (g, m), of interdependent labels at ``propensity``."""
         if self.deviations is not None:
             information = np.square(self.deviations.deviation, dtype=np.float64)
             information *= self.deviations.squared_lengths(metric)
             information *= self.scale(slice(0, self.n_rows))
             return information
         information = np.empty(self.shape)
-        for part, of_part in pass_over(self, _information, lambda _: (metric,)):
+        at = np.broadcast_to(1.0, self.shape) if propensity is None else propensity
+        for part, of_part in pass_over(self, type(self).information_in, lambda part: (metric, at[part])):
             information[part] = of_part
         return information
 
@@ -299,13 +301,34 @@ class DesignProblem:
 
             total = sum(map_blocks(variances, self.shape))
             return np.asarray((directions.T * total) @ directions / self.n_contexts)
-        parts = pass_over(self, _accumulated, lambda part: (count[part] / propensities[part],))
+        parts = pass_over(self, type(self).added_covariance, lambda part: (count[part], propensities[part]))
         return np.asarray(sum(total for _, total in parts) / self.n_contexts)
 
     def propensities_at(self, metric: FloatArray, lower: float, multiplier: float) -> FloatArray:
         """Return the propensities of this problem's contexts, (g, m), by the rule of a plan for other contexts."""
         information = self.label_information(metric)
         return propensities_at_multiplier(information, self.cost, lower, multiplier, self.one_pair)
+
+    # Functions of a range of rows and its probabilities, mu (b, K, K, C), which workers call.
+
+    def scores_and_deviations(
+        self, part: slice, mu: FloatArray, cell_type: type[np.floating] | None
+    ) -> tuple[FloatArray, CellArray | None]:
+        """Return the scores of a range of rows, (b, d), and the standard deviations of their labels, (b, m)."""
+        deviation = None
+        if cell_type is not None:
+            variances = self.pairs.take(self.functional.label_variances(mu))
+            deviation = np.sqrt(np.maximum(variances, 0)).astype(cell_type)
+        return self.functional.value(mu), deviation
+
+    def information_in(self, part: slice, mu: FloatArray, metric: FloatArray, propensity: FloatArray) -> FloatArray:
+        """Return the information of the labels of a range of rows, (b, m): the trace of metric times M."""
+        return self.pairs.take(self.functional.information(mu, metric)) * self.scale(part)
+
+    def added_covariance(self, part: slice, mu: FloatArray, count: FloatArray, propensity: FloatArray) -> FloatArray:
+        """Return the sum of M / pi over the labels of a range of rows, (K, K), for counts (b, 1)."""
+        # The entries (k, j) of unordered pairs are zero; the factor ``scale`` makes up for them.
+        return np.asarray(self.functional.accumulate(mu, self.pairs.directed(count / propensity * self.scale(part))))
 
     def scale(self, part: slice) -> FloatArray:
         """Return the factor of M, (b or 1, 1), from the weights of contexts, the unit, and the display order of pairs.
@@ -372,24 +395,3 @@ def _work_on(work: Callable[..., T], problem: DesignProblem, task: tuple[slice, 
     if problem.functional.interior and np.count_nonzero(mu < problem.floor) > mu[:, :, 0].size:
         mu = clip_and_renormalise(mu, problem.floor)
     return work(problem, part, mu, *arguments)
-
-
-def _scores_and_deviations(
-    problem: DesignProblem, part: slice, mu: FloatArray, cell_type: type[np.floating] | None
-) -> tuple[FloatArray, CellArray | None]:
-    """Return the scores of a range of rows, (b, d), and the standard deviations of their labels, (b, m)."""
-    functional, deviation = problem.functional, None
-    if cell_type is not None:
-        deviation = np.sqrt(np.maximum(problem.pairs.take(functional.label_variances(mu)), 0)).astype(cell_type)
-    return functional.value(mu), deviation
-
-
-def _information(problem: DesignProblem, part: slice, mu: FloatArray, metric: FloatArray) -> FloatArray:
-    """Return the information of the labels of a range of rows, (b, m)."""
-    return problem.pairs.take(problem.functional.information(mu, metric)) * problem.scale(part)
-
-
-def _accumulated(problem: DesignProblem, part: slice, mu: FloatArray, amount: FloatArray) -> FloatArray:
-    """Return the sum of amount M over the labels of a range of rows, (K, K), for amounts (b, m)."""
-    # The entries (k, j) of unordered pairs are zero; the factor ``scale`` makes up for them.
-    return np.asarray(problem.functional.accumulate(mu, problem.pairs.directed(amount * problem.scale(part))))

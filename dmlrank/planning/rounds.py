@@ -170,18 +170,6 @@ class Decision(Summarised):
         return f"<Decision: {shown}{f'; {n_open} open' if n_open else ''}>"
 
     def summary(self, title: str | None = None) -> Summary:
-        """Return the table for a report.
-
-        Parameters
-        ----------
-        title : str, optional
-            Stands above the table in place of the default title.
-
-        Returns
-        -------
-        Summary
-            It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
-        """
         frame = self.result_frame
         digits = decimals(frame["std_error"].to_numpy(), fewest=fewest_decimals(self.is_natural))
         rows = []

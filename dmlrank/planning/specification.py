@@ -19,7 +19,7 @@ from .._utils.warning_collection import warn
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError
 from .allocation import CellRates, Computed, Propensities, Rows, propensity_table
-from .criteria import Criterion, EarlierLabels, Precision, SearchStart, optimise
+from .criteria import Criterion, EarlierLabels, Optimum, Precision, SearchStart, optimise
 from .problem import DesignProblem
 
 # One minus the level of intervals and tests where no fit has one.
@@ -37,7 +37,7 @@ class PlanNames:
     contexts (n,): Identifiers; tuples where several columns identify a context.
     context_columns: The columns that identify a context.
     first_column, second_column: The columns of the model shown first and of the one shown second.
-    outputs: Names of the scores where these are not about models.
+    scores: Names of the scores: those of the models, or of a functional's own outputs.
     """
 
     models: tuple[str, ...]
@@ -45,12 +45,7 @@ class PlanNames:
     context_columns: tuple[str, ...]
     first_column: str
     second_column: str
-    outputs: tuple[str, ...] = ()
-
-    @property
-    def scores(self) -> tuple[str, ...]:
-        """Names of the scores: those of the models, or of a functional's own outputs."""
-        return self.outputs or self.models
+    scores: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,12 +124,9 @@ class PlanSolution:
     propensities (g, m): Propensities of the m pairs by row of the problem.
     sigma, uniform_sigma (K, K): n times the covariance of the scores: for the plan, and for the uniform plan of the
         same cost.
-    kkt_residual: Largest relative violation of the Karush-Kuhn-Tucker conditions, before the uniform plan is mixed in;
-        NaN where the violation was not computed, which saves time in a search over budgets.
-    multiplier: n times the amount by which one more unit of budget lowers the objective; zero where the budget is
-        slack.
-    metric (K, K): Derivative of the objective by the labelling covariance, before the uniform plan is mixed in.
-    start: Where the search for the solution of a similar budget begins.
+    optimum: The optimum before the uniform plan is mixed in. Its violation of the optimality conditions is NaN where it
+        was not computed, which saves time in a search over budgets. The multiplier of its allocation is n times the
+        amount by which one more unit of budget lowers the objective.
     """
 
     budget: float
@@ -143,11 +135,7 @@ class PlanSolution:
     propensities: Propensities
     sigma: FloatArray
     uniform_sigma: FloatArray
-    kkt_residual: float
-    multiplier: float
-    n_steps: int
-    metric: FloatArray
-    start: SearchStart
+    optimum: Optimum
 
     @property
     def propensity(self) -> FloatArray:
@@ -157,7 +145,7 @@ class PlanSolution:
     @property
     def slack(self) -> bool:
         """Whether a larger budget would change nothing."""
-        return self.multiplier == 0
+        return self.optimum.allocation.multiplier == 0
 
 
 def solve(
@@ -193,11 +181,7 @@ def solve(
         propensities=propensities,
         sigma=sigma,
         uniform_sigma=precision.sigma(specification.full_covariance / specification.uniform(cost)),
-        kkt_residual=best.kkt_residual,
-        multiplier=best.allocation.multiplier,
-        n_steps=best.n_steps,
-        metric=best.metric,
-        start=best.start,
+        optimum=best,
     )
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from .._utils.number_text import decimals, fewest_decimals
+from ..data.preferences import FloatArray
 from ..report.statements import counted, percentage
 from ..tables.summary_table import Summary
 from .vote_bounds import SensitivityNumbers
@@ -35,13 +36,25 @@ def tipping_sentence(tipping: pd.DataFrame) -> str:
     return f"{subject} is no longer decided if the label changes the odds of voting by {factor}, {change}."
 
 
+def _at_middle_gamma(results: SensitivityNumbers) -> tuple[float, FloatArray, FloatArray, int]:
+    """Return the gamma for which tables show bounds, these, (J, 4), the tipping points, (J, 2), and decimals.
+
+    The gamma is the middle one of those above 1, or the only one.
+    """
+    above = [gamma for gamma in results.gammas if gamma > 1]
+    gamma = above[(len(above) - 1) // 2] if above else results.gammas[0]
+    frame = results.result_frame[results.result_frame["gamma"] == gamma]
+    return (
+        gamma,
+        frame[["lower", "upper", "conf_lower", "conf_upper"]].to_numpy(dtype=float),
+        results.tipping[["gamma_estimate", "gamma_interval"]].to_numpy(dtype=float),
+        decimals(results.std_error, fewest=fewest_decimals(results.is_natural)),
+    )
+
+
 def sensitivity_summary(results: SensitivityNumbers) -> Summary:
     """Return the table: tipping points and robustness values, with the bounds at one gamma."""
-    shown_gamma = _middle(results.gammas)
-    frame = results.result_frame[results.result_frame["gamma"] == shown_gamma]
-    digits = decimals(results.std_error, fewest=fewest_decimals(results.is_natural))
-    limits = frame[["lower", "upper", "conf_lower", "conf_upper"]].to_numpy(dtype=float)
-    tips = results.tipping[["gamma_estimate", "gamma_interval"]].to_numpy(dtype=float)
+    gamma, limits, tips, digits = _at_middle_gamma(results)
     strengths = results.tipping[["rv", "rv_alpha"]].to_numpy(dtype=float)
     rows = [
         (
@@ -52,11 +65,11 @@ def sensitivity_summary(results: SensitivityNumbers) -> Summary:
         )
         for place, name in enumerate(results.hypothesis.labels)
     ]
-    level = f"{100 * (1 - results.alpha):g}%"
+    level = f"{100 * (1 - results.alpha):g}"
     columns = (
         ("estimate", 1),
-        (f"[bounds, gamma={shown_gamma:g}]", 2),
-        (f"[{level} simult. CI]", 2),
+        (f"[bounds, gamma={gamma:g}]", 2),
+        (f"[{level}% simult. CI]", 2),
         ("[tipping gamma, CI]", 2),
         ("[RV, RVa]", 2),
     )
@@ -64,12 +77,7 @@ def sensitivity_summary(results: SensitivityNumbers) -> Summary:
     header = (
         ("Functional:", results.functional, "Contrasts:", f"{len(rows):,}"),
         ("Gamma:", ", ".join(f"{g:g}" for g in results.gammas), "Shown without a vote:", unvoted),
-        (
-            "Bounds:",
-            "sharp" if results.is_sharp else "first order",
-            "Level:",
-            f"{100 * (1 - results.alpha):g} % simultaneous",
-        ),
+        ("Bounds:", "sharp" if results.is_sharp else "first order", "Level:", f"{level} % simultaneous"),
     )
     ends = [f"{head} {end}" for head, _ in columns[1:3] for end in ("lower", "upper")]
     return Summary(
@@ -85,22 +93,19 @@ def sensitivity_summary(results: SensitivityNumbers) -> Summary:
 
 def page_paragraphs(results: SensitivityNumbers) -> tuple[str, ...]:
     """Return the paragraphs of a page: what gamma means, the first result that changes, and one line per contrast."""
-    gamma = _middle(results.gammas)
-    frame = results.result_frame[results.result_frame["gamma"] == gamma]
-    limits = frame[["lower", "upper"]].to_numpy(dtype=float)
-    tips = results.tipping[["gamma_estimate", "gamma_interval"]].to_numpy(dtype=float)
-    digits = decimals(results.std_error, fewest=fewest_decimals(results.is_natural))
-    lines = [
-        f"{name}: {results.estimate[place]:.{digits}f}, between {limits[place, 0]:.{digits}f} and "
-        f"{limits[place, 1]:.{digits}f} if gamma = {gamma:g}. "
-        + (
-            "Not decided for any gamma."
-            if tips[place, 1] <= 1
-            else f"Decided up to gamma = {gamma_text(tips[place, 1])}. Its lower or upper bound changes the sign at "
-            f"{gamma_text(tips[place, 0])}."
+    gamma, limits, tips, digits = _at_middle_gamma(results)
+    lines = []
+    for name, estimate, (lower, upper, *_), (sign, interval) in zip(
+        results.hypothesis.labels, results.estimate, limits, tips, strict=True
+    ):
+        decided = (
+            f"Decided up to gamma = {gamma_text(interval)}. Its lower or upper bound changes the sign at "
+            f"{gamma_text(sign)}."
         )
-        for place, name in enumerate(results.hypothesis.labels)
-    ]
+        lines.append(
+            f"{name}: {estimate:.{digits}f}, between {lower:.{digits}f} and {upper:.{digits}f} if gamma = {gamma:g}. "
+            f"{decided if interval > 1 else 'Not decided for any gamma.'}"
+        )
     shown = (
         f"{counted(results.n_unvoted, 'battle')} of {results.n_shown:,} were shown and got no vote."
         if results.n_unvoted
@@ -114,12 +119,6 @@ def page_paragraphs(results: SensitivityNumbers) -> tuple[str, ...]:
         tipping_sentence(results.tipping),
         *lines,
     )
-
-
-def _middle(gammas: tuple[float, ...]) -> float:
-    """Return the gamma for which the table shows bounds: the middle one of those above 1, or the only one."""
-    above = [gamma for gamma in gammas if gamma > 1]
-    return above[(len(above) - 1) // 2] if above else gammas[0]
 
 
 def _notes(results: SensitivityNumbers) -> tuple[str, ...]:

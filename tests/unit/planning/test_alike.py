@@ -170,7 +170,7 @@ def test_a_search_that_begins_on_a_sample_in_single_precision_finds_the_same_pla
     other = solve(replace(specification, problem=single), 120)
     rates = single.label_rates(np.eye(3))
     assert rates.base.dtype == np.float32
-    assert other.kkt_residual < 1e-5
+    assert other.optimum.kkt_residual < 1e-5
     assert other.expected_cost == pytest.approx(120, rel=1e-9)
     np.testing.assert_allclose(other.propensity, plan.solution.propensity, rtol=1e-5)
     np.testing.assert_allclose(other.sigma, plan.solution.sigma, rtol=1e-6, atol=1e-9)

@@ -74,7 +74,7 @@ def test_a_slack_budget_says_so(mu, one_pair):
 def test_more_budget_is_worth_what_the_multiplier_says(mu):
     plans = [dr.design(mu, "bt", budget=budget, min_propensity=0.01) for budget in (200, 200.01)]
     gained = (plans[0].objective - plans[1].objective) * len(mu)
-    assert gained / 0.01 == pytest.approx(plans[0].solution.multiplier, rel=1e-3)
+    assert gained / 0.01 == pytest.approx(plans[0].solution.optimum.allocation.multiplier, rel=1e-3)
 
 
 def test_a_wrong_plan_fails_the_optimality_conditions(mu):
@@ -94,8 +94,8 @@ def test_a_plan_that_is_not_certified_says_so(mu, monkeypatch):
     monkeypatch.setattr(criteria, "MAX_STEPS", 1)
     with pytest.warns(dr.DmlrankWarning, match="may not be optimal"):
         solution = solve(specification, 60)
-    assert solution.n_steps == 1
-    assert solution.kkt_residual > 1e-4
+    assert solution.optimum.n_steps == 1
+    assert solution.optimum.kkt_residual > 1e-4
 
 
 def test_every_step_of_the_determinant_lowers_it(mu, ignore_warnings, monkeypatch):
@@ -377,7 +377,7 @@ def test_a_budget_for_a_label_on_every_context_has_no_price(mu):
     costs = np.random.default_rng(0).uniform(1, 2, size=(4, 4))
     plan = dr.design(mu, budget=1e4, one_pair=True, costs=(costs + costs.T) / 2)
     np.testing.assert_allclose(plan.propensity.sum(axis=(1, 2)), 1, rtol=1e-9)
-    assert plan.solution.multiplier == 0
+    assert plan.solution.optimum.allocation.multiplier == 0
 
 
 def test_for_power_finds_the_smallest_budget(mu):
