@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ..._utils.computation import current, in_order
-from ..._utils.warning_collection import warn
 from ...data.arrays import row_slices
 from ...data.outcomes import exchanged_wins
 from ...data.preferences import FloatArray, IntArray
@@ -23,7 +22,6 @@ from .trees import (
     Link,
     RectangleSum,
     Trees,
-    UnreadableTreesError,
     as_lightgbm_reads,
     contexts_by_branch,
     evaluate_items,
@@ -115,25 +113,38 @@ class PairTables:
             tables.append(_output_tables(trees, branches, by_branch))
         return cls(trees, branches, tuple(tables), n_items, place.reshape(n_outputs, -1))
 
-    def scores(self, x: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
-        """Yield the scores of a few contexts at a time, (b, C m), with the range of these contexts.
-
-        Shapes: x (n, u).
-        """
+    def blocks(self, x: FloatArray, link: Link | None, offset: PairOffset | None) -> Iterator[tuple[slice, FloatArray]]:
+        """Yield ranges of contexts and their predictions, (b, K, K, C); see :meth:`PairTrees.blocks`."""
+        x = as_lightgbm_reads(x[:, self.branches.features])
         columns = np.ascontiguousarray(x.T)
         ranks = [comparison.ranks(columns[comparison.column]) for comparison in self.branches.comparisons]
         bits = contexts_by_branch(self.trees, self.branches, x)
-        takes_branch = [
-            np.unpackbits(bits[output.branches], axis=1, count=len(x)).T.astype(bool) for output in self.outputs
-        ]
-        sums = [output.sums(ranks, takes) for output, takes in zip(self.outputs, takes_branch, strict=True)]
-        n_pairs = self.outputs[0].tables.shape[1]
-        for start in range(0, len(x), _CONTEXTS_AT_ONCE):
-            rows = slice(start, min(start + _CONTEXTS_AT_ONCE, len(x)))
-            scores = np.empty((rows.stop - start, len(self.outputs), n_pairs))
+        sums = []
+        for output in self.outputs:
+            takes_branch = np.unpackbits(bits[output.branches], axis=1, count=len(x)).T.astype(bool)
+            sums.append(output.sums(ranks, takes_branch))
+        n_outputs, n_items, n_pairs = len(self.outputs), self.n_items, self.outputs[0].tables.shape[1]
+        size = max(1, _BLOCK_ENTRIES // (n_outputs * n_items**2))
+        memory = np.empty(n_outputs * size * n_items**2)
+        for begin in range(0, len(x), _CONTEXTS_AT_ONCE):
+            rows = slice(begin, min(begin + _CONTEXTS_AT_ONCE, len(x)))
+            by_output = np.empty((rows.stop - begin, n_outputs, n_pairs))
             for number, (output, summed) in enumerate(zip(self.outputs, sums, strict=True)):
-                scores[:, number] = summed[rows] @ output.tables
-            yield rows, scores.reshape(len(scores), -1)
+                by_output[:, number] = summed[rows] @ output.tables
+            scores = by_output.reshape(len(by_output), -1)
+            for start in range(0, len(scores), size):
+                some_scores = scores[start : start + size]
+                contexts = slice(begin + start, begin + start + len(some_scores))
+                shape = (n_outputs, len(some_scores), n_items, n_items)
+                values = memory[: n_outputs * len(some_scores) * n_items**2].reshape(shape)
+                for place, of_output in zip(self.place, values, strict=True):
+                    np.take(some_scores, place, axis=1, out=of_output.reshape(len(some_scores), -1), mode="clip")
+                if offset is not None:
+                    offset.add_to_all(values, contexts)
+                if link is not None:
+                    link.probabilities(values)
+                values.reshape(n_outputs, len(some_scores), -1)[:, :, :: n_items + 1] = 0.0
+                yield contexts, values.transpose(1, 2, 3, 0)
 
 
 def tables_pay(
@@ -228,19 +239,6 @@ _BLOCK_ENTRIES = 100_000
 # Contexts are divided into two chunks, for two threads, only if each chunk has at least this many contexts: with fewer,
 # the additional calls take longer than the second thread saves.
 _FEWEST_CONTEXTS = 32
-# Largest number of rows [x, first, second] in one call of Booster.predict: enough rows to keep the threads busy, and
-# few enough to stay in cache.
-_ROWS_AT_ONCE = 200_000
-# Largest number of entries of the matrix of these rows.
-ENTRIES_AT_ONCE = 8_000_000
-
-
-class RowPredictor(Protocol):
-    """A LightGBM booster, or an object that predicts like one."""
-
-    def predict(self, data: FloatArray, /, *, raw_score: bool = False, num_threads: int = 0) -> FloatArray:
-        """Return predictions, or scores before the link, (r,) or (r, C), for rows."""
-        ...
 
 
 class PairOffset(Protocol):
@@ -289,35 +287,26 @@ class PairTrees:
     table of pairs, and the weights of the rectangles depend on the context alone. The scores of a context are therefore
     sums over distinct rectangles instead of sums over trees for every pair.
 
-    booster: The booster, or an object that predicts like one.
+    booster: The booster.
     n_items: K.
-    separated: The trees; None where they cannot be separated, so that ``booster`` has to predict a row for every pair.
+    separated: The trees.
     mirrored: Whether the score of a pair is the mean of the booster's scores in both display orders; first and second
         wins, which are the first two categories, are exchanged in the other order.
     n_contexts: Number of contexts that will be scored; None where it is not known.
     """
 
-    booster: RowPredictor
+    booster: lgb.Booster
     n_items: int
-    separated: SeparatedTrees | None
+    separated: SeparatedTrees
     mirrored: bool = False
     n_contexts: int | None = None
 
     @classmethod
     def of(
-        cls, booster: RowPredictor, n_items: int, *, mirrored: bool = False, n_contexts: int | None = None
+        cls, booster: lgb.Booster, n_items: int, *, mirrored: bool = False, n_contexts: int | None = None
     ) -> PairTrees:
         """Prepare a booster whose last two features are the codes of the first and of the second item."""
-        try:
-            trees = read_trees(booster)
-        except UnreadableTreesError as reason:
-            if isinstance(booster, lgb.Booster):
-                warn(
-                    f"all pairs are predicted from stacked rows, because {reason}; this is many times slower than sums "
-                    f"over trees; use a booster with a multiclass or binary objective and without linear trees",
-                    stacklevel=2,
-                )
-            return cls(booster, n_items, None, mirrored, n_contexts)
+        trees = read_trees(booster)
         branches, leaves = evaluate_items(trees, n_items)
         value, n_outputs = trees.value * trees.link.scale, trees.link.n_outputs
         if tables_pay(branches, leaves, n_outputs, n_items, n_contexts, mirrored=mirrored):
@@ -339,14 +328,12 @@ class PairTrees:
 
         Shapes: x (n, p).
         """
-        separated = self.separated
-        if separated is None or separated.tables is None:
-            return None
-        return _blocks_from_tables(separated.tables, x, None if raw_score else separated.trees.link, offset)
+        tables, link = self.separated.tables, None if raw_score else self.separated.trees.link
+        return None if tables is None else tables.blocks(x, link, offset)
 
 
 def predict_all_pairs(
-    booster: RowPredictor | PairTrees,
+    booster: lgb.Booster | PairTrees,
     x: FloatArray,
     n_items: int,
     *,
@@ -358,13 +345,20 @@ def predict_all_pairs(
     Shapes: x (n, p), returns (n, K, K, C).
     """
     pairs = booster if isinstance(booster, PairTrees) else PairTrees.of(booster, n_items)
-    if pairs.n_items != n_items:
-        raise ValueError(f"the booster was prepared for {pairs.n_items} items, not for {n_items}")
-    if pairs.separated is None:
-        return _predict_from_stacked_rows(pairs, x, raw_score, offset)
-    if pairs.separated.tables is not None:
-        return _predict_from_tables(pairs, x, raw_score, offset)
-    return _predict_from_rectangles(pairs.separated, x, raw_score, offset)
+    separated, tables = pairs.separated, pairs.separated.tables
+    if tables is None:
+        return _predict_from_rectangles(separated, x, raw_score, offset)
+    link = None if raw_score else separated.trees.link
+    table = np.empty((len(x), n_items, n_items, separated.trees.link.n_outputs))
+
+    def fill(start: int) -> None:
+        rows = slice(start, min(start + CONTEXTS_AT_ONCE, len(x)))
+        for contexts, predictions in tables.blocks(x[rows], link, None if offset is None else offset.of_contexts(rows)):
+            table[rows][contexts] = predictions
+
+    for _ in in_order(fill, range(0, len(x), CONTEXTS_AT_ONCE), current().n_threads):
+        pass
+    return table
 
 
 def _predict_from_rectangles(
@@ -372,8 +366,6 @@ def _predict_from_rectangles(
 ) -> FloatArray:
     """Return the predictions for all pairs, (n, K, K, C), as sums of rectangles."""
     trees, branches, n_items = separated.trees, separated.branches, separated.sums[0].second.shape[1]
-    if x.shape[1] + 2 != trees.n_features:
-        raise ValueError(f"x has {x.shape[1]} features, the booster {trees.n_features - 2} and the two items")
     features = as_lightgbm_reads(x[:, branches.features])
     distinct, place = distinct_rows(features)
     is_repeated = len(distinct) < len(x)
@@ -387,102 +379,35 @@ def _predict_from_rectangles(
     def fill(start: int) -> None:
         stop = min(start + step, len(distinct))
         branch_bits = contexts_by_branch(trees, branches, features[distinct[start:stop]])
+        # The contexts of the table that are filled, and the place of each among the distinct contexts of the chunk.
+        # Slices give views; copies would cost as much as the softmax.
+        rows: IntArray | slice = slice(start, stop)
+        from_scores: IntArray | slice = slice(stop - start)
         if is_repeated:
             rows = by_place[slice(*np.searchsorted(place[by_place], [start, stop]))]
-            target = _Target(table, rows, place[rows] - start)
-        else:
-            # Slices give views; copies would cost as much as the softmax.
-            target = _Target(table, slice(start, stop), slice(stop - start))
-        for first, scores in enumerate(scores_by_first(separated.sums, branch_bits)):
-            seconds = separated.sums[0].seconds(first)
-            target.write(first, seconds, scores, link=link, offset=offset)
+            from_scores = place[rows] - start
+        for first, of_chunk in enumerate(scores_by_first(separated.sums, branch_bits)):
+            seconds, scores = separated.sums[0].seconds(first), of_chunk[:, from_scores]
+            values = scores if offset is None else offset.of_item(first, seconds, rows, shown_first=True) + scores
+            if link is not None:
+                values = link.probabilities(values)
+            table[rows, first, seconds] = values.transpose(1, 2, 0)
+            table[rows, first, first] = 0.0
+            if seconds.start is None:
+                continue
+            # Only second items behind the first one have scores; those before it have the other order's.
+            exchanged = exchanged_wins(len(scores))
+            if offset is None or offset.mirrored:
+                in_other_order = values[exchanged]
+            else:
+                in_other_order = offset.of_item(first, seconds, rows, shown_first=False) + scores[exchanged]
+                if link is not None:
+                    in_other_order = link.probabilities(in_other_order)
+            table[rows, seconds, first] = in_other_order.transpose(1, 2, 0)
 
     for _ in in_order(fill, range(0, len(distinct), step), current().n_threads):
         pass
     return table
-
-
-def _blocks_from_tables(
-    tables: PairTables, x: FloatArray, link: Link | None, offset: PairOffset | None
-) -> Iterator[tuple[slice, FloatArray]]:
-    """Yield ranges of contexts and their predictions, (b, K, K, C); see :meth:`PairTrees.blocks`.
-
-    Shapes: x (n, p).
-    """
-    n_outputs, n_items = len(tables.outputs), tables.n_items
-    size = max(1, _BLOCK_ENTRIES // (n_outputs * n_items**2))
-    memory = np.empty(n_outputs * size * n_items**2)
-    for rows, scores in tables.scores(as_lightgbm_reads(x[:, tables.branches.features])):
-        for start in range(0, len(scores), size):
-            some_scores = scores[start : start + size]
-            contexts = slice(rows.start + start, rows.start + start + len(some_scores))
-            shape = (n_outputs, len(some_scores), n_items, n_items)
-            values = memory[: n_outputs * len(some_scores) * n_items**2].reshape(shape)
-            for place, of_output in zip(tables.place, values, strict=True):
-                np.take(some_scores, place, axis=1, out=of_output.reshape(len(some_scores), -1), mode="clip")
-            if offset is not None:
-                offset.add_to_all(values, contexts)
-            if link is not None:
-                link.probabilities(values)
-            values.reshape(n_outputs, len(some_scores), -1)[:, :, :: n_items + 1] = 0.0
-            yield contexts, values.transpose(1, 2, 3, 0)
-
-
-def _predict_from_tables(pairs: PairTrees, x: FloatArray, raw_score: bool, offset: PairOffset | None) -> FloatArray:
-    """Return the predictions for all pairs, (n, K, K, C), as sums of tables of pairs."""
-    n_items = pairs.n_items
-    assert pairs.separated is not None
-    table = np.empty((len(x), n_items, n_items, pairs.separated.trees.link.n_outputs))
-
-    def fill(start: int) -> None:
-        rows = slice(start, min(start + CONTEXTS_AT_ONCE, len(x)))
-        offset_of_rows = None if offset is None else offset.of_contexts(rows)
-        blocks = pairs.blocks(x[rows], raw_score=raw_score, offset=offset_of_rows)
-        assert blocks is not None
-        for contexts, predictions in blocks:
-            table[rows][contexts] = predictions
-
-    for _ in in_order(fill, range(0, len(x), CONTEXTS_AT_ONCE), current().n_threads):
-        pass
-    return table
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Target:
-    """Rows of the table of predictions that the scores of a chunk of distinct contexts fill.
-
-    table (n, K, K, C): The table of predictions.
-    rows: Contexts whose rows are filled.
-    place: For each of these contexts, the position of its equal among the distinct contexts of the chunk.
-    """
-
-    table: FloatArray
-    rows: IntArray | slice
-    place: IntArray | slice
-
-    def write(
-        self, first: int, seconds: slice, scores: FloatArray, *, link: Link | None, offset: PairOffset | None
-    ) -> None:
-        """Fill the pairs of one first item, and where only second items behind it have scores, their other order.
-
-        Shapes: scores (C, d, k).
-        """
-        scores = scores[:, self.place]
-        values = scores if offset is None else offset.of_item(first, seconds, self.rows, shown_first=True) + scores
-        if link is not None:
-            values = link.probabilities(values)
-        self.table[self.rows, first, seconds] = values.transpose(1, 2, 0)
-        self.table[self.rows, first, first] = 0.0
-        if seconds.start is None:
-            return
-        exchanged = exchanged_wins(len(scores))
-        if offset is None or offset.mirrored:
-            in_other_order = values[exchanged]
-        else:
-            in_other_order = offset.of_item(first, seconds, self.rows, shown_first=False) + scores[exchanged]
-            if link is not None:
-                in_other_order = link.probabilities(in_other_order)
-        self.table[self.rows, seconds, first] = in_other_order.transpose(1, 2, 0)
 
 
 def distinct_rows(x: FloatArray, rows: IntArray | None = None) -> tuple[IntArray, IntArray]:
@@ -514,39 +439,6 @@ def distinct_rows(x: FloatArray, rows: IntArray | None = None) -> tuple[IntArray
         _, distinct, place = np.unique(bits(slice(None)), axis=0, return_index=True, return_inverse=True)
     by_row = np.argsort(distinct)
     return distinct[by_row], np.argsort(by_row)[place.reshape(-1)]
-
-
-def _predict_from_stacked_rows(
-    pairs: PairTrees, x: FloatArray, raw_score: bool, offset: PairOffset | None
-) -> FloatArray:
-    """Return the predictions for all pairs, (n, K, K, C), that the booster makes for stacked rows."""
-    n_items = pairs.n_items
-    distinct, place = distinct_rows(as_lightgbm_reads(x))
-    n_pairs = n_items * n_items - n_items
-    step = max(1, min(_ROWS_AT_ONCE, ENTRIES_AT_ONCE // (x.shape[1] + 2)) // max(n_pairs, 1))
-    first, second = np.nonzero(~np.eye(n_items, dtype=bool))
-    # Offsets and the other display order are added to scores; otherwise the booster computes the probabilities.
-    needs_scores = raw_score or offset is not None or pairs.mirrored
-
-    def predict(x: FloatArray) -> FloatArray:
-        rows = np.empty((len(x), n_pairs, x.shape[1] + 2), dtype=x.dtype)
-        rows[:, :, :-2] = x[:, None]
-        rows[:, :, -2], rows[:, :, -1] = first, second
-        flat, n_threads = rows.reshape(len(x) * n_pairs, -1), current().lightgbm_threads
-        values = np.asarray(pairs.booster.predict(flat, raw_score=needs_scores, num_threads=n_threads))
-        return values.reshape(len(x), n_pairs, -1)
-
-    chunks = [predict(x[distinct[start : start + step]]) for start in range(0, len(distinct), step)]
-    values = np.concatenate(chunks)[place]
-    table = np.zeros((len(x), n_items, n_items, values.shape[-1]))
-    table[:, first, second] = values
-    if pairs.mirrored:
-        table = (table + np.swapaxes(table, 1, 2)[..., exchanged_wins(table.shape[-1])]) / 2
-    if needs_scores:
-        target, link = _Target(table, slice(None), slice(None)), None if raw_score else Link(table.shape[-1])
-        for j in range(n_items):
-            target.write(j, slice(None), table[:, j].transpose(2, 0, 1).copy(), link=link, offset=offset)
-    return table
 
 
 def softmax_in_place(scores: FloatArray) -> FloatArray:

@@ -13,7 +13,7 @@ from scipy.special import softmax
 from ..._utils.computation import current, report
 from ...data.outcomes import exchange_wins, exchanged_wins
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
-from ..all_pairs.predict import PairTrees, RowPredictor, predict_all_pairs, softmax_in_place
+from ..all_pairs.predict import PairTrees, predict_all_pairs, softmax_in_place
 from ..boosting.train import BinnedPairs
 from ..boosting.tuning import EXHAUSTIVE_THRESHOLDS, RANDOM_THRESHOLDS
 from ..effects_and_trees import (
@@ -100,7 +100,7 @@ class SmoothBoostedMu:
         return np.asarray(softmax(scores, axis=-1))
 
     def _tree_scores(
-        self, booster: RowPredictor, x: FloatArray, context: IntArray, first: IntArray, second: IntArray
+        self, booster: lgb.Booster, x: FloatArray, context: IntArray, first: IntArray, second: IntArray
     ) -> FloatArray:
         """Return the booster's scores, (r, C), of one pair in each of some contexts."""
         rows = stack_rows(x, context, first, second)

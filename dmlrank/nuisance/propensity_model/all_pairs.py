@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import lightgbm as lgb
 import numpy as np
 
 from ..._utils.computation import current
 from ...data.preferences import FloatArray, IntArray
-from ..all_pairs.predict import PairTrees, RowPredictor, predict_all_pairs
+from ..all_pairs.predict import PairTrees, predict_all_pairs
 from ..training_rows import stack_rows
 from .pair_choice import PairShares, pair_entries
 
@@ -61,7 +62,7 @@ class AnyLabelModel:
     """
 
     share: float
-    booster: RowPredictor | None = None
+    booster: lgb.Booster | None = None
 
     def predict(self, x: FloatArray) -> FloatArray:
         """Return the probability of any label, (b,), in contexts with features ``x``, (b, p)."""
@@ -124,7 +125,7 @@ class BoostedPropensity:
     ordered: Whether display order matters.
     """
 
-    booster: RowPredictor | PairTrees | None
+    booster: lgb.Booster | PairTrees | None
     any_label: AnyLabelModel | None
     ordered: bool
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import tracemalloc
-import warnings
 from dataclasses import replace
 from typing import ClassVar
 
@@ -14,7 +13,6 @@ import pytest
 from scipy.special import expit, softmax
 
 from dmlrank._utils.computation import computing
-from dmlrank.exceptions import DmlrankWarning
 from dmlrank.nuisance.all_pairs import predict
 from dmlrank.nuisance.all_pairs.predict import PairTrees, distinct_rows, predict_all_pairs
 from dmlrank.nuisance.all_pairs.trees import contexts_by_branch, read_trees, scores_by_first
@@ -257,41 +255,9 @@ def test_a_prepared_booster_is_pickled_as_its_booster(large):
     )
 
 
-LINEAR = {"objective": "binary", "linear_tree": True}
-OTHER = {"objective": "multiclassova", "num_class": 3}
-
-
-@pytest.mark.parametrize(
-    ("parameters", "reason"), [(LINEAR, "linear models"), (OTHER, "multiclassova")], ids=["linear", "objective"]
-)
-def test_a_booster_whose_trees_cannot_be_summed_predicts_stacked_rows_after_one_warning(parameters, reason):
-    rng = np.random.default_rng(5)
-    rows = np.column_stack([rng.normal(size=(400, 2)), rng.integers(4, size=(400, 2))])
-    quiet = {"verbosity": -1, "num_threads": 1}
-    label = np.digitize(rows[:, 0] + rows[:, 2], [1.5]) if "num_class" not in parameters else rng.integers(3, size=400)
-    train = lgb.Dataset(rows, label, categorical_feature=[2, 3], params=quiet | parameters)
-    booster = lgb.train(quiet | parameters, train, 4)
-    with pytest.warns(DmlrankWarning, match=reason):
-        prepared = PairTrees.of(booster, 4)
-    assert prepared.separated is None
-    x = rng.normal(size=(9, 2))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        table = predict_all_pairs(prepared, x, 4)
-    np.testing.assert_allclose(table, stacked(booster, x, 4), rtol=1e-12)
-
-
 def test_without_rounds_contexts_or_pairs(large):
     booster, n_items, x = large
     assert predict_all_pairs(booster, x[:0], n_items).shape == (0, n_items, n_items, 3)
     assert predict_all_pairs(booster, x[:2], 1).tolist() == np.zeros((2, 1, 1, 3)).tolist()
     empty = lgb.Booster(model_str=booster.model_to_string(num_iteration=1, start_iteration=booster.current_iteration()))
     np.testing.assert_allclose(predict_all_pairs(empty, x[:2], 3)[:, 0, 1], 1 / 3)
-
-
-def test_a_wrong_number_of_items_or_features_is_refused(large):
-    booster, n_items, x = large
-    with pytest.raises(ValueError, match="prepared for 12 items, not for 5"):
-        predict_all_pairs(PairTrees.of(booster, n_items), x, 5)
-    with pytest.raises(ValueError, match="x has 5 features, the booster 6 and the two items"):
-        predict_all_pairs(booster, x[:, :5], n_items)

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 from scipy.special import expit, softmax
 
-from dmlrank.exceptions import DmlrankWarning
-from dmlrank.nuisance.all_pairs import predict
 from dmlrank.nuisance.all_pairs.predict import PairTrees, predict_all_pairs
 
 from .random_boosters import TableOffset, in_other_order
@@ -101,25 +99,6 @@ def test_more_contexts_than_are_scored_at_once():
     np.testing.assert_allclose(table, one_by_one(booster, x, N_ITEMS, 3), rtol=1e-12)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_long_rows_are_scored_in_smaller_stacks(dtype, monkeypatch):
-    rng = np.random.default_rng(8)
-    booster = booster_on(rng, 4, KINDS["multiclass"][1], rounds=3)
-    x, sizes = rng.normal(size=(40, 4)).astype(dtype), []
-
-    class CountingBooster:
-        def predict(self, rows, **options):
-            assert rows.dtype == dtype
-            sizes.append(rows.size)
-            return booster.predict(rows, **options)
-
-    monkeypatch.setattr(predict, "ENTRIES_AT_ONCE", 1000)
-    table = predict_all_pairs(CountingBooster(), x, N_ITEMS)
-    np.testing.assert_allclose(table, one_by_one(booster, x, N_ITEMS, 3), rtol=1e-12)
-    assert max(sizes) <= 1000
-    assert sum(sizes) == 40 * N_ITEMS * (N_ITEMS - 1) * 6
-
-
 def test_rows_sum_to_one_off_the_diagonal():
     rng = np.random.default_rng(6)
     booster = booster_on(rng, 2, KINDS["multiclass"][1])
@@ -127,17 +106,11 @@ def test_rows_sum_to_one_off_the_diagonal():
     np.testing.assert_allclose(total, np.broadcast_to(1 - np.eye(N_ITEMS), total.shape), atol=1e-14)
 
 
-@pytest.mark.parametrize("parameters", [{}, {"linear_tree": True}], ids=["rectangles", "stacked rows"])
 @pytest.mark.parametrize("n_categories", [3, 4])
-def test_mirrored_trees_predict_the_mean_of_both_display_orders(parameters, n_categories):
+def test_mirrored_trees_predict_the_mean_of_both_display_orders(n_categories):
     rng = np.random.default_rng(6)
-    objective = {"objective": "multiclass", "num_class": n_categories, "verbosity": -1} | parameters
-    booster = booster_on(rng, 3, objective)
-    if parameters:
-        with pytest.warns(DmlrankWarning, match="stacked rows"):
-            prepared = PairTrees.of(booster, N_ITEMS, mirrored=True)
-    else:
-        prepared = PairTrees.of(booster, N_ITEMS, mirrored=True)
+    booster = booster_on(rng, 3, {"objective": "multiclass", "num_class": n_categories, "verbosity": -1})
+    prepared = PairTrees.of(booster, N_ITEMS, mirrored=True)
     x = rng.normal(size=(40, 3))
     x[rng.integers(40, size=30)] = x[0]  # repeated contexts are scored once
     raw = one_by_one(booster, x, N_ITEMS, n_categories, raw_score=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import lightgbm as lgb
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import dmlrank as dr
 from dmlrank.nuisance.boosting.train import BinnedRows, BoosterSpec, train_booster
+from dmlrank.nuisance.propensity_model import all_pairs
 from dmlrank.nuisance.propensity_model import estimate as estimate_module
 from dmlrank.nuisance.propensity_model.estimate import (
     boosters_by_fold,
@@ -51,6 +53,14 @@ def train_stub(rows, spec, *_):
     return Stub(any_probability if spec.n_items is None else pair_probability)
 
 
+def predict_one_by_one(booster, x, n_items):
+    """Predictions of a stub, which has no trees, for all pairs."""
+    table = np.zeros((len(x), n_items, n_items, 1))
+    for j, k in np.argwhere(~np.eye(n_items, dtype=bool)):
+        table[:, j, k, 0] = booster.predict(np.column_stack([x, np.full(len(x), j), np.full(len(x), k)]))
+    return table
+
+
 @pytest.fixture
 def draw(make_data):
     def draw(n_pairs, n=150, labelled=120, seed=0):
@@ -75,6 +85,9 @@ def estimate(data, tune=None, train=train_booster):
     folds = Folds(fold, data.seed_order, N_FOLDS)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(estimate_module, "train_booster", train)
+        if train is not train_booster and tune is None:
+            patch.setattr(estimate_module, "PairTrees", SimpleNamespace(of=lambda booster, n_items: booster))
+            patch.setattr(all_pairs, "predict_all_pairs", predict_one_by_one)
         return estimate_propensity(data, folds, seeds, tune=tune)
 
 
