@@ -296,13 +296,18 @@ class EffectsAndTrees(Generic[E]):
         self.seeds = [int(rng.integers(2**31 - 1)) for rng in rngs]
         self._rows: TreeRows[E] | None = None
 
+    def model(self, prior: float) -> SmoothEffectsModel[E]:
+        """Return the model of the effects, where it has one for this ``prior``; see :class:`TunedEffects`."""
+        raise NotImplementedError
+
     def select_effects(self) -> TunedEffects[E]:
         """Select the penalty of the effects, and fit them in the trial folds."""
-        raise NotImplementedError
+        return self.model(float("nan")).select(self.sample, self.trial_folds)
 
     def fit_effects(self, f: int, tuned: TunedEffects[E]) -> FoldEffects[E]:
         """Fit the effects of one fold with the selected penalty."""
-        raise NotImplementedError
+        model = self.model(tuned.prior)
+        return model.fit(self.cells, f, tuned.ridge, screened=tuned.screened, start=tuned.start)
 
     def make_rows(self, tuned: TunedEffects[E]) -> TreeRows[E]:
         """Return the rows from which the trees learn."""

@@ -20,7 +20,6 @@ from ..effects_and_trees import (
     SELECTION_SAMPLE,
     BoostingStage,
     EffectsAndTrees,
-    FoldEffects,
     SmoothEffectsModel,
     TunedEffects,
 )
@@ -152,11 +151,8 @@ class _MuLearner(EffectsAndTrees[MainEffects]):
         if cells.ordered:
             self.candidates.append(BoostingStage(RANDOM_THRESHOLDS, False))
 
-    def select_effects(self) -> TunedEffects[MainEffects]:
-        return MAIN_EFFECTS_MODEL.select(self.sample, self.trial_folds)
-
-    def fit_effects(self, f: int, tuned: TunedEffects[MainEffects]) -> FoldEffects[MainEffects]:
-        return MAIN_EFFECTS_MODEL.fit(self.cells, f, tuned.ridge, screened=tuned.screened, start=tuned.start)
+    def model(self, prior: float) -> SmoothEffectsModel[MainEffects]:
+        return MAIN_EFFECTS_MODEL
 
     def make_rows(self, tuned: TunedEffects[MainEffects]) -> VoteRows:
         all_cells = self.cells

@@ -151,10 +151,11 @@ class PairChoiceLikelihood(PenalisedLikelihood[PairChoiceEffects]):
         precision = squares[:, None] * np.tile(rate * (1 - rate / 2), 2)
         self.penalty, self.precision = penalty.reshape(-1), precision.reshape(-1) + 1e-3
         self.is_free = np.ones(len(self.penalty), dtype=bool)
-        first, second = (
-            np.stack([_column_sums(rows, np.flatnonzero(items == item)) for item in range(n_items)], axis=1)
-            for items in (rows.first, rows.second)
-        )
+        first, second = np.empty((2, design.shape[1], n_items))
+        for sums, items in ((first, rows.first), (second, rows.second)):
+            for item in range(n_items):
+                shown = with_constant(rows.table[rows.context[items == item]])
+                sums[:, item] = shown.sum(axis=0, dtype=float)
         self.gradient_of_shown = np.hstack([first + second, first - second])
         self.log_share = float(np.log(share[rows.first, rows.second]).sum())
         distinct, place = distinct_rows(rows.table, rows.context)
@@ -193,11 +194,6 @@ class PairChoiceLikelihood(PenalisedLikelihood[PairChoiceEffects]):
             value += log_sum
             gradient += slope
         return value, gradient.reshape(-1)
-
-
-def _column_sums(rows: LabelledRows, chosen: IntArray) -> FloatArray:
-    """Return the sums of a constant and the smooth columns over some rows, (1 + q,)."""
-    return np.asarray(with_constant(rows.table[rows.context[chosen]]).sum(axis=0, dtype=float))
 
 
 def _at_least_tiny(total: FloatArray) -> FloatArray:

@@ -167,7 +167,10 @@ class _ShareLearner(EffectsAndTrees[PairChoiceEffects]):
         """Select the prior of the pair shares and fit the effects of each trial fold."""
         splits = [self.sample.split(f) for f in self.trial_folds]
         constant = [[_without_effects(*parts, prior) for parts in splits] for prior in _PRIORS]
-        losses = [_loss_without_effects(fits) for fits in constant]
+        losses = []
+        for fits in constant:
+            shown = [(fit.effects.share, fit.held_out.rows) for fit in fits]
+            losses.append(-sum(float(np.log(share[rows.first, rows.second]).sum()) for share, rows in shown))
         best = int(np.argmin(losses))
         prior = _PRIORS[best]
         smooth = smooth_effects_model(prior).select(self.sample, self.trial_folds)
@@ -175,11 +178,13 @@ class _ShareLearner(EffectsAndTrees[PairChoiceEffects]):
             return smooth._replace(prior=prior)
         return TunedEffects(losses[best], np.inf, False, constant[best][0].flat, constant[best], prior)
 
+    def model(self, prior: float) -> SmoothEffectsModel[PairChoiceEffects]:
+        return smooth_effects_model(prior)
+
     def fit_effects(self, f: int, tuned: TunedEffects[PairChoiceEffects]) -> FoldEffects[PairChoiceEffects]:
         if np.isinf(tuned.ridge):
             return _without_effects(*self.cells.split(f), tuned.prior)
-        model = smooth_effects_model(tuned.prior)
-        return model.fit(self.cells, f, tuned.ridge, screened=tuned.screened, start=tuned.start)
+        return super().fit_effects(f, tuned)
 
     def make_rows(self, tuned: TunedEffects[PairChoiceEffects]) -> NoiseContrast:
         """Draw pairs for the pairs shown, or for a random sample of them where they are many."""
@@ -219,15 +224,6 @@ def _without_effects(training: FoldCells, held_out: FoldCells, prior: float) -> 
     zeros = np.zeros((1 + training.rows.table.shape[1], training.n_items))
     effects = PairChoiceEffects(_overall_shares(training, prior), zeros, zeros)
     return FoldEffects(training, held_out, effects, np.append(zeros, zeros))
-
-
-def _loss_without_effects(fits: Sequence[FoldEffects[PairChoiceEffects]]) -> float:
-    """Return the held-out log-loss of shares that are the same in all contexts."""
-    total = 0.0
-    for fitted in fits:
-        rows = fitted.held_out.rows
-        total -= float(np.log(fitted.effects.share[rows.first, rows.second]).sum())
-    return total
 
 
 def _overall_shares(cells: FoldCells, prior: float) -> FloatArray:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Real
-from typing import Protocol, TypeGuard
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from patsy import EvalEnvironment
 from scipy.special import gammainc, gammaincc
 from scipy.stats import norm
@@ -28,19 +28,6 @@ from ...data.preferences import FloatArray, IntArray, PreferenceData
 from ...exceptions import DataError, FormulaError, MissingDataError, NuisanceError, OptionError, OptionTypeError, listed
 from .all_pairs import TabulatedPairPropensity
 from .estimate import Propensity
-
-
-class PropensityPlan(Protocol):
-    """A plan that holds an array of propensities (contexts, models, models), as a labelling plan does.
-
-    It may also have the attributes ``models`` and ``contexts``, the names along the array's axes, and
-    ``position_bias``, which says whether the array is about ordered pairs.
-    """
-
-    @property
-    def propensity(self) -> ArrayLike:
-        """Propensities (contexts, models, models)."""
-        ...
 
 
 def propensity_columns(propensity: object) -> tuple[str, ...] | None:
@@ -100,8 +87,12 @@ def propensity_table(data: PreferenceData, propensity: object) -> FloatArray:
     return real_array(propensity)
 
 
-def is_plan(value: object) -> TypeGuard[PropensityPlan]:
-    """Whether an object has an array of propensities with three axes, as a labelling plan does."""
+def is_plan(value: object) -> bool:
+    """Whether an object has an array ``propensity`` (contexts, models, models), as a labelling plan does.
+
+    It may also have the attributes ``models`` and ``contexts``, the names along the array's axes, and
+    ``position_bias``, which says whether the array is about ordered pairs.
+    """
     return np.ndim(getattr(value, "propensity", 0)) == 3
 
 
@@ -202,7 +193,7 @@ def column_propensity(data: PreferenceData, column: str) -> Propensity:
     return Propensity(high, "given")
 
 
-def _table_of_plan(plan: PropensityPlan, data: PreferenceData) -> FloatArray:
+def _table_of_plan(plan: Any, data: PreferenceData) -> FloatArray:
     """Return a plan's propensities, (n, K, K), with models, contexts and orders as in the data."""
     table = np.asarray(plan.propensity, dtype=float)
     for what, names_of_data, axes in (("models", data.items, (1, 2)), ("contexts", list(data.context_ids), (0,))):
