@@ -262,38 +262,26 @@ def comparison_summary(
         header.append((f"{name}:", method, "Data:", size))
     shown = choose_models(models, range(len(models))) if shown is None else shown
     rows = tuple((models[place], *(column[place] for column in columns)) for place in shown.places)
-    notes = (
-        *_comparison_notes(names, results, intervals),
-        *further_notes,
-        _reversal_note(names, results, reversals, alpha),
-    )
-    together = 2 if intervals is None else 3
-    table = Summary("Results Side by Side", tuple(header), tuple(heads), rows, notes, heads_together=together)
-    return table.with_notes(shown.note("Ranks, changes of ranks and tests"))
-
-
-def _comparison_notes(
-    names: Sequence[str], results: Sequence[Estimates], intervals: ScoreIntervals | None
-) -> list[str]:
-    """Return the notes on what the columns show, and on results without intervals."""
-    columns = (
+    shows = (
         "a column with the score and its standard error in brackets, and a column with the rank."
         if intervals is None
         else f"columns with the score, its interval and its rank. {intervals.note}"
     )
-    notes = [
-        f"Each result has {columns} The "
-        f"number in brackets beside a rank is the number of places gained (+) or lost (-) compared with {names[0]!r}, "
-        f"counted among the models that both results have."
-    ]
+    meaning = (
+        f"Each result has {shows} The number in brackets beside a rank is the number of places gained (+) or lost (-) "
+        f"compared with {names[0]!r}, counted among the models that both results have."
+    )
     if len({functional_unit(result) for result in results}) > 1:
-        notes[0] += " Scores of different functionals have different units: compare ranks, not scores."
-    notes += [
+        meaning += " Scores of different functionals have different units: compare ranks, not scores."
+    without_intervals = [
         f"{name!r} is an estimate without intervals, so that no test supports its order: {result.why_no_intervals}."
         for name, result in zip(names, results, strict=True)
         if not result.has_intervals
     ]
-    return notes
+    notes = (meaning, *without_intervals, *further_notes, _reversal_note(names, results, reversals, alpha))
+    together = 2 if intervals is None else 3
+    table = Summary("Results Side by Side", tuple(header), tuple(heads), rows, notes, heads_together=together)
+    return table.with_notes(shown.note("Ranks, changes of ranks and tests"))
 
 
 def _reversal_note(

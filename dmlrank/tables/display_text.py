@@ -108,18 +108,16 @@ def _clusters(text: str) -> Iterator[tuple[str, int]]:
     for character in text:
         code = ord(character)
         is_flag_letter = code in _FLAG_LETTERS
-        continues = (
-            _is_mark(character)
-            or code in _SKIN_TONES
-            or cluster.endswith(_JOINER)
-            or (is_flag_letter and n_flag_letters == 1)
-        )
-        if cluster and not continues:
+        is_mark = _is_mark(character)
+        joined = is_mark or code in _SKIN_TONES or cluster.endswith(_JOINER)
+        if cluster and not joined and not (is_flag_letter and n_flag_letters == 1):
             yield cluster, width
             cluster, width, n_flag_letters = "", 0, 0
         cluster += character
         n_flag_letters += is_flag_letter
-        width = max(width, 2 if character == _EMOJI_SELECTOR else _character_width(character))
+        is_wide = is_flag_letter or unicodedata.east_asian_width(character) in "WF"
+        size = 2 if character == _EMOJI_SELECTOR else 0 if is_mark else 1 + is_wide
+        width = max(width, size)
     if cluster:
         yield cluster, width
 
@@ -129,15 +127,6 @@ def _is_mark(character: str) -> bool:
     if any(ord(character) in part for part in _HANGUL_PARTS):
         return True
     return unicodedata.category(character) in ("Mn", "Me", "Cf") and character != "\u00ad"
-
-
-def _character_width(character: str) -> int:
-    """Return the number of columns of a single character."""
-    if _is_mark(character):
-        return 0
-    if ord(character) in _FLAG_LETTERS:
-        return 2
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
 # Characters that start a formula in spreadsheets, after any number of apostrophes that this module has put before them.

@@ -101,22 +101,33 @@ _GAP = 2
 def text_table(table: TableContent, width: int | None = None) -> str:
     """Return a table as plain text; columns that do not fit into ``width`` follow in further panels."""
     rows = [tuple(isolated(inert(cell)) for cell in row) for row in table.rows]
-    sizes = _column_sizes(table, rows)
+    # A column is as wide as its widest cell, or as its part of the head.
+    n_columns = sum(len(places) for _, places in table.heads())
+    sizes = [max((display_width(row[place]) for row in rows), default=0) for place in range(n_columns)]
+    for head, places in table.heads():
+        below = sum(sizes[place] for place in places) + _GAP * (len(places) - 1)
+        sizes[places[-1]] += max(0, display_width(isolated(inert(head))) - below)
     leading, blocks = leading_and_blocks(table)
     lead_width = sum(sizes[place] + _GAP for _, places in leading for place in places)
     block_widths = [sum(sizes[place] + _GAP for _, places in block for place in places) for block in blocks]
-    if width is None or not blocks:
-        panels = [list(range(len(blocks)))]
-    else:
+    panels = [list(range(len(blocks)))]
+    if width is not None and blocks:
         panels = divide_columns(block_widths, width - lead_width)
     body_width = lead_width + max((sum(block_widths[place] for place in panel) for panel in panels), default=0)
     header = [tuple(isolated(inert(text)) for text in line) for line in table.header]
     pairs = [line for line in header if len(line) > 2]
     sides = [max((sum(map(display_width, line[at : at + 2])) + 1 for line in pairs), default=0) for at in (0, 2)]
     total = max(body_width, sum(sides) + 2 if pairs else 0, _MIN_WIDTH if width is None else min(width, _MIN_WIDTH))
+    left, right = total - _GAP - sides[1], sides[1]
+    label_width = max([_LABEL_WIDTH, *(display_width(line[0]) + 2 for line in header if len(line) == 2)])
     lines = [padded(isolated(inert(table.title)), total, "^").rstrip(), "=" * total]
-    if header:
-        lines += [*_header_lines(header, total, sides[1]), "=" * total]
+    for label, value, *second in header:
+        if second:
+            first = label + padded(value, left - display_width(label), ">")
+            lines.append(f"{first}  {second[0]}{padded(second[1], right - display_width(second[0]), '>')}".rstrip())
+        else:
+            lines += wrapped(padded(label, label_width) + value, total, indent=" " * label_width)
+    lines += ["=" * total] * bool(header)
     for number, panel in enumerate(panels):
         shown = leading + [head for place in panel for head in blocks[place]]
         lines += ["-" * total] * (number > 0) + _panel_lines(table, rows, shown, sizes, total)
@@ -125,31 +136,6 @@ def text_table(table: TableContent, width: int | None = None) -> str:
         mark, indent = (f"[{number}] ", "    ") if table.numbered else ("", "")
         lines += wrapped(isolated(mark + inert(note)), total, indent)
     return "\n".join(lines)
-
-
-def _column_sizes(table: TableContent, rows: list[tuple[str, ...]]) -> list[int]:
-    """Return the width of every column: that of its widest cell, or of its part of the head."""
-    n_columns = sum(len(places) for _, places in table.heads())
-    sizes = [max((display_width(row[place]) for row in rows), default=0) for place in range(n_columns)]
-    for head, places in table.heads():
-        below = sum(sizes[place] for place in places) + _GAP * (len(places) - 1)
-        sizes[places[-1]] += max(0, display_width(isolated(inert(head))) - below)
-    return sizes
-
-
-def _header_lines(header: list[tuple[str, ...]], total: int, right: int) -> list[str]:
-    """Return the lines above the columns."""
-    left = total - _GAP - right
-    label_width = max([_LABEL_WIDTH, *(display_width(line[0]) + 2 for line in header if len(line) == 2)])
-    lines = []
-    for line in header:
-        if len(line) == 2:
-            lines += wrapped(padded(line[0], label_width) + line[1], total, indent=" " * label_width)
-            continue
-        a, b, c, d = line
-        shown = (padded(b, left - display_width(a), ">"), padded(d, right - display_width(c), ">"))
-        lines.append(f"{a}{shown[0]}  {c}{shown[1]}".rstrip())
-    return lines
 
 
 def _panel_lines(
@@ -267,15 +253,21 @@ def html_table(table: TableContent) -> str:
         span = f' colspan="{len(places)}"' if len(places) > 1 else ""
         side = ' class="l"' if table.is_text(places[0]) else ""
         heads.append(f'<th scope="col"{span}{side}>{escaped(head)}</th>' if head else "<th></th>")
-    rows = "".join(
-        f"<tr>{''.join(_cell(table, place, cell) for place, cell in enumerate(row))}</tr>\n" for row in table.rows
-    )
+    rows = ""
+    for row in table.rows:
+        cells = ""
+        for place, cell in enumerate(row):
+            # The cell with the row's name is the head of the row.
+            tag, scope = ("th", ' scope="row"') if place == table.name_place else ("td", "")
+            side = ' class="l"' if table.is_text(place) else ""
+            cells += f"<{tag}{scope}{side}>{escaped(cell)}</{tag}>"
+        rows += f"<tr>{cells}</tr>\n"
     # Sentences take the whole width of the table.
     kind = ' class="w"' if any(len(line) == 2 for line in table.header) else ""
     pairs = "".join(
         f"<div><dt>{escaped(label)}</dt><dd>{escaped(value)}</dd></div>\n" for label, value in table.facts()
     )
-    tag, item = ("ol", "li") if table.numbered else ("div", "p")
+    outer, item = ("ol", "li") if table.numbered else ("div", "p")
     notes = "".join(f"<{item}>{escaped(note)}</{item}>\n" for note in table.notes)
     title = escaped(table.title)
     return (
@@ -283,16 +275,9 @@ def html_table(table: TableContent) -> str:
         + (f"<dl{kind}>\n{pairs}</dl>\n" if pairs else "")
         + f'<div class="b" role="region" aria-label="{title}" tabindex="0">\n<table>\n'
         f"<thead>\n<tr>{''.join(heads)}</tr>\n</thead>\n<tbody>\n{rows}</tbody>\n</table>\n</div>\n"
-        + (f'<{tag} class="n">\n{notes}</{tag}>\n' if notes else "")
+        + (f'<{outer} class="n">\n{notes}</{outer}>\n' if notes else "")
         + "</div>"
     )
-
-
-def _cell(table: TableContent, place: int, cell: str) -> str:
-    """Return a cell; the one with the row's name is the head of the row."""
-    if place == table.name_place:
-        return f'<th scope="row" class="l">{escaped(cell)}</th>'
-    return f'<td class="l">{escaped(cell)}</td>' if table.is_text(place) else f"<td>{escaped(cell)}</td>"
 
 
 def escaped(text: str) -> str:

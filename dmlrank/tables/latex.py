@@ -137,7 +137,7 @@ class _Columns:
             if self.is_long[place]:
                 self.sizes[place] = _TEXT_SHARE * width / sum(self.is_long)
         for head, places in table.heads():
-            piece = max(map(_number_width, _head_pieces(_bare(head))), default=0.0)
+            piece = max(map(_number_width, _head_pieces(head)), default=0.0)
             self.sizes[places[-1]] += max(0.0, piece - sum(self.sizes[place] for place in places))
         # Names are divided over lines only where all columns do not fit beside whole names.
         self.sizes[table.name_place] = 0.0
@@ -179,7 +179,7 @@ class _Columns:
         for head, places in heads:
             available = self.total([(head, places)])
             lines: list[str] = []
-            for piece in _head_pieces(_bare(head)):
+            for piece in _head_pieces(head):
                 if lines and _number_width(lines[-1] + piece.rstrip()) <= available + 1e-6:
                     lines[-1] += piece
                 else:
@@ -217,13 +217,13 @@ def _number_width(text: str) -> float:
 
 
 def _head_pieces(head: str) -> list[str]:
-    """Return the parts of a head between which it may be divided: words, and parts of words that end in punctuation."""
-    return re.findall(r"[^\s\-_/.:(\[]*[-_/.:(\[]+\s*|[^\s\-_/.:(\[]+\s*", head)
+    """Return the parts of a head between which it may be divided: words, and parts of words that end in punctuation.
 
-
-def _bare(head: str) -> str:
-    """Return a head without the brackets that mark an interval, which has a rule below its head in LaTeX."""
-    return head[1:-1] if head.startswith("[") and head.endswith("]") and "]" not in head[:-1] else head
+    The brackets that mark an interval are left out, because LaTeX has a rule below its head.
+    """
+    is_interval = head.startswith("[") and head.endswith("]") and "]" not in head[:-1]
+    bare = head[1:-1] if is_interval else head
+    return re.findall(r"[^\s\-_/.:(\[]*[-_/.:(\[]+\s*|[^\s\-_/.:(\[]+\s*", bare)
 
 
 # --- the table --------------------------------------------------------------------------------------------------------
