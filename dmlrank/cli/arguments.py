@@ -304,11 +304,13 @@ def frames_of(arguments: argparse.Namespace, formula: str, file: str, new: str |
                 )
         judge = getattr(arguments, "judge", None) or ()
         file_roles = ColumnRoles.of_fit(formula, arguments.context or (), groups, judge, propensity)
+    # A judge's verdicts are on the same prompts and models.
+    verdict_roles = ColumnRoles(file_roles.names, file_roles.labels[:1], file_roles.models, is_of_verdicts=True)
     paths, roles = {"file": file}, {"file": file_roles}
     if new:
         paths["new"], roles["new"] = new, file_roles
     for name, path in judge_files(getattr(arguments, "judge_file", None) or ()).items():
-        paths[f"judge {name}"], roles[f"judge {name}"] = path, file_roles.for_verdict_file
+        paths[f"judge {name}"], roles[f"judge {name}"] = path, verdict_roles
     frames = read_frames(paths, roles)
     if columns:
         margin, smaller_wins = arguments.margin or 0.0, bool(arguments.lower_is_better)

@@ -274,11 +274,6 @@ class ColumnRoles:
         labels = verdicts if parsed.probabilities else (parsed.outcome, *verdicts)
         return cls((*models, *context, *groups), labels, models, features)
 
-    @property
-    def for_verdict_file(self) -> ColumnRoles:
-        """The roles of columns in a further file, with a judge's verdicts on the same prompts and models."""
-        return ColumnRoles(self.names, self.labels[:1], self.models, is_of_verdicts=True)
-
     def typed(self, cells: pd.DataFrame) -> pd.DataFrame:
         """Return the columns of a file with the types of their roles."""
         columns = {}

@@ -308,6 +308,9 @@ def _assumptions(results: Estimates) -> list[str]:
     ]
 
 
+# --- data, judges and extensions --------------------------------------------------------------------------------------
+
+
 def _data_sentences(results: Estimates) -> list[str]:
     """Say what was read, dropped and left out."""
     d = results.description
@@ -321,9 +324,6 @@ def _data_sentences(results: Estimates) -> list[str]:
         *_judge_note(results),
         *_extension_note(results),
     ]
-
-
-# --- data, judges and extensions --------------------------------------------------------------------------------------
 
 
 def _left_out_note(results: Estimates) -> list[str]:

@@ -197,18 +197,23 @@ class _Columns:
 
     def rows(self, heads: Heads) -> list[str]:
         """Return the rows of a panel."""
-        places = [place for _, group in heads for place in group]
-        return [" & ".join(self._cell(row[place], place) for place in places) + r" \\" for row in self.table.rows]
-
-    def _cell(self, text: str, place: int) -> str:
-        if place == self.table.name_place:
-            # In one line where a name has room, so that the cell reads as the name does.
-            has_room = len(text) * _NAME_LETTER <= self.sizes[place] and text.isascii()
-            return latex_text(text) if has_room else _breakable(text)
-        if self.is_long[place]:
-            return _prose(text)
-        is_text = self.table.is_text(place) and not re.fullmatch(r"\d+(-\d+)?", text)
-        return latex_text(text) if is_text else latex_number(text)
+        places, lines = [place for _, group in heads for place in group], []
+        for row in self.table.rows:
+            cells = []
+            for place in places:
+                text = row[place]
+                if place == self.table.name_place:
+                    # In one line where a name has room, so that the cell reads as the name does.
+                    has_room = len(text) * _NAME_LETTER <= self.sizes[place] and text.isascii()
+                    cells.append(latex_text(text) if has_room else _breakable(text))
+                elif self.is_long[place]:
+                    cells.append(_prose(text))
+                elif self.table.is_text(place) and not re.fullmatch(r"\d+(-\d+)?", text):
+                    cells.append(latex_text(text))
+                else:
+                    cells.append(latex_number(text))
+            lines.append(" & ".join(cells) + r" \\")
+        return lines
 
 
 def _number_width(text: str) -> float:
