@@ -13,6 +13,7 @@ from .api import check, dml_rank, load, read_json
 from .data.graph import Graph
 from .data.pairs_from_scores import pairs_from_rankings, pairs_from_scores
 from .data.style_columns import style_columns
+from .datasets.eval_logs import read_log
 from .exceptions import DmlrankError, DmlrankWarning
 from .functionals import CategoryWeights
 from .nuisance.boosting.tuning import RandomSearch
@@ -48,6 +49,7 @@ __all__ = [
     "pairs_from_rankings",
     "pairs_from_scores",
     "read_json",
+    "read_log",
     "repeated_propensity",
     "show_versions",
     "style_columns",

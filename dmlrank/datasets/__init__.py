@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .arena import Arena, simulate_arena
+from .eval_logs import read_log
 from .readers import read_arena, read_chatbot_arena, read_mt_bench
 from .simulators import Bt, Ties, simulate_bt, simulate_ties
 from .styled import Styled, simulate_styled
@@ -14,6 +15,7 @@ __all__ = [
     "Ties",
     "read_arena",
     "read_chatbot_arena",
+    "read_log",
     "read_mt_bench",
     "simulate_arena",
     "simulate_bt",

@@ -1,0 +1,157 @@
+"""Bounded reading of the files of evaluation harnesses: JSON, JSON lines and zip, compressed by gzip or zstandard."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from glob import glob
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from ..exceptions import DataError, MissingExtraError, listed, nearest
+
+Record: TypeAlias = Mapping[str, Any]
+
+# A file may expand to so many bytes, or to so many times its size where that is more; a line may have so many bytes.
+# Logs of text expand to 5 to 30 times their size; files made to fill the memory expand to 1,000 times and more.
+_LARGEST_EXPANDED, _LARGEST_RATIO, _LARGEST_LINE = 2**31, 200, 2**26
+_ENDINGS = (".eval", ".json", ".jsonl")
+_COMPRESSIONS = (".gz", ".zst")
+# The number of zstandard among the compressions of zip files, which Python's zipfile reads from 3.14 on.
+_ZIP_ZSTANDARD = 93
+
+
+def log_files(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
+    """Return the files of a path, a folder (with the folders in it), a pattern or a list of these, by name."""
+    if not isinstance(path, str | os.PathLike):
+        return sorted({file for one in path for file in log_files(one)})
+    place = Path(path)
+    if place.is_dir():
+        files = [file for file in place.rglob("*") if file.is_file() and ending(file) in _ENDINGS]
+        if not files:
+            raise DataError(f"the folder {str(place)!r} has no file that ends with {listed(_ENDINGS)}")
+        return sorted(files)
+    if place.is_file():
+        return [place]
+    matches = sorted(Path(match) for match in glob(str(path), recursive=True) if Path(match).is_file())
+    if not matches:
+        names = [other.name for other in place.parent.iterdir()] if place.parent.is_dir() else []
+        raise DataError(f"there is no file or folder {str(path)!r}{nearest(place.name, names)}")
+    return matches
+
+
+def ending(file: Path) -> str:
+    """Return the ending that names the kind of a file, without that of a compression."""
+    last = file.suffix.lower()
+    return Path(file.stem).suffix.lower() if last in _COMPRESSIONS else last
+
+
+def read_json(file: Path) -> Any:
+    """Return the value of a JSON file."""
+    return parsed(_content(file), file)
+
+
+def read_lines(file: Path) -> Iterator[Record]:
+    """Yield the objects of a file of JSON lines, or of a JSON array."""
+    try:
+        yield from _lines(file)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{str(file)!r} cannot be read: {error}") from None
+
+
+def _lines(file: Path) -> Iterator[Record]:
+    with _opened(file) as lines:
+        start = lines.peek(64).removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+        if start == b"[":
+            yield from records_of(read_json(file), file)
+            return
+        n_bytes, limit, number = 0, _limit(file.stat().st_size), 0
+        while line := lines.readline(_LARGEST_LINE + 1):
+            number += 1
+            n_bytes += len(line)
+            if len(line) > _LARGEST_LINE or n_bytes > limit:
+                raise DataError(f"{str(file)!r}: line {number} makes the file larger than a log is; {_TRUST}")
+            if line.strip():
+                yield from records_of([parsed(line, file, number)], file)
+
+
+def records_of(values: Any, file: Path) -> list[Record]:
+    """Return values that have to be JSON objects."""
+    if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
+        raise DataError(f"{str(file)!r} is no list of JSON objects")
+    return values
+
+
+def parsed(content: bytes, file: Path, line: int | None = None) -> Any:
+    """Return the value of JSON text."""
+    try:
+        return json.loads(content.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        where = "" if line is None else f", line {line}"
+        raise DataError(f"{str(file)!r}{where} is no JSON: {error}; leave the file out or mend it") from None
+
+
+def zip_member(archive: zipfile.ZipFile, name: str, file: Path) -> bytes | None:
+    """Return the bytes of a member of a zip file; None where there is none of this name."""
+    try:
+        member = archive.getinfo(name)
+    except KeyError:
+        return None
+    limit = _limit(member.compress_size)
+    if member.file_size > limit:
+        raise DataError(f"{str(file)!r}: {name} says that it expands to {member.file_size:,} bytes; {_TRUST}")
+    if member.compress_type != _ZIP_ZSTANDARD:
+        with archive.open(member) as content:
+            return _bounded(content.read(limit + 1), limit, file)
+    # The local header has 30 bytes, then a name and further fields whose lengths stand at byte 26.
+    with file.open("rb") as raw:
+        raw.seek(member.header_offset + 26)
+        raw.seek(sum(struct.unpack("<HH", raw.read(4))), os.SEEK_CUR)
+        compressed = io.BytesIO(raw.read(member.compress_size))
+    return _bounded(_zstandard(compressed).read(limit + 1), limit, file)
+
+
+_TRUST = "a file that was made to fill the memory looks like this; expand it yourself if you trust it"
+
+
+def _limit(size: int) -> int:
+    return max(_LARGEST_EXPANDED, _LARGEST_RATIO * size)
+
+
+def _bounded(content: bytes, limit: int, file: Path) -> bytes:
+    if len(content) > limit:
+        raise DataError(f"{str(file)!r} expands to more than {limit:,} bytes; {_TRUST}")
+    return content
+
+
+def _zstandard(file: Any) -> Any:
+    try:
+        import zstandard
+    except ModuleNotFoundError:
+        raise MissingExtraError(
+            "the log is compressed by zstandard, which needs a package: pip install 'dmlrank[logs]'"
+        ) from None
+    return zstandard.ZstdDecompressor().stream_reader(file)
+
+
+def _opened(file: Path) -> io.BufferedReader:
+    """Return the bytes of a file as they are without compression."""
+    if file.suffix.lower() == ".gz":
+        return io.BufferedReader(gzip.open(file))
+    return io.BufferedReader(_zstandard(file.open("rb"))) if file.suffix.lower() == ".zst" else file.open("rb")
+
+
+def _content(file: Path) -> bytes:
+    """Return all bytes of a file."""
+    limit = _limit(file.stat().st_size)
+    try:
+        with _opened(file) as content:
+            return _bounded(content.read(limit + 1), limit, file)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{str(file)!r} cannot be read: {error}") from None
