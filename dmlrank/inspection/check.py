@@ -15,7 +15,7 @@ from ..data.graph import Graph
 from ..report.leaderboard import choose_models
 from ..report.page.render_page import render_page, write_page
 from ..report.statements import counted
-from ..tables.summary_table import Summary
+from ..tables.summary_table import Summarised, Summary
 from .time_check import TimeCheck
 
 _TITLE = "Check before a fit"
@@ -103,7 +103,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Check:
+class Check(Summarised):
     """Result of :func:`dmlrank.check`; printing it shows a page.
 
     Attributes
@@ -299,14 +299,8 @@ class Check:
         tables = [replace(self.summary("Models"), notes=()), *_page_tables(self)]
         return write_page(path, render_page(heading, [], tables, problems=self.problems))
 
-    def __str__(self) -> str:
-        return self.as_text()
-
     def __repr__(self) -> str:
         return self.as_text()
-
-    def _repr_html_(self) -> str:
-        return self.as_html()
 
 
 def facts(check: Check) -> list[tuple[str, str]]:

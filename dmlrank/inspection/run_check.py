@@ -160,13 +160,15 @@ def _model_table(data: PreferenceData, counts: NDArray[np.int64], total: FloatAr
     for number, part in enumerate(graph.components(), start=1):
         component[part] = number
     wins = total.sum(axis=1) + (counts - total).sum(axis=0)
+    with np.errstate(invalid="ignore"):  # A model without labels has no shares.
+        share_first, win_share = counts.sum(axis=1) / n_contexts, wins / n_contexts
     return pd.DataFrame(
         {
             "contexts": n_contexts,
             "votes": (votes + votes.T).sum(axis=1),
             "opponents": graph.degrees,
-            "share_first": _ratio(counts.sum(axis=1), n_contexts),
-            "win_share": _ratio(wins, n_contexts),
+            "share_first": share_first,
+            "win_share": win_share,
             "component": component,
         },
         index=pd.Index(data.items, name="model"),
@@ -180,6 +182,8 @@ def _pair_table(data: PreferenceData, counts: NDArray[np.int64], total: FloatArr
     votes = data.pair_votes()
     names = np.array(data.items, dtype=object)
     wins = total[first, second] + n_second - total[second, first]
+    with np.errstate(invalid="ignore"):  # A pair without labels has no shares.
+        share_first, win_share = n_first / (n_first + n_second), wins / (n_first + n_second)
     return pd.DataFrame(
         {
             "first": names[first],
@@ -188,20 +192,15 @@ def _pair_table(data: PreferenceData, counts: NDArray[np.int64], total: FloatArr
             "shown_first": n_first,
             "shown_second": n_second,
             "votes": votes[first, second] + votes[second, first],
-            "share_first": _ratio(n_first, n_first + n_second),
+            "share_first": share_first,
             "p_balanced": [
                 binomtest(a, a + b).pvalue if a + b else np.nan
                 for a, b in zip(n_first.tolist(), n_second.tolist(), strict=True)
             ],
-            "win_share": _ratio(wins, n_first + n_second),
+            "win_share": win_share,
             "compared": graph.edges[first, second],
         }
     )
-
-
-def _ratio(part: NDArray[np.generic], total: NDArray[np.int64]) -> FloatArray:
-    """Return the parts divided by their totals; NaN where a total is zero."""
-    return np.divide(part, total, out=np.full(len(total), np.nan), where=total > 0)
 
 
 def _repeated_features(data: PreferenceData) -> dict[str, int]:
