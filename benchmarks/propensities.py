@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from patsy import EvalEnvironment
 
 from dmlrank.data.preferences import PreferenceData
-from dmlrank.data.read_votes import read_preferences
+from dmlrank.data.read_votes import preferences_of, take_rows
 from dmlrank.nuisance.all_pairs.predict import PairTrees
 from dmlrank.nuisance.propensity_model.all_pairs import AnyLabelModel, BoostedPropensity
 from dmlrank.nuisance.propensity_model.estimate import (
@@ -96,7 +96,7 @@ def draw(setting: Setting, seed: int) -> tuple[PreferenceData, FloatArray]:
         winner=np.where(rng.random(n) < 0.5, "model_a", "model_b"),
     )
     formula = f"winner ~ {' + '.join(f'f{f}' for f in range(x.shape[1]))} | model_a + model_b"
-    data = read_preferences(formula, frame, EvalEnvironment([{}]))
+    data = preferences_of(take_rows(formula, frame, EvalEnvironment([{}])))
     return data, table.reshape(n, -1)[np.arange(n), pair]
 
 

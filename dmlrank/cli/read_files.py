@@ -21,7 +21,7 @@ import pandas as pd
 from ..data.derived_pairs import DerivedPairs
 from ..data.formula.parse import names_in, one_sided, parse_formula
 from ..data.frames import column_names, has_several_files, require_columns, take_columns
-from ..data.outcomes import is_category
+from ..data.outcomes import category_of_column
 from ..data.pairs_from_scores import pairs_from_scores
 from ..data.plain_columns import arrow_module, name_of
 from ..exceptions import DataError, OptionError, listed, nearest
@@ -269,7 +269,7 @@ class ColumnRoles:
         """Return the roles that follow from a formula and the options of a fit."""
         parsed = parse_formula(formula)
         models = (parsed.first, parsed.second)
-        verdicts = () if judge and all(is_category(name) for name in judge) else tuple(judge)
+        verdicts = () if judge and all(category_of_column(name) for name in judge) else tuple(judge)
         features = names_in(parsed.features).values + names_in(one_sided(propensity) or "1").values
         labels = verdicts if parsed.probabilities else (parsed.outcome, *verdicts)
         return cls((*models, *context, *groups), labels, models, features)
@@ -283,7 +283,7 @@ class ColumnRoles:
                 columns[name] = _as_text(column)
             elif name in self.names:
                 columns[name] = _named_feature(column)
-            elif name in self.labels or (self.is_of_verdicts and not is_category(name)):
+            elif name in self.labels or (self.is_of_verdicts and not category_of_column(name)):
                 models = [cells[model].dropna() for model in self.models if model in cells.columns]
                 columns[name] = _labels(column, set().union(*(names.unique() for names in models)))
             else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
@@ -15,7 +16,7 @@ from .arrays import AnyArray, FloatArray, IntArray
 from .derived_pairs import DerivedPairs
 from .equal_values import value_codes
 from .frames import PlainFrame, column_names, take_columns
-from .plain_columns import is_numeric_column, is_vector_column, kind_of_time, name_of, plain_column, too_large_error
+from .plain_columns import NUMERIC_KINDS, is_vector_column, kind_of_time, name_of, plain_column, too_large_error
 
 T = TypeVar("T")
 
@@ -75,9 +76,20 @@ class CodedColumn:
 
     @classmethod
     def of(cls, column: pd.Series) -> CodedColumn:
-        """Return a column, coded as integers; raise ``TypeError`` where a cell, such as a list, has no hash."""
+        """Return a column, coded as integers; raise :class:`DataError` where a cell, such as a list, has no hash."""
         _check_whole_names_are_compared(column)
-        codes, levels = pd.factorize(column)
+        try:
+            codes, levels = pd.factorize(column)
+        except TypeError:
+            for cell in column:
+                try:
+                    hash(cell)
+                except TypeError:
+                    kind = type(cell).__name__
+                    raise DataError(
+                        f"column {column.name!r} holds {cell!r}, a {kind}; it must hold names, numbers or labels"
+                    ) from None
+            raise
         return cls(codes, np.asarray(levels, dtype=object))
 
     @property
@@ -121,11 +133,6 @@ class Columns:
         """Return named columns of a frame of any kind; see :func:`dmlrank.data.frames.take_columns`."""
         return cls(tuple(column_names(frame)), take_columns(frame, names))
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the columns that were taken."""
-        return tuple(self._table.columns)
-
     def __contains__(self, name: object) -> bool:
         return name in self._table.columns
 
@@ -145,7 +152,7 @@ class Columns:
 
     def coded(self, name: str) -> CodedColumn:
         """Return a column of names or labels, coded as integers; raise :class:`DataError` for other columns."""
-        return code_columns(self._table, [name])[name]
+        return CodedColumn.of(self._table[name])
 
     def value_codes(self, name: str) -> IntArray:
         """Return a code for each cell, (rows,), as :func:`dmlrank.data.equal_values.value_codes` does."""
@@ -203,13 +210,15 @@ class Columns:
 
 def identity_texts(column: pd.Series) -> pd.Series:
     """Return a column of names or identifiers as texts, (rows,), or refuse different values with one text."""
-    if isinstance(column.dtype, pd.CategoricalDtype):
+    is_category = isinstance(column.dtype, pd.CategoricalDtype)
+    if is_category:
         check_identity(column.name, column.cat.categories)
-    if isinstance(column.dtype, pd.CategoricalDtype) or not _has_several_types(column):
+    if is_category or not _has_several_types(column):
         try:
             return column.astype(str)
         except UnicodeEncodeError as error:
-            raise not_unicode_error(column.name, str(error.object)) from None
+            check_unicode([column.name], [str(error.object)])
+            raise
     coded = CodedColumn.of(column)
     check_identity(column.name, coded.levels)
     names = np.array([*map(name_of, coded.levels), "nan"], dtype=object)
@@ -228,21 +237,16 @@ def _check_whole_names_are_compared(column: pd.Series) -> None:
         )
 
 
-def not_unicode_error(column: object, name: str) -> DataError:
-    """Return the error for a name that is no Unicode text, because it has half of a surrogate pair."""
-    return DataError(
-        f"column {column!r} holds the name {name!r}, which is no text in Unicode: it has half of a surrogate pair, as "
-        f"a text has that was cut within a character; correct the name"
-    )
-
-
-def check_unicode(columns: Iterable[object], names: Iterable[str]) -> None:
+def check_unicode(columns: Sequence[object], names: Iterable[str]) -> None:
     """Raise where a name cannot be encoded in UTF-8, as tables and files of results need it."""
     for name in names:
         try:
             name.encode("utf-8")
         except UnicodeEncodeError:
-            raise not_unicode_error(next(iter(columns)), name) from None
+            raise DataError(
+                f"column {columns[0]!r} holds the name {name!r}, which is no text in Unicode: it has half of a "
+                f"surrogate pair, as a text has that was cut within a character; correct the name"
+            ) from None
 
 
 def check_identity(columns: object, levels: Iterable[Hashable]) -> None:
@@ -269,29 +273,6 @@ def _has_several_types(column: pd.Series) -> bool:
     return column.dtype == object and pd.api.types.infer_dtype(column, skipna=True) in ("mixed", "mixed-integer")
 
 
-def code_columns(table: pd.DataFrame, names: Iterable[str]) -> dict[str, CodedColumn]:
-    """Return columns of labels, names or identifiers, coded as integers."""
-    coded = {}
-    for name in names:
-        try:
-            coded[name] = CodedColumn.of(table[name])
-        except TypeError:
-            cell = next(cell for cell in table[name] if not _is_hashable(cell))
-            raise DataError(
-                f"column {name!r} holds {cell!r}, a {type(cell).__name__}; it must hold names, numbers or labels"
-            ) from None
-    return coded
-
-
-def _is_hashable(cell: object) -> bool:
-    """Return whether a cell has a hash."""
-    try:
-        hash(cell)
-    except TypeError:
-        return False
-    return True
-
-
 _ARGUMENT = "new_rows"
 # Cells, from the top of a column, that show what kind of values the column holds.
 _CELLS_SHOWING_KIND = 1000
@@ -311,9 +292,18 @@ class JoinedRows(NamedTuple):
     remarks: tuple[str, ...] = ()
 
 
+@contextmanager
+def _naming_new_rows() -> Iterator[None]:
+    """Name the argument in errors of reading the new rows."""
+    try:
+        yield
+    except (FrameTypeError, DataError) as error:
+        raise type(error)(f"{_ARGUMENT}: {error}") from None
+
+
 def join_rows(
-    frame: object,
-    new_rows: object,
+    frame: Any,
+    new_rows: Any,
     needed: Sequence[str],
     identifiers: Sequence[str],
     *,
@@ -326,10 +316,8 @@ def join_rows(
     """
     if isinstance(new_rows, DerivedPairs):
         raise FrameTypeError(f"{_ARGUMENT} is data from scores or rankings, and the fit was made from a frame of votes")
-    try:
+    with _naming_new_rows():
         new_names = column_names(new_rows)
-    except (FrameTypeError, DataError) as error:
-        raise type(error)(f"{_ARGUMENT}: {error}") from None
     old_names = column_names(frame)
     lacking = [name for name in needed if name not in new_names]
     if lacking:
@@ -339,140 +327,99 @@ def join_rows(
         )
     shared_names = [name for name in old_names if name in new_names]
     # Long texts that the fit does not use, such as answers, keep pandas' type of text, which takes no time and memory.
-    kept = {name for name in shared_names if name not in needed and _are_texts(frame, new_rows, name)}
+    frames = [data for data in (frame, new_rows) if isinstance(data, pd.DataFrame)]
+    kept = {
+        name
+        for name in shared_names
+        if name not in needed and sum(isinstance(data.dtypes.get(name), pd.StringDtype) for data in frames) == 2
+    }
     read = pd.DataFrame() if already_read is None else already_read.table()
-    to_take = [name for name in old_names if name not in kept and name not in read]
-    old = _with_texts(_beside(read, take_columns(frame, to_take)), frame, old_names)
-    taken = take_columns(new_rows, [name for name in shared_names if name not in kept])
-    new = _with_texts(taken, new_rows, shared_names)
-    for name in new.columns:
-        # The first cells show what kind of values a column holds, unless all of them are missing.
-        first_cells = old[name].iloc[:_CELLS_SHOWING_KIND]
-        _check_same_kind(old[name] if first_cells.isna().all() else first_cells, new[name], _ARGUMENT)
-        new[name] = _as_whole_numbers(old[name], new[name])
-    _check_repeated(old, new, identifiers)
-    return JoinedRows(PlainFrame(_rows_below(old, new)), len(old), len(new), _remarks(old_names, new_names))
-
-
-def _beside(read: pd.DataFrame, taken: pd.DataFrame) -> pd.DataFrame:
-    """Return the columns of two tables of the same rows, read before and taken now."""
+    taken = take_columns(frame, [name for name in old_names if name not in kept and name not in read])
     if len(read.columns) and len(read) != len(taken):
         raise DataError(
             f"the frame of the fit has {len(taken):,} rows; when it was read it had {len(read):,}; fit a copy of a "
             f"frame that changes"
         )
-    columns = {name: table[name] for table in (read, taken) for name in table.columns}
-    return pd.DataFrame(columns, index=taken.index)
-
-
-def _are_texts(frame: object, new_rows: object, name: str) -> bool:
-    """Return whether a column has pandas' type of text in both frames."""
-    frames = (frame, new_rows)
-    return all(isinstance(f, pd.DataFrame) and isinstance(f.dtypes.get(name), pd.StringDtype) for f in frames)
-
-
-def _with_texts(table: pd.DataFrame, frame: Any, names: Sequence[str]) -> pd.DataFrame:
-    """Return a table with further columns of a pandas frame as they are, in the order of ``names``."""
-    columns = {name: table[name] if name in table else frame[name].set_axis(table.index) for name in names}
-    return pd.DataFrame(columns, index=table.index)
-
-
-def _as_whole_numbers(old: pd.Series, new: pd.Series) -> pd.Series:
-    """Return new floats as whole numbers where the old column holds whole numbers, so that identifiers agree."""
-    if old.dtype.kind != "i" or new.dtype.kind != "f" or not (new == np.floor(new)).all():
-        return new
-    return new.astype(old.dtype)
-
-
-def _remarks(old_names: Sequence[str], new_names: Sequence[str]) -> tuple[str, ...]:
-    """Return sentences on columns that only one of the two frames has."""
-    only_old = [name for name in old_names if name not in new_names]
-    only_new = [name for name in new_names if name not in old_names]
+    n_old, columns = len(taken), dict([*read.items(), *taken.items()])
+    old = {name: columns[name] if name in columns else frame[name].set_axis(taken.index) for name in old_names}
+    with _naming_new_rows():
+        taken = take_columns(new_rows, [name for name in shared_names if name not in kept])
+    new = {name: taken[name] if name in taken else new_rows[name].set_axis(taken.index) for name in shared_names}
+    for name, column in new.items():
+        # The first cells show what kind of values a column holds, unless all of them are missing.
+        first_cells = old[name].iloc[:_CELLS_SHOWING_KIND]
+        kinds = _kind_of_values(old[name] if first_cells.isna().all() else first_cells), _kind_of_values(column)
+        if None not in kinds and kinds[0] != kinds[1]:
+            raise DataError(
+                f"{_ARGUMENT}: column {name!r} holds {kinds[1]}, in data it holds {kinds[0]}; convert one of them"
+            )
+        if old[name].dtype.kind == "i" and column.dtype.kind == "f" and (column == np.floor(column)).all():
+            new[name] = column.astype(old[name].dtype)  # so that identifiers agree
+    _check_repeated(old, new, identifiers)
+    index = pd.RangeIndex(n_old + len(taken))
+    joined = {name: _with_rows_below(column, new.get(name), index) for name, column in old.items()}
     remarks = []
-    if only_old:
+    if only_old := [name for name in old_names if name not in new_names]:
         remarks.append(f"the columns {listed(only_old)} are missing in the new rows")
-    if only_new:
+    if only_new := [name for name in new_names if name not in old_names]:
         remarks.append(
             f"the columns {listed(only_new)} of the new rows are not in the data of the fit and are left out"
         )
-    return tuple(remarks)
+    return JoinedRows(PlainFrame(pd.DataFrame(joined, index=index)), n_old, len(taken), tuple(remarks))
 
 
-def _check_repeated(old: pd.DataFrame, new: pd.DataFrame, identifiers: Sequence[str]) -> None:
+def _check_repeated(old: dict[str, pd.Series], new: dict[str, pd.Series], identifiers: Sequence[str]) -> None:
     """Raise where new rows repeat old rows in all columns, unless old rows also repeat each other."""
-    names = [name for name in new.columns if not is_vector_column(old[name]) and not is_vector_column(new[name])]
-    old_rows = np.arange(len(old))
-    if identifiers:
-        # Only contexts that both frames have can have repeated rows.
-        is_candidate = np.logical_and.reduce([old[name].isin(new[name]).to_numpy() for name in identifiers])
-        old_rows = np.flatnonzero(is_candidate)
-    if not len(old_rows) or not names:
+    names = [name for name in new if not is_vector_column(old[name]) and not is_vector_column(new[name])]
+    if not names:
         return
-    old_codes = _row_codes(old[names].iloc[old_rows])
-    new_codes = _row_codes(new[names])
+    # Only contexts that both frames have can have repeated rows.
+    is_candidate = [old[name].isin(new[name]).to_numpy() for name in identifiers]
+    old_rows = np.flatnonzero(np.logical_and.reduce([np.ones(len(old[names[0]]), dtype=bool), *is_candidate]))
+    old_codes = _row_codes({name: old[name].iloc[old_rows] for name in names})
+    new_codes = _row_codes({name: new[name] for name in names})
     is_repeated = np.isin(new_codes, old_codes)
     if not is_repeated.any() or len(np.unique(old_codes)) < len(old_codes):
         return
     row = int(np.flatnonzero(is_repeated)[0])
     old_row = int(old_rows[np.flatnonzero(old_codes == new_codes[row])[0]])
     raise DataError(
-        f"{int(is_repeated.sum()):,} of {len(new):,} rows of {_ARGUMENT} are already among the rows of the fit: row "
-        f"{row} equals row {old_row} of the data in all columns; pass the rows that are new. If these rows are other "
-        f"votes with the same content, add a column that tells votes apart, such as a time, to both frames"
+        f"{int(is_repeated.sum()):,} of {len(new_codes):,} rows of {_ARGUMENT} are already among the rows of the fit: "
+        f"row {row} equals row {old_row} of the data in all columns; pass the rows that are new. If these rows are "
+        f"other votes with the same content, add a column that tells votes apart, such as a time, to both frames"
     )
 
 
-def _row_codes(table: pd.DataFrame) -> NDArray[np.uint64]:
+def _row_codes(columns: dict[str, pd.Series]) -> NDArray[np.uint64]:
     """Return a hash of each row, (rows,), which depends on the values but not on the types of the columns."""
-    columns = {}
-    for name in table.columns:
-        column = table[name]
-        columns[name] = column.astype(float) if column.dtype.kind in "biuf" else column.astype(object).astype(str)
-    return np.asarray(pd.util.hash_pandas_object(pd.DataFrame(columns), index=False), dtype=np.uint64)
+    table = pd.DataFrame(
+        {
+            name: column.astype(float) if column.dtype.kind in "biuf" else column.astype(object).astype(str)
+            for name, column in columns.items()
+        }
+    )
+    return np.asarray(pd.util.hash_pandas_object(table, index=False), dtype=np.uint64)
 
 
-def _rows_below(data: pd.DataFrame, further: pd.DataFrame) -> pd.DataFrame:
-    """Return the columns of ``data`` with the rows of ``further`` below, missing in columns that ``further`` lacks."""
-    index = pd.RangeIndex(len(data) + len(further))
-    columns = {
-        name: _concatenated(data[name], further[name])
-        if name in further.columns
-        else _with_missing_below(data[name], len(index))
-        for name in data.columns
-    }
-    return pd.DataFrame({name: column.set_axis(index) for name, column in columns.items()}, index=index)
-
-
-def _check_same_kind(column: pd.Series, further: pd.Series, argument: str) -> None:
-    """Check that a column holds the same kind of values in the data and in a further frame."""
-    kinds = _kind_of_values(column), _kind_of_values(further)
-    if None not in kinds and kinds[0] != kinds[1]:
-        raise DataError(
-            f"{argument}: column {column.name!r} holds {kinds[1]}, in data it holds {kinds[0]}; convert one of them"
-        )
-
-
-def _concatenated(column: pd.Series, further: pd.Series) -> pd.Series:
-    """Return one column above the other; categories are those of the data, then those that only ``further`` has."""
-    if isinstance(column.dtype, pd.CategoricalDtype):
+def _with_rows_below(column: pd.Series, further: pd.Series | None, index: pd.Index) -> pd.Series:
+    """Return one column above the other, or above missing values; new categories come after those of the data."""
+    is_category = isinstance(column.dtype, pd.CategoricalDtype)
+    if further is None:
+        # As objects, whole numbers stay exact beside missing ones.
+        keeps_type = is_category or column.dtype.kind in "mM"
+        return plain_column((column if keeps_type else column.astype(object)).reindex(index))
+    if is_category:
         is_coded = isinstance(further.dtype, pd.CategoricalDtype)
         levels = list(further.cat.categories) if is_coded else sorted(further.dropna().unique())
         values = [*column.astype(object), *further.astype(object)]
         categories = list(dict.fromkeys([*column.cat.categories, *levels]))
-        return pd.Series(pd.Categorical(values, categories), name=column.name)
+        return pd.Series(pd.Categorical(values, categories), index=index)
     if column.dtype == further.dtype:
-        return pd.concat([column, further])
+        return pd.concat([column, further]).set_axis(index)
     has_booleans = bool in (column.dtype, further.dtype)
     if has_booleans and _kind_of_values(column) == _kind_of_values(further) == "numbers":
         column, further = column.astype(float), further.astype(float)
-    return plain_column(pd.concat([column.astype(object), further.astype(object)], ignore_index=True))
-
-
-def _with_missing_below(column: pd.Series, n_rows: int) -> pd.Series:
-    """Return a column with missing values appended, so that it has ``n_rows`` rows."""
-    # As objects, whole numbers stay exact beside missing ones.
-    keeps_type = isinstance(column.dtype, pd.CategoricalDtype) or column.dtype.kind in "mM"
-    return plain_column((column if keeps_type else column.astype(object)).reindex(range(n_rows)))
+    return plain_column(pd.concat([column.astype(object), further.astype(object)]).set_axis(index))
 
 
 def _kind_of_values(column: pd.Series) -> str | None:
@@ -482,4 +429,5 @@ def _kind_of_values(column: pd.Series) -> str | None:
         return None
     if is_vector_column(values):
         return "vectors"
-    return kind_of_time(values) or ("numbers" if is_numeric_column(values) else "text")
+    is_number = values.dtype.kind in "biuf" or pd.api.types.infer_dtype(values, skipna=True) in NUMERIC_KINDS
+    return kind_of_time(values) or ("numbers" if is_number else "text")

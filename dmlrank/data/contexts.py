@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
@@ -12,24 +11,18 @@ from hashlib import blake2b
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from patsy import EvalEnvironment
 
 from .._utils.warning_collection import warn
-from ..exceptions import DataError
+from ..exceptions import DataError, shown
 from .arrays import AnyArray, IntArray
-from .columns import CodedColumn, Columns, identity_texts
+from .columns import CodedColumn, identity_texts
 from .derived_pairs import DerivedPairs
 from .equal_values import value_codes
 from .formula.features import FeatureNames
 from .formula.parse import Formula
-from .outcomes import (
-    Categories,
-    ComparedItems,
-    improper_probabilities,
-    outside_preferences,
-    third_models,
-    unknown_labels,
-)
-from .plain_columns import Variable, is_vector_column, name_of
+from .outcomes import Categories, ComparedItems, improper_probabilities, unreadable_labels
+from .plain_columns import is_vector_column, name_of
 from .preferences import first_rows
 
 # Whole numbers with at most this many digits can be sorted as texts without overflow.
@@ -41,6 +34,7 @@ class Rows:
     """Rows of the user's frames, with the columns that a fit needs and what each column is for.
 
     formula: The formula of the fit.
+    environment: Where functions and arrays of the formula are looked up.
     names: Columns and arrays that the features use.
     available: Names of all columns of the frame.
     context, extras: Columns that identify a context, and columns of clusters, weights, propensities and style.
@@ -59,6 +53,7 @@ class Rows:
     """
 
     formula: Formula
+    environment: EvalEnvironment
     names: FeatureNames
     available: tuple[str, ...]
     context: tuple[str, ...]
@@ -103,35 +98,22 @@ def find_contexts(rows: Rows) -> tuple[IntArray, IntArray, IntArray]:
 
     Shapes: row_context (rows,), first_row (n,), seed_order (n,).
     """
-    n = len(rows.table)
-    if not rows.context:
+    n, names, limit = len(rows.table), list(rows.context), 10**_MOST_DIGITS
+    if not names:
         return np.arange(n), np.arange(n), np.arange(n)
-    if len(rows.context) == 1 and _are_whole_numbers(rows.table[rows.context[0]]):
-        return _contexts_of_numbers(rows.table[rows.context[0]].to_numpy())
-    ids = pd.DataFrame({name: identity_texts(rows.table[name]) for name in rows.context})
-    row_context = np.asarray(ids.groupby(list(rows.context), sort=False).ngroup(), dtype=np.intp)
-    first_row = first_rows(row_context)
-    by_id = ids.iloc[first_row].reset_index(drop=True).sort_values(list(rows.context)).index.to_numpy()
+    column = rows.table[names[0]]
+    if len(names) == 1 and column.dtype.kind == "i" and -limit < int(column.min()) and int(column.max()) < limit:
+        codes, numbers = pd.factorize(column.to_numpy())
+        row_context, order = codes.astype(np.intp), _order_of_texts(numbers)
+        first_row = first_rows(row_context)
+    else:
+        ids = pd.DataFrame({name: identity_texts(rows.table[name]) for name in names})
+        row_context = np.asarray(ids.groupby(names, sort=False).ngroup(), dtype=np.intp)
+        first_row = first_rows(row_context)
+        order = ids.iloc[first_row].reset_index(drop=True).sort_values(names).index.to_numpy()
     seed_order = np.empty(len(first_row), dtype=np.intp)
-    seed_order[by_id] = np.arange(len(first_row))
+    seed_order[order] = np.arange(len(first_row))
     return row_context, first_row, seed_order
-
-
-def _are_whole_numbers(column: pd.Series) -> bool:
-    """Return whether a column holds whole numbers that :func:`_order_of_texts` can sort."""
-    if column.dtype.kind != "i":
-        return False
-    limit = 10**_MOST_DIGITS
-    return -limit < int(column.min()) and int(column.max()) < limit
-
-
-def _contexts_of_numbers(identifier: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the result of :func:`find_contexts` for identifiers that are whole numbers, (rows,)."""
-    codes, numbers = pd.factorize(identifier)
-    row_context = codes.astype(np.intp)
-    seed_order = np.empty(len(numbers), dtype=np.intp)
-    seed_order[_order_of_texts(numbers)] = np.arange(len(numbers))
-    return row_context, first_rows(row_context), seed_order
 
 
 def _order_of_texts(numbers: IntArray) -> IntArray:
@@ -156,18 +138,13 @@ def check_constant_features(rows: Rows, row_context: IntArray, first_row: IntArr
             row = int(np.flatnonzero(differs)[0])
             n_contexts = len(np.unique(row_context[differs]))
             identifier = dict(zip(rows.context, rows.table[list(rows.context)].iloc[row], strict=True))
+            cells = np.asarray(column)[[first_row[row_context[row]], row]]
+            first, second = (shown(cell.item() if isinstance(cell, np.generic) else cell, 57) for cell in cells)
             raise DataError(
-                f"feature {name!r} differs within {n_contexts} contexts, first in {identifier}: "
-                f"{_cell_text(column, first_row[row_context[row]])} and {_cell_text(column, row)}; all rows of "
-                f"a context must have one value of every feature (if {name!r} tells contexts apart, add it to context=)"
+                f"feature {name!r} differs within {n_contexts} contexts, first in {identifier}: {first} and {second}; "
+                f"all rows of a context must have one value of every feature (if {name!r} tells contexts apart, add it "
+                f"to context=)"
             )
-
-
-def _cell_text(column: Variable, row: int) -> str:
-    """Return a cell as it is shown in an error, cut after 60 characters."""
-    cell = column.iloc[row] if isinstance(column, pd.Series) else column[row]
-    text = repr(cell.item() if isinstance(cell, np.generic) else cell)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def identifiers(rows: Rows, first_row: IntArray) -> NDArray[np.object_]:
@@ -177,10 +154,11 @@ def identifiers(rows: Rows, first_row: IntArray) -> NDArray[np.object_]:
     columns. Without ``context=``, the identifier is the position of the row.
     """
     ids = np.empty(len(first_row), dtype=object)
+    table = rows.table[list(rows.context)].iloc[first_row]
     if not rows.context:
         ids[:] = rows.index[first_row]
     else:
-        ids[:] = Columns(rows.available, rows.table[list(rows.context)]).only(first_row).identifiers(rows.context)
+        ids[:] = table[rows.context[0]].tolist() if len(rows.context) == 1 else list(table.itertuples(False, None))
     return ids
 
 
@@ -224,8 +202,6 @@ IdentityNumbers = NDArray[np.uint64]
 # The text of a whole number of 64 bits, without a plus sign or leading zeros. A file may hold ".0" behind the
 # digits, because missing values have made the column one of floats.
 _WHOLE_NUMBER = re.compile(r"(0|-?[1-9][0-9]{0,17})(?:\.0)?").fullmatch
-# Texts that are hashed at a time.
-_TEXTS_AT_A_TIME = 2**16
 # Whole numbers with a larger absolute value than this one are replaced by the hash of their text.
 _LARGEST = 10**18 - 1
 
@@ -235,10 +211,20 @@ def identity_numbers(identifiers: AnyArray) -> IdentityNumbers:
 
     Shapes: identifiers (n,), returns (n,).
     """
-    whole = _as_whole_numbers(identifiers)
-    if whole is not None and (not len(whole) or (whole.min() >= -_LARGEST and whole.max() <= _LARGEST)):
-        return whole.view(np.uint64)
-    return _numbers_of_texts(_identity_texts(identifiers))
+    are_whole = pd.api.types.infer_dtype(identifiers, skipna=False) == "integer"
+    if are_whole and identifiers.min() >= -_LARGEST and identifiers.max() <= _LARGEST:
+        return identifiers.astype(np.int64).view(np.uint64)
+    numbers = (_number_of_text(identity_text(identifier)) for identifier in identifiers)
+    return np.fromiter(numbers, np.uint64, len(identifiers))
+
+
+def _number_of_text(text: str) -> int:
+    """Return a number of 64 bits: the whole number that a text holds, as a two's complement, or the text's hash."""
+    whole = _WHOLE_NUMBER(text)
+    if whole:
+        return int(whole[1]) % 2**64
+    # Half of a surrogate pair, which is no valid UTF-8, may stand in texts that were read from broken files.
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
 def identity_text(identifier: object) -> str:
@@ -250,105 +236,22 @@ def identity_text(identifier: object) -> str:
     if isinstance(identifier, int | np.integer):
         return str(int(identifier))
     if isinstance(identifier, float | np.floating | Decimal):
-        return _text_of_number(float(identifier) if isinstance(identifier, np.floating) else identifier)
+        number = float(identifier) if isinstance(identifier, np.floating) else identifier
+        if number != number or abs(number) == float("inf"):
+            return str(float(number))
+        return str(int(number)) if number == int(number) else repr(float(number))
     if isinstance(identifier, datetime | np.datetime64):
-        return _text_of_time(pd.Timestamp(identifier))
+        time = pd.Timestamp(identifier)
+        if time.tzinfo is not None:
+            time = time.tz_convert("UTC")
+        text, zone = time.tz_localize(None).isoformat(sep=" "), "" if time.tzinfo is None else "+00:00"
+        return (text.rstrip("0") if "." in text else text) + zone
     if isinstance(identifier, date):
         return identifier.isoformat()
     if isinstance(identifier, tuple):
-        return "".join(_with_lengths([identity_text(entry) for entry in identifier]))
+        texts = [identity_text(entry) for entry in identifier]
+        return "".join(f"{len(text)}:{text}" for text in texts)
     return str(identifier)
-
-
-def _text_of_number(number: float | Decimal) -> str:
-    """Return the canonical text of a float or a decimal."""
-    if number != number or abs(number) == float("inf"):
-        return str(float(number))
-    return str(int(number)) if number == int(number) else repr(float(number))
-
-
-def _text_of_time(time: pd.Timestamp) -> str:
-    """Return the canonical text of a timestamp, with its instant in UTC where it has a time zone."""
-    if time.tzinfo is not None:
-        time = time.tz_convert("UTC")
-    text, zone = time.tz_localize(None).isoformat(sep=" "), "" if time.tzinfo is None else "+00:00"
-    return (text.rstrip("0") if "." in text else text) + zone
-
-
-def _as_whole_numbers(identifiers: AnyArray) -> NDArray[np.int64] | None:
-    """Return identifiers as integers, (n,); None unless all of them are whole numbers that fit into 64 bits."""
-    kind = pd.api.types.infer_dtype(identifiers, skipna=False)
-    try:
-        if kind == "integer":
-            return identifiers.astype(np.int64)
-        if kind == "floating":
-            numbers = identifiers.astype(float)
-            is_whole = (numbers == np.trunc(numbers)) & (np.abs(numbers) <= _LARGEST)
-            return numbers.astype(np.int64) if is_whole.all() else None
-    except OverflowError:
-        pass
-    return None
-
-
-def _identity_texts(identifiers: AnyArray) -> Sequence[str]:
-    """Return :func:`identity_text` of each identifier, computed column by column where all have the same type."""
-    kind = pd.api.types.infer_dtype(identifiers, skipna=False)
-    if kind == "string":
-        return identifiers.tolist()
-    if kind == "integer":
-        return [str(number) for number in identifiers.astype(object).tolist()]
-    if kind in ("datetime", "datetime64"):
-        try:
-            return _texts_of_times(pd.DatetimeIndex(identifiers))
-        except (ValueError, TypeError):
-            # Times of several zones, or outside the range of one unit of time, are converted one by one.
-            pass
-    lengths = {len(entry) if type(entry) is tuple else -1 for entry in identifiers.tolist()}
-    if len(lengths) == 1 and lengths.pop() > 0:
-        columns = [_identity_texts(_as_objects(column)) for column in zip(*identifiers.tolist(), strict=True)]
-        return ["".join(texts) for texts in zip(*map(_with_lengths, columns), strict=True)]
-    return [identity_text(identifier) for identifier in identifiers.tolist()]
-
-
-def _texts_of_times(times: pd.DatetimeIndex) -> list[str]:
-    """Return :func:`identity_text` of each time."""
-    zone = "" if times.tz is None else "+00:00"
-    instants = times if times.tz is None else times.tz_convert("UTC").tz_localize(None)
-    texts = np.datetime_as_string(instants.to_numpy(), unit="ns").tolist()
-    return [text.replace("T", " ").rstrip("0").rstrip(".") + zone for text in texts]
-
-
-def _with_lengths(texts: Sequence[str]) -> list[str]:
-    """Return each text after its number of characters and a colon."""
-    return [f"{len(text)}:{text}" for text in texts]
-
-
-def _as_objects(cells: Sequence[object]) -> NDArray[np.object_]:
-    """Return a column of cells as an array of objects, so that tuples among them stay cells."""
-    column = np.empty(len(cells), dtype=object)
-    column[:] = cells
-    return column
-
-
-def _numbers_of_texts(texts: Sequence[str]) -> IdentityNumbers:
-    """Return the number of each text; see :func:`identity_numbers`."""
-    numbers = np.empty(len(texts), dtype=np.uint64)
-    for start in range(0, len(texts), _TEXTS_AT_A_TIME):
-        part = texts[start : start + _TEXTS_AT_A_TIME]
-        numbers[start : start + len(part)] = np.frombuffer(b"".join(map(_bytes_of_text, part)), dtype="<u8")
-    return numbers
-
-
-def _bytes_of_text(text: str) -> bytes:
-    """Return the 8 bytes of a text's number, the lowest byte first."""
-    whole = _WHOLE_NUMBER(text)
-    if whole:
-        return int(whole[1]).to_bytes(8, "little", signed=True)
-    try:
-        return blake2b(text.encode(), digest_size=8).digest()
-    except UnicodeEncodeError:
-        # Half of a surrogate pair, which is no valid UTF-8, may stand in texts that were read from broken files.
-        return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 # Number of unknown labels that a sentence names.
@@ -364,106 +267,67 @@ def readable_rows(rows: Rows, categories: Categories | None) -> tuple[Rows, tupl
     if rows.derived is not None:
         # Scores and ranks were checked when the pairs were derived from them.
         return rows, ()
-    all_rows, sentences = rows, []
-    is_same = _compares_item_with_itself(rows)
-    if is_same.any():
-        sentences.append(
-            f"Rows that compare a model with itself: {_count_and_first(rows, is_same, rows.formula.first)}. A fit "
-            f"raises an error. Leave these rows out, as this check did."
-        )
-        rows = rows.only(~is_same)
-    if rows.formula.probabilities:
-        rows, about_probabilities = _without_improper_probabilities(rows)
-        sentences += about_probabilities
-        return (rows, tuple(sentences)) if _is_complete_vote(rows).any() else (all_rows, ())
-    is_outside = _votes_where(outside_preferences, rows, categories)
-    if is_outside.any():
-        sentences.append(
-            f"Preferences outside [0, 1]: {_count_and_first(rows, is_outside, rows.formula.outcome)}. A fit raises an "
-            f"error. Divide percentages by 100, or correct these numbers; this check left these rows out."
-        )
-        rows = rows.only(~is_outside)
-    is_unknown = _votes_where(unknown_labels, rows, categories)
-    if is_unknown.any():
-        winner = rows.roles[rows.formula.outcome].only(is_unknown)
-        counts = np.bincount(winner.codes, minlength=len(winner.levels))
-        labels = [f"{name_of(label)!r} in {n:,} rows" for label, n in zip(winner.levels, counts, strict=True)]
-        further = f" and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
-        sentences.append(
-            f"Unknown winner labels: {', '.join(labels[:_MOST_NAMED])}{further}. A fit raises an error. Say what the "
-            f"labels mean with categories={{label: meaning}}, where a meaning is 'first', 'second', 'both_good', "
-            f"'both_bad' or 'tie'; this check left these rows out."
-        )
-        rows = rows.only(~is_unknown)
-    names_third = _votes_where(third_models, rows, categories)
-    if names_third.any():
-        sentences.append(
-            f"Rows that name a winner that was not compared: "
-            f"{_count_and_first(rows, names_third, rows.formula.outcome)}. A fit raises an error. Correct these rows, "
-            f"or leave them out, as this check did."
-        )
-        rows = rows.only(~names_third)
-    return (rows, tuple(sentences)) if _is_complete_vote(rows).any() else (all_rows, ())
-
-
-def _without_improper_probabilities(rows: Rows) -> tuple[Rows, list[str]]:
-    """Return the rows whose probabilities are not negative and sum to one, and a sentence about the others."""
-    has_all = _is_complete_vote(rows)
-    has_all &= np.logical_and.reduce([rows.roles[name].is_present for name in rows.formula.outcomes])
-    columns = list(rows.formula.probabilities)
-    is_improper = np.zeros_like(has_all)
-    is_improper[has_all] = improper_probabilities(rows.table.loc[has_all, columns].infer_objects())
-    if not is_improper.any():
-        return rows, []
-    place = int(np.flatnonzero(is_improper)[0])
-    values = ", ".join(f"{name} = {rows.table[name].iloc[place]:g}" for name in columns)
-    count = int(is_improper.sum())
-    sentence = (
-        f"Rows whose probabilities are negative or do not sum to one: {count:,} row{'s' * (count != 1)}, first row "
-        f"{rows.index[place]} ({values}). A fit raises an error. Correct these rows, or leave them out, as this check "
-        f"did."
-    )
-    return rows.only(~is_improper), [sentence]
-
-
-def _compares_item_with_itself(rows: Rows) -> NDArray[np.bool_]:
-    """Return which rows compare a model with itself, (rows,)."""
-    first, second, _ = _item_places(rows)
-    return np.asarray((first == second) & (first >= 0))
-
-
-def _votes_where(
-    is_unreadable: Callable[[CodedColumn, ComparedItems, Categories | None], NDArray[np.bool_]],
-    rows: Rows,
-    categories: Categories | None,
-) -> NDArray[np.bool_]:
-    """Return which rows with a label and two models have a label that ``is_unreadable`` marks, (rows,)."""
-    is_complete = _is_complete_vote(rows)
-    is_marked = np.zeros_like(is_complete)
-    if is_complete.any():
-        first, second, names = _item_places(rows)
-        pairs = ComparedItems(first[is_complete], second[is_complete], names)
-        is_marked[is_complete] = is_unreadable(rows.roles[rows.formula.outcome].only(is_complete), pairs, categories)
-    return is_marked
-
-
-def _is_complete_vote(rows: Rows) -> NDArray[np.bool_]:
-    """Return which rows have a label and two models, (rows,)."""
-    first, second, _ = _item_places(rows)
-    return np.asarray(rows.labelled & (first >= 0) & (second >= 0))
-
-
-def _item_places(rows: Rows) -> tuple[IntArray, IntArray, list[str]]:
-    """Return the places of the items of each row among all names, -1 where an item is missing, and the names."""
-    columns = rows.roles[rows.formula.first], rows.roles[rows.formula.second]
-    names = sorted({name_of(level) for column in columns for level in column.levels})
+    formula, sentences = rows.formula, []
+    names = sorted({name_of(level) for item in (formula.first, formula.second) for level in rows.roles[item].levels})
     place_of = {name: place for place, name in enumerate(names)}
-    return columns[0].places(place_of), columns[1].places(place_of), names
+    first, second = (rows.roles[item].places(place_of) for item in (formula.first, formula.second))
+    is_same, is_vote = (first == second) & (first >= 0), rows.labelled & (first >= 0) & (second >= 0)
+    refused = {"same": is_same}
+    # Labels are judged among the votes that a fit could read but for their labels.
+    votes = np.flatnonzero(is_vote & ~is_same)
+    if formula.probabilities:
+        columns = list(formula.probabilities)
+        votes = votes[rows.table[columns].iloc[votes].notna().to_numpy().all(axis=1)]
+        found = {"improper": improper_probabilities(rows.table[columns].iloc[votes].infer_objects())}
+    elif len(votes):
+        pairs = ComparedItems(first[votes], second[votes], names)
+        found = unreadable_labels(rows.roles[formula.outcome].only(votes), pairs, categories)
+    else:
+        found = {}
+    for kind, is_wrong in found.items():
+        refused[kind] = np.zeros(len(is_vote), dtype=bool)
+        refused[kind][votes[is_wrong]] = True
+    for kind, mask in refused.items():
+        if mask.any():
+            title, advice = _REFUSED[kind]
+            sentences.append(f"{title}: {_count_and_first(rows, kind, mask)}. A fit raises an error. {advice}")
+    is_refused = np.logical_or.reduce(list(refused.values()))
+    return (rows.only(~is_refused), tuple(sentences)) if (is_vote & ~is_refused).any() else (rows, ())
 
 
-def _count_and_first(rows: Rows, mask: NDArray[np.bool_], name: str) -> str:
-    """Return the number of rows in the mask, and the first of them with its cell of the column ``name``, in words."""
-    count, first, column = int(mask.sum()), int(np.flatnonzero(mask)[0]), rows.roles[name]
-    level = column.levels[column.codes[first]]
+_REFUSED = {
+    "same": ("Rows that compare a model with itself", "Leave these rows out, as this check did."),
+    "improper": (
+        "Rows whose probabilities are negative or do not sum to one",
+        "Correct these rows, or leave them out, as this check did.",
+    ),
+    "outside": (
+        "Preferences outside [0, 1]",
+        "Divide percentages by 100, or correct these numbers; this check left these rows out.",
+    ),
+    "unknown": (
+        "Unknown winner labels",
+        "Say what the labels mean with categories={label: meaning}, where a meaning is 'first', 'second', 'both_good', "
+        "'both_bad' or 'tie'; this check left these rows out.",
+    ),
+    "third": (
+        "Rows that name a winner that was not compared",
+        "Correct these rows, or leave them out, as this check did.",
+    ),
+}
+
+
+def _count_and_first(rows: Rows, kind: str, mask: NDArray[np.bool_]) -> str:
+    """Return how many rows are refused, and which come first, in words."""
+    formula, count, first = rows.formula, int(mask.sum()), int(np.flatnonzero(mask)[0])
+    column = rows.roles[formula.first if kind == "same" else formula.outcomes[0]].only(mask)
+    if kind == "unknown":
+        counts = np.bincount(column.codes, minlength=len(column.levels))
+        labels = [f"{name_of(label)!r} in {n:,} rows" for label, n in zip(column.levels, counts, strict=True)]
+        further = f" and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
+        return f"{', '.join(labels[:_MOST_NAMED])}{further}"
+    level = column.levels[column.codes[0]]
     cell = repr(level) if isinstance(level, str) else name_of(level)
+    if kind == "improper":
+        cell = ", ".join(f"{name} = {rows.table[name].iloc[first]:g}" for name in formula.probabilities)
     return f"{count:,} row{'s' * (count != 1)}, first row {rows.index[first]} ({cell})"

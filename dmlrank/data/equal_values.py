@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import connected_components
 from .._utils.warning_collection import warn
 from ..exceptions import listed
 from .arrays import AnyArray, IntArray, row_slices
-from .formula.parse import function_arguments
+from .formula.parse import names_in
 from .plain_columns import BLOCK_NUMBERS, Variable, is_vector_column, vector_blocks
 
 
@@ -33,12 +33,6 @@ def value_codes(column: Variable) -> IntArray:
         return row_codes(matrix[rows] for rows in row_slices(*matrix.shape, BLOCK_NUMBERS))
     groups = pd.DataFrame(matrix).groupby(list(range(matrix.shape[1])), sort=False, dropna=False)
     return np.asarray(groups.ngroup(), dtype=np.intp)
-
-
-def joint_codes(columns: Sequence[NDArray[np.floating]]) -> IntArray:
-    """Return a code for each row of several columns of numbers, (rows,): equal rows have equal codes."""
-    slices = row_slices(len(columns[0]), len(columns), BLOCK_NUMBERS)
-    return row_codes(np.stack([column[rows] for column in columns], axis=1) for rows in slices)
 
 
 def row_codes(blocks: Iterable[AnyArray]) -> IntArray:
@@ -107,28 +101,25 @@ class SharedTexts:
         """Number of contexts whose text an earlier context has."""
         return len(self.code) - self.n_different
 
-    def each_in_one_group(self, group: IntArray) -> bool:
-        """Return whether all contexts with the same text are in the same group, from each context's group, (n,)."""
-        first = np.unique(self.code, return_index=True)[1]
-        return bool((group == group[first][self.code]).all())
-
 
 def find_shared_texts(features: str, columns: Mapping[str, Variable]) -> SharedTexts | None:
     """Return which contexts share a text; None where none do, or where no feature identifies texts."""
-    arguments = function_arguments(features)
+    arguments = names_in(features).arguments
     codes: dict[str, IntArray] = {}
     for name, column in columns.items():
         code = _text_code(column, name in arguments)
         if code is not None:
             codes[name] = code
-    fractions = {name: np.asarray(column) for name, column in columns.items() if _holds_fractions(column)}
+    singles = {name: np.asarray(column) for name, column in columns.items() if column.ndim == 1}
+    fractions = {name: column for name, column in singles.items() if _has_fractions(column)}
     if len(fractions) >= _FEWEST_COLUMNS:
-        is_missing = np.ones(len(next(iter(fractions.values()))), dtype=bool)
-        for column in fractions.values():
-            is_missing &= np.isnan(column)
-        code = _number_missing(np.where(is_missing, -1, joint_codes(list(fractions.values()))))
-        if _identifies_texts(code):
-            codes[", ".join(fractions)] = code
+        numbers = list(fractions.values())
+        is_missing = np.logical_and.reduce([np.isnan(column) for column in numbers])
+        slices = row_slices(len(is_missing), len(numbers), BLOCK_NUMBERS)
+        code = row_codes(np.stack([column[rows] for column in numbers], axis=1) for rows in slices)
+        joint = _if_it_tells_texts_apart(np.where(is_missing, -1, code))
+        if joint is not None:
+            codes[", ".join(fractions)] = joint
     if not codes:
         return None
     code = value_codes(np.stack(list(codes.values()), axis=1)) if len(codes) > 1 else next(iter(codes.values()))
@@ -159,25 +150,23 @@ def join_shared(unit: IntArray, shared: SharedTexts | None, n_folds: int) -> Int
 
 
 def warn_of_shared_texts(shared: SharedTexts | None, groups: Sequence[IntArray], context: tuple[str, ...]) -> None:
-    """Warn where contexts share a text although the standard errors take them as independent.
-
-    Shapes: groups (n,).
-    """
-    if shared is not None and not shared.was_warned_of and not any(shared.each_in_one_group(group) for group in groups):
-        warn(explain_shared_texts(shared, context), stacklevel=2)
-
-
-def explain_shared_texts(shared: SharedTexts, context: tuple[str, ...]) -> str:
-    """Return the warning about shared texts: what was found, why it matters, and what to do."""
+    """Warn where contexts share a text although the standard errors take them as independent. Shapes: groups (n,)."""
+    if shared is None or shared.was_warned_of:
+        return
+    first = np.unique(shared.code, return_index=True)[1]
+    if any((group == group[first][shared.code]).all() for group in groups):
+        return
     identifiers = f" under another {listed(context)}" if context else ""
     name = shared.column
     join = f"context={name!r}" if name else "context= with the column of the texts"
-    groups = repr(name) if name else "column of the texts"
-    return (
-        f"{shared.n_repeats:,} of {len(shared.code):,} contexts repeat a value of {listed(shared.names)}{identifiers} "
-        f"({shared.n_different:,} different values): if contexts with the same value are the same prompt, their votes "
-        f"are not independent and standard errors are too small; {join} joins them to one context, "
-        f"and cov_type='cluster' with cov_kwds={{'groups': {groups}}} keeps them apart but allows for the dependence"
+    groups_option = repr(name) if name else "column of the texts"
+    warn(
+        f"{shared.n_repeats:,} of {len(shared.code):,} contexts repeat a value of "
+        f"{listed(shared.names)}{identifiers} ({shared.n_different:,} different values): if contexts with the same "
+        f"value are the same prompt, their votes are not independent and standard errors are too small; {join} joins "
+        f"them to one context, and cov_type='cluster' with cov_kwds={{'groups': {groups_option}}} keeps them apart but "
+        f"allows for the dependence",
+        stacklevel=2,
     )
 
 
@@ -194,8 +183,7 @@ def _text_code(column: Variable, is_argument: bool) -> IntArray | None:
         blocks = [column] if isinstance(column, np.ndarray) else vector_blocks(column)
         is_missing = np.concatenate([np.isnan(block).all(axis=1) for block in blocks])
         code = np.where(is_missing, -1, value_codes(column))
-    code = _number_missing(code)
-    return code if _identifies_texts(code) else None
+    return _if_it_tells_texts_apart(code)
 
 
 def _is_text(column: Variable) -> bool:
@@ -203,24 +191,14 @@ def _is_text(column: Variable) -> bool:
     return isinstance(column, pd.Series) and pd.api.types.infer_dtype(column, skipna=True) == "string"
 
 
-def _holds_fractions(column: Variable) -> bool:
-    """Return whether a column holds single numbers, some of them with decimals."""
-    return column.ndim == 1 and column.dtype.kind == "f" and _has_fractions(np.asarray(column))
-
-
 def _has_fractions(numbers: AnyArray) -> bool:
     """Return whether an array holds a finite number that is not whole."""
     return numbers.dtype.kind == "f" and bool((np.isfinite(numbers) & (numbers != np.floor(numbers))).any())
 
 
-def _identifies_texts(code: IntArray) -> bool:
-    """Return whether there are enough different values, by their codes, to tell texts apart."""
-    return bool(int(code.max(initial=-1)) + 1 > min(_FEWEST_VALUES, len(code) / 2))
-
-
-def _number_missing(code: IntArray) -> IntArray:
-    """Return codes, (n,), in which every -1 is replaced by a new code that no other context has."""
-    is_missing = code < 0
-    numbered = code.copy()
+def _if_it_tells_texts_apart(code: IntArray) -> IntArray | None:
+    """Return codes, (n,), every -1 replaced by a code of its own; None if there are too few different values."""
+    is_missing, numbered = code < 0, code.copy()
     numbered[is_missing] = code.max(initial=-1) + 1 + np.arange(is_missing.sum())
-    return numbered
+    n_different = int(numbered.max(initial=-1)) + 1
+    return numbered if n_different > min(_FEWEST_VALUES, len(code) / 2) else None

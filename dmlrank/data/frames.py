@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
@@ -22,7 +22,6 @@ from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 
 from ..exceptions import ColumnError, DataError, FrameTypeError, StorageError, listed, nearest
-from .arrays import AnyArray
 from .derived_pairs import DerivedPairs
 from .plain_columns import arrow_module, arrow_to_series, plain_column
 
@@ -53,16 +52,34 @@ class ParquetFiles:
     def at(cls, location: str | os.PathLike[str]) -> ParquetFiles:
         """Find the files of a directory, of a pattern such as ``"votes/2024-*.parquet"``, or a single file."""
         arrow_module("a parquet file")
-        paths, first = _paths(os.fspath(location)), None
         types: dict[str, pa.DataType] = {}
-        paths_with_rows, n_rows = [], 0
-        for path in paths:
-            of_file, n_of_file = _types_and_rows(path)
+        paths_with_rows, n_rows, first = [], 0, None
+        for path in _paths(os.fspath(location)):
+            with _file_errors_as_data_errors(path):
+                file = _open(path)
+                schema, n_of_file = file.schema_arrow, file.metadata.num_rows
+            names = pd.Index(schema.names)
+            if not names.is_unique:
+                repeated = listed(names[names.duplicated()].unique())
+                raise DataError(f"{path} has several columns named {repeated}; rename or drop all but one of them")
+            of_file = dict(zip(schema.names, schema.types, strict=True))
             if first is None:
                 first, types = path, of_file
-            _check_same_types(first, types, path, of_file)
-            # A column without any value has the type null in a file. Its type is then the one that another file states.
-            types = {name: of_file[name] if _is_null(kind) else kind for name, kind in types.items()}
+            for name in sorted(set(types) ^ set(of_file)):
+                lacking, having = (first, path) if name in of_file else (path, first)
+                raise DataError(
+                    f"the file {lacking} has no column {name!r}, which {having} has; all files need the same columns: "
+                    f"write the column to all files (missing where there is no value), or leave the file out"
+                )
+            for name, kind in types.items():
+                # A column without any value has the type null in a file; its type is then that of another file.
+                if str(kind) == "null":
+                    types[name] = of_file[name]
+                elif kind != of_file[name] and str(of_file[name]) != "null":
+                    raise DataError(
+                        f"column {name!r} is {kind} in {first} and {of_file[name]} in {path}; a column needs one type "
+                        f"in all files: write the files again with one type"
+                    )
             if n_of_file:
                 paths_with_rows.append(path)
                 n_rows += n_of_file
@@ -70,15 +87,22 @@ class ParquetFiles:
 
     def columns(self, names: Sequence[str]) -> dict[str, pd.Series]:
         """Return columns with plain types; vectors are rows of a file."""
-        names = list(dict.fromkeys(names))
-        vectors = [name for name in names if _holds_vectors(self.types[name])]
-        others = [name for name in names if name not in vectors]
-        columns = {name: self._vectors(name) for name in vectors}
+        import pyarrow.types as types
+
+        columns: dict[str, pd.Series] = {}
+        plain = []
+        for name in dict.fromkeys(names):
+            kind = self.types[name]
+            is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+            if is_list and (types.is_floating(kind.value_type) or types.is_integer(kind.value_type)):
+                columns[name] = self._vectors(name)
+            else:
+                plain.append(name)
         step = max(1, _READ_AT_A_TIME // (8 * max(self.n_rows, 1)))
-        for start in range(0, len(others), step):
-            columns |= self._plain(others[start : start + step])
+        for start in range(0, len(plain), step):
+            columns |= self._plain(plain[start : start + step])
             release_unused_memory()
-        return {name: columns[name] for name in names}
+        return columns
 
     def _plain(self, names: list[str]) -> dict[str, pd.Series]:
         """Return columns that hold one value in each cell."""
@@ -97,26 +121,30 @@ class ParquetFiles:
 
     def _vectors(self, name: str) -> pd.Series:
         """Return a column of vectors as objects: rows of one matrix in a file, and None where the vector is missing."""
-        matrix: AnyArray | None = None
+        import pyarrow as pa
+        import pyarrow.compute as compute
+
+        matrix: NDArray[np.float32] | None = None
         is_missing = np.zeros(self.n_rows, dtype=bool)
         start = 0
         for path in self.paths:
             with _file_errors_as_data_errors(path):
                 for batch in _open(path).iter_batches(_VECTORS_AT_A_TIME, columns=[name], use_threads=False):
-                    cells, missing = batch.column(0), np.asarray(batch.column(0).is_null())
-                    rows = slice(start, start + len(cells))
+                    vectors, missing = batch.column(0).drop_null(), np.asarray(batch.column(0).is_null())
+                    rows = slice(start, start + len(missing))
                     start, is_missing[rows] = rows.stop, missing
-                    if missing.all():
+                    if not len(vectors):
                         continue
-                    block = _block_of_vectors(cells, name)
-                    if matrix is None:
-                        matrix = np.asarray(array_in_file((self.n_rows, block.shape[1])))
-                    if block.shape[1] != matrix.shape[1]:
+                    lengths = set(np.asarray(compute.list_value_length(vectors)).tolist())
+                    lengths |= set() if matrix is None else {matrix.shape[1]}
+                    if len(lengths) != 1 or 0 in lengths:
                         raise DataError(
-                            f"column {name!r} holds vectors of length {matrix.shape[1]}, {block.shape[1]}; the vectors "
-                            f"of a column must have one length, at least 1, in all rows"
+                            f"column {name!r} holds vectors of length {', '.join(map(str, sorted(lengths)))}; the "
+                            f"vectors of a column must have one length, at least 1, in all rows"
                         )
-                    matrix[rows][~missing] = block
+                    matrix = array_in_file((self.n_rows, lengths.pop())) if matrix is None else matrix
+                    numbers = vectors.flatten().cast(pa.float64()).to_numpy(zero_copy_only=False)
+                    matrix[rows][~missing] = numbers.reshape(len(vectors), -1)
         cells = np.empty(self.n_rows, dtype=object)
         if matrix is not None:
             cells[:] = list(matrix)
@@ -142,32 +170,13 @@ def array_in_file(shape: tuple[int, int]) -> NDArray[np.float32]:
 
 
 def is_partitioned(data: object) -> bool:
-    """Return whether the data are the path of parquet files, or a Dask DataFrame."""
+    """Return whether the data are the path of parquet files, or a Dask DataFrame, whose rows may exceed the memory."""
     return isinstance(data, str | os.PathLike) or _is_dask(data)
 
 
 def has_several_files(location: str) -> bool:
     """Return whether a location is a directory with parquet files, or a pattern of their names."""
     return len(_matching(location)) > 0 and not os.path.isfile(location)
-
-
-def partitioned_names(data: Any) -> tuple[list[str], int | None]:
-    """Return the names of the columns of partitioned data, and the number of rows where it is known."""
-    if _is_dask(data):
-        return [str(name) for name in data.columns], None
-    files = ParquetFiles.at(data)
-    return list(files.types), files.n_rows
-
-
-def take_partitioned(data: Any, names: Sequence[str]) -> tuple[dict[str, pd.Series], int]:
-    """Return columns of partitioned data by name, and the number of rows."""
-    if not _is_dask(data):
-        files = ParquetFiles.at(data)
-        return files.columns(names), files.n_rows
-    with tempfile.TemporaryDirectory(prefix="dmlrank-", ignore_cleanup_errors=True) as folder:
-        _write_partitions(data, list(names), Path(folder))
-        files = ParquetFiles.at(folder)
-        return files.columns(names), files.n_rows
 
 
 def release_unused_memory() -> None:
@@ -242,67 +251,6 @@ def _open(path: str) -> Any:
     return pq.ParquetFile(path, memory_map=False, pre_buffer=False)
 
 
-def _types_and_rows(path: str) -> tuple[dict[str, pa.DataType], int]:
-    """Return the types of the columns of a file, and its number of rows."""
-    with _file_errors_as_data_errors(path):
-        file = _open(path)
-        schema, n_rows = file.schema_arrow, file.metadata.num_rows
-    names = pd.Index(schema.names)
-    if not names.is_unique:
-        repeated = names[names.duplicated()].unique()
-        raise DataError(f"{path} has several columns named {listed(repeated)}; rename or drop all but one of them")
-    return dict(zip(schema.names, schema.types, strict=True)), n_rows
-
-
-def _check_same_types(first: str, types: dict[str, pa.DataType], path: str, of_file: dict[str, pa.DataType]) -> None:
-    """Raise where two files differ in the names or types of their columns."""
-    differing = set(types) ^ set(of_file)
-    if differing:
-        name = min(differing)
-        lacking, having = (first, path) if name in of_file else (path, first)
-        raise DataError(
-            f"the file {lacking} has no column {name!r}, which {having} has; all files need the same columns: write "
-            f"the column to all files (missing where there is no value), or leave the file out"
-        )
-    for name, kind in types.items():
-        other = of_file[name]
-        if kind != other and not (_is_null(kind) or _is_null(other)):
-            raise DataError(
-                f"column {name!r} is {kind} in {first} and {other} in {path}; a column needs one type in all files: "
-                f"write the files again with one type"
-            )
-
-
-def _is_null(kind: pa.DataType) -> bool:
-    """Return whether a column of this type holds missing values only."""
-    return str(kind) == "null"
-
-
-def _holds_vectors(kind: pa.DataType) -> bool:
-    """Return whether cells of this type are vectors of numbers."""
-    import pyarrow.types as types
-
-    is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
-    return is_list and (types.is_floating(kind.value_type) or types.is_integer(kind.value_type))
-
-
-def _block_of_vectors(cells: pa.Array, name: str) -> AnyArray:
-    """Return the present vectors of an Arrow array as a matrix; raise where their lengths differ."""
-    import pyarrow as pa
-    import pyarrow.compute as compute
-
-    present = cells.drop_null()
-    lengths = np.unique(np.asarray(compute.list_value_length(present)))
-    if len(lengths) != 1 or not lengths[0]:
-        raise DataError(
-            f"column {name!r} holds vectors of length {', '.join(map(str, lengths))}; the vectors of a column must "
-            f"have one length, at least 1, in all rows"
-        )
-    numbers = present.flatten()
-    kind = pa.float32() if pa.types.is_float32(numbers.type) else pa.float64()
-    return np.asarray(numbers.cast(kind).to_numpy(zero_copy_only=False)).reshape(len(present), int(lengths[0]))
-
-
 @contextmanager
 def _file_errors_as_data_errors(path: str) -> Iterator[None]:
     """Raise errors of reading a file as :class:`DataError`."""
@@ -324,86 +272,53 @@ class PlainFrame(pd.DataFrame):
     """
 
 
-class Relation(Protocol):
-    """The methods of a DuckDB relation that are used here. A relation is a query; it holds no rows."""
-
-    @property
-    def columns(self) -> list[str]:
-        """Names of the columns."""
-
-    def project(self, columns: str) -> Relation:
-        """Return a query for some of the columns, named in SQL."""
-
-    def aggregate(self, expressions: str) -> Relation:
-        """Return a query for aggregates, written in SQL."""
-
-    def limit(self, n_rows: int) -> Relation:
-        """Return a query for the first rows."""
-
-    def fetchall(self) -> list[tuple[int, ...]]:
-        """Return the rows as tuples."""
-
-    def to_arrow_table(self) -> pa.Table:
-        """Return the rows as an Arrow table."""
-
-
-def column_names(data: object) -> list[str]:
+def column_names(data: Any) -> list[str]:
     """Return the names of the columns of a frame. No row of a DuckDB relation is read."""
-    if is_partitioned(data):
-        found, n_rows = partitioned_names(data)
-        names = pd.Index(found)
-        if n_rows is not None:
-            _check_not_empty(n_rows)
+    if _is_dask(data):
+        names = pd.Index([str(name) for name in data.columns])
+    elif is_partitioned(data):
+        files = ParquetFiles.at(data)
+        names = pd.Index(list(files.types))
     elif _is_relation(data):
         with _duckdb_errors_as_data_errors():
             names = pd.Index(data.columns)
     else:
-        frame = _read_eagerly(data)
-        names = pd.Index([str(name) for name in frame.columns])
-        _check_not_empty(len(frame))
+        names = pd.Index([str(name) for name in _read_eagerly(data).columns])
     if not names.is_unique:
         raise _repeated_names_error(names)
     return list(names)
 
 
-def take_columns(data: object, names: Sequence[str]) -> pd.DataFrame:
+def take_columns(data: Any, names: Sequence[str]) -> pd.DataFrame:
     """Return the named columns as a pandas frame with a fresh index and plain types, rows in the frame's order."""
     if isinstance(data, PlainFrame):
         taken = {name: data[name] for name in names}
         texts = {name: plain_column(taken[name]) for name in names if isinstance(taken[name].dtype, pd.StringDtype)}
         return pd.DataFrame(taken | texts, index=data.index)
     if is_partitioned(data):
-        return _partitioned_columns(data, names)
-    if _is_relation(data):
-        columns = _relation_columns(data, names) if names else []
-        n_rows = len(columns[0]) if names else _count_relation_rows(data)
+        with tempfile.TemporaryDirectory(prefix="dmlrank-", ignore_cleanup_errors=True) as folder:
+            if _is_dask(data):
+                _write_partitions(data, list(names), Path(folder))
+            files = ParquetFiles.at(folder if _is_dask(data) else data)
+            taken, n_rows = files.columns(names), files.n_rows
     else:
-        frame = _read_eagerly(data)
-        all_names, n_rows = [str(name) for name in frame.columns], len(frame)
-        columns = _eager_columns(frame, [all_names.index(name) for name in names])
-    _check_not_empty(n_rows)
-    index = pd.RangeIndex(n_rows)
-    return pd.DataFrame(
-        {name: plain_column(column.set_axis(index).rename(name)) for name, column in zip(names, columns, strict=True)},
-        index=index,
-    )
+        columns, n_rows = _relation_columns(data, names) if _is_relation(data) else _eager_columns(data, names)
+        index = pd.RangeIndex(n_rows)
+        taken = {
+            name: plain_column(column.set_axis(index).rename(name)) for name, column in zip(names, columns, strict=True)
+        }
+    if n_rows == 0:
+        raise DataError("the frame has no rows; a fit needs one row for each vote: check how the frame was filtered")
+    # Columns of files that are joined to a block would be in memory twice.
+    return pd.DataFrame({n: taken[n] for n in names}, index=pd.RangeIndex(n_rows), copy=not is_partitioned(data))
 
 
-def _partitioned_columns(data: object, names: Sequence[str]) -> pd.DataFrame:
-    """Return columns of partitioned data as a frame."""
-    columns, n_rows = take_partitioned(data, names)
-    _check_not_empty(n_rows)
-    # Columns that are joined to a block would be in memory twice.
-    return pd.DataFrame(columns, index=pd.RangeIndex(n_rows), copy=False)
-
-
-def require_columns(names: Iterable[str], available: Sequence[str], purpose: str) -> None:
+def require_columns(names: Iterable[str], available: Sequence[str], purpose: str, advice: str = "") -> None:
     """Check that every name is a column; raise :class:`ColumnError` for the first that is not."""
     for name in names:
         if name not in available:
-            raise ColumnError(
-                f"{purpose}: there is no column {name!r}{nearest(name, available)} (columns: {listed(available)})"
-            )
+            hint = nearest(name, available)
+            raise ColumnError(f"{purpose}: there is no column {name!r}{hint} (columns: {listed(available)}){advice}")
 
 
 def _repeated_names_error(names: pd.Index) -> DataError:
@@ -433,64 +348,43 @@ def _read_eagerly(data: object) -> nw.DataFrame[Any]:
         ) from None
 
 
-def _check_not_empty(n_rows: int) -> None:
-    if n_rows == 0:
-        raise DataError("the frame has no rows; a fit needs one row for each vote: check how the frame was filtered")
+def _eager_columns(data: object, names: Sequence[str]) -> tuple[list[pd.Series], int]:
+    """Return columns of a frame that holds its rows as pandas Series, and the number of rows."""
+    frame = _read_eagerly(data)
+    all_names = [str(name) for name in frame.columns]
+    places = [all_names.index(name) for name in names]
+    is_polars = frame.implementation.is_polars()
+    if places and (is_polars or frame.implementation.is_pyarrow()):
+        arrow_module(f"a {frame.implementation.value} frame")
+        columns = [frame[:, place] for place in places]
+        columns = [c.cast(nw.String) if is_polars and c.dtype == nw.Categorical else c for c in columns]
+        return [arrow_to_series(column.to_arrow()) for column in columns], len(frame)
+    table = frame.select(nw.nth(*places)).to_pandas() if places else pd.DataFrame()
+    return [table.iloc[:, place] for place in range(len(places))], len(frame)
 
 
-def _eager_columns(frame: nw.DataFrame[Any], places: Sequence[int]) -> list[pd.Series]:
-    """Return the columns at these places of a frame as pandas Series."""
-    if not places:
-        return []
-    if frame.implementation.is_polars() or frame.implementation.is_pyarrow():
-        return _arrow_columns(frame, places)
-    table = frame.select(nw.nth(*places)).to_pandas()
-    return [table.iloc[:, place] for place in range(len(places))]
-
-
-def _arrow_columns(frame: nw.DataFrame[Any], places: Sequence[int]) -> list[pd.Series]:
-    """Return the columns at these places of an eager polars or pyarrow frame as pandas Series."""
-    arrow_module(f"a {frame.implementation.value} frame")
-    columns = [frame[:, place] for place in places]
-    if frame.implementation.is_polars():
-        columns = [c.cast(nw.String) if c.dtype == nw.Categorical else c for c in columns]
-    return [arrow_to_series(column.to_arrow()) for column in columns]
-
-
-def _is_relation(data: object) -> TypeGuard[Relation]:
-    """Return whether a caller's frame is a DuckDB relation."""
+def _is_relation(data: object) -> bool:
+    """Return whether a caller's frame is a DuckDB relation, which is a query and holds no rows."""
     kind = type(data)
     return kind.__name__ == "DuckDBPyRelation" and kind.__module__.lstrip("_").startswith("duckdb")
 
 
-def _relation_columns(relation: Relation, names: Sequence[str]) -> list[pd.Series]:
-    """Return columns of a DuckDB relation, read by one query, in the order of its rows."""
+def _relation_columns(relation: Any, names: Sequence[str]) -> tuple[list[pd.Series], int]:
+    """Return columns of a DuckDB relation, read by one query, in the order of its rows, and the number of rows."""
     arrow_module("a DuckDB relation")
     quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
     with _duckdb_errors_as_data_errors():
-        _check_row_order(relation)
+        # The setting is read by a query on an empty selection of rows, so that DuckDB computes no row of the relation.
+        setting = relation.limit(0).aggregate("count(*), current_setting('preserve_insertion_order')").fetchall()
+        if not setting[0][1]:
+            raise DataError(
+                "the DuckDB connection has preserve_insertion_order = false, so that its rows have no fixed order; a "
+                "fit reads the rows in order: set it to true, or pass relation.to_arrow_table()"
+            )
+        if not names:
+            return [], int(relation.aggregate("count(*)").fetchall()[0][0])
         table = relation.project(quoted).to_arrow_table()
-    return [arrow_to_series(table.column(place)) for place in range(len(names))]
-
-
-def _count_relation_rows(relation: Relation) -> int:
-    """Return the number of rows of a DuckDB relation."""
-    with _duckdb_errors_as_data_errors():
-        ((n_rows,),) = relation.aggregate("count(*)").fetchall()
-    return int(n_rows)
-
-
-def _check_row_order(relation: Relation) -> None:
-    """Raise where the connection of a relation does not keep the order of rows."""
-    # The setting is read by a query on an empty selection of rows, so that DuckDB computes no row of the relation.
-    ((_, keeps_order),) = (
-        relation.limit(0).aggregate("count(*), current_setting('preserve_insertion_order')").fetchall()
-    )
-    if not keeps_order:
-        raise DataError(
-            "the DuckDB connection has preserve_insertion_order = false, so that its rows have no fixed order; a fit "
-            "reads the rows in order: set it to true, or pass relation.to_arrow_table()"
-        )
+    return [arrow_to_series(table.column(place)) for place in range(len(names))], table.num_rows
 
 
 @contextmanager

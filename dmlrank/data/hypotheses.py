@@ -62,7 +62,14 @@ def read_hypothesis(hypothesis: HypothesisLike, models: Sequence[str]) -> Linear
         numbers = [[row.get(name, 0) for name in names] for row in rows]
         return _restrictions(names, numbers, [-row.get(None, 0) for row in rows], place_of)
     if isinstance(hypothesis, tuple):
-        return _from_tuple(hypothesis, place_of)
+        names = [entry for entry in hypothesis if isinstance(entry, str)]
+        if len(hypothesis) != 2 or len(names) == 1:
+            raise HypothesisError(
+                f"a tuple must be two names or the arrays (R, q), not {hypothesis!r}; to test several hypotheses, put "
+                f"them into a list"
+            )
+        hint = "; a tuple holds two names, a list several hypotheses"
+        return _restrictions(names, [[1, -1]], 0, place_of, hint) if names else _from_numbers(*hypothesis, place_of)
     parts = hypothesis if isinstance(hypothesis, list) else []
     firsts = [part[0] if isinstance(part, tuple) and part else part for part in parts]
     if any(isinstance(first, str | Mapping | pd.Series) for first in firsts):
@@ -73,19 +80,6 @@ def read_hypothesis(hypothesis: HypothesisLike, models: Sequence[str]) -> Linear
             tuple(label for part in hypotheses for label in part.labels),
         )
     return _from_numbers(hypothesis, 0, place_of)
-
-
-def _from_tuple(pair: tuple[object, ...], place_of: ModelPlaces) -> LinearHypothesis:
-    """Return the difference of two models, or the restrictions of a pair (R, q)."""
-    names = [entry for entry in pair if isinstance(entry, str)]
-    if len(pair) != 2 or len(names) == 1:
-        raise HypothesisError(
-            f"a tuple must be two names or the arrays (R, q), not {pair!r}; to test several hypotheses, put them into "
-            f"a list"
-        )
-    if names:
-        return _restrictions(names, [[1, -1]], 0, place_of, "; a tuple holds two names, a list several hypotheses")
-    return _from_numbers(*pair, place_of)
 
 
 def _from_numbers(coefficients: object, value: object, place_of: ModelPlaces) -> LinearHypothesis:
@@ -107,10 +101,7 @@ def _from_numbers(coefficients: object, value: object, place_of: ModelPlaces) ->
 def _restrictions(
     names: list[str], rows: object, value: object, place_of: ModelPlaces, hint: str = ""
 ) -> LinearHypothesis:
-    """Return the restrictions with these coefficients.
-
-    Shapes: rows (J, len(names), value (J,).
-    """
+    """Return the restrictions with these coefficients. Shapes: rows (J, len(names), value (J,)."""
     for name in names:
         if name not in place_of:
             raise UnknownModelError(_unknown(name, place_of, hint))
@@ -264,7 +255,7 @@ class _Parser:
                 self._fail(start, "this divides by zero; allowed are other numbers")
             form, number = (result, factor[None]) if factor.keys() == {None} else (factor, result[None])
             result = _plus({}, form, 1 / number if sign == "/" else number)
-            if any(_n_bits(value) > _MOST_BITS for value in result.values()):
+            if any(max(map(int.bit_length, value.as_integer_ratio())) > _MOST_BITS for value in result.values()):
                 self._fail(start, "this product has too many digits; write its value as one number")
         return result
 
@@ -287,11 +278,6 @@ class _Parser:
         if not self.take(")"):
             self._fail(start, "'(' is not closed: a ')' or an operator is missing")
         return _plus({}, inside, sign)
-
-
-def _n_bits(value: Fraction) -> int:
-    """Return the number of binary digits of the longer part of a fraction."""
-    return max(value.numerator.bit_length(), value.denominator.bit_length())
 
 
 def _plus(form: LinearForm, other: LinearForm, factor: Fraction | int) -> LinearForm:

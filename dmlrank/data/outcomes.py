@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..exceptions import OptionError, OutcomeError, listed, nearest
 from .arrays import FloatArray, IntArray
-from .columns import CodedColumn, Columns, code_columns
+from .columns import CodedColumn, Columns
 from .plain_columns import name_of, too_large_error
 
 # Meaning of a label: one of ``MEANINGS``, or for a grade the share of a win that it is worth for the item shown first.
@@ -27,8 +27,7 @@ _ROUNDING = 1e-6
 PREFIXES = ("p_", "pr_", "prob_", "probability_", "winner_")
 # The meaning of a label that cannot be read.
 _UNKNOWN = "unknown"
-# Number that stands for a grade where meanings have numbers; -1 stands for the name of a model.
-_GRADE = -2
+_NUMBERS = (int, float, np.integer, np.floating, np.bool_)
 
 MEANINGS = ("first", "second", "both_good", "both_bad", "tie")
 
@@ -104,44 +103,45 @@ def in_other_order(table: FloatArray) -> FloatArray:
 
 
 def read_labels(
-    winner: CodedColumn,
-    pairs: ComparedItems,
-    column: Callable[[], pd.Series],
-    categories: Categories | None = None,
+    winner: CodedColumn, pairs: ComparedItems, column: pd.Series, categories: Categories | None = None
 ) -> Outcomes:
-    """Read the labels of votes on pairs of items; no label is missing.
+    """Read the labels of votes on pairs of items, coded and as a column; no label is missing.
 
-    Shapes: winner (v,).
+    Shapes: winner (v,), column (v,).
     """
-    user_meanings, levels = _checked_categories(categories), list(winner.levels)
-    items = pairs.present()
-    without_meaning = [level for level in levels if level not in user_meanings]
-    _check_spelling(user_meanings, levels, without_meaning)
-    if len(without_meaning) == len(levels) and _are_preferences(levels, items):
+    user_meanings, levels, items = _checked_categories(categories), list(winner.levels), pairs.present()
+    level_of_text = {name_of(level).strip().casefold(): level for level in levels if level not in user_meanings}
+    for label in user_meanings:
+        level = level_of_text.get(name_of(label).strip().casefold())
+        if label not in levels and level is not None:
+            raise OutcomeError(f"categories has the label {label!r}, the data have {level!r}; spell it as in the data")
+    meanings = _level_meanings(levels, user_meanings, items)
+    if meanings is None:
         read_as = (("1", "first"), ("0", "second"))
-        return Outcomes(MEANINGS[:2], _preference_probabilities(column()), read_as, "preferences")
-    meanings = _meanings(levels, user_meanings, items)
-    number_of = {meaning: number for number, meaning in enumerate(MEANINGS)}
-    # A level without a meaning is the name of the winning model. It means the side on which that model was shown.
-    numbers = [_GRADE if isinstance(m, float) else -1 if m is None else number_of[m] for m in meanings]
-    meaning_of_vote = np.array(numbers, dtype=np.intp)[winner.codes]
-    is_model, is_grade = meaning_of_vote == -1, meaning_of_vote == _GRADE
+        return Outcomes(MEANINGS[:2], _preference_probabilities(column), read_as, "preferences")
+    if _UNKNOWN in meanings:
+        raise _unknown_labels_error(levels, meanings, items, user_meanings)
+    meanings = _read_ties_as_both_good(levels, meanings, user_meanings)
+    y_of_level = np.zeros((len(levels), len(MEANINGS)))
+    for row, meaning in zip(y_of_level, meanings, strict=True):
+        if isinstance(meaning, str):
+            row[MEANINGS.index(meaning)] = 1
+        elif meaning is not None:
+            row[:2] = meaning, 1 - meaning
+    y = y_of_level[winner.codes]
+    # A label that is the name of the winning model means the side on which that model was shown.
+    is_model = np.array([meaning is None for meaning in meanings], dtype=bool)[winner.codes]
     if is_model.any():
         winning_item = winner.places({name: number for number, name in enumerate(pairs.names)})[is_model]
-        meaning_of_vote[is_model] = _winning_sides(winning_item, pairs, is_model)
-    counts = np.bincount(meaning_of_vote[~is_grade], minlength=len(MEANINGS))
-    present = [number for number, count in enumerate(counts) if count or number < 2]
-    y = np.zeros((len(meaning_of_vote), len(present)))
-    for category, number in enumerate(present):
-        y[:, category] = meaning_of_vote == number
-    has_grades = bool(is_grade.any())
-    if has_grades:
-        worth_of_level = np.array([m if isinstance(m, float) else np.nan for m in meanings])
-        worth = worth_of_level[winner.codes[is_grade]]
-        y[is_grade, 0], y[is_grade, 1] = worth, 1 - worth
-    labels = tuple((name_of(label), _meaning_text(meaning)) for label, meaning in zip(levels, meanings, strict=True))
-    categories_present = tuple(MEANINGS[number] for number in present)
-    return Outcomes(categories_present, y, labels, "grades" if has_grades else "labels")
+        y[is_model, _winning_sides(winning_item, pairs, is_model)] = 1
+    present = [number for number in range(len(MEANINGS)) if number < 2 or y[:, number].any()]
+    texts = [
+        "the model that wins" if meaning is None else meaning if isinstance(meaning, str) else f"{meaning:g}"
+        for meaning in meanings
+    ]
+    labels = tuple(zip(map(name_of, levels), texts, strict=True))
+    kind = "grades" if any(isinstance(meaning, float) for meaning in meanings) else "labels"
+    return Outcomes(tuple(MEANINGS[number] for number in present), y.take(present, axis=1), labels, kind)
 
 
 def read_probabilities(table: pd.DataFrame, categories: Categories | None = None) -> Outcomes:
@@ -151,7 +151,7 @@ def read_probabilities(table: pd.DataFrame, categories: Categories | None = None
 
     Shapes: table (v, C).
     """
-    user_meanings = _meanings_of_columns(_checked_categories(categories))
+    user_meanings = _checked_categories(categories)
     names = [str(name) for name in table.columns]
     meanings = _read_ties_as_both_good(names, _column_meanings(names, user_meanings), user_meanings)
     probabilities = dict(zip(meanings, _check_probabilities(table).T, strict=True))
@@ -167,94 +167,41 @@ def read_outcome_columns(
     pairs: ComparedItems,
     categories: Categories | None = None,
 ) -> Outcomes:
-    """Read one column of labels, or several columns of probabilities, in some rows.
-
-    Shapes: rows (v,).
-    """
+    """Read one column of labels, or several columns of probabilities, in some rows. Shapes: rows (v,)."""
     table = columns.table(names, rows)
     if len(names) > 1:
         return read_probabilities(table, categories)
-    return read_labels(code_columns(table, names)[names[0]], pairs, lambda: table[names[0]], categories)
+    return read_labels(CodedColumn.of(table[names[0]]), pairs, table[names[0]], categories)
 
 
-def unknown_labels(
+def unreadable_labels(
     winner: CodedColumn, pairs: ComparedItems, categories: Categories | None = None
-) -> NDArray[np.bool_]:
-    """Return which votes have a label that :func:`read_labels` cannot read, (v,).
+) -> dict[str, NDArray[np.bool_]]:
+    """Return which votes have a label that :func:`read_labels` refuses, (v,), by the reason.
 
-    The parameters are those of :func:`read_labels`.
+    A preference is ``"outside"`` [0, 1]; a label is ``"unknown"``, or the name of a ``"third"`` model.
     """
-    meanings = _meanings_with_unknown(winner, pairs, categories)
-    return np.array([meaning == _UNKNOWN for meaning in meanings], dtype=bool)[winner.codes]
-
-
-def third_models(winner: CodedColumn, pairs: ComparedItems, categories: Categories | None = None) -> NDArray[np.bool_]:
-    """Return which votes have a label that names a model which was not compared, (v,).
-
-    The parameters are those of :func:`read_labels`.
-    """
-    is_model = np.array([meaning is None for meaning in _meanings_with_unknown(winner, pairs, categories)], dtype=bool)
+    levels = list(winner.levels)
+    meanings = _level_meanings(levels, _checked_categories(categories), pairs.present())
+    if meanings is None:
+        # Comparisons of integers have no limit; a conversion to float would fail where an integer is too large.
+        is_outside = [not -_ROUNDING <= level <= 1 + _ROUNDING for level in levels]
+        return {"outside": np.array(is_outside, dtype=bool)[winner.codes]}
+    is_unknown, is_model = (
+        np.array([meaning == kind for meaning in meanings], dtype=bool)[winner.codes] for kind in (_UNKNOWN, None)
+    )
     winning_item = winner.places({name: place for place, name in enumerate(pairs.names)})
-    return is_model[winner.codes] & (winning_item != pairs.first) & (winning_item != pairs.second)
-
-
-def outside_preferences(
-    winner: CodedColumn, pairs: ComparedItems, categories: Categories | None = None
-) -> NDArray[np.bool_]:
-    """Return which votes are preferences outside [0, 1], (v,); all false if the labels are not preferences.
-
-    The parameters are those of :func:`read_labels`.
-    """
-    levels, user_meanings = list(winner.levels), categories or {}
-    if any(level in user_meanings for level in levels) or not _are_preferences(levels, pairs.present()):
-        return np.zeros(len(winner.codes), dtype=bool)
-    # Comparisons of integers have no limit; a conversion to float would fail where an integer is too large.
-    is_outside = [not -_ROUNDING <= level <= 1 + _ROUNDING for level in levels]
-    return np.array(is_outside, dtype=bool)[winner.codes]
+    is_third = is_model & (winning_item != pairs.first) & (winning_item != pairs.second)
+    return {"unknown": is_unknown, "third": is_third}
 
 
 def improper_probabilities(table: pd.DataFrame) -> NDArray[np.bool_]:
     """Which rows hold a negative probability or do not sum to one, (v,); all false if a column holds no numbers."""
     if any(column.dtype.kind not in "biuf" for _, column in table.items()):
         return np.zeros(len(table), dtype=bool)
-    return _is_improper(table.to_numpy(dtype=float))
-
-
-def _is_outside(preferences: FloatArray) -> NDArray[np.bool_]:
-    """Return which preferences are not in [0, 1], (v,)."""
-    return ~((preferences >= -_ROUNDING) & (preferences <= 1 + _ROUNDING))
-
-
-def _is_improper(probabilities: FloatArray) -> NDArray[np.bool_]:
-    """Return which rows, (v, C), hold a negative number or do not sum to one, (v,)."""
+    probabilities = table.to_numpy(dtype=float)
     sums_to_one = np.abs(probabilities.sum(axis=1) - 1) <= _ROUNDING
     return ~((probabilities.min(axis=1) >= -_ROUNDING) & sums_to_one)
-
-
-def _meanings_with_unknown(
-    winner: CodedColumn, pairs: ComparedItems, categories: Categories | None
-) -> list[Meaning | None]:
-    """Return the meaning of every level as :func:`_level_meanings` does; a preference is never unknown."""
-    user_meanings, levels, items = _checked_categories(categories), list(winner.levels), pairs.present()
-    if not any(level in user_meanings for level in levels) and _are_preferences(levels, items):
-        return [MEANINGS[0]] * len(levels)
-    return _level_meanings(levels, user_meanings, items)
-
-
-def is_category(name: str) -> bool:
-    """Return whether the name of a column says which category's probability the column holds."""
-    return _category_of_column(name) is not None
-
-
-def _are_preferences(levels: Sequence[Hashable], items: set[str]) -> bool:
-    """Return whether the distinct labels are numbers of which some are not whole and name no model."""
-    numbers = [level for level in levels if isinstance(level, int | float | np.number)]
-    return len(numbers) == len(levels) and any(not _is_whole(n) and name_of(n) not in items for n in numbers)
-
-
-def _is_whole(number: float | np.number) -> bool:
-    """Return whether a number is whole; whole numbers may be too large for a float."""
-    return isinstance(number, int | np.integer) or float(number).is_integer()
 
 
 def _preference_probabilities(winner: pd.Series) -> FloatArray:
@@ -266,7 +213,7 @@ def _preference_probabilities(winner: pd.Series) -> FloatArray:
         p = winner.to_numpy(dtype=float)
     except OverflowError:
         raise too_large_error(winner.name) from None
-    is_outside = _is_outside(p)
+    is_outside = ~((p >= -_ROUNDING) & (p <= 1 + _ROUNDING))
     if is_outside.any():
         row, value = winner.index[is_outside][0], p[is_outside][0]
         hint = "; divide percentages by 100" if 1 < p[is_outside].max() <= 100 and p.min() >= 0 else ""
@@ -281,10 +228,7 @@ def _preference_probabilities(winner: pd.Series) -> FloatArray:
 
 
 def _check_probabilities(table: pd.DataFrame) -> FloatArray:
-    """Return columns of probabilities as rows that sum to one exactly, (v, C).
-
-    Shapes: table (v, C).
-    """
+    """Return columns of probabilities as rows that sum to one exactly, (v, C). Shapes: table (v, C)."""
     for name, column in table.items():
         if column.dtype.kind not in "biuf":
             raise OutcomeError(
@@ -292,7 +236,7 @@ def _check_probabilities(table: pd.DataFrame) -> FloatArray:
                 f"must hold the probabilities of a category, numbers in [0, 1]"
             )
     p = table.to_numpy(dtype=float)
-    is_wrong = _is_improper(p)
+    is_wrong = improper_probabilities(table)
     if is_wrong.any():
         lowest, total = p.min(axis=1), p.sum(axis=1)
         row = int(np.flatnonzero(is_wrong)[0])
@@ -306,20 +250,15 @@ def _check_probabilities(table: pd.DataFrame) -> FloatArray:
     return p / p.sum(axis=1, keepdims=True)
 
 
-def _meanings_of_columns(meanings: Mapping[Hashable, Meaning]) -> dict[Hashable, str]:
-    """Return the meanings of columns of probabilities; raise :class:`OptionError` where one is a number."""
-    grade = next((name for name, meaning in meanings.items() if isinstance(meaning, float)), None)
-    if grade is not None:
-        raise OptionError(
-            f"categories gives {grade!r} the worth {meanings[grade]:g}, but there are several columns left of ~, which "
-            f"hold probabilities of categories; allowed are {listed(MEANINGS)}. Worths are for one column of labels"
-        )
-    return {name: meaning for name, meaning in meanings.items() if isinstance(meaning, str)}
-
-
-def _column_meanings(names: Sequence[str], user_meanings: Mapping[Any, str]) -> list[str]:
+def _column_meanings(names: Sequence[str], user_meanings: Mapping[Hashable, Meaning]) -> list[str]:
     """Return the category whose probability each column holds."""
-    meanings = {name: user_meanings.get(name) or _category_of_column(name) or _UNKNOWN for name in names}
+    for name, worth in user_meanings.items():
+        if isinstance(worth, float):
+            raise OptionError(
+                f"categories gives {name!r} the worth {worth:g}, but there are several columns left of ~, which hold "
+                f"probabilities of categories; allowed are {listed(MEANINGS)}. Worths are for one column of labels"
+            )
+    meanings = {name: str(user_meanings.get(name) or category_of_column(name) or _UNKNOWN) for name in names}
     unknown = [name for name, meaning in meanings.items() if meaning == _UNKNOWN]
     if unknown:
         words = [f"p_{word}" for word in _MEANING_OF_WORD]
@@ -344,7 +283,7 @@ def _column_meanings(names: Sequence[str], user_meanings: Mapping[Any, str]) -> 
     return list(meanings.values())
 
 
-def _category_of_column(name: str) -> str | None:
+def category_of_column(name: str) -> str | None:
     """Return the category that a column's name stands for, with or without a prefix such as ``p_``, or None."""
     folded = _folded_words(name)
     spellings = [folded, *(folded.removeprefix(prefix) for prefix in PREFIXES)]
@@ -393,30 +332,34 @@ def require_mirrored_worths(categories: Categories | None) -> None:
             )
 
 
-def _meaning_text(meaning: Meaning | None) -> str:
-    """Return the meaning of a label as a text: a word, the worth of a grade, or that the label names the winner."""
-    if meaning is None:
-        return "the model that wins"
-    return meaning if isinstance(meaning, str) else f"{meaning:g}"
+def _level_meanings(
+    levels: Sequence[Hashable], user_meanings: Categories, items: set[str]
+) -> list[Meaning | None] | None:
+    """Return the meaning of every distinct label: ``_UNKNOWN`` where it has none, None where it is a model's name.
 
-
-def _meanings(levels: list[Hashable], user_meanings: Categories, items: set[str]) -> list[Meaning | None]:
-    """Return the meaning of every distinct label; None where the label is the name of the winning model."""
-    meanings = _level_meanings(levels, user_meanings, items)
-    unknown = [level for level, meaning in zip(levels, meanings, strict=True) if meaning == _UNKNOWN]
-    if unknown:
-        raise OutcomeError(_unknown_labels_message(unknown, levels, items, user_meanings))
-    return _read_ties_as_both_good(levels, meanings, user_meanings)
-
-
-def _level_meanings(levels: list[Hashable], user_meanings: Categories, items: set[str]) -> list[Meaning | None]:
-    """Return the meaning of every distinct label: ``_UNKNOWN`` where it has none, None where it is a model's name."""
-    without_meaning = [level for level in levels if level not in user_meanings]
-    are_numbers = all(_is_number(level) and level in (0, 1) for level in without_meaning)
+    Return None in place of the list where the labels are preferences: numbers, some of them neither whole nor models.
+    """
+    spelt = [level for level in levels if level not in user_meanings]
+    if len(spelt) == len(levels) and all(isinstance(level, int | float | np.number) for level in levels):
+        fractions = [n for n in levels if isinstance(n, float | np.floating) and not float(n).is_integer()]
+        if any(name_of(number) not in items for number in fractions):
+            return None
+    are_numbers = all(isinstance(level, _NUMBERS) and level in (0, 1) for level in spelt)
     spellings = _MEANING_OF_NUMBER if are_numbers else _MEANING_OF_WORD
-    return [
-        user_meanings[level] if level in user_meanings else _level_meaning(level, spellings, items) for level in levels
-    ]
+    meanings: list[Meaning | None] = []
+    for level in levels:
+        if level in user_meanings:
+            meanings.append(user_meanings[level])
+            continue
+        meaning = spellings.get(_folded_words(level) if isinstance(level, str) else level)
+        is_model = name_of(level) in items
+        if is_model and meaning:
+            raise OutcomeError(
+                f"the label {level!r} is a known spelling of {meaning!r} and also the name of a model; if it is the "
+                f"spelling, pass categories={{{level!r}: {meaning!r}}}, if it is the model, rename the model"
+            )
+        meanings.append(None if is_model else meaning or _UNKNOWN)
+    return meanings
 
 
 def _read_ties_as_both_good(levels: Iterable[Hashable], meanings: list[M], user_meanings: Categories) -> list[M]:
@@ -429,28 +372,6 @@ def _read_ties_as_both_good(levels: Iterable[Hashable], meanings: list[M], user_
         "both_good" if meaning == "tie" and is_spelt else meaning
         for meaning, is_spelt in zip(meanings, is_from_spelling, strict=True)
     ]
-
-
-def _level_meaning(level: Hashable, spellings: Mapping[Hashable, str], items: set[str]) -> str | None:
-    """Return the meaning of a label: ``_UNKNOWN`` where it has none, None where it is a model's name."""
-    meaning = spellings.get(_folded_words(level) if isinstance(level, str) else level)
-    if name_of(level) not in items:
-        return meaning or _UNKNOWN
-    if meaning:
-        raise OutcomeError(
-            f"the label {level!r} is a known spelling of {meaning!r} and also the name of a model; if it is the "
-            f"spelling, pass categories={{{level!r}: {meaning!r}}}, if it is the model, rename the model"
-        )
-    return None
-
-
-def _check_spelling(user_meanings: Categories, levels: list[Hashable], without_meaning: list[Hashable]) -> None:
-    """Raise where a key of ``categories=`` differs from a label of the data in nothing but upper case or type."""
-    level_of_text = {name_of(level).strip().casefold(): level for level in without_meaning}
-    for label in user_meanings:
-        level = level_of_text.get(name_of(label).strip().casefold())
-        if label not in levels and level is not None:
-            raise OutcomeError(f"categories has the label {label!r}, the data have {level!r}; spell it as in the data")
 
 
 def _winning_sides(winning_item: IntArray, pairs: ComparedItems, votes: NDArray[np.bool_]) -> IntArray:
@@ -469,19 +390,20 @@ def _winning_sides(winning_item: IntArray, pairs: ComparedItems, votes: NDArray[
     return np.asarray(winning_item != first, dtype=np.intp)
 
 
-def _unknown_labels_message(
-    unknown: list[Hashable], levels: list[Hashable], items: set[str], user_meanings: Categories
-) -> str:
+def _unknown_labels_error(
+    levels: Sequence[Hashable], meanings: Sequence[Meaning | None], items: set[str], user_meanings: Categories
+) -> OutcomeError:
     """Return the error about labels without a meaning, and how ``categories=`` gives them one."""
+    unknown = [level for level, meaning in zip(levels, meanings, strict=True) if meaning == _UNKNOWN]
     has_fractions = any(isinstance(level, float | np.floating) and 0 < level < 1 for level in unknown)
-    if user_meanings and all(map(_is_number, levels)) and has_fractions:
-        return (
+    if user_meanings and all(isinstance(level, _NUMBERS) for level in levels) and has_fractions:
+        return OutcomeError(
             f"categories names {listed(user_meanings)}, so that the outcome is read as labels, and {listed(unknown)} "
             f"are no known labels; leave categories out and all numbers are read as preferences in [0, 1] (0.5 is half "
             f"a win for both), or give every label a meaning: {listed(MEANINGS)}"
         )
     hint = nearest(unknown[0], [*_MEANING_OF_WORD, *items]) if isinstance(unknown[0], str) else ""
-    return (
+    return OutcomeError(
         f"unknown winner label{'s' * (len(unknown) > 1)} {listed(unknown)}{hint} (labels found: {listed(levels)}); "
         f"known are model_a, model_b, tie, tie (bothbad), both_good, a model's name, the numbers 1 and 0, and "
         f"preferences between these; say what others mean with {_categories_template(unknown)}, each meaning "
@@ -493,8 +415,3 @@ def _categories_template(labels: Sequence[Hashable]) -> str:
     """Return ``categories={label: ..., label: ...}`` with the labels as Python writes them."""
     written = [label.item() if isinstance(label, np.generic) else label for label in labels[:5]]
     return "categories={" + ", ".join(f"{label!r}: ..." for label in written) + "}"
-
-
-def _is_number(level: Hashable) -> bool:
-    """Return whether a label is a number or a boolean."""
-    return isinstance(level, int | float | np.integer | np.floating | np.bool_)

@@ -209,10 +209,7 @@ def _derive(
     model: str,
     number: str,
 ) -> DerivedPairs:
-    """Return the pairs that follow from a table of scores or ranks, with a margin of zero.
-
-    Shapes: values (rows,).
-    """
+    """Return the pairs that follow from a table of scores or ranks, with a margin of zero. Shapes: values (rows,)."""
     keys = [*prompts, *annotators]
     missing = {name: int(table[name].isna().sum()) for name in (*keys, model)}
     if any(missing.values()):
@@ -231,9 +228,11 @@ def _derive(
     first_row = np.unique(record, return_index=True)[1]
     by_model = np.full((len(first_row), len(names)), np.nan)
     by_model[record, item] = values
-    constant = [
-        name for name in table.columns if name not in (model, number) and _is_constant(table[name], record, first_row)
-    ]
+    constant = []
+    for name in table.columns:
+        codes = value_codes(table[name])
+        if name not in (model, number) and (codes == codes[first_row][record]).all():
+            constant.append(name)
     derived = DerivedPairs(
         table=table[constant].iloc[first_row].reset_index(drop=True),
         prompt=prompts,
@@ -250,17 +249,8 @@ def _derive(
     return derived
 
 
-def _is_constant(column: pd.Series, record: IntArray, first_row: IntArray) -> bool:
-    """Return whether all rows of a record have the same value in a column, for every record."""
-    codes = value_codes(column)
-    return bool((codes == codes[first_row][record]).all())
-
-
 def _refuse_repeats(table: pd.DataFrame, record: IntArray, item: IntArray, *, keys: Sequence[str], model: str) -> None:
-    """Raise :class:`DataError` where a record has several rows of one model.
-
-    Shapes: record, item (rows,).
-    """
+    """Raise :class:`DataError` where a record has several rows of one model. Shapes: record, item (rows,)."""
     place = record.astype(np.int64) * (int(item.max()) + 1) + item
     values, first, counts = np.unique(place, return_index=True, return_counts=True)
     if len(values) < len(place):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Variable: TypeAlias = pd.Series | AnyArray
 
 # The kinds that ``pandas.api.types.infer_dtype`` returns for columns of numbers only.
-_NUMERIC_KINDS = ("integer", "floating", "mixed-integer-float", "decimal", "boolean")
+NUMERIC_KINDS = ("integer", "floating", "mixed-integer-float", "decimal", "boolean")
 
 # Floats hold every whole number up to this one exactly.
 _LARGEST_EXACT = 2**53
@@ -55,11 +55,6 @@ def kind_of_time(column: pd.Series) -> str | None:
     return _TIMES.get(pd.api.types.infer_dtype(levels, skipna=True))
 
 
-def is_numeric_column(column: pd.Series) -> bool:
-    """Return whether a column holds numbers or booleans, as numpy types or as objects."""
-    return column.dtype.kind in "biuf" or pd.api.types.infer_dtype(column, skipna=True) in _NUMERIC_KINDS
-
-
 def plain_column(column: pd.Series) -> pd.Series:
     """Return a column with the plain types that :func:`take_columns` describes."""
     if isinstance(column.dtype, pd.ArrowDtype):
@@ -71,10 +66,21 @@ def plain_column(column: pd.Series) -> pd.Series:
     if getattr(dtype, "kind", None) == "M" or (isinstance(dtype, np.dtype) and dtype.kind not in "Oiuf"):
         return column
     if isinstance(dtype, np.dtype) and dtype.kind in "iuf":
-        return pd.Series(_as_64_bit(column.to_numpy()), index=column.index, name=column.name)
+        # Smaller types overflow or lose digits in the arithmetic of a formula.
+        is_huge = dtype == np.uint64 and len(column) > 0 and int(column.max()) > np.iinfo(np.int64).max
+        is_long = dtype.kind == "f" and dtype.itemsize >= 8
+        numbers = column.to_numpy()
+        if not (is_huge or is_long):
+            numbers = numbers.astype(np.float64 if dtype.kind == "f" else np.int64, copy=False)
+        return pd.Series(numbers, index=column.index, name=column.name)
     if isinstance(dtype, pd.StringDtype):
-        return pd.Series(_string_objects(column), index=column.index, name=column.name, dtype=object)
-    if pd.api.types.is_numeric_dtype(dtype) or pd.api.types.infer_dtype(column, skipna=True) in _NUMERIC_KINDS:
+        if column.iloc[:_COMPARED_CELLS].nunique() > _COMPARED_CELLS / 2:
+            texts = column.array.to_numpy(dtype=object, na_value=None)
+        else:
+            codes, levels = pd.factorize(column)
+            texts = np.array([*levels, None], dtype=object)[codes]
+        return pd.Series(texts, index=column.index, name=column.name, dtype=object)
+    if pd.api.types.is_numeric_dtype(dtype) or pd.api.types.infer_dtype(column, skipna=True) in NUMERIC_KINDS:
         return pd.Series(_plain_numbers(column), index=column.index, name=column.name)
     values = column.astype(object)
     return values.where(values.notna(), None)
@@ -158,17 +164,12 @@ def vector_blocks(column: pd.Series, block_numbers: int = BLOCK_NUMBERS) -> Iter
         block = cells[rows].tolist()
         for row in np.flatnonzero(is_missing[rows]):
             block[row] = missing
-        yield _stack_block(block, dtype, column.name)
-
-
-def _stack_block(cells: list[object], dtype: np.dtype[np.floating], name: object) -> NDArray[np.floating]:
-    """Return vectors of equal length, which are cells of the column ``name``, as a matrix."""
-    try:
-        matrix = np.array(cells, dtype)
-    except (TypeError, ValueError, OverflowError):
-        matrix = np.empty(0, dtype)
-    # If the cells cannot be stacked, they are converted one by one, so that the error shows the cell that is no vector.
-    return matrix if matrix.ndim == 2 else np.array([_as_vector(cell, name) for cell in cells], dtype)
+        try:
+            matrix = np.array(block, dtype)
+        except (TypeError, ValueError, OverflowError):
+            matrix = np.empty(0, dtype)
+        # Where cells cannot be stacked, they are converted one by one: the error shows the cell that is no vector.
+        yield matrix if matrix.ndim == 2 else np.array([_as_vector(cell, column.name) for cell in block], dtype)
 
 
 def _as_vector(cell: object, name: object) -> NDArray[np.floating]:
@@ -196,33 +197,15 @@ def too_large_error(name: object) -> DataError:
     )
 
 
-def _as_64_bit(numbers: AnyArray) -> AnyArray:
-    """Return numbers as int64 or float64: smaller types overflow or lose digits in the arithmetic of a formula."""
-    if numbers.dtype.kind == "f":
-        return numbers.astype(float, copy=False) if numbers.dtype.itemsize < 8 else numbers
-    fits = numbers.dtype != np.uint64 or int(numbers.max(initial=0)) <= np.iinfo(np.int64).max
-    return numbers.astype(np.int64, copy=False) if fits else numbers
-
-
-def _has_whole_type(number: object) -> bool:
-    """Return whether the type of a number allows whole numbers only."""
-    return isinstance(number, int) or (isinstance(number, Decimal) and number.as_tuple().exponent == 0)
-
-
-def _string_objects(column: pd.Series) -> NDArray[np.object_]:
-    """Return strings as objects, None where they are missing."""
-    if column.iloc[:_COMPARED_CELLS].nunique() > _COMPARED_CELLS / 2:
-        return np.asarray(column.array.to_numpy(dtype=object, na_value=None))
-    codes, levels = pd.factorize(column)
-    return np.array([*levels, None], dtype=object)[codes]
-
-
 def _plain_numbers(column: pd.Series) -> AnyArray:
     """Return numbers in numpy's types: floats where cells are missing, objects where floats would not be exact."""
     missing = column.isna().to_numpy()
     numbers = np.array(column[~missing].tolist())
     if numbers.dtype == object:
-        are_whole = all(_has_whole_type(number) for number in numbers)
+        are_whole = all(
+            number.as_tuple().exponent == 0 if isinstance(number, Decimal) else isinstance(number, int)
+            for number in numbers
+        )
         try:
             numbers = np.array([int(number) for number in numbers]) if are_whole else numbers.astype(float)
         except OverflowError:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..exceptions import DataError
 from .arrays import AnyArray, FloatArray, IntArray
 from .columns import Columns
 from .equal_values import SharedTexts
 from .formula.features import FeatureMap
 from .outcomes import exchange_wins, exchanged_wins
-from .plain_columns import Variable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,6 +172,25 @@ class PreferenceData:
         """Return columns as a DataFrame with a row per context, (n, columns), for functions that users write."""
         return self.columns.table(names, self.first_row).reset_index(drop=True)
 
+    def context_numbers(self, identifiers: NDArray[np.object_]) -> IntArray:
+        """Return the number that each identified context has among these contexts, (m,); -1 for any other context.
+
+        No two of the ``identifiers``, (m,), are equal.
+        """
+        n = self.n_contexts
+        if np.array_equal(identifiers[:n], self.context_ids):
+            # Contexts are numbered in the order of their first row, so that those of an earlier fit often come first.
+            return np.concatenate([np.arange(n), np.full(len(identifiers) - n, -1)])
+        number = {identifier: place for place, identifier in enumerate(self.context_ids)}
+        return np.array([number.get(identifier, -1) for identifier in identifiers], dtype=np.intp)
+
+    def places_in(self, later: PreferenceData) -> IntArray:
+        """Return the number that each of these contexts has in data that were read later, (n,)."""
+        number = self.context_numbers(later.context_ids)
+        place = np.full(self.n_contexts, -1)
+        place[number[number >= 0]] = np.flatnonzero(number >= 0)
+        return place
+
     def varying_context(self, values: AnyArray) -> object:
         """Return the identifier of the first context whose rows differ in ``values``, (rows,), or None."""
         varies = values != values[self.first_row][self.row_context]
@@ -252,58 +269,3 @@ def gather_cells(context: IntArray, first: IntArray, second: IntArray, y: FloatA
     total = np.stack([np.bincount(vote_cell, share) for share in y.T], axis=1)
     mean = total / n_votes[:, None]
     return Cells(context[vote], first[vote], second[vote], mean, n_votes, np.zeros(len(vote), dtype=bool)), vote_cell
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LearntFeatures:
-    """Features of the contexts of a fit, by identifier, with the fitted transforms.
-
-    feature_map: The fitted transforms.
-    x (n_old, p): Features of the contexts of the fit.
-    identifiers (n_old,): Identifiers of the contexts of the fit among the joined rows.
-    """
-
-    feature_map: FeatureMap
-    x: FloatArray
-    identifiers: NDArray[np.object_]
-
-    @classmethod
-    def of(cls, data: PreferenceData) -> LearntFeatures:
-        """Return the features of a fit.
-
-        Without ``context=``, every row is a context, and its position identifies it, also among the joined rows.
-        """
-        return cls(data.feature_map, data.x, data.context_ids)
-
-    def numbers(self, identifiers: NDArray[np.object_]) -> IntArray:
-        """Return the number of each context, (n,), among those of the fit; -1 for a new context.
-
-        No two of the ``identifiers`` are equal.
-        """
-        n_old = len(self.identifiers)
-        if np.array_equal(identifiers[:n_old], self.identifiers):
-            # Contexts are numbered in the order of their first row, so that those of the fit most often come first.
-            return np.concatenate([np.arange(n_old), np.full(len(identifiers) - n_old, -1)])
-        number = {identifier: place for place, identifier in enumerate(self.identifiers)}
-        return np.array([number.get(identifier, -1) for identifier in identifiers], dtype=np.intp)
-
-    def places(self, data: PreferenceData) -> IntArray:
-        """Return the number that each context of the fit has in data that were read later, (n_old,)."""
-        number = self.numbers(data.context_ids)
-        place = np.full(len(self.x), -1)
-        place[number[number >= 0]] = np.flatnonzero(number >= 0)
-        return place
-
-    def matrix(
-        self, identifiers: NDArray[np.object_], columns_of: Callable[[IntArray], Mapping[str, Variable]]
-    ) -> FloatArray:
-        """Return the features of contexts, (n, p).
-
-        Shapes: identifiers (n,).
-        """
-        number = self.numbers(identifiers)
-        x: FloatArray = self.x[number]
-        new = np.flatnonzero(number < 0)
-        if len(new):
-            x[new] = self.feature_map.matrix(columns_of(new), len(new), DataError)
-        return x

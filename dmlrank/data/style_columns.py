@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 
-from ..exceptions import ColumnError, DataError, OptionTypeError, listed, nearest
+from ..exceptions import ColumnError, DataError, OptionTypeError, listed
 from .arrays import AnyArray, FloatArray
 from .frames import column_names, require_columns, take_columns
 from .preferences import PreferenceData
@@ -107,7 +107,13 @@ def style_columns(
         first, second = (_read_counts(table[names[0]], side) for side in ("a", "b"))
     else:
         first, second = (_map_cells(table[name], _measure_answer) for name in names)
-    style = _differences(first, second)
+    style = {}
+    for name, a in first.items():
+        b = second[name]
+        if name in _LENGTHS:
+            style[_LENGTHS[name]] = np.log(np.maximum(a, 1)) - np.log(np.maximum(b, 1))
+        else:
+            style[name] = (a - b) / (a + b + 1)
     existing = [name for name in style if name in table]
     if existing and not replace:
         raise ColumnError(
@@ -145,7 +151,7 @@ def _map_cells(column: pd.Series, measure: Callable[[object], Measures]) -> dict
 
 def _measure_answer(answer: object) -> Measures:
     """Return length, words and the counts of one answer, a text or a conversation."""
-    text = answer if isinstance(answer, str) else _assistant_text(answer)
+    text = answer if isinstance(answer, str) else "\n".join(turn_texts(answer, "assistant"))
     without_code, n_code_blocks = _CODE_BLOCK.subn("", text)
     return {
         "length": len(text),
@@ -157,80 +163,55 @@ def _measure_answer(answer: object) -> Measures:
     }
 
 
-def _assistant_text(conversation: object) -> str:
-    """Return the text of the assistant's turns, joined by line breaks."""
-    if not isinstance(conversation, (list, tuple, np.ndarray)):
-        raise _cell_error(conversation)
+def turn_texts(conversation: object, role: str) -> list[str]:
+    """Return the texts of the turns of a role; a turn without a role is the assistant's.
+
+    The content of a turn is a text or a list of parts, of which those without text are left out.
+    """
     texts = []
-    for turn in conversation:
-        if not isinstance(turn, Mapping) or "content" not in turn:
-            raise _cell_error(conversation)
-        if turn.get("role", "assistant") == "assistant":
-            texts.append(_content_text(turn["content"]))
-    return "\n".join(texts)
-
-
-def _content_text(content: object) -> str:
-    """Return the text of one turn, whose content is a text or a list of parts; parts without text are left out."""
-    if content is None:
-        return ""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, (list, tuple, np.ndarray)):
-        raise _cell_error(content)
-    parts = [part.get("text") if isinstance(part, Mapping) else part for part in content]
-    return "\n".join(part for part in parts if isinstance(part, str))
-
-
-def _cell_error(cell: object) -> DataError:
-    """Return the error for a cell that is not an answer."""
-    return DataError(
-        f"an answer is {str(cell)[:80]!r} ({type(cell).__name__}); an answer must be a text, or a conversation: a "
-        f"list of turns {{'role': ..., 'content': ...}}"
-    )
+    for turn in conversation if isinstance(conversation, list | tuple | np.ndarray) else [None]:
+        content = turn.get("content", 0) if isinstance(turn, Mapping) else 0
+        cells = content if isinstance(content, list | tuple | np.ndarray) else [content]
+        parts: list[Any] = [part.get("text") if isinstance(part, Mapping) else part for part in cells]
+        if not isinstance(turn, Mapping) or not all(part is None or isinstance(part, str) for part in parts):
+            raise DataError(
+                f"an answer is {str(conversation)[:80]!r} ({type(conversation).__name__}); an answer must be a text, "
+                f"or a conversation: a list of turns {{'role': ..., 'content': ...}}"
+            )
+        if turn.get("role", "assistant") == role:
+            texts.append("\n".join(part for part in parts if part is not None))
+    return texts
 
 
 def _read_counts(column: pd.Series, side: str) -> dict[str, AnyArray]:
     """Return the counts of one side's answers from a column of mappings, (rows,) each."""
+    keys = {name: key.format(side) for name, key in _METADATA_KEYS.items()}
 
     def counts(cell: object) -> Measures:
         if not isinstance(cell, Mapping):
             raise DataError(
                 f"column {column.name!r} holds {str(cell)[:80]!r} ({type(cell).__name__}); it must hold mappings of "
-                f"counts such as {_METADATA_KEYS['length'].format(side)!r}"
+                f"counts such as {keys['length']!r}"
             )
-        return {name: _total(cell, key.format(side), str(column.name)) for name, key in _METADATA_KEYS.items()}
+        totals = {}
+        for name, key in keys.items():
+            if key not in cell:
+                raise DataError(
+                    f"a cell of column {column.name!r} lacks {key!r}; it has {listed(cell)}. Counts are read from "
+                    f"{listed(keys.values())}"
+                )
+            # A count is a number, or a mapping whose values are added up.
+            count = cell[key]
+            values = [value for value in count.values() if value is not None] if isinstance(count, Mapping) else [count]
+            for value in values:
+                if not isinstance(value, int | float | np.integer | np.floating | None):
+                    raise DataError(
+                        f"{key!r} of a cell of column {column.name!r} is {count!r}; a count must be a number"
+                    )
+            totals[name] = float(sum((np.nan if value is None else float(value) for value in values), 0.0))
+        return totals
 
     return _map_cells(column, counts)
-
-
-def _total(counts: Mapping[str, object], key: str, column: str) -> float:
-    """Return one count: a number, or the sum of a mapping's values; NaN where the count is missing."""
-    if key not in counts:
-        raise DataError(
-            f"a cell of column {column!r} lacks {key!r}; it has {listed(counts)}. Counts are read from "
-            f"{listed(_METADATA_KEYS[name].format(side) for side in 'ab' for name in _METADATA_KEYS)}"
-        )
-    count = counts[key]
-    values = [value for value in count.values() if value is not None] if isinstance(count, Mapping) else [count]
-    total = 0.0
-    for value in values:
-        if not isinstance(value, (int, float, np.integer, np.floating, type(None))):
-            raise DataError(f"{key!r} of a cell of column {column!r} is {count!r}; a count must be a number")
-        total += np.nan if value is None else float(value)
-    return total
-
-
-def _differences(first: dict[str, AnyArray], second: dict[str, AnyArray]) -> dict[str, AnyArray]:
-    """Return the style columns by name from the measures of the first and of the second answers, (rows,) each."""
-    columns = {}
-    for name in first:
-        a, b = first[name], second[name]
-        if name in _LENGTHS:
-            columns[_LENGTHS[name]] = np.log(np.maximum(a, 1)) - np.log(np.maximum(b, 1))
-        else:
-            columns[name] = (a - b) / (a + b + 1)
-    return columns
 
 
 # A style column with a smaller standard deviation than this multiple of its largest value does not vary.
@@ -255,17 +236,6 @@ class StyleDifferences:
     def deviations(self) -> FloatArray:
         """Root mean square of every column over the votes, (r,)."""
         return np.asarray(np.sqrt(np.square(self.values).mean(axis=0)))
-
-
-def check_style_columns(names: Sequence[str], available: Sequence[str]) -> None:
-    """Raise :class:`ColumnError` where a style column does not exist."""
-    for name in names:
-        if name not in available:
-            raise ColumnError(
-                f"adjust=: no column {name!r}{nearest(name, available)}; columns: {listed(available)}. style_columns() "
-                f"makes style columns from the answers: add them before the first fit, because update() reads the same "
-                f"frame"
-            )
 
 
 def read_style_differences(data: PreferenceData, names: Sequence[str], *, must_vary: bool = True) -> StyleDifferences:

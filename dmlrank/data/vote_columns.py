@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 import numpy as np
@@ -45,7 +45,11 @@ def read_clusters(data: PreferenceData, groups: tuple[str, ...], context: tuple[
     by_context: dict[str, IntArray] = {}
     by_vote: dict[str, IntArray] = {}
     for name in groups:
-        rows = _clusters_of_rows(data, name, context)
+        if name == _CONTEXTS and (name not in data.columns.available or context == (name,)):
+            rows = data.row_context
+        else:
+            # Clusters are numbered by their sorted values, so that folds do not depend on the order of the rows.
+            rows = data.columns.sorted_codes(name)
         if data.varying_context(rows) is None:
             by_context[name] = rows[data.first_row]
         else:
@@ -113,14 +117,6 @@ def cluster_columns(groups: Sequence[str], available: Sequence[str]) -> tuple[st
     return tuple(name for name in groups if name != _CONTEXTS or name in available)
 
 
-def _clusters_of_rows(data: PreferenceData, name: str, context: tuple[str, ...]) -> IntArray:
-    """Return the cluster of each row, (rows,)."""
-    if name == _CONTEXTS and (name not in data.columns.available or context == (name,)):
-        return data.row_context
-    # Clusters are numbered by their sorted values, so that folds do not depend on the order of the rows.
-    return data.columns.sorted_codes(name)
-
-
 Times = NDArray[np.datetime64]
 
 # Smallest and largest number that is read as seconds since 1970: the years 1971 to 2199.
@@ -148,22 +144,27 @@ def read_times(cells: AnyArray, name: str) -> Times:
         )
     if pd.api.types.is_bool_dtype(column):
         raise DataError(f"time={name!r} holds True and False; it must hold {_ALLOWED}")
-    if pd.api.types.is_numeric_dtype(column):
-        return _from_seconds(np.asarray(column, dtype=np.float64), name)
-    return _from_times_or_texts(column, name)
-
-
-def _from_seconds(seconds: NDArray[np.float64], name: str) -> Times:
-    """Return the instants of seconds since 1970."""
+    if not pd.api.types.is_numeric_dtype(column):
+        is_time = column.map(lambda cell: isinstance(cell, date | np.datetime64))
+        is_text = column.map(lambda cell: isinstance(cell, str))
+        texts = column.where(~is_time, column[is_time].map(pd.Timestamp)).where(is_time | is_text, None)
+        times = pd.to_datetime(texts, format="ISO8601", utc=True, errors="coerce")
+        wrong = np.flatnonzero(times.isna())
+        if len(wrong):
+            raise DataError(
+                f"time={name!r} holds {column.iloc[wrong[0]]!r} in row {wrong[0]} ({len(wrong):,} such rows), which is "
+                f"not read as a time; it must hold {_ALLOWED}"
+            )
+        return times.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy(dtype="datetime64[ns]")
+    seconds = np.asarray(column, dtype=np.float64)
     wrong = np.flatnonzero(~((seconds >= _FIRST_SECOND) & (seconds <= _LAST_SECOND)))
     if len(wrong):
         value = seconds[wrong[0]]
-        units = [(unit, scale) for unit, scale in _SMALLER_UNITS if _FIRST_SECOND <= value / scale <= _LAST_SECOND]
-        advice = (
-            f"if these are {units[0][0]}, divide the column by {units[0][1]:,.0f}"
-            if units
-            else "turn the column into timestamps, for instance with pandas.to_datetime"
-        )
+        advice = "turn the column into timestamps, for instance with pandas.to_datetime"
+        for unit, scale in _SMALLER_UNITS:
+            if _FIRST_SECOND <= value / scale <= _LAST_SECOND:
+                advice = f"if these are {unit}, divide the column by {scale:,.0f}"
+                break
         raise DataError(
             f"time={name!r} holds {value:.15g} in row {wrong[0]}; numbers are read as seconds since 1970, from "
             f"{_FIRST_SECOND:,} (1971) to {_LAST_SECOND:,} (2199): {advice}"
@@ -171,25 +172,6 @@ def _from_seconds(seconds: NDArray[np.float64], name: str) -> Times:
     whole = np.floor(seconds)
     nanoseconds = whole.astype(np.int64) * 1_000_000_000 + np.rint((seconds - whole) * 1e6).astype(np.int64) * 1000
     return nanoseconds.view("datetime64[ns]")
-
-
-def _from_times_or_texts(column: pd.Series, name: str) -> Times:
-    """Return the instants of timestamps, dates or texts."""
-    times = pd.to_datetime(column.map(_as_text_or_timestamp), format="ISO8601", utc=True, errors="coerce")
-    wrong = np.flatnonzero(times.isna())
-    if len(wrong):
-        raise DataError(
-            f"time={name!r} holds {column.iloc[wrong[0]]!r} in row {wrong[0]} ({len(wrong):,} such rows), which is not "
-            f"read as a time; it must hold {_ALLOWED}"
-        )
-    return times.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy(dtype="datetime64[ns]")
-
-
-def _as_text_or_timestamp(cell: object) -> object:
-    """Return a cell that pandas reads as a time; None for numbers and other objects."""
-    if isinstance(cell, date | np.datetime64):
-        return pd.Timestamp(cell)
-    return cell if isinstance(cell, str) else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -260,12 +242,4 @@ def read_shown_battles(data: PreferenceData, first: str, second: str) -> ShownBa
         share=np.ones(len(row)),
     )
     cells, cell = battles.cells(data.n_items, data.n_categories)
-    return ShownBattles(
-        row=battles.row,
-        context=battles.context,
-        first=battles.first,
-        second=battles.second,
-        flipped=flipped,
-        voted=battles.voted,
-        share=1 / cells.n_votes[cell],
-    )
+    return replace(battles, share=1 / cells.n_votes[cell])

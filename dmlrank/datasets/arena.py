@@ -10,9 +10,10 @@ import pandas as pd
 from scipy.special import softmax
 
 from ..data.arrays import FloatArray, IntArray
-from ..exceptions import ColumnError, DataError, listed, nearest
+from ..data.frames import require_columns
+from ..exceptions import DataError, listed, nearest
 from .prompts import CATEGORIES, SHARES, draw_prompts, length_distribution
-from .simulators import Rng, Scorer, check_between, check_count, draw_categories, generator, true_scores
+from .simulators import Rng, check_between, check_count, draw_categories, generator, true_scores
 
 __all__ = ["Arena", "simulate_arena"]
 
@@ -145,12 +146,20 @@ class Arena:
         attack, defence = rng.normal(size=(2, n_groups, n_models))
         difficulty = rng.normal(size=n_groups)
         popularity = 0.15 * rng.normal(size=n_models) + 0.12 * rng.normal(size=(n_groups, n_models))
+        # The cyclic part of pairwise preferences, which no strengths of single models explain, has rows of mean zero.
+        preference = attack[:, :, None] * defence[:, None, :]
+        matchup = preference - np.swapaxes(preference, 1, 2)
+        mean = matchup.mean(axis=2)
+        matchup += mean[:, None, :] - mean[:, :, None]
+        popularity = np.clip(popularity, -0.35, 0.35)
+        pair_score = popularity[:, :, None] + popularity[:, None, :] - 0.2 * np.abs(base[:, None] - base)
+        pair_score[:, np.arange(n_models), np.arange(n_models)] = -np.inf
         return ArenaCoefficients(
             strength=base + self.interaction * 0.3 * (by_group - SHARES @ by_group),
             length_slope=self.interaction * 0.3 * length_slope,
-            matchup=self.interaction * 0.25 * _cyclic_part(attack[:, :, None] * defence[:, None, :]),
+            matchup=self.interaction * 0.25 * matchup,
             difficulty=self.interaction * 0.3 * (difficulty - SHARES @ difficulty),
-            show_probability=_pair_probabilities(np.clip(popularity, -0.35, 0.35), base),
+            show_probability=softmax(pair_score, axis=(1, 2)),
         )
 
     def contexts(self, n: int, rng: Rng = None) -> pd.DataFrame:
@@ -200,7 +209,8 @@ class Arena:
         DataError
             If a category is not one of the arena's, or a length is not positive.
         """
-        lengths = pd.to_numeric(_column(contexts, "length"), errors="coerce").to_numpy(dtype=float)
+        require_columns(["length"], list(map(str, contexts)), "contexts")
+        lengths = pd.to_numeric(contexts["length"], errors="coerce").to_numpy(dtype=float)
         if not (np.isfinite(lengths) & (lengths > 0)).all():
             raise DataError(
                 "column 'length' holds missing, infinite or non-positive values; it must hold the number of characters "
@@ -220,13 +230,6 @@ class Arena:
         -------
         numpy.ndarray, shape (n, K, K)
             Propensities. Those of a prompt sum to 1 - ``no_vote``. They are zero for a model against itself.
-
-        Raises
-        ------
-        ColumnError
-            If the column is missing.
-        DataError
-            If a category is not one of the arena's.
         """
         return (1 - self.no_vote) * self.draw().show_probability[_category_places(contexts)]
 
@@ -246,11 +249,6 @@ class Arena:
             The columns of :meth:`contexts`, then ``model_a`` and ``model_b`` (shown first and second), ``winner``
             (``model_a``, ``model_b``, ``tie`` for both good, ``tie (bothbad)``, missing where nobody voted), ``judge``
             (the annotator) and ``propensity`` (the true probability that the pair of the row is shown and voted on).
-
-        Raises
-        ------
-        OptionError, OptionTypeError
-            If ``n`` or ``rng`` is out of its range or of the wrong kind.
         """
         rng = generator(rng)
         contexts = self.contexts(n, rng)
@@ -271,7 +269,7 @@ class Arena:
             propensity=propensity[rows, first, second],
         )
 
-    def truth(self, functional: str | Scorer) -> pd.Series:
+    def truth(self, functional: object) -> pd.Series:
         """Return the true scores by model, exactly: the mean of F(mu) over all categories and lengths.
 
         Parameters
@@ -328,12 +326,8 @@ def simulate_arena(
         Number of prompts.
     coefficients : int
         Seed of the coefficients of the arena. The sample drawn with these coefficients has its own seed, ``rng``.
-    position_effect : float
-        What being shown first adds to the log-odds of winning.
-    interaction : float
-        Scale of all effects that depend on the prompt or on the pair. With 0, strengths are the same for every prompt.
-    no_vote : float
-        Probability that nobody votes on the pair that is shown, the same for every prompt.
+    position_effect, interaction, no_vote : float
+        As those of :class:`Arena`.
     n_judges : int
         Number of annotators.
     rng : int, numpy.random.Generator or None
@@ -343,11 +337,6 @@ def simulate_arena(
     -------
     pandas.DataFrame
         As :meth:`Arena.sample`.
-
-    Raises
-    ------
-    OptionError, OptionTypeError
-        If an option is out of its range or of the wrong kind.
 
     Examples
     --------
@@ -365,34 +354,10 @@ def simulate_arena(
     return arena.sample(n, rng)
 
 
-def _cyclic_part(preference: FloatArray) -> FloatArray:
-    """Return the part of pairwise preferences, (G, K, K), that no strengths of single models explain."""
-    matchup = preference - np.swapaxes(preference, 1, 2)
-    mean = matchup.mean(axis=2)
-    matchup += mean[:, None, :] - mean[:, :, None]
-    return matchup
-
-
-def _pair_probabilities(popularity: FloatArray, strength: FloatArray) -> FloatArray:
-    """Return the probability of showing each ordered pair, (G, K, K)."""
-    score = popularity[:, :, None] + popularity[:, None, :] - 0.2 * np.abs(strength[:, None] - strength)
-    items = np.arange(len(strength))
-    score[:, items, items] = -np.inf
-    return softmax(score, axis=(1, 2))
-
-
-def _column(contexts: pd.DataFrame, name: str) -> pd.Series:
-    """Return a column; raise :class:`ColumnError` where the contexts lack it."""
-    if name not in contexts:
-        raise ColumnError(
-            f"contexts have the columns {listed(contexts)}; they must have a column {name!r}{nearest(name, contexts)}"
-        )
-    return contexts[name]
-
-
 def _category_places(contexts: pd.DataFrame) -> IntArray:
     """Return the place of each row's category among ``CATEGORIES``, (n,)."""
-    groups = pd.Index(CATEGORIES).get_indexer(pd.Index(_column(contexts, "category")))
+    require_columns(["category"], list(map(str, contexts)), "contexts")
+    groups = pd.Index(CATEGORIES).get_indexer(pd.Index(contexts["category"]))
     if (groups < 0).any():
         unknown = contexts["category"].to_numpy()[groups < 0][0]
         raise DataError(

@@ -112,7 +112,14 @@ def draw_prompts(n: int, rng: np.random.Generator) -> tuple[IntArray, list[str]]
     groups = rng.choice(len(CATEGORIES), size=n, p=SHARES)
     width = max(sum(sentence.n_uniforms for sentence in sentences(category)) for category in CATEGORIES)
     uniforms = rng.random((n, width))
-    return groups, [_write_prompt(CATEGORIES[group], row) for group, row in zip(groups, uniforms, strict=True)]
+    prompts = []
+    for group, row in zip(groups, uniforms, strict=True):
+        parts, n_used = [], 0
+        for sentence in sentences(CATEGORIES[group]):
+            parts.append(sentence.fill(row[n_used : n_used + sentence.n_uniforms]))
+            n_used += sentence.n_uniforms
+        prompts.append(" ".join(part for part in parts if part))
+    return groups, prompts
 
 
 def length_distribution(category: str) -> FloatArray:
@@ -122,12 +129,3 @@ def length_distribution(category: str) -> FloatArray:
     for sentence in optional:
         pmf = np.convolve(pmf, sentence.lengths(before=1))
     return pmf
-
-
-def _write_prompt(category: str, uniforms: FloatArray) -> str:
-    """Return the text of the prompt that uniform random numbers select."""
-    parts, n_used = [], 0
-    for sentence in sentences(category):
-        parts.append(sentence.fill(uniforms[n_used : n_used + sentence.n_uniforms]))
-        n_used += sentence.n_uniforms
-    return " ".join(part for part in parts if part)

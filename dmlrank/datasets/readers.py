@@ -12,13 +12,11 @@ import numpy as np
 import pandas as pd
 
 from ..data.plain_columns import arrow_module
-from ..data.style_columns import style_columns
+from ..data.style_columns import style_columns, turn_texts
 from ..exceptions import ColumnError, DataError, OutcomeError, listed, nearest
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyarrow.parquet import ParquetFile
-
 
 __all__ = ["read_chatbot_arena", "read_mt_bench"]
 
@@ -80,7 +78,12 @@ def read_mt_bench(path: str | os.PathLike[str], questions: str | os.PathLike[str
     file = Path(path)
     if file.is_dir():
         file /= "human.jsonl"
-    votes = _merge_verdicts(_read_records(file))
+    votes = _read_records(file)
+    if "winner" not in votes and {"model_1", "model_2", "g1_winner", "g2_winner"} <= set(votes):
+        # One vote for the two verdicts of a judge who saw both orders.
+        first, second = (votes[game].map(_LABEL_OF_VERDICT).astype(object) for game in ("g1_winner", "g2_winner"))
+        winner = first.where(first == second, "tie (inconsistent)").where(first.notna() & second.notna())
+        votes = votes.rename(columns={"model_1": "model_a", "model_2": "model_b"}).assign(winner=winner)
     _require(votes, ("question_id", "model_a", "model_b", "winner"), file)
     if "judge" in votes:
         votes["judge"] = votes["judge"].map(_judge_names)
@@ -135,7 +138,7 @@ def read_chatbot_arena(path: str | os.PathLike[str]) -> pd.DataFrame:
     battles = _read_records(file)
     _require(battles, ("model_a", "model_b", "winner"), file)
     if "conversation_a" in battles and "prompt" not in battles:
-        battles["prompt"] = battles["conversation_a"].map(_first_user_turn)
+        battles["prompt"] = battles["conversation_a"].map(_first_prompt, na_action="ignore")
     if "judge" in battles:
         battles["judge"] = battles["judge"].map(_judge_names)
     flat = [name for name in battles if not battles[name].map(lambda value: isinstance(value, list | dict)).any()]
@@ -143,48 +146,36 @@ def read_chatbot_arena(path: str | os.PathLike[str]) -> pd.DataFrame:
     return battles[leading + [name for name in flat if name not in leading]]
 
 
+def _require_file(file: Path) -> None:
+    """Raise :class:`DataFileNotFoundError` where there is no file."""
+    if not file.is_file():
+        names = [other.name for other in file.parent.iterdir()] if file.parent.is_dir() else []
+        finding = "is a folder, not a file" if file.is_dir() else "does not exist"
+        raise DataFileNotFoundError(f"{str(file)!r} {finding}{nearest(file.name, names)}")
+
+
 def _read_records(file: Path) -> pd.DataFrame:
     """Return the records of a file of JSON lines or of a JSON array, one row each."""
-    if not file.is_file():
-        file_names = [other.name for other in file.parent.iterdir()] if file.parent.is_dir() else []
-        finding = "is a folder, not a file" if file.is_dir() else "does not exist"
-        raise DataFileNotFoundError(f"{str(file)!r} {finding}{nearest(file.name, file_names)}")
+    _require_file(file)
+    records: list[object] = []
+    number = 0
     try:
         text = file.read_text(encoding="utf-8-sig")
+        is_array = text.lstrip().startswith("[")
+        # splitlines() would also split at separators such as U+2028, which a JSON string may contain.
+        for line in [text] if is_array else text.split("\n"):
+            number += 1
+            if line.strip():
+                entry = json.loads(line)
+                records.extend(entry if is_array else [entry])
     except UnicodeDecodeError as error:
         raise DataError(f"{str(file)!r} is not a text file in UTF-8: {error}; convert it to UTF-8") from error
-    records = _parse_array(text, file) if text.lstrip().startswith("[") else _parse_lines(text, file)
-    if not records:
-        raise DataError(f"{str(file)!r} holds no records; it must hold one JSON object for each vote")
-    if not all(isinstance(record, dict) for record in records):
-        raise DataError(f"{str(file)!r} holds entries that are not JSON objects; it must hold one JSON object per vote")
-    return pd.DataFrame(records)
-
-
-def _parse_array(text: str, file: Path) -> list[object]:
-    """Return the entries of a JSON array."""
-    try:
-        records: list[object] = json.loads(text)
     except json.JSONDecodeError as error:
-        raise DataError(
-            f"{str(file)!r} begins with '[' but is not a JSON array: {error}; it must be a JSON array or JSON lines"
-        ) from error
-    return records
-
-
-def _parse_lines(text: str, file: Path) -> list[object]:
-    """Return the values of JSON lines; empty lines are passed over."""
-    records = []
-    # splitlines() would also split at separators such as U+2028, which a JSON string may contain.
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            try:
-                records.append(json.loads(line))
-            except json.JSONDecodeError as error:
-                raise DataError(
-                    f"{str(file)!r} is neither JSON lines nor a JSON array; line {number}: {error}"
-                ) from error
-    return records
+        raise DataError(f"{str(file)!r} is neither JSON lines nor a JSON array; line {number}: {error}") from error
+    if not records or not all(isinstance(record, dict) for record in records):
+        finding = "entries that are not JSON objects" if records else "no records"
+        raise DataError(f"{str(file)!r} holds {finding}; it must hold one JSON object for each vote")
+    return pd.DataFrame(records)
 
 
 def _require(frame: pd.DataFrame, columns: tuple[str, ...], file: Path) -> None:
@@ -196,15 +187,6 @@ def _require(frame: pd.DataFrame, columns: tuple[str, ...], file: Path) -> None:
             f"{str(file)!r} has the columns {listed(frame)}, but not {listed(missing)}; it must have {listed(columns)}"
             f"{hint}"
         )
-
-
-def _merge_verdicts(votes: pd.DataFrame) -> pd.DataFrame:
-    """Return one vote for the two verdicts of a judge who saw both orders; return other votes as they are."""
-    if "winner" in votes or not {"model_1", "model_2", "g1_winner", "g2_winner"} <= set(votes):
-        return votes
-    first, second = (votes[game].map(_LABEL_OF_VERDICT).astype(object) for game in ("g1_winner", "g2_winner"))
-    winner = first.where(first == second, "tie (inconsistent)").where(first.notna() & second.notna())
-    return votes.rename(columns={"model_1": "model_a", "model_2": "model_b"}).assign(winner=winner)
 
 
 def _with_questions(votes: pd.DataFrame, file: Path) -> pd.DataFrame:
@@ -233,10 +215,9 @@ def _judge_names(judge: object) -> object:
     return ", ".join(map(str, judge)) if isinstance(judge, list) else judge
 
 
-def _first_user_turn(conversation: object) -> object:
-    """Return the text of the first turn of the user, None where there is none."""
-    turns = conversation if isinstance(conversation, list) else []
-    return next((turn.get("content") for turn in turns if isinstance(turn, dict) and turn.get("role") == "user"), None)
+def _first_prompt(conversation: object) -> str | None:
+    """Return the text of the first turn of the user; None where there is none."""
+    return next(iter(turn_texts(conversation, "user")), None)
 
 
 # Number of rows that are read at a time. With long conversations these rows take some tens of megabytes.
@@ -339,7 +320,10 @@ def read_arena(path: str | os.PathLike[str]) -> pd.DataFrame:
     {'question_id': 'v1', 'model_a': 'gpt-4o', 'model_b': 'llama-4', 'winner': 'both_bad', 'prompt': 'Hello?'}
     """
     arrow_module("a parquet file")
-    files = _parquet_files(Path(path))
+    folder = Path(path)
+    files = sorted(folder.glob("*.parquet")) if folder.is_dir() else [folder]
+    if not files:
+        raise DataFileNotFoundError(f"the folder {str(path)!r} has no file that ends with .parquet")
     parts = [part for file in files for part in _read_file(file)]
     columns = list(parts[0])
     other = next((part for part in parts if list(part) != columns), None)
@@ -349,21 +333,14 @@ def read_arena(path: str | os.PathLike[str]) -> pd.DataFrame:
             f"one file and not in another; read the files one by one"
         )
     votes = pd.concat(parts, ignore_index=True)
-    _check_winners(votes["winner"], path)
+    is_unknown = ~votes["winner"].isin(_WINNERS)
+    if is_unknown.any():
+        counts = votes.loc[is_unknown, "winner"].fillna("missing").value_counts()
+        found = ", ".join(f"{label!r} in {count:,} rows" for label, count in counts.items())
+        raise OutcomeError(
+            f"{str(path)!r} has winners that are no labels of the arena: {found}; allowed: {listed(_WINNERS)}"
+        )
     return votes
-
-
-def _parquet_files(path: Path) -> list[Path]:
-    """Return the parquet files of a path; raise :class:`DataFileNotFoundError` where there is none."""
-    if path.is_dir():
-        files = sorted(path.glob("*.parquet"))
-        if not files:
-            raise DataFileNotFoundError(f"the folder {str(path)!r} has no file that ends with .parquet")
-        return files
-    if not path.is_file():
-        names = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise DataFileNotFoundError(f"{str(path)!r} does not exist{nearest(path.name, names)}")
-    return [path]
 
 
 def _read_file(path: Path) -> Iterator[pd.DataFrame]:
@@ -371,96 +348,28 @@ def _read_file(path: Path) -> Iterator[pd.DataFrame]:
     from pyarrow import ArrowException
     from pyarrow.parquet import ParquetFile
 
+    _require_file(path)
     try:
-        file = ParquetFile(path)
+        with ParquetFile(path) as file:
+            available = file.schema_arrow.names
+            plain = {
+                name: next(spelling for spelling in spellings if spelling in available)
+                for name, spellings in _PLAIN.items()
+                if any(spelling in available for spelling in spellings)
+            }
+            missing = [" or ".join(_PLAIN[name][::-1]) for name in _REQUIRED if name not in plain]
+            if missing:
+                raise ColumnError(
+                    f"{str(path)!r} has the columns {listed(available)}, but not {listed(missing)}; a file of votes "
+                    f"has an identifier, two models and the winner"
+                )
+            if not file.metadata.num_rows:
+                raise DataError(f"{str(path)!r} holds no votes: it has no rows")
+            nested = [name for name in (*_CONVERSATIONS, _METADATA, *_TAGS) if name in available]
+            for batch in file.iter_batches(_ROWS_PER_BATCH, columns=[*plain.values(), *nested]):
+                yield _frame(batch, plain)
     except (ArrowException, OSError) as error:
         raise DataError(f"{str(path)!r} cannot be read as a parquet file: {error}") from None
-    with file:
-        schema = file.schema_arrow
-        plain = _plain_columns(schema.names, path)
-        _check_nested(schema, path)
-        nested = [name for name in (*_CONVERSATIONS, _METADATA, *_TAGS) if name in schema.names]
-        wanted = [*plain.values(), *nested]
-        if not file.metadata.num_rows:
-            raise DataError(f"{str(path)!r} holds no votes: it has no rows")
-        yield from _batches(file, wanted, plain, path)
-
-
-def _batches(file: ParquetFile, wanted: list[str], plain: Mapping[str, str], path: Path) -> Iterator[pd.DataFrame]:
-    """Yield the votes of an open file as frames."""
-    from pyarrow import ArrowException
-
-    try:
-        for batch in file.iter_batches(_ROWS_PER_BATCH, columns=wanted):
-            yield _frame(batch, plain)
-    except (ArrowException, OSError) as error:
-        raise DataError(f"{str(path)!r} cannot be read to its end: {error}") from None
-
-
-def _plain_columns(available: Sequence[str], path: Path) -> dict[str, str]:
-    """Return for each plain column of the result its name in the file, as far as the file has it."""
-    found = {
-        name: next(spelling for spelling in spellings if spelling in available)
-        for name, spellings in _PLAIN.items()
-        if any(spelling in available for spelling in spellings)
-    }
-    missing = [" or ".join(_PLAIN[name][::-1]) for name in _REQUIRED if name not in found]
-    if missing:
-        raise ColumnError(
-            f"{str(path)!r} has the columns {listed(available)}, but not {listed(missing)}; a file of LMArena's votes "
-            f"has an identifier, two models and the winner"
-        )
-    return found
-
-
-def _check_nested(schema: pa.Schema, path: Path) -> None:
-    """Raise :class:`DataError` where a nested column has another form than LMArena's."""
-    from pyarrow import types
-
-    for name in _CONVERSATIONS:
-        if name in schema.names and not _is_conversation(schema.field(name).type):
-            raise DataError(
-                f"column {name!r} of {str(path)!r} has the type {schema.field(name).type}; a conversation must be a "
-                f"list of structs with 'role' and 'content', and the content a text or a list of structs with 'text'"
-            )
-    for name in (_METADATA, *_TAGS):
-        if name in schema.names and not types.is_struct(schema.field(name).type):
-            raise DataError(
-                f"column {name!r} of {str(path)!r} has the type {schema.field(name).type}; it must be a struct, with a "
-                f"field for each {'count' if name == _METADATA else 'tag'}"
-            )
-
-
-def _is_conversation(data_type: pa.DataType) -> bool:
-    """Return whether a type is a list of turns with role and content."""
-    turn = _element(data_type)
-    if turn is None or not {"role", "content"} <= set(_field_names(turn)):
-        return False
-    content = turn.field("content").type
-    part = _element(content)
-    return _is_text(content) or (part is not None and "text" in _field_names(part))
-
-
-def _element(data_type: pa.DataType) -> pa.DataType | None:
-    """Return the type of the elements of a list; None for other types."""
-    from pyarrow import types
-
-    return data_type.value_type if types.is_list(data_type) or types.is_large_list(data_type) else None
-
-
-def _field_names(data_type: pa.DataType) -> list[str]:
-    """Return the names of the fields of a struct; none for other types."""
-    from pyarrow import types
-
-    if not types.is_struct(data_type):
-        return []
-    return [data_type.field(place).name for place in range(data_type.num_fields)]
-
-
-def _is_text(data_type: pa.DataType) -> bool:
-    from pyarrow import types
-
-    return types.is_string(data_type) or types.is_large_string(data_type)
 
 
 def _frame(batch: pa.RecordBatch, plain: Mapping[str, str]) -> pd.DataFrame:
@@ -468,13 +377,22 @@ def _frame(batch: pa.RecordBatch, plain: Mapping[str, str]) -> pd.DataFrame:
     columns: dict[str, object] = {name: batch.column(spelling).to_pandas() for name, spelling in plain.items()}
     if "timestamp" in columns:
         columns["timestamp"] = _times(batch.column(plain["timestamp"]))
-    conversations = {name: batch.column(name).to_pylist() for name in _CONVERSATIONS if name in batch.schema.names}
+    conversations = {
+        name: pd.Series(batch.column(name).to_pylist(), dtype=object)
+        for name in _CONVERSATIONS
+        if name in batch.schema.names
+    }
     if "conversation_a" in conversations:
-        leading = [*_REQUIRED]
-        prompts = pd.Series([_first_prompt(turns) for turns in conversations["conversation_a"]], dtype=object)
-        columns = {name: columns[name] for name in leading} | {"prompt": prompts} | columns
+        prompts = conversations["conversation_a"].map(_first_prompt, na_action="ignore")
+        columns = {name: columns[name] for name in _REQUIRED} | {"prompt": prompts} | columns
     columns |= _tags(batch)
-    return pd.DataFrame(columns | _style(batch, conversations))
+    style: dict[str, pd.Series] = {}
+    if len(conversations) == len(_CONVERSATIONS):
+        style = _differences(pd.DataFrame(conversations), _CONVERSATIONS)
+    if _METADATA in batch.schema.names:
+        counts = pd.DataFrame({_METADATA: pd.Series(batch.column(_METADATA).to_pylist(), dtype=object)})
+        style |= _differences(counts, _METADATA)
+    return pd.DataFrame(columns | {name: style[name] for name in _STYLE if name in style})
 
 
 def _times(column: pa.Array) -> pd.Series:
@@ -490,49 +408,32 @@ def _times(column: pa.Array) -> pd.Series:
         raise DataError(f"a timestamp cannot be read: {error}; it must be a time in ISO format, or seconds") from None
 
 
-def _first_prompt(turns: Sequence[Mapping[str, object]] | None) -> str | None:
-    """Return the text of the first turn of the user; None where there is none."""
-    content = next((turn["content"] for turn in turns or () if turn["role"] == "user"), None)
-    if content is None or isinstance(content, str):
-        return content
-    assert isinstance(content, list)
-    return "\n".join(part["text"] for part in content if part is not None and part["text"] is not None)
-
-
 def _tags(batch: pa.RecordBatch) -> dict[str, pd.Series]:
     """Return the boolean fields of the nested tags by name, and whether a prompt is hard."""
     from pyarrow import compute, types
 
     tags: dict[str, pd.Series] = {}
-
-    def collect(column: pa.Array, group: str) -> None:
-        for place, field in enumerate(_field_names(column.type)):
-            values = compute.struct_field(column, [place])
+    columns = [(name, batch.column(name)) for name in _TAGS if name in batch.schema.names]
+    while columns:
+        group, column = columns.pop(0)
+        if not types.is_struct(column.type):
+            raise DataError(
+                f"column {group!r} has the type {column.type}; it must be a struct, with a field for each tag"
+            )
+        inner = []
+        for place in range(column.type.num_fields):
+            field, values = column.type.field(place).name, compute.struct_field(column, [place])
             if types.is_struct(values.type):
-                collect(values, field)
+                inner.append((field, values))
             elif types.is_boolean(values.type):
                 name = _TAG_NAMES.get(field, field)
                 tags[name if name not in tags else f"{name}_{group}"] = values.to_pandas()
-
-    for name in _TAGS:
-        if name in batch.schema.names:
-            collect(batch.column(name), name)
+        columns = inner + columns
     if set(_CRITERIA) <= set(tags):
         met = pd.concat([tags[name] for name in _CRITERIA], axis=1)
         is_hard = met.eq(True).sum(axis=1) >= _HARD
         tags["hard_prompt"] = is_hard.where(met.notna().all(axis=1), None) if met.isna().to_numpy().any() else is_hard
     return tags
-
-
-def _style(batch: pa.RecordBatch, conversations: Mapping[str, list[object]]) -> dict[str, pd.Series]:
-    """Return the style columns of a batch, from the counts of the file and from the conversations."""
-    style: dict[str, pd.Series] = {}
-    if set(conversations) == set(_CONVERSATIONS):
-        style = _differences(pd.DataFrame(conversations), _CONVERSATIONS)
-    if _METADATA in batch.schema.names:
-        counts = pd.DataFrame({_METADATA: pd.Series(batch.column(_METADATA).to_pylist(), dtype=object)})
-        style |= _differences(counts, _METADATA)
-    return {name: style[name] for name in _STYLE if name in style}
 
 
 def _differences(frame: pd.DataFrame, answers: str | Sequence[str]) -> dict[str, pd.Series]:
@@ -542,14 +443,3 @@ def _differences(frame: pd.DataFrame, answers: str | Sequence[str]) -> dict[str,
         return {name: pd.Series(np.nan, index=frame.index) for name in names}
     table = style_columns(frame, answers)
     return {str(name): table[name] for name in table if name not in frame}
-
-
-def _check_winners(winners: pd.Series, path: str | os.PathLike[str]) -> None:
-    """Raise :class:`OutcomeError` where a winner is missing or no label of the arena."""
-    is_unknown = ~winners.isin(_WINNERS)
-    if is_unknown.any():
-        counts = winners[is_unknown].fillna("missing").value_counts()
-        found = ", ".join(f"{label!r} in {count:,} rows" for label, count in counts.items())
-        raise OutcomeError(
-            f"{str(path)!r} has winners that are no labels of the arena: {found}; allowed: {listed(_WINNERS)}"
-        )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass, fields
 from numbers import Integral
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy.special import expit, logit, softmax
 
 from .._utils.argument_checks import real_number
-from ..data.arrays import AnyArray, FloatArray, IntArray
+from ..data.arrays import FloatArray, IntArray
 from ..exceptions import DataError, OptionError, OptionTypeError, listed, nearest, shown
 from ..functionals import CategoryWeights, named
 
@@ -55,37 +55,28 @@ def draw_categories(probabilities: FloatArray, rng: np.random.Generator) -> IntA
     return (rng.random((len(probabilities), 1)) >= steps).sum(axis=1)
 
 
-class Scorer(Protocol):
-    """A functional that maps category probabilities to scores."""
-
-    def value(self, mu: FloatArray) -> FloatArray:
-        """Return the scores F(mu), (n, d), of category probabilities mu, (n, K, K, C)."""
-
-
 def true_scores(
-    functional: str | Scorer,
+    functional: object,
     chunks: Iterable[tuple[FloatArray, FloatArray]],
     *,
     n_categories: int,
     models: tuple[str, ...],
 ) -> pd.Series:
-    """Return the weighted mean of F(mu) over contexts."""
-    scorer = _bound_functional(functional, n_categories)
+    """Return the weighted mean of F(mu) over contexts.
+
+    A functional is a name, or has a method ``value``. Ties count one half where it leaves their weights open.
+    """
+    scorer: Any = named(functional) if isinstance(functional, str) else functional
+    if isinstance(scorer, type) or not callable(getattr(scorer, "value", None)):
+        raise OptionTypeError(f"functional must be a name or an object with value(mu), not {functional!r}")
+    if hasattr(scorer, "bind"):
+        scorer = scorer.bind(weights=CategoryWeights.half(n_categories))
     total, weight = np.zeros(()), 0.0
     for mu, weights in chunks:
         total = total + weights @ scorer.value(mu)
         weight += weights.sum()
     scores = total / weight
     return pd.Series(scores, index=models if len(scores) == len(models) else None)
-
-
-def _bound_functional(functional: str | Scorer, n_categories: int) -> Scorer:
-    """Return a functional by name or as it is, with one half as the weight of ties where it leaves the weights open."""
-    chosen = named(functional) if isinstance(functional, str) else functional
-    if isinstance(chosen, type) or not callable(getattr(chosen, "value", None)):
-        raise OptionTypeError(f"functional must be a name or an object with value(mu), not {functional!r}")
-    bind = getattr(chosen, "bind", None)
-    return chosen if bind is None else bind(weights=CategoryWeights.half(n_categories))
 
 
 _LABELS = np.array(["model_a", "model_b", "tie"], dtype=object)
@@ -113,22 +104,9 @@ class Coefficients:
 
 @dataclass(frozen=True, slots=True)
 class Simulator(ABC):
-    """A simulator with its parameters. Subclasses define how utilities become probabilities of C outcomes.
+    """A simulator with its parameters, which :class:`Ties` explains.
 
-    coefficients: Seed of the coefficients.
-    n_items, n_features: Number of items, K, and of features, p.
-    linear_scale, quadratic_scale, offset_scale: Standard deviation of the coefficients W, W_q and b.
-    wave_scale: Amplitude of the wave in the utilities.
-    temperature: Number by which utilities are divided.
-    position_effect: How much the first feature changes the advantage of the item shown first.
-    min_mass: Smallest probability of a category.
-    propensity_rate: Probability that a pair is labelled if the selection depends on neither context nor items.
-    selection_strength: Weight of the part of a propensity that depends on context and items: from 0, where every
-        propensity is ``propensity_rate``, to 1.
-    selection_decay, selection_tilt: How much the log-odds of a label fall with the difference of the items' utilities,
-        and rise with the first feature.
-    selection_scale: Standard deviation of the items' selection effects.
-    propensity_min, propensity_max: Bounds to which propensities are clipped.
+    Subclasses define how utilities become probabilities of C outcomes.
     """
 
     n_categories: ClassVar[int]
@@ -155,8 +133,9 @@ class Simulator(ABC):
         check_count(self.coefficients, "coefficients", smallest=0)
         check_count(self.n_items, "n_items", smallest=2)
         check_count(self.n_features, "n_features")
-        for option in _real_options(type(self)):
-            check_between(getattr(self, option), option)
+        for field in fields(self):
+            if field.type in (float, "float"):
+                check_between(getattr(self, field.name), field.name)
         for option in ("linear_scale", "quadratic_scale", "offset_scale", "selection_scale"):
             check_between(getattr(self, option), option, lower=0.0)
         check_between(self.temperature, "temperature", lower=1e-6)
@@ -246,15 +225,11 @@ class Simulator(ABC):
         -------
         numpy.ndarray, shape (n, K, K, C)
             Probabilities of the C categories, which sum to one. They are zero for an item against itself.
-
-        Raises
-        ------
-        DataError
-            If ``X`` is not a finite (n, p) array.
         """
         mu = np.maximum(self._probabilities(self._checked_features(X)), self.min_mass)
         mu /= mu.sum(axis=-1, keepdims=True)
-        return _without_diagonal(mu)
+        mu[:, np.arange(self.n_items), np.arange(self.n_items)] = 0.0
+        return mu
 
     def propensity(self, X: ArrayLike) -> FloatArray:
         """Return the probability that a pair is labelled, for every ordered pair in each context.
@@ -268,17 +243,14 @@ class Simulator(ABC):
         -------
         numpy.ndarray, shape (n, K, K)
             Propensities. They are zero for an item against itself.
-
-        Raises
-        ------
-        DataError
-            If ``X`` is not a finite (n, p) array.
         """
         features, effect = self._checked_features(X), self.draw().selection
         score = logit(self.propensity_rate) - self.selection_decay * np.abs(self.advantage(features))
         score += self.selection_tilt * (features[:, 0] - 0.5)[:, None, None] + effect[:, None] + effect
         mixed = (1 - self.selection_strength) * self.propensity_rate + self.selection_strength * expit(score)
-        return _without_diagonal(np.clip(mixed, self.propensity_min, self.propensity_max))
+        propensity = np.clip(mixed, self.propensity_min, self.propensity_max)
+        propensity[:, np.arange(self.n_items), np.arange(self.n_items)] = 0.0
+        return propensity
 
     def sample(self, n: int, rng: Rng = None) -> pd.DataFrame:
         """Draw contexts, labelled pairs and their labels, one row per label.
@@ -299,20 +271,29 @@ class Simulator(ABC):
             (shown first and second), ``winner`` (``model_a``, ``model_b`` or ``tie``) and ``propensity`` (the true
             propensity of the row's pair). A context without a label has one row, in which the last four columns are
             missing. Rows are sorted by context.
-
-        Raises
-        ------
-        OptionError, OptionTypeError
-            If ``n`` or ``rng`` is out of its range or of the wrong kind.
         """
         rng = generator(rng)
         X = self.features(n, rng)
         propensity = self.propensity(X)
         cells = np.nonzero(rng.random(propensity.shape) < propensity)
         labels = draw_categories(self.mu(X)[cells], rng)
-        return _long_frame(X, cells, labels, propensity[cells], self.models)
+        context, first, second = cells
+        unlabelled = np.setdiff1d(np.arange(n), context)
+        rows, names = np.concatenate([context, unlabelled]), np.array(self.models, dtype=object)
+        columns = {"question_id": rows} | {f"x{place}": X[rows, place] for place in range(X.shape[1])}
+        of_votes = {
+            "model_a": names[first],
+            "model_b": names[second],
+            "winner": _LABELS[labels],
+            "propensity": propensity[cells],
+        }
+        for name, values in of_votes.items():
+            missing = np.full(len(unlabelled), np.nan if name == "propensity" else None, dtype=values.dtype)
+            columns[name] = np.concatenate([values, missing])
+        by_context = np.argsort(rows, kind="stable")
+        return pd.DataFrame({name: values[by_context] for name, values in columns.items()})
 
-    def truth(self, functional: str | Scorer, n: int = 1_000_000, rng: Rng = 0) -> pd.Series:
+    def truth(self, functional: object, n: int = 1_000_000, rng: Rng = 0) -> pd.Series:
         """Return the true scores by model: the mean of F(mu(X)) over ``n`` new contexts.
 
         Parameters
@@ -330,15 +311,10 @@ class Simulator(ABC):
         pandas.Series
             Scores, (K,), by model.
         """
-        chunks = self._weighted_mu(check_count(n, "n"), generator(rng))
+        rng, size = generator(rng), max(1, _CHUNK_ENTRIES // (self.n_items**2 * self.n_categories))
+        lengths = (min(size, n - start) for start in range(0, check_count(n, "n"), size))
+        chunks = ((self.mu(self.features(length, rng)), np.ones(length)) for length in lengths)
         return true_scores(functional, chunks, n_categories=self.n_categories, models=self.models)
-
-    def _weighted_mu(self, n: int, rng: np.random.Generator) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """Yield mu, (m, K, K, C), of ``n`` new contexts in chunks of m contexts, with weights of one, (m,)."""
-        size = max(1, _CHUNK_ENTRIES // (self.n_items**2 * self.n_categories))
-        for start in range(0, n, size):
-            mu = self.mu(self.features(min(size, n - start), rng))
-            yield mu, np.ones(len(mu))
 
     def advantage(self, X: FloatArray) -> FloatArray:
         """Return the advantage d of the item shown first over the item shown second, in each context.
@@ -365,46 +341,6 @@ class Simulator(ABC):
         if not np.isfinite(features).all():
             raise DataError("X holds nan or infinite values; all features must be finite")
         return features
-
-
-def _real_options(kind: type[Simulator]) -> list[str]:
-    """Return the names of the parameters that are real numbers."""
-    return [field.name for field in fields(kind) if field.type in (float, "float")]
-
-
-def _without_diagonal(values: FloatArray) -> FloatArray:
-    """Set the entries of each item against itself to zero in ``values``, and return the changed array."""
-    items = np.arange(values.shape[1])
-    values[:, items, items] = 0.0
-    return values
-
-
-def _long_frame(
-    X: FloatArray, cells: tuple[IntArray, ...], labels: IntArray, propensity: FloatArray, models: tuple[str, ...]
-) -> pd.DataFrame:
-    """Return a frame with a row per label and a row per context without a label, sorted by context.
-
-    Shapes: X (n, p), cells (m,), labels (m,), propensity (m,).
-    """
-    context, first, second = cells
-    unlabelled = np.setdiff1d(np.arange(len(X)), context)
-    rows = np.concatenate([context, unlabelled])
-    by_context = np.argsort(rows, kind="stable")
-    rows, names = rows[by_context], np.array(models, dtype=object)
-
-    def column(values: AnyArray, missing: object) -> AnyArray:
-        return np.concatenate([values, np.full(len(unlabelled), missing, dtype=values.dtype)])[by_context]
-
-    return pd.DataFrame(
-        {"question_id": rows}
-        | {f"x{position}": X[rows, position] for position in range(X.shape[1])}
-        | {
-            "model_a": column(names[first], None),
-            "model_b": column(names[second], None),
-            "winner": column(_LABELS[labels], None),
-            "propensity": column(propensity, np.nan),
-        }
-    )
 
 
 __all__ = ["Bt", "Ties", "simulate_bt", "simulate_ties"]
@@ -504,42 +440,16 @@ class Bt(Simulator):
 
     Parameters
     ----------
-    coefficients : int
-        Seed of the coefficients.
-    n_items, n_features : int
-        Number of items, K, and of features, p.
-    linear_scale, quadratic_scale : float
-        Standard deviation of the coefficients W (sigma_l) and of the coefficients W_q of the squares (sigma_q).
-    wave_scale : float
-        Amplitude of the wave, s.
-    offset_scale : float
-        Standard deviation of the constants b.
-    temperature : float
-        Number by which differences of utilities are divided, T.
-    position_effect : float
-        How much the first feature changes the advantage of the item shown first, beta.
-    min_mass : float
-        Smallest probability of a category, epsilon_mu.
-    propensity_rate : float
-        Probability that a pair is labelled if the selection depends on neither context nor items, pi_p.
-    selection_strength : float
-        Weight of the part of a propensity that depends on context and items, lambda_pi: from 0, where every propensity
-        is ``propensity_rate``, to 1.
-    selection_decay : float
-        How much more often pairs with similar utilities are labelled, kappa_pi.
-    selection_tilt : float
-        How much the first feature changes a propensity, eta_pi.
-    selection_scale : float
-        Standard deviation of the items' selection effects b_pi.
+    coefficients, n_items, n_features : int
+        As those of :class:`Ties`.
+    linear_scale, quadratic_scale, wave_scale, offset_scale, temperature, position_effect, min_mass : float
+        As those of :class:`Ties`.
+    propensity_rate, selection_strength, selection_decay, selection_tilt, selection_scale : float
+        As those of :class:`Ties`.
     propensity_min, propensity_max : float
-        Bounds to which propensities are clipped, pi_min and pi_max.
+        As those of :class:`Ties`.
     gamma : float
         Strength of the cycle: how far the preferences are from a Bradley-Terry model.
-
-    Raises
-    ------
-    OptionError, OptionTypeError
-        If a parameter is out of its range or of the wrong kind.
 
     References
     ----------
@@ -586,11 +496,6 @@ def simulate_ties(n: int = 2000, *, coefficients: int = 0, rng: Rng = None, **pa
     pandas.DataFrame
         As :meth:`Ties.sample`.
 
-    Raises
-    ------
-    OptionError, OptionTypeError
-        If a parameter does not exist, is out of its range or of the wrong kind.
-
     Examples
     --------
     >>> battles = simulate_ties(300, rng=0)
@@ -618,11 +523,6 @@ def simulate_bt(n: int = 2000, *, coefficients: int = 0, rng: Rng = None, **para
     -------
     pandas.DataFrame
         As :meth:`Bt.sample`; there are no ties.
-
-    Raises
-    ------
-    OptionError, OptionTypeError
-        If a parameter does not exist, is out of its range or of the wrong kind.
 
     Examples
     --------

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import NamedTuple, cast
+from typing import NamedTuple, TypeAlias, cast
 
 import numpy as np
 import pandas as pd
 from scipy.special import expit, logit, softmax
 from scipy.stats import norm, poisson
 
-from ..data.arrays import FloatArray, IntArray
+from ..data.arrays import FloatArray
 from ..exceptions import OptionTypeError, check_choice
 from ..functionals import Borda, BradleyTerry, CategoryWeights, Functional
 from ..style_adjustment import BalancedStyle
@@ -30,6 +30,10 @@ _FEATURE_NODES, _LENGTH_NODES = 8, 32
 _REACH = 7.0
 
 
+# Probabilities, style differences and preferences of a pair on a grid.
+_PairGrid: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
+
+
 class StyleTruth(NamedTuple):
     """True scores and slopes of a simulator.
 
@@ -41,19 +45,6 @@ class StyleTruth(NamedTuple):
     equal: pd.Series
     averaged: pd.Series
     slopes: pd.Series
-
-
-class _Pair(NamedTuple):
-    """The distribution of style differences and the preference of one pair on a grid.
-
-    law (x, s): Probabilities of s values of the style differences in x contexts.
-    style (x, s, 2): Values of log_length and headers.
-    m (x, s): Preference for the first item.
-    """
-
-    law: FloatArray
-    style: FloatArray
-    m: FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,21 +122,18 @@ class Styled:
         check_count(n, "n")
         random = generator(rng)
         x = random.uniform(size=(n, 2))
-        first, second = self._pairs()
-        shown = self._shown(x)
+        rows, (first, second) = np.arange(n), np.triu_indices(self.n_items, 1)
+        popularity = np.resize(_POPULARITY, self.n_items) * (2 * x[:, [0]] - 0.5)
+        shown = softmax(popularity[:, first] + popularity[:, second], axis=1)
         pair = (random.uniform(size=(n, 1)) > shown.cumsum(axis=1)[:, :-1]).sum(axis=1)
         is_reversed = random.uniform(size=n) < 0.5
         j = np.where(is_reversed, second[pair], first[pair])
         k = np.where(is_reversed, first[pair], second[pair])
-        rate = self._header_rate(x)
-        headers_j, headers_k = (random.poisson(rate[np.arange(n), items]) for items in (j, k))
-        mean = self._mean_length(x)
-        log_length = (
-            mean[np.arange(n), j] - mean[np.arange(n), k] + _LENGTH_NOISE * random.normal(size=(n, 2)) @ [1, -1]
-        )
+        strength, mean, rate = self._answers(x)
+        headers_j, headers_k = (random.poisson(rate[rows, items]) for items in (j, k))
+        log_length = mean[rows, j] - mean[rows, k] + _LENGTH_NOISE * random.normal(size=(n, 2)) @ [1, -1]
         headers = (headers_j - headers_k) / (headers_j + headers_k + 1)
-        strength = self._strength(x)
-        m = self._preference(strength[np.arange(n), j] - strength[np.arange(n), k], x[:, 1], log_length, headers)
+        m = self._preference(strength[rows, j] - strength[rows, k], x[:, 1], log_length, headers)
         tie = 2 * self.tie_share * m * (1 - m)
         uniform = random.uniform(size=n)
         winner = np.where(uniform < tie, "tie", np.where(uniform < tie / 2 + m, "model_a", "model_b"))
@@ -181,9 +169,11 @@ class Styled:
         check_choice(functional, ("bt", "borda"), "functional")
         if adjust is not None and not isinstance(adjust, BalancedStyle):
             raise OptionTypeError(f"adjust is a {type(adjust).__name__}; give BalancedStyle(...) or None")
-        x, weight = _feature_grid()
+        nodes, weights = np.polynomial.legendre.leggauss(_FEATURE_NODES)
+        nodes, weights = (nodes + 1) / 2, weights / 2
+        x, weight = np.stack(np.meshgrid(nodes, nodes), axis=-1).reshape(-1, 2), np.outer(weights, weights).reshape(-1)
         link = cast("Callable[[FloatArray], FloatArray]", logit if functional == "bt" else np.asarray)
-        pairs = [self._pair(x, j, k, None) for j, k in zip(*self._pairs(), strict=True)]
+        pairs = [self._pair(x, int(j), int(k), None) for j, k in zip(*np.triu_indices(self.n_items, 1), strict=True)]
         beta, lbar, e = _slopes(pairs, weight, link)
         averaged = self._scores(functional, lbar @ weight)
         if adjust is None:
@@ -198,10 +188,10 @@ class Styled:
         """Return the scores of battles of equal style in every context of the grid, (x, K)."""
         columns = [("log_length", "headers").index(name) for name in adjust.columns]
         mu = np.zeros((len(x), self.n_items, self.n_items, 2))
-        for j, k in zip(*self._pairs(), strict=True):
-            pair = self._pair(x, j, k, adjust.within if "log_length" in adjust.columns else None)
-            w = adjust.vote_weights(pair.style[..., columns].reshape(-1, len(columns))).reshape(pair.law.shape)
-            share = (pair.law * w * pair.m).sum(axis=1) / (pair.law * w).sum(axis=1)
+        for j, k in zip(*np.triu_indices(self.n_items, 1), strict=True):
+            law, style, m = self._pair(x, int(j), int(k), adjust.within if "log_length" in adjust.columns else None)
+            weighted = law * adjust.vote_weights(style[..., columns].reshape(-1, len(columns))).reshape(law.shape)
+            share = (weighted * m).sum(axis=1) / weighted.sum(axis=1)
             mu[:, j, k], mu[:, k, j] = np.stack([share, 1 - share], 1), np.stack([1 - share, share], 1)
         weights = CategoryWeights.half(2)
         scorer: Functional = BradleyTerry(weights) if functional == "bt" else Borda(weights)
@@ -210,17 +200,17 @@ class Styled:
     def _scores(self, functional: str, values: FloatArray) -> FloatArray:
         """Return scores, (K,), from mean link values of all pairs, (P,)."""
         matrix = np.zeros((self.n_items, self.n_items))
-        first, second = self._pairs()
+        first, second = np.triu_indices(self.n_items, 1)
         centre = 0.0 if functional == "bt" else 0.5
         matrix[first, second], matrix[second, first] = values - centre, centre - values
         return centre + matrix.sum(axis=1) / (self.n_items - (functional == "borda"))
 
-    def _pair(self, x: FloatArray, j: int, k: int, limit: float | None) -> _Pair:
-        """Return the distribution of style and the preference of a pair on a grid.
+    def _pair(self, x: FloatArray, j: int, k: int, limit: float | None) -> _PairGrid:
+        """Return probabilities of s style differences of a pair, the differences, and its preferences.
 
-        Shapes: x (x, 2).
+        Shapes: x (x, 2), probabilities (x, s), differences of log_length and headers (x, s, 2), preferences (x, s).
         """
-        mean = self._mean_length(x)
+        strength, mean, rate = self._answers(x)
         centre, spread = mean[:, j] - mean[:, k], np.sqrt(2) * _LENGTH_NOISE
         low = centre - _REACH * spread if limit is None else np.full(len(x), -limit)
         high = centre + _REACH * spread if limit is None else np.full(len(x), limit)
@@ -228,7 +218,6 @@ class Styled:
         length = low[:, None] + (high - low)[:, None] * (nodes + 1) / 2
         length_law = weights / 2 * (high - low)[:, None] * norm.pdf(length, centre[:, None], spread)
         count = np.arange(_MOST_HEADERS)
-        rate = self._header_rate(x)
         joint = poisson.pmf(count, rate[:, [j]])[:, :, None] * poisson.pmf(count, rate[:, [k]])[:, None, :]
         ratio = (count[:, None] - count) / (count[:, None] + count + 1)
         values, place = np.unique(ratio.reshape(-1).round(12), return_inverse=True)
@@ -236,11 +225,10 @@ class Styled:
         np.add.at(header_law.T, place.reshape(-1), joint.reshape(len(x), -1).T)
         law = length_law[:, :, None] * header_law[:, None, :]
         style = np.stack(np.broadcast_arrays(length[:, :, None], values), axis=-1)
-        strength = self._strength(x)
         base = (strength[:, j] - strength[:, k])[:, None, None]
         m = self._preference(base, x[:, 1][:, None, None], style[..., 0], style[..., 1])
         n = len(x)
-        return _Pair(law.reshape(n, -1), style.reshape(n, -1, 2), m.reshape(n, -1))
+        return law.reshape(n, -1), style.reshape(n, -1, 2), m.reshape(n, -1)
 
     def _preference(self, base: FloatArray, x1: FloatArray, length: FloatArray, headers: FloatArray) -> FloatArray:
         """Return m for differences of the strengths, a feature, and both style differences."""
@@ -249,29 +237,12 @@ class Styled:
         slope = self.length_effect * (1 + kappa * (x1 - 0.5))
         return np.asarray(expit(base + slope * curve + self.header_effect * headers))
 
-    def _strength(self, x: FloatArray) -> FloatArray:
-        """Return the strengths, (n, K)."""
+    def _answers(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return strengths, mean log lengths of the answers, and mean numbers of headers, (n, K) each."""
         slopes = np.resize(np.array(_STRENGTH_SLOPES), (self.n_items, 2))
-        return np.resize(_STRENGTH, self.n_items) + (x - 0.5) @ slopes.T
-
-    def _mean_length(self, x: FloatArray) -> FloatArray:
-        """Return the mean log lengths of the answers, (n, K)."""
-        return np.resize(_LENGTH, self.n_items) * (0.6 + 0.8 * x[:, [0]])
-
-    def _header_rate(self, x: FloatArray) -> FloatArray:
-        """Return the mean numbers of headers, (n, K)."""
-        return np.resize(_HEADER_RATE, self.n_items) * (0.5 + x[:, [1]])
-
-    def _shown(self, x: FloatArray) -> FloatArray:
-        """Return the probability of each pair to be shown, (n, P)."""
-        first, second = self._pairs()
-        popularity = np.resize(_POPULARITY, self.n_items) * (2 * x[:, [0]] - 0.5)
-        return np.asarray(softmax(popularity[:, first] + popularity[:, second], axis=1))
-
-    def _pairs(self) -> tuple[IntArray, IntArray]:
-        """Return the items of all pairs, (P,) each."""
-        first, second = np.triu_indices(self.n_items, 1)
-        return first, second
+        strength = np.resize(_STRENGTH, self.n_items) + (x - 0.5) @ slopes.T
+        mean_length = np.resize(_LENGTH, self.n_items) * (0.6 + 0.8 * x[:, [0]])
+        return strength, mean_length, np.resize(_HEADER_RATE, self.n_items) * (0.5 + x[:, [1]])
 
 
 def simulate_styled(n: int = 3000, *, rng: Rng = None, **parameters: float) -> pd.DataFrame:
@@ -299,25 +270,17 @@ def simulate_styled(n: int = 3000, *, rng: Rng = None, **parameters: float) -> p
     return Styled(**parameters).sample(n, rng)  # type: ignore[arg-type]
 
 
-def _feature_grid() -> tuple[FloatArray, FloatArray]:
-    """Return nodes, (x, 2), and weights, (x,), of the quadrature over the features."""
-    nodes, weights = np.polynomial.legendre.leggauss(_FEATURE_NODES)
-    nodes, weights = (nodes + 1) / 2, weights / 2
-    grid = np.stack(np.meshgrid(nodes, nodes), axis=-1).reshape(-1, 2)
-    return grid, np.outer(weights, weights).reshape(-1)
-
-
 def _slopes(
-    pairs: list[_Pair], weight: FloatArray, link: Callable[[FloatArray], FloatArray]
+    pairs: list[_PairGrid], weight: FloatArray, link: Callable[[FloatArray], FloatArray]
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return beta, (2,), the mean link of every pair and context, (P, x), and the mean style, (P, x, 2)."""
     cross, variance, lbar, e = np.zeros(2), np.zeros((2, 2)), [], []
-    for pair in pairs:
-        value = link(pair.m)
-        lbar.append((pair.law * value).sum(axis=1))
-        e.append(np.einsum("xs,xsr->xr", pair.law, pair.style))
-        apart = pair.style - e[-1][:, None]
-        weighted = weight[:, None] * pair.law
+    for law, style, m in pairs:
+        value = link(m)
+        lbar.append((law * value).sum(axis=1))
+        e.append(np.einsum("xs,xsr->xr", law, style))
+        apart = style - e[-1][:, None]
+        weighted = weight[:, None] * law
         cross += np.einsum("xs,xsr->r", weighted * (value - lbar[-1][:, None]), apart)
         variance += np.einsum("xs,xsr,xst->rt", weighted, apart, apart)
     beta: FloatArray = np.asarray(np.linalg.solve(variance, cross), dtype=np.float64)

@@ -23,7 +23,7 @@ from ..data.columns import Columns, JoinedRows, join_rows
 from ..data.derived_pairs import DerivedPairs
 from ..data.formula.parse import parse_formula
 from ..data.frames import column_names, is_partitioned
-from ..data.preferences import Cells, FloatArray, IntArray, LearntFeatures, PreferenceData
+from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..estimation.cross_fitting import CrossFittedMu
 from ..exceptions import DataError, OptionError, check_choice
 from ..inference.confidence_sequence import Boundary, best_tau
@@ -77,7 +77,7 @@ def extend_fit(steps: FitState, new_rows: object, refit: str) -> FitState:
 def _trained(steps: FitState, rows: JoinedRows, source: Source, reason: str) -> FitState:
     """Return a new fit of all rows."""
     trained = run(steps.options, source)
-    place = LearntFeatures.of(steps.data).places(trained.data)
+    place = steps.data.places_in(trained.data)
     change = _Change.between(steps, trained, place)
     extension = Extension(
         rows_added=rows.n_new,
@@ -389,15 +389,14 @@ def read_joined(steps: FitState, source: Source) -> tuple[PreferenceData, IntArr
     those of the fit, and those of new contexts come from the same transforms.
     """
     options, old = steps.options, steps.data
-    learnt = LearntFeatures.of(old)
     try:
-        data = read_source(source, options, learnt)
+        data = read_source(source, options, old)
     except DataError as error:
         # If the rows themselves are the reason, the same error is raised where transforms are fitted to all rows.
         with collected_warnings():
             read_source(source, options)
         raise NeedsTraining(f"the features of the fit do not fit the new rows ({error})") from None
-    return data, learnt.places(data)
+    return data, old.places_in(data)
 
 
 def why_options_need_training(options: Options) -> str:

@@ -21,10 +21,10 @@ from ..data.columns import align_by_index, row_index
 from ..data.contexts import identity_numbers
 from ..data.equal_values import join_shared, warn_of_shared_texts
 from ..data.formula.parse import parse_formula
-from ..data.frames import column_names
+from ..data.frames import column_names, release_unused_memory
 from ..data.graph import Graph
-from ..data.preferences import Cells, FloatArray, IntArray, LearntFeatures, PreferenceData
-from ..data.read_votes import read_preferences, with_columns
+from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
+from ..data.read_votes import preferences_of, take_rows, with_columns
 from ..data.vote_columns import Clusters, cluster_columns, context_weights, read_clusters
 from ..estimation.bt_restricted import RestrictedBradleyTerry, require_pair_propensities
 from ..estimation.cross_fitting import CrossFittedMu, HeldOutLabels, MuSource, SuppliedMu, select_floor
@@ -496,24 +496,27 @@ def reading_options(options: Options) -> tuple[object, ...]:
     return (o.context, o.categories, o.missing, o.votes, *columns)
 
 
-def read_source(source: Source, options: Options, learnt: LearntFeatures | None = None) -> PreferenceData:
+def read_source(source: Source, options: Options, learnt: PreferenceData | None = None) -> PreferenceData:
     """Read the user's frame, with the columns that judges and propensities need."""
     clusters = cluster_columns(options.clusters, column_names(source.data))
     judges, propensities = judge_columns(options.judge), propensity_columns(options.propensity)
-    return read_preferences(
+    rows = take_rows(
         source.formula,
         source.data,
         source.environment,
         context=options.context,
-        categories=options.categories,
-        missing=options.missing,
-        votes=options.votes,
         groups=(*clusters, options.weights_column) if options.weights_column else clusters,
         propensity=options.propensity_column,
         style=options.style_columns,
         optional=None if judges is None or propensities is None else (*judges, *propensities),
-        learnt=learnt,
     )
+    data = preferences_of(
+        rows, categories=options.categories, missing=options.missing, votes=options.votes, learnt=learnt
+    )
+    if rows.are_partitioned:
+        del rows  # the columns as they were read, which need as much memory again as the features
+        release_unused_memory()
+    return data
 
 
 def read_units(

@@ -20,7 +20,7 @@ from ..data.graph import Graph, PairRule, VoteCounts, laplacian_inverse
 from ..data.outcomes import require_mirrored_worths
 from ..data.plain_columns import name_of
 from ..data.preferences import Cells, FloatArray, PreferenceData
-from ..data.read_votes import count_missing, preferences_of, take_rows
+from ..data.read_votes import missing_values, preferences_of, take_rows
 from ..data.vote_columns import Clusters, cluster_columns, read_clusters
 from ..exceptions import OptionError
 from ..fit.estimand import OrderChoice, check_edge_weights, comparison_graph, edges_of_option, order_by_counts
@@ -53,7 +53,6 @@ def inspect_data(source: Source, options: Options, *, time: str | None, period: 
     with collected_warnings() as notices:
         data = preferences_of(
             readable,
-            source.environment,
             categories=options.categories,
             missing="keep" if options.missing == "keep" else "drop",
             votes=options.votes,
@@ -105,7 +104,9 @@ def inspect_data(source: Source, options: Options, *, time: str | None, period: 
         repeats=_count_repeats(data.cells),
         same_prompt=_repeated_features(data),
         clusters=_cluster_table(clusters),
-        missing=pd.Series(count_missing(rows), name="missing", dtype=int),
+        missing=pd.Series(
+            {name: int(np.sum(mask)) for name, mask in missing_values(rows).items()}, name="missing", dtype=int
+        ),
         similar_models=_similar_names(data.items),
         cost=Cost(
             training_rows=round(len(data.cells) * (options.n_folds - 1) / options.n_folds),

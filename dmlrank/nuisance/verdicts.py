@@ -14,7 +14,7 @@ from .._utils.argument_checks import real_array
 from ..data.columns import Columns
 from ..data.formula.parse import Formula
 from ..data.frames import column_names, require_columns
-from ..data.outcomes import MEANINGS, Categories, ComparedItems, exchange_wins, is_category, read_outcome_columns
+from ..data.outcomes import MEANINGS, Categories, ComparedItems, category_of_column, exchange_wins, read_outcome_columns
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import DataError, DmlrankError, JudgeError, OptionTypeError, listed
 from .smooth.penalty import MULTINOMIAL_CURVATURE, PenalisedLikelihood
@@ -52,7 +52,7 @@ def named_judges(judge: object) -> list[tuple[str, JudgeSpec]]:
     if isinstance(judge, str):
         return [(judge, (judge,))]
     if isinstance(judge, tuple) and judge and all(isinstance(name, str) for name in judge):
-        if all(is_category(name) for name in judge):
+        if all(category_of_column(name) for name in judge):
             return [("judge", judge)]
         return [(name, (name,)) for name in judge]
     if isinstance(judge, tuple) and judge and all(isinstance(entry, tuple) and len(entry) == 2 for entry in judge):
@@ -102,8 +102,8 @@ def _read_frame(
     require_columns(known, available, "a frame of verdicts")
     candidates = [name for name in available if name not in known]
     columns = tuple(formula.outcomes) if set(formula.outcomes) <= set(candidates) else ()
-    columns = columns or tuple(name for name in candidates if is_category(name)) or tuple(candidates)
-    if len(columns) != 1 and not all(is_category(name) for name in columns):
+    columns = columns or tuple(name for name in candidates if category_of_column(name)) or tuple(candidates)
+    if len(columns) != 1 and not all(category_of_column(name) for name in columns):
         raise JudgeError(
             f"the frame of verdicts has the columns {listed(candidates)} besides {listed(known)}, and it is not clear "
             f"which of them hold the verdicts; keep one column of labels ({formula.outcome!r}), or columns of "

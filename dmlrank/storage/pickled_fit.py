@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from hashlib import blake2b
-from typing import TypeAlias, TypeGuard, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import patsy.builtins
@@ -30,7 +30,7 @@ from ..data.formula.features import FeatureMap, caller_environment
 from ..data.formula.functions import resolve_functions
 from ..data.formula.parse import names_in, parse_formula
 from ..data.frames import column_names, take_columns
-from ..data.read_votes import check_same_rows
+from ..data.read_votes import read_again
 from ..exceptions import DataError, DmlrankError, StorageError
 from ..fit.stages import read_source
 from ..fit.state import FitState, Source
@@ -102,7 +102,7 @@ def store_steps(steps: FitState) -> Rebuilt:
     derived = isinstance(source.data, DerivedPairs)
     frame = source.data if derived else take_columns(source.data, column_names(source.data))
     try:
-        check_same_rows(steps.data, frame)
+        read_again(steps.data, frame)
     except DataError as error:
         raise StorageError(f"the data cannot be stored: {error}") from None
     reading = _dump((source.formula, frame, names, steps.options), "the data frame")
@@ -135,8 +135,10 @@ def revive(version: int, reading: bytes, steps: bytes) -> FitState:
             data = read_source(source, options)
         except DmlrankError as error:
             raise StorageError(f"the data cannot be read as they were when the result was saved: {error}") from error
-    loaded = _Unpickler(steps_without_arrays, {_SOURCE: source, _FEATURES: data.feature_map, **arrays}).load()
-    if not isinstance(loaded, FitState) or not _are_close(loaded.data.x, data.x):
+    loaded: FitState = _Unpickler(steps_without_arrays, {_SOURCE: source, _FEATURES: data.feature_map, **arrays}).load()
+    old, new = loaded.data.x, data.x
+    scale = np.nanmax(np.abs(old), initial=0.0)
+    if old.shape != new.shape or not np.allclose(old, new, rtol=1e-6, atol=1e-9 * scale, equal_nan=True):
         raise StorageError(
             f"the features {parse_formula(formula).features!r} differ from those of the saved result; make sure "
             f"that the functions in them have not changed"
@@ -144,19 +146,14 @@ def revive(version: int, reading: bytes, steps: bytes) -> FitState:
     return loaded
 
 
-def _are_close(first: NDArray[np.float64], second: NDArray[np.float64]) -> bool:
-    """Return whether two matrices of features agree up to rounding; NaN agrees with NaN."""
-    scale = np.nanmax(np.abs(first), initial=0.0)
-    return first.shape == second.shape and np.allclose(first, second, rtol=1e-6, atol=1e-9 * scale, equal_nan=True)
-
-
 def _formula_names(source: Source) -> dict[str, object]:
     """Return the objects of the caller that the formula uses by name: functions, modules and arrays, not columns."""
-    values, calls, _ = names_in(parse_formula(source.formula).features)
+    features = parse_formula(source.formula).features
+    values, calls = names_in(features).values, names_in(features).calls
     columns = set(column_names(source.data))
     # Names such as text() are defined wherever a formula is read.
     predefined = caller_environment({}, depth=0).namespace
-    namespace = resolve_functions(parse_formula(source.formula).features, source.environment).namespace
+    namespace = resolve_functions(features, source.environment).namespace
     used = [name for name in (*values, *calls) if not (name in values and name in columns) and name in namespace]
     return {
         name: namespace[name]
@@ -178,13 +175,6 @@ def _dump(value: object, description: str, arrays: ArrayByDigest | None = None) 
     return out.getvalue()
 
 
-def _is_large(value: object) -> TypeGuard[NDArray[np.generic]]:
-    """Return whether a value is a large contiguous array of numbers."""
-    if type(value) is not np.ndarray or value.dtype.kind not in "biuf":
-        return False
-    return value.nbytes >= _LARGE and value.flags.c_contiguous
-
-
 class _Pickler(pickle.Pickler):
     """Pickler that writes names for the source of the data, the features and large arrays, and refuses local functions.
 
@@ -196,9 +186,10 @@ class _Pickler(pickle.Pickler):
         super().__init__(out, protocol=pickle.HIGHEST_PROTOCOL)
         self._description, self._arrays = description, arrays
 
-    def persistent_id(self, value: object) -> str | None:
+    def persistent_id(self, value: Any) -> str | None:
         """Return the name under which an object is found on loading; None for an object that is pickled."""
-        if self._arrays is not None and _is_large(value):
+        is_array = type(value) is np.ndarray and value.dtype.kind in "biuf" and value.flags.c_contiguous
+        if self._arrays is not None and is_array and value.nbytes >= _LARGE:
             digest = f"{value.dtype.str} {value.shape} {blake2b(value.data, digest_size=16).hexdigest()}"
             name = f"{digest} {value.flags.writeable}"
             self._arrays.setdefault(name, value)

@@ -17,7 +17,7 @@ from patsy import EvalEnvironment
 import dmlrank as dr
 from dmlrank.cli.main import main
 from dmlrank.data.frames import array_in_file, column_names, take_columns
-from dmlrank.data.read_votes import read_preferences
+from dmlrank.data.read_votes import preferences_of, take_rows
 from dmlrank.exceptions import ColumnError, DataError, FrameTypeError, MissingDataError, StorageError
 
 pa = pytest.importorskip("pyarrow")
@@ -110,7 +110,7 @@ def test_features_are_in_a_file_in_single_precision(folder, table):
     pytest.importorskip("sklearn")
     environment = EvalEnvironment([{"np": np, **_transforms()}])
     in_memory, in_file = (
-        read_preferences(formula, data, environment, context=("question_id",)) for data in (table, folder)
+        preferences_of(take_rows(formula, data, environment, context=("question_id",))) for data in (table, folder)
     )
     assert isinstance(in_file.x, np.memmap)
     assert not isinstance(in_memory.x, np.memmap)
@@ -207,7 +207,7 @@ def test_columns_that_the_formula_does_not_need_are_not_read(folder, monkeypatch
         return original(self, columns=columns, **options)
 
     monkeypatch.setattr(pq.ParquetFile, "read", recorded)
-    read_preferences("winner ~ u | model_a + model_b", folder, EvalEnvironment([{}]), context=("question_id",))
+    preferences_of(take_rows("winner ~ u | model_a + model_b", folder, EvalEnvironment([{}]), context=("question_id",)))
     assert set(read) == {"winner", "model_a", "model_b", "u", "question_id"}
 
 

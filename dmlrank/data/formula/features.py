@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -30,11 +30,10 @@ from ..arrays import FloatArray, IntArray, row_slices
 from ..frames import array_in_file, require_columns
 from ..plain_columns import Variable, is_vector_column, stack_vectors, vector_layout
 from .functions import FURTHER_NAMES, check_column_names, hiding_functions, is_known, resolve_functions
-from .parse import dotted_names, names_in, terms_of
+from .parse import names_in, terms_of
 
 
-@dataclass(frozen=True, slots=True)
-class NumericTerm:
+class NumericTerm(NamedTuple):
     """A term that is one column of numbers, or one column or array of vectors.
 
     variable: Name of the column or array.
@@ -46,11 +45,6 @@ class NumericTerm:
     label: str
     width: int
 
-    @property
-    def names(self) -> list[str]:
-        """Names of the term's columns of X, as patsy would name them."""
-        return [self.label] if self.width == 1 else [f"{self.label}[{place}]" for place in range(self.width)]
-
 
 def numeric_terms(terms: Sequence[Term], columns: Mapping[str, Variable]) -> dict[Term, NumericTerm]:
     """Return the terms that are a column of numbers or vectors and that no other term uses.
@@ -60,17 +54,15 @@ def numeric_terms(terms: Sequence[Term], columns: Mapping[str, Variable]) -> dic
     uses = Counter(factor for term in terms for factor in term.factors)
     numeric = {}
     for term in terms:
-        variable = _single_variable(term.factors[0].code) if len(term.factors) == 1 else None
+        if len(term.factors) != 1 or uses[term.factors[0]] > 1:
+            continue
+        code = term.factors[0].code
+        variable = code if code.isidentifier() else next(iter(names_in(code).features), None)
         # A name that is no column, such as None, is a constant of Python, which patsy evaluates.
         layout = numeric_layout(columns[variable]) if variable is not None and variable in columns else None
-        if variable is not None and layout and uses[term.factors[0]] == 1:
+        if variable is not None and layout is not None:
             numeric[term] = NumericTerm(variable, term.factors[0].name(), layout[0])
     return numeric
-
-
-def _single_variable(code: str) -> str | None:
-    """Return the name of a column or array if the factor is nothing but this name, or ``Q("name")``; else None."""
-    return code if code.isidentifier() else next(iter(names_in(code).features), None)
 
 
 def numeric_layout(column: Variable) -> tuple[int, np.dtype[np.generic]] | None:
@@ -83,29 +75,6 @@ def numeric_layout(column: Variable) -> tuple[int, np.dtype[np.generic]] | None:
         return None
     width = 1 if column.ndim == 1 else column.shape[1]
     return (width, column.dtype) if width else None
-
-
-def common_type(columns: Iterable[Variable]) -> type[np.float32] | type[np.float64]:
-    """Return float32 if all columns have this type, else float64; float32 needs half the memory."""
-    layouts = [numeric_layout(column) for column in columns]
-    return np.float32 if all(layout is not None and layout[1] == np.float32 for layout in layouts) else np.float64
-
-
-def write_term(term: NumericTerm, column: Variable, out: NDArray[np.floating]) -> None:
-    """Write a numeric term into its columns of X, (n, width)."""
-    layout = numeric_layout(column)
-    if layout is None:
-        value = column.iloc[0] if isinstance(column, pd.Series) and len(column) else column
-        raise DataError(f"newdata: {term.label!r} is {value!r}; it must hold numbers, as it did at the fit")
-    if layout[0] != term.width:
-        raise DataError(
-            f"newdata: factor {term.label} has {layout[0]} columns instead of {term.width}; its vectors must be as "
-            f"long as at the fit"
-        )
-    if isinstance(column, pd.Series) and is_vector_column(column):
-        stack_vectors(column, out)
-    else:
-        out[:] = np.asarray(column).reshape(len(out), term.width)
 
 
 # A column of texts is refused as a category if it has more different values than this, and more than half as many as
@@ -122,9 +91,7 @@ class _KeepRows(NAAction):
     missing (n,): Rows in which each factor is a missing category.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.missing: list[NDArray[np.bool_]] = []
+    missing: Sequence[NDArray[np.bool_]] = ()
 
     def is_numerical_NA(self, arr: NDArray[np.generic]) -> NDArray[np.bool_]:
         """Return that no number is missing, (n,)."""
@@ -145,13 +112,8 @@ class _KeepRows(NAAction):
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureNames:
-    """Names in the features, by what they stand for.
-
-    columns: Columns of the data.
-    arrays: Arrays of the caller, with an entry for each row of the data.
-    """
+class FeatureNames(NamedTuple):
+    """Names in the features: columns of the data, and arrays of the caller with an entry for each row of the data."""
 
     columns: tuple[str, ...]
     arrays: tuple[str, ...]
@@ -195,17 +157,31 @@ class FeatureMap:
         X is in single precision if all features are columns of numbers in single precision, which halves the memory of
         X and loses no digits, and if it is written to a file.
         """
-        numeric = [columns[term.variable] for _, term in self.numeric]
-        dtype = np.float64 if self.info is not None or not numeric else common_type(numeric)
+        layouts = [numeric_layout(columns[term.variable]) for _, term in self.numeric]
+        is_single = self.info is None and layouts and all(layout and layout[1] == np.float32 for layout in layouts)
         shape = n_rows, len(self.names)
-        x: NDArray[np.floating] = array_in_file(shape) if in_file and shape[1] else np.empty(shape, dtype)
-        for (start, term), column in zip(self.numeric, numeric, strict=True):
-            write_term(term, column, x[:, start : start + term.width])
-        if self.info is not None:
-            values = {name: _patsy_values(columns[name]) for name in _used_variables(self.info.factor_infos, columns)}
-            assert self.coded is not None
-            done = 0
-            for part in _terms_one_by_one(self.info) if in_file else [self.info]:
+        x: NDArray[np.floating] = (
+            array_in_file(shape) if in_file and shape[1] else np.empty(shape, np.float32 if is_single else np.float64)
+        )
+        for (start, term), layout in zip(self.numeric, layouts, strict=True):
+            column, place = columns[term.variable], slice(start, start + term.width)
+            if layout is None:
+                value = column.iloc[0] if isinstance(column, pd.Series) and len(column) else column
+                raise DataError(f"newdata: {term.label!r} is {value!r}; it must hold numbers, as it did at the fit")
+            if layout[0] != term.width:
+                raise DataError(
+                    f"newdata: factor {term.label} has {layout[0]} columns instead of {term.width}; its vectors must "
+                    f"be as long as at the fit"
+                )
+            if isinstance(column, pd.Series) and is_vector_column(column):
+                stack_vectors(column, x[:, place])
+            else:
+                x[:, place] = np.asarray(column).reshape(n_rows, term.width)
+        if self.info is not None and self.coded is not None:
+            values, done = _patsy_data(self.info.factor_infos, columns), 0
+            # One term at a time, so that the columns of the others are in the file and not in memory.
+            parts = [self.info.subset([term.name()]) for term in self.info.term_slices if term.factors]
+            for part in parts if in_file else [self.info]:
                 table = _coded_matrix(part, values, n_rows, features=self.text, kind=kind)
                 x[:, self.coded[done : done + table.shape[1]]] = table
                 done += table.shape[1]
@@ -255,15 +231,18 @@ def locate_names(
     features: str, available: Sequence[str], environment: EvalEnvironment, n_rows: int, roles: Sequence[str]
 ) -> FeatureNames:
     """Return which names in the features are columns and which are arrays of the caller."""
-    values, _, single_features = names_in(features)
-    for name in dotted_names(features):
+    names = names_in(features)
+    for name in names.attributes:
         if name in available:
             raise FormulaError(
                 f"the features {features!r} use {name!r}, which Python reads as an attribute of "
                 f"{name.split('.')[0]!r}; the column of this name is written Q({name!r})"
             )
     columns, arrays = [], []
-    for name in values:
+    for name in names.values:
+        is_feature, value = name in names.features, environment.namespace.get(name)
+        # A list counts only as a feature by itself.
+        kinds = (np.ndarray, pd.Series, pd.DataFrame, *((list, tuple) if is_feature else ()))
         if name in roles:
             raise FormulaError(
                 f"{name!r} is the outcome or an item column and cannot be a feature; features describe the context: "
@@ -271,12 +250,15 @@ def locate_names(
             )
         if name in available:
             columns.append(name)
-        elif _has_entry_per_row(environment.namespace.get(name), n_rows, is_feature=name in single_features):
+        elif isinstance(value, kinds) and len(value) == n_rows:
             arrays.append(name)
-        elif name in single_features or not is_known(name, environment):
+        elif is_feature or not is_known(name, environment):
+            size = f" of {len(value)}" if isinstance(value, Sized) else ""
+            expected = f"an array with one entry for each of the {n_rows} rows (it is a {type(value).__name__}{size})"
             raise ColumnError(
                 f"the features {features!r} use {name!r}, which is neither a column nor "
-                f"{_expected_value(name, environment, n_rows)}{nearest(name, available)} (columns: {listed(available)})"
+                f"{'known where the formula is written' if value is None else expected}{nearest(name, available)} "
+                f"(columns: {listed(available)})"
             )
     resolve_functions(features, environment)
     return FeatureNames(tuple(columns), tuple(arrays))
@@ -290,19 +272,21 @@ def fit_features(
     *,
     in_file: bool = False,
 ) -> tuple[FloatArray, FeatureMap]:
-    """Evaluate the features on one row per context and fit the transforms for further contexts.
-
-    Shapes: X (n, p).
-    """
+    """Evaluate the features on one row per context and fit the transforms for further contexts. Shapes: X (n, p)."""
     terms = terms_of(features)
     numeric = numeric_terms(terms, columns)
     coded_terms = [term for term in terms if term not in numeric]
     factors = [factor for term in coded_terms for factor in term.factors]
     info = None
     if factors:
-        data = {name: _patsy_values(columns[name]) for name in _used_variables(factors, columns)}
+        data = _patsy_data(factors, columns)
         for name in set(names_in(features).features) & set(data):
-            _check_category(name, data[name], n_rows)
+            values = pd.Series(data[name]) if np.ndim(data[name]) == 1 else pd.Series(dtype=float)
+            if values.dtype.kind in "OUS" and values.nunique() > max(_MANY_CATEGORIES, n_rows / 2):
+                raise FormulaError(
+                    f"feature {name!r} has {values.nunique()} different values in {n_rows} contexts, too many for "
+                    f"categories; text({name}, 100) makes numbers of texts"
+                )
         model = ModelDesc([], coded_terms)
         environment = resolve_functions(features, environment)
         check_column_names(features, data, environment)
@@ -328,10 +312,7 @@ def new_features(feature_map: FeatureMap, table: pd.DataFrame, keep_missing: boo
 
 
 def check_features(x: FloatArray, names: Sequence[str], keep_missing: bool) -> NDArray[np.bool_]:
-    """Return which contexts have a missing feature, (n,).
-
-    Shapes: x (n, p).
-    """
+    """Return which contexts have a missing feature, (n,). Shapes: x (n, p)."""
     if not x.shape[1] or all(np.isfinite(x[rows]).all() for rows in row_slices(*x.shape)):
         return np.zeros(len(x), dtype=bool)
     infinite = np.logical_or.reduce([np.isinf(x[rows]).any(axis=0) for rows in row_slices(*x.shape)])
@@ -368,7 +349,8 @@ def _arrange_columns(
     for term in sorted([*coded, *numeric], key=lambda term: first_alike[term]):
         if term in numeric:
             starts.append((len(names), numeric[term]))
-            names += numeric[term].names
+            _, label, width = numeric[term]
+            names += [label] if width == 1 else [f"{label}[{place}]" for place in range(width)]  # patsy's names
         elif info is not None:
             term_names = info.column_names[info.term_slices[term]]
             columns += range(len(names), len(names) + len(term_names))
@@ -376,43 +358,14 @@ def _arrange_columns(
     return tuple(names), tuple(starts), np.array(columns, dtype=np.intp)
 
 
-def _used_variables(factors: Iterable[EvalFactor], columns: Mapping[str, Variable]) -> list[str]:
-    """Return the columns and arrays that these factors use."""
+def _patsy_data(factors: Iterable[EvalFactor], columns: Mapping[str, Variable]) -> dict[str, Variable]:
+    """Return what these factors use as patsy reads it: vectors as a matrix, the index from 0."""
     used = {name for factor in factors for name in names_in(factor.code).values}
-    return [name for name in columns if name in used]
-
-
-def _patsy_values(column: Variable) -> Variable:
-    """Return a column or array as patsy reads it: vectors as a matrix, the index from 0."""
-    if isinstance(column, pd.Series):
-        return stack_vectors(column) if is_vector_column(column) else column.reset_index(drop=True)
-    return column
-
-
-def _has_entry_per_row(value: object, n_rows: int, *, is_feature: bool) -> bool:
-    """Return whether a value has an entry for every row; a list counts only if it is a feature by itself."""
-    if isinstance(value, list | tuple):
-        return is_feature and len(value) == n_rows
-    return isinstance(value, np.ndarray | pd.Series | pd.DataFrame) and len(value) == n_rows
-
-
-def _expected_value(name: str, environment: EvalEnvironment, n_rows: int) -> str:
-    """Return what the name of a feature that is no column should stand for, as a phrase for the error."""
-    value = environment.namespace.get(name)
-    if value is None:
-        return "known where the formula is written"
-    size = f" of {len(value)}" if isinstance(value, Sized) else ""
-    return f"an array with one entry for each of the {n_rows} rows (it is a {type(value).__name__}{size})"
-
-
-def _check_category(name: str, column: Variable, n_rows: int) -> None:
-    """Raise where a column of texts has so many different values that coding them as categories makes no sense."""
-    values = pd.Series(column) if np.ndim(column) == 1 else pd.Series(dtype=float)
-    if values.dtype.kind in "OUS" and values.nunique() > max(_MANY_CATEGORIES, n_rows / 2):
-        raise FormulaError(
-            f"feature {name!r} has {values.nunique()} different values in {n_rows} contexts, too many for categories; "
-            f"text({name}, 100) makes numbers of texts"
-        )
+    data = {name: column for name, column in columns.items() if name in used}
+    for name, column in data.items():
+        if isinstance(column, pd.Series):
+            data[name] = stack_vectors(column) if is_vector_column(column) else column.reset_index(drop=True)
+    return data
 
 
 @contextmanager
@@ -446,24 +399,10 @@ def _coded_matrix(
         raise kind(
             f"the features {features!r} have {len(matrix)} rows for {n_rows} contexts; they must have one row for each"
         )
-    x = np.array(matrix, dtype=float)
-    for factor, missing in zip(info.factor_infos, action.missing, strict=True):
-        for term, place in info.term_slices.items():
-            if factor in term.factors and missing.any():
-                x[missing, place] = np.nan
-    return x[:, _is_feature(info)]
-
-
-def _terms_one_by_one(info: DesignInfo) -> Iterator[DesignInfo]:
-    """Yield the coding of each term, in the order of the columns, so that one term at a time is computed in memory."""
-    for term in info.term_slices:
-        if term.factors:
-            yield info.subset([term.name()])
-
-
-def _is_feature(info: DesignInfo) -> NDArray[np.bool_]:
-    """Return which columns of a design are not its intercept."""
-    columns = np.ones(len(info.column_names), dtype=bool)
+    x, is_feature = np.array(matrix, dtype=float), np.ones(matrix.shape[1], dtype=bool)
+    missing = dict(zip(info.factor_infos, action.missing, strict=True))
     for term, place in info.term_slices.items():
-        columns[place] = bool(term.factors)
-    return columns
+        is_feature[place] = bool(term.factors)  # the intercept has none
+        for factor in term.factors:
+            x[missing[factor], place] = np.nan
+    return x[:, is_feature]

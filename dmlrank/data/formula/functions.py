@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
+from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -15,9 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from patsy import EvalEnvironment, stateful_transform
 
 from ...exceptions import DataError, FormulaError, MissingExtraError, nearest, shown
-from ..arrays import AnyArray, FloatArray
+from ..arrays import FloatArray
 from ..plain_columns import Variable
-from .parse import dotted_names, equivalent, names_in
+from .parse import equivalent, names_in
 
 if TYPE_CHECKING:
     from sklearn.decomposition import TruncatedSVD
@@ -26,19 +27,6 @@ if TYPE_CHECKING:
 
 # What a function of a formula gets from patsy: a column, an array, a table or a number.
 PatsyValue: TypeAlias = ArrayLike | pd.Series | pd.DataFrame
-
-
-class StatefulTransform(Protocol):
-    """Patsy's protocol of a stateful transform: learn from all chunks of the data, finish, then transform any data."""
-
-    def memorize_chunk(self, x: PatsyValue, *args: Any, **kwargs: Any) -> None:
-        """Learn from a chunk of the data."""
-
-    def memorize_finish(self) -> None:
-        """Finish learning."""
-
-    def transform(self, x: PatsyValue, *args: Any, **kwargs: Any) -> Variable | pd.DataFrame:
-        """Return the transformed data."""
 
 
 class Text:
@@ -136,19 +124,19 @@ class MissingAllowed:
     The transforms of patsy itself return NaN in every row if a single value is missing; ``center(x)`` is an example.
     Where no value is missing, this class returns what the transform of patsy returns.
 
-    kind: A function without arguments that returns a new transform of patsy, such as a class.
+    kind: A class of patsy.
     """
 
-    def __init__(self, kind: Callable[[], StatefulTransform]) -> None:
+    def __init__(self, kind: Callable[[], Any]) -> None:
         self._transform = kind()
         self._has_learned = False
 
     def memorize_chunk(self, x: PatsyValue, *args: Any, **kwargs: Any) -> None:
         """Learn from the present values of a chunk."""
-        is_present = _complete_rows(x)
+        is_present, present = _complete_rows(x)
         if is_present is None or is_present.any():
             self._has_learned = True
-            self._transform.memorize_chunk(x if is_present is None else _select_rows(x, is_present), *args, **kwargs)
+            self._transform.memorize_chunk(present, *args, **kwargs)
 
     def memorize_finish(self) -> None:
         """Finish learning, if there was a value to learn from."""
@@ -157,41 +145,34 @@ class MissingAllowed:
 
     def transform(self, x: PatsyValue, *args: Any, **kwargs: Any) -> Variable | pd.DataFrame:
         """Return the transform of the present values, and NaN in the other rows."""
-        is_present = _complete_rows(x)
-        if is_present is None:
-            return self._transform.transform(x, *args, **kwargs)
-        if not (is_present.any() and self._has_learned):
+        is_present, present = _complete_rows(x)
+        if is_present is not None and not (is_present.any() and self._has_learned):
             return np.full(len(is_present), np.nan)
-        transformed = np.asarray(self._transform.transform(_select_rows(x, is_present), *args, **kwargs))
-        values = np.full((len(is_present), *transformed.shape[1:]), np.nan)
-        values[is_present] = transformed
+        transformed: Variable | pd.DataFrame = self._transform.transform(present, *args, **kwargs)
+        if is_present is None:
+            return transformed
+        values = np.full((len(is_present), *np.shape(transformed)[1:]), np.nan)
+        values[is_present] = np.asarray(transformed)
         return values
 
 
-def _complete_rows(x: PatsyValue) -> NDArray[np.bool_] | None:
-    """Return which rows have no missing number, (n,); None where no number is missing, or ``x`` holds no numbers."""
+def _complete_rows(x: PatsyValue) -> tuple[NDArray[np.bool_] | None, PatsyValue]:
+    """Return which rows have no missing number, (n,), and these rows; None and ``x`` where no number is missing."""
     try:
         missing = np.isnan(np.asarray(x, dtype=float))
     except (TypeError, ValueError):
-        return None
-    return ~missing.reshape(len(missing), -1).any(axis=1) if missing.ndim and missing.any() else None
-
-
-def _select_rows(x: PatsyValue, rows: NDArray[np.bool_]) -> AnyArray | pd.Series | pd.DataFrame:
-    """Return some rows of a column, array or table."""
-    return x[rows] if isinstance(x, pd.Series | pd.DataFrame) else np.asarray(x)[rows]
-
-
-def _missing_allowed(name: str) -> Callable[..., object]:
-    """Return a function for formulas: the transform of patsy with this name, extended to allow missing values."""
-    builtin = getattr(patsy, name)
-    transform = stateful_transform(lambda: MissingAllowed(builtin.__patsy_stateful_transform__))
-    transform.__doc__ = builtin.__doc__
-    return transform
+        return None, x
+    if not (missing.ndim and missing.any()):
+        return None, x
+    is_present = ~missing.reshape(len(missing), -1).any(axis=1)
+    return is_present, (x if isinstance(x, pd.Series | pd.DataFrame) else np.asarray(x))[is_present]
 
 
 # Transforms of patsy by name, extended to allow missing values.
-MISSING_ALLOWED = {name: _missing_allowed(name) for name in ("center", "standardize", "scale", "bs", "cr", "cc")}
+MISSING_ALLOWED = {
+    name: stateful_transform(partial(MissingAllowed, getattr(patsy, name).__patsy_stateful_transform__))
+    for name in ("center", "standardize", "scale", "bs", "cr", "cc")
+}
 
 
 # Names that every formula knows beside patsy's functions; they replace functions of patsy that refuse missing values.
@@ -210,8 +191,8 @@ def resolve_functions(features: str, environment: EvalEnvironment) -> EvalEnviro
     A function of the caller goes before a function of patsy of the same name, as in patsy. A variable of the caller
     that cannot be called, or a variable ``np`` without the attribute that the features use, is passed over.
     """
-    namespace, replaced = environment.namespace, {}
-    for name in names_in(features).calls:
+    namespace, names, replaced = environment.namespace, names_in(features), {}
+    for name in names.calls:
         if name in namespace and not callable(namespace[name]):
             function = _FORMULA_NAMES.get(name, getattr(builtins, name, None))
             if function is None:
@@ -221,11 +202,12 @@ def resolve_functions(features: str, environment: EvalEnvironment) -> EvalEnviro
                 )
             replaced[name] = function
         elif not is_known(name, environment):
+            advice = equivalent(name) or f"{nearest(name, _FORMULA_NAMES, cutoff=0.8)}; pass env={{{name!r}: function}}"
             raise FormulaError(
-                f"the features {features!r} call {name!r}, which is not known where the formula is written"
-                f"{_advice_for_function(name)}"
+                f"the features {features!r} call {name!r}, which is not known where the formula is written{advice}"
             )
-    if any(not hasattr(namespace.get("np", np), attribute) for attribute in _attributes_of_numpy(features)):
+    of_numpy = [name.split(".")[1] for name in names.attributes if name.startswith("np.")]
+    if not all(hasattr(namespace.get("np", np), attribute) for attribute in of_numpy):
         replaced["np"] = np
     return EvalEnvironment([replaced, namespace], environment.flags) if replaced else environment
 
@@ -240,7 +222,7 @@ def check_column_names(features: str, columns: Collection[str], environment: Eva
                 f"the features {features!r} call {name}() and use the column {name!r}, which hides the function; "
                 f"rename the column"
             )
-    if "np" in columns and any(_attributes_of_numpy(features)):
+    if "np" in columns and any(name.startswith("np.") for name in names_in(features).attributes):
         raise FormulaError(
             f"the features {features!r} use a function of numpy, and the data have a column 'np', which hides numpy; "
             f"rename the column"
@@ -261,16 +243,3 @@ def hiding_functions(features: str, environment: EvalEnvironment) -> str:
         f"; {names[0]}() is here the function of this name where the formula is written, which hides that of patsy: "
         f"rename your {names[0]}"
     )
-
-
-def _attributes_of_numpy(features: str) -> Iterator[str]:
-    """Yield the attributes of ``np`` that the features use, such as ``log`` in ``np.log(length)``."""
-    for name in dotted_names(features):
-        module, _, attribute = name.partition(".")
-        if module == "np":
-            yield attribute.partition(".")[0]
-
-
-def _advice_for_function(name: str) -> str:
-    """Return what to write instead of a function that is not known: an equivalent, a close name, or how to pass it."""
-    return equivalent(name) or f"{nearest(name, _FORMULA_NAMES, cutoff=0.8)}; pass env={{{name!r}: function}}"

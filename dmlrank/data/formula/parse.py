@@ -79,11 +79,15 @@ class FormulaNames(NamedTuple):
     values: Columns and arrays whose values are used.
     calls: Functions that are called; a name may be here and among the values, as ``C`` in ``C(topic) + C``.
     features: Columns and arrays that are a feature by themselves, such as ``x`` in ``x + log(y)``.
+    arguments: Names that are arguments of a function, such as ``text()``, but not of ``C()``.
+    attributes: Attributes, such as ``np.log`` or ``prompt.len``, which may be meant as the name of a column.
     """
 
     values: tuple[str, ...]
     calls: tuple[str, ...]
     features: tuple[str, ...]
+    arguments: tuple[str, ...]
+    attributes: tuple[str, ...]
 
 
 class _FormulaToken(NamedTuple):
@@ -116,16 +120,22 @@ def parse_formula(formula: str) -> Formula:
     features = _slice(formula, tokens[tilde + 1 : bar])
     if not features:
         raise FormulaError(f"{formula!r}: no features stand between ~ and |; write 1 there if there are none")
-    first, second = _items(tokens[bar + 1 :], formula)
-    columns = [*outcomes, first, second]
+    rule = "right of | stand the two item columns, joined by +"
+    items = [_column_name(part, formula, rule) for part in _summands(tokens[bar + 1 :])]
+    if len(items) != 2:
+        raise FormulaError(
+            f"{formula!r}: {len(items)} item column{'s' * (len(items) > 1)} after | ({', '.join(items)}); there must "
+            f"be two, those of the item shown first and of the item shown second: {SHAPE!r}"
+        )
+    columns = [*outcomes, *items]
     for name in columns:
         if columns.count(name) > 1:
             raise FormulaError(
                 f"{formula!r}: column {name!r} is named twice; outcome and items must be different columns"
             )
     if len(outcomes) > 1:
-        return Formula(_slice(formula, tokens[:tilde]), features, first, second, tuple(outcomes))
-    return Formula(outcomes[0], features, first, second)
+        return Formula(_slice(formula, tokens[:tilde]), features, items[0], items[1], tuple(outcomes))
+    return Formula(outcomes[0], features, items[0], items[1])
 
 
 def one_sided(formula: object) -> str | None:
@@ -186,49 +196,42 @@ def _with_brackets(features: str) -> str:
 @lru_cache(_CACHE_SIZE)
 def names_in(features: str) -> FormulaNames:
     """Return the names in the features."""
-    terms = terms_of(features)
-    values: dict[str, None] = {}
-    calls: dict[str, None] = {}
-    single: dict[str, None] = {}
-    for factor in dict.fromkeys(factor for term in terms for factor in term.factors):
-        tree = _parse_python(factor.code, features)
-        _collect_names(tree, values, calls)
-        if factor.code == "Intercept":
+    names: dict[str, list[str]] = {"values": [], "calls": [], "features": [], "arguments": [], "attributes": []}
+    for code in dict.fromkeys(factor.code for term in terms_of(features) for factor in term.factors):
+        try:
+            tree = ast.parse(code, mode="eval").body
+        except SyntaxError:
+            is_name = iskeyword(code) or _may_be_name(code)
+            advice = f"; a column with this name is written Q({code!r})" if is_name else ""
+            advice = equivalent(code.partition("(")[0]) or advice
+            raise FormulaError(f"the features {features!r} cannot be read: {code!r} is not Python{advice}") from None
+        if code == "Intercept":
             raise FormulaError(
                 f"the features {features!r} use 'Intercept', patsy's name for the constant; a column of this name is "
                 f"written Q('Intercept')"
             )
-        name = tree.id if isinstance(tree, ast.Name) else _quoted_name(tree)
-        if name is not None:
-            single[name] = None
-    return FormulaNames(tuple(values), tuple(calls), tuple(single))
+        _collect_names(tree, names)
+    return FormulaNames(**{kind: tuple(dict.fromkeys(found)) for kind, found in names.items()})
 
 
-@lru_cache(_CACHE_SIZE)
-def function_arguments(features: str) -> frozenset[str]:
-    """Return the names in the features that are arguments of a function, such as ``text()``.
-
-    ``C()`` does not count: it only says that a column is a category.
-    """
-    factors = dict.fromkeys(factor for term in terms_of(features) for factor in term.factors)
-    names = set()
-    for factor in factors:
-        for node in ast.walk(_parse_python(factor.code, features)):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", None) not in ("C", "Q"):
-                parts = [part for argument in node.args for part in ast.walk(argument)]
-                names |= {part.id for part in parts if isinstance(part, ast.Name)}
-                names |= {quoted for part in parts if (quoted := _quoted_name(part)) is not None}
-    return frozenset(names)
-
-
-def _parse_python(code: str, features: str) -> ast.expr:
-    """Return the syntax tree of a factor; raise :class:`FormulaError` where the factor is not Python."""
-    try:
-        return ast.parse(code, mode="eval").body
-    except SyntaxError:
-        advice = f"; a column with this name is written Q({code!r})" if iskeyword(code) or _may_be_name(code) else ""
-        advice = equivalent(code.partition("(")[0]) or advice
-        raise FormulaError(f"the features {features!r} cannot be read: {code!r} is not Python{advice}") from None
+def _collect_names(tree: ast.expr, names: dict[str, list[str]]) -> None:
+    """Add the names in a factor to the lists of their kinds."""
+    nodes = list(ast.walk(tree))
+    # Names that the factor itself binds: arguments of a lambda, variables of a comprehension.
+    bound = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    bound |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    functions = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    name_of = {id(node): name for node in nodes if (name := _name_or_quoted(node)) is not None}
+    if id(tree) in name_of:
+        names["features"].append(name_of[id(tree)])
+    for node in nodes:
+        if id(node) in name_of and (isinstance(node, ast.Call) or name_of[id(node)] not in bound):
+            names["calls" if id(node) in functions else "values"].append(name_of[id(node)])
+        if isinstance(node, ast.Attribute):
+            names["attributes"].append(ast.unparse(node))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", None) not in ("C", "Q"):
+            parts = [id(part) for argument in node.args for part in ast.walk(argument)]
+            names["arguments"].extend(name_of[part] for part in parts if part in name_of)
 
 
 def equivalent(function: str) -> str:
@@ -238,60 +241,38 @@ def equivalent(function: str) -> str:
     return f"; write {_EQUIVALENTS[function]}" if function in _EQUIVALENTS else ""
 
 
-def dotted_names(features: str) -> tuple[str, ...]:
-    """Return the attributes in the features, such as ``prompt.len``, which may be meant as the name of a column."""
-    factors = dict.fromkeys(factor for term in terms_of(features) for factor in term.factors)
-    nodes = [node for factor in factors for node in ast.walk(_parse_python(factor.code, features))]
-    return tuple(dict.fromkeys(ast.unparse(node) for node in nodes if isinstance(node, ast.Attribute)))
-
-
 def _may_be_name(code: str) -> bool:
     """Return whether a text may be the name of a column: it has no brackets, no quotes, no ``=`` and no commas."""
     return not set(code) & set("()[]{}'\"=,")
 
 
-def _quoted_name(node: ast.AST) -> str | None:
-    """Return the name in ``Q("a name")``; None where the node is something else."""
+def _name_or_quoted(node: ast.AST) -> str | None:
+    """Return the name that a node is, as it stands or in ``Q("a name")``; None where the node is something else."""
+    if isinstance(node, ast.Name):
+        return node.id
     if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "Q" and len(node.args) == 1:
         name = getattr(node.args[0], "value", None)
         return name if isinstance(name, str) else None
     return None
 
 
-def _collect_names(tree: ast.AST, values: dict[str, None], calls: dict[str, None]) -> None:
-    """Add the names in a factor to ``calls`` if they are called as functions, and to ``values`` otherwise."""
-    bound = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-    bound |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    for node in ast.walk(tree):
-        quoted = _quoted_name(node)
-        if quoted is not None:
-            values[quoted] = None
-        elif isinstance(node, ast.Name) and node.id not in bound:
-            (calls if id(node) in called else values)[node.id] = None
-
-
 def _tokenize(formula: str) -> list[_FormulaToken]:
     """Return the tokens of a formula."""
-    tokens, depth = [], 0
+    tokens, depth, problem = [], 0, ""
     try:
         for _, text, origin in python_tokenize(formula):
             depth -= text in (")", "]", "}")
             tokens.append(_FormulaToken(text, origin.start, origin.end, depth))
             depth += text in ("(", "[", "{")
+            # Before Python 3.12, the tokenizer raises an error for a backtick; later versions return it as a token.
+            problem = "it has a backtick" if text == "`" else problem
     except PatsyError as error:
-        raise FormulaError(f"{formula!r} cannot be read: {error.message}{_backtick_advice(formula)}") from None
-    # Before Python 3.12, the tokenizer raises an error for a backtick; later versions return the backtick as a token.
-    if any(token.text == "`" for token in tokens):
-        raise FormulaError(f"{formula!r} cannot be read: it has a backtick{_backtick_advice(formula)}")
+        problem = error.message
+    if problem:
+        quoted = " and ".join(f"Q({name!r})" for name in re.findall("`([^`]+)`", formula)[:3]) or 'Q("a name")'
+        advice = f"; a column with an odd name is written {quoted}, not in backticks" if "`" in formula else ""
+        raise FormulaError(f"{formula!r} cannot be read: {problem}{advice}")
     return tokens
-
-
-def _backtick_advice(formula: str) -> str:
-    """Return how columns in backticks are written instead; an empty text where the formula has no backtick."""
-    quoted = re.findall("`([^`]+)`", formula)
-    names = " and ".join(f"Q({name!r})" for name in quoted[:3]) if quoted else 'Q("a name")'
-    return f"; a column with an odd name is written {names}, not in backticks" if "`" in formula else ""
 
 
 def _place_of_mark(tokens: Sequence[_FormulaToken], mark: str, formula: str) -> int:
@@ -305,18 +286,6 @@ def _place_of_mark(tokens: Sequence[_FormulaToken], mark: str, formula: str) -> 
     if mark == "|" and tokens[places[0]].end == tokens[places[1]].start:
         raise FormulaError(f"{formula!r}: || is not a separator; a single | must stand before the items: {SHAPE!r}")
     raise FormulaError(f"{formula!r}: {mark} stands {len(places)} times outside brackets; the form is {SHAPE!r}")
-
-
-def _items(tokens: Sequence[_FormulaToken], formula: str) -> tuple[str, str]:
-    """Return the names of the two item columns."""
-    rule = "right of | stand the two item columns, joined by +"
-    names = [_column_name(part, formula, rule) for part in _summands(tokens)]
-    if len(names) != 2:
-        raise FormulaError(
-            f"{formula!r}: {len(names)} item column{'s' * (len(names) > 1)} after | ({', '.join(names)}); there must "
-            f"be two, those of the item shown first and of the item shown second: {SHAPE!r}"
-        )
-    return names[0], names[1]
 
 
 def _summands(tokens: Sequence[_FormulaToken]) -> list[Sequence[_FormulaToken]]:

@@ -7,16 +7,16 @@ import pandas as pd
 import pytest
 
 from dmlrank.data.formula.features import caller_environment
-from dmlrank.data.read_votes import read_preferences
+from dmlrank.data.read_votes import preferences_of, take_rows
 
 
 @pytest.fixture(scope="session")
 def read():
     def with_names(data, features="1", env=None, outcome="winner", **options):
         """Preference data of a frame with the columns winner, a and b, and of names that the formula may use."""
-        return read_preferences(
-            f"{outcome} ~ {features} | a + b", data, caller_environment(env or {}, depth=0), **options
-        )
+        environment = caller_environment(env or {}, depth=0)
+        later = {name: options.pop(name) for name in ("categories", "missing", "votes") if name in options}
+        return preferences_of(take_rows(f"{outcome} ~ {features} | a + b", data, environment, **options), **later)
 
     return with_names
 

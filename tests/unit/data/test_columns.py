@@ -21,7 +21,7 @@ TABLE = {"topic": ["b", None, "a", "b"], "length": [3, 1, 2, 3], "e": [[1.0, 2.0
 def test_the_named_columns_of_any_frame_are_taken(make):
     columns = Columns.read(make(TABLE), ["length", "topic"])
     assert columns.available == ("topic", "length", "e")
-    assert columns.names == ("length", "topic")
+    assert list(columns) == ["length", "topic"]
     assert "e" not in columns
     assert columns["length"].tolist() == [3, 1, 2, 3]
     assert columns.missing("topic").tolist() == [False, True, False, False]
@@ -39,7 +39,7 @@ def test_rows_stay_together():
 def test_a_later_reading_is_held_against_the_first():
     first, again = Columns.of({"topic": TABLE["topic"]}), Columns.of(TABLE)
     assert first.differing(again) == []
-    assert first.joined(again).names == ("topic", "length", "e")
+    assert list(first.joined(again)) == ["topic", "length", "e"]
     assert first.differing(again.only(np.array([1, 0, 2, 3]))) == ["topic"]
     # Vectors are not compared.
     assert Columns.of({"e": TABLE["e"]}).differing(again.only(np.array([3, 2, 1, 0]))) == []

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dmlrank.data.equal_values import joint_codes, row_codes, value_codes
+from dmlrank.data.equal_values import row_codes, value_codes
 from dmlrank.data.plain_columns import row_slices, vector_blocks
 
 
@@ -30,10 +30,6 @@ def test_rows_have_one_code_where_all_numbers_are_equal(repeated_rows, dtype):
 def test_vectors_in_cells_have_the_codes_of_rows(repeated_rows, container):
     column = pd.Series([container(row) for row in repeated_rows])
     np.testing.assert_array_equal(value_codes(column), expected_codes(repeated_rows))
-
-
-def test_columns_have_the_codes_of_rows(repeated_rows):
-    np.testing.assert_array_equal(joint_codes(list(repeated_rows.T)), expected_codes(repeated_rows))
 
 
 def test_zeros_have_one_sign_and_missing_numbers_are_equal():

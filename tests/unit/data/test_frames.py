@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from dmlrank.cli.read_files import read_frame
-from dmlrank.data.columns import code_columns
+from dmlrank.data.columns import CodedColumn
 from dmlrank.data.frames import column_names, require_columns, take_columns
 from dmlrank.data.plain_columns import as_array, is_vector_column, kind_of_time, name_of, stack_vectors, vector_layout
 from dmlrank.exceptions import ColumnError, DataError, FrameTypeError, MissingExtraError
@@ -36,7 +36,7 @@ def test_texts_are_the_same_whether_values_recur_or_not():
 
 def test_columns_are_coded_in_the_order_of_appearance():
     table = pd.DataFrame({"c": ["v", None, "u", "v", "w"], "d": [3.0, np.nan, 1.0, 1.0, 3.0]})
-    coded = code_columns(table, ["c", "d"])
+    coded = {name: CodedColumn.of(table[name]) for name in table}
     for name, levels in (("c", ["v", "u", "w"]), ("d", [3.0, 1.0])):
         one = coded[name]
         assert one.levels.tolist() == levels
@@ -334,7 +334,7 @@ def test_a_number_and_its_text_are_the_same_name():
 )
 def test_a_frame_without_rows(data):
     with pytest.raises(DataError, match="no rows"):
-        column_names(data)
+        take_columns(data, [])
 
 
 def test_a_relation_without_rows():
@@ -405,9 +405,9 @@ def test_arrays_of_the_caller_become_plain():
 
 def test_names_are_hashable():
     table = pd.DataFrame({"u": ["x", {"y": 1}], "v": [1, 2]})
-    code_columns(table, ["v"])
+    CodedColumn.of(table["v"])
     with pytest.raises(DataError):
-        code_columns(table, ["v", "u"])
+        CodedColumn.of(table["u"])
 
 
 @pytest.mark.parametrize(("value", "name"), [(3, "3"), (3.0, "3"), (np.float32(3), "3"), (3.5, "3.5"), ("3.0", "3.0")])

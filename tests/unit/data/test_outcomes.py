@@ -14,9 +14,9 @@ from dmlrank.data.outcomes import (
     MEANINGS,
     PREFIXES,
     ComparedItems,
-    outside_preferences,
     read_labels,
     read_probabilities,
+    unreadable_labels,
 )
 from dmlrank.data.outcomes import SPELLINGS as KNOWN_SPELLINGS
 from dmlrank.exceptions import MissingDataError, OptionError, OutcomeError
@@ -40,7 +40,7 @@ def outcomes(values, first="x", second="y", dtype=None, **options):
         dtype = object
     column = pd.Series(values, index=range(10, 10 + n), name="winner", dtype=dtype)
     pairs = ComparedItems(*item.reshape(2, n), [str(name) for name in names])
-    return read_labels(CodedColumn.of(column), pairs, lambda: column, **options)
+    return read_labels(CodedColumn.of(column), pairs, column, **options)
 
 
 def read_as(labels, dtype=object, **options):
@@ -205,7 +205,7 @@ def test_numbers_that_are_no_percentages_are_not_called_so(values):
 def test_preferences_outside_are_beyond_the_limits_by_more_than_rounding():
     values = pd.Series([0.0, 1.0, 0.5, 1 + 1e-12, -1e-12, 1.001, -0.001])
     pairs = ComparedItems(np.zeros(7, dtype=int), np.ones(7, dtype=int), ["x", "y"])
-    outside = outside_preferences(CodedColumn.of(values), pairs)
+    outside = unreadable_labels(CodedColumn.of(values), pairs)["outside"]
     assert outside.tolist() == [False, False, False, False, False, True, True]
 
 

@@ -13,7 +13,7 @@ import pytest
 import dmlrank as dr
 from dmlrank.data.formula.features import caller_environment, check_features, fit_features
 from dmlrank.data.frames import take_columns
-from dmlrank.data.read_votes import read_preferences
+from dmlrank.data.read_votes import preferences_of, take_rows
 from dmlrank.exceptions import (
     ColumnError,
     DataError,
@@ -370,7 +370,7 @@ def test_reading_an_embedding_copies_it_once(many_votes):
         tracemalloc.start()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", dr.DmlrankWarning)
-            data = read_preferences(f"winner ~ {features} | a + b", frame, caller_environment(env, depth=0))
+            data = preferences_of(take_rows(f"winner ~ {features} | a + b", frame, caller_environment(env, depth=0)))
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert data.x.shape[1] >= 2000
