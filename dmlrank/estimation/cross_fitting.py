@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .._utils.computation import in_workers, report
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import DataError
 from ..nuisance.outcome_model.cross_fit import MeanMu, MuModel
@@ -294,14 +295,42 @@ class NumberedParts:
     def __getitem__(self, number: int) -> ContextPart:
         return self._parts[number]
 
-    @property
-    def n_contexts(self) -> int:
-        """Number of contexts of all parts."""
-        return sum(len(part.contexts) for part in self._parts)
-
     def is_concurrent(self, number: int) -> bool:
         """Return whether several threads may compute the probabilities of this part and of others at the same time."""
         return self._parts[number].concurrent
+
+
+def over_parts(
+    evaluate: Callable[[ContextPart], T],
+    mu: MuSource,
+    size: int,
+    what: str,
+    selected: NDArray[np.bool_] | None = None,
+    n_done: int = 0,
+) -> Iterator[tuple[ContextPart, T]]:
+    """Yield the parts of a source of mu with what ``evaluate`` returns for each; threads and workers share the parts.
+
+    ``what`` says in reports of the progress what is computed; ``n_done`` contexts count as done before.
+    """
+    parts = NumberedParts(mu, size, selected)
+    total = n_done + sum(len(parts[number].contexts) for number in range(len(parts)))
+    results = in_workers(
+        _evaluate_part,
+        (evaluate, parts),
+        range(len(parts)),
+        name=f"{what} of contexts",
+        is_concurrent=parts.is_concurrent,
+    )
+    for number, result in enumerate(results):
+        yield parts[number], result
+        n_done += len(parts[number].contexts)
+        report(n_done, total, f"{what}, contexts")
+
+
+def _evaluate_part(shared: tuple[Callable[[ContextPart], T], NumberedParts], number: int) -> T:
+    """Evaluate one part, which a worker finds by its number."""
+    evaluate, parts = shared
+    return evaluate(parts[number])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

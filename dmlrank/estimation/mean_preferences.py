@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from .._utils.computation import in_workers, report
 from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals.category_weights import CategoryWeights
 from ..functionals.linear_scores import Linearised
-from .cross_fitting import NumberedParts, contexts_at_a_time
+from .cross_fitting import ContextPart, contexts_at_a_time, over_parts
 from .influence import (
     Influence,
     InfluenceBlocks,
@@ -95,19 +95,10 @@ def mean_preferences(
     sample = population.sample_weights(data.n_contexts)
     value_weights = weights if sample is None else weights * sample
     total = np.zeros((len(weights), data.n_items**2 * data.n_categories))
-    n_done = 0
-    parts = NumberedParts(nuisances.mu, contexts_at_a_time(data, chunk), np.asarray(value_weights.any(axis=0)))
-    part_sums = in_workers(
-        _weighted_sum,
-        (value_weights, parts),
-        range(len(parts)),
-        name="mean preferences of contexts",
-        is_concurrent=parts.is_concurrent,
-    )
-    for number, part_sum in enumerate(part_sums):
+    size, needed = contexts_at_a_time(data, chunk), np.asarray(value_weights.any(axis=0))
+    weighted_sum = partial(_weighted_sum, value_weights)
+    for _, part_sum in over_parts(weighted_sum, nuisances.mu, size, "mean preferences", needed):
         total += part_sum
-        n_done += len(parts[number].contexts)
-        report(n_done, data.n_contexts, "mean preferences, contexts")
     shape = (len(weights), data.n_items, data.n_items, data.n_categories)
     plugin = (total / value_weights.sum(axis=1)[:, None]).reshape(shape)
     residuals = Residuals.of(data, nuisances, blocks, nuisances.mu.at(data.cells))
@@ -118,9 +109,8 @@ def mean_preferences(
     return MeanPreferences(plugin, plugin + correction, _label_counts(data, weights > 0), moment)
 
 
-def _weighted_sum(shared: tuple[FloatArray, NumberedParts], number: int) -> FloatArray:
+def _weighted_sum(weights: FloatArray, part: ContextPart) -> FloatArray:
     """Add up the probabilities of a part of the contexts, weighted for each group, (G, K K C)."""
-    weights, part = shared[0], shared[1][number]
     probabilities = part.probabilities()
     by_row = np.stack([np.bincount(part.place, row[part.contexts], len(probabilities)) for row in weights])
     return np.asarray(by_row @ probabilities.reshape(len(probabilities), -1))
@@ -214,22 +204,12 @@ def mean_preference_influence(
     valued = members if sample_weight is None else members & (sample_weight > 0)
     contexts = [np.flatnonzero(inside) for inside in members]
     values = [np.zeros((len(inside), len(score.scores))) for inside, score in zip(contexts, scores, strict=True)]
-    parts = NumberedParts(nuisances.mu, contexts_at_a_time(data, chunk), np.asarray(valued.any(axis=0)))
-    values_of_parts = in_workers(
-        _values_in_groups,
-        (scores, valued, parts),
-        range(len(parts)),
-        name="scores of groups",
-        is_concurrent=parts.is_concurrent,
-    )
-    n_done = 0
-    for number, part_values in enumerate(values_of_parts):
-        in_part = parts[number].contexts
+    size, needed = contexts_at_a_time(data, chunk), np.asarray(valued.any(axis=0))
+    values_in_groups = partial(_values_in_groups, scores, valued)
+    for part, part_values in over_parts(values_in_groups, nuisances.mu, size, "scores of groups", needed):
         for group, value in enumerate(part_values):
-            chosen = in_part[valued[group][in_part]]
+            chosen = part.contexts[valued[group][part.contexts]]
             values[group][np.searchsorted(contexts[group], chosen)] = value
-        n_done += len(in_part)
-        report(n_done, parts.n_contexts, "scores of groups, contexts")
     residuals = Residuals.of(data, nuisances, blocks, nuisances.mu.at(data.cells))
     weight, block_weight = population.weights(data.n_contexts), blocks.weight
     kept_blocks = [np.flatnonzero(inside[blocks.context]) for inside in members]
@@ -250,11 +230,8 @@ def mean_preference_influence(
     return InfluenceInGroups(part_of, tuple(contexts), tuple(kept_blocks), data.n_contexts, len(blocks.context))
 
 
-def _values_in_groups(
-    shared: tuple[Sequence[Linearised], NDArray[np.bool_], NumberedParts], number: int
-) -> list[FloatArray]:
+def _values_in_groups(scores: Sequence[Linearised], valued: NDArray[np.bool_], part: ContextPart) -> list[FloatArray]:
     """Return the linear approximations of each group in its contexts of a part, one product for each group."""
-    scores, valued, part = shared[0], shared[1], shared[2][number]
     probabilities, values = part.probabilities(), []
     for score, inside in zip(scores, valued, strict=True):
         rows, place = np.unique(part.place[inside[part.contexts]], return_inverse=True)

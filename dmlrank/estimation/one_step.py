@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._utils.computation import in_workers, report
+from .._utils.computation import report
 from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals.base import Functional
@@ -18,11 +18,11 @@ from .cross_fitting import (
     ContextPart,
     HeldOutLabels,
     IdenticalContexts,
-    NumberedParts,
     clip_and_renormalise,
     contexts_at_a_time,
     count_below,
     may_save_half,
+    over_parts,
 )
 from .influence import (
     CompressedInfluence,
@@ -230,18 +230,15 @@ def evaluate_contexts(
     elif known is not None and len(by_label) == len(estimands):
         is_needed, n_floored, n_done = ~known.is_known, known.n_floored, int(known.is_known.sum())
         values = {name: np.where(is_needed[:, None], 0.0, known.by_name[name]) for name in estimands}
-    parts = NumberedParts(nuisances.mu, contexts_at_a_time(data, chunk), is_needed)
     corrections = {name: task.corrections_by_label(score) for name, score in by_label.items()}
     added: dict[EstimandName, FloatArray] = {
         name: task.variance_correction_by_label(score)
         for name, score in estimands.items()
         if score.pair_local and not score.linear
     }
-    evaluated_parts = in_workers(
-        _evaluate_part, (task, parts), range(len(parts)), name="scores of contexts", is_concurrent=parts.is_concurrent
-    )
-    for number, (of_part, n_low) in enumerate(evaluated_parts):
-        contexts = parts[number].contexts
+    size = contexts_at_a_time(data, chunk)
+    for part, (of_part, n_low) in over_parts(task.evaluate, nuisances.mu, size, "scores", is_needed, n_done):
+        contexts = part.contexts
         for name, (value, block, correction, more) in of_part.items():
             if name not in values:
                 values[name] = np.zeros((n, value.shape[1]))
@@ -254,7 +251,6 @@ def evaluate_contexts(
                 added[name] = added[name] + more if name in added else more
         n_floored += n_low
         n_done += len(contexts)
-        report(n_done, n, "scores, contexts")
     sample_weight = population.sample_weights(n)
     if sample_weight is not None:
         # A part of the contexts may hold others than those of the sample.
@@ -271,12 +267,6 @@ def evaluate_contexts(
         n_floored,
         n_done * data.n_items * (data.n_items - 1) * data.n_categories * task.interior,
     )
-
-
-def _evaluate_part(shared: tuple[_Task, NumberedParts], number: int) -> tuple[dict[EstimandName, _ScorePart], int]:
-    """Evaluate all scores in one part of the contexts; return them with the number of entries of mu below the floor."""
-    task, parts = shared
-    return task.evaluate(parts[number])
 
 
 class _ScorePart(NamedTuple):

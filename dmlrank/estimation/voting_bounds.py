@@ -41,16 +41,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from .._utils.computation import in_workers, report
+from .._utils.computation import report
 from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals import Functional
 from ..functionals.linear_scores import jacobian_at
 from ..nuisance.propensity_model.all_pairs import PairPropensity
-from .cross_fitting import ContextPart, NumberedParts, clip_and_renormalise, contexts_at_a_time
+from .cross_fitting import ContextPart, clip_and_renormalise, contexts_at_a_time, over_parts
 from .influence import Influence, InfluenceBlocks, NuisanceEstimates, add_to_rows
 from .residuals import Residuals
 
@@ -245,30 +246,14 @@ def additive_bounds(
     task = _AdditiveTask(functional, contrasts, inputs, directions @ contrasts.T, order)
     rows = CorrectionRows.of(inputs, functional.interior)
     values = np.empty((len(gammas), data.n_contexts, 2 * n_contrasts))
-    parts = NumberedParts(inputs.nuisances.mu, contexts_at_a_time(data))
-    values_of_parts = in_workers(
-        _values_of_part,
-        (task, parts, tuple(gammas)),
-        range(len(parts)),
-        name="bounds of contexts",
-        is_concurrent=parts.is_concurrent,
-    )
-    n_done = 0
-    for number, part_values in enumerate(values_of_parts):
-        values[:, parts[number].contexts] = part_values
-        n_done += len(parts[number].contexts)
-        report(n_done, data.n_contexts, "bounds, contexts")
+    values_of_part = partial(task.values, gammas=tuple(gammas))
+    for part, part_values in over_parts(values_of_part, inputs.nuisances.mu, contexts_at_a_time(data), "bounds"):
+        values[:, part.contexts] = part_values
     voting = inputs.voting
     return [
         Influence(value, task.corrections(rows, gamma), voting.block_context, voting.block_weight, inputs.weight)
         for value, gamma in zip(values, gammas, strict=True)
     ]
-
-
-def _values_of_part(shared: tuple[_AdditiveTask, NumberedParts, tuple[float, ...]], number: int) -> FloatArray:
-    """Return the bounds in the contexts of a part, (gammas, c, 2 J)."""
-    task, parts, gammas = shared
-    return task.values(parts[number], gammas)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
