@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,6 +107,7 @@ class MaxT:
     """max-t of scores and of their differences; what is drawn is kept.
 
     bootstrap: The multiplier bootstrap that draws; None for normal draws.
+    multipliers: Kind of the bootstrap's multipliers; None for normal draws.
     """
 
     def __init__(
@@ -117,6 +118,7 @@ class MaxT:
         n_draws: int = NORMAL_DRAWS,
     ) -> None:
         self.covariance, self.bootstrap, self._seed, self._n_draws = covariance, bootstrap, seed, n_draws
+        self.multipliers = None if bootstrap is None else bootstrap.kind
         self._step_down: tuple[FloatArray, StepDown] | None = None
 
     @cached_property
@@ -271,6 +273,7 @@ class AllLooks:
 
     covariance: Covariance
     sequence: ConfidenceSequence
+    multipliers: ClassVar[None] = None
 
     def critical(self, alpha: float, method: str = "max-t") -> float:
         """Return the half-width of the scores' intervals, in standard errors; alpha is that of the sequence."""

@@ -121,10 +121,11 @@ def scores_by_group(
     )
     facts = group_facts(steps, groups, influence, scale.of(np.mean([one.plugin for one in scores], axis=0)))
     estimate, covariance = clip_to_limits(influence.estimate, covariance, estimates.limits)
+    index = pd.MultiIndex.from_product([groups.names, estimates.models], names=["group", "model"])
     return GroupResults(
         groups.variable,
         estimates,
-        _joint_estimates("group", groups.names, estimate, covariance, estimates),
+        JointEstimates.by_block(index, estimate, covariance, estimates),
         facts,
         as_result,
         is_partition=groups.is_partition,
@@ -181,24 +182,9 @@ def project_scores(estimates: Estimates, steps: FitState, formula: str) -> Proje
     projected, covariance = _project(steps, design.matrix / unit, design.names, estimates.scale)
     per_unit = np.repeat(1 / unit, len(projected.estimate) // len(unit))
     covariance = replace(covariance, matrix=per_unit[:, None] * covariance.matrix * per_unit)
-    joint = _joint_estimates("coefficient", design.names, per_unit * projected.estimate, covariance, estimates)
+    index = pd.MultiIndex.from_product([design.names, estimates.models], names=["coefficient", "model"])
+    joint = JointEstimates.by_block(index, per_unit * projected.estimate, covariance, estimates)
     return Projection(design, estimates, joint)
-
-
-def _joint_estimates(
-    kind: str, names: Sequence[str], estimate: FloatArray, covariance: Covariance, fit: Estimates
-) -> JointEstimates:
-    """Return estimates, (B K,), for all models of a fit, block by block."""
-    return JointEstimates.by_block(
-        kind,
-        [name for name in names for _ in fit.models],
-        fit.models * len(names),
-        estimate=estimate,
-        covariance=covariance,
-        reason=fit.reason,
-        alpha=fit.alpha,
-        seed=fit.description.seed,
-    )
 
 
 def _require_mean(estimates: Estimates, method: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -47,28 +46,24 @@ class JointEstimates(NamedEstimates):
     @classmethod
     def by_block(
         cls,
-        kind: str,
-        blocks: Sequence[str],
-        models: Sequence[str],
-        *,
+        index: pd.MultiIndex,
         estimate: FloatArray,
         covariance: Covariance,
-        reason: str,
-        alpha: float,
-        seed: int,
+        fit: Estimates,
+        reason: str | None = None,
     ) -> JointEstimates:
-        """Return estimates with their names, ``block: model``; ``kind`` is what a block is, such as ``"group"``.
+        """Return estimates that are named by block and model, ``block: model``, with level and seed of a fit.
 
         Where two names would be equal, names of blocks or models that contain ``": "`` are quoted.
         """
         return cls(
             estimate=estimate,
             covariance=covariance,
-            names=joined_names(list(zip(blocks, models, strict=True)), ": "),
-            reason=reason,
-            index=pd.MultiIndex.from_arrays([list(blocks), list(models)], names=[kind, "model"]),
-            alpha=alpha,
-            seed=seed,
+            names=joined_names(list(index), ": "),
+            reason=fit.reason if reason is None else reason,
+            index=index,
+            alpha=fit.alpha,
+            seed=fit.description.seed,
         )
 
     def table(self, values: FloatArray) -> pd.DataFrame:
@@ -136,8 +131,8 @@ class JointResults(Summarised):
         Parameters
         ----------
         hypothesis : str, tuple, mapping, array or list
-            As for :meth:`RankResults.t_test`, with names ``"block: model"``. The columns of a matrix are in the order
-            of :meth:`cov_params`.
+            As for :meth:`RankResults.t_test`, with names ``"block: model"``, or those of the slopes on style. The
+            columns of a matrix are in the order of :meth:`cov_params`.
         delta : float
             As for :meth:`RankResults.t_test`.
         side : {"two-sided", "larger", "smaller", "noninferiority", "equivalence"}

@@ -274,15 +274,13 @@ def _joint_estimates(
             tuple(count for block in blocks for count in block.n_clusters),
             "; ".join(dict.fromkeys(block.note for block in blocks if block.note)),
         )
+    scores = [(name, model) for name, e in zip(names, results, strict=True) for model in e.models]
     return JointEstimates.by_block(
-        "result",
-        [name for name, e in zip(names, results, strict=True) for _ in e.models],
-        [model for e in results for model in e.models],
-        estimate=np.concatenate([e.estimate for e in results]),
-        covariance=covariance,
-        reason="; ".join(dict.fromkeys(f"{name}: {e.reason}" for name, e in zip(names, results, strict=True))),
-        alpha=results[0].alpha,
-        seed=results[0].description.seed,
+        pd.MultiIndex.from_tuples(scores, names=["result", "model"]),
+        np.concatenate([e.estimate for e in results]),
+        covariance,
+        results[0],
+        "; ".join(dict.fromkeys(f"{name}: {e.reason}" for name, e in zip(names, results, strict=True))),
     )
 
 
@@ -432,14 +430,11 @@ def changes_between(names: Sequence[str], results: Sequence[Estimates], joint: J
     differences = np.kron(np.hstack([-np.ones((len(results) - 1, 1)), np.eye(len(results) - 1)]), np.eye(len(models)))
     after = np.stack(scores[1:])
     changes = JointEstimates.by_block(
-        "result",
-        [name for name in names[1:] for _ in models],
-        models * len(after),
-        estimate=np.asarray((after - scores[0]).ravel()),
-        covariance=_mapped(joint.covariance, differences @ stacked),
-        reason=level_note,
-        alpha=joint.alpha,
-        seed=joint.seed,
+        pd.MultiIndex.from_product([names[1:], models], names=["result", "model"]),
+        np.asarray((after - scores[0]).ravel()),
+        _mapped(joint.covariance, differences @ stacked),
+        results[0],
+        level_note,
     )
     return Changes(changes, scores[0], after, level_note)
 

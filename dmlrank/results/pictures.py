@@ -34,7 +34,7 @@ from .joint_estimates import score_label
 from .projection import Projection
 from .ranking import RankSets
 from .requirements import check_picture, require_steps
-from .views import alpha_of, bootstrap_of, critical_value_of
+from .views import alpha_of, critical_value_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -113,7 +113,7 @@ def _forest(results: Any, alpha: float | None, models: Names, top: int | None) -
     """Scores with simultaneous intervals."""
     e: Estimates = results.estimates
     simultaneous: Simultaneous = results.simultaneous
-    alpha, bootstrap = alpha_of(e, alpha), bootstrap_of(simultaneous)
+    alpha, bootstrap = alpha_of(e, alpha), simultaneous.multipliers
     scores = list(rows_to_show(e, models, top).places)
     chosen = [e.names[j] for j in scores]
     low, high = e.intervals(critical_value_of(e, simultaneous, alpha))

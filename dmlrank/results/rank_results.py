@@ -95,7 +95,6 @@ from .views import (
     SLOPES_AT_ONE_LOOK,
     adjusted_p_values,
     alpha_of,
-    bootstrap_of,
     critical_value_of,
     drawn,
     make_scale,
@@ -599,7 +598,7 @@ class RankResults(Summarised):
             simultaneous=simultaneous,
             functional=functional_unit(e),
             n_separated=separation.n_separated,
-            bootstrap=bootstrap_of(self.simultaneous),
+            bootstrap=self.simultaneous.multipliers,
             remark=" ".join([*doubt_note(e), *sequential_note(e)]),
             looks="" if e.sequence is None else e.sequence.clause,
         )

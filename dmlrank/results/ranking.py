@@ -23,7 +23,7 @@ from ..report.page.board import Board
 from ..report.statements import counted
 from ..tables.summary_table import Summary
 from .requirements import ModelTable, names_or_all, place_of
-from .views import alpha_of, bootstrap_of, drawn, summary_level
+from .views import alpha_of, drawn, summary_level
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -142,7 +142,17 @@ class RankSets(ModelTable):
         texts = [frame.index.map(str), *(frame[name].map(str) for name in ("rank", "lower", "upper", "group"))]
         rows = tuple(zip(*texts, strict=True))
         columns = (("rank", 1), (f"[{level} {held} set]", 2), ("grp", 1))
-        return Summary("Ranks", header, columns, rows, self._notes()).with_title(title)
+        how = "jointly for all models" if self.simultaneous else "for each model alone, not jointly"
+        how += f", {self.looks}" if self.looks else ""
+        notes = (
+            f"The set of a model contains its true rank among {counted(n_models, 'model')} with probability "
+            f"{100 * (1 - self.alpha):g} %, {how}. The best rank of a set is one plus the number of models shown to be "
+            f"above the model.",
+            "Two models share a letter in the column grp exactly where they are not separated at the joint level. A "
+            "shared letter does not show equality.",
+            *([self.remark] if self.remark else []),
+        )
+        return Summary("Ranks", header, columns, rows, notes).with_title(title)
 
     def plot(self, ax: Axes | None = None, *, models: Sequence[str] | None = None, top: int | None = None) -> Axes:
         """Draw every model's rank as a point on a bar that is its confidence set; this needs matplotlib.
@@ -174,19 +184,6 @@ class RankSets(ModelTable):
         title = f"{100 * (1 - self.alpha):g} % {held} rank sets, {models_words(len(chosen), len(self))}"
         title += f"\n{self.looks}" if self.looks else ""
         return rank_set_chart(frame, title, ax)
-
-    def _notes(self) -> tuple[str, ...]:
-        """Return the notes on the meaning of the sets and letters."""
-        how = "jointly for all models" if self.simultaneous else "for each model alone, not jointly"
-        how += f", {self.looks}" if self.looks else ""
-        n_models, level = counted(len(self), "model"), f"{100 * (1 - self.alpha):g} %"
-        notes = (
-            f"The set of a model contains its true rank among {n_models} with probability {level}, {how}. The best "
-            f"rank of a set is one plus the number of models shown to be above the model.",
-            "Two models share a letter in the column grp exactly where they are not separated at the joint level. A "
-            "shared letter does not show equality.",
-        )
-        return (*notes, self.remark) if self.remark else notes
 
     def __repr__(self) -> str:
         # A console shows the frame instead of the fields of the dataclass.
@@ -227,7 +224,7 @@ def make_boards(
     style = estimates.style
     if style is None or style.kind != "equal":
         return [make_board(estimates, simultaneous, alpha=alpha, remarks=remarks)]
-    if bootstrap_of(simultaneous) is not None:
+    if simultaneous.multipliers is not None:
         raise OptionError(
             "report() of a bootstrap view of scores at equal style: the page also has raw scores and scores averaged "
             "over style, for which a fit keeps no influence values to multiply; publish summary() of the view, or the "

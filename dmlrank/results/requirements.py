@@ -22,7 +22,6 @@ from ..fit.estimates import Estimates
 from ..fit.state import FitState
 from ..inference.wald import NamedEstimates
 from ..tables.summary_table import Summarised, Summary
-from .views import bootstrap_of
 
 
 class TitledTable(Summarised):
@@ -194,7 +193,7 @@ class Needs:
             raise OptionError(
                 f"{name}() of a sequential view: {self.one_look}; call it on the result that sequential() was called on"
             )
-        if not self.drawn and bootstrap_of(result.simultaneous) is not None:
+        if not self.drawn and result.simultaneous.multipliers is not None:
             raise OptionError(
                 f"{name} of a bootstrap view: it does not depend on the draws of the bootstrap; call it on the result "
                 f"that bootstrap() was called on"

@@ -78,14 +78,11 @@ class ZTestResults(Summarised, ZTests):
         elif sided:
             default = f"Tests of whether {self.alternative.clause} (p-values are for this side)"
         digits = decimals(self.sd)
+        numbers = np.column_stack([self.effect, self.sd, self.conf_int(alpha)])
         rows = []
-        limits = self.conf_int(alpha)
-        for row, p in enumerate(np.atleast_1d(self.pvalue)):
-            gap, error, low, high = (
-                fixed_text(number, digits) for number in (self.effect[row], self.sd[row], *limits[row])
-            )
-            z = fixed_text(self.statistic[row], 2)
-            rows.append((self.c_names[row], gap, error, z, p_value_text(float(p)), low, high))
+        for name, z, p, row in zip(self.c_names, self.statistic, np.atleast_1d(self.pvalue), numbers, strict=True):
+            gap, error, low, high = (fixed_text(number, digits) for number in row)
+            rows.append((name, gap, error, fixed_text(z, 2), p_value_text(float(p)), low, high))
         level = f"{100 * (1 - self._level(alpha)):g}%"
         columns = (("coef", 1), ("std err", 1), ("z", 1), ("P" if sided else "P>|z|", 1), (f"[{level} CI]", 2))
         notes = (self.remark,) if self.remark else ()

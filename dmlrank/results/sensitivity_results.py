@@ -300,17 +300,13 @@ class FragilityResults(TitledTable):
             ("Dropped unit:", self.unit, "No. Units:", f"{self.n_units:,}"),
             ("Result:", {"sign": "sign of the difference"}.get(self.target, "significance"), "Confirmed by:", "refits"),
         )
-        return Summary("Fragility of the Ranking", header, columns, rows, self._notes(), "result").with_title(title)
-
-    def _notes(self) -> tuple[str, ...]:
-        """Return the notes: what was dropped, and how the numbers are found."""
         units = {"vote": "labels", "context": "prompts"}.get(self.unit, f"values of {self.unit!r}")
         turned = (
             "the difference changes its sign"
             if self.target == "sign"
             else "the simultaneous interval contains the hypothetical value"
         )
-        return (
+        notes = (
             f"dropped: the number of {units} that have to be left out until {turned}. The most influential ones are "
             f"left out first. Influence values predict the number; refits of the whole model with the same options and "
             f"seed confirm or correct it (at most {MAX_REFITS} refits for each result). A smaller set may exist that "
@@ -319,6 +315,7 @@ class FragilityResults(TitledTable):
             "errors measure something else: how much estimates vary between samples of the same population.",
             *self.notes,
         )
+        return Summary("Fragility of the Ranking", header, columns, rows, notes, "result").with_title(title)
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str | None:
         """Return or write the table and the identifiers as JSON.

@@ -59,14 +59,8 @@ def critical_value_of(estimates: Estimates, simultaneous: Simultaneous, alpha: f
     check_choice(method, METHODS, "method")
     if not estimates.has_intervals:
         return float("nan")
-    is_kept = method == "max-t" and alpha == estimates.alpha and bootstrap_of(simultaneous) is None
+    is_kept = method == "max-t" and alpha == estimates.alpha and simultaneous.multipliers is None
     return estimates.critical if is_kept else simultaneous.critical(alpha, method)
-
-
-def bootstrap_of(simultaneous: Simultaneous) -> str | None:
-    """Return the kind of the bootstrap's multipliers; None where there is no bootstrap."""
-    bootstrap = simultaneous.bootstrap if isinstance(simultaneous, MaxT) else None
-    return None if bootstrap is None else bootstrap.kind
 
 
 def summary_level(estimates: Estimates, simultaneous: Simultaneous, alpha: float) -> SummaryLevel:
@@ -76,10 +70,10 @@ def summary_level(estimates: Estimates, simultaneous: Simultaneous, alpha: float
     """
     critical = critical_value_of(estimates, simultaneous, alpha)
     if not estimates.has_intervals or not estimates.of_models:
-        return SummaryLevel(alpha, critical, None, bootstrap=bootstrap_of(simultaneous))
+        return SummaryLevel(alpha, critical, None, bootstrap=simultaneous.multipliers)
     separation = separate(estimates.estimate, simultaneous, alpha)
     letters = letter_groups(separation.separated, estimates.estimate)
-    return SummaryLevel(alpha, critical, separation, letters, bootstrap_of(simultaneous))
+    return SummaryLevel(alpha, critical, separation, letters, simultaneous.multipliers)
 
 
 def adjusted_p_values(estimates: Estimates, simultaneous: Simultaneous) -> FloatArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from dmlrank.exceptions import HypothesisError
@@ -14,15 +15,13 @@ from dmlrank.results.joint_estimates import JointEstimates, JointResults
 def joint(n_clusters=()):
     rng = np.random.default_rng(0)
     root = rng.normal(size=(4, 4))
-    return JointEstimates.by_block(
-        "group",
-        ("x", "x", "y", "y"),
-        ("a", "b", "a", "b"),
+    return JointEstimates(
         estimate=rng.normal(size=4),
         covariance=Covariance(root @ root.T, np.eye(4), n_clusters),
+        names=["x: a", "x: b", "y: a", "y: b"],
         reason="nothing is fixed",
+        index=pd.MultiIndex.from_product([["x", "y"], ["a", "b"]], names=["group", "model"]),
         alpha=0.1,
-        seed=0,
     )
 
 
