@@ -7,24 +7,23 @@ from dataclasses import dataclass, field, fields, replace
 from numbers import Real
 from typing import Any, Literal, get_args
 
+import numpy as np
+
 from ._utils.argument_checks import (
+    array_of_numbers,
     as_judges,
     as_names,
     at_least,
     check_alpha,
-    check_categories,
-    check_floor,
-    check_position_bias,
-    check_weights,
     cluster_groups,
     cov_type_of,
-    number_or_word,
+    must_be,
+    real_number,
     resolve_seed,
     unfitted_copy,
-    yes_no_or_word,
 )
 from .exceptions import OptionError, check_choice, listed, nearest
-from .style_adjustment import BalancedStyle, EqualStyle, as_adjustment, check_adjustment
+from .style_adjustment import BalancedStyle, EqualStyle, as_adjustment
 
 EstimatorName = Literal["debiased", "plugin", "bt_restricted", "bt_mle", "bt_contextual"]
 CovType = Literal["robust", "cluster"]
@@ -81,6 +80,27 @@ def _option(default: object, help: str = "", **known: Any) -> Any:
     return field(metadata={"option": Option(default, help, **known)})
 
 
+def _may_be_floor(value: object) -> bool:
+    """Whether a value is "auto", or a probability below one half."""
+    number = real_number(value)
+    return value == "auto" if isinstance(value, str) else number is not None and 0 <= number < 0.5
+
+
+def _may_be_weights(value: object) -> bool:
+    """Whether a value is None, the name of a column, or numbers in one dimension."""
+    if value is None or isinstance(value, str):
+        return True
+    return not isinstance(value, Mapping) and array_of_numbers(value, 1) is not None
+
+
+def _number_or_word(text: str) -> float | str:
+    """Return the number that a text of the command line holds, or any other word as it is, which is checked later."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Options:
     """The options of a fit as they are stored: what :func:`dmlrank.dml_rank` takes beside formula and data.
@@ -102,7 +122,10 @@ class Options:
         None,
         "scores of answers of equal style: columns of style differences, first answer minus second answer",
         convert=as_adjustment,
-        check=check_adjustment,
+        check=must_be(
+            lambda value: value is None or isinstance(value, EqualStyle | BalancedStyle),
+            "a formula such as '~ log_length + headers', EqualStyle(...), BalancedStyle(...) or None",
+        ),
         used_by=("debiased",),
         metavar="'~ COLUMN + COLUMN'",
     )
@@ -136,10 +159,13 @@ class Options:
     position_bias: bool | str = _option(
         "auto",
         "whether display order matters (default auto)",
-        check=check_position_bias,
+        check=must_be(
+            lambda value: isinstance(value, bool | np.bool_) or (isinstance(value, str) and value == "auto"),
+            "True, False and 'auto'",
+        ),
         used_by=_WITH_FIRST_STAGES,
         metavar="auto|yes|no",
-        parse=yes_no_or_word,
+        parse=lambda text: {"yes": True, "true": True, "no": False, "false": False}.get(text.lower(), text),
     )
     # the data
     context: tuple[str, ...] = _option(
@@ -149,7 +175,13 @@ class Options:
         metavar="COLUMN",
         several=True,
     )
-    categories: Mapping[Any, str | float] | None = _option(None, check=check_categories)
+    categories: Mapping[Any, str | float] | None = _option(
+        None,
+        check=must_be(
+            lambda value: value is None or isinstance(value, Mapping),
+            "a mapping of labels to meanings such as {'no winner': 'tie'}, or None",
+        ),
+    )
     missing: str = _option(
         "raise",
         "raise an error for rows with missing values (default), drop them, or keep them",
@@ -163,7 +195,7 @@ class Options:
     weights: object = _option(
         None,
         "weights of prompts in the target population",
-        check=check_weights,
+        check=must_be(_may_be_weights, "the name of a column, or one number per prompt in order of first appearance"),
         used_by=_WITH_FIRST_STAGES,
         metavar="COLUMN",
     )
@@ -218,10 +250,14 @@ class Options:
     floor: float | str = _option(
         "auto",
         "smallest probability of a category in mu (default auto: selected by log-loss)",
-        check=check_floor,
+        check=must_be(
+            _may_be_floor,
+            "the smallest probability of a category in mu, a number in [0, 0.5), or 'auto'",
+            OptionError,
+        ),
         used_by=_WITH_FIRST_STAGES,
         metavar="P",
-        parse=number_or_word,
+        parse=_number_or_word,
     )
     # inference
     cov_type: str = _option(
@@ -321,24 +357,69 @@ class Options:
                 check_choice(value, option.words, name)
             if option.check is not None:
                 option.check(name, value)
-        if self.subsample is not None and self.prompts == "fixed":
-            raise OptionError(
+        adjust, is_own_learner = self.adjust, not isinstance(self.learner, str)
+        equal_style, balanced_style = isinstance(adjust, EqualStyle), isinstance(adjust, BalancedStyle)
+        replacing = "mu=" if self.mu is not None else "learner="
+        contradictions = (
+            (self.weights_column == "", "weights='' names no column; pass the name of a column"),
+            (
+                self.subsample is not None and self.prompts == "fixed",
                 f"subsample={self.subsample} was given with prompts='fixed': with subsample, the scores are averaged "
                 f"over a random sample of the prompts, and with fixed prompts they are averages over all prompts; "
-                f"leave subsample out, or use prompts='random'"
-            )
-        if self.cov_type == "cluster" and not self.clusters:
-            raise OptionError(
+                f"leave subsample out, or use prompts='random'",
+            ),
+            (
+                self.cov_type == "cluster" and not self.clusters,
                 "cov_type='cluster' was given without clusters; name their columns with cov_kwds={'groups': column} or "
-                "cov_kwds={'groups': [prompt, annotator]}"
-            )
-        if self.cov_type != "cluster" and self.clusters:
-            raise OptionError(
+                "cov_kwds={'groups': [prompt, annotator]}",
+            ),
+            (
+                self.cov_type != "cluster" and self.clusters,
                 f"cov_kwds groups {listed(self.clusters)} are used with cov_type='cluster' only; add "
-                f"cov_type='cluster', or leave cov_kwds out"
-            )
-        _check_judge(self)
-        _check_adjust(self)
+                f"cov_type='cluster', or leave cov_kwds out",
+            ),
+            (
+                self.judge is None and self.judge_as != "two-stage" and self.estimator in _WITH_FIRST_STAGES,
+                f"judge_as={self.judge_as!r} was given without a judge: it says how a judge is used; pass judge=, or "
+                f"leave judge_as out",
+            ),
+            (
+                self.judge_as == "features" and (self.mu is not None or is_own_learner),
+                f"judge_as='features' was given with {replacing}: it makes verdicts features of LightGBM, which "
+                f"{replacing} replaces; leave {replacing} out, or use judge_as='two-stage'",
+            ),
+            (
+                adjust is not None and self.judge is not None,
+                f"adjust={type(adjust).__name__}(...) was given with judge=: verdicts of a judge follow style, too, "
+                f"and would have to be modelled given style at every judged pair; leave judge= out, or leave adjust= "
+                f"out",
+            ),
+            (
+                equal_style and self.subsample is not None,
+                "subsample= was given with adjust=EqualStyle(...): the scores at equal style are computed for all "
+                "prompts in little time, and are not averaged over a sample; leave subsample= out",
+            ),
+            (
+                equal_style and self.average == "preferences",
+                "average='preferences' was given with adjust=EqualStyle(...): slopes on style are slopes of the link "
+                "of preferences given prompt and style, whose mean is the average of scores; use average='scores', or "
+                "adjust=BalancedStyle(...)",
+            ),
+            (
+                isinstance(adjust, BalancedStyle) and adjust.weights == "smooth" and is_own_learner,
+                "learner= was given with BalancedStyle(weights='smooth'): votes count in part, and a learner of the "
+                "caller is trained on whole votes; use weights='band', or leave learner= out",
+            ),
+            (
+                balanced_style and self.mu is not None,
+                "mu= was given with adjust=BalancedStyle(...): the supplied probabilities are those of all battles, "
+                "and the adjustment needs those of battles of equal style; leave mu= out, or use "
+                "adjust=EqualStyle(...)",
+            ),
+        )
+        for is_contradiction, message in contradictions:
+            if is_contradiction:
+                raise OptionError(message)
 
 
 # By the caller's name of each option: what is known of it, and the field that stores it.
@@ -352,53 +433,3 @@ def _stored(values: Mapping[str, object]) -> dict[str, Any]:
         _FIELDS[name]: value if (convert := OPTIONS[name].convert) is None else convert(value)
         for name, value in values.items()
     }
-
-
-def _check_judge(options: Options) -> None:
-    """Raise where ``judge_as`` contradicts ``judge``, ``mu`` or ``learner``."""
-    is_used = options.estimator in _WITH_FIRST_STAGES
-    if options.judge is None and options.judge_as != "two-stage" and is_used:
-        raise OptionError(
-            f"judge_as={options.judge_as!r} was given without a judge: it says how a judge is used; pass judge=, or "
-            f"leave judge_as out"
-        )
-    if options.judge_as == "features" and (options.mu is not None or not isinstance(options.learner, str)):
-        other = "mu=" if options.mu is not None else "learner="
-        raise OptionError(
-            f"judge_as='features' was given with {other}: it makes verdicts features of LightGBM, which {other} "
-            f"replaces; leave {other} out, or use judge_as='two-stage'"
-        )
-
-
-def _check_adjust(options: Options) -> None:
-    """Raise where an adjustment for style contradicts another option."""
-    if options.adjust is None:
-        return
-    kind = type(options.adjust).__name__
-    if options.judge is not None:
-        raise OptionError(
-            f"adjust={kind}(...) was given with judge=: verdicts of a judge follow style, too, and would have to be "
-            f"modelled given style at every judged pair; leave judge= out, or leave adjust= out"
-        )
-    if isinstance(options.adjust, EqualStyle) and options.subsample is not None:
-        raise OptionError(
-            "subsample= was given with adjust=EqualStyle(...): the scores at equal style are computed for all prompts "
-            "in little time, and are not averaged over a sample; leave subsample= out"
-        )
-    if isinstance(options.adjust, EqualStyle) and options.average == "preferences":
-        raise OptionError(
-            "average='preferences' was given with adjust=EqualStyle(...): slopes on style are slopes of the link of "
-            "preferences given prompt and style, whose mean is the average of scores; use average='scores', or "
-            "adjust=BalancedStyle(...)"
-        )
-    is_smooth = isinstance(options.adjust, BalancedStyle) and options.adjust.weights == "smooth"
-    if is_smooth and not isinstance(options.learner, str):
-        raise OptionError(
-            "learner= was given with BalancedStyle(weights='smooth'): votes count in part, and a learner of the caller "
-            "is trained on whole votes; use weights='band', or leave learner= out"
-        )
-    if isinstance(options.adjust, BalancedStyle) and options.mu is not None:
-        raise OptionError(
-            "mu= was given with adjust=BalancedStyle(...): the supplied probabilities are those of all battles, and "
-            "the adjustment needs those of battles of equal style; leave mu= out, or use adjust=EqualStyle(...)"
-        )

@@ -159,12 +159,3 @@ def as_adjustment(adjust: object) -> object:
             )
         return EqualStyle(adjust)
     return adjust
-
-
-def check_adjustment(name: str, value: object) -> None:
-    """Raise unless ``value`` is None or one of the two adjustments."""
-    if value is not None and not isinstance(value, (EqualStyle, BalancedStyle)):
-        raise OptionTypeError(
-            f"{name} is a {type(value).__name__}; allowed: a formula such as '~ log_length + headers', "
-            f"EqualStyle(...), BalancedStyle(...) or None"
-        )

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..exceptions import OptionError, OptionTypeError, listed, nearest, shown
+from ..exceptions import DmlrankError, OptionError, OptionTypeError, listed, nearest, shown
 
 T = TypeVar("T")
 
@@ -25,29 +25,23 @@ _MAX_NAMES_IN_ARRAY = 10
 _TOO_LARGE = 2**31
 # Names of covariances in statsmodels that this package does not have, each with the reason, which is a part of the
 # error.
-_REASON_SMALL_SAMPLE = "'robust' is HC0 with prompts as units, and has no correction for small samples"
-_REASON_TIME = "prompts have no order in time, and 'cluster' allows for prompts that depend on one another"
-_OTHER_COV_TYPES = dict.fromkeys(("HC1", "HC2", "HC3"), _REASON_SMALL_SAMPLE) | dict.fromkeys(
-    ("HAC", "hac-panel"), _REASON_TIME
-)
-_OTHER_COV_TYPES["nonrobust"] = "such a covariance needs a model of the errors, and none is assumed here"
+_SMALL_SAMPLE = "'robust' is HC0 with prompts as units, and has no correction for small samples"
+_TIME = "prompts have no order in time, and 'cluster' allows for prompts that depend on one another"
+_MODEL = "such a covariance needs a model of the errors, and none is assumed here"
+_OTHER_COV_TYPES = dict.fromkeys(("HC1", "HC2", "HC3"), _SMALL_SAMPLE)
+_OTHER_COV_TYPES |= {"HAC": _TIME, "hac-panel": _TIME, "nonrobust": _MODEL}
 
 
 def check_alpha(alpha: object) -> float:
     """Return ``alpha``, one minus the confidence level, as a float."""
-    if not isinstance(alpha, Real) or isinstance(alpha, bool) or not is_in_range(alpha, 0, 1) or alpha == 0:
+    level = real_number(alpha)
+    if level is None or not 0 < level < 1:
         hint = "; for 95 % intervals it is 0.05" if isinstance(alpha, Real) and alpha in (0, 1, 95) else ""
         raise OptionError(
             f"alpha={shown(alpha)} is not allowed: alpha is one minus the confidence level and lies strictly between 0 "
             f"and 1{hint}"
         )
-    return float(alpha)
-
-
-def is_in_range(value: Real, low: float, high: float) -> bool:
-    """Whether low <= value < high, for numbers of any size, NaN included."""
-    # mypy does not know that real numbers of different types can be compared.
-    return bool(low <= value < high)  # type: ignore[operator]
+    return level
 
 
 def real_number(value: object) -> float | None:
@@ -101,7 +95,13 @@ def as_names(value: object, option: str) -> tuple[str, ...]:
             f"{option}={shown(value)} is a {kind}; {option} takes names of columns in a fixed order; pass a list of "
             f"names"
         )
-    if isinstance(value, np.ndarray | pd.Series | pd.Index | pd.DataFrame) and not _is_list_of_names(value):
+    is_list_of_names = (
+        isinstance(value, np.ndarray | pd.Index)
+        and value.ndim == 1
+        and len(value) <= _MAX_NAMES_IN_ARRAY
+        and all(isinstance(name, str) for name in value)
+    )
+    if isinstance(value, np.ndarray | pd.Series | pd.Index | pd.DataFrame) and not is_list_of_names:
         column = getattr(value, "name", None)
         example = repr(column) if isinstance(column, str) else "'name_of_the_column'"
         raise OptionTypeError(
@@ -123,12 +123,6 @@ def as_names(value: object, option: str) -> tuple[str, ...]:
     if len(set(names)) < len(names):
         raise OptionError(f"{option} names a column twice: {listed(names)}; name each column once")
     return names
-
-
-def _is_list_of_names(value: NDArray[Any] | pd.Series | pd.Index | pd.DataFrame) -> bool:
-    """Whether an array may be a list of columns: a few strings in one dimension."""
-    one_dimensional = isinstance(value, np.ndarray | pd.Index) and value.ndim == 1
-    return one_dimensional and len(value) <= _MAX_NAMES_IN_ARRAY and all(isinstance(name, str) for name in value)
 
 
 def resolve_seed(rng: int | np.random.Generator | None) -> int:
@@ -240,6 +234,18 @@ def as_judges(judge: object) -> object:
     return judge
 
 
+def must_be(
+    is_allowed: Callable[[Any], bool], allowed: str, error: type[DmlrankError] = OptionTypeError
+) -> Callable[[str, object], None]:
+    """Return a check that raises ``error`` unless a value is allowed; ``allowed`` says which values are."""
+
+    def check(name: str, value: object) -> None:
+        if not is_allowed(value):
+            raise error(f"{name}={shown(value)} is not allowed; allowed: {allowed}")
+
+    return check
+
+
 def at_least(least: int, *, or_none: bool = False) -> Callable[[str, object], None]:
     """Return a check that raises unless a value is a whole number of at least ``least``, or None if ``or_none``."""
 
@@ -248,57 +254,3 @@ def at_least(least: int, *, or_none: bool = False) -> Callable[[str, object], No
             check_whole(name, value, least)
 
     return check
-
-
-def check_position_bias(name: str, value: object) -> None:
-    """Raise unless ``value`` is True, False or "auto"."""
-    if not isinstance(value, bool | np.bool_) and not (isinstance(value, str) and value == "auto"):
-        raise OptionTypeError(f"{name}={shown(value)} is not allowed; allowed are True, False and 'auto'")
-
-
-def check_floor(name: str, value: object) -> None:
-    """Raise unless ``value`` is a probability below one half or "auto"."""
-    is_probability = isinstance(value, Real) and not isinstance(value, bool) and is_in_range(value, 0, 0.5)
-    if not is_probability and not (isinstance(value, str) and value == "auto"):
-        raise OptionError(
-            f"{name}={shown(value)} is not allowed: {name} is the smallest probability of a category in mu, a number "
-            f"in [0, 0.5), or 'auto'"
-        )
-
-
-def check_categories(name: str, value: object) -> None:
-    """Raise unless ``value`` is a mapping or None."""
-    if value is not None and not isinstance(value, Mapping):
-        raise OptionTypeError(
-            f"{name} is a {type(value).__name__}; allowed is a mapping of labels to meanings such as "
-            f"{{'no winner': 'tie'}}, or None"
-        )
-
-
-def check_weights(name: str, value: object) -> None:
-    """Raise unless ``value`` is None, the name of a column, or numbers in one dimension."""
-    allowed = "allowed is the name of a column, or one number per prompt in order of first appearance"
-    if value is None:
-        return
-    if isinstance(value, str):
-        if not value:
-            raise OptionError(f"{name}='' names no column; {allowed}")
-        return
-    if isinstance(value, Mapping) or array_of_numbers(value, 1) is None:
-        raise OptionTypeError(f"{name} is a {type(value).__name__}; {allowed}")
-
-
-# --- values of options from text of the command line ------------------------------------------------------------------
-
-
-def yes_no_or_word(text: str) -> bool | str:
-    """Return True for "yes" and False for "no". Any other word is returned as it is; the option's check comes later."""
-    return {"yes": True, "true": True, "no": False, "false": False}.get(text.lower(), text)
-
-
-def number_or_word(text: str) -> float | str:
-    """Return the number that a text holds. Any other word is returned as it is; the option's check comes later."""
-    try:
-        return float(text)
-    except ValueError:
-        return text

@@ -27,21 +27,31 @@ def replacement_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     as ``/dev/stdout``, is written to directly. A symbolic link stays, and the file that the link points to is replaced.
     """
     check_path(path)
+    mode = None
     with write_errors(path):
-        # The status is that of ``path`` and not of ``target``: /dev/stdout may point to a pipe, which has no path.
-        old, target = _status(path), Path(os.path.realpath(path))
-        if old is not None and stat.S_ISDIR(old.st_mode):
+        target = Path(os.path.realpath(path))
+        new_file = target.with_name(f".{secrets.token_hex(8)}{target.suffix}")
+        with suppress(FileNotFoundError):
+            # The mode is that of ``path`` and not of ``target``: /dev/stdout may point to a pipe, which has no path.
+            mode = os.stat(path).st_mode
+        if mode is not None and stat.S_ISDIR(mode):
             raise FileWriteError(f"{os.fsdecode(path)!r} is a folder; give the name of a file")
-        is_special = old is not None and not stat.S_ISREG(old.st_mode)
+        is_special = mode is not None and not stat.S_ISREG(mode)
         if not is_special:
-            new_file = _new_file(target, None if old is None else stat.S_IMODE(old.st_mode))
+            # tempfile is not used: only the owner may read its files, even where the umask lets others read new files.
+            os.close(os.open(new_file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     if is_special:
         yield Path(path)
         return
     try:
+        if mode is not None:
+            with suppress(OSError):
+                os.chmod(new_file, stat.S_IMODE(mode))
         yield new_file
         with write_errors(path):
-            _flush_to_disk(new_file)
+            with open(new_file, "rb") as file:
+                # The content is written to the disk before the name: otherwise a power cut could leave an empty file.
+                os.fsync(file.fileno())
             os.replace(new_file, target)
     except BaseException:
         with suppress(OSError):
@@ -74,28 +84,3 @@ def write_errors(path: str | os.PathLike[str]) -> Iterator[None]:
 
 class _TrialEnded(Exception):
     """Ends the block of :func:`replacement_file` in :func:`check_writable`, so that the new file is removed."""
-
-
-def _status(path: str | os.PathLike[str]) -> os.stat_result | None:
-    """Return the status of a path; None where nothing exists there."""
-    try:
-        return os.stat(path)
-    except FileNotFoundError:
-        return None
-
-
-def _new_file(target: Path, mode: int | None) -> Path:
-    """Make an empty file in the folder of ``target``, with permissions ``mode``; the user's default for None."""
-    new_file = target.with_name(f".{secrets.token_hex(8)}{target.suffix}")
-    # tempfile is not used: only the owner may read its files, even where the user's umask lets others read new files.
-    os.close(os.open(new_file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-    if mode is not None:
-        with suppress(OSError):
-            os.chmod(new_file, mode)
-    return new_file
-
-
-def _flush_to_disk(path: Path) -> None:
-    """Write a file's content to the disk before it is renamed: otherwise a power cut could leave an empty file."""
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())

@@ -35,59 +35,6 @@ FloatArray = NDArray[np.float64]
 SINGLE_THREAD_MULTIPLICATIONS = 65_536 * 4
 
 
-class _Shared:
-    """The libraries whose number of threads belongs to the process, and how many blocks use them with one thread.
-
-    The first block that is open sets the number to one, and the last block that ends restores it, so that blocks in
-    several threads can overlap in any order.
-    """
-
-    def __init__(self) -> None:
-        self._lock, self._n_open, self._before = Lock(), 0, list[int]()
-
-    def enter(self) -> None:
-        """Set every library to one thread, if no other block is open."""
-        with self._lock:
-            if self._n_open == 0:
-                self._before = [library.get_num_threads() for library in _libraries(per_thread=False)]
-                self._set([1] * len(self._before))
-            self._n_open += 1
-
-    def leave(self) -> None:
-        """Restore the numbers of threads, if no other block is open."""
-        with self._lock:
-            self._n_open -= 1
-            if self._n_open == 0:
-                self._set(self._before)
-
-    def _set(self, numbers: list[int]) -> None:
-        for library, number in zip(_libraries(per_thread=False), numbers, strict=True):
-            _set_threads(library, number)
-
-
-_shared = _Shared()
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Let the linear algebra libraries use one thread within the ``with`` block or the decorated function."""
-    before = [library.get_num_threads() for library in _libraries(per_thread=True)]
-    keep_one_thread()
-    _shared.enter()
-    try:
-        yield
-    finally:
-        _shared.leave()
-        for library, number in zip(_libraries(per_thread=True), before, strict=True):
-            _set_threads(library, number)
-
-
-def keep_one_thread() -> None:
-    """Set the libraries whose number of threads belongs to the calling thread to one, for threads of the package."""
-    for library in _libraries(per_thread=True):
-        _set_threads(library, 1)
-
-
 @lru_cache(maxsize=2)
 def _libraries(per_thread: bool) -> list[Any]:
     """Return the libraries whose number of threads belongs to each thread, or else those where the process has one."""
@@ -96,9 +43,39 @@ def _libraries(per_thread: bool) -> list[Any]:
     return [library for library, of_thread in zip(libraries, kinds, strict=True) if of_thread is per_thread]
 
 
-def _set_threads(library: Any, number: int) -> None:
-    """Set the number of threads of a library."""
-    getattr(library, "_real_set_num_threads", library.set_num_threads)(number)
+def _set_threads(per_thread: bool, numbers: list[int] | None = None) -> list[int]:
+    """Set the number of threads of each library, to one for None, and return the numbers before."""
+    libraries = _libraries(per_thread)
+    before = [library.get_num_threads() for library in libraries]
+    for library, number in zip(libraries, numbers or [1] * len(libraries), strict=True):
+        getattr(library, "_real_set_num_threads", library.set_num_threads)(number)
+    return before
+
+
+# The numbers of threads of the process before the first of the open blocks of one_thread() was entered, and how many
+# blocks are open. The first one sets the numbers, and the last one that ends restores them, so that blocks in several
+# threads can overlap in any order.
+_before_blocks: list[int] = []
+_open_blocks: list[object] = []
+_blocks_lock = Lock()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let the linear algebra libraries use one thread within the ``with`` block or the decorated function."""
+    of_thread = _set_threads(True)
+    with _blocks_lock:
+        if not _open_blocks:
+            _before_blocks[:] = _set_threads(False)
+        _open_blocks.append(None)
+    try:
+        yield
+    finally:
+        with _blocks_lock:
+            _open_blocks.pop()
+            if not _open_blocks:
+                _set_threads(False, _before_blocks)
+        _set_threads(True, of_thread)
 
 
 def product(a: FloatArray, b: FloatArray, limit: int = SINGLE_THREAD_MULTIPLICATIONS) -> FloatArray:
@@ -242,7 +219,7 @@ class Bar:
 # --- the package's own threads ----------------------------------------------------------------------------------------
 
 
-class Threads:
+class Threads(ThreadPoolExecutor):
     """Threads that carry out tasks, each task with ``n_jobs_of_each`` threads of its own; for n = 1 the calling thread.
 
     NumPy and LightGBM do not hold Python's lock while they compute. On small data, folds in parallel are faster than
@@ -250,20 +227,13 @@ class Threads:
     """
 
     def __init__(self, n: int, n_jobs_of_each: int | None = 1) -> None:
+        super().__init__(n, initializer=_prepare_thread)
         self.n, self.n_jobs_of_each = n, n_jobs_of_each
-        self._pool: ThreadPoolExecutor | None = None
-
-    def __enter__(self) -> Threads:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
 
     def in_order(
         self, work: Callable[[T], R], tasks: Iterable[T], is_concurrent: Callable[[T], bool] | None = None
     ) -> Iterator[R]:
-        """Yield the results of the tasks in their order.
+        """Yield the results of the tasks in their order; a task adds its warnings to those of the calling thread.
 
         With n threads, at most n + 1 tasks are begun before the caller has taken their results, because results may be
         large. An error of a task is raised in the place of its result, and tasks that have not begun are dropped.
@@ -273,7 +243,9 @@ class Threads:
         try:
             for task in tasks:
                 if not inline and (is_concurrent is None or is_concurrent(task)):
-                    waiting.append(self._submit(work, task))
+                    context = copy_context()
+                    context.run(_current.set, Computation(self.n_jobs_of_each))
+                    waiting.append(self.submit(context.run, work, task))
                     if len(waiting) > self.n:
                         yield waiting.popleft().result()
                 else:
@@ -285,14 +257,6 @@ class Threads:
         finally:
             for future in waiting:
                 future.cancel()
-
-    def _submit(self, work: Callable[[T], R], task: T) -> Future[R]:
-        """Hand a task to a thread, which adds its warnings to the collection of the calling thread."""
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self.n, initializer=_prepare_thread)
-        context = copy_context()
-        context.run(_current.set, Computation(self.n_jobs_of_each))
-        return self._pool.submit(context.run, work, task)
 
 
 def in_order(
@@ -329,13 +293,8 @@ def at_the_same_time(first: Callable[[], T], second: Callable[[], R]) -> tuple[T
 
 
 def _prepare_thread() -> None:
-    """Silence LightGBM in this thread, and let its linear algebra use one thread."""
-    _silence_lightgbm()
-    keep_one_thread()
-
-
-def _silence_lightgbm() -> None:
-    """Silence LightGBM in this thread: a new thread begins at the level at which warnings are printed."""
+    """Let the linear algebra of this thread use one thread, and silence LightGBM, which in a new thread would warn."""
+    _set_threads(True)
     lgb.Dataset(np.array([[0.0], [1.0]]), params={"verbosity": -1}).construct()
 
 
@@ -382,7 +341,7 @@ def in_workers(
 @one_thread()
 def _carry_out(work: Callable[[Any, T], R], shared: Shared, task: T) -> tuple[R, tuple[DmlrankWarning, ...]]:
     """Carry out a task in a worker; the package's warnings are returned beside the result."""
-    _silence_lightgbm()
+    _prepare_thread()
     value = shared.load()
     token = _current.set(Computation(n_jobs=1))
     try:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.special import expit
 
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.style_columns import StyleDifferences, read_style_differences
-from ..estimation.equal_style import EqualStyleTerms, StyleInfluence
+from ..estimation.equal_style import EqualStyleTerms
 from ..estimation.influence import Influence, mean_influence
-from ..exceptions import DataError, OptionError, listed
+from ..exceptions import DataError, listed
 from ..functionals.linear_scores import LinkedScore
 from ..inference.covariance import Covariance
 from ..nuisance.propensity_model.estimate import Propensity
@@ -37,7 +37,7 @@ _LEAST_SHARE = 0.01
 
 def keep_balanced_votes(data: PreferenceData, adjust: BalancedStyle) -> PreferenceData:
     """Return the data with the votes of positive weight alone; a cell's label is the weighted mean of its votes."""
-    weight = _vote_weights(data, adjust)
+    weight = adjust.vote_weights(read_style_differences(data, adjust.columns, must_vary=False).values)
     total = np.bincount(data.vote_cell, weight, len(data.cells))
     counts, kept = total > 0, weight > 0
     if not kept.any():
@@ -99,20 +99,6 @@ def balanced_propensity(votes: BalancedVotes, propensity: Propensity, folds: Fol
     )
 
 
-def check_balanced_clusters(adjust: BalancedStyle, annotator: IntArray | None) -> None:
-    """Raise where votes on a cell have different weights, and their annotators are clusters."""
-    if adjust.weights == "smooth" and annotator is not None:
-        raise OptionError(
-            "BalancedStyle(weights='smooth') was given with clusters of annotators: the votes of several annotators on "
-            "one prompt and pair would have different weights; use weights='band', or cluster by prompts"
-        )
-
-
-def _vote_weights(data: PreferenceData, adjust: BalancedStyle) -> FloatArray:
-    """Return w(D) of every vote, (v,)."""
-    return adjust.vote_weights(read_style_differences(data, adjust.columns, must_vary=False).values)
-
-
 def _codes(data: PreferenceData) -> IntArray:
     """Return a number for each labelled cell, (m,), that determines its context, its pair and the order shown."""
     cells, n_items = data.cells, data.n_items
@@ -129,109 +115,80 @@ def equal_style_terms(
     fold: IntArray,
     units: Units,
 ) -> EqualStyleTerms:
-    """Fit the first stages of scores at equal style, and return the terms of the one-step estimates.
+    """Fit the first stages of scores at equal style on rows of votes; return the terms of the one-step estimates.
 
     Shapes: propensity (m,), fold (n,).
     """
-    link = LinkedScore(setup.functional, data.n_items, data.ordered)
-    rows = _style_rows(data, link, differences, propensity, fold, _block_of_votes(data, units))
-    stages = fit_style_stages(rows, link, data.x, fold=fold, seed_order=data.seed_order)
-    weight = np.ones(data.n_contexts) if units.context_weight is None else units.context_weight
-    return EqualStyleTerms.of(link, stages, rows, units.blocks, weight / weight.mean())
-
-
-def _block_of_votes(data: PreferenceData, units: Units) -> IntArray:
-    """Return the influence block of every vote, (v,)."""
-    context = data.cells.context[data.vote_cell]
-    if units.annotator is None or units.clusters is None or units.clusters.of_vote is None:
-        return context
-    n_groups = int(units.annotator.max()) + 2
-    code = units.blocks.context * n_groups + units.annotator + 1
-    order = np.argsort(code)
-    return order[np.searchsorted(code[order], context * n_groups + units.clusters.of_vote + 1)]
-
-
-def _style_rows(
-    data: PreferenceData,
-    link: LinkedScore,
-    differences: StyleDifferences,
-    propensity: FloatArray,
-    fold: IntArray,
-    block: IntArray,
-) -> StyleRows:
-    """Return the votes as rows, sorted by context.
-
-    Shapes: propensity (m,), fold (n,), block (v,).
-    """
-    cell, cells, y = data.vote_cell, data.cells, link.preference(data.vote_y)
-    keys = (y, *differences.values.T, cells.second[cell], cells.first[cell], data.seed_order[cells.context[cell]])
-    vote = np.lexsort(keys)
-    cell = cell[vote]
-    return StyleRows(
-        context=cells.context[cell],
+    link, cells, style = LinkedScore(setup.functional, data.n_items, data.ordered), data.cells, differences.values
+    y, cell, context = link.preference(data.vote_y), data.vote_cell, cells.context[data.vote_cell]
+    # Rows are sorted by context, and do not depend on the order of the votes.
+    vote = np.lexsort((y, *style.T, cells.second[cell], cells.first[cell], data.seed_order[context]))
+    block = context
+    if units.annotator is not None and units.clusters is not None and units.clusters.of_vote is not None:
+        # The influence block of a vote is that of its context and annotator.
+        n_groups = int(units.annotator.max()) + 2
+        code = units.blocks.context * n_groups + units.annotator + 1
+        order = np.argsort(code)
+        block = order[np.searchsorted(code[order], context * n_groups + units.clusters.of_vote + 1)]
+    cell, context = cell[vote], context[vote]
+    rows = StyleRows(
+        context=context,
         block=block[vote],
         first=cells.first[cell],
         second=cells.second[cell],
         share=1 / cells.n_votes[cell],
         propensity=propensity[cell],
-        style=differences.values[vote],
+        style=style[vote],
         y=y[vote],
-        fold=fold[cells.context[cell]],
+        fold=fold[context],
     )
+    stages = fit_style_stages(rows, link, data.x, fold=fold, seed_order=data.seed_order)
+    weight = np.ones(data.n_contexts) if units.context_weight is None else units.context_weight
+    return EqualStyleTerms.of(link, stages, rows, units.blocks, weight / weight.mean())
 
 
 def joint_style_fit(
-    inputs: Inputs, repetitions: Sequence[Repetition], fixed_prompts: bool, unanimous_covariance: FloatArray | None
-) -> StyleFit | None:
-    """Return joint estimates of raw, averaged and equal scores and slopes; None without an adjustment to equal style.
+    inputs: Inputs,
+    differences: StyleDifferences,
+    repetitions: Sequence[Repetition],
+    fixed_prompts: bool,
+    unanimous_covariance: FloatArray | None,
+) -> StyleFit:
+    """Return joint estimates of raw scores, averaged scores, scores at equal style and slopes.
 
     Shapes: unanimous_covariance (K, K).
     """
-    differences = inputs.style
-    if differences is None:
-        return None
-    adjusted = [(r.one_step_result.target, r.style_influence) for r in repetitions]
-    stacked = [_stack(raw.by_context(), style) for raw, style in adjusted if style is not None]
-    influence = mean_influence(stacked)
-    n_slopes = len(differences.names)
-    n_items = (influence.n_scores - n_slopes) // 3
-    gauge = style_gauge(inputs.setup, n_slopes, influence.n_scores)
-    addition = None
+    stacked = []
+    for r in repetitions:
+        raw, style = r.one_step_result.target.by_context(), r.style_influence
+        assert style is not None, "a fit at equal style has the influence of its scores in every repetition"
+        joint, n_items = side_by_side((raw, style.averaged, style.equal, style.slopes)), raw.n_scores
+        if raw.variance_correction is not None:
+            variance_correction = np.zeros((joint.n_scores, joint.n_scores))
+            variance_correction[:n_items, :n_items] = raw.variance_correction
+            joint = replace(joint, variance_correction=variance_correction)
+        stacked.append(joint)
+    influence, added = mean_influence(stacked), None
     if unanimous_covariance is not None:
-        addition = np.zeros((influence.n_scores,) * 2)
-        addition[: 3 * n_items, : 3 * n_items] = np.tile(unanimous_covariance, (3, 3))
-    covariance = make_covariance(
-        influence,
-        gauge,
-        inputs.units,
-        fixed_prompts,
-        np.stack([one.estimate for one in stacked]) if len(stacked) > 1 else None,
-        unanimous_covariance=addition,
-    )
+        added = np.zeros((influence.n_scores,) * 2)
+        added[: 3 * n_items, : 3 * n_items] = np.tile(unanimous_covariance, (3, 3))
+    gauge = style_gauge(inputs.setup, len(differences.names), influence.n_scores)
+    estimates = np.stack([one.estimate for one in stacked])
+    covariance = make_covariance(influence, gauge, inputs.units, fixed_prompts, estimates, unanimous_covariance=added)
     by_repetition = tuple(r.style_terms for r in repetitions if r.style_terms is not None)
     return StyleFit(differences, by_repetition, influence.estimate, covariance)
+
+
+def side_by_side(parts: Sequence[Influence]) -> Influence:
+    """Return the influence of several vectors of estimates as one influence, without a variance correction."""
+    value, correction = (np.hstack([getattr(part, name) for part in parts]) for name in ("value", "correction"))
+    return replace(parts[0], value=value, correction=correction, variance_correction=None)
 
 
 def style_gauge(setup: Setup, n_slopes: int, n_estimates: int) -> FloatArray:
     """Return the gauge of raw, averaged and equal scores and slopes, (3 g, 3 K + r): each score vector has its own."""
     basis = setup.functional.gauge((n_estimates - n_slopes) // 3).basis
     return np.hstack([np.kron(np.eye(3), basis), np.zeros((3 * len(basis), n_slopes))])
-
-
-def _stack(raw: Influence, adjusted: StyleInfluence) -> Influence:
-    """Return the influence of raw, averaged and equal scores and slopes as one influence."""
-    parts: Sequence[Influence] = (raw, adjusted.averaged, adjusted.equal, adjusted.slopes)
-    n_scores = sum(part.n_scores for part in parts)
-    variance_correction = None
-    if raw.variance_correction is not None:
-        variance_correction = np.zeros((n_scores, n_scores))
-        variance_correction[: raw.n_scores, : raw.n_scores] = raw.variance_correction
-    return replace(
-        raw,
-        value=np.hstack([part.value for part in parts]),
-        correction=np.hstack([part.correction for part in parts]),
-        variance_correction=variance_correction,
-    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -255,12 +212,12 @@ class StyleEstimates:
     formula: str
     columns: tuple[str, ...]
     deviations: FloatArray
-    estimate: FloatArray
-    covariance: Covariance | None
-    log_loss: float
-    log_loss_without: float
     n_votes: int
     n_votes_left: int
+    estimate: FloatArray = field(default_factory=lambda: np.empty(0))
+    covariance: Covariance | None = None
+    log_loss: float = float("nan")
+    log_loss_without: float = float("nan")
     within: float = float("inf")
     weights: str = ""
 

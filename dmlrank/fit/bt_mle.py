@@ -17,11 +17,9 @@ from ..estimation.bt_mle import (
     won_votes,
 )
 from ..estimation.influence import Influence
-from ..estimation.unanimous_pairs import UnanimousPairs
+from ..estimation.unanimous_pairs import LabelErrors, UnanimousPairs, find_unanimous_pairs
 from ..exceptions import OptionError
 from ..functionals import Borda
-from ..inference.covariance import Covariance
-from ..options import Options
 from .checks import warn_of_unanimous_pairs, warn_of_uneven_orders
 from .estimand import (
     OrderChoice,
@@ -31,8 +29,7 @@ from .estimand import (
     set_up_likelihood,
     warn_of_votes_left_out,
 )
-from .estimators import Estimator
-from .fit_covariance import clustered_covariance, likelihood_unanimous_pairs, make_covariance
+from .fit_covariance import clustered_covariance, crossed_cluster, make_covariance
 from .stages import FirstStages, read_units
 from .state import FitState, Units
 
@@ -40,10 +37,18 @@ from .state import FitState, Units
 def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) -> FitState:
     """Carry out a fit by maximum likelihood.
 
+    The covariance is the sandwich H^-1 (sum of s s') H^-1, plus the covariance for unanimous pairs. H is the Hessian of
+    the negative log-likelihood. Each s is the gradient of the log-likelihood, summed over the votes of a context or
+    cluster. With features, the scores are means over contexts, which add their own variance unless prompts are fixed.
+
     First stages of an earlier fit are kept: an update that changes the estimator back uses them again.
     """
     options, estimator = stages.options, stages.estimator
-    _check_unweighted(options, estimator)
+    if estimator.uses_features and options.weights is not None:
+        raise OptionError(
+            f"weights= of the earlier fit is not used by estimator={estimator.name!r}, which averages over all prompts "
+            f"equally; use update(estimator={estimator.name!r}, weights=None), or estimator='debiased'"
+        )
     # Maximum likelihood joins the two display orders of a pair.
     require_mirrored_worths(options.categories)
     # The votes alone decide which pairs are compared: min_labels= is an option of first stages.
@@ -54,19 +59,32 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
     graph = comparison_graph(data, graph_option, 1)
     setup = set_up_likelihood(data, graph, options.category_weights, estimator.name)
     warn_of_votes_left_out(data, graph, of_votes, OrderChoice(False))
-    units = read_units(data, stages.source, options, None, weighted=False)
+    units = read_units(data, stages.source, options, None, for_first_stages=False)
     likelihood = stages.keep(
         "likelihood",
         (data, graph_option, options.category_weights, estimator.name),
-        lambda: maximise(data, setup, estimator.uses_features),
+        lambda: _maximise(data, setup, estimator.uses_features),
     )
     influence = likelihood.influence(data, setup.weights.first, setup.graph.edges, units.blocks)
-    unanimous = likelihood_unanimous_pairs(data, setup, likelihood, units.clusters)
-    added = likelihood_unanimous_covariance(setup, likelihood, unanimous)
-    fixed_prompts = estimator.uses_features and options.prompts == "fixed"
-    covariance = sandwich_covariance(setup, influence, units, fixed_prompts, added)
+    unordered = data.unordered() if setup.weights.mirrored else data
+    won = likelihood.cell_probabilities(unordered)
+    mu = np.column_stack([won, 1 - won, np.zeros((len(won), data.n_categories - 2))])
+    unanimous = _unanimous_pairs(unordered, mu, setup, units)
+    added = None
+    if unanimous is not None:
+        # All labels of a unanimous pair agree, so that the sandwich contains no variance of these labels.
+        derivative = likelihood.mean_derivative(likelihood.mean_z[None])
+        added = unanimous.covariance_along(partial(likelihood.changes, derivative, setup.weights.first))
+    gauge = setup.functional.gauge(influence.n_scores).basis
+    if estimator.uses_features and options.prompts == "fixed":
+        covariance = make_covariance(influence, gauge, units, True, unanimous_covariance=added)
+    else:
+        covariance = clustered_covariance(influence, gauge, units.clusters, units.annotator)
+        covariance = covariance if added is None else covariance.plus(added)
     warn_of_unanimous_pairs(data, setup, unanimous, unanimous_covariance=added, covariance=covariance)
-    _warn_of_orders(data, setup, likelihood, units)
+    if setup.weights.mirrored:
+        remedy = "estimator='debiased' with position_bias=True"
+        warn_of_uneven_orders(unordered, setup, mu, unit=units.of_contexts(data), remedy=remedy)
     return FitState(
         options=options,
         source=stages.source,
@@ -83,66 +101,28 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
     )
 
 
-def _check_unweighted(options: Options, estimator: Estimator) -> None:
-    """Raise where the prompts of an earlier fit have weights, which a mean over prompts would have to use."""
-    if estimator.uses_features and options.weights is not None:
-        raise OptionError(
-            f"weights= of the earlier fit is not used by estimator={estimator.name!r}, which averages over all prompts "
-            f"equally; use update(estimator={estimator.name!r}, weights=None), or estimator='debiased'"
-        )
-
-
-def _warn_of_orders(data: PreferenceData, setup: Setup, likelihood: BradleyTerryFit, units: Units) -> None:
-    """Warn where a position effect changes the scores; maximum likelihood does not take display order into account."""
-    if not setup.weights.mirrored:
-        return
-    unordered = data.unordered()
-    won = likelihood.cell_probabilities(unordered)
-    mu = np.column_stack([won, 1 - won, np.zeros((len(won), data.n_categories - 2))])
-    remedy = "estimator='debiased' with position_bias=True"
-    warn_of_uneven_orders(unordered, setup, mu, unit=units.of_contexts(data), remedy=remedy)
-
-
-def maximise(data: PreferenceData, setup: Setup, uses_features: bool) -> BradleyTerryFit:
+def _maximise(data: PreferenceData, setup: Setup, uses_features: bool) -> BradleyTerryFit:
     """Return the model, with or without features, that maximises the likelihood of the votes on the graph."""
     if uses_features:
         return fit_contextual_bradley_terry(data, setup.weights.first, setup.graph.edges)
     return fit_bradley_terry(won_votes(data, setup.weights.first, setup.graph.edges), data.items)
 
 
-def likelihood_unanimous_covariance(
-    setup: Setup, likelihood: BradleyTerryFit, unanimous: UnanimousPairs | None
-) -> FloatArray | None:
-    """Return the covariance of the scores, (K, K), that is added for unanimous pairs; None where there are none.
+def _unanimous_pairs(data: PreferenceData, mu: FloatArray, setup: Setup, units: Units) -> UnanimousPairs | None:
+    """Find the unanimous pairs; labels are weighted by their votes, and both orders of a pair are one pair.
 
-    All labels of a unanimous pair agree, so that the sandwich covariance contains no variance of these labels.
+    Shapes: mu (m, C).
     """
-    if unanimous is None:
-        return None
-    derivative = likelihood.mean_derivative(likelihood.mean_z[None])
-    return unanimous.covariance_along(partial(likelihood.changes, derivative, setup.weights.first))
-
-
-def sandwich_covariance(
-    setup: Setup,
-    influence: Influence,
-    units: Units,
-    fixed_prompts: bool,
-    unanimous_covariance: FloatArray | None,
-) -> Covariance:
-    """Return the sandwich covariance of the scores, H^-1 (sum of s s') H^-1, plus the covariance for unanimous pairs.
-
-    H is the Hessian of the negative log-likelihood. Each s is the gradient of the log-likelihood, summed over the votes
-    of a context or cluster. With features, the scores are means over contexts, which add their own variance unless
-    prompts are fixed.
-
-    Shapes: unanimous_covariance (K, K).
-    """
-    gauge = setup.functional.gauge(influence.n_scores).basis
-    if fixed_prompts:
-        return make_covariance(influence, gauge, units, True, unanimous_covariance=unanimous_covariance)
-    covariance = clustered_covariance(influence, gauge, units.clusters, units.annotator)
-    return covariance if unanimous_covariance is None else covariance.plus(unanimous_covariance)
+    cells, clusters = data.cells, units.clusters
+    errors = LabelErrors(
+        cells=cells,
+        weight=cells.n_votes.astype(float),
+        mu=mu,
+        residual=cells.y - mu,
+        unit=cells.context if clusters is None else clusters.of_context[cells.context],
+        other_unit=crossed_cluster(data, clusters),
+    )
+    return find_unanimous_pairs(errors, data, setup.weights, setup.graph.edges)
 
 
 def win_share(

@@ -17,7 +17,7 @@ from ..estimation.unanimous_pairs import UnanimousPairs
 from ..exceptions import IntervalWarning, listed
 from ..inference.covariance import Covariance, find_constant_combination
 from .estimand import MeanTarget, Setup
-from .estimators import estimator_named
+from .estimators import Estimator
 from .state import Inputs, Repetition
 
 # Names that a warning lists at most.
@@ -48,54 +48,43 @@ def assess_validity(
     influence: InfluenceFunction,
     covariance: Covariance,
     bias: FloatArray,
-    estimator: str,
+    estimator: Estimator,
 ) -> Validity:
     """Return the signs that the intervals may not hold, with a warning where there are intervals.
 
-    Shapes: bias (d,).
-    """
-    data, setup, fit_estimator = inputs.data, inputs.setup, estimator_named(estimator)
-    validity = Validity.of(influence, bias, first.one_step_result.labels)
-    if fit_estimator.assumes_bradley_terry or inputs.style is not None:
-        # The bias was estimated for the unrestricted projection, and does not hold for the restricted estimate.
-        validity = replace(validity, second_order=np.full_like(validity.second_order, np.nan))
-    if fit_estimator.valid_intervals and not inputs.extrapolation.n_pairs:
-        warn_about_intervals(
-            validity,
-            covariance.std_errors,
-            setup.functional.names(data.items),
-            data.n_contexts,
-            not setup.functional.linear,
-            remedies=_remedies(setup, data),
-            pairs_are_derived=data.outcome_kind in DERIVED_KINDS,
-            mu_hardly_matters=mu_hardly_matters(data, setup, first.propensity.cells),
-        )
-    return validity
-
-
-def mu_hardly_matters(data: PreferenceData, setup: Setup, propensity: FloatArray) -> bool:
-    """Return whether the estimate is nearly the same for every mu.
-
     The influence value of a linear functional is F(mu) + DF S / pi (Y - mu). If every compared pair is labelled in
     every context, S = pi = 1, and the influence value is F(Y), whatever mu is. Otherwise the error of mu enters with
-    the factor 1 - S / pi, whose variance is (1 - pi) / pi. Tables of benchmark scores of which few are missing, or
-    none, are of this kind.
+    the factor 1 - S / pi, whose variance is (1 - pi) / pi: where it is small, the calibration of mu hardly matters.
+    Tables of benchmark scores of which few are missing, or none, are of this kind.
 
-    Shapes: propensity (m,).
+    Shapes: bias (d,).
     """
+    data, setup = inputs.data, inputs.setup
+    validity = Validity.of(influence, bias, first.one_step_result.labels)
+    if estimator.assumes_bradley_terry or inputs.style is not None:
+        # The bias was estimated for the unrestricted projection, and does not hold for the restricted estimate.
+        validity = replace(validity, second_order=np.full_like(validity.second_order, np.nan))
+    if not estimator.valid_intervals or inputs.extrapolation.n_pairs:
+        return validity
     n_cells = data.n_contexts * setup.graph.n_edges * (2 if data.ordered else 1)
-    smallest = min(float(propensity.min(initial=1.0)), len(data.cells) / max(n_cells, 1))
-    return setup.functional.linear and smallest >= 1 / (1 + _SMALL_WEIGHT_OF_MU)
-
-
-def _remedies(setup: Setup, data: PreferenceData) -> list[str]:
-    """Return advice: the options that are not set and make the scores depend less on pairs with few labels."""
+    smallest = min(float(first.propensity.cells.min(initial=1.0)), len(data.cells) / max(n_cells, 1))
+    # Options that are not set, and with which the scores depend less on pairs with few labels.
     remedies = []
     if setup.functional.link == "logit" and setup.edge_weights == "equal":
         remedies.append("edge_weights='counts' gives pairs with few labels less weight")
     if data.ordered and setup.weights.mirrored:
         remedies.append("position_bias=False joins both display orders of a pair, if order does not matter")
-    return remedies
+    warn_about_intervals(
+        validity,
+        covariance.std_errors,
+        setup.functional.names(data.items),
+        data.n_contexts,
+        not setup.functional.linear,
+        remedies=remedies,
+        pairs_are_derived=data.outcome_kind in DERIVED_KINDS,
+        mu_hardly_matters=setup.functional.linear and smallest >= 1 / (1 + _SMALL_WEIGHT_OF_MU),
+    )
+    return validity
 
 
 def warn_of_scores_outside(setup: Setup, influence: InfluenceFunction, items: tuple[str, ...]) -> None:
@@ -250,7 +239,10 @@ def warn_of_uneven_orders(data: PreferenceData, setup: Setup, mu: FloatArray, *,
     z = residual_position_test(data.cells, gap, mu, unit)[1]
     if not abs(z) > _REAL_EFFECT:
         return
-    share, n_labels = shares_shown_first(data.cells.only(setup.graph.edges[data.cells.first, data.cells.second]), data)
+    compared = data.cells.only(setup.graph.edges[data.cells.first, data.cells.second])
+    first, second = (np.bincount(side, minlength=data.n_items) for side in compared.in_display_order)
+    n_labels = first + second
+    share = first / np.maximum(n_labels, 1)
     distance = np.abs(share - 0.5)
     uneven = (distance > _UNEVEN_SHARE) & (2 * np.sqrt(n_labels) * distance > _UNEVEN_Z)
     if not uneven.any():
@@ -266,11 +258,3 @@ def warn_of_uneven_orders(data: PreferenceData, setup: Setup, mu: FloatArray, *,
         f"min_labels= keeps more pairs)",
         stacklevel=2,
     )
-
-
-def shares_shown_first(cells: Cells, data: PreferenceData) -> tuple[FloatArray, IntArray]:
-    """Return the share of each model's labels in which it was shown first, and its number of labels, (K,) each."""
-    shown_first, shown_second = cells.in_display_order
-    first, second = (np.bincount(side, minlength=data.n_items) for side in (shown_first, shown_second))
-    n_labels = first + second
-    return first / np.maximum(n_labels, 1), n_labels

@@ -8,6 +8,7 @@ scores, E F(mu(X)), is ``average="scores"``. For a linear functional F the two a
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
@@ -20,9 +21,7 @@ from ..data.columns import align_pairs_by_name
 from ..data.formula.parse import one_sided
 from ..data.graph import Graph, PairRule, VoteCounts, left_out_clause
 from ..data.preferences import FloatArray, IntArray, PreferenceData
-from ..estimation.influence import InfluenceBlocks, NuisanceEstimates, OneStepResult, TargetPopulation
-from ..estimation.mean_preferences import FlooredPreferences, MeanPreferences, make_finite, mean_preferences
-from ..estimation.one_step import one_step
+from ..estimation.mean_preferences import FlooredPreferences, MeanPreferences, make_finite
 from ..exceptions import DmlrankError, GraphError, IntervalWarning, OptionError, OptionTypeError, listed
 from ..functionals import BradleyTerry, CategoryWeights, Functional, functional_from
 from ..functionals.linear_scores import Linearised, curvature_bias
@@ -56,42 +55,34 @@ def unlabelled_pairs(data: PreferenceData) -> NDArray[np.bool_]:
     return np.asarray(labelled == 0)
 
 
-def extrapolated_pairs(data: PreferenceData, functional: Functional, graph: Graph) -> NDArray[np.bool_]:
-    """Return those of the :func:`unlabelled_pairs` that the functional uses, (K, K).
+def find_extrapolation(data: PreferenceData, setup: Setup, options: Options) -> Extrapolation:
+    """Count the pairs without a label that the functional uses, with a warning where there are any.
 
     The learner's prediction for such a pair enters the scores. No label corrects the prediction, and no standard error
-    includes its error.
+    includes its error. With supplied propensities of all pairs (an array, a function, a plan) no pair is extrapolated:
+    a pair without a label might have had one, so that the bias correction is right on average.
     """
+    graph, functional = setup.graph, setup.functional
     pairs = graph.edges & unlabelled_pairs(data)
     if functional.edge_weights is not None:
         pairs = pairs & (functional.edge_weights > 0)
-    if pairs.any() and not functional.uses(pairs):
-        return np.zeros_like(pairs)
-    return np.asarray(pairs)
-
-
-def find_extrapolation(data: PreferenceData, setup: Setup, options: Options) -> Extrapolation:
-    """Count the extrapolated pairs, with a warning where there are any.
-
-    With supplied propensities of all pairs (an array, a function, a plan) no pair is extrapolated: a pair without a
-    label might have had one, so that the bias correction is right on average.
-    """
-    if not isinstance(options.propensity, str):
+    if not isinstance(options.propensity, str) or not pairs.any() or not functional.uses(pairs):
         return Extrapolation()
-    graph = setup.graph
-    pairs = extrapolated_pairs(data, setup.functional, graph)
-    n_pairs = int(np.triu(pairs).sum())
-    if not n_pairs:
-        return Extrapolation()
-    counts = data.pair_counts()
+    n_pairs, counts = int(np.triu(pairs).sum()), data.pair_counts()
     n_one_order = int(np.triu(pairs & (counts + counts.T > 0)).sum())
-    n_never_compared = n_pairs - n_one_order
-    clauses = [f"{n_never_compared:,} of {graph.n_edges:,} pairs were never compared"] if n_never_compared else []
+    clauses = []
+    if n_pairs > n_one_order:
+        clauses.append(f"{n_pairs - n_one_order:,} of {graph.n_edges:,} pairs were never compared")
     if n_one_order:
         clauses.append(f"{n_one_order:,} of {graph.n_edges:,} pairs were compared in one display order only")
+    changes = connecting_options(data, options.min_labels)
+    if changes is None:
+        changes = {"component": "largest"}
+    update = ", ".join(f"{name}={value!r}" for name, value in ({"graph": "observed"} | changes).items())
+    condition = " (if display order does not matter)" if "position_bias" in changes else ""
     reason = (
         f"{' and '.join(clauses)}, so that no label corrects what the learner predicts for them; "
-        f"{_update_with_intervals(data, options.min_labels)} has intervals"
+        f"update({update}){condition} has intervals"
     )
     warn(f"estimates without intervals: {reason}", stacklevel=2)
     return Extrapolation(n_pairs, reason)
@@ -110,16 +101,6 @@ def connecting_options(data: PreferenceData, min_labels: int) -> dict[str, objec
             changes: dict[str, object] = {} if n_labels == min_labels else {"min_labels": n_labels}
             return changes if ordered == data.ordered else changes | {"position_bias": False}
     return None
-
-
-def _update_with_intervals(data: PreferenceData, min_labels: int) -> str:
-    """Return the call of ``update`` whose scores use compared pairs only."""
-    changes = connecting_options(data, min_labels)
-    if changes is None:
-        changes = {"component": "largest"}
-    options = ", ".join(f"{name}={value!r}" for name, value in ({"graph": "observed"} | changes).items())
-    condition = " (if display order does not matter)" if "position_bias" in changes else ""
-    return f"update({options}){condition}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -206,18 +187,22 @@ def comparison_graph(data: PreferenceData, graph: object, min_labels: int) -> Gr
 
 def set_up(data: PreferenceData, graph: Graph, options: Options) -> Setup:
     """Bind the functional to the graph and the weights that the options ask for."""
-    estimator = estimator_named(options.estimator)
-    unbound = functional_from(estimator.functional(options.functional))
-    weights = _weights_of(unbound, options.category_weights, data)
-    weighting = _edge_weighting(unbound, options.edge_weights)
+    unbound = functional_from(estimator_named(options.estimator).functional(options.functional))
+    weights = _category_weights(options.category_weights, data, unbound)
+    weighting = options.edge_weights if isinstance(options.edge_weights, str) else "given"
+    if unbound.edge_weights is not None:
+        if weighting != "equal":
+            raise OptionError(
+                f"functional={unbound.name!r} has edge weights of its own, and edge_weights= asks for others; give "
+                f"them in one place"
+            )
+        weighting = "given"
     weights_of_pairs = _edge_weights(options.edge_weights, data, graph)
     bound = bind_functional(unbound, weights, graph, edge_weights=weights_of_pairs, ordered=data.ordered)
-    counts = data.pair_counts()
-    n_left_out = int(np.triu((counts + counts.T > 0) & ~graph.edges).sum())
     _warn_of_graph(data, bound, graph, options.min_labels)
     # Called for its errors: some functionals have no gauge on this graph.
     bound.gauge(data.n_items)
-    return Setup(bound, weights, graph, weighting, n_left_out)
+    return Setup(bound, weights, graph, weighting, _count_left_out(data, graph))
 
 
 def set_up_likelihood(data: PreferenceData, graph: Graph, category_weights: object, estimator: str) -> Setup:
@@ -229,9 +214,13 @@ def set_up_likelihood(data: PreferenceData, graph: Graph, category_weights: obje
             f"estimator={estimator!r} counts every vote as one win, a tie as half a win for both models; use "
             f"category_weights='half'"
         )
+    return Setup(BradleyTerry().bind(weights, graph), weights, graph, "votes", _count_left_out(data, graph))
+
+
+def _count_left_out(data: PreferenceData, graph: Graph) -> int:
+    """Return the number of pairs with labels that are not on the graph."""
     counts = data.pair_counts()
-    left_out = int(np.triu((counts + counts.T > 0) & ~graph.edges).sum())
-    return Setup(BradleyTerry().bind(weights, graph), weights, graph, "votes", left_out)
+    return int(np.triu((counts + counts.T > 0) & ~graph.edges).sum())
 
 
 def _warn_of_graph(data: PreferenceData, functional: Functional, graph: Graph, min_labels: int) -> None:
@@ -311,22 +300,19 @@ def category_weights_from(weights: object, n_categories: int, *, numbers: str, c
     return weights
 
 
-def _category_weights(weights: object, data: PreferenceData) -> CategoryWeights:
-    """Return the category weights that the option asks for."""
-    if isinstance(weights, str):
-        return CategoryWeights.for_categories(data.categories, weights)
-    return category_weights_from(
-        weights,
-        data.n_categories,
-        numbers=f"one number per category {data.categories}",
-        counted=f"the data have {data.n_categories}: {data.categories}",
-    )
-
-
-def _weights_of(functional: Functional, option: object, data: PreferenceData) -> CategoryWeights:
-    """Return the category weights of the functional's own if it has some, otherwise those of the option."""
-    asked, own = _category_weights(option, data), functional.weights
-    if own is None:
+def _category_weights(option: object, data: PreferenceData, functional: Functional | None = None) -> CategoryWeights:
+    """Return the category weights of the functional's own if it has some, otherwise those that the option asks for."""
+    if isinstance(option, str):
+        asked = CategoryWeights.for_categories(data.categories, option)
+    else:
+        asked = category_weights_from(
+            option,
+            data.n_categories,
+            numbers=f"one number per category {data.categories}",
+            counted=f"the data have {data.n_categories}: {data.categories}",
+        )
+    own = None if functional is None else functional.weights
+    if functional is None or own is None:
         return asked
     if own.n_categories != data.n_categories:
         raise OptionError(
@@ -335,31 +321,12 @@ def _weights_of(functional: Functional, option: object, data: PreferenceData) ->
             f"each of the two models, or none"
         )
     # The default of the option says nothing about what the user wants.
-    is_default = isinstance(option, str) and option == "half"
-    if not is_default and asked != own:
+    if asked != own and not (isinstance(option, str) and option == "half"):
         raise OptionError(
             f"functional={functional.name!r} has category weights of its own, {own.first} and {own.second}, and "
             f"category_weights= asks for {asked.first} and {asked.second}; give them in one place"
         )
     return own
-
-
-def _edge_weighting(functional: Functional, option: object) -> str:
-    """Return which weights pairs have: "equal", "counts" or "given"; ``option`` is the option ``edge_weights``."""
-    has_own = functional.edge_weights is not None
-    if not isinstance(option, str):
-        if has_own:
-            raise OptionError(
-                f"functional={functional.name!r} has edge weights of its own, and edge_weights= is given, too; give "
-                f"them in one place"
-            )
-        return "given"
-    if has_own and option != "equal":
-        raise OptionError(
-            f"functional={functional.name!r} has edge weights of its own, and edge_weights={option!r} asks for others; "
-            f"give them in one place"
-        )
-    return "given" if has_own else option
 
 
 def check_edge_weights(edge_weights: object, data: PreferenceData, graph: Graph) -> None:
@@ -407,12 +374,22 @@ class OrderChoice:
 
 def choose_order(votes: PreferenceData, options: Options) -> OrderChoice:
     """Choose whether order matters: as the caller says, or with ``"auto"`` by counts of labels and other options."""
+    weights, propensity = options.category_weights, options.propensity
+    if not isinstance(weights, str | CategoryWeights):
+        # Weights that cannot be read are refused where the functional is bound.
+        with suppress(TypeError, ValueError, DmlrankError):
+            first, second = cast("tuple[Iterable[float], Iterable[float]]", weights)
+            weights = CategoryWeights(tuple(first), tuple(second))
+    if isinstance(propensity, str):
+        is_of_ordered_pairs = propensity not in ("estimate", "marginal") and one_sided(propensity) is None
+    else:
+        is_of_ordered_pairs = not (is_plan(propensity) and hasattr(propensity, "position_bias"))
     obstacle = ""
-    if not _is_mirrored(options.category_weights):
+    if isinstance(weights, CategoryWeights) and not weights.mirrored:
         obstacle = "the category weights treat the two items differently"
     elif options.mu is not None:
         obstacle = "mu= has probabilities for both orders of a pair"
-    elif _is_of_ordered_pairs(options.propensity):
+    elif is_of_ordered_pairs:
         obstacle = "propensity= has propensities of ordered pairs"
     if not isinstance(options.position_bias, str):
         return OrderChoice(bool(options.position_bias), may_be_ignored=not obstacle)
@@ -440,27 +417,6 @@ def order_by_counts(counts: NDArray[np.int64], min_labels: int, edges: NDArray[n
     return OrderChoice(True, f"every pair with at least {labels} has at least {min_labels} in each display order")
 
 
-def _is_mirrored(weights: object) -> bool:
-    """Whether the category weights treat the item shown first and the item shown second alike."""
-    if isinstance(weights, str):
-        return True
-    if not isinstance(weights, CategoryWeights):
-        try:
-            first, second = cast("tuple[Iterable[float], Iterable[float]]", weights)
-            weights = CategoryWeights(tuple(first), tuple(second))
-        except (TypeError, ValueError, DmlrankError):
-            # Weights that cannot be read are refused where the functional is bound.
-            return True
-    return bool(weights.mirrored)
-
-
-def _is_of_ordered_pairs(propensity: object) -> bool:
-    """Whether propensities are supplied that have to be those of ordered pairs."""
-    if isinstance(propensity, str):
-        return propensity not in ("estimate", "marginal") and one_sided(propensity) is None
-    return not (is_plan(propensity) and hasattr(propensity, "position_bias"))
-
-
 def edges_of_option(graph: object, n_items: int) -> NDArray[np.bool_] | None:
     """Return the edges of a graph that the caller gave, (K, K); None for a word, or a graph of another shape."""
     if isinstance(graph, str):
@@ -470,45 +426,35 @@ def edges_of_option(graph: object, n_items: int) -> NDArray[np.bool_] | None:
 
 
 def warn_of_votes_left_out(data: PreferenceData, compared: Graph, options: Options, order: OrderChoice) -> None:
-    """Warn where over 5 % of all votes, or over 20 % of a model's votes, are on pairs that are not compared."""
+    """Warn where over 5 % of all votes, or over 20 % of a model's votes, are on pairs that are not compared.
+
+    Where pairs have too few labels, the warning names the first looser rule for compared pairs that uses most votes.
+    """
     counts = VoteCounts.of(data.pair_votes(), compared)
     # uses_most: at least 95 % of all votes, and at least 80 % of the votes of every model.
     if counts.uses_most:
         return
-    if isinstance(options.graph, str):
-        reason, advice = _advice_on_few_labels(data, PairRule(data.ordered, options.min_labels), order)
-    else:
+    rule = PairRule(data.ordered, options.min_labels)
+    reason = f"these votes are on pairs with fewer than min_labels={rule.min_labels} labelled prompts"
+    reason += " in one of the two orders" if data.ordered else ""
+    advice = "collect more labels of these pairs"
+    labelled, votes = data.pair_counts(), data.pair_votes()
+    looser_rules = rule.looser(order.may_be_ignored)
+    if not isinstance(options.graph, str):
         reason = "these votes are on pairs that graph= does not have"
         advice = "add these pairs to graph=, or leave graph= out"
+    elif looser_rules:
+        by_rule = [(looser, VoteCounts.of(votes, looser.graph(labelled))) for looser in looser_rules]
+        looser, used = next((one for one in by_rule if one[1].uses_most), by_rule[-1])
+        advice = f"{looser.changed_from(rule)} would use {100 * used.share_used:.3g} % of all votes"
+        if not looser.position_bias and rule.position_bias:
+            advice += " (display order then does not matter)"
+        if looser.min_labels < rule.min_labels:
+            advice += "; with edge_weights='counts' in addition, pairs with few labels count little"
     warn(
         f"{left_out_clause(counts, data.items)}: {reason}. Scores are computed from the other pairs only; {advice}",
         stacklevel=2,
     )
-
-
-def _advice_on_few_labels(data: PreferenceData, rule: PairRule, order: OrderChoice) -> tuple[str, str]:
-    """Return the reason why votes are left out, and the options with which most votes are used."""
-    reason = f"these votes are on pairs with fewer than min_labels={rule.min_labels} labelled prompts"
-    reason += " in one of the two orders" if data.ordered else ""
-    labelled, votes = data.pair_counts(), data.pair_votes()
-    looser_rules = rule.looser(order.may_be_ignored)
-    counts_by_rule = [(looser, VoteCounts.of(votes, looser.graph(labelled))) for looser in looser_rules]
-    if not counts_by_rule:
-        return reason, "collect more labels of these pairs"
-    sufficient = [(looser, counts) for looser, counts in counts_by_rule if counts.uses_most]
-    return reason, _votes_used_sentence(rule, *(sufficient[0] if sufficient else counts_by_rule[-1]))
-
-
-def _votes_used_sentence(rule: PairRule, looser: PairRule, counts: VoteCounts) -> str:
-    """Return the sentence about the votes that a looser rule for compared pairs would use."""
-    advice = f"{looser.changed_from(rule)} would use {100 * counts.share_used:.3g} % of all votes"
-    if not looser.position_bias and rule.position_bias:
-        advice += " (display order then does not matter)"
-    if looser.min_labels < rule.min_labels:
-        advice += (
-            "; with edge_weights='counts' in addition, pairs with few labels get little weight and add little noise"
-        )
-    return advice
 
 
 class MeanTarget(NamedTuple):
@@ -527,61 +473,20 @@ class MeanTarget(NamedTuple):
     bias: FloatArray
 
 
-def uses_mean_preferences(average: str, setup: Setup) -> bool:
-    """Whether the scores are those of mean preferences, and differ from the mean of scores."""
-    return average == "preferences" and not setup.functional.linear
-
-
-def mean_target(
-    data: PreferenceData,
-    setup: Setup,
-    nuisances: NuisanceEstimates,
-    blocks: InfluenceBlocks,
-    population: TargetPopulation,
-    options: Options,
-) -> MeanTarget:
-    """Estimate the mean preferences of all contexts, and linearise the functional there."""
-    means = mean_preferences(data, nuisances, blocks, population)
-    return targets_of(means, data, setup, floor=options.floor, estimator=options.estimator)[0]
-
-
-def estimate_target(
-    data: PreferenceData,
-    setup: Setup,
-    nuisances: NuisanceEstimates,
-    blocks: InfluenceBlocks,
-    population: TargetPopulation,
-    options: Options,
-) -> OneStepResult:
-    """Estimate the scores by one step, with the average that the options ask for."""
-    score: Functional = setup.functional
-    if uses_mean_preferences(options.average, setup):
-        score = mean_target(data, setup, nuisances, blocks, population, options).score
-    return one_step({"target": score}, data, nuisances, blocks, population)
-
-
-def targets_of(
-    means: MeanPreferences, data: PreferenceData, setup: Setup, *, floor: float | str, estimator: str
-) -> list[MeanTarget]:
+def mean_targets(means: MeanPreferences, data: PreferenceData, setup: Setup, options: Options) -> list[MeanTarget]:
     """Linearise the functional at the mean preferences of each group."""
-    functional, is_debiased, targets = setup.functional, estimator_named(estimator).is_debiased, []
+    functional, is_debiased, targets = setup.functional, estimator_named(options.estimator).is_debiased, []
     for debiased, plugin, n_labels, moment in zip(
         means.one_step, means.plugin, means.n_labels, means.moment, strict=True
     ):
-        floored, plugin_floored = (finite_table(table, n_labels, setup, floor) for table in (debiased, plugin))
+        floored, plugin_floored = (finite_table(one, n_labels, setup, options.floor) for one in (debiased, plugin))
         table, centre = (floored, debiased) if is_debiased else (plugin_floored, plugin)
         bias = np.zeros(len(functional.value(table.table[None])[0]))
         if is_debiased:
             bias = curvature_bias(functional, table.table, moment, setup.graph.edges, data.ordered)
             bias = np.where(np.isfinite(bias), bias, 0.0)
-        targets.append(
-            MeanTarget(
-                Linearised.at(functional, table.table, centre, bias),
-                functional.value(plugin_floored.table[None])[0],
-                table,
-                bias,
-            )
-        )
+        score = Linearised.at(functional, table.table, centre, bias)
+        targets.append(MeanTarget(score, functional.value(plugin_floored.table[None])[0], table, bias))
     return targets
 
 

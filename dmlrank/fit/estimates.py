@@ -150,10 +150,9 @@ class Diagnostics:
         Summary
             It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
         """
-        rows = (*_first_stage_figures(self), *_interval_figures(self), *_data_figures(self))
         columns = (("value", 1), ("meaning", 1))
         notes = self.warnings or ("The fit gave no warnings.",)
-        table = Summary("Diagnostics", (), columns, rows, notes, row_head="figure", text_columns=(2,))
+        table = Summary("Diagnostics", (), columns, tuple(_figures(self)), notes, row_head="figure", text_columns=(2,))
         return table.with_title(title)
 
 
@@ -365,11 +364,8 @@ class Estimates:
         return two_sided_p_values(z) if self.sequence is None else self.sequence.p_values(z)
 
 
-# --- the rows of the table of diagnostics -----------------------------------------------------------------------------
-
-
-def _first_stage_figures(d: Diagnostics) -> list[tuple[str, str, str]]:
-    """Return the figures of mu and pi, with their meanings; those that the fit does not have are left out."""
+def _figures(d: Diagnostics) -> list[tuple[str, str, str]]:
+    """Return the figures of a fit with their meanings; those that the fit does not have are left out."""
     rows = [("log-loss", f"{d.log_loss:.3f}", f"{d.log_loss_constant:.3f} for constant probabilities")]
     if np.isfinite(d.calibration):
         rows.append(("calibration slope of mu", fixed_text(d.calibration, 2), "1 is right; below 1 mu is too extreme"))
@@ -386,12 +382,6 @@ def _first_stage_figures(d: Diagnostics) -> list[tuple[str, str, str]]:
         rows.append(("effective share", f"{d.effective_share:.2f}", meaning))
     if d.propensity_factor is not None:
         rows.append(("mean of S / pi", f"{d.propensity_factor:.3f}", "near 1 where supplied propensities are right"))
-    return rows
-
-
-def _interval_figures(d: Diagnostics) -> list[tuple[str, str, str]]:
-    """Return the figures on standard errors, bias and display order, with their meanings."""
-    rows = []
     if np.isfinite(d.position_effect):
         z = f"z = {fixed_text(d.position_z, 2)}" if np.isfinite(d.position_z) else "cannot be tested"
         meaning = f"win share of the model shown first minus that of the other; {z}"
@@ -405,21 +395,16 @@ def _interval_figures(d: Diagnostics) -> list[tuple[str, str, str]]:
     if d.subsample:
         price = f"sampled for the mean of scores; standard errors are {100 * d.subsample_price:.1f} % larger"
         rows.append(("prompts in the sample", f"{d.subsample:,}", price))
-    return rows
-
-
-def _data_figures(d: Diagnostics) -> list[tuple[str, str, str]]:
-    """Return the counts of what is left out, added or does not vary; zeros are left out, but for pairs."""
-    rows = [("pairs left out", f"{d.pairs_left_out:,}", "pairs with labels that are not compared")]
+    rows.append(("pairs left out", f"{d.pairs_left_out:,}", "pairs with labels that are not compared"))
     dropped, constant = ", ".join(d.models_dropped), ", ".join(d.models_without_variation)
-    counts = (
+    left_out = (
         ("pairs extrapolated", d.pairs_extrapolated, "pairs without labels that the scores use"),
         ("models left out", len(d.models_dropped), dropped),
         ("later votes left out", d.votes_dropped, "on the same prompt and pair (votes='first')"),
         ("pairs without variation", d.pairs_without_variation, "compared pairs whose labels all agree"),
         ("models without variation", len(d.models_without_variation), constant),
     )
-    return rows + [(name, f"{count:,}", meaning) for name, count, meaning in counts if count]
+    return rows + [(name, f"{count:,}", meaning) for name, count, meaning in left_out if count]
 
 
 # Smaller probabilities are raised to this one in the log-loss of the diagnostics.
@@ -429,14 +414,14 @@ _SMALLEST_PROBABILITY = 1e-15
 def collect(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> Estimates:
     """Return the estimates of a fit, without the critical value, for which the result draws."""
     functional, data, options = steps.setup.functional, steps.data, steps.options
-    gauge = functional.gauge(data.n_items)
+    gauge, suffix = functional.gauge(data.n_items), steps.estimator.label_suffix
     names = functional.names(data.items)
     estimate, covariance = clip_to_limits(steps.influence.estimate, steps.covariance, functional.limits)
     at_means = [repetition.mean.plugin for repetition in steps.repetitions if repetition.mean is not None]
     return Estimates(
         models=data.items,
         functional=functional.name,
-        functional_label=steps.estimator.functional_label(functional.label),
+        functional_label=f"bt ({suffix})" if suffix else functional.label,
         estimator=options.estimator,
         estimate=estimate,
         plugin=np.asarray(np.mean(at_means, axis=0)) if at_means else steps.influence.plugin,
@@ -451,7 +436,7 @@ def collect(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> Estima
         description=_description(steps),
         diagnostics=_diagnostics(steps, fit_warnings),
         outputs=() if names == data.items else names,
-        judge=judge_figures(steps),
+        judge=None if steps.verdicts is None else judge_figures(steps, steps.verdicts),
         extrapolation=steps.extrapolation.reason,
         votes=VoteCounts.of(data.pair_votes(), steps.setup.graph),
         style=style_estimates(steps),
@@ -461,20 +446,15 @@ def collect(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> Estima
 
 def style_estimates(steps: FitState) -> StyleEstimates | None:
     """Return what a result keeps of an adjustment for style; None without an adjustment."""
-    adjust, style, balanced = steps.options.adjust, steps.style, steps.balanced
+    adjust, style, balanced, n_votes = steps.options.adjust, steps.style, steps.balanced, steps.data.n_votes
     if isinstance(adjust, BalancedStyle) and balanced is not None:
-        nothing = float("nan")
         return StyleEstimates(
             kind="balanced",
             formula=adjust.formula,
             columns=adjust.columns,
             deviations=balanced.deviations,
-            estimate=np.empty(0),
-            covariance=None,
-            log_loss=nothing,
-            log_loss_without=nothing,
             n_votes=balanced.n_votes,
-            n_votes_left=steps.data.n_votes,
+            n_votes_left=n_votes,
             within=float(adjust.within),
             weights=adjust.weights,
         )
@@ -486,12 +466,12 @@ def style_estimates(steps: FitState) -> StyleEstimates | None:
         formula=adjust.formula,
         columns=style.differences.names,
         deviations=style.differences.deviations,
+        n_votes=n_votes,
+        n_votes_left=n_votes,
         estimate=style.estimate,
         covariance=style.covariance,
         log_loss=float(np.mean([one.log_loss for one in stages])),
         log_loss_without=float(np.mean([one.log_loss_without for one in stages])),
-        n_votes=steps.data.n_votes,
-        n_votes_left=steps.data.n_votes,
     )
 
 
@@ -515,13 +495,13 @@ def _description(steps: FitState) -> FitDescription:
         tie_weights=tuple(ties),
         edge_weights=steps.setup.edge_weights,
         learner=_learner(steps),
-        n_folds=steps.folds.n_folds if steps.repetitions else options.n_folds,
+        n_folds=steps.first.folds.n_folds if steps.repetitions else options.n_folds,
         n_rep=options.n_rep,
         prompts=options.prompts,
         weighted=options.weights is not None,
         ordered=data.ordered,
         order_reason=steps.display_order.reason if steps.display_order else "",
-        propensity=steps.propensity.how if steps.repetitions else "not used",
+        propensity=steps.first.propensity.how if steps.repetitions else "not used",
         cov_type=options.cov_type,
         clusters=steps.units.clusters.names if steps.units.clusters else (),
         seed=options.seed,
@@ -538,7 +518,7 @@ def _learner(steps: FitState) -> str:
         return "given (mu=)"
     if steps.options.judge_as == "features":
         return "lightgbm, with verdicts"
-    models = getattr(steps.mu, "models", ())
+    models = getattr(steps.first.mu, "models", ())
     n_constant = sum(isinstance(getattr(model, "model", model), ConstantMu) for model in models)
     if n_constant == len(models):
         return "pair frequencies" if steps.data.x.shape[1] == 0 else "category shares"
@@ -576,7 +556,7 @@ def _diagnostics(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
     validity = steps.validity
     if validity is None:
         return figures
-    first, result, propensity, mean = steps.first, steps.one_step_result, steps.propensity, steps.first.mean
+    first, result, propensity, mean = steps.first, steps.first.one_step_result, steps.first.propensity, steps.first.mean
     position_effect, position_z = estimate_position_effect(steps)
     if steps.extrapolation.n_pairs or not steps.estimator.valid_intervals:
         position_z = float("nan")
@@ -628,7 +608,7 @@ def estimate_position_effect(steps: FitState) -> tuple[float, float]:
         return effect, effect / error if error > 0 else float("nan")
     gap = np.subtract(steps.setup.weights.first, steps.setup.weights.second)
     unit = steps.units.of_contexts(steps.data)
-    return residual_position_test(steps.data.cells, gap, steps.one_step_result.cell_mu, unit)
+    return residual_position_test(steps.data.cells, gap, steps.first.one_step_result.cell_mu, unit)
 
 
 def _effective_share(data: PreferenceData, propensity: Propensity) -> float:

@@ -11,10 +11,9 @@ import numpy as np
 
 from ..data.derived_pairs import DerivedPairs
 from ..data.preferences import FloatArray
-from ..estimation.bt_restricted import check_restricted_categories
 from ..estimation.influence import InfluenceFunction, mean_influence
 from ..exceptions import OptionError, listed
-from ..functionals import BradleyTerry, CategoryWeights
+from ..functionals import BradleyTerry
 from ..options import OPTIONS, Options
 
 T = TypeVar("T")
@@ -68,11 +67,6 @@ class Estimator:
         """Whether it is the one-step estimator of the functional, with labels missing at random and no other model."""
         return self.has_first_stages and self.is_debiased and not self.assumes_bradley_terry
 
-    @property
-    def has_restriction_test(self) -> bool:
-        """Whether the same first stages give an estimate without the Bradley-Terry model, which can test the model."""
-        return self.assumes_bradley_terry and self.has_first_stages
-
     def check_options(self, given: Mapping[str, object]) -> None:
         """Raise where an option that the estimator does not use was given and differs from its default."""
         functional = given.get("functional", "bt")
@@ -89,10 +83,6 @@ class Estimator:
                 why_unused = dict(self.why_unused_by_option).get(name, self.why_unused)
                 raise OptionError(why_unused.format(option=name, value=value_text))
 
-    def functional_label(self, label: str) -> str:
-        """Return the functional's label, with the assumption of the estimator."""
-        return f"bt ({self.label_suffix})" if self.label_suffix else label
-
     def functional(self, option: T) -> T | str:
         """Return the functional that is estimated in a fit with ``functional=option``.
 
@@ -100,15 +90,6 @@ class Estimator:
         that changes the estimator keeps the option of the earlier fit.
         """
         return BradleyTerry.name if self.assumes_bradley_terry and not _is_bradley_terry(option) else option
-
-    def check_outcomes(self, weights: CategoryWeights, categories: Sequence[str]) -> None:
-        """Raise where the estimator cannot use the categories of the outcome, or their weights."""
-        if self.needs_all_propensities:
-            check_restricted_categories(weights, tuple(categories))
-
-    def estimate(self, influence: InfluenceFunction) -> FloatArray:
-        """Return the estimate from the influence values of one repetition, (d,)."""
-        return influence.estimate if self.is_debiased else influence.plugin
 
     def average(self, influences: Sequence[InfluenceFunction]) -> InfluenceFunction:
         """Return the mean influence over repetitions; the bias correction is left out if the estimator has none."""
@@ -120,7 +101,7 @@ class Estimator:
 
     def estimates(self, influences: Sequence[InfluenceFunction]) -> FloatArray:
         """Return the estimates of all repetitions, (R, d)."""
-        return np.stack([self.estimate(influence) for influence in influences])
+        return np.stack([one.estimate if self.is_debiased else one.plugin for one in influences])
 
 
 def _is_bradley_terry(functional: object) -> bool:

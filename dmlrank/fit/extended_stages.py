@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..data.graph import Graph
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
@@ -98,7 +97,7 @@ class ExtendedStages(FirstStages):
         return self.fit.display_order
 
     def _number_of_folds(self, data: PreferenceData, clusters: Clusters | None, are_used: bool) -> int:
-        return self.fit.folds.n_folds
+        return self.fit.first.folds.n_folds
 
     def _deal(self, units: FoldUnits, n_folds: int, seed: RepetitionSeed) -> Folds:
         """Deal folds: old contexts keep theirs, new contexts of an old unit get the unit's, new units are dealt."""
@@ -159,7 +158,14 @@ class ExtendedStages(FirstStages):
         soft: Sequence[Cells] | None = None,
     ) -> CrossFittedMu:
         """Return mu of all contexts from the models of the fit."""
-        _check_categories(self.fit.data, data)
+        old, names = self.fit.data.categories, data.categories
+        if old != names:
+            further = [name for name in names if name not in old]
+            raise NeedsTraining(
+                f"the new labels have the categories {listed(further)}, which no model has seen"
+                if further
+                else f"the categories of the labels are {listed(names)} instead of {listed(old)}"
+            )
         if self._trains:
             return super()._fit_mu(data, folds, seed, like, soft)
         return self._extended_mu(self.fit.repetitions[seed.repetition].mu_without_judge, data, folds)
@@ -220,22 +226,34 @@ class ExtendedStages(FirstStages):
             raise NeedsTraining("the fit has no models of the propensities that could predict new prompts")
         trained, new = of_fit.pairs.trained, self.new_items(data)
         if new.are_fitted:
-            fitted = [_with_new_items(model, data, folds.fold != f, new.item) for f, model in enumerate(trained)]
+            fitted = []
+            for f, model in enumerate(trained):
+                if not isinstance(model, PairChoicePropensity):
+                    raise NeedsTraining(
+                        "models entered the ranking, and only the model of the propensities for prompts with one "
+                        "labelled pair has effects of single models"
+                    )
+                fitted.append(replace(model, shares=fit_new_shares(model.shares, data, folds.fold != f, new.item)))
             estimates = estimates_at_cells(fitted, folds.fold, data)
             return propensity_from_models(fitted, folds.fold, data, estimates)
-        model = self._model_of_contexts(of_fit.pairs.fold, len(trained))
+        number = self._model_of_contexts(of_fit.pairs.fold, len(trained))
         models: tuple[FoldPropensityModel, ...] = (*trained, MeanPropensity(trained))
         place = self._places_of_cells(data)
         is_new = place < 0
         estimates = np.empty(len(data.cells))
         estimates[~is_new] = of_fit.estimates[place[~is_new]]
         new_cells = data.cells.only(is_new)
-        estimates[is_new] = estimates_at_cells(models, model, data, new_cells)
-        return propensity_from_models(models, model, data, estimates)
+        estimates[is_new] = estimates_at_cells(models, number, data, new_cells)
+        return propensity_from_models(models, number, data, estimates)
 
     def _places_of_cells(self, data: PreferenceData) -> IntArray:
         """Return the place of each labelled cell among those of the fit, (m,); -1 for further cells."""
-        return places_of_cells(self.fit.data.cells, data.cells, self.place, self.new_items(data).item, data.n_items)
+        old, cells, item, n_items = self.fit.data.cells, data.cells, self.new_items(data).item, data.n_items
+        old_code = (self.place[old.context] * n_items + item[old.first]) * n_items + item[old.second]
+        code = (cells.context * n_items + cells.first) * n_items + cells.second
+        order = np.argsort(old_code, kind="stable")
+        candidate = order[np.minimum(np.searchsorted(old_code[order], code), len(order) - 1)]
+        return np.where(old_code[candidate] == code, candidate, -1)
 
     # --- scores -------------------------------------------------------------------------------------------------------
 
@@ -274,42 +292,3 @@ class ExtendedStages(FirstStages):
         if self.fit.bias is None or not self._has_same_scores(inputs, floor, 0):
             return None
         return self.fit.bias.renumbered(self.place)
-
-
-def _check_categories(old: PreferenceData, data: PreferenceData) -> None:
-    """Raise :class:`NeedsTraining` where ranked votes have other categories than those of the fit."""
-    if old.categories != data.categories:
-        further = [name for name in data.categories if name not in old.categories]
-        raise NeedsTraining(
-            f"the new labels have the categories {listed(further)}, which no model has seen"
-            if further
-            else f"the categories of the labels are {listed(data.categories)} instead of {listed(old.categories)}"
-        )
-
-
-def _with_new_items(
-    model: FoldPropensityModel, data: PreferenceData, in_training: NDArray[np.bool_], item: IntArray
-) -> PairChoicePropensity:
-    """Return the propensity model of a fold with effects of new items.
-
-    Shapes: in_training (n,), item (K_old,).
-    """
-    if not isinstance(model, PairChoicePropensity):
-        raise NeedsTraining(
-            "models entered the ranking, and only the model of the propensities for prompts with one labelled pair has "
-            "effects of single models"
-        )
-    return replace(model, shares=fit_new_shares(model.shares, data, in_training, item))
-
-
-def places_of_cells(old: Cells, cells: Cells, context: IntArray, item: IntArray, n_items: int) -> IntArray:
-    """Return the place of each cell among old cells, (m,); -1 for a cell that is not among them.
-
-    Shapes: context (n_old,), item (K_old,).
-    """
-    old_code = (context[old.context] * n_items + item[old.first]) * n_items + item[old.second]
-    code = (cells.context * n_items + cells.first) * n_items + cells.second
-    order = np.argsort(old_code, kind="stable")
-    position = np.searchsorted(old_code[order], code)
-    candidate = order[np.minimum(position, len(order) - 1)]
-    return np.where(old_code[candidate] == code, candidate, -1)

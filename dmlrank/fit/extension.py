@@ -19,18 +19,17 @@ from numpy.typing import NDArray
 
 from .._utils.number_text import p_value_clause
 from .._utils.warning_collection import collected_warnings, warn
-from ..data.columns import Columns, JoinedRows, join_rows
+from ..data.columns import JoinedRows, join_rows
 from ..data.derived_pairs import DerivedPairs
 from ..data.formula.parse import parse_formula
 from ..data.frames import column_names, is_partitioned
-from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
+from ..data.preferences import Cells, FloatArray, IntArray
 from ..estimation.cross_fitting import CrossFittedMu
 from ..exceptions import DataError, OptionError, check_choice
 from ..inference.confidence_sequence import Boundary, best_tau
 from ..nuisance.propensity_model.estimate import has_one_pair_per_context
 from ..nuisance.propensity_model.supplied import is_plan, propensity_columns
 from ..nuisance.verdicts import are_of_fixed_prompts, judge_columns
-from ..options import Options
 from .extended_stages import GROWTH, ExtendedStages, NeedsTraining
 from .method import fit_with, run
 from .stages import read_source
@@ -77,17 +76,10 @@ def extend_fit(steps: FitState, new_rows: object, refit: str) -> FitState:
 def _trained(steps: FitState, rows: JoinedRows, source: Source, reason: str) -> FitState:
     """Return a new fit of all rows."""
     trained = run(steps.options, source)
-    place = steps.data.places_in(trained.data)
-    change = _Change.between(steps, trained, place)
-    extension = Extension(
-        rows_added=rows.n_new,
-        contexts_new=int(change.is_new.sum()),
-        contexts_with_new_votes=int(change.has_further_votes.sum()),
-        models_new=change.models_new,
-        clusters_returning=change.clusters_returning,
-        refitted=True,
+    added, _ = _what_was_added(steps, trained, steps.data.places_in(trained.data), rows)
+    extension = replace(
+        added,
         reason=reason,
-        remarks=rows.remarks,
         votes_at_training=trained.data.n_votes,
         units_at_training=_count_units(trained),
         contexts_of_a_fold=trained.data.n_contexts,
@@ -96,93 +88,119 @@ def _trained(steps: FitState, rows: JoinedRows, source: Source, reason: str) -> 
 
 
 def _scored(steps: FitState, rows: JoinedRows, source: Source, refit: str) -> FitState:
-    """Return the fit of all rows with the first stages that were trained before."""
-    reason = why_options_need_training(steps.options)
-    if reason:
-        raise NeedsTraining(reason)
-    data, place = read_joined(steps, source)
+    """Return the fit of all rows with the first stages that were trained before.
+
+    The features of the contexts of the fit are those of the fit, and those of new contexts come from the same
+    transforms.
+    """
+    o = steps.options
+    if o.adjust is not None:
+        raise NeedsTraining("adjust= needs first stages for style, which have to be learnt from all votes together")
+    if o.judge is not None and o.judge_as == "features":
+        raise NeedsTraining(
+            "judge_as='features' makes verdicts features of mu, whose models then cannot predict new prompts"
+        )
+    if o.propensity_formula is not None:
+        raise NeedsTraining(
+            f"propensity={o.propensity!r} has features of its own, which are learnt from all prompts together"
+        )
+    try:
+        data = read_source(source, o, steps.data)
+    except DataError as error:
+        # If the rows themselves are the reason, the same error is raised where transforms are fitted to all rows.
+        with collected_warnings():
+            read_source(source, o)
+        raise NeedsTraining(f"the features of the fit do not fit the new rows ({error})") from None
+    place = steps.data.places_in(data)
     stages = ExtendedStages(steps, source, data, place)
     extended = fit_with(stages)
-    change = _Change.between(steps, extended, place)
-    is_later = change.is_new | change.has_further_votes
+    added, is_later = _what_was_added(steps, extended, place, rows)
     if steps.is_later is not None:
         is_later[place] |= steps.is_later
     extended = replace(extended, is_later=is_later)
-    extension = _scoring_extension(steps, extended, change, rows, stages.votes_of_new_items)
+    extension = _scoring_extension(steps, extended, added, stages.votes_of_new_items)
     if refit == "auto":
         _require_good_stages(steps, extended, extension)
     return replace(extended, extension=extension)
 
 
-class _Change(NamedTuple):
-    """What an extension added.
+def _what_was_added(
+    before: FitState, after: FitState, place: IntArray, rows: JoinedRows
+) -> tuple[Extension, NDArray[np.bool_]]:
+    """Describe what an extension added; also return which contexts are new or have further votes, (n,).
 
-    is_new (n,): Contexts that the fit did not have.
-    has_further_votes (n,): Contexts of the fit that got further votes.
-    models_new: Models that the fit did not rank.
-    clusters_returning: Clusters of the fit that got further contexts or votes; 0 without clusters.
+    Shapes: place (n_old,), the number of each old context among all contexts.
     """
-
-    is_new: NDArray[np.bool_]
-    has_further_votes: NDArray[np.bool_]
-    models_new: tuple[str, ...]
-    clusters_returning: int
-
-    @classmethod
-    def between(cls, before: FitState, after: FitState, place: IntArray) -> _Change:
-        """Compare a fit with its extension; ``place``, (n_old,), numbers the old contexts among all contexts."""
-        is_new = np.ones(after.data.n_contexts, dtype=bool)
-        is_new[place] = False
-        further = _votes_by_context(after.data)
-        further[place] -= _votes_by_context(before.data)
-        models_new = tuple(name for name in after.data.items if name not in before.data.items)
-        has_further_votes, n_returning = ~is_new & (further > 0), 0
-        if after.units.clusters is not None:
-            cluster = after.units.clusters.of_context
-            n_returning = len(np.intersect1d(cluster[place], cluster[is_new | has_further_votes]))
-        return cls(is_new, has_further_votes, models_new, n_returning)
-
-
-def _votes_by_context(data: PreferenceData) -> FloatArray:
-    """Return the number of votes of each context, (n,)."""
-    return np.bincount(data.cells.context, data.cells.n_votes, data.n_contexts).astype(float)
+    is_new = np.ones(after.data.n_contexts, dtype=bool)
+    is_new[place] = False
+    votes_after, votes_before = (
+        np.bincount(data.cells.context, data.cells.n_votes, data.n_contexts) for data in (after.data, before.data)
+    )
+    votes_after[place] -= votes_before
+    has_further_votes, n_returning = ~is_new & (votes_after > 0), 0
+    is_later = is_new | has_further_votes
+    if after.units.clusters is not None:
+        cluster = after.units.clusters.of_context
+        n_returning = len(np.intersect1d(cluster[place], cluster[is_later]))
+    extension = Extension(
+        rows_added=rows.n_new,
+        contexts_new=int(is_new.sum()),
+        contexts_with_new_votes=int(has_further_votes.sum()),
+        models_new=tuple(name for name in after.data.items if name not in before.data.items),
+        refitted=True,
+        reason="",
+        clusters_returning=n_returning,
+        remarks=rows.remarks,
+    )
+    return extension, is_later
 
 
-def _scoring_extension(
-    steps: FitState, extended: FitState, change: _Change, rows: JoinedRows, votes_of_new_models: int
-) -> Extension:
-    """Describe an extension without training."""
-    earlier = _extension_of_training(steps) if steps.extension is None else steps.extension
-    mu, n_predicted_by_mean = extended.first.mu_without_judge, 0
+def _scoring_extension(steps: FitState, extended: FitState, added: Extension, votes_of_new_models: int) -> Extension:
+    """Describe an extension without training, and test whether later labels are predicted worse than earlier ones."""
+    data, cells, mu = extended.data, extended.data.cells, extended.first.mu_without_judge
+    earlier = steps.extension
+    if earlier is None:
+        votes, units = steps.data.n_votes, _count_units(steps)
+        earlier = Extension(0, 0, 0, (), True, "", votes_at_training=votes, units_at_training=units)
+    n_predicted_by_mean = 0
     if isinstance(mu, CrossFittedMu):
         n_predicted_by_mean = int((mu.folds.fold >= len(mu.trained)).sum())
-    test = _loss_test(extended, earlier.units_at_training)
-    return Extension(
-        rows_added=rows.n_new,
-        contexts_new=int(change.is_new.sum()),
-        contexts_with_new_votes=int(change.has_further_votes.sum()),
-        models_new=change.models_new,
-        clusters_returning=change.clusters_returning,
+    growth = f"there are {data.n_votes / earlier.votes_at_training:.2f} times the votes of the last training"
+    if not data.x.shape[1]:
+        test = LossTest()
+        reason = "without features nothing is trained, and the frequencies of the pairs are those of all votes"
+    else:
+        assert extended.is_later is not None
+        test = compare_losses(
+            cells,
+            mu.at(cells),
+            extended.is_later[cells.context],
+            _unit_of_context(extended)[cells.context],
+            n_items=data.n_items,
+            planned=(GROWTH - 1) * earlier.units_at_training,
+        )
+        worse = "" if test.p_value <= LOSS_ERROR_RATE else "not "
+        reason = (
+            f"{growth}, and the labels since then are {worse}predicted significantly worse than the earlier ones "
+            f"(z = {test.z:.2f}, p {p_value_clause(test.p_value)})"
+        )
+        if np.isnan(test.z):
+            reason = f"{growth}, and the labels since then are too few to test whether they are predicted worse"
+    return replace(
+        added,
         refitted=False,
-        reason=_why_not_trained(extended, test, earlier.votes_at_training),
-        remarks=rows.remarks,
+        reason=reason,
         number=earlier.number + 1,
-        rows_since_training=earlier.rows_since_training + rows.n_new,
+        rows_since_training=earlier.rows_since_training + added.rows_added,
         votes_at_training=earlier.votes_at_training,
         units_at_training=earlier.units_at_training,
         contexts_of_no_fold=n_predicted_by_mean,
-        contexts_of_a_fold=extended.data.n_contexts - n_predicted_by_mean,
-        models_since_training=earlier.models_since_training + change.models_new,
+        contexts_of_a_fold=data.n_contexts - n_predicted_by_mean,
+        models_since_training=earlier.models_since_training + added.models_new,
         votes_of_new_models=votes_of_new_models,
         loss_z=test.z,
         loss_p=test.p_value,
     )
-
-
-def _extension_of_training(steps: FitState) -> Extension:
-    """Describe a fit without extensions, from which the first extension goes on."""
-    n_votes = steps.data.n_votes
-    return Extension(0, 0, 0, (), True, "", votes_at_training=n_votes, units_at_training=_count_units(steps))
 
 
 def _unit_of_context(steps: FitState) -> IntArray:
@@ -193,23 +211,6 @@ def _unit_of_context(steps: FitState) -> IntArray:
 def _count_units(steps: FitState) -> int:
     """Return the number of independent units with votes."""
     return int(np.count_nonzero(np.bincount(_unit_of_context(steps)[steps.data.cells.context])))
-
-
-def _loss_test(extended: FitState, units_at_training: int) -> LossTest:
-    """Test whether later labels are predicted worse than earlier ones; None without features."""
-    data = extended.data
-    if not data.x.shape[1]:
-        return LossTest()
-    context = data.cells.context
-    assert extended.is_later is not None
-    return compare_losses(
-        data.cells,
-        extended.first.mu_without_judge.at(data.cells),
-        extended.is_later[context],
-        _unit_of_context(extended)[context],
-        n_items=data.n_items,
-        planned=(GROWTH - 1) * units_at_training,
-    )
 
 
 def _require_good_stages(steps: FitState, extended: FitState, extension: Extension) -> None:
@@ -223,11 +224,8 @@ def _require_good_stages(steps: FitState, extended: FitState, extension: Extensi
             f"there are {factor:.2f} times the {extension.votes_at_training:,} votes of the last training, and from "
             f"{GROWTH:g} times on the first stages are trained again"
         )
-    if (
-        extended.options.estimates_propensity
-        and has_one_pair_per_context(steps.data.cells)
-        and not has_one_pair_per_context(data.cells)
-    ):
+    had_one_pair, has_one_pair = (has_one_pair_per_context(one.cells) for one in (steps.data, data))
+    if extended.options.estimates_propensity and had_one_pair and not has_one_pair:
         raise NeedsTraining(
             "some prompts now have labels on several pairs, and the model of the propensities was trained for prompts "
             "with one labelled pair"
@@ -239,20 +237,6 @@ def _require_good_stages(steps: FitState, extended: FitState, extension: Extensi
         )
 
 
-def _why_not_trained(extended: FitState, test: LossTest, votes_at_training: int) -> str:
-    """Return why the first stages were not trained again, for the summary."""
-    if not extended.data.x.shape[1]:
-        return "without features nothing is trained, and the frequencies of the pairs are those of all votes"
-    growth = f"there are {extended.data.n_votes / votes_at_training:.2f} times the votes of the last training"
-    if np.isnan(test.z):
-        return f"{growth}, and the labels since then are too few to test whether they are predicted worse"
-    worse = "" if test.rejects else "not "
-    return (
-        f"{growth}, and the labels since then are {worse}predicted significantly worse than the earlier ones "
-        f"(z = {test.z:.2f}, p {p_value_clause(test.p_value)})"
-    )
-
-
 class LossTest(NamedTuple):
     """The test that later labels are predicted no worse than earlier ones.
 
@@ -262,11 +246,6 @@ class LossTest(NamedTuple):
 
     z: float = float("nan")
     p_value: float = float("nan")
-
-    @property
-    def rejects(self) -> bool:
-        """Whether later labels are predicted worse."""
-        return self.p_value <= LOSS_ERROR_RATE
 
 
 def compare_losses(
@@ -325,13 +304,15 @@ def refuse_fixed_inputs(steps: FitState) -> None:
             f"extend() has no values of {arrays[0]!r} for the new rows: the formula takes {arrays[0]!r} from an array "
             f"with one entry for each row of the fit; put it into a column, fit, and extend"
         )
+    words_and_functions = isinstance(options.propensity, str) or callable(options.propensity)
+    is_of_fixed_prompts = is_plan(options.propensity) or not words_and_functions
     fixed_inputs = {
         "mu": (options.mu is not None, "fit with learner= instead of mu="),
         "weights": (
             options.weights is not None and not isinstance(options.weights, str),
             "put the weights in a column",
         ),
-        "propensity": (_is_array(options.propensity), "put the propensities in a column, or pass a function"),
+        "propensity": (is_of_fixed_prompts, "put the propensities in a column, or pass a function"),
         "judge": (are_of_fixed_prompts(options.judge), "put the verdicts in columns"),
     }
     for name, (is_fixed, advice) in fixed_inputs.items():
@@ -342,69 +323,25 @@ def refuse_fixed_inputs(steps: FitState) -> None:
             )
 
 
-def _is_array(propensity: object) -> bool:
-    """Return whether propensities are an array or a plan, which have values for the prompts of the fit alone."""
-    return is_plan(propensity) or not (isinstance(propensity, str) or callable(propensity))
-
-
 def join_to_fit(steps: FitState, new_rows: object) -> tuple[JoinedRows, Source]:
-    """Return the rows of a fit followed by new rows, and the source of a fit of all rows."""
-    source, options = steps.source, steps.options
-    rows = join_rows(source.data, new_rows, _columns_needed(steps), options.context, already_read=_columns_read(steps))
-    return rows, Source(source.formula, rows.table, source.environment)
-
-
-def _columns_read(steps: FitState) -> Columns | None:
-    """Return the columns that the fit has read from its frame; None where the fit has not kept every row."""
-    data = steps.data
-    keeps_all = len(data.row_index) == data.n_rows
-    return data.columns if keeps_all and (data.row_index == np.arange(data.n_rows)).all() else None
-
-
-def _columns_needed(steps: FitState) -> list[str]:
-    """Return the columns of the frame that the fit uses."""
-    options, available = steps.options, column_names(steps.source.data)
-    formula = parse_formula(steps.source.formula)
-    judges = judge_columns(options.judge) or ()
-    propensities = propensity_columns(options.propensity) or ()
+    """Return the rows of a fit followed by new rows, with the columns that the fit uses, and their source."""
+    source, options, data = steps.source, steps.options, steps.data
+    formula, available = parse_formula(source.formula), column_names(source.data)
     names = [
         *formula.outcomes,
         formula.first,
         formula.second,
-        *steps.data.feature_map.variables,
+        *data.feature_map.variables,
         *options.context,
         *options.clusters,
         *options.style_columns,
         *(name for name in (options.propensity_column, options.weights_column) if name),
-        *judges,
-        *propensities,
+        *(judge_columns(options.judge) or ()),
+        *(propensity_columns(options.propensity) or ()),
     ]
-    return [name for name in dict.fromkeys(names) if name in available]
-
-
-def read_joined(steps: FitState, source: Source) -> tuple[PreferenceData, IntArray]:
-    """Read all rows with the features of the fit; also return the number of each context of the fit, (n_old,).
-
-    Votes are on all items, with the two orders of a pair as two pairs. The features of the contexts of the fit are
-    those of the fit, and those of new contexts come from the same transforms.
-    """
-    options, old = steps.options, steps.data
-    try:
-        data = read_source(source, options, old)
-    except DataError as error:
-        # If the rows themselves are the reason, the same error is raised where transforms are fitted to all rows.
-        with collected_warnings():
-            read_source(source, options)
-        raise NeedsTraining(f"the features of the fit do not fit the new rows ({error})") from None
-    return data, old.places_in(data)
-
-
-def why_options_need_training(options: Options) -> str:
-    """Return why a fit with these options cannot be extended without training; an empty text where it can."""
-    if options.adjust is not None:
-        return "adjust= needs first stages for style, which have to be learnt from all votes together"
-    if options.judge is not None and options.judge_as == "features":
-        return "judge_as='features' makes verdicts features of mu, whose models then cannot predict new prompts"
-    if options.propensity_formula is not None:
-        return f"propensity={options.propensity!r} has features of its own, which are learnt from all prompts together"
-    return ""
+    needed = [name for name in dict.fromkeys(names) if name in available]
+    # The columns that the fit has read stand for those of the frame where the fit has kept every row.
+    keeps_all = len(data.row_index) == data.n_rows and (data.row_index == np.arange(data.n_rows)).all()
+    already_read = data.columns if keeps_all else None
+    rows = join_rows(source.data, new_rows, needed, options.context, already_read=already_read)
+    return rows, Source(source.formula, rows.table, source.environment)

@@ -11,13 +11,11 @@ from numpy.typing import NDArray
 from .._utils.warning_collection import collected_warnings
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.vote_columns import Clusters
-from ..estimation.bt_mle import BradleyTerryFit
-from ..estimation.influence import InfluenceFunction, JudgeCorrection, OneStepResult
-from ..estimation.unanimous_pairs import LabelErrors, UnanimousPairs, find_unanimous_pairs
+from ..estimation.influence import InfluenceFunction
+from ..estimation.unanimous_pairs import LabelErrors, find_unanimous_pairs
 from ..exceptions import OptionError, check_choice
 from ..inference.covariance import CentredSums, Covariance, cluster_sums, one_way, robust, two_way
 from ..inference.resampling import BOOTSTRAP_DRAWS, MULTIPLIERS, MultiplierBootstrap
-from .estimand import Setup
 from .state import FitState, Repetition, Units
 
 
@@ -128,52 +126,32 @@ def multiplier_bootstrap(
     return MultiplierBootstrap(rows, small_sample_factor, added, kind, seed, n_draws)
 
 
-def label_errors(
-    data: PreferenceData,
-    one_step_results: Sequence[OneStepResult],
-    pi: Sequence[FloatArray],
-    corrections: Sequence[JudgeCorrection | None],
-    units: Units,
-) -> LabelErrors:
-    """Return the contribution of every label to the error of a one-step estimate, averaged over repetitions.
+def label_errors(data: PreferenceData, repetitions: Sequence[Repetition], units: Units) -> LabelErrors:
+    """Return the contribution of every label to the error of the scores, averaged over repetitions.
 
     The contribution of a label has as factors its weight and its residual, the label less its expected value.
-
-    Shapes: pi (m,).
     """
     cells, clusters, expected = data.cells, units.clusters, []
-    for result, correction in zip(one_step_results, corrections, strict=True):
-        mu = result.cell_mu
+    for r in repetitions:
+        mu, correction = r.one_step_result.cell_mu, r.judge_correction
         if correction is not None:
             mu = np.where((correction.label >= 0)[:, None], correction.m[correction.label], mu)
         expected.append(mu)
-    weight = _mean_of([1 / propensity for propensity in pi]) / data.n_contexts
+    weight = np.mean([1 / r.propensity.cells for r in repetitions], axis=0) / data.n_contexts
     if units.context_weight is not None:
         weight = weight * units.context_weight[cells.context]
     return LabelErrors(
         cells=cells,
         weight=weight,
-        mu=_mean_of([result.cell_mu for result in one_step_results]),
-        residual=cells.y - _mean_of(expected),
+        mu=np.mean([r.one_step_result.cell_mu for r in repetitions], axis=0),
+        residual=cells.y - np.mean(expected, axis=0),
         unit=cells.context if clusters is None else clusters.of_context[cells.context],
         n_units=data.n_contexts if clusters is None else len(np.unique(clusters.of_context)),
-        other_unit=_crossed_cluster(data, clusters),
+        other_unit=crossed_cluster(data, clusters),
     )
 
 
-def errors_of_repetitions(data: PreferenceData, repetitions: Sequence[Repetition], units: Units) -> LabelErrors:
-    """Return the contribution of every label to the error of the scores, averaged over repetitions."""
-    results = [r.one_step_result for r in repetitions]
-    corrections = [r.judge_correction for r in repetitions]
-    return label_errors(data, results, [r.propensity.cells for r in repetitions], corrections, units)
-
-
-def _mean_of(arrays: Sequence[FloatArray]) -> FloatArray:
-    """Return the mean of arrays of the same shape; a single array is returned as it is, not copied."""
-    return arrays[0] if len(arrays) == 1 else np.mean(arrays, axis=0)
-
-
-def _crossed_cluster(data: PreferenceData, clusters: Clusters | None) -> IntArray | None:
+def crossed_cluster(data: PreferenceData, clusters: Clusters | None) -> IntArray | None:
     """Return the cluster of each labelled cell, (m,), in the second of two crossed groupings; None without one."""
     if clusters is None or len(clusters.names) < 2:
         return None
@@ -182,32 +160,6 @@ def _crossed_cluster(data: PreferenceData, clusters: Clusters | None) -> IntArra
     annotator = np.full(len(data.cells), clusters.of_vote.max(), dtype=np.intp)
     np.minimum.at(annotator, data.vote_cell, clusters.of_vote)
     return annotator
-
-
-def likelihood_unanimous_pairs(
-    data: PreferenceData,
-    setup: Setup,
-    likelihood: BradleyTerryFit,
-    clusters: Clusters | None,
-) -> UnanimousPairs | None:
-    """Find the unanimous pairs of a fit by maximum likelihood; None where there are no such pairs.
-
-    Labels are weighted by their votes, not by propensities, and both orders of a pair are one pair.
-    """
-    if setup.weights.mirrored:
-        data = data.unordered()
-    cells = data.cells
-    won = likelihood.cell_probabilities(data)
-    mu = np.column_stack([won, 1 - won, np.zeros((len(won), data.n_categories - 2))])
-    errors = LabelErrors(
-        cells=cells,
-        weight=cells.n_votes.astype(float),
-        mu=mu,
-        residual=cells.y - mu,
-        unit=cells.context if clusters is None else clusters.of_context[cells.context],
-        other_unit=_crossed_cluster(data, clusters),
-    )
-    return find_unanimous_pairs(errors, data, setup.weights, setup.graph.edges)
 
 
 def unanimous_covariance_by_column(steps: FitState, design: FloatArray) -> FloatArray | None:
@@ -219,7 +171,7 @@ def unanimous_covariance_by_column(steps: FitState, design: FloatArray) -> Float
         return unanimous_covariance_by_group(steps, design.T > 0)
     if steps.unanimous is None:
         return None
-    errors = errors_of_repetitions(steps.data, steps.repetitions, steps.units)
+    errors = label_errors(steps.data, steps.repetitions, steps.units)
     weight = np.ones(len(design)) if steps.units.context_weight is None else steps.units.context_weight
     gram = design.T @ (weight[:, None] * design) / len(design)
     factor = np.asarray(np.linalg.solve(gram, design.T).T, dtype=np.float64)
@@ -236,7 +188,7 @@ def unanimous_covariance_by_group(steps: FitState, members: NDArray[np.bool_]) -
 
     Shapes: members (G, n), returns (G K, G K).
     """
-    errors = errors_of_repetitions(steps.data, steps.repetitions, steps.units)
+    errors = label_errors(steps.data, steps.repetitions, steps.units)
     weight = np.ones(steps.data.n_contexts) if steps.units.context_weight is None else steps.units.context_weight
     n_groups, size = len(members), len(steps.influence.estimate)
     total, any_unanimous = np.zeros((n_groups, size, n_groups, size)), False

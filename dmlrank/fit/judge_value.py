@@ -5,19 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from statsmodels.stats.inter_rater import cohens_kappa
 
 from ..data.outcomes import exchange_wins
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..estimation.cross_fitting import CrossFittedMu, HeldOutLabels, select_floor
-from ..estimation.influence import Influence, NuisanceEstimates, blocks_by_context
+from ..estimation.influence import (
+    Influence,
+    InfluenceBlocks,
+    NuisanceEstimates,
+    OneStepResult,
+    blocks_by_context,
+)
+from ..estimation.mean_preferences import mean_preferences
+from ..estimation.one_step import one_step
 from ..estimation.unanimous_pairs import find_unanimous_pairs
+from ..functionals import Functional
 from ..inference.covariance import Covariance
 from ..nuisance.outcome_model.cross_fit import fit_all
 from ..nuisance.outcome_model.user_learners import is_user_learner
 from ..nuisance.verdicts import Verdicts
-from .estimand import estimate_target
+from .estimand import mean_targets
 from .fit_covariance import covariance_of, label_errors
 from .state import FitState, Repetition, Units
 
@@ -67,13 +75,23 @@ class JudgeFigures:
     worth: float
 
 
-def judge_figures(steps: FitState) -> JudgeFigures | None:
-    """Return the figures of a fit's judges; None without a judge."""
-    verdicts, data = steps.verdicts, steps.data
-    if verdicts is None:
-        return None
+def judge_figures(steps: FitState, verdicts: Verdicts) -> JudgeFigures:
+    """Return the figures of a fit's judges."""
+    data, cells, label = steps.data, steps.data.cells, verdicts.label
+    votes = _three_categories(exchange_wins(cells.y, cells.flipped)) * cells.n_votes[:, None]
+    agreements, position, human_position = [], [], []
+    for shares in verdicts.shares:
+        agreements.append(winner_agreement(*_winners(verdicts, data, shares)))
+        is_known = ~np.isnan(shares).any(axis=1)
+        position.append(shares[is_known].sum(axis=0) / is_known.sum() if is_known.any() else np.full(3, np.nan))
+        both = (label >= 0) & is_known[np.maximum(label, 0)]
+        human_position.append(votes[both].sum(axis=0) / cells.n_votes[both].sum() if both.any() else np.full(3, np.nan))
+    first, is_judged = steps.first, label >= 0
+    judged_cells, correction = cells.only(is_judged), first.judge_correction
+    without_judge, with_judge = first.mu_without_judge.at(judged_cells), first.mu.at(judged_cells)
+    with_verdict = with_judge if correction is None else correction.m[label[is_judged]]
+    predictions = (without_judge, with_judge, with_verdict)
     influence, covariance = estimate_without_judge(steps)
-    agreements = [winner_agreement(*_winners(verdicts, data, judge)) for judge in range(len(verdicts.names))]
     return JudgeFigures(
         names=verdicts.names,
         how=steps.options.judge_as,
@@ -82,10 +100,10 @@ def judge_figures(steps: FitState) -> JudgeFigures | None:
         compared=np.array([count for count, *_ in agreements]),
         agreement=np.array([share for _, share, _ in agreements]),
         kappa=np.array([kappa for *_, kappa in agreements]),
-        position=_position_shares(verdicts),
-        human_position=_human_position_shares(verdicts, data),
+        position=np.array(position),
+        human_position=np.array(human_position),
         both_orders=verdicts.both_orders,
-        log_loss=_log_losses(steps, verdicts),
+        log_loss=np.array([HeldOutLabels.by_cell(mu, judged_cells).log_loss for mu in predictions]),
         n_votes=data.n_votes,
         alone=influence.estimate,
         alone_errors=covariance.std_errors,
@@ -94,59 +112,56 @@ def judge_figures(steps: FitState) -> JudgeFigures | None:
     )
 
 
+def _estimate(
+    steps: FitState, data: PreferenceData, blocks: InfluenceBlocks, r: Repetition, nuisances: NuisanceEstimates
+) -> OneStepResult:
+    """Estimate the scores by one step, with the average of the fit."""
+    score: Functional = steps.setup.functional
+    population = steps.population(r)
+    if r.mean is not None:
+        means = mean_preferences(data, nuisances, blocks, population)
+        score = mean_targets(means, data, steps.setup, steps.options)[0].score
+    return one_step({"target": score}, data, nuisances, blocks, population)
+
+
 def estimate_without_judge(steps: FitState) -> tuple[Influence, Covariance]:
     """Estimate the scores of the same fit without its judge, with the same folds, propensities and labels."""
     functional, targets = steps.setup.functional, []
     for r in steps.repetitions:
-        floor = r.floor if r.mu_without_judge is r.mu else _floor_without_judge(r, steps)
-        nuisances = NuisanceEstimates(r.mu_without_judge, r.propensity.cells, floor)
-        result = estimate_target(
-            steps.data, steps.setup, nuisances, steps.units.blocks, steps.population(r), steps.options
-        )
-        targets.append(result.target)
+        floor, mu = r.floor, r.mu_without_judge
+        if mu is not r.mu and functional.interior and isinstance(steps.options.floor, str):
+            floor = select_floor(HeldOutLabels.of(mu, steps.data))
+        nuisances = NuisanceEstimates(mu, r.propensity.cells, floor)
+        targets.append(_estimate(steps, steps.data, steps.units.blocks, r, nuisances).target)
     influence, estimates = steps.estimator.average(targets).by_context(), steps.estimator.estimates(targets)
     gauge, unanimous_covariance = functional.gauge(steps.data.n_items).basis, steps.unanimous_covariance(functional)
     return influence, covariance_of(steps, influence, gauge, estimates, unanimous_covariance=unanimous_covariance)
 
 
-def _floor_without_judge(r: Repetition, steps: FitState) -> float:
-    """Return the floor of the mu that was fitted to human labels alone."""
-    if not steps.setup.functional.interior or not isinstance(steps.options.floor, str):
-        return r.floor
-    return select_floor(HeldOutLabels.of(r.mu_without_judge, steps.data))
-
-
 def estimate_from_verdicts(steps: FitState, verdicts: Verdicts) -> tuple[Influence, Covariance]:
     """Estimate the scores as the fit does, with the verdicts of a judge in place of the votes."""
     data, options, functional = verdicts.as_votes(steps.data), steps.options, steps.setup.functional
-    blocks, results, propensities, floors = blocks_by_context(data), [], [], []
+    blocks, repetitions = blocks_by_context(data), []
     clusters = None if steps.units.clusters is None else replace(steps.units.clusters, of_vote=None)
-    units = Units(blocks, clusters, None, steps.units.context_weight)
+    without_annotators = replace(steps, units=Units(blocks, clusters, None, steps.units.context_weight))
     for number, r in enumerate(steps.repetitions):
         assert r.judge_propensity is not None, "a fit with a judge has propensities of its verdicts"
         seeds = np.random.SeedSequence([options.seed, number, 1]).spawn(r.folds.n_folds)
         tune = "cv" if is_user_learner(options.learner) else options.tune
-        models = fit_all(data, r.folds, seeds, tune=tune, learner=options.learner)
-        mu = CrossFittedMu(models, r.folds, data.x)
-        floors.append(select_floor(HeldOutLabels.of(mu, data)) if functional.interior else 0.0)
-        nuisances = NuisanceEstimates(mu, r.judge_propensity, floors[-1])
-        population = steps.population(r)
-        results.append(estimate_target(data, steps.setup, nuisances, blocks, population, options))
-        propensities.append(r.judge_propensity)
-    targets = [result.target for result in results]
-    influence = steps.estimator.average(targets).by_context()
-    errors = label_errors(data, results, propensities, [None] * len(results), units)
+        mu = CrossFittedMu(fit_all(data, r.folds, seeds, tune=tune, learner=options.learner), r.folds, data.x)
+        floor = select_floor(HeldOutLabels.of(mu, data)) if functional.interior else 0.0
+        result = _estimate(steps, data, blocks, r, NuisanceEstimates(mu, r.judge_propensity, floor))
+        propensity = replace(r.propensity, cells=r.judge_propensity)
+        repetitions.append(
+            replace(r, one_step_result=result, propensity=propensity, floor=floor, judge_correction=None)
+        )
+    targets = [r.one_step_result.target for r in repetitions]
+    influence, estimates = steps.estimator.average(targets).by_context(), steps.estimator.estimates(targets)
+    errors = label_errors(data, repetitions, without_annotators.units)
     unanimous = find_unanimous_pairs(errors, data, steps.setup.weights, steps.setup.graph.edges)
-    unanimous_covariance = None if unanimous is None else unanimous.covariance(functional, floors[0])
-    without_annotators = replace(steps, units=units)
+    added = None if unanimous is None else unanimous.covariance(functional, repetitions[0].floor)
     gauge = functional.gauge(data.n_items).basis
-    return influence, covariance_of(
-        without_annotators,
-        influence,
-        gauge,
-        steps.estimator.estimates(targets),
-        unanimous_covariance=unanimous_covariance,
-    )
+    return influence, covariance_of(without_annotators, influence, gauge, estimates, unanimous_covariance=added)
 
 
 def equivalent_votes(
@@ -163,11 +178,9 @@ def equivalent_votes(
     prompt_variance = float(np.square(deviation).sum()) / len(deviation) ** 2
     label_variance = max(float(np.trace(covariance_without_judge.matrix)) - prompt_variance, 0.0)
     label_variance_with_judge = float(np.trace(covariance.matrix)) - prompt_variance
-    return (
-        float(n_votes * (label_variance / label_variance_with_judge - 1))
-        if label_variance_with_judge > 0
-        else float("inf")
-    )
+    if label_variance_with_judge <= 0:
+        return float("inf")
+    return float(n_votes * (label_variance / label_variance_with_judge - 1))
 
 
 def _three_categories(votes: FloatArray) -> FloatArray:
@@ -175,16 +188,16 @@ def _three_categories(votes: FloatArray) -> FloatArray:
     return np.stack([votes[:, 0], votes[:, 1], votes[:, 2:].sum(axis=1)], axis=1)
 
 
-def _winners(verdicts: Verdicts, data: PreferenceData, judge: int) -> tuple[IntArray, IntArray]:
+def _winners(verdicts: Verdicts, data: PreferenceData, shares: FloatArray) -> tuple[IntArray, IntArray]:
     """Return the winner of each pair with votes and a verdict: 0 first, 1 second, 2 tie.
 
-    Shapes: returns (q,).
+    Shapes: shares (r, 3), returns (q,).
     """
     cells = data.cells
     judged = np.flatnonzero(verdicts.label >= 0)
     tally = np.zeros((len(verdicts.cells), 3))
     np.add.at(tally, verdicts.label[judged], _three_categories(cells.y[judged] * cells.n_votes[judged, None]))
-    shares = exchange_wins(verdicts.shares[judge], verdicts.cells.flipped)
+    shares = exchange_wins(shares, verdicts.cells.flipped)
     is_comparable = (tally.sum(axis=1) > 0) & ~np.isnan(shares).any(axis=1)
     return _plurality(tally[is_comparable]), _plurality(shares[is_comparable])
 
@@ -216,37 +229,3 @@ def share_and_kappa(a: IntArray, b: IntArray) -> tuple[float, float]:
     # If all values of a and b are one and the same category, the agreement by chance is 1, too, and kappa is 0 / 0.
     is_constant = np.diag(table).max() == len(a)
     return share, float("nan") if is_constant else float(cohens_kappa(table, return_results=False))
-
-
-def _position_shares(verdicts: Verdicts) -> FloatArray:
-    """Return the share of each judge's verdicts for the answer shown first, the second, and ties, (J, 3)."""
-    is_known = _is_known(verdicts)
-    count = is_known.sum(axis=1)[:, None]
-    mean = np.where(is_known[:, :, None], verdicts.shares, 0.0).sum(axis=1) / np.maximum(count, 1)
-    return np.where(count > 0, mean, np.nan)
-
-
-def _human_position_shares(verdicts: Verdicts, data: PreferenceData) -> FloatArray:
-    """Return the shares of human votes for the answer shown first, the second, and ties, (J, 3)."""
-    cells, label = data.cells, verdicts.label
-    votes = _three_categories(exchange_wins(cells.y, cells.flipped)) * cells.n_votes[:, None]
-    shares = np.full((len(verdicts.names), 3), np.nan)
-    for number, is_known in enumerate(_is_known(verdicts)):
-        is_judged = (label >= 0) & is_known[np.maximum(label, 0)]
-        if is_judged.any():
-            shares[number] = votes[is_judged].sum(axis=0) / cells.n_votes[is_judged].sum()
-    return shares
-
-
-def _is_known(verdicts: Verdicts) -> NDArray[np.bool_]:
-    """Whether each judge has a verdict in the form of probabilities on each judged pair, (J, r)."""
-    return np.asarray(~np.isnan(verdicts.shares).any(axis=2))
-
-
-def _log_losses(steps: FitState, verdicts: Verdicts) -> FloatArray:
-    """Return the log-losses of :attr:`JudgeFigures.log_loss`, (3,), in the first repetition."""
-    first, is_judged = steps.first, verdicts.label >= 0
-    cells, correction = steps.data.cells.only(is_judged), first.judge_correction
-    without, with_judge = first.mu_without_judge.at(cells), first.mu.at(cells)
-    with_verdict = with_judge if correction is None else correction.m[verdicts.label[is_judged]]
-    return np.array([HeldOutLabels.by_cell(p, cells).log_loss for p in (without, with_judge, with_verdict)])

@@ -39,6 +39,7 @@ import numpy as np
 from ..data.outcomes import require_mirrored_worths
 from ..data.preferences import PreferenceData
 from ..data.style_columns import read_style_differences
+from ..estimation.bt_restricted import check_restricted_categories
 from ..estimation.cross_fitting import SuppliedMu
 from ..estimation.diagnostics import RemainingBias
 from ..estimation.influence import InfluenceFunction
@@ -49,8 +50,8 @@ from ..nuisance.boosting.tuning import check_tune
 from ..nuisance.outcome_model.user_learners import check_learner, checked_mu
 from ..nuisance.propensity_model.supplied import check_mean_weights, check_propensity
 from ..options import Options
-from ..style_adjustment import BalancedStyle, EqualStyle
-from .adjusted_for_style import check_balanced_clusters, joint_style_fit
+from ..style_adjustment import EqualStyle
+from .adjusted_for_style import joint_style_fit
 from .bt_mle import run_maximum_likelihood
 from .checks import (
     assess_validity,
@@ -62,7 +63,7 @@ from .checks import (
     warn_of_uneven_orders,
 )
 from .estimand import comparison_graph, find_extrapolation, set_up, warn_of_votes_left_out
-from .fit_covariance import errors_of_repetitions, make_covariance
+from .fit_covariance import label_errors, make_covariance
 from .stages import FirstStages, RepetitionSeed, draw_sample
 from .state import FitState, Inputs, Repetition, Source, StyleFit
 
@@ -87,10 +88,18 @@ def fit_with(stages: FirstStages) -> FitState:
         return run_maximum_likelihood(stages, data_as_read)
     inputs = read_inputs(stages, data_as_read)
     repetitions = tuple(repeat(stages, inputs, number) for number in range(options.n_rep))
-    influence, covariance, unanimous, style = estimate_scores(stages, inputs, repetitions)
+    learnt = [(r.one_step_result, r.style_influence) for r in repetitions]
+    key = (*learnt, inputs.units, options.prompts, options.estimator)
+    influence, covariance, unanimous, style = stages.keep(
+        "estimates", key, lambda: estimate_scores(stages, inputs, repetitions)
+    )
     first = repetitions[0]
     bias = second_order_bias(stages, inputs, first, covariance)
-    validity = assess_validity(inputs, first, influence, covariance, bias.total, options.estimator)
+    validity = stages.keep(
+        "validity",
+        key,
+        lambda: assess_validity(inputs, first, influence, covariance, bias.total, stages.estimator),
+    )
     unit = inputs.units.of_contexts(inputs.data)
     propensity_factor = check_mean_weights(inputs.data, first.propensity, unit)
     mu = first.one_step_result.cell_mu
@@ -130,7 +139,8 @@ def read_inputs(stages: FirstStages, data_as_read: PreferenceData) -> Inputs:
     setup = set_up(data, graph, options)
     extrapolation = find_extrapolation(data, setup, options)
     warn_of_votes_left_out(data, graph, options, order)
-    stages.estimator.check_outcomes(setup.weights, data.categories)
+    if stages.estimator.needs_all_propensities:
+        check_restricted_categories(setup.weights, data.categories)
     style = None
     if isinstance(options.adjust, EqualStyle):
         # Functionals and category weights without a link are refused before anything is fitted.
@@ -139,8 +149,6 @@ def read_inputs(stages: FirstStages, data_as_read: PreferenceData) -> Inputs:
         style = stages.keep("style differences", (data, columns), lambda: read_style_differences(data, columns))
     verdicts = stages.verdicts(data)
     units = stages.units(data, verdicts)
-    if isinstance(options.adjust, BalancedStyle):
-        check_balanced_clusters(options.adjust, units.annotator)
     mu = None
     if options.mu is not None:
         mu = stages.keep("supplied mu", (data, options.mu), lambda: SuppliedMu(checked_mu(options.mu, data)))
@@ -200,7 +208,7 @@ def estimate_scores(
     data, setup, estimator, fixed = inputs.data, inputs.setup, stages.estimator, stages.options.prompts == "fixed"
     targets = [repetition.target for repetition in repetitions]
     influence = estimator.average(targets)
-    errors = errors_of_repetitions(data, repetitions, inputs.units)
+    errors = label_errors(data, repetitions, inputs.units)
     unanimous = find_unanimous_pairs(errors, data, setup.weights, setup.graph.edges)
     added = None
     if unanimous is not None and estimator.is_debiased:
@@ -211,7 +219,8 @@ def estimate_scores(
     warn_of_scores_outside(setup, influence, data.items)
     warn_of_unanimous_pairs(data, setup, unanimous, unanimous_covariance=added, covariance=covariance)
     check_rank(setup, covariance, data.items)
-    return influence, covariance, unanimous, joint_style_fit(inputs, repetitions, fixed, added)
+    style = None if inputs.style is None else joint_style_fit(inputs, inputs.style, repetitions, fixed, added)
+    return influence, covariance, unanimous, style
 
 
 def second_order_bias(stages: FirstStages, inputs: Inputs, first: Repetition, covariance: Covariance) -> RemainingBias:

@@ -31,8 +31,9 @@ from ..functionals import Functional
 from ..functionals.linear_scores import PairScores
 from ..inference.covariance import Covariance
 from ..inference.wald import DifferenceTest, wald_test_of_difference
+from .adjusted_for_style import side_by_side
 from .bt_mle import win_probability_influence
-from .estimand import targets_of
+from .estimand import mean_targets
 from .fit_covariance import covariance_of
 from .stages import restricted_score
 from .state import FitState, Repetition
@@ -172,7 +173,7 @@ def pair_margins(
     Shapes: item, opponent (P,).
     """
     # Without features the influence values are those of groups of identical contexts, which need little memory.
-    is_grouped = steps.mu.by_fold() is not None and steps.verdicts is None and steps.units.blocks.one_per_context
+    is_grouped = steps.first.mu.by_fold() is not None and steps.verdicts is None and steps.units.blocks.one_per_context
     size = max_joint if is_grouped else min(max_joint, max(1, max_values // steps.data.n_contexts))
     parts = [slice(start, start + size) for start in range(0, len(item), size)]
     with collected_warnings():
@@ -209,51 +210,43 @@ def scores_in_groups(steps: FitState, members: NDArray[np.bool_]) -> list[GroupS
 
     Shapes: members (G, n).
     """
-    return [_scores_of_repetition(steps, repetition, members) for repetition in steps.repetitions]
+    data, blocks, by_repetition = steps.data, steps.units.blocks, []
+    for r in steps.repetitions:
+        target, plugin, style = r.one_step_result.target.by_context(), None, None
+        if r.style_terms is not None:
+            influence, style = _at_equal_style(r.style_terms, target, members)
+        elif r.mean is None:
+            influence = influence_in_groups(target, members)
+        else:
+            nuisances, population = r.nuisances, steps.population(r)
+            means = mean_preferences(data, nuisances, blocks, population, members=members)
+            targets = mean_targets(means, data, steps.setup, steps.options)
+            scores = [one.score for one in targets]
+            influence = mean_preference_influence(scores, data, nuisances, blocks, population, members=members)
+            plugin = np.stack([one.plugin for one in targets])
+        if plugin is None:
+            plugin = np.stack([part.plugin for part in influence.parts])
+        by_repetition.append(GroupScores(influence, plugin, style))
+    return by_repetition
 
 
-def _scores_of_repetition(steps: FitState, repetition: Repetition, members: NDArray[np.bool_]) -> GroupScores:
-    """Return the scores of groups of contexts in one repetition."""
-    if repetition.style_terms is not None:
-        return _scores_at_equal_style(repetition.style_terms, repetition.one_step_result.target.by_context(), members)
-    if repetition.mean is None:
-        influence = influence_in_groups(repetition.one_step_result.target.by_context(), members)
-        return GroupScores(influence, np.stack([part.plugin for part in influence.parts]))
-    options, data, nuisances, blocks = steps.options, steps.data, repetition.nuisances, steps.units.blocks
-    population = steps.population(repetition)
-    means = mean_preferences(data, nuisances, blocks, population, members=members)
-    targets = targets_of(means, data, steps.setup, floor=options.floor, estimator=options.estimator)
-    scores = [target.score for target in targets]
-    influence = mean_preference_influence(scores, data, nuisances, blocks, population, members=members)
-    return GroupScores(influence, np.stack([target.plugin for target in targets]))
-
-
-def _scores_at_equal_style(terms: EqualStyleTerms, raw: Influence, members: NDArray[np.bool_]) -> GroupScores:
-    """Return scores at equal style in groups, each with the slopes of its own group."""
-    equal, stacked = list[InfluenceInGroups](), list[InfluenceInGroups]()
+def _at_equal_style(
+    terms: EqualStyleTerms, raw: Influence, members: NDArray[np.bool_]
+) -> tuple[InfluenceInGroups, InfluenceInGroups]:
+    """Return scores at equal style in groups, with the slopes of each group, alone and beside all other scores."""
+    equal, every = list[InfluenceInGroups](), list[InfluenceInGroups]()
     for inside in members:
         influence = terms.influence([inside.astype(float)])
-        parts = (raw, influence.averaged, influence.equal, influence.slopes)
-        every = replace(
-            influence.equal,
-            value=np.hstack([part.value for part in parts]),
-            correction=np.hstack([part.correction for part in parts]),
-        )
-        equal.append(influence_in_groups(influence.equal, inside[None]))
-        stacked.append(influence_in_groups(every, inside[None]))
-    joint = _joined(equal)
-    return GroupScores(joint, np.stack([part.plugin for part in joint.parts]), _joined(stacked))
+        parts = (influence.equal, side_by_side((raw, influence.averaged, influence.equal, influence.slopes)))
+        for groups, part in zip((equal, every), parts, strict=True):
+            groups.append(influence_in_groups(part, inside[None]))
 
+    def joined(groups: list[InfluenceInGroups]) -> InfluenceInGroups:
+        contexts, blocks = tuple(one.contexts[0] for one in groups), tuple(one.blocks[0] for one in groups)
+        n_contexts, n_blocks = groups[0].n_contexts, groups[0].n_blocks
+        return InfluenceInGroups(lambda group: groups[group].part(0), contexts, blocks, n_contexts, n_blocks)
 
-def _joined(groups: list[InfluenceInGroups]) -> InfluenceInGroups:
-    """Return the influence of several groups from a list whose entries have one group each."""
-    return InfluenceInGroups(
-        lambda group: groups[group].part(0),
-        tuple(one.contexts[0] for one in groups),
-        tuple(one.blocks[0] for one in groups),
-        groups[0].n_contexts,
-        groups[0].n_blocks,
-    )
+    return joined(equal), joined(every)
 
 
 def likelihood_scores_in_groups(steps: FitState, members: NDArray[np.bool_]) -> GroupScores:

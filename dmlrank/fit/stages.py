@@ -42,6 +42,7 @@ from ..estimation.influence import (
     blocks_by_group,
 )
 from ..estimation.judge import JudgedMu, cross_fit_judged, fit_with_features, judge_correction
+from ..estimation.mean_preferences import mean_preferences
 from ..estimation.one_step import one_step
 from ..exceptions import DataError, OptionError, listed
 from ..functionals import Borda, BradleyTerry, Functional
@@ -67,7 +68,7 @@ from ..nuisance.verdicts import Verdicts, judge_columns, labelled_share, read_ve
 from ..options import Options
 from ..style_adjustment import BalancedStyle
 from .adjusted_for_style import balanced_propensity, equal_style_terms, keep_balanced_votes, match_balanced_votes
-from .estimand import MeanTarget, OrderChoice, Setup, choose_order, mean_target, restrict_items, uses_mean_preferences
+from .estimand import MeanTarget, OrderChoice, Setup, choose_order, mean_targets, restrict_items
 from .estimators import estimator_named
 from .state import BalancedVotes, Inputs, Kept, Source, Units
 
@@ -416,11 +417,12 @@ class FirstStages:
         nuisances = NuisanceEstimates(learnt.mu, learnt.propensity.cells, floor, learnt.judge_correction)
         learnt_key = (learnt.mu, learnt.propensity, learnt.judge_correction, inputs.units, o.subsample, seed)
         mean = None
-        if uses_mean_preferences(o.average, setup):
+        if o.average == "preferences" and not setup.functional.linear:
+            blocks, without_floor = inputs.units.blocks, replace(nuisances, floor=0.0)
             mean = self.keep(
                 f"mean preferences {seed.repetition}",
                 (data, *self._estimand, *learnt_key, o.floor, o.estimator),
-                lambda: mean_target(data, setup, replace(nuisances, floor=0.0), inputs.units.blocks, population, o),
+                lambda: mean_targets(mean_preferences(data, without_floor, blocks, population), data, setup, o)[0],
             )
         is_restricted = self.estimator.assumes_bradley_terry
         result = self.keep(
@@ -520,23 +522,28 @@ def read_source(source: Source, options: Options, learnt: PreferenceData | None 
 
 
 def read_units(
-    data: PreferenceData, source: Source, options: Options, verdicts: Verdicts | None, *, weighted: bool = True
+    data: PreferenceData, source: Source, options: Options, verdicts: Verdicts | None, *, for_first_stages: bool = True
 ) -> Units:
     """Read clusters and weights of contexts, and divide the votes into influence blocks.
 
-    Verdicts of judges belong to no annotator.
+    Maximum likelihood has no first stages, and uses no weights. Verdicts of judges belong to no annotator.
     """
     clusters, weights, weight = read_clusters(data, options.clusters, options.context), options.weights, None
     warn_of_dependence(data, clusters, options.context)
-    if weighted and isinstance(weights, pd.Series):
+    if for_first_stages and isinstance(weights, pd.Series):
         labels, contexts = pd.Index(list(data.context_ids)), f"the contexts ({listed(options.context)})"
         if not options.context:
             labels, contexts = row_index(source.data, data.n_rows)[data.context_ids.astype(np.intp)], "the rows"
         weights = align_by_index(weights, labels, name="weights", of=contexts).to_numpy()
-    if weighted:
+    if for_first_stages:
         weight = context_weights(data, weights)
     if clusters is None or clusters.of_vote is None:
         return Units(blocks_by_context(data), clusters, None, weight)
+    if for_first_stages and isinstance(options.adjust, BalancedStyle) and options.adjust.weights == "smooth":
+        raise OptionError(
+            "BalancedStyle(weights='smooth') was given with clusters of annotators: the votes of several annotators on "
+            "one prompt and pair would have different weights; use weights='band', or cluster by prompts"
+        )
     blocks, annotator = blocks_by_group(data, clusters.of_vote, verdicts.cells.context if verdicts else None)
     return Units(blocks, clusters, annotator, weight)
 

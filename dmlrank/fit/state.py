@@ -327,26 +327,6 @@ class FitState:
         """Contexts over which the first repetition averages F(mu), (s,); None for all contexts."""
         return self.repetitions[0].sample if self.repetitions else None
 
-    @property
-    def folds(self) -> Folds:
-        """Folds of the first repetition."""
-        return self.first.folds
-
-    @property
-    def mu(self) -> MuSource:
-        """Outcome probabilities of the first repetition."""
-        return self.first.mu
-
-    @property
-    def propensity(self) -> Propensity:
-        """Propensities of the first repetition."""
-        return self.first.propensity
-
-    @property
-    def one_step_result(self) -> OneStepResult:
-        """The one-step estimates of the first repetition."""
-        return self.first.one_step_result
-
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         # The steps of a fit are never changed, and some learners and patsy's transforms cannot be copied.
         return self

@@ -453,10 +453,10 @@ def augment_frame(steps: FitState, phi: FloatArray, models: tuple[str, ...], mod
     if steps.likelihood:
         columns["fitted"] = steps.likelihood.cell_probabilities(data)
     else:
-        columns["fold"] = steps.folds.fold[cells.context]
-        columns |= {f"prob_{name}": steps.one_step_result.cell_mu[:, c] for c, name in enumerate(data.categories)}
-        columns["propensity"] = steps.propensity.cells
-        columns["weight"] = 1 / steps.propensity.cells
+        columns["fold"] = steps.first.folds.fold[cells.context]
+        columns |= {f"prob_{name}": steps.first.one_step_result.cell_mu[:, c] for c, name in enumerate(data.categories)}
+        columns["propensity"] = steps.first.propensity.cells
+        columns["weight"] = 1 / steps.first.propensity.cells
     if model is None:
         columns |= {f"influence_{name}": phi[cells.context, j] for j, name in enumerate(models)}
     else:

@@ -154,7 +154,7 @@ def _ellipse(results: Any, alpha: float | None, models: Names, contrast: Hypothe
 def _overlap(results: Any) -> Draw:
     """Propensities of the labelled cells."""
     steps, which = _first_stages(results, "overlap", "propensities")
-    propensity = steps.propensity
+    propensity = steps.first.propensity
     cells, clipped = propensity.cells, "none is clipped"
     if propensity.how == "estimated":
         share = percentage(propensity.n_floored / len(cells))
@@ -172,7 +172,7 @@ def _calibration(results: Any, alpha: float | None) -> Draw:
     if e.sequence is not None:
         raise OptionError("plot('calibration') of a sequential view: intervals by bin hold for one look only")
     steps, which = _first_stages(results, "calibration", "out-of-fold probabilities")
-    cells, mu, alpha = steps.data.cells, steps.one_step_result.cell_mu, alpha_of(e, alpha)
+    cells, mu, alpha = steps.data.cells, steps.first.one_step_result.cell_mu, alpha_of(e, alpha)
     curves = {
         category: reliability_curve(mu[:, c], cells.y[:, c], cells.n_votes, alpha=alpha)
         for c, category in enumerate(steps.data.categories)

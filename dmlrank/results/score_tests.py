@@ -258,7 +258,8 @@ class RestrictionTest(ModelTable):
 @one_thread()
 def bradley_terry_test(estimates: Estimates, steps: FitState) -> RestrictionTest:
     """Test the Bradley-Terry model that the fit assumes, see :meth:`RankResults.restriction_test`."""
-    if not estimates.estimated_by.has_restriction_test:
+    estimator = estimates.estimated_by
+    if not (estimator.assumes_bradley_terry and estimator.has_first_stages):
         raise OptionError(
             f"restriction_test is for estimator='bt_restricted'; this fit has {estimates.estimator!r}: use "
             f"update(functional='bt', estimator='bt_restricted').restriction_test()"

@@ -83,8 +83,8 @@ def _strengths(steps: FitState) -> tuple[float, float]:
     worth = np.subtract(weights.first, weights.second) / 2
     pair = cells.first * steps.data.n_items + cells.second
     return (
-        residual_variance(steps.one_step_result.cell_mu, cells.y, cells.n_votes, worth),
-        relative_second_moment(steps.propensity.cells, pair, steps.data.n_contexts),
+        residual_variance(steps.first.one_step_result.cell_mu, cells.y, cells.n_votes, worth),
+        relative_second_moment(steps.first.propensity.cells, pair, steps.data.n_contexts),
     )
 
 

@@ -215,7 +215,7 @@ def test_estimated_tables_hold_the_cells(rank, battles, known, position_bias, on
     if one_pair:
         battles = battles.groupby("prompt", sort=False).head(1)
     res = rank(battles, FORMULA, estimator="bt_restricted", mu=mu, functional="bt", position_bias=position_bias)
-    made, cells = res.steps.propensity, res.steps.data.cells
+    made, cells = res.steps.first.propensity, res.steps.data.cells
     table = made.pairs.table(np.arange(400))
     np.testing.assert_allclose(table[cells.context, cells.first, cells.second], made.cells, rtol=1e-6)
     if not position_bias:

@@ -123,7 +123,7 @@ def test_a_fit_is_extended_by_its_stored_seed(rank):
         folds, key = earlier.steps.repetitions[number].folds, fold_key(stored.seed, number)
         extended = extend_folds(folds, np.arange(1000), units, key)
         np.testing.assert_array_equal(extended.fold, all_rows.steps.repetitions[number].folds.fold)
-    assert not (extended.fold == all_rows.steps.folds.fold).all()
+    assert not (extended.fold == all_rows.steps.first.folds.fold).all()
 
 
 def test_folds_that_nothing_uses_cost_no_hashes_of_texts():

@@ -136,7 +136,7 @@ def test_a_verdict_on_every_pair_of_every_prompt():
     truth = simulator.truth("bt", n=50_000)
     assert ((result.params - truth).abs() < 4 * result.bse).all()
     # The judge is the truth: nothing is left of mu's error, and mu is close to it.
-    learnt = result.steps.mu.at(result.steps.verdicts.cells)
+    learnt = result.steps.first.mu.at(result.steps.verdicts.cells)
     at = result.steps.verdicts.cells
     before = result.steps.repetitions[0].mu_without_judge.at(at)
     true = mu[at.context, at.first, at.second]
@@ -168,7 +168,7 @@ def test_given_probabilities_stay_and_the_verdicts_still_help(battles):
     mu[:, range(k), range(k)] = 0
     result = fit(battles, mu=mu, propensity="marginal", functional="borda", edge_weights="counts")
     alone = result.update(judge=None)
-    assert result.steps.mu is alone.steps.mu
+    assert result.steps.first.mu is alone.steps.first.mu
     assert (result.bse / alone.bse).mean() < 0.9
 
 
@@ -178,7 +178,7 @@ def test_labels_that_the_verdict_chose(battles):
     asked = rng.random(len(battles)) < np.where(battles["verdict"].str.startswith("tie"), 0.6, 0.15)
     chosen = battles.assign(winner=battles["all_votes"].where(asked, None))
     result = fit(chosen)
-    pi = result.steps.propensity.cells
+    pi = result.steps.first.propensity.cells
     cells = result.steps.data.cells
     tied = result.steps.verdicts.cells.y[result.steps.verdicts.label][:, 2:].sum(axis=1) > 0.5
     rate = result.steps.repetitions[0].judge_propensity[result.steps.verdicts.label]

@@ -43,7 +43,7 @@ def quiet(ignore_warnings):
 
 def one_step_mean(result, weight=None, sample=None):
     """Mean of mu + S / pi (Y - mu) over the prompts, (K, K, C), label by label."""
-    data, mu, pi = result.steps.data, result.steps.mu.mu, result.steps.propensity.cells
+    data, mu, pi = result.steps.data, result.steps.first.mu.mu, result.steps.first.propensity.cells
     weight = np.ones(len(mu)) if weight is None else weight
     weight = weight / weight.sum()
     in_sample = weight if sample is None else weight * np.isin(np.arange(len(mu)), sample)
@@ -59,7 +59,7 @@ def one_step_mean(result, weight=None, sample=None):
 
 def second_order_bias(result, mean):
     """Half the trace of the Hessian of F times the variance of the means, pair by pair, (d,)."""
-    data, mu, pi = result.steps.data, result.steps.mu.mu, result.steps.propensity.cells
+    data, mu, pi = result.steps.data, result.steps.first.mu.mu, result.steps.first.propensity.cells
     functional, step = result.steps.setup.functional, 1e-4
     moment = np.zeros((*mean.shape, mean.shape[-1]))
     for m, i in enumerate(data.cells.context):
@@ -83,8 +83,8 @@ def test_estimate_and_error_are_written_out(fitted, functional):
     bound, mean, step = result.steps.setup.functional, one_step_mean(result), 1e-6
     np.testing.assert_allclose(result.params, bound.value(mean[None])[0] - second_order_bias(result, mean), rtol=1e-3)
     np.testing.assert_allclose(result.steps.first.mean.floored.table, mean, atol=1e-12)
-    np.testing.assert_allclose(result.plugin, bound.value(result.steps.mu.mu.mean(axis=0)[None])[0], rtol=1e-9)
-    data, mu, pi = result.steps.data, result.steps.mu.mu, result.steps.propensity.cells
+    np.testing.assert_allclose(result.plugin, bound.value(result.steps.first.mu.mu.mean(axis=0)[None])[0], rtol=1e-9)
+    data, mu, pi = result.steps.data, result.steps.first.mu.mu, result.steps.first.propensity.cells
     change = mu - mean
     for m, i in enumerate(data.cells.context):
         j, k = data.cells.first[m], data.cells.second[m]
@@ -100,7 +100,7 @@ def test_estimate_and_error_are_written_out(fitted, functional):
 def test_weights_and_samples_are_those_of_the_target_population(battles, fitted, kind):
     result = fitted("bt", average="preferences", **COVARIANCES[kind])
     weight = by_prompt(battles.frame, "importance") if kind == "weighted" else None
-    mean = one_step_mean(result, weight, result.steps.sample)
+    mean = one_step_mean(result, weight, result.steps.first.sample)
     np.testing.assert_allclose(result.steps.first.mean.floored.table, mean, atol=1e-12)
     expected = result.steps.setup.functional.value(mean[None])[0] - result.steps.first.mean.bias
     np.testing.assert_allclose(result.params, expected, rtol=1e-9)
@@ -270,8 +270,8 @@ def test_a_plan_has_the_same_derivative_on_every_prompt(fitted):
     result = fitted("bt", average="preferences")
     plan, score = result.design(200), result.steps.first.mean.score
     np.testing.assert_allclose(plan.specification.problem.functional.jacobian, score.jacobian)
-    information = score.information(result.steps.mu.mu)
-    np.testing.assert_allclose(plan.specification.problem.functional.information(result.steps.mu.mu), information)
+    information = score.information(result.steps.first.mu.mu)
+    np.testing.assert_allclose(plan.specification.problem.functional.information(result.steps.first.mu.mu), information)
     scores_plan = fitted("bt").design(200)
     assert np.abs(plan.propensity - scores_plan.propensity).max() > 1e-3
 
@@ -281,7 +281,7 @@ def test_a_plan_for_new_prompts_is_linearised_at_their_mean(battles, rank):
     result = rank(battles.frame, "winner ~ C(half) | model_a + model_b", **options)
     new = battles.frame.drop_duplicates("prompt").query("half == 'odd one'")[["prompt", "half"]]
     plan = result.design(50, newdata=new)
-    table = result.steps.mu.average(result.steps.data.x[[0]])[0]
+    table = result.steps.first.mu.average(result.steps.data.x[[0]])[0]
     np.testing.assert_allclose(plan.specification.problem.functional.table, table, atol=1e-9)
 
 

@@ -131,13 +131,13 @@ def test_learners_and_estimated_propensities_see_both_orders(rank):
     formula = "winner ~ x0 + x1 | model_a + model_b"
     options = {"context": "question_id", "position_bias": False, "tune": {"n_estimators": 20, "extra_trees": True}}
     fit = rank(votes, formula, **options)
-    (_, mu), *_ = chunks_of(fit.steps.mu, 50)
+    (_, mu), *_ = chunks_of(fit.steps.first.mu, 50)
     np.testing.assert_allclose(mu, without_order(mu), atol=1e-15)
     known = rank(votes, formula, propensity="estimate", **options)
     cells = known.steps.data.cells
     truth = true_first_stages(simulator, votes)["propensity"]
     expected = either_order(truth)[cells.context, cells.first, cells.second]
-    assert abs(np.mean(known.steps.propensity.cells / expected) - 1) < 0.1
+    assert abs(np.mean(known.steps.first.propensity.cells / expected) - 1) < 0.1
     assert (known.params - simulator.truth("borda")).abs().max() < 5 * known.bse.max()
 
 

@@ -582,5 +582,5 @@ def test_large_arrays_are_stored_once_and_packed(draw_battles, rank, tmp_path):
     _, arrays = pickle.loads(zlib.decompress(stored.arguments[2]))
     assert sum(np.array_equal(array, influence.value) for array in arrays.values()) == 1
     loaded = dr.load(tmp_path / "fit.pkl")
-    assert loaded.steps.one_step_result.target.value is loaded.steps.one_step_result.win_share.value
+    assert loaded.steps.first.one_step_result.target.value is loaded.steps.first.one_step_result.win_share.value
     np.testing.assert_array_equal(loaded.influence, result.influence)

@@ -157,8 +157,8 @@ def test_linear_case_written_out():
         along = np.zeros(4)
         along[3], along[other] = 1 / 3, -1 / 3
         inside = (steps.data.cells.first == other) & (steps.data.cells.second == 3)
-        weight = 1 / (steps.propensity.cells[inside] * len(data))
-        residual = steps.data.cells.y[inside, 0] - steps.one_step_result.cell_mu[inside, 0]
+        weight = 1 / (steps.first.propensity.cells[inside] * len(data))
+        residual = steps.data.cells.y[inside, 0] - steps.first.one_step_result.cell_mu[inside, 0]
         seen = (weight**2 * residual**2).sum() * (1 - weight.sum() * 3 / (weight**2).sum() / len(data))
         hidden += np.outer(along, along) * (variance * (weight**2).sum() - max(seen, 0))
     assert result.cov_params().to_numpy() == pytest.approx(shown + hidden, abs=1e-9)

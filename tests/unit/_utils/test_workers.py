@@ -17,7 +17,7 @@ import pytest
 from dmlrank._utils.computation import at_the_same_time, computing, current, in_workers
 from dmlrank._utils.versions import require_versions, versions
 from dmlrank._utils.warning_collection import collected_warnings, warn
-from dmlrank._utils.workers import DaskWorkers, InFile, InMemory
+from dmlrank._utils.workers import DaskWorkers, InFile, InMemory, results_of_tasks
 from dmlrank.exceptions import DmlrankWarning, ExecutorError, OptionTypeError
 from tests.support import optional
 
@@ -230,15 +230,18 @@ class WorkersOfAStandIn(DaskWorkers):
     """Workers whose tasks are done as soon as they are handed over."""
 
     def result(self, pending):
-        return pending, ()
+        return pending
 
 
 def test_a_value_is_sent_again_where_workers_are_lost():
+    def added(shared, task):
+        return shared.value + task
+
     client = LosingClient(2)
-    assert WorkersOfAStandIn(client).share(5).value == 5
+    assert list(results_of_tasks(WorkersOfAStandIn(client), added, 5, [1, 2], "tasks")) == [6, 7]
     assert client.n_calls == 3
     with pytest.raises(ExecutorError):
-        WorkersOfAStandIn(LosingClient(100)).share(5)
+        list(results_of_tasks(WorkersOfAStandIn(LosingClient(100)), added, 5, [1, 2], "tasks"))
 
 
 def test_a_dask_cluster_carries_out_tasks_also_after_a_worker_has_ended(tmp_path):

@@ -102,7 +102,7 @@ def brute_force(score, mu, floor, cells, pi, ordered):
 
 def mu_by_hand(fit, data):
     """mu of old contexts from the model of their fold, and of new contexts from the mean of all models."""
-    models, fold = fit.steps.mu.models, fit.steps.folds.fold
+    models, fold = fit.steps.first.mu.models, fit.steps.first.folds.fold
     tables = np.stack([model.predict(data.x) for model in models])
     mu = tables.mean(axis=0)
     mu[: len(fold)] = tables[fold, np.arange(len(fold))]
@@ -111,7 +111,7 @@ def mu_by_hand(fit, data):
 
 def propensities_by_hand(fit, data):
     """Mean over models for new contexts; floor at a tenth of the pair's labelling rate; mean of S / pi one by pair."""
-    models, fold, cells = fit.steps.propensity.pairs.models, fit.steps.folds.fold, data.cells
+    models, fold, cells = fit.steps.first.propensity.pairs.models, fit.steps.first.folds.fold, data.cells
     first, second = cells.in_display_order
     by_model = np.stack([model.at(data.x[cells.context], first, second, data.n_items) for model in models])
     estimates, rows = by_model.mean(axis=0), np.arange(len(cells))
@@ -141,12 +141,12 @@ def test_covariance_tests_and_ranks_are_those_of_a_fit_with_the_same_mu_and_pi(b
     steps = extended.steps
     data, cells = steps.data, steps.data.cells
     mu, pi = np.zeros((data.n_contexts, *[data.n_items] * 2, data.n_categories)), None
-    for contexts, table in chunks_of(steps.mu, 100):
+    for contexts, table in chunks_of(steps.first.mu, 100):
         mu[contexts] = table
     pi = np.full(mu.shape[:3], 0.5)
-    pi[cells.context, cells.first, cells.second] = steps.propensity.cells
+    pi[cells.context, cells.first, cells.second] = steps.first.propensity.cells
     if not data.ordered:
-        pi[cells.context, cells.second, cells.first] = steps.propensity.cells
+        pi[cells.context, cells.second, cells.first] = steps.first.propensity.cells
     twin = dr.dml_rank(
         FORMULA, battles[:800], mu=mu, propensity=pi, floor=steps.first.floor, position_bias=data.ordered, **OPTIONS
     )
@@ -176,8 +176,8 @@ def test_values_that_are_kept_are_those_that_a_new_evaluation_gives(battles, fit
     np.testing.assert_allclose(longer.params, again.estimate, atol=1e-12)
     np.testing.assert_allclose(longer.influence, again.centred, atol=1e-12)
     # Old prompts are predicted by the learner of their fold, which has not seen their labels.
-    np.testing.assert_array_equal(longer.steps.mu.folds.fold[:N_OLD], fitted.steps.folds.fold)
-    assert (longer.steps.mu.folds.fold[N_OLD:] == 5).all()
+    np.testing.assert_array_equal(longer.steps.first.mu.folds.fold[:N_OLD], fitted.steps.first.folds.fold)
+    assert (longer.steps.first.mu.folds.fold[N_OLD:] == 5).all()
 
 
 def test_the_remaining_bias_is_that_of_a_new_evaluation(battles, fitted, extended):
@@ -190,7 +190,7 @@ def test_the_remaining_bias_is_that_of_a_new_evaluation(battles, fitted, extende
 
 def test_an_update_of_an_extension_trains_only_what_its_options_change(extended):
     other = extended.update(functional="borda")
-    assert other.steps.mu is extended.steps.mu
+    assert other.steps.first.mu is extended.steps.first.mu
     assert other.extension == extended.extension
     assert extended.update(learner=shares).extension is None
 
@@ -225,9 +225,9 @@ def test_a_new_prompt_of_an_old_cluster_is_predicted_by_the_learner_of_its_fold(
     rows = battles[400:460].copy()
     rows.loc[rows.index[:3], "user"] = 10_000
     longer = fit.extend(rows, refit="never")
-    fold = dict(zip(battles.user[:400], fit.steps.folds.fold, strict=True))
+    fold = dict(zip(battles.user[:400], fit.steps.first.folds.fold, strict=True))
     expected = [fold.get(user, 5) for user in rows.user]
-    assert longer.steps.mu.folds.fold[400:].tolist() == expected
+    assert longer.steps.first.mu.folds.fold[400:].tolist() == expected
     assert longer.extension.contexts_of_no_fold == expected.count(5) >= 3
 
 
@@ -248,7 +248,7 @@ def test_contexts_without_identifiers_and_prompts_without_votes_keep_their_place
     fit = dr.dml_rank(FORMULA, rows, **options)
     longer = fit.extend(battles[400:450], refit="never")
     np.testing.assert_array_equal(longer.steps.data.x[:400], fit.steps.data.x)
-    np.testing.assert_array_equal(longer.steps.mu.folds.fold[:400], fit.steps.folds.fold)
+    np.testing.assert_array_equal(longer.steps.first.mu.folds.fold[:400], fit.steps.first.folds.fold)
     assert longer.extension.contexts_new == 50
 
 
@@ -261,19 +261,19 @@ def test_a_new_model_gets_effects_of_its_own_from_labels_outside_the_fold(battle
     assert longer.extension.models_new == ("claude-v1",)
     place = longer.models.index("claude-v1")
     others = np.delete(np.arange(8), place)
-    for old, new in zip(fit.steps.mu.models, longer.steps.mu.models, strict=True):
+    for old, new in zip(fit.steps.first.mu.models, longer.steps.first.mu.models, strict=True):
         np.testing.assert_array_equal(new.main_effects.strength[others], old.main_effects.strength)
         x = longer.steps.data.x[:20]
         np.testing.assert_allclose(new.predict(x)[:, others[:, None], others], old.predict(x), atol=1e-12)
     # Labels of the new model in a fold change nothing in the learner of the fold.
     steps = longer.steps
     rows = battles[N_OLD:1000].copy()
-    in_fold = steps.folds.fold[N_OLD:] == 0
+    in_fold = steps.first.folds.fold[N_OLD:] == 0
     is_of_new = ((rows.model_a == "claude-v1") | (rows.model_b == "claude-v1")).to_numpy()
     rows.loc[in_fold & is_of_new & rows.winner.notna(), "winner"] = "tie"
-    other = fit.extend(rows, refit="never").steps.mu.models
-    np.testing.assert_array_equal(other[0].main_effects.strength, steps.mu.models[0].main_effects.strength)
-    assert not np.array_equal(other[1].main_effects.strength, steps.mu.models[1].main_effects.strength)
+    other = fit.extend(rows, refit="never").steps.first.mu.models
+    np.testing.assert_array_equal(other[0].main_effects.strength, steps.first.mu.models[0].main_effects.strength)
+    assert not np.array_equal(other[1].main_effects.strength, steps.first.mu.models[1].main_effects.strength)
 
 
 def test_models_without_effects_are_trained_again(battles):
@@ -297,7 +297,7 @@ def test_first_stages_are_trained_when_votes_have_grown(battles, quickly_fitted)
     grown = quickly_fitted.extend(battles[N_OLD:900])
     assert grown.extension.refitted
     assert "1.29 times the 681 votes of the last training" in grown.extension.reason
-    assert (grown.steps.mu.folds.fold < 5).all()
+    assert (grown.steps.first.mu.folds.fold < 5).all()
 
 
 def test_first_stages_are_trained_when_later_labels_are_predicted_worse(battles, quickly_fitted):
@@ -470,12 +470,14 @@ def test_a_new_model_gets_shares_of_its_own_and_all_propensities_are_scaled(batt
     longer = fitted.extend(rows, refit="never")
     data, cells = longer.steps.data, longer.steps.data.cells
     others = [data.items.index(name) for name in fitted.models]
-    for old, new in zip(fitted.steps.propensity.pairs.models, longer.steps.propensity.pairs.models, strict=True):
+    for old, new in zip(
+        fitted.steps.first.propensity.pairs.models, longer.steps.first.propensity.pairs.models, strict=True
+    ):
         np.testing.assert_allclose(new.shares.effects.first[:, others], old.shares.effects.first, atol=1e-12)
         table = new.table(data.x[:5], data.n_items)
         np.testing.assert_allclose(table.sum(axis=(1, 2)), new.any_label.predict(data.x[:5]) * 2, rtol=1e-9)
     for j, k in set(zip(cells.first, cells.second, strict=True)):
-        inverse = 1 / longer.steps.propensity.cells[(cells.first == j) & (cells.second == k)]
+        inverse = 1 / longer.steps.first.propensity.cells[(cells.first == j) & (cells.second == k)]
         assert inverse.sum() / data.n_contexts == pytest.approx(1)
     # The effects of the new model are fitted again when its votes have grown by a quarter.
     again = longer.extend(rows[:20].assign(question_id=range(5000, 5020)), refit="never")

@@ -296,7 +296,7 @@ def test_a_fit_with_a_search_is_reproducible_and_updates_know_it(rank, draw_batt
     one, two = (rank(battles, tune=RandomSearch(n_draws=2, grid=tune), **options) for _ in range(2))
     np.testing.assert_array_equal(one.params, two.params)
     same = one.update(tune=RandomSearch(n_draws=2, grid=tune), functional="bt")
-    assert same.steps.mu is one.steps.mu
+    assert same.steps.first.mu is one.steps.first.mu
 
 
 @pytest.mark.parametrize(

@@ -94,8 +94,8 @@ def fit(learner, rows, seed=0):
 def test_every_fold_has_the_model_that_one_would_fit_by_hand(battles, rank):
     learner = LogisticRegression(C=0.3, max_iter=500)
     result = rank(battles, FORMULA, learner=learner, propensity="shown", n_folds=3)
-    data, folds = result.steps.data, result.steps.folds
-    for held_out, model in enumerate(result.steps.mu.models):
+    data, folds = result.steps.data, result.steps.first.folds
+    for held_out, model in enumerate(result.steps.first.mu.models):
         votes = [
             (cell, category, count)
             for cell in range(len(data.cells))
@@ -142,7 +142,7 @@ def test_another_functional_uses_the_same_models(battles, rank):
     learner = counting(LogisticRegression)
     result = rank(battles, FORMULA, learner=learner, propensity="shown", n_folds=2)
     assert learner.n_fits == 2
-    assert result.update(functional="bt").steps.mu is result.steps.mu
+    assert result.update(functional="bt").steps.first.mu is result.steps.first.mu
     assert learner.n_fits == 2
 
 
@@ -151,8 +151,8 @@ def test_tune_changes_the_propensities_only(battles, rank, ignore_warnings):
     result = rank(battles, FORMULA, learner=learner, tune=small, n_folds=2)
     other = result.update(tune={"n_estimators": 4, "num_leaves": 3})
     assert learner.n_fits == 2
-    assert other.steps.mu is result.steps.mu
-    assert np.abs(other.steps.propensity.cells - result.steps.propensity.cells).max() > 0
+    assert other.steps.first.mu is result.steps.first.mu
+    assert np.abs(other.steps.first.propensity.cells - result.steps.first.propensity.cells).max() > 0
 
 
 def test_seeds_that_are_given_stay_and_others_are_drawn(rows):
@@ -291,9 +291,9 @@ def shares(features, labels, weights, rng):
 
 def test_a_function_learns_from_the_other_folds(battles, rank):
     result = rank(battles, FORMULA, learner=shares, propensity="shown", n_folds=3)
-    data, fold = result.steps.data, result.steps.folds.fold
+    data, fold = result.steps.data, result.steps.first.folds.fold
     votes = data.cells.y * data.cells.n_votes[:, None]
-    for held_out, model in enumerate(result.steps.mu.models):
+    for held_out, model in enumerate(result.steps.first.mu.models):
         total = votes[fold[data.cells.context] != held_out].sum(axis=0)
         np.testing.assert_allclose(model.predict(data.x[:1])[0, 0, 1], total / total.sum())
     assert result.estimates.description.learner == "shares"

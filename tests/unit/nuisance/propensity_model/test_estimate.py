@@ -310,4 +310,4 @@ def propensities_at_cells(rank, simulator, battles, tune, features):
     data = result.steps.data
     cells = data.cells
     true_cells = true[cells.context, cells.first, cells.second]
-    return result.steps.propensity.cells, true_cells, marginal_propensity(data).cells
+    return result.steps.first.propensity.cells, true_cells, marginal_propensity(data).cells

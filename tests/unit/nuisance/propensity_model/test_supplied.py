@@ -96,14 +96,14 @@ def test_an_estimated_propensity_uses_the_features_of_its_own_formula(rank):
     error = {}
     for name, options in {"own": {"propensity": "~ score"}, "formula's": {}}.items():
         result = rank(frame, FORMULA, tune=QUICK, **options)
-        error[name] = np.abs(np.log(result.steps.propensity.cells / truth)).mean()
+        error[name] = np.abs(np.log(result.steps.first.propensity.cells / truth)).mean()
     assert error["own"] < 0.5 * error["formula's"]
 
 
 def test_a_formula_for_the_propensity_works_without_features_for_the_preferences(rank):
     frame, truth = selected_on(1500, seed=3)
     result = rank(frame, "winner ~ 1 | model_a + model_b", tune=QUICK, propensity="~ C(score)")
-    assert np.corrcoef(result.steps.propensity.cells, truth)[0, 1] > 0.9
+    assert np.corrcoef(result.steps.first.propensity.cells, truth)[0, 1] > 0.9
 
 
 @pytest.mark.parametrize(
