@@ -57,6 +57,7 @@ def dml_rank(
     n_rep: int = 1,
     tune: Tune = "cv",
     floor: float | str = "auto",
+    second_order: bool = True,
     cov_type: CovType = "robust",
     cov_kwds: Mapping[str, str | Sequence[str]] | None = None,
     prompts: Prompts = "random",
@@ -80,7 +81,8 @@ def dml_rank(
     - model: ``functional``, ``average``, ``estimator``, ``adjust``, ``graph``, ``min_labels``, ``component``,
       ``edge_weights``, ``category_weights``, ``position_bias``
     - data: ``context``, ``categories``, ``missing``, ``votes``, ``weights``, ``judge``
-    - first stages: ``propensity``, ``mu``, ``learner``, ``judge_as``, ``n_folds``, ``n_rep``, ``tune``, ``floor``
+    - first stages: ``propensity``, ``mu``, ``learner``, ``judge_as``, ``n_folds``, ``n_rep``, ``tune``, ``floor``,
+      ``second_order``
     - inference: ``cov_type``, ``cov_kwds``, ``prompts``, ``alpha``
     - computation: ``subsample``, ``rng``, ``n_jobs``, ``progress``, ``executor``, ``env``
 
@@ -259,6 +261,10 @@ def dml_rank(
         extreme than the truth bias such a functional most. The summary shows the floor and the number of probabilities
         that were raised to it. With ``average="preferences"`` mu needs no floor, and the floor is that of the mean
         preferences; "auto" is 1 / (2 (n + 1)) for a pair with n labels.
+    second_order : bool
+        Whether the second-order bias of "bt" scores is estimated from the labels and removed where mu is learnt from
+        features. False leaves it in the estimates, and ``diagnostics`` still says how large it is. Without features,
+        with ``mu=``, with a judge, with ``adjust=`` and with other functionals nothing is removed.
     cov_type : {"robust", "cluster"}
         Whether prompts ("robust") or clusters of prompts ("cluster") are independent.
     cov_kwds : mapping, optional
@@ -347,6 +353,7 @@ def dml_rank(
         n_rep=n_rep,
         tune=tune,
         floor=floor,
+        second_order=second_order,
         cov_type=cov_type,
         cov_kwds=cov_kwds,
         prompts=prompts,

@@ -93,6 +93,11 @@ def _may_be_weights(value: object) -> bool:
     return not isinstance(value, Mapping) and array_of_numbers(value, 1) is not None
 
 
+def _yes_no_or_word(text: str) -> bool | str:
+    """Return True for "yes" and False for "no". Any other word is returned as it is; the option's check comes later."""
+    return {"yes": True, "true": True, "no": False, "false": False}.get(text.lower(), text)
+
+
 def _number_or_word(text: str) -> float | str:
     """Return the number that a text of the command line holds, or any other word as it is, which is checked later."""
     try:
@@ -165,7 +170,7 @@ class Options:
         ),
         used_by=_WITH_FIRST_STAGES,
         metavar="auto|yes|no",
-        parse=lambda text: {"yes": True, "true": True, "no": False, "false": False}.get(text.lower(), text),
+        parse=_yes_no_or_word,
     )
     # the data
     context: tuple[str, ...] = _option(
@@ -258,6 +263,14 @@ class Options:
         used_by=_WITH_FIRST_STAGES,
         metavar="P",
         parse=_number_or_word,
+    )
+    second_order: bool = _option(
+        True,
+        "whether the second-order bias of bt scores is removed where mu is learnt from features (default yes)",
+        check=must_be(lambda value: isinstance(value, bool | np.bool_), "True and False"),
+        used_by=("debiased",),
+        metavar="yes|no",
+        parse=_yes_no_or_word,
     )
     # inference
     cov_type: str = _option(

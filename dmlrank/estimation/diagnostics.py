@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from .._utils.warning_collection import warn
-from ..data.preferences import FloatArray, IntArray
+from ..data.preferences import FloatArray
 from ..exceptions import IntervalWarning
-from ..functionals import Functional
-from ..nuisance.outcome_model.cross_fit import MuModel
 from ..nuisance.smooth.penalty import minimise
-from .cross_fitting import CrossFittedMu, HeldOutLabels, MuSource, clip_and_renormalise
+from .cross_fitting import HeldOutLabels
 from .influence import InfluenceFunction
 
 # Smallest effective number of contexts behind a standard error without a warning.
 _FEWEST_EFFECTIVE = 10.0
-# Largest second-order bias without a warning, in standard errors. At 0.5, coverage of 95 % falls to 92 %.
-_LARGEST_BIAS_RATIO = 0.5
+# Largest second-order bias without a warning, in standard errors. At 0.5, coverage of 95 % falls to 92 %. Where a bias
+# of one standard error is removed, a remainder of half of it is possible.
+_LARGEST_BIAS = {"removed": 1.0, "partly removed": 0.5, "left in": 0.5}
 # Calibration slopes without a warning. A slope outside these limits is ignored where the recalibration would change
 # the log of mu by a standard deviation below _SMALLEST_SHIFT: where mu hardly varies, the slope is noise.
 _SLOPE_LIMITS = (0.6, 1.6)
 _SMALLEST_SHIFT = 0.3
-# Largest numbers of contexts, and of entries (context, pair), at which the models of the folds are compared.
-_MAX_CONTEXTS = 500
-_MAX_ENTRIES = 200_000
 _TINY = 1e-12
-# In :func:`estimate_second_order_bias`, the mean mu minus a fold's deviation is clipped at a floor of at least this
-# value, which keeps a functional with a logit finite where the user set no floor.
-_SMALLEST_FLOOR = 1e-4
+
+
+# What was done about the second-order bias: "partly removed" where the labels are too few for the full dictionary.
+Treatment: TypeAlias = Literal["removed", "partly removed", "left in"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,8 +37,10 @@ class Validity:
 
     effective_contexts (d,): Effective number of contexts behind each standard error, (sum phi^2)^2 / sum phi^4: n where
         the influence values of all contexts have the same size.
-    second_order (d,): Estimated bias that comes from the error of mu where the functional is curved, in units of the
-        scores; NaN where no estimate is available.
+    second_order (d,): Estimated bias of the one-step estimate that comes from the error of mu where the functional is
+        curved, in units of the scores; zero for linear functionals, NaN where no estimate is available.
+    second_order_errors (d,): Standard errors of this estimate.
+    treatment: Whether the scores still have this bias.
     calibration: Slope of the labels' log-odds on the log-odds of out-of-fold mu: below 1 where mu is too extreme, above
         1 where mu is too close to even.
     log_mu_std: Root mean square, over the categories, of the standard deviation of log mu over the cells. From log mu
@@ -49,13 +49,22 @@ class Validity:
 
     effective_contexts: FloatArray
     second_order: FloatArray
+    second_order_errors: FloatArray
+    treatment: Treatment
     calibration: float
     log_mu_std: float
 
     @classmethod
-    def of(cls, influence: InfluenceFunction, bias: FloatArray, labels: HeldOutLabels) -> Validity:
-        """Compute the figures of a fit with an estimated second-order bias, (d,)."""
-        return cls(effective_contexts(influence), bias, *calibration(labels))
+    def of(
+        cls,
+        influence: InfluenceFunction,
+        bias: FloatArray,
+        errors: FloatArray,
+        treatment: Treatment,
+        labels: HeldOutLabels,
+    ) -> Validity:
+        """Compute the figures of a fit with an estimated second-order bias, (d,), and its standard errors, (d,)."""
+        return cls(effective_contexts(influence), bias, errors, treatment, *calibration(labels))
 
     @property
     def recalibration_shift(self) -> float:
@@ -103,74 +112,6 @@ def calibration(labels: HeldOutLabels) -> tuple[float, float]:
     return float(1 + slope), spread
 
 
-def estimate_second_order_bias(
-    functional: Functional, models: Sequence[MuModel], x: FloatArray, floor: float
-) -> FloatArray:
-    """Estimate the bias of the one-step estimator that comes from the error of mu where F is curved, (b, d).
-
-    Shapes: x (b, p), returns (b, d).
-    """
-    tables = [clip_and_renormalise(model.predict(x), floor) for model in models]
-    mean_mu = sum(tables[1:], tables[0]) / len(tables)
-    at_mean = functional.value(mean_mu)
-    second_differences = np.zeros_like(at_mean)
-    for table in tables:
-        opposite = clip_and_renormalise(np.maximum(2 * mean_mu - table, 0.0), max(floor, _SMALLEST_FLOOR))
-        second_differences += functional.value(table) + functional.value(opposite) - 2 * at_mean
-    return np.asarray(-0.5 * (len(tables) - 1) / len(tables) * second_differences)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RemainingBias:
-    """The second-order bias of d scores, with its terms by context.
-
-    total (d,): The bias: zero for linear functionals, NaN for supplied probabilities, the mean of the terms otherwise.
-    contexts (b,): The contexts at which the models of the folds were compared.
-    by_context (b, d): The term of each of these contexts.
-    """
-
-    total: FloatArray
-    contexts: IntArray = field(default_factory=lambda: np.empty(0, np.intp))
-    by_context: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
-
-    def renumbered(self, place: IntArray) -> RemainingBias:
-        """Return the bias with other numbers of the contexts; ``place``, (n_old,), holds the new numbers."""
-        return replace(self, contexts=place[self.contexts])
-
-
-def remaining_bias(
-    functional: Functional,
-    mu: MuSource,
-    seed_order: IntArray,
-    *,
-    n_scores: int,
-    floor: float,
-    n_items: int,
-    known: RemainingBias | None = None,
-) -> RemainingBias:
-    """Return the estimated second-order bias.
-
-    Shapes: seed_order (n,).
-    """
-    if functional.linear:
-        return RemainingBias(np.zeros(n_scores))
-    if not isinstance(mu, CrossFittedMu):
-        return RemainingBias(np.full(n_scores, np.nan))
-    # Few contexts, so that the comparison is cheap for any number of models; one without features, where mu is the same
-    # in all contexts.
-    contexts = seed_order[: max(1, min(_MAX_CONTEXTS, _MAX_ENTRIES // n_items**2)) if mu.x.shape[1] else 1]
-    terms, is_new = np.empty((len(contexts), n_scores)), np.ones(len(contexts), dtype=bool)
-    if known is not None:
-        _, among_contexts, among_known = np.intersect1d(
-            contexts, known.contexts, assume_unique=True, return_indices=True
-        )
-        terms[among_contexts], is_new[among_contexts] = known.by_context[among_known], False
-    if is_new.any():
-        smallest = floor if functional.interior else 0.0
-        terms[is_new] = estimate_second_order_bias(functional, mu.trained, mu.x[contexts[is_new]], smallest)
-    return RemainingBias(terms.mean(axis=0), contexts, terms)
-
-
 def warn_about_intervals(
     validity: Validity,
     std_errors: FloatArray,
@@ -205,15 +146,16 @@ def warn_about_intervals(
             stacklevel=2,
             kind=IntervalWarning,
         )
-    ratio = np.abs(validity.second_order) / np.where(std_errors > 0, std_errors, np.inf)
-    if np.nanmax(ratio, initial=0.0) > _LARGEST_BIAS_RATIO:
-        worst = int(np.nanargmax(ratio))
+    is_certain = np.abs(validity.second_order) > 2 * validity.second_order_errors
+    ratio = np.where(is_certain, np.abs(validity.second_order), 0.0) / np.where(std_errors > 0, std_errors, np.inf)
+    worst = int(ratio.argmax())
+    if ratio[worst] > _LARGEST_BIAS[validity.treatment]:
         warn(
             f"too few labels for this functional: the error of the fitted probabilities biases {models[worst]!r} by an "
-            f"estimated {validity.second_order[worst]:+.3g}, which is {ratio[worst]:.1f} standard errors; an interval "
-            f"is reliable up to a bias of {_LARGEST_BIAS_RATIO:g} standard errors. Collect more labels, or use "
-            f"functional='borda', which has no such bias, or average='preferences', the scores of mean preferences, "
-            f"from which it is subtracted{remedy_text}",
+            f"estimated {validity.second_order[worst]:+.3g}, which is {ratio[worst]:.1f} standard errors and was "
+            f"{validity.treatment}. Intervals are reliable up to {_LARGEST_BIAS[validity.treatment]:g} standard errors "
+            f"of such a bias. Collect more labels, or use functional='borda', which has no such bias, or "
+            f"average='preferences', the scores of mean preferences{remedy_text}",
             stacklevel=2,
             kind=IntervalWarning,
         )

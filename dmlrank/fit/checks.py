@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from .._utils.warning_collection import warn
 from ..data.derived_pairs import DERIVED_KINDS
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
-from ..estimation.diagnostics import Validity, warn_about_intervals
+from ..estimation.diagnostics import Treatment, Validity, warn_about_intervals
 from ..estimation.influence import InfluenceFunction
 from ..estimation.mean_preferences import FlooredPreferences
 from ..estimation.unanimous_pairs import UnanimousPairs
@@ -47,23 +46,20 @@ def assess_validity(
     first: Repetition,
     influence: InfluenceFunction,
     covariance: Covariance,
-    bias: FloatArray,
+    bias: tuple[FloatArray, FloatArray, Treatment],
     estimator: Estimator,
 ) -> Validity:
     """Return the signs that the intervals may not hold, with a warning where there are intervals.
+
+    ``bias`` has the second-order bias, its standard errors and what was done about it.
 
     The influence value of a linear functional is F(mu) + DF S / pi (Y - mu). If every compared pair is labelled in
     every context, S = pi = 1, and the influence value is F(Y), whatever mu is. Otherwise the error of mu enters with
     the factor 1 - S / pi, whose variance is (1 - pi) / pi: where it is small, the calibration of mu hardly matters.
     Tables of benchmark scores of which few are missing, or none, are of this kind.
-
-    Shapes: bias (d,).
     """
     data, setup = inputs.data, inputs.setup
-    validity = Validity.of(influence, bias, first.one_step_result.labels)
-    if estimator.assumes_bradley_terry or inputs.style is not None:
-        # The bias was estimated for the unrestricted projection, and does not hold for the restricted estimate.
-        validity = replace(validity, second_order=np.full_like(validity.second_order, np.nan))
+    validity = Validity.of(influence, *bias, first.one_step_result.labels)
     if not estimator.valid_intervals or inputs.extrapolation.n_pairs:
         return validity
     n_cells = data.n_contexts * setup.graph.n_edges * (2 if data.ordered else 1)

@@ -12,6 +12,7 @@ from .._utils.warning_collection import collected_warnings
 from .._version import __version__
 from ..data.graph import Graph, VoteCounts
 from ..data.preferences import FloatArray, PreferenceData
+from ..estimation.diagnostics import Validity
 from ..exceptions import DmlrankWarning, IntervalWarning
 from ..functionals import FUNCTIONALS, Functional
 from ..functionals.linear_scores import PositionEffect
@@ -66,8 +67,12 @@ class Diagnostics:
     effective_contexts : float
         Effective number of contexts behind a standard error, (sum phi^2)^2 / sum phi^4; the smallest over models.
     second_order : float
-        Estimated bias that remains because the functional is curved and mu is estimated with error, in standard errors;
-        the largest over models. NaN where the error of mu is not known, because the user supplied mu.
+        Estimated bias that one-step scores have because the functional is curved and mu is estimated with error, in
+        standard errors; the largest over models. 0 for linear functionals, NaN where no estimate is available.
+    second_order_by_model : tuple of (str, float, float)
+        Each model with this bias and the standard error of its estimate, both in standard errors of the score.
+    second_order_treatment : {"removed", "partly removed", "left in"}
+        Whether the scores are without this bias; "partly removed" where the labels are too few to see all of it.
     pairs_left_out : int
         Pairs that have labels and are not compared, because they have too few labels or ``graph=`` leaves them out.
     pairs_extrapolated : int
@@ -130,6 +135,13 @@ class Diagnostics:
     propensity_factor: float | None = None
     means_raised: int = 0
     bias_subtracted: float = 0.0
+    second_order_by_model: tuple[tuple[str, float, float], ...] = ()
+    second_order_treatment: str = "left in"
+
+    @property
+    def largest_second_order(self) -> tuple[str, float, float]:
+        """The entry of ``second_order_by_model`` with the largest bias."""
+        return max(self.second_order_by_model, key=lambda entry: abs(entry[1]))
 
     def __str__(self) -> str:
         return self.summary().as_text()
@@ -388,10 +400,10 @@ def _figures(d: Diagnostics) -> list[tuple[str, str, str]]:
         rows.append(("position effect", fixed_text(d.position_effect, 3), meaning))
     if np.isfinite(d.effective_contexts):
         rows.append(("equivalent prompts", f"{d.effective_contexts:,.0f}", "on which a standard error rests, at least"))
-    if np.isfinite(d.second_order):
-        # The estimate leaves out a bias of mu that all folds share (docs/validity.md has cases).
-        caution = "; the true bias can be several times as large" if d.second_order > 0 else ""
-        rows.append(("second-order bias", f"{d.second_order:.2f}", f"estimated, in standard errors{caution}"))
+    if d.second_order_by_model:
+        name, bias, error = d.largest_second_order
+        meaning = f"standard errors (own error {error:.2f}), of {name}; {d.second_order_treatment}"
+        rows.append(("second-order bias", f"{bias:+.2f}", meaning))
     if d.subsample:
         price = f"sampled for the mean of scores; standard errors are {100 * d.subsample_price:.1f} % larger"
         rows.append(("prompts in the sample", f"{d.subsample:,}", price))
@@ -588,7 +600,20 @@ def _diagnostics(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
         calibration=validity.calibration,
         effective_contexts=float(validity.effective_contexts.min()),
         second_order=largest(validity.second_order),
+        second_order_by_model=_second_order_by_model(steps, validity),
+        second_order_treatment=validity.treatment,
     )
+
+
+def _second_order_by_model(steps: FitState, validity: Validity) -> tuple[tuple[str, float, float], ...]:
+    """Return the second-order bias of each score and its error, in standard errors; empty where it is 0 or unknown."""
+    errors = steps.covariance.std_errors
+    if not np.isfinite(validity.second_order).all() or not validity.second_order.any():
+        return ()
+    names = steps.setup.functional.names(steps.data.items)
+    figures = np.stack([validity.second_order, validity.second_order_errors], axis=1)
+    ratios = figures / np.where(errors > 0, errors, np.inf)[:, None]
+    return tuple((name, float(bias), float(error)) for name, (bias, error) in zip(names, ratios, strict=True))
 
 
 def estimate_position_effect(steps: FitState) -> tuple[float, float]:

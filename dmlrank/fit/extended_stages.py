@@ -17,7 +17,6 @@ from ..data.graph import Graph
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..data.vote_columns import Clusters
 from ..estimation.cross_fitting import CrossFittedMu, MuSource
-from ..estimation.diagnostics import RemainingBias
 from ..estimation.folds import FoldUnits, extend_folds, fold_key, spread_over_units
 from ..estimation.influence import EstimandName, KnownValues
 from ..estimation.judge import JudgedMu
@@ -286,9 +285,3 @@ class ExtendedStages(FirstStages):
         is_known = np.zeros(n_contexts, dtype=bool)
         is_known[self.place] = True
         return KnownValues(by_name, is_known, old.one_step_result.n_floored)
-
-    def _known_bias(self, inputs: Inputs, floor: float) -> RemainingBias | None:
-        """Return the terms of the old contexts, where the scores are the same."""
-        if self.fit.bias is None or not self._has_same_scores(inputs, floor, 0):
-            return None
-        return self.fit.bias.renumbered(self.place)

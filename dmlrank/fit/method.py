@@ -36,13 +36,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from .._utils.warning_collection import collected_warnings
 from ..data.outcomes import require_mirrored_worths
-from ..data.preferences import PreferenceData
+from ..data.preferences import FloatArray, PreferenceData
 from ..data.style_columns import read_style_differences
 from ..estimation.bt_restricted import check_restricted_categories
 from ..estimation.cross_fitting import SuppliedMu
-from ..estimation.diagnostics import RemainingBias
-from ..estimation.influence import InfluenceFunction
+from ..estimation.diagnostics import Treatment
+from ..estimation.influence import InfluenceFunction, mean_influence
 from ..estimation.unanimous_pairs import UnanimousPairs, find_unanimous_pairs
 from ..functionals.linear_scores import LinkedScore
 from ..inference.covariance import Covariance
@@ -63,7 +64,7 @@ from .checks import (
     warn_of_uneven_orders,
 )
 from .estimand import comparison_graph, find_extrapolation, set_up, warn_of_votes_left_out
-from .fit_covariance import label_errors, make_covariance
+from .fit_covariance import clustered_covariance, label_errors, make_covariance
 from .stages import FirstStages, RepetitionSeed, draw_sample
 from .state import FitState, Inputs, Repetition, Source, StyleFit
 
@@ -94,11 +95,11 @@ def fit_with(stages: FirstStages) -> FitState:
         "estimates", key, lambda: estimate_scores(stages, inputs, repetitions)
     )
     first = repetitions[0]
-    bias = second_order_bias(stages, inputs, first, covariance)
+    bias = second_order_bias(stages, inputs, repetitions, covariance)
     validity = stages.keep(
         "validity",
         key,
-        lambda: assess_validity(inputs, first, influence, covariance, bias.total, stages.estimator),
+        lambda: assess_validity(inputs, first, influence, covariance, bias, stages.estimator),
     )
     unit = inputs.units.of_contexts(inputs.data)
     propensity_factor = check_mean_weights(inputs.data, first.propensity, unit)
@@ -118,7 +119,6 @@ def fit_with(stages: FirstStages) -> FitState:
         kept=stages.kept,
         repetitions=repetitions,
         validity=validity,
-        bias=bias,
         display_order=inputs.display_order,
         propensity_factor=propensity_factor,
         verdicts=inputs.verdicts,
@@ -177,6 +177,7 @@ def repeat(stages: FirstStages, inputs: Inputs, number: int) -> Repetition:
     floor = stages.floor(inputs, learnt.mu, seed)
     sample = draw_sample(inputs.data, stages.options.subsample, seed)
     one_step_result, mean = stages.correct(inputs, learnt, floor=floor, sample=sample, seed=seed)
+    one_step_result, second_order = stages.without_second_order_bias(inputs, learnt.mu, one_step_result, floor, seed)
     style_terms, style_influence = stages.at_equal_style(inputs, folds, learnt.propensity, seed)
     return Repetition(
         folds=folds,
@@ -189,6 +190,7 @@ def repeat(stages: FirstStages, inputs: Inputs, number: int) -> Repetition:
         judge_correction=learnt.judge_correction,
         judge_propensity=learnt.judge_propensity,
         mean=mean,
+        second_order=second_order,
         style_terms=style_terms,
         style_influence=style_influence,
     )
@@ -223,11 +225,27 @@ def estimate_scores(
     return influence, covariance, unanimous, style
 
 
-def second_order_bias(stages: FirstStages, inputs: Inputs, first: Repetition, covariance: Covariance) -> RemainingBias:
-    """Return the second-order bias of the scores; NaN where it was subtracted, with its own warnings."""
-    if first.mean is None:
-        return stages.second_order_bias(inputs, first.mu, first.floor)
-    warn_of_means_outside(first.mean.floored)
-    names = inputs.setup.functional.names(inputs.data.items)
-    warn_of_large_bias(first.mean, covariance.std_errors, names)
-    return RemainingBias(np.full_like(first.mean.bias, np.nan))
+def second_order_bias(
+    stages: FirstStages, inputs: Inputs, repetitions: Sequence[Repetition], covariance: Covariance
+) -> tuple[FloatArray, FloatArray, Treatment]:
+    """Return the second-order bias of the scores, its standard errors, and what was done about it.
+
+    The bias is NaN where it is not known, or was subtracted with ``average="preferences"``, which has its own warnings.
+    """
+    first, setup = repetitions[0], inputs.setup
+    if first.mean is not None:
+        warn_of_means_outside(first.mean.floored)
+        warn_of_large_bias(first.mean, covariance.std_errors, setup.functional.names(inputs.data.items))
+    estimated = [r.second_order for r in repetitions if r.second_order is not None]
+    if len(estimated) < len(repetitions):
+        known = 0.0 if setup.functional.linear and first.mean is None else np.nan
+        return np.full(len(covariance.matrix), known), np.full(len(covariance.matrix), known), "left in"
+    influence = mean_influence([one.influence(first.target.by_context()) for one in estimated])
+    with collected_warnings():
+        # Few clusters cause a warning, which the covariance of the scores has already given.
+        errors = clustered_covariance(
+            influence, setup.functional.gauge(inputs.data.n_items).basis, inputs.units.clusters, inputs.units.annotator
+        ).std_errors
+    if not stages.options.second_order:
+        return -influence.estimate, errors, "left in"
+    return -influence.estimate, errors, "removed" if all(one.is_full for one in estimated) else "partly removed"

@@ -28,7 +28,6 @@ from ..data.read_votes import preferences_of, take_rows, with_columns
 from ..data.vote_columns import Clusters, cluster_columns, context_weights, read_clusters
 from ..estimation.bt_restricted import RestrictedBradleyTerry, require_pair_propensities
 from ..estimation.cross_fitting import CrossFittedMu, HeldOutLabels, MuSource, SuppliedMu, select_floor
-from ..estimation.diagnostics import RemainingBias, remaining_bias
 from ..estimation.equal_style import EqualStyleTerms, StyleInfluence
 from ..estimation.folds import FoldUnits, assign_folds, fold_key
 from ..estimation.influence import (
@@ -44,6 +43,7 @@ from ..estimation.influence import (
 from ..estimation.judge import JudgedMu, cross_fit_judged, fit_with_features, judge_correction
 from ..estimation.mean_preferences import mean_preferences
 from ..estimation.one_step import one_step
+from ..estimation.second_order import SecondOrder, second_order
 from ..exceptions import DataError, OptionError, listed
 from ..functionals import Borda, BradleyTerry, Functional
 from ..functionals.linear_scores import PositionEffect
@@ -459,26 +459,43 @@ class FirstStages:
         )
         return terms, self.keep(f"influence at equal style {seed.repetition}", (terms,), terms.influence)
 
-    def second_order_bias(self, inputs: Inputs, mu: MuSource, floor: float) -> RemainingBias:
-        """Estimate the bias that remains because the functional is curved, from the differences of mu between folds."""
-        data, functional = inputs.data, inputs.setup.functional
+    def without_second_order_bias(
+        self, inputs: Inputs, mu: MuSource, one_step_result: OneStepResult, floor: float, seed: RepetitionSeed
+    ) -> tuple[OneStepResult, SecondOrder | None]:
+        """Return the one-step estimates without their second-order bias, and this bias; None without an estimate."""
+        estimated = self._second_order(inputs, mu, one_step_result, floor, seed)
+        if estimated is None or not self.options.second_order:
+            return one_step_result, estimated
         return self.keep(
-            "second-order bias",
-            (data, *self._estimand, mu, floor),
-            lambda: remaining_bias(
+            f"estimates without second-order bias {seed.repetition}",
+            (one_step_result, estimated),
+            lambda: estimated.removed_from(one_step_result),
+        ), estimated
+
+    def _second_order(
+        self, inputs: Inputs, mu: MuSource, one_step_result: OneStepResult, floor: float, seed: RepetitionSeed
+    ) -> SecondOrder | None:
+        """Estimate the second-order bias of the scores; None where no estimate is available."""
+        o, data, functional = self.options, inputs.data, inputs.setup.functional
+        if not isinstance(functional, BradleyTerry) or functional.category_weights.total != 1:
+            return None
+        if not isinstance(mu, CrossFittedMu) or not data.x.shape[1] or not self.estimator.is_unrestricted_one_step:
+            return None
+        if o.judge is not None or o.adjust is not None or o.average == "preferences":
+            return None
+        return self.keep(
+            f"second-order bias {seed.repetition}",
+            (data, *self._estimand, mu, floor, inputs.units),
+            lambda: second_order(
                 functional,
+                data,
                 mu,
-                np.argsort(data.seed_order),
-                n_scores=len(functional.names(data.items)),
-                floor=floor,
-                n_items=data.n_items,
-                known=self._known_bias(inputs, floor),
+                floor,
+                blocks=inputs.units.blocks,
+                weight=one_step_result.target.by_context().weight,
+                units=inputs.units.of_blocks(data),
             ),
         )
-
-    def _known_bias(self, inputs: Inputs, floor: float) -> RemainingBias | None:
-        """Return the terms of contexts for which they are known; a fit that trains knows none."""
-        return None
 
 
 def _is_same(a: object, b: object) -> bool:

@@ -14,7 +14,7 @@ from ..data.style_columns import StyleDifferences
 from ..data.vote_columns import Clusters
 from ..estimation.bt_mle import BradleyTerryFit
 from ..estimation.cross_fitting import MuSource, SuppliedMu
-from ..estimation.diagnostics import RemainingBias, Validity
+from ..estimation.diagnostics import Validity
 from ..estimation.equal_style import EqualStyleTerms, StyleInfluence
 from ..estimation.folds import FoldUnits
 from ..estimation.influence import (
@@ -26,6 +26,7 @@ from ..estimation.influence import (
     OneStepResult,
     TargetPopulation,
 )
+from ..estimation.second_order import SecondOrder
 from ..estimation.unanimous_pairs import UnanimousPairs
 from ..exceptions import DmlrankWarning
 from ..functionals import Functional
@@ -65,6 +66,21 @@ class Units:
     clusters: Clusters | None = None
     annotator: IntArray | None = None
     context_weight: FloatArray | None = None
+
+    def of_blocks(self, data: PreferenceData) -> list[tuple[float, IntArray]]:
+        """Return the independent unit of each block, (q,), with the sign 1.
+
+        With two crossed kinds of clusters there are three entries: the units of either kind, and their intersections
+        with the sign -1. A pair of blocks then counts once if it shares a unit of any kind.
+        """
+        context = self.blocks.context
+        first = self.of_contexts(data)[context]
+        second = self.annotator
+        if second is None and self.clusters is not None and self.clusters.second_of_context is not None:
+            second = self.clusters.second_of_context[context]
+        if second is None:
+            return [(1.0, first)]
+        return [(1.0, first), (1.0, second), (-1.0, first * (int(second.max()) + 1) + second)]
 
     def of_contexts(self, data: PreferenceData) -> IntArray:
         """Return the independent unit of each context, (n,): its cluster, or itself."""
@@ -231,6 +247,7 @@ class Repetition:
     judge_propensity (r,): P(the pair is judged | x) at the judged cells; None without a judge.
     mean: The functional, linearised at the mean preferences, with ``average="preferences"`` and a non-linear
         functional; None elsewhere.
+    second_order: The second-order bias of the scores; None where it is not estimated.
     style_terms: Terms of the scores at equal style; None without this adjustment.
     style_influence: Influence of the scores at equal style, the averaged scores and the slopes.
     """
@@ -245,6 +262,7 @@ class Repetition:
     judge_correction: JudgeCorrection | None = None
     judge_propensity: FloatArray | None = None
     mean: MeanTarget | None = None
+    second_order: SecondOrder | None = None
     style_terms: EqualStyleTerms | None = None
     style_influence: StyleInfluence | None = None
 
@@ -284,7 +302,6 @@ class FitState:
     balanced: The votes that count beside all votes, for battles of equal style.
     extension: How rows were added to a fit; None where all rows were fitted together.
     is_later (n,): Whether a context has votes that came after the training; None where all rows were fitted together.
-    bias: The second-order bias of the scores, with its terms by context; None for maximum likelihood.
     """
 
     options: Options
@@ -309,7 +326,6 @@ class FitState:
     balanced: BalancedVotes | None = None
     extension: Extension | None = None
     is_later: NDArray[np.bool_] | None = None
-    bias: RemainingBias | None = None
 
     @property
     def estimator(self) -> Estimator:

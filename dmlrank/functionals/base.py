@@ -331,6 +331,28 @@ class Functional(ABC):
         """
         return central_differences(self.value, mu, delta)
 
+    def second_derivative(self, mu: FloatArray, delta: FloatArray, other: FloatArray) -> FloatArray:
+        """Return the second derivative of the scores at ``mu``, along ``delta`` and along ``other``.
+
+        The default is zero for a functional that is linear. Elsewhere it is a central difference of
+        :meth:`derivative`.
+
+        Parameters
+        ----------
+        mu : ndarray, shape (n, K, K, C)
+            Category probabilities in n contexts; ``[:, j, k]`` with item j shown first and item k shown second.
+        delta, other : ndarray, shape (n, K, K, C)
+            Directions in which ``mu`` changes.
+
+        Returns
+        -------
+        ndarray, shape (n, d)
+            Second derivative of the scores in each context.
+        """
+        if self.linear:
+            return np.zeros_like(self.value(mu))
+        return central_differences(lambda at: self.derivative(at, delta), mu, other)
+
     def value_and_derivative(self, mu: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the scores and their directional derivative at ``mu`` along ``delta``.
 

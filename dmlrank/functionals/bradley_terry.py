@@ -97,6 +97,16 @@ class BradleyTerry(Functional):
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
         return self.value_and_derivative(mu, delta)[1]
 
+    def second_derivative(self, mu: FloatArray, delta: FloatArray, other: FloatArray) -> FloatArray:
+        edges, weights = self._edges(mu.shape[1]), self.category_weights
+        first, second = (
+            (2 * s - 1) / np.square(s * (1 - s)) * by_delta * by_other
+            for s, by_delta, by_other in zip(
+                self._preferences(mu, edges), weights.scores(delta), weights.scores(other), strict=True
+            )
+        )
+        return _project(first - second, edges)
+
     def derivative_at(
         self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int
     ) -> FloatArray:
@@ -134,7 +144,7 @@ class BradleyTerry(Functional):
         pair_amounts = np.bincount(first * n_items + second, weights=amount * variance, minlength=n_items**2)
         return _laplacian_sum(pair_amounts.reshape(n_items, n_items).astype(float), edges)
 
-    def label_directions(self, n_items: int) -> FloatArray | None:
+    def label_directions(self, n_items: int) -> FloatArray:
         edges = self._edges(n_items)
         inverse = _laplacian_inverse(edges)
         return np.asarray((inverse[:, None, :] - inverse[None, :, :]) * (edges / 4)[:, :, None])

@@ -467,10 +467,12 @@ def _figures(results: Estimates) -> list[str]:
             sentences.append(
                 f"A second-order bias of at most {d.bias_subtracted:.2f} standard errors was estimated and subtracted."
             )
-        if np.isfinite(d.second_order) and d.second_order > 0:
+        if d.second_order_by_model:
+            name, bias, error = d.largest_second_order
             sentences.append(
-                f"The second-order bias is estimated as up to {d.second_order:.2f} standard errors; the true bias can "
-                f"be several times as large."
+                f"Errors of mu bias the scores to second order. The largest of these biases, that of {name}, is "
+                f"estimated as {bias:+.2f} standard errors, with an error of {error:.2f}; the biases were "
+                f"{d.second_order_treatment}."
             )
     if d.mu_entries:
         sentences.append(

@@ -165,6 +165,9 @@ def _conditions(results: Estimates) -> list[str]:
         sentences.append("Outcome model, propensities and warnings are those of the whole fit.")
     if results.diagnostics.models_dropped:
         sentences.append(f"These models are left out: {listed(results.diagnostics.models_dropped, MODELS_NAMED)}.")
+    if results.diagnostics.second_order_by_model and results.diagnostics.second_order_treatment != "left in":
+        name, bias, _ = results.diagnostics.largest_second_order
+        sentences.append(f"A bias of up to {bias:+.1f} standard errors was removed ({name}).")
     style, judge, extension = results.style, results.judge, results.extension
     if style is not None and style.kind == "balanced":
         sentences.append(

@@ -353,7 +353,12 @@ class GroupResults(JointBoards, Generic[Result]):
             judge=None,
             votes=fact.votes,
             description=description,
-            diagnostics=replace(e.diagnostics, effective_contexts=fact.effective_contexts, second_order=float("nan")),
+            diagnostics=replace(
+                e.diagnostics,
+                effective_contexts=fact.effective_contexts,
+                second_order=float("nan"),
+                second_order_by_model=(),
+            ),
             part=f"{self.variable} = {fact.name}",
             style=self.style_of_group[group] if self.style_of_group else e.style,
         )

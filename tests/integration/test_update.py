@@ -104,6 +104,7 @@ CHANGES = {
     "min labels": {"min_labels": 3, "functional": "bt"},
     "learner": {"learner": "lightgbm"},
     "rng": {"rng": 4},
+    "second-order bias": {"second_order": False, "functional": "bt"},
     "given mu": {"mu": np.full((N_PROMPTS, 4, 4, 4), 0.25)},
     "repetitions": {"n_rep": 2},
     "order does not matter": {"position_bias": False},

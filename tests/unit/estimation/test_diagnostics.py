@@ -12,20 +12,15 @@ from scipy.special import expit, logit, logsumexp
 
 import dmlrank as dr
 from dmlrank.data.preferences import Cells
-from dmlrank.estimation.cross_fitting import CrossFittedMu, HeldOutLabels, SuppliedMu
+from dmlrank.estimation.cross_fitting import HeldOutLabels
 from dmlrank.estimation.diagnostics import (
     Validity,
     calibration,
     effective_contexts,
-    estimate_second_order_bias,
-    remaining_bias,
     warn_about_intervals,
 )
 from dmlrank.estimation.influence import Influence
 from dmlrank.exceptions import DmlrankWarning
-from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights
-from dmlrank.nuisance.outcome_model.cross_fit import ConstantMu
-from dmlrank.nuisance.training_rows import Folds
 
 DOUBTS = (
     "few prompts determine the standard error of",
@@ -124,109 +119,24 @@ def test_probabilities_of_zero_have_a_finite_slope():
     assert np.isfinite(calibration_slope(mu, cells_of(np.eye(2)[rng.integers(2, size=60)])))
 
 
-class Square:
-    """The functional mu_0,1,0 squared: its second derivative is 2 everywhere."""
-
-    interior = True
-
-    def value(self, mu):
-        return np.square(mu[:, 0, 1, :1])
-
-
-def constant(p):
-    table = np.zeros((2, 2, 2))
-    table[0, 1], table[1, 0] = [p, 1 - p], [1 - p, p]
-    return ConstantMu(table)
-
-
-def test_the_second_order_term_of_a_square_is_minus_the_jackknifes_variance():
-    fits = np.array([0.4, 0.45, 0.5, 0.52, 0.6])
-    made = estimate_second_order_bias(Square(), [constant(p) for p in fits], np.zeros((3, 1)), 0.0).mean(axis=0)
-    assert made == pytest.approx(-4 / 5 * np.square(fits - fits.mean()).sum())
-
-
-def test_on_average_the_second_order_term_of_a_square_is_minus_the_variance_of_the_fit():
-    rng = np.random.default_rng(6)
-    n, n_folds, p = 200, 5, 0.4
-    terms = []
-    for _ in range(400):
-        y = rng.random(n) < p
-        folds = [1 - np.delete(y.reshape(n_folds, -1), f, axis=0).mean() for f in range(n_folds)]
-        terms.append(estimate_second_order_bias(Square(), [constant(1 - q) for q in folds], np.zeros((1, 1)), 0.0)[0])
-    assert np.mean(terms) == pytest.approx(-p * (1 - p) / n, rel=0.15)
-
-
-def test_the_second_order_term_averages_over_contexts_and_is_small_where_models_agree(draw_mu):
-    rng = np.random.default_rng(7)
-    score = BradleyTerry(CategoryWeights.half(3))
-    x = np.arange(6.0)[:, None]
-    middle = draw_mu(rng, 6, 3, 3, floor=0.4)
-
-    class Near:
-        def __init__(self, distance):
-            other = draw_mu(rng, 6, 3, 3, floor=0.4)
-            self.mu = (1 - distance) * middle + distance * other
-
-        def predict(self, x):
-            return self.mu[x[:, 0].astype(int)]
-
-    near = [Near(0.1) for _ in range(4)]
-    whole = estimate_second_order_bias(score, near, x, 0.0)
-    parts = [estimate_second_order_bias(score, near, x[i : i + 1], 0.0) for i in range(6)]
-    np.testing.assert_allclose(whole, np.concatenate(parts), atol=1e-12)
-    same = [near[0]] * 4
-    np.testing.assert_allclose(estimate_second_order_bias(score, same, x, 0.0), 0, atol=1e-12)
-    assert np.abs(whole).max() > 1e-6
-
-
-def test_the_second_order_term_stays_finite_where_a_mirrored_model_would_leave_the_simplex():
-    score = BradleyTerry(CategoryWeights.half(2))
-    made = estimate_second_order_bias(score, [constant(p) for p in (0.01, 0.02, 0.3)], np.zeros((1, 1)), 0.0)
-    assert np.isfinite(made).all()
-
-
-def test_the_second_order_term_is_known_of_fitted_models_and_zero_of_linear_functionals():
-    weights = CategoryWeights.half(2)
-    fitted = CrossFittedMu((constant(0.6), constant(0.7)), Folds(np.arange(4) % 2, np.arange(4), 2), np.zeros((4, 1)))
-    given = SuppliedMu(fitted.average(np.zeros((4, 1))))
-
-    def of(score, source):
-        return remaining_bias(score, source, np.arange(4), n_scores=2, floor=0.01, n_items=2).total
-
-    assert np.isnan(of(BradleyTerry(weights), given)).all()
-    np.testing.assert_array_equal(of(Borda(weights), given), 0)
-    np.testing.assert_array_equal(of(Borda(weights), fitted), 0)
-    expected = estimate_second_order_bias(BradleyTerry(weights), fitted.models, np.zeros((4, 1)), 0.01).mean(axis=0)
-    np.testing.assert_array_equal(of(BradleyTerry(weights), fitted), expected)
-    assert np.abs(expected).max() > 0
-
-
-def test_without_features_the_second_order_term_needs_one_context(draw_mu):
-    tables = draw_mu(np.random.default_rng(8), 3, 2, 2)
-    folds = Folds(np.zeros(9, dtype=int), np.arange(9), 1)
-    fitted = CrossFittedMu(tuple(ConstantMu(table) for table in tables), folds, np.empty((9, 0)))
-    score = BradleyTerry(CategoryWeights.half(2))
-    made = remaining_bias(score, fitted, np.arange(9), n_scores=2, floor=0.01, n_items=2).total
-    expected = estimate_second_order_bias(score, fitted.models, np.empty((9, 0)), 0.01).mean(axis=0)
-    np.testing.assert_allclose(made, expected, rtol=1e-12)
-    assert np.abs(expected).max() > 0
-
-
-def test_everything_is_assessed():
+def test_the_shift_of_a_recalibration_follows_from_slope_and_spread():
     rng = np.random.default_rng(10)
-    phi, mu, bias = rng.normal(size=(80, 3)), rng.dirichlet(np.ones(3), size=80), np.array([0.1, 0.0, -0.1])
-    cells = cells_of(np.eye(3)[rng.integers(3, size=80)])
-    made = Validity.of(influence_of(phi), bias, HeldOutLabels.by_cell(mu, cells))
-    np.testing.assert_array_equal(made.effective_contexts, effective_contexts(influence_of(phi)))
-    np.testing.assert_array_equal(made.second_order, bias)
-    assert made.calibration == calibration_slope(mu, cells)
+    mu = rng.dirichlet(np.ones(3), size=80)
+    slope, spread = calibration(HeldOutLabels.by_cell(mu, cells_of(np.eye(3)[rng.integers(3, size=80)])))
     log_mu = np.log(mu) - np.log(mu).mean(axis=1, keepdims=True)
-    assert made.log_mu_std == pytest.approx(np.sqrt(log_mu.var(axis=0).mean()))
-    assert made.log_mu_std == log_spread(mu)
-    assert made.recalibration_shift == pytest.approx((1 - max(made.calibration, 0)) * made.log_mu_std)
+    assert spread == pytest.approx(np.sqrt(log_mu.var(axis=0).mean()))
+    made = Validity(np.ones(1), np.zeros(1), np.zeros(1), "removed", slope, spread)
+    assert made.recalibration_shift == pytest.approx((1 - max(slope, 0)) * spread)
 
 
-GOOD = {"effective_contexts": [300.0, 200.0], "second_order": [0.01, -0.01], "calibration": 1.0, "log_mu_std": 1.0}
+GOOD = {
+    "effective_contexts": [300.0, 200.0],
+    "second_order": [0.01, -0.01],
+    "own_errors": [0.01, 0.01],
+    "treatment": "left in",
+    "calibration": 1.0,
+    "log_mu_std": 1.0,
+}
 
 
 def warnings_of(interior=True, **changes):
@@ -234,6 +144,8 @@ def warnings_of(interior=True, **changes):
     validity = Validity(
         np.array(parts["effective_contexts"]),
         np.array(parts["second_order"]),
+        np.array(parts["own_errors"]),
+        parts["treatment"],
         parts["calibration"],
         parts["log_mu_std"],
     )
@@ -258,10 +170,8 @@ def warnings_of(interior=True, **changes):
         ),
         ({"second_order": [-0.08, 0.02]}, "biases 'ada' by an estimated -0.08, which is 0.8 standard errors"),
         ({"second_order": [np.nan, 0.08]}, "biases 'bob' by an estimated [+]0.08, which is 0.8 standard errors"),
-        (
-            {"second_order": [np.nan, 0.08]},
-            "or average='preferences', the scores of mean preferences, ",
-        ),
+        ({"second_order": [0.12, 0.02], "treatment": "removed"}, "which is 1.2 standard errors and was removed"),
+        ({"second_order": [0.08, 0.02], "treatment": "partly removed"}, "biases 'ada' by an estimated [+]0.08"),
         ({"calibration": 0.4}, "too extreme: their calibration slope is 0.40"),
         ({"calibration": 2.5}, "too close to even: their calibration slope is 2.50"),
     ],
@@ -278,6 +188,8 @@ def test_every_sign_has_its_warning(changes, words):
     [
         {},
         {"second_order": [np.nan, np.nan]},
+        {"second_order": [0.08, 0.08], "treatment": "removed"},
+        {"second_order": [0.08, 0.08], "own_errors": [0.05, 0.05]},
         {"calibration": np.nan, "log_mu_std": 0.0},
         {"calibration": 1.5},
         {"calibration": -0.9, "log_mu_std": 0.2},
@@ -324,34 +236,3 @@ def test_the_plug_in_is_not_warned_of_for_its_intervals_are_known_not_to_hold():
         plugin = extreme.update(estimator="plugin")
     assert doubts(plugin) == []
     assert np.isfinite(plugin.diagnostics.calibration)
-
-
-def test_terms_of_the_second_order_bias_that_are_known_are_not_computed_again():
-    class Shifted:
-        """A model whose probabilities follow the feature, and which notes at how many contexts it is evaluated."""
-
-        def __init__(self, shift):
-            self.shift, self.n_contexts = shift, 0
-
-        def predict(self, x):
-            self.n_contexts += len(x)
-            p = 0.4 + self.shift + 0.02 * x[:, 0]
-            mu = np.zeros((len(x), 2, 2, 2))
-            mu[:, 0, 1], mu[:, 1, 0] = np.stack([p, 1 - p], axis=1), np.stack([1 - p, p], axis=1)
-            return mu
-
-    x, score = np.arange(6.0)[:, None], BradleyTerry(CategoryWeights.half(2))
-    options = {"n_scores": 2, "floor": 0.01, "n_items": 2}
-    models = (Shifted(0.0), Shifted(0.1))
-    old = CrossFittedMu(models, Folds(np.arange(4) % 2, np.arange(4), 2), x[:4])
-    known = remaining_bias(score, old, np.array([2, 0, 3, 1]), **options)
-    # Two further contexts come before the others.
-    larger = CrossFittedMu(models, Folds(np.arange(6) % 2, np.arange(6), 2), np.concatenate([x[4:], x[:4]]))
-    order = np.array([4, 0, 2, 1, 5, 3])
-    before = [model.n_contexts for model in models]
-    bias = remaining_bias(score, larger, order, **options, known=known.renumbered(np.arange(2, 6)))
-    assert [model.n_contexts for model in models] == [count + 2 for count in before]
-    again = remaining_bias(score, larger, order, **options)
-    np.testing.assert_allclose(bias.by_context, again.by_context, rtol=1e-12)
-    np.testing.assert_allclose(bias.total, again.total, rtol=1e-12)
-    assert np.abs(again.total).max() > 0

@@ -1,0 +1,324 @@
+r"""The second-order bias of Bradley-Terry scores that are learnt from features: estimated from the labels, and removed.
+
+The one-step estimator of log-odds keeps a bias of second order in the error of the fitted mu, which pulls the scores of
+extreme models to the middle. Propensities that are known do not remove it, and neither does calibration of mu.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import sparse
+from scipy.linalg import cho_factor, cho_solve
+
+from .._utils.computation import one_thread
+from ..data.preferences import FloatArray, IntArray, PreferenceData
+from ..functionals import BradleyTerry
+from .cross_fitting import CrossFittedMu, clip_and_renormalise
+from .influence import Influence, InfluenceBlocks, OneStepResult, add_to_rows
+
+# Contexts over which the curvature is averaged, and features on which the error of mu may depend.
+_N_CONTEXTS, _N_FEATURES = 400, 5
+# Standard deviations at which features are cut, so that no product of two features is an outlier.
+_CUT = 3.0
+# Columns of the dictionary for each labelled cell of a fold, at most. With more, the estimate is mostly noise.
+_COLUMNS_PER_LABEL = 0.2
+# Share of entries from which a product of a matrix with itself is faster if the matrix is not sparse.
+_DENSE = 0.2
+# Win shares of pairs that have no floor stay this far from 0 and 1.
+_SMALLEST = 1e-6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SecondOrder:
+    """The estimated second-order bias of d scores: what is added to the estimates to remove it.
+
+    change (d,): u, which is added to the scores; the estimated bias is -u.
+    correction (q, d): What is added to the correction of each influence block. The weighted sum over blocks is n u.
+    is_full: Whether the labels are enough for the full dictionary.
+    """
+
+    change: FloatArray
+    correction: FloatArray
+    is_full: bool
+
+    def removed_from(self, result: OneStepResult) -> OneStepResult:
+        """Return a one-step estimate with u added to the scores and to their influence values."""
+        target = result.target.by_context()
+        corrected = replace(target, correction=target.correction + self.correction)
+        return replace(result, influences={**result.influences, "target": corrected})
+
+    def influence(self, target: Influence) -> Influence:
+        """Return u with its influence values, from the estimate to which it was added."""
+        value = np.zeros_like(target.value)
+        return replace(target, value=value, correction=self.correction, variance_correction=None, sample_weight=None)
+
+
+@one_thread()
+def second_order(
+    functional: BradleyTerry,
+    data: PreferenceData,
+    mu: CrossFittedMu,
+    floor: float,
+    *,
+    blocks: InfluenceBlocks,
+    weight: FloatArray,
+    units: Sequence[tuple[float, IntArray]],
+) -> SecondOrder | None:
+    r"""Estimate the second-order bias of Bradley-Terry scores; None where the labels are too few for any dictionary.
+
+    ``units`` are numbers of the independent unit of each block, (q,), with a sign. There is one entry where units are
+    contexts or clusters. With two crossed kinds of clusters, labels depend on each other if they share one of either:
+    the entries are both kinds, and their intersections with the sign -1.
+
+    Shapes: weight (n,).
+
+    Notes
+    -----
+    Let s be the fitted win share of a pair, v = s (1 - s), and e the error of its log-odds, so that a label y has
+    E(y - s) = v e to first order. One step moves the log-odds by S / pi (y - s) / v. On average, this falls short of
+    the true log-odds by
+
+        (2 s - 1) e^2 / 2
+
+    to second order. The scores are linear in the log-odds, F = sum_jk D_jk logit s_jk, so that the estimate lacks u =
+    E sum_jk D_jk (2 s_jk - 1) e_jk^2 / 2. The weights 2 s - 1 are bounded, and no propensity enters.
+
+    The error is expanded as e_jk = t(x)'(b_j - b_k), with q functions t of the context: 1, the features that move mu
+    most, and their products. The labels of a fold are independent of the mu that predicts the fold. With z the columns
+    of a label's pair, b = H^-1 sum_i z_i (y_i - s_i) estimates the coefficients, where H = sum_i v_i z_i z_i' + 1 is
+    taken over all folds and scaled to one. With b_i the term of unit i and M = sum_jk E D_jk (2 s_jk - 1) z_jk z_jk',
+
+        u = n / (n - 1) 1/2 {b'M b - sum_i b_i'M b_i},
+
+    a sum over all pairs of different units of a fold, free of the labels' own noise. M is averaged over contexts of all
+    folds: those of the fold alone are the labels' own, and would give too large a u. The estimates of folds are
+    averaged by their weight. The influence of a label on u is its derivative in the label's weight,
+
+        n / (n - 1) b'M H^-1 z_i (y_i - s_i - v_i z_i'b),
+
+    to which 1/2 b'M H^-1 z_i v_i z_i'b is added as the label's part of u itself, so that groups of contexts get the
+    part that comes from their labels. Pairs of units of which one is the label's own are not taken out of the
+    derivative; standard errors are slightly too large for it.
+
+    References
+    ----------
+    Robins, Li, Tchetgen Tchetgen and van der Vaart (2008), Higher order influence functions. Liu, Mukherjee, Newey and
+    Robins, arXiv 1705.07577. Liu, Mukherjee and Robins, arXiv 1904.04276.
+    """
+    n, n_items, n_folds = data.n_contexts, data.n_items, len(mu.models)
+    contexts, worth = np.argsort(data.seed_order)[:_N_CONTEXTS], np.array(functional.category_weights.first)
+    shares = [_win_shares(clip_and_renormalise(model.predict(data.x[contexts]), floor), worth) for model in mu.models]
+    cells, cell = data.cells, blocks.entry_cell
+    functions, is_full = dictionary(data, contexts, shares, len(cells) / n_folds)
+    if not functions.shape[1]:
+        return None
+    fitted = np.clip(clip_and_renormalise(mu.at(cells), floor) @ worth, _SMALLEST, 1 - _SMALLEST)[cell]
+    labels = Labels(
+        functions=functions,
+        context=cells.context[cell],
+        first=cells.first[cell],
+        second=cells.second[cell],
+        block=blocks.entry_block,
+        residual=(blocks.entry_y @ worth - fitted) * blocks.entry_share,
+        variance=fitted * (1 - fitted) * blocks.entry_share,
+        weight=weight[cells.context[cell]],
+    )
+    fold_weight = np.bincount(mu.folds.fold, weight, n_folds) / weight.sum()
+    information, total_weight = labels.information(n_items), float(labels.weight.sum())
+    directions = functional.label_directions(n_items)
+    # The weights of the two items sum to one, so that the term of a pair, logit s1 - logit s2, is twice logit s. Where
+    # order does not matter, both orders of a pair have the same term, and one of them counts twice.
+    directions = 2 * directions if data.ordered else 4 * np.triu(np.ones((n_items, n_items)))[..., None] * directions
+    change, correction = np.zeros(n_items), np.zeros((len(blocks.context), n_items))
+    for fold, share in enumerate(shares):
+        mine = labels.only(np.flatnonzero(mu.folds.fold[labels.context] == fold))
+        if not len(mine.first):
+            continue
+        scaled = information * (float(mine.weight.sum()) / total_weight)
+        error = ErrorOfMu.of(mine, scaled, [(sign, unit[mine.block]) for sign, unit in units], n_items)
+        if error.n_units < 2:
+            continue
+        at_contexts = functions[contexts], weight[contexts] / weight[contexts].sum()
+        u, gradient = error.curvature(share, *at_contexts, directions)
+        change += fold_weight[fold] * u
+        gradient = cho_solve(error.factor, gradient.reshape(-1, n_items)).reshape(gradient.shape)
+        left = mine.residual - mine.variance * mine.values(error.coefficients[..., None])[:, 0] / 2
+        add_to_rows(correction, mine.block, mine.values(gradient) * (n * fold_weight[fold] * left)[:, None])
+    # What the labels have beyond u is their own noise, which was taken out of u. It is spread over the labels.
+    excess = weight[blocks.context] @ correction - n * change
+    correction -= blocks.weight[:, None] * (excess / (weight[blocks.context] @ blocks.weight))
+    return SecondOrder(change, correction, is_full)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Labels:
+    """Labels from which the error of mu is estimated: e entries, the votes of a block on a labelled cell.
+
+    functions (n, q): The functions t of all contexts.
+    context, first, second, block (e,): Context, items and influence block of each entry.
+    residual, variance (e,): y - s and v = s (1 - s), times the block's share of the cell's votes.
+    weight (e,): Weight of the context in the target population.
+    """
+
+    functions: FloatArray
+    context: IntArray
+    first: IntArray
+    second: IntArray
+    block: IntArray
+    residual: FloatArray
+    variance: FloatArray
+    weight: FloatArray
+
+    def only(self, rows: IntArray) -> Labels:
+        """Return some of the entries."""
+        return Labels(self.functions, *(getattr(self, name)[rows] for name in self.__slots__[1:]))
+
+    def by_pair(self, n_items: int) -> Iterator[tuple[int, int, IntArray]]:
+        """Yield both items and the rows of each ordered pair with labels."""
+        code = self.first * n_items + self.second
+        order = np.argsort(code, kind="stable")
+        for rows in np.split(order, np.flatnonzero(np.diff(code[order])) + 1):
+            yield int(self.first[rows[0]]), int(self.second[rows[0]]), rows
+
+    def information(self, n_items: int) -> FloatArray:
+        """Return the weighted sum of v z z', (K q, K q)."""
+        q = self.functions.shape[1]
+        total = np.zeros((n_items, q, n_items, q))
+        for j, k, rows in self.by_pair(n_items):
+            t = self.functions[self.context[rows]]
+            product = t.T @ ((self.weight * self.variance)[rows, None] * t)
+            for one, other, sign in ((j, j, 1), (k, k, 1), (j, k, -1), (k, j, -1)):
+                total[one, :, other] += sign * product
+        return total.reshape(n_items * q, n_items * q)
+
+    def scores(self, unit: IntArray, n_items: int) -> sparse.csr_array:
+        """Return the weighted sums of z (y - s) by unit, (units, K q); ``unit``, (e,), numbers units from 0."""
+        q = self.functions.shape[1]
+        amount = (self.weight * self.residual)[:, None] * self.functions[self.context]
+        place = np.concatenate([item[:, None] * q + np.arange(q) for item in (self.first, self.second)], axis=1)
+        entries = np.concatenate([amount, -amount], axis=1).ravel(), (np.repeat(unit, 2 * q), place.ravel())
+        return sparse.csr_array(entries, shape=(int(unit.max()) + 1, n_items * q))
+
+    def values(self, coefficients: FloatArray) -> FloatArray:
+        """Return z'b of each entry, (e, d), for coefficients (K, q, d)."""
+        values = np.empty((len(self.first), coefficients.shape[2]))
+        for j, k, rows in self.by_pair(len(coefficients)):
+            values[rows] = self.functions[self.context[rows]] @ (coefficients[j] - coefficients[k])
+        return values
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ErrorOfMu:
+    """The error of the mu of one fold, as the labels of this fold show it.
+
+    coefficients (K, q): b.
+    noise (K q, K q): The sum of b_i b_i' over independent units i.
+    factor: Cholesky factor of H.
+    n_units: Number of independent units.
+    """
+
+    coefficients: FloatArray
+    noise: FloatArray
+    factor: tuple[FloatArray, bool]
+    n_units: int
+
+    @classmethod
+    def of(
+        cls, labels: Labels, information: FloatArray, units: Sequence[tuple[float, IntArray]], n_items: int
+    ) -> ErrorOfMu:
+        """Regress the residuals of labels on the dictionary, with a ridge of one on columns of unit scale."""
+        size = len(information)
+        factor = cho_factor(information + np.eye(size))
+        noise, total, counts = np.zeros((size, size)), np.zeros(size), []
+        for sign, unit in units:
+            distinct, number = np.unique(unit, return_inverse=True)
+            scores = labels.scores(number.reshape(-1), n_items)
+            total = np.asarray(scores.sum(axis=0)).ravel()
+            if scores.nnz > _DENSE * len(distinct) * size:
+                dense = scores.toarray()
+                noise += sign * (dense.T @ dense)
+            else:
+                noise += sign * (scores.T @ scores).toarray()
+            counts.append(len(distinct))
+        noise = cho_solve(factor, cho_solve(factor, noise).T)
+        return cls(cho_solve(factor, total).reshape(n_items, -1), noise, factor, min(counts))
+
+    def curvature(
+        self, share: FloatArray, functions: FloatArray, weight: FloatArray, directions: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return u, (d,), and its gradient M b n / (n - 1) in the coefficients, (K, q, d).
+
+        Shapes: share (b, K, K), functions (b, q), weight (b,), directions (K, K, d).
+        """
+        n_items, q = self.coefficients.shape
+        of_item = functions @ self.coefficients.T
+        error = of_item[:, :, None] - of_item[:, None, :]
+        noise = np.stack(
+            [
+                ((functions @ row.reshape(q, -1)).reshape(-1, n_items, q) * functions[:, None]).sum(axis=2)
+                for row in self.noise.reshape(n_items, q, -1)
+            ],
+            axis=1,
+        )
+        own = np.einsum("xjj->xj", noise)
+        square = np.square(error) - (own[:, :, None] + own[:, None, :] - noise - noise.transpose(0, 2, 1))
+        curve = (2 * share - 1) * weight[:, None, None] * (self.n_units / (self.n_units - 1))
+        u = np.tensordot((curve * square).sum(axis=0), directions) / 2
+        of_pair = np.tensordot(curve * error, functions, axes=(0, 0))
+        by_item = [np.einsum(f"jkq,jkd->{item}qd", of_pair, directions, optimize=True) for item in "jk"]
+        return u, by_item[0] - by_item[1]
+
+
+def _win_shares(probabilities: FloatArray, worth: FloatArray) -> FloatArray:
+    """Return the win shares of the first items, (b, K, K), from probabilities, (b, K, K, C); 1/2 on the diagonal."""
+    # Sums depend on the layout of an array, and models that were read from a file have another one.
+    shares = np.ascontiguousarray(np.clip(probabilities @ worth, _SMALLEST, 1 - _SMALLEST))
+    items = np.arange(shares.shape[1])
+    shares[:, items, items] = 0.5
+    return shares
+
+
+def dictionary(
+    data: PreferenceData, contexts: IntArray, shares: Sequence[FloatArray], n_labels: float
+) -> tuple[FloatArray, bool]:
+    """Return the functions of all contexts, (n, q), of which a fold has labels enough, and whether these are all.
+
+    They are 1, the features that move the fitted win shares most, and products of these features. Products are left
+    out first, then features; there are no functions where labels are too few even for one number per item.
+
+    Shapes: shares (b, K, K).
+    """
+    log_odds = np.mean([np.log(share) - np.log1p(-share) for share in shares], axis=0)
+    chosen = _moving_features(np.ascontiguousarray(data.x[contexts], float), log_odds.mean(axis=2))
+    x = _standardised(np.ascontiguousarray(data.x[:, chosen], float))
+    first, second = np.triu_indices(x.shape[1])
+    parts = [np.ones((len(x), 1)), x, x[:, first] * x[:, second]]
+    for n_parts in (3, 2, 1):
+        functions = np.hstack(parts[:n_parts])
+        if functions.shape[1] * data.n_items <= _COLUMNS_PER_LABEL * n_labels:
+            scale = np.sqrt(np.square(functions[data.cells.context]).mean(axis=0))
+            return functions / np.where(scale > 0, scale, 1.0), n_parts == len(parts)
+    return np.empty((len(x), 0)), False
+
+
+def _standardised(x: FloatArray) -> FloatArray:
+    """Return features with mean 0 and standard deviation 1, cut; 0 for what is missing or constant."""
+    deviation = np.nanstd(x, axis=0)
+    z = (x - np.nanmean(x, axis=0)) / np.where(deviation > 0, deviation, 1.0)
+    return np.clip(np.nan_to_num(z), -_CUT, _CUT)
+
+
+def _moving_features(x: FloatArray, strength: FloatArray) -> IntArray:
+    """Return the features, (b, p), that together with their squares explain the fitted strengths, (b, K), best."""
+    varies = np.flatnonzero(
+        [np.ptp(column[~np.isnan(column)]) > 0 if (~np.isnan(column)).any() else 0 for column in x.T]
+    )
+    strength, explained = strength - strength.mean(axis=0), []
+    for z in _standardised(x[:, varies]).T:
+        basis = np.column_stack([z, z**2])
+        basis -= basis.mean(axis=0)
+        explained.append(np.square(basis @ np.linalg.lstsq(basis, strength, rcond=None)[0]).sum())
+    return np.sort(varies[np.argsort(-np.array(explained), kind="stable")[:_N_FEATURES]])

@@ -1,0 +1,323 @@
+"""The second-order bias: against loops over all pairs of labels, against its exact size, and after a fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit, logit
+
+import dmlrank as dr
+from dmlrank.estimation import second_order as module
+from dmlrank.estimation.cross_fitting import clip_and_renormalise
+from dmlrank.estimation.second_order import ErrorOfMu, dictionary
+from dmlrank.functionals import BradleyTerry, CategoryWeights, RankCentrality
+
+pytestmark = pytest.mark.filterwarnings("ignore::dmlrank.exceptions.DmlrankWarning")
+
+FORMULA = "winner ~ x0 + x1 | model_a + model_b"
+SOFT = "p_a + p_b ~ x0 + x1 | model_a + model_b"
+
+
+def strengths(x, scale):
+    """Strengths of three models, (n, 3), that depend on the features."""
+    return scale * np.column_stack([0.6 + x[:, 0] - 0.5 * x[:, 1], -0.4 * x[:, 0] * x[:, 1], -1.2 + 0.7 * x[:, 1]])
+
+
+def distorted(features, labels, weights, rng):
+    """A learner that has learnt nothing: fixed strengths, and no noise."""
+    return predict
+
+
+def predict(features):
+    fitted = strengths(features[:, :2], 1.0)
+    first, second = features[:, -2:].astype(int).T
+    rows = np.arange(len(features))
+    won = expit(fitted[rows, first] - fitted[rows, second])
+    return np.column_stack([won, 1 - won])
+
+
+def battles(n, seed=0, per_prompt=1, scale=1.0):
+    """Votes on pairs of three models, in both orders."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1, 1, (n, 2))
+    rows = []
+    for i in range(n):
+        pairs = rng.permutation([(0, 1), (0, 2), (1, 2), (1, 0), (2, 0), (2, 1)])[:per_prompt]
+        for j, k in pairs:
+            gap = strengths(x[i : i + 1], scale)[0]
+            won = rng.random() < expit(gap[j] - gap[k] + 0.4 * (j - k) * x[i, 0])
+            rows.append((f"q{i:05}", *x[i], f"m{j}", f"m{k}", "model_a" if won else "model_b", f"c{i % 40}"))
+    return pd.DataFrame(rows, columns=["prompt", "x0", "x1", "model_a", "model_b", "winner", "cluster"])
+
+
+def fit(frame, formula=FORMULA, **options):
+    given = {"functional": "bt", "context": "prompt", "rng": 0, "n_jobs": 1, "propensity": "marginal", "min_labels": 1}
+    return dr.dml_rank(formula, frame, **given | {"learner": distorted} | options)
+
+
+def brute_force(result, unit=None):
+    """The change of the scores as a sum over all pairs of labels of different units, in loops."""
+    steps = result.steps
+    data, mu, floor, n_items = steps.data, steps.first.mu, steps.first.floor, steps.data.n_items
+    contexts = np.argsort(data.seed_order)[:400]
+    items = np.arange(n_items)
+    shares = []
+    for model in mu.models:
+        share = clip_and_renormalise(model.predict(data.x[contexts]), floor)[..., 0]
+        share[:, items, items] = 0.5
+        shares.append(share)
+    functions, _ = dictionary(data, contexts, shares, len(data.cells) / len(shares))
+    q = functions.shape[1]
+
+    def z(context, j, k):
+        column = np.zeros((n_items, q))
+        column[j] += functions[context]
+        column[k] -= functions[context]
+        return column.ravel()
+
+    cells, fold = data.cells, mu.folds.fold
+    unit = np.arange(data.n_contexts) if unit is None else unit
+    fitted = clip_and_renormalise(mu.at(cells), floor)[:, 0]
+    columns = np.array([z(*where) for where in zip(cells.context, cells.first, cells.second, strict=True)])
+    information = columns.T @ ((fitted * (1 - fitted))[:, None] * columns)
+    functional, total = steps.setup.functional, np.zeros(n_items)
+    for f, share in enumerate(shares):
+        mine = np.flatnonzero(fold[cells.context] == f)
+        inverse = np.linalg.inv(information * len(mine) / len(cells) + np.eye(n_items * q))
+        terms = [inverse @ columns[i] * (cells.y[i, 0] - fitted[i]) for i in mine]
+        of_unit = unit[cells.context[mine]]
+        n_units, u = len(np.unique(of_unit)), np.zeros(n_items)
+        for i, b in enumerate(terms):
+            for other, c in enumerate(terms):
+                if of_unit[i] == of_unit[other]:
+                    continue
+                # The second derivative of the scores along the two errors, averaged over contexts.
+                for place, context in enumerate(contexts):
+                    changes = np.zeros((2, 1, n_items, n_items, 2))
+                    for change, coefficients in zip(changes, (b, c), strict=True):
+                        for j in range(n_items):
+                            for k in range(n_items):
+                                s = share[place, j, k]
+                                change[0, j, k, 0] = s * (1 - s) * (z(context, j, k) @ coefficients) * (j != k)
+                                change[0, j, k, 1] = -change[0, j, k, 0]
+                    at = np.stack([share[place], 1 - share[place]], axis=-1)[None]
+                    u += functional.second_derivative(at, *changes)[0] / 2 / len(contexts)
+        total += (fold == f).mean() * u * n_units / (n_units - 1)
+    return total
+
+
+@pytest.mark.parametrize("position_bias", [True, False])
+def test_the_change_is_the_sum_over_all_pairs_of_labels(monkeypatch, position_bias):
+    monkeypatch.setattr(module, "_COLUMNS_PER_LABEL", 100)
+    result = fit(battles(12, per_prompt=2), n_folds=2, position_bias=position_bias)
+    expected = brute_force(result)
+    np.testing.assert_allclose(result.params - result.update(second_order=False).params, expected, atol=1e-12)
+    assert np.abs(expected).max() > 1e-4
+
+
+def test_pairs_of_labels_of_one_cluster_do_not_count(monkeypatch):
+    monkeypatch.setattr(module, "_COLUMNS_PER_LABEL", 100)
+    frame = battles(14).assign(cluster=np.arange(14) // 2)
+    result = fit(frame, n_folds=2, cov_type="cluster", cov_kwds={"groups": "cluster"})
+    expected = brute_force(result, result.steps.units.clusters.of_context)
+    np.testing.assert_allclose(result.params - result.update(second_order=False).params, expected, atol=1e-12)
+
+
+def expected_battles(n, size):
+    """Every pair of every prompt with its expected label, where the error of mu is of a size and in the dictionary."""
+    x = np.random.default_rng(3).uniform(-1, 1, (n, 2))
+    fitted = strengths(x, 1.0)
+    error = size * np.column_stack([1 + x[:, 0], x[:, 0] * x[:, 1], -(x[:, 1] ** 2)])
+    rows = []
+    for j, k in ((0, 1), (0, 2), (1, 2)):
+        s = expit(fitted[:, j] - fitted[:, k])
+        truth = s + s * (1 - s) * (error[:, j] - error[:, k])
+        rows.append(pd.DataFrame({"p_a": truth, "p_b": 1 - truth, "model_a": f"m{j}", "model_b": f"m{k}"}))
+    features = pd.DataFrame({"prompt": np.arange(n), "x0": x[:, 0], "x1": x[:, 1]})
+    frame = pd.concat([pd.concat([features, part], axis=1) for part in rows], ignore_index=True)
+    odds = np.zeros((n, 3, 3))
+    for (j, k), part in zip(((0, 1), (0, 2), (1, 2)), rows, strict=True):
+        odds[:, j, k], odds[:, k, j] = logit(part["p_a"]), -logit(part["p_a"])
+    return frame, odds.mean(axis=0).sum(axis=1) / 3
+
+
+def test_its_expectation_is_the_exact_bias_up_to_third_order():
+    """With expected labels on every pair, the estimate is its expectation, and the truth is a mean over the prompts."""
+    left, remaining = [], []
+    for size in (0.05, 0.1):
+        frame, truth = expected_battles(3000, size)
+        result = fit(frame, SOFT, position_bias=False, floor=0.0)
+        left.append(np.abs(result.update(second_order=False).params - truth).max())
+        remaining.append(np.abs(result.params - truth).max())
+    assert remaining[0] < 0.15 * left[0]
+    # Errors of second order grow by four, those of third order by eight.
+    assert left[1] / left[0] == pytest.approx(4, rel=0.15)
+    assert remaining[1] / remaining[0] > 6
+
+
+def test_influence_is_the_derivative_in_the_weight_of_a_label(monkeypatch):
+    fold_errors = []
+    of = ErrorOfMu.of.__func__
+
+    def noted(cls, labels, information, units, n_items):
+        error = of(cls, labels, information, units, n_items)
+        fold_errors.append((labels, error))
+        return error
+
+    monkeypatch.setattr(ErrorOfMu, "of", classmethod(noted))
+    monkeypatch.setattr(module, "_COLUMNS_PER_LABEL", 100)
+    result = fit(battles(60), n_folds=2)
+    directions = 2 * result.steps.setup.functional.label_directions(3)
+    labels, error = fold_errors[0]
+    rng = np.random.default_rng(0)
+    share = expit(rng.normal(size=(20, 3, 3)))
+    arguments = share, labels.functions[:20], np.full(20, 1 / 20), directions
+    gradient = error.curvature(*arguments)[1]
+    terms = np.linalg.solve(
+        np.linalg.inv(np.eye(error.noise.shape[0])),
+        module.cho_solve(error.factor, labels.scores(np.arange(len(labels.first)), 3).toarray().T),
+    ).T
+    for term in terms[:5]:
+        changed = [
+            replace(error, coefficients=error.coefficients + h * term.reshape(error.coefficients.shape))
+            for h in (1e-3, -1e-3)
+        ]
+        above, below = (one.curvature(*arguments)[0] for one in changed)
+        np.testing.assert_allclose(
+            (above - below) / 2e-3, np.einsum("jq,jqd->d", term.reshape(gradient.shape[:2]), gradient), atol=1e-10
+        )
+    np.testing.assert_allclose(terms.sum(axis=0), error.coefficients.ravel(), atol=1e-12)
+
+
+def test_influence_values_have_the_change_as_their_mean():
+    result = fit(battles(600))
+    without = result.update(second_order=False)
+    second_order = result.steps.first.second_order
+    np.testing.assert_allclose(result.params - without.params, second_order.change, atol=1e-13)
+    np.testing.assert_allclose(second_order.correction.mean(axis=0), second_order.change, atol=1e-13)
+    difference = result.influence - without.influence
+    np.testing.assert_allclose(difference, second_order.correction - second_order.change, atol=1e-11)
+    covariance = result.influence.T @ result.influence / 600**2
+    assert np.linalg.eigvalsh(result.cov_params() - covariance).min() > -1e-12
+
+
+@pytest.mark.parametrize("position_bias", [True, False])
+def test_flips_names_and_the_order_of_rows_change_nothing(position_bias):
+    frame = battles(400)
+    result = fit(frame, position_bias=position_bias)
+    names = {"m0": "z", "m1": "a", "m2": "k"}
+    renamed = frame.replace({"model_a": names, "model_b": names}).sample(frac=1, random_state=1)
+
+    def in_old_codes(features, labels, weights, rng):
+        codes = np.array([1, 2, 0])
+        return lambda rows: predict(np.column_stack([rows[:, :2], codes[rows[:, 2:].astype(int)]]))
+
+    other = fit(renamed, position_bias=position_bias, learner=in_old_codes)
+    np.testing.assert_allclose(other.params[list(names.values())], result.params[list(names)], atol=1e-10)
+    np.testing.assert_allclose(other.bse[list(names.values())], result.bse[list(names)], atol=1e-10)
+    if not position_bias:
+        winner = frame["winner"].map({"model_a": "model_b", "model_b": "model_a"})
+        flipped = frame.rename(columns={"model_a": "model_b", "model_b": "model_a"}).assign(winner=winner)
+        np.testing.assert_allclose(fit(flipped, position_bias=False).params, result.params, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"second_order": False},
+        {"functional": "rank_centrality"},
+        {"functional": "borda"},
+        {"estimator": "plugin"},
+        {"average": "preferences"},
+        {"formula": "winner ~ 1 | model_a + model_b", "learner": "auto"},
+        {"category_weights": CategoryWeights((1.0, 0.0), (0.0, 0.9)), "position_bias": True},
+    ],
+)
+def test_it_is_left_in_where_it_is_not_defined(options):
+    result = fit(battles(300), **options)
+    assert result.diagnostics.second_order_treatment == "left in"
+    if options.get("estimator") != "plugin" and "second_order" not in options:
+        without = result.update(second_order=False)
+        np.testing.assert_array_equal(result.params, without.params)
+        np.testing.assert_array_equal(result.cov_params(), without.cov_params())
+
+
+def test_a_fold_with_few_labels_has_a_smaller_dictionary_or_none():
+    assert fit(battles(700)).diagnostics.second_order_treatment == "removed"
+    assert fit(battles(300)).diagnostics.second_order_treatment == "partly removed"
+    few = fit(battles(60)).diagnostics
+    assert few.second_order_treatment == "left in"
+    assert np.isnan(few.second_order)
+
+
+def test_figures_by_model_are_in_standard_errors():
+    result = fit(battles(600))
+    d = result.diagnostics
+    change = result.steps.first.second_order.change
+    expected = -change / result.bse.to_numpy()
+    assert [name for name, *_ in d.second_order_by_model] == result.models
+    np.testing.assert_allclose([bias for _, bias, _ in d.second_order_by_model], expected)
+    assert d.second_order == pytest.approx(np.abs(expected).max())
+    assert d.largest_second_order[0] == result.models[int(np.abs(expected).argmax())]
+    correction = result.steps.first.second_order.correction
+    spread = (correction - change).std(axis=0) / np.sqrt(600) / result.bse.to_numpy()
+    np.testing.assert_allclose([error for *_, error in d.second_order_by_model], spread, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"cov_type": "cluster", "cov_kwds": {"groups": "cluster"}},
+        {"cov_type": "cluster", "cov_kwds": {"groups": ["prompt", "annotator"]}},
+        {"weights": "weight"},
+        {"subsample": 200},
+        {"n_rep": 2},
+        {"prompts": "fixed"},
+    ],
+)
+def test_what_follows_a_fit_takes_its_influence_values(options):
+    rng = np.random.default_rng(5)
+    frame = battles(500, per_prompt=2)
+    of_prompt = frame["prompt"].str[1:].astype(int)
+    frame = frame.assign(
+        weight=1.0 + of_prompt % 3,
+        group=np.where(of_prompt % 2 == 0, "even", "odd"),
+        annotator=rng.integers(40, size=len(frame)),
+    )
+    result = fit(frame, "winner ~ x0 + x1 + C(group) | model_a + model_b", **options)
+    without = result.update(second_order=False)
+    changes = [repetition.second_order.change for repetition in result.steps.repetitions]
+    np.testing.assert_allclose(result.params - without.params, np.mean(changes, axis=0), atol=1e-12)
+    whole = result.project("~ 1")
+    np.testing.assert_allclose(whole.params.to_numpy().ravel(), result.params, atol=1e-10)
+    groups = result.by("group")
+    weight = frame.drop_duplicates("prompt").get("weight") if "weights" in options else None
+    if "subsample" not in options:
+        of_prompts = frame.drop_duplicates("prompt")
+        weight = of_prompts["weight"] if "weights" in options else pd.Series(1.0, of_prompts.index)
+        share = weight.groupby(of_prompts["group"]).sum() / weight.sum()
+        table = groups.params.unstack() if groups.params.index.nlevels > 1 else groups.params
+        table = table[result.models] if set(result.models) <= set(table.columns) else table.T[result.models]
+        np.testing.assert_allclose(share[table.index].to_numpy() @ table.to_numpy(), result.params, atol=1e-10)
+    compared = dr.compare(result, without)
+    np.testing.assert_allclose(compared.params.diff(axis=1).iloc[:, 1], without.params - result.params, atol=1e-12)
+
+
+def test_the_second_derivative_is_that_of_the_derivative(draw_mu):
+    rng = np.random.default_rng(11)
+    mu = draw_mu(rng, 4, 3, 3, floor=0.1)
+    delta, other = (draw_mu(rng, 4, 3, 3) - draw_mu(rng, 4, 3, 3) for _ in range(2))
+    for kind in (BradleyTerry, RankCentrality):
+        functional = kind(
+            CategoryWeights((1.0, 0.0, 0.3), (0.0, 1.0, 0.5)) if kind is BradleyTerry else CategoryWeights.half(3)
+        )
+        h = 1e-5
+        expected = (functional.derivative(mu + h * other, delta) - functional.derivative(mu - h * other, delta)) / (
+            2 * h
+        )
+        made = functional.second_derivative(mu, delta, other)
+        np.testing.assert_allclose(made, expected, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(made, functional.second_derivative(mu, other, delta), rtol=1e-4, atol=1e-5)
