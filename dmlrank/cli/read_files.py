@@ -25,7 +25,6 @@ from ..data.outcomes import category_of_column
 from ..data.pairs_from_scores import pairs_from_scores
 from ..data.plain_columns import arrow_module, name_of
 from ..exceptions import DataError, OptionError, listed, nearest
-from ..tables.display_text import as_written
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -188,9 +187,7 @@ def _cells(content: bytes, separator: str) -> pd.DataFrame:
     twice = [name for name in head if head.count(name) > 1]
     if twice:
         raise ValueError(f"there are several columns named {twice[0]!r}; every column needs a name of its own")
-    cells = table.iloc[1:].set_axis(head, axis=1).reset_index(drop=True)
-    # Tables of this package have an apostrophe before names that a spreadsheet would run as formulas.
-    return cells.map(as_written, na_action="ignore")
+    return table.iloc[1:].set_axis(head, axis=1).reset_index(drop=True)
 
 
 def _records(text: str) -> pd.DataFrame:

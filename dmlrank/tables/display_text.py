@@ -129,16 +129,20 @@ def _is_mark(character: str) -> bool:
     return unicodedata.category(character) in ("Mn", "Me", "Cf") and character != "\u00ad"
 
 
-# Characters that start a formula in spreadsheets, after any number of apostrophes that this module has put before them.
+# Characters that start a formula in spreadsheets, after any number of apostrophes that this module has put before them:
+# at the start of a cell, and where some programs start a cell within another one (line breaks, tabs, semicolons).
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff0b\uff1d\uff20\uff0d]")
+_FORMULA_WITHIN = re.compile(r"(?<=[\r\n\v\f\x1c-\x1e\x85\u2028\u2029\t;])'*[=+\-@\uff0b\uff1d\uff20\uff0d]")
+# The end of a row of CSV, or a cell in quotation marks.
+_ROW_END = re.compile(r'("[^"]*")|\r\n')
 
 
 def not_a_formula(text: str) -> str:
     """Return a cell of a CSV file that no spreadsheet runs: an apostrophe precedes what looks like a formula.
 
-    Numbers and single signs, such as the "-" of an empty cell, are returned as they are. :func:`as_written` is the
-    inverse.
+    Numbers and single signs, such as the "-" of an empty cell, are returned as they are. Different texts stay different.
     """
+    text = _FORMULA_WITHIN.sub(r"'\g<0>", text)
     return f"'{text}" if _FORMULA.match(text) and not _is_harmless(text) else text
 
 
@@ -151,12 +155,15 @@ def safe_csv(frame: pd.DataFrame, index_label: str | None = None) -> str:
         if not (is_numeric_dtype(table[name].dtype) or is_bool_dtype(table[name].dtype))
     }
     heads = [not_a_formula(name) if isinstance(name, str) else name for name in table.columns]
-    return table.assign(**texts).set_axis(heads, axis=1).to_csv(index=False)
+    return rows_of_csv(table.assign(**texts).set_axis(heads, axis=1).to_csv(index=False, lineterminator="\r\n"))
 
 
-def as_written(text: str) -> str:
-    """Return a cell without the apostrophe that :func:`not_a_formula` puts before it."""
-    return text[1:] if text.startswith("'") and _FORMULA.match(text) and not _is_harmless(text[1:]) else text
+def rows_of_csv(text: str) -> str:
+    """Return CSV with rows that end with a line feed, from CSV with rows that end with both characters of a line end.
+
+    Python's writer puts a cell with a line break into quotation marks only where the break is a part of its line end.
+    """
+    return _ROW_END.sub(lambda found: found[1] or "\n", text)
 
 
 def _is_harmless(text: str) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from .._utils.argument_checks import check_whole
-from .display_text import display_width, inert, isolated, not_a_formula, padded, wrapped
+from .display_text import display_width, inert, isolated, not_a_formula, padded, rows_of_csv, wrapped
 
 Heads = list[tuple[str, tuple[int, ...]]]
 
@@ -190,12 +190,12 @@ def _markdown(text: str) -> str:
 
 def csv_table(table: TableContent) -> str:
     """Return the rows of a table as CSV, with the heads in the first line."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
+    out = io.StringIO(newline="")
+    writer = csv.writer(out)
     heads = [table.row_head, *flat_heads(table)[1:]]
     writer.writerow([not_a_formula(head) for head in heads])
     writer.writerows([not_a_formula(cell) for cell in row] for row in table.rows)
-    return out.getvalue()
+    return rows_of_csv(out.getvalue())
 
 
 # All rules begin with the class of the table, so that nothing else on a page changes. Colours are those of the page, so

@@ -116,8 +116,8 @@ class Summary(TableContent):
     def as_csv(self) -> str:
         """Return the rows of the table as CSV, with the heads in the first line.
 
-        Where a name begins like a formula of a spreadsheet (``=``, ``+``, ``-`` or ``@``), an apostrophe is put before
-        it. The command line of this package removes the apostrophe when it reads a file.
+        Where a name, or a line of a name, begins like a formula of a spreadsheet (``=``, ``+``, ``-`` or ``@``), an
+        apostrophe is put before it.
         """
         return csv_table(self)
 

@@ -73,10 +73,14 @@ const say = (target, [head, text]) => {
 };
 
 // --- files -----------------------------------------------------------------------------------------------------------
-// The rule of dmlrank/tables/spreadsheet_text.py: an apostrophe precedes a name that a spreadsheet would run as a formula.
+// The rule of dmlrank/tables/display_text.py: an apostrophe precedes a name that a spreadsheet would run as a formula.
 const formula = /^'*[=+\-@\t\r\n\uff0b\uff1d\uff20\uff0d]/;
+const formulaWithin = /(?<=[\r\n\v\f\x1c-\x1e\x85\u2028\u2029\t;])'*[=+\-@\uff0b\uff1d\uff20\uff0d]/g;
 const number = /^\s*[+-]?((\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(e[+-]?\d+)?|inf(inity)?|nan)\s*$/i;
-const notAFormula = (text) => (formula.test(text) && text.length > 1 && !number.test(text) ? "'" + text : text);
+const notAFormula = (name) => {
+  const text = name.replace(formulaWithin, "'$&");
+  return formula.test(text) && text.length > 1 && !number.test(text) ? "'" + text : text;
+};
 const quoted = (value) => {
   const text = value === null || value === undefined || Number.isNaN(value) ? "" : notAFormula(String(value));
   return /[",\r\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
