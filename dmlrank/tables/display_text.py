@@ -140,7 +140,8 @@ _ROW_END = re.compile(r'("[^"]*")|\r\n')
 def not_a_formula(text: str) -> str:
     """Return a cell of a CSV file that no spreadsheet runs: an apostrophe precedes what looks like a formula.
 
-    Numbers and single signs, such as the "-" of an empty cell, are returned as they are. Different texts stay different.
+    Numbers and single signs, such as the "-" of an empty cell, are returned as they are. Different texts stay
+    different.
     """
     text = _FORMULA_WITHIN.sub(r"'\g<0>", text)
     return f"'{text}" if _FORMULA.match(text) and not _is_harmless(text) else text
