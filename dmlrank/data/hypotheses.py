@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Real
@@ -54,10 +54,9 @@ def read_hypothesis(hypothesis: HypothesisLike, models: Sequence[str]) -> Linear
     """Read a hypothesis about the scores of K models as restrictions ``matrix @ scores = value``."""
     place_of = {name: place for place, name in enumerate(models)}
     if isinstance(hypothesis, str):
-        parser = _Parser(hypothesis, _tokens(hypothesis.rstrip(), place_of))
-        rows = parser.chain()
-        while parser.take(",;\n"):
-            rows += parser.chain()
+        tokens = _tokens(hypothesis.rstrip(), place_of)
+        rows = _Parser(hypothesis, tokens).chains()
+        _refuse_ambiguous(hypothesis.rstrip(), tokens, place_of)
         names = [name for name in dict.fromkeys(name for row in rows for name in row) if name is not None]
         numbers = [[row.get(name, 0) for name in names] for row in rows]
         return _restrictions(names, numbers, [-row.get(None, 0) for row in rows], place_of)
@@ -163,10 +162,11 @@ class _HypothesisToken(NamedTuple):
     stop: int
 
 
-def _pattern(place_of: ModelPlaces) -> re.Pattern[str]:
-    """Return the regular expression of a token, with the groups name, symbol, quoted and number."""
+def _pattern(text: str, names: Iterable[str]) -> re.Pattern[str]:
+    """Return the regular expression of a token of the text, with the groups name, symbol, quoted and number."""
     symbol, quoted = f"==|[{re.escape(_SYMBOLS)}]", r"'[^']*'|\"[^\"]*\"|`[^`]*`"
-    unquoted = [name for name in place_of if name == name.strip() and re.match(rf"\(.|(?!{symbol}).", name)]
+    present = [name for name in names if name in text]
+    unquoted = [name for name in present if name == name.strip() and re.match(rf"\(.|(?!{symbol}).", name)]
     name = "|".join(map(re.escape, sorted(unquoted, key=len, reverse=True))) or "(?!)"
     # In 'gpt-4-0314' and 'gpt-4/0314', 'gpt-4' is only the beginning of another name. In 'gpt-4-b', 'gpt-4-2*b',
     # 'gpt-4/2' and 'gpt-4 - 0314', the name 'gpt-4' ends at the operator.
@@ -179,9 +179,10 @@ def _pattern(place_of: ModelPlaces) -> re.Pattern[str]:
     return re.compile(rf"(?P<name>{name}){ends_here}|(?P<symbol>{symbol})|(?P<quoted>{quoted})|{number}")
 
 
-def _tokens(text: str, place_of: ModelPlaces) -> list[_HypothesisToken]:
-    """Return the tokens of a hypothesis that is given as a text."""
-    pattern, tokens, at, depth = _pattern(place_of), list[_HypothesisToken](), 0, 0
+def _tokens(text: str, place_of: ModelPlaces, only_quoted: str | None = None) -> list[_HypothesisToken]:
+    """Return the tokens of a hypothesis that is given as a text, in which one name may be read in quotes alone."""
+    pattern = _pattern(text, (name for name in place_of if name != only_quoted))
+    tokens, at, depth = list[_HypothesisToken](), 0, 0
     while at < len(text):
         if text[at].isspace() and (text[at] != "\n" or depth > 0 or not tokens or tokens[-1].kind in tuple("\n,;")):
             at += 1
@@ -205,6 +206,23 @@ def _tokens(text: str, place_of: ModelPlaces) -> list[_HypothesisToken]:
     return [*tokens, _HypothesisToken("end", "", at, at)]
 
 
+def _refuse_ambiguous(text: str, tokens: Sequence[_HypothesisToken], place_of: ModelPlaces) -> None:
+    """Raise an error where the text can also be read with a name that it has without quotes as an expression."""
+    for _, name, start, stop in tokens:
+        if name not in place_of or text[start:stop] != name or name.isalnum():
+            continue
+        other = text[:start] + re.sub("[<>≤≥≠]=?|!=", "=", name) + text[stop:]
+        try:
+            _Parser(other, _tokens(other, place_of, only_quoted=name)).chains()
+        except DmlrankError:
+            continue
+        quote = next((quote for quote in "'\"`" if quote not in name), "'")
+        problem = (
+            f"{name!r} is a model and an expression of other models; write {quote}{name}{quote}, with quotes, for "
+        )
+        _fail(text, start, stop, problem + "the model, or quote every model of the expression, as in 'a' - 'b'")
+
+
 class _Parser:
     """Recursive-descent parser of chains (=) of sums (+ -) of products (* /) of signed numbers, names and groups."""
 
@@ -219,6 +237,13 @@ class _Parser:
 
     def _fail(self, start: int, problem: str) -> NoReturn:
         _fail(self.text, self.tokens[start].start, self.tokens[max(start, self.at - 1)].stop, problem)
+
+    def chains(self) -> list[LinearForm]:
+        """Read all chains."""
+        rows = self.chain()
+        while self.take(",;\n"):
+            rows += self.chain()
+        return rows
 
     def chain(self) -> list[LinearForm]:
         """Read sums joined by ``=``; return the differences of neighbours, which are zero under the hypothesis."""

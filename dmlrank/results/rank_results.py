@@ -318,7 +318,8 @@ class RankResults(Summarised):
         ----------
         hypothesis : str, tuple, mapping, array or list
             ``"gpt-4 - claude-v1"``, ``"a - b = 0.1"``, ``"a = b = c"``, ``("a", "b")``, ``{"a": 1, "b": -1}``, a matrix
-            (J, K). Model names are matched whole.
+            (J, K). Model names are matched whole; a name that can also be read as an expression of other models has to
+            be in quotes.
         delta : float
             In the unit of the scores. For ``"noninferiority"`` and ``"equivalence"`` the margin, which is above zero.
         side : {"two-sided", "larger", "smaller", "noninferiority", "equivalence"}
