@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from .arrays import FloatArray, IntArray
 
-# A difference that exceeds the margin by at most this share of the margin still is a tie, because rounding can cause
-# the excess: in floating point, 0.8 - 0.7 is a little more than 0.1.
-_ROUNDING = 1e-9
+# A difference that exceeds the margin by at most this many units of the numbers' relative precision still is a tie,
+# because rounding can cause the excess: in floating point, 0.8 - 0.7 is a little more than 0.1.
+_ROUNDING = 4
 
 # What derived pairs are derived from; also the kinds of outcomes of a fit to them.
 DERIVED_KINDS = ("scores", "ranks")
@@ -41,7 +41,7 @@ class DerivedPairs:
         The number of each model in each record; NaN where a model has none. Of two models, the one with the larger
         number wins.
     margin : float
-        Two models whose numbers differ by at most this much tie.
+        Two models whose numbers differ by at most this much tie. See :func:`dmlrank.pairs_from_scores` for rounding.
     kind : {"scores", "ranks"}
         What the numbers are.
     number : str
@@ -102,7 +102,7 @@ class DerivedPairs:
         first and second item.
         """
         first, second = np.triu_indices(len(self.models), 1)
-        n_comparisons, margin = self.n_comparisons, self.margin * (1 + _ROUNDING)
+        n_comparisons, tolerance = self.n_comparisons, _ROUNDING * _precision(self.values)
         record, pair = np.empty((2, n_comparisons), dtype=np.intp)
         category = np.empty(n_comparisons, dtype=np.int8)
         step, end = max(1, _COMPARED_AT_ONCE // max(1, len(first))), 0
@@ -113,7 +113,8 @@ class DerivedPairs:
             part = slice(end, end + len(place))
             np.divmod(place, len(first), out=(record[part], pair[part]))
             record[part] += start
-            difference = difference.ravel()[place]
+            size = np.maximum(np.abs(values[:, first]), np.abs(values[:, second])).ravel()[place]
+            difference, margin = difference.ravel()[place], self.margin + tolerance * np.maximum(size, self.margin)
             category[part] = np.where(difference > margin, 0, np.where(difference < -margin, 1, 2))
             end += len(place)
         has_tie = bool((category == 2).any())
@@ -123,3 +124,13 @@ class DerivedPairs:
     def __repr__(self) -> str:
         n_prompts = len(self.table.drop_duplicates(list(self.prompt)))
         return f"DerivedPairs of {len(self.models)} models on {n_prompts:,} prompts: {self.n_comparisons:,} comparisons"
+
+
+def _precision(values: FloatArray) -> float:
+    """Return the relative precision in which numbers were stored: zero for whole numbers, single, or double."""
+    known = values[np.isfinite(values)]
+    if (known == np.rint(known)).all():
+        return 0.0
+    with np.errstate(over="ignore", under="ignore"):
+        is_single = (known.astype(np.float32) == known).all()
+    return float(np.finfo(np.float32 if is_single else np.float64).eps)

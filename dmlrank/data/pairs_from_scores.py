@@ -15,7 +15,7 @@ from .columns import CodedColumn, check_identity
 from .derived_pairs import DerivedPairs
 from .equal_values import value_codes
 from .frames import column_names, require_columns, take_columns
-from .plain_columns import is_vector_column, name_of
+from .plain_columns import LARGEST_EXACT, is_vector_column, name_of
 
 
 def pairs_from_scores(
@@ -49,7 +49,9 @@ def pairs_from_scores(
     score : str
         The column with the score, a number. Missing scores are allowed.
     margin : float
-        Largest difference of two scores that counts as a tie.
+        Largest difference of two scores that counts as a tie. Rounding breaks no tie: a difference may be larger by 4
+        units of relative precision of the larger score (1e-15 of it in double precision, 5e-7 where all scores are
+        numbers of single precision). Whole numbers are compared exactly.
     lower_is_better : bool
         Whether smaller scores win, as for error rates.
 
@@ -62,7 +64,8 @@ def pairs_from_scores(
     Raises
     ------
     DataError
-        If a prompt has two scores of one model, scores are not finite numbers, or no two models share a prompt.
+        If a prompt has two scores of one model, scores are not finite numbers, or no two models share a prompt. Also if
+        whole numbers above 2^53 differ by more than 2^53.
 
     Examples
     --------
@@ -190,6 +193,15 @@ def _take(frame: object, names: Sequence[str]) -> pd.DataFrame:
 
 def _numbers(column: pd.Series, name: str, kind: str) -> FloatArray:
     """Return a column of finite numbers as floats, with NaN for missing numbers, (rows,)."""
+    known = column.dropna()
+    if pd.api.types.infer_dtype(known) == "integer" and max(int(known.max()), -int(known.min())) > LARGEST_EXACT:
+        # Only differences count, and those from the smallest number can be exact in floating point.
+        if int(known.max()) - int(known.min()) > LARGEST_EXACT:
+            raise DataError(
+                f"column {name!r} holds whole numbers from {known.min()} to {known.max()}, which floating point cannot "
+                f"tell apart; subtract the smallest {kind} of each prompt, or divide them"
+            )
+        column = (known - known.min()).astype(float).reindex(column.index)
     if column.dtype.kind not in "iufb":
         is_text = [not isinstance(value, (int, float)) and value is not None for value in column]
         example = column[is_text].iloc[0] if any(is_text) else None

@@ -25,7 +25,7 @@ Variable: TypeAlias = pd.Series | AnyArray
 NUMERIC_KINDS = ("integer", "floating", "mixed-integer-float", "decimal", "boolean")
 
 # Floats hold every whole number up to this one exactly.
-_LARGEST_EXACT = 2**53
+LARGEST_EXACT = 2**53
 
 # Number of cells, from the top of a column, that are searched for values that occur more than once.
 _COMPARED_CELLS = 1000
@@ -212,7 +212,7 @@ def _plain_numbers(column: pd.Series) -> AnyArray:
             raise too_large_error(column.name) from None
     if not missing.any():
         return numbers
-    exact = numbers.dtype.kind in "bf" or max(int(numbers.max()), -int(numbers.min())) <= _LARGEST_EXACT
+    exact = numbers.dtype.kind in "bf" or max(int(numbers.max()), -int(numbers.min())) <= LARGEST_EXACT
     cells = np.full(len(column), np.nan if exact else None, dtype=float if exact else object)
     cells[~missing] = numbers
     return cells

@@ -112,6 +112,52 @@ def test_all_comparisons_of_a_complete_table_have_propensity_one(ignore_warnings
     assert res.diagnostics.min_propensity == 1.0
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("hundredths", [0, 1, 7])
+def test_margins_of_decimal_scores_are_those_of_their_hundredths(dtype, hundredths):
+    rng = np.random.default_rng(3)
+    whole = rng.integers(-300, 300, size=(400, 5)) // rng.integers(1, 30, size=(400, 1))
+    *_, y = dr.pairs_from_scores(
+        table_of(whole / 100).astype({"score": dtype}), **COLUMNS, margin=hundredths / 100
+    ).compare()
+    *_, exact = dr.pairs_from_scores(table_of(whole), **COLUMNS, margin=hundredths).compare()
+    np.testing.assert_array_equal(y, exact)
+    assert 0 < y[:, 2].mean() < 1
+
+
+def two_models(a, b, dtype=None):
+    score = pd.Series([a, b, 3], dtype=dtype)
+    return pd.DataFrame({"task": ["t", "t", "u"], "model": ["a", "b", "a"], "score": score})
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "label"),
+    [
+        (0.1 + 0.2, 0.3, 2),
+        (0.1 + 0.2, 0.3 + 1e-14, 1),
+        (np.float32(0.1) + np.float32(0.2), np.float32(0.3), 2),
+        (1e7, 1e7 + 1, 1),
+        (-1e-300, 1e-300, 1),
+    ],
+)
+def test_scores_tie_up_to_the_rounding_of_their_type(a, b, label):
+    for one, other, winner in ((a, b, label), (b, a, {0: 1, 1: 0, 2: 2}[label])):
+        *_, y = dr.pairs_from_scores(two_models(one, other), **COLUMNS).compare()
+        assert y.argmax() == winner % y.shape[1]
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "Int64", "object"])
+def test_large_whole_scores_are_compared_exactly_or_refused(dtype):
+    frame = two_models(2**62, 2**62 + 1, dtype).assign(score=lambda t: t.score.where(t.task == "t", 2**62))
+    if dtype in ("Int64", "object"):
+        frame.loc[2, "score"] = None
+    for lower, winner in ((False, 1), (True, 0)):
+        *_, y = dr.pairs_from_scores(frame, **COLUMNS, lower_is_better=lower).compare()
+        np.testing.assert_array_equal(y, [np.eye(2)[winner]])
+    with pytest.raises(DataError):
+        dr.pairs_from_scores(two_models(2**62, 2**62 + 1, dtype), **COLUMNS)
+
+
 def test_lower_is_better_reverses_every_comparison():
     table = table_of(benchmark(50, 4))
     up = dr.pairs_from_scores(table, **COLUMNS)
