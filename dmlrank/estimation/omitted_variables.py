@@ -2,14 +2,25 @@
 
 Notes
 -----
-U explains at most the share C_Y^2 of the label's variance in any cell. With U, the second moment of 1/pi among labelled
-cells is larger by at most the factor 1 + C_D^2. In a cell, the bias of mu in the direction of the contrast is the
-covariance of pi(x) / pi(x, U) and the contrast's derivative along mu(x, U), so that
+p_q is the expected worth of a label of pair q and V_q its variance, pi_q the propensity, gamma_q the derivative of the
+contrast in p_q, and alpha_q = gamma_q / pi_q. S_q is 1 where the pair is labelled; p~ and alpha~ are given U as well.
+The bias is E sum_q S_q (p~_q - p_q)(alpha~_q - alpha_q), so that by the inequality of Cauchy and Schwarz
 
-    |bias| <= |rho| C_Y C_D B,    B = E sum_q sd_q(X),    sd_q = sqrt(g_q V_q g_q')
+    |bias| <= |rho| C_Y C_D B.
 
-where g_q is the derivative of the contrast in the probabilities of pair q, V_q is the covariance of one label, and rho
-is a correlation. The bound is exact for a linear functional and holds to first order for others.
+It is exact for a linear functional and holds to first order for others; rho is a correlation. The strengths C_Y and C_D
+have two forms, each with a B of its own.
+
+Of all labelled cells together: C_Y^2 = E sum S (p~ - p)^2 / s2, C_D^2 = E sum S (alpha~ - alpha)^2 / nu2, and
+
+    B^2 = s2 nu2,    s2 = E sum_q S_q V_q = E sum_q pi_q V_q,    nu2 = E sum_q S_q alpha_q^2 = E sum_q gamma_q^2 / pi_q.
+
+In every cell: U explains at most the share C_Y^2 of the label's variance in any cell, and makes the second moment of
+1/pi larger by at most the factor 1 + C_D^2 in any cell. Then B is smaller,
+
+    B = E sum_q |gamma_q| sqrt(V_q).
+
+Means over cells are strengths of the first form: a U that moves few pairs is weak on average and strong in these pairs.
 
 References
 ----------
@@ -20,6 +31,8 @@ Cinelli, Hazlett (2020), Making sense of sensitivity: extending omitted variable
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ..data.preferences import FloatArray, IntArray, PreferenceData
@@ -27,67 +40,124 @@ from ..functionals import Functional
 from .cross_fitting import clip_and_renormalise, contexts_at_a_time
 from .influence import NuisanceEstimates, TargetPopulation
 
+# Probabilities are raised to this number where the derivative along a label is computed from the label's variance.
+_INNER = 1e-6
 
-def label_spread(
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BiasScale:
+    """What bounds the bias of J contrasts from an omitted variable, see the notes of this module.
+
+    every_cell (J,): B for strengths that hold in every cell.
+    weight (m,): Weight of each labelled cell: of its context in the target population, over n.
+    error (m,): Squared error of the worth of the cell's labels.
+    slope (m, J): |gamma|.
+    propensity (m,): pi.
+    """
+
+    every_cell: FloatArray
+    weight: FloatArray
+    error: FloatArray
+    slope: FloatArray
+    propensity: FloatArray
+
+    @property
+    def aggregate(self) -> FloatArray:
+        """B for strengths of all labelled cells together, (J,)."""
+        return np.sqrt((self.weight @ self.error) * (self.weight @ (self.slope / self.propensity[:, None]) ** 2))
+
+    def strengths(self, short: BiasScale, cell: IntArray) -> tuple[float, FloatArray]:
+        """Return C_Y^2 and C_D^2, (J,), of the features that a fit with fewer features lacks.
+
+        Shapes: cell (m,), the cells of the short fit that are the cells of this one.
+
+        Notes
+        -----
+        Both moments of the weights have gamma of the short fit, because E F(mu~) - E F(mu) is to first order the mean
+        of gamma(mu) (mu~ - mu). By sampling error, the residual variance may fall or the second moment may rise when a
+        feature is left out; its strength is then zero.
+        """
+        tiny, slope = np.finfo(float).tiny, short.slope[cell]
+        long, without = (self.weight @ (slope / pi[:, None]) ** 2 for pi in (self.propensity, short.propensity[cell]))
+        more = self.weight @ (short.error[cell] - self.error)
+        c_y2 = float(np.maximum(more, 0.0) / np.maximum(self.weight @ self.error, tiny))
+        return c_y2, np.maximum(long - without, 0.0) / np.maximum(long, tiny)
+
+
+def bias_scale(
     functional: Functional,
     contrasts: FloatArray,
     data: PreferenceData,
     nuisances: NuisanceEstimates,
     population: TargetPopulation,
-) -> FloatArray:
-    """Return B of each contrast, (J,): the mean over contexts of the sum over pairs of sd_q.
+    worth: FloatArray,
+) -> BiasScale:
+    """Return what bounds the bias of each contrast.
 
-    Shapes: contrasts (J, d).
+    Shapes: contrasts (J, d), worth (C,).
 
     Notes
     -----
     Where display order does not matter, one label of a pair moves the probabilities of both orders. The standard
-    deviation sd_q of the pair is twice that of one order, so that the sum over both orders is sd_q.
+    deviation of the pair's contribution is twice that of one order, so that the sum over both orders is that of the
+    pair. gamma_q is the standard deviation of the contribution over that of the label's worth.
     """
-    weight, total = population.weights(data.n_contexts), np.zeros(len(contrasts))
+    cells, weight, n_contrasts = data.cells, population.weights(data.n_contexts), len(contrasts)
+    total, slope = np.zeros(n_contrasts), np.zeros((len(cells), n_contrasts))
+    bounds = np.searchsorted(cells.context, np.arange(data.n_contexts + 1))
     directions = functional.label_directions(data.n_items)
-    slopes = None if directions is None else np.abs(directions @ contrasts.T).reshape(-1, len(contrasts))
+    slopes = None if directions is None else np.abs(directions @ contrasts.T)
     for part in nuisances.mu.parts(contexts_at_a_time(data)):
         mu = part.probabilities()
-        mu = clip_and_renormalise(mu, nuisances.floor) if functional.interior else mu
+        inner = clip_and_renormalise(mu, nuisances.floor if functional.interior else _INNER)
+        mu = inner if functional.interior else mu
         of_row = np.bincount(part.place, weight[part.contexts], len(mu))
+        size = bounds[part.contexts + 1] - bounds[part.contexts]
+        labelled = np.repeat(bounds[part.contexts] - (np.cumsum(size) - size), size) + np.arange(size.sum())
+        first, second = cells.first[labelled], cells.second[labelled]
+        at = (np.repeat(part.place, size), first, second)
+        expected = inner[at] @ worth
+        scale = np.sqrt(inner[at] @ worth**2 - expected**2)
         if slopes is not None:
-            spread = np.sqrt(functional.label_variances(mu)).reshape(len(mu), -1)
-            total += of_row @ spread @ slopes
+            total += (
+                of_row @ np.sqrt(functional.label_variances(mu)).reshape(len(mu), -1) @ slopes.reshape(-1, n_contrasts)
+            )
+            slope[labelled] = (np.sqrt(functional.label_variances(inner)[at]) / scale)[:, None] * slopes[first, second]
             continue
         for number, contrast in enumerate(contrasts):
-            variance = functional.information(mu, np.outer(contrast, contrast))
+            variance, inner_variance = (
+                functional.information(table, np.outer(contrast, contrast)) for table in (mu, inner)
+            )
             total[number] += of_row @ np.sqrt(np.maximum(variance, 0.0)).sum(axis=(1, 2))
-    return total / data.n_contexts
+            slope[labelled, number] = np.sqrt(np.maximum(inner_variance[at], 0.0)) / scale
+    return BiasScale(
+        total / data.n_contexts,
+        weight[cells.context] / data.n_contexts,
+        squared_error(nuisances.mu.at(cells), cells.y, worth),
+        slope if data.ordered else 2 * slope,
+        nuisances.propensity,
+    )
 
 
-def robustness_value(distance: FloatArray, spread: FloatArray, rho: float = 1.0) -> FloatArray:
+def robustness_value(distance: FloatArray, scale: FloatArray, rho: float = 1.0) -> FloatArray:
     """Return the strength of an omitted variable that can explain an estimate's distance from a value, (J,).
 
     This is the share RV such that C_Y^2 = RV and C_D^2 = RV / (1 - RV) give a bias of this distance. C_D^2 = R / (1 -
-    R) where U explains the share R of the second moment of 1/pi.
+    R) where U explains the share R of the second moment. RV is 0 where there is no distance, and 1 where labels do not
+    vary, so that no variable can explain a distance.
 
-    Shapes: distance (J,), spread (J,).
+    Shapes: distance (J,), scale (J,), the B of the strengths.
     """
-    square = (distance / (abs(rho) * spread)) ** 2
-    # (sqrt(f^4 + 4 f^2) - f^2) / 2, in a form without a difference of large numbers.
-    return np.asarray(2 * np.sqrt(square) / (np.sqrt(square + 4) + np.sqrt(square)))
+    # (sqrt(f^4 + 4 f^2) - f^2) / 2 with f = distance / largest, in a form that divides by no zero and has no difference
+    # of large numbers.
+    largest = abs(rho) * scale
+    return np.asarray(2 * distance / np.maximum(np.hypot(distance, 2 * largest) + distance, np.finfo(float).tiny))
 
 
-def residual_variance(mu: FloatArray, cell_y: FloatArray, n_votes: IntArray, worth: FloatArray) -> float:
-    """Return the mean over all votes of the squared difference between a vote's worth and its prediction by mu.
+def squared_error(mu: FloatArray, cell_y: FloatArray, worth: FloatArray) -> FloatArray:
+    """Return the mean over each cell's votes of the squared difference between worth and its prediction by mu, (m,).
 
-    Shapes: mu (m, C), cell_y (m, C), n_votes (m,), worth (C,).
+    Shapes: mu (m, C), cell_y (m, C), worth (C,).
     """
     expected = mu @ worth
-    square = cell_y @ worth**2 - 2 * expected * (cell_y @ worth) + expected**2
-    return float(n_votes @ square / n_votes.sum())
-
-
-def relative_second_moment(propensity: FloatArray, pair: IntArray, n_contexts: int) -> float:
-    """Return the mean over labelled cells of (rate / pi)^2, where rate is the labelling rate of the cell's pair.
-
-    Shapes: propensity (m,), pair (m,).
-    """
-    rate = np.bincount(pair)[pair] / n_contexts
-    return float(np.mean((rate / propensity) ** 2))
+    return np.asarray(cell_y @ worth**2 - 2 * expected * (cell_y @ worth) + expected**2)

@@ -205,8 +205,8 @@ def strength_contour(
     """Draw contours of an estimate less the largest bias from an omitted variable, over its two strengths."""
     axes = theme.new_axes(ax, height=5.0, width=6.0)
     # The share at which both strengths are equal and the bias is the distance of the estimate from the value.
-    distance = abs(estimate - value) / spread
-    equal = 2 * distance / (np.hypot(distance, 2) + distance)
+    distance = abs(estimate - value)
+    equal = 2 * distance / max(np.hypot(distance, 2 * spread) + distance, np.finfo(float).tiny)
     limit = min(0.95, 1.3 * max([0.1, equal, *(max(mark[1:]) for mark in marks)]))
     shares = np.linspace(0.0, limit, 120)
     of_propensity, of_label = np.meshgrid(shares, shares)
@@ -219,6 +219,6 @@ def strength_contour(
     for mark, right, up in marks:
         axes.scatter([right], [up], color=theme.DARK, zorder=3)
         axes.annotate(theme.literal(mark), (right, up), xytext=(5, 5), textcoords="offset points", fontsize=9)
-    across = "explained share of the second moment of 1/propensity"
+    across = "explained share of the second moment of the weights"
     theme.finish(axes, across, "explained share of the label's variance", theme.literal(name), grid="")
     return axes

@@ -15,13 +15,13 @@ from .._utils.warning_collection import warn
 from ..data.derived_pairs import DerivedPairs
 from ..data.hypotheses import HypothesisLike, LinearHypothesis, read_hypothesis
 from ..data.preferences import FloatArray, IntArray
-from ..estimation.omitted_variables import label_spread, robustness_value
+from ..estimation.omitted_variables import robustness_value
 from ..exceptions import HypothesisError, IntervalWarning, OptionError, OptionTypeError, check_choice, shown
 from ..fit.estimates import Estimates
 from ..fit.state import FitState
 from ..inference.simultaneous import Family, MaxT, Simultaneous
 from ..report.statements import functional_unit
-from ..sensitivity.benchmark import benchmark_frame
+from ..sensitivity.benchmark import benchmark_frame, scales_of_bias
 from ..sensitivity.fragility import (
     Answer,
     Question,
@@ -69,11 +69,8 @@ def analyse_sensitivity(
         evaluation.at(sorted({1.0, *gammas}), alpha), value, lambda further: evaluation.at(further, alpha)
     )
     estimate, std_error = (bounds.lower[0] + bounds.upper[0]) / 2, bounds.lower_error[0]
-    by_repetition = [
-        label_spread(steps.setup.functional, contrasts.matrix, steps.data, one.nuisances, steps.population(one))
-        for one in steps.repetitions
-    ]
-    spread = np.asarray(np.mean(by_repetition, axis=0))
+    scales = scales_of_bias(steps, contrasts.matrix)
+    spread, of_every_cell = (np.mean([getattr(one, b) for one in scales], axis=0) for b in ("aggregate", "every_cell"))
     shift = scale.shift * contrasts.matrix.sum(axis=1)
     shown = replace(
         bounds,
@@ -84,7 +81,7 @@ def analyse_sensitivity(
     )
     numbers = SensitivityNumbers(
         result_frame=_frame(shown, contrasts.labels, gammas),
-        tipping=_tipping_frame(bounds, contrasts.labels, value, spread),
+        tipping=_tipping_frame(bounds, contrasts.labels, value, spread, of_every_cell),
         hypothesis=contrasts,
         estimate=scale.factor * estimate + shift,
         std_error=scale.factor * std_error,
@@ -104,10 +101,12 @@ def analyse_sensitivity(
     return SensitivityResults(numbers, partial(benchmark_frame, steps, numbers, scale.factor))
 
 
-def _tipping_frame(bounds: Bounds, labels: Sequence[str], value: FloatArray, spread: FloatArray) -> pd.DataFrame:
+def _tipping_frame(
+    bounds: Bounds, labels: Sequence[str], value: FloatArray, spread: FloatArray, of_every_cell: FloatArray
+) -> pd.DataFrame:
     """Return tipping points and robustness values, a row per contrast.
 
-    Shapes: value (J,), spread (J,).
+    Shapes: value (J,), spread (J,), of_every_cell (J,).
     """
     distance = np.abs((bounds.lower[0] + bounds.upper[0]) / 2 - value)
     beyond_interval = np.maximum(distance - bounds.critical[0] * bounds.lower_error[0], 0.0)
@@ -119,6 +118,8 @@ def _tipping_frame(bounds: Bounds, labels: Sequence[str], value: FloatArray, spr
             "gamma_interval": tipping_gammas(bounds.gamma, of_limits),
             "rv": robustness_value(distance, spread),
             "rv_alpha": robustness_value(beyond_interval, spread),
+            "rv_every_cell": robustness_value(distance, of_every_cell),
+            "rv_alpha_every_cell": robustness_value(beyond_interval, of_every_cell),
         }
     )
 

@@ -65,12 +65,16 @@ class SensitivityResults(TitledTable):
 
     @property
     def tipping(self) -> pd.DataFrame:
-        """Tipping points, a row per hypothesis: ``hypothesis gamma_estimate gamma_interval rv rv_alpha``.
+        """Tipping points, a row per hypothesis: the gammas and the robustness values that change a result.
 
         At ``gamma_estimate`` the bound reaches the hypothetical value, at ``gamma_interval`` its confidence limit does:
-        1 if the interval of the estimate contains the value, inf if it is not reached at gamma = 100. ``rv`` is the
-        share of the label's variance and of the second moment of 1/propensity that an omitted variable must explain to
-        move the estimate to the hypothetical value; ``rv_alpha`` is the share that makes the interval contain it.
+        1 if the interval of the estimate contains the value, inf if it is not reached at gamma = 100.
+
+        ``rv`` is the share of the label's variance and of the second moment of the weights (the contrast's derivatives
+        over the propensities) that an omitted variable must explain to move the estimate to the hypothetical value;
+        ``rv_alpha`` is the share that makes the interval contain it. The shares are those of all labelled cells
+        together, as those of :meth:`benchmark` are. ``rv_every_cell`` and ``rv_alpha_every_cell`` are for a variable
+        that explains at most such a share in every cell; a mean over cells must not be compared with them.
         """
         return self.numbers.tipping
 
@@ -104,9 +108,15 @@ class SensitivityResults(TitledTable):
         DataFrame
             A row per entry and hypothesis: ``features``; ``c_y2``, the increase of the residual variance of the labels
             without the features, relative to the variance with them; ``c_d2``, the decrease of the second moment of
-            1/propensity without the features, relative to the moment with them; ``hypothesis``; ``estimate`` with and
+            the weights without the features, relative to the moment with them; ``hypothesis``; ``estimate`` with and
             ``estimate_without`` the features; ``bias``, the largest bias from an omitted variable with these two
             strengths; ``lower`` and ``upper``, the estimate less and plus this bias.
+
+        Notes
+        -----
+        Both strengths are those of all labelled cells together. Apart from sampling error, leaving the features out
+        moves the estimate by at most ``bias`` if the functional is linear, and to first order otherwise. Both moments
+        in ``c_d2`` have the derivatives of the fit without the features.
 
         Raises
         ------
@@ -177,13 +187,13 @@ class SensitivityResults(TitledTable):
         place = self._place(hypothesis)
         marks = []
         if benchmark is not None:
-            wanted = {"features", "c_d2", "c_y2"}
+            wanted = {"features", "c_d2", "c_y2", "hypothesis"}
             if not isinstance(benchmark, pd.DataFrame) or not wanted <= set(benchmark.columns):
                 raise OptionTypeError(
-                    f"benchmark is a {type(benchmark).__name__} without the columns features, c_d2 and c_y2; pass "
-                    f"what the method benchmark() returned"
+                    f"benchmark is a {type(benchmark).__name__} without the columns features, c_d2, c_y2 and "
+                    f"hypothesis; pass what the method benchmark() returned"
                 )
-            rows = benchmark.drop_duplicates("features")
+            rows = benchmark[benchmark["hypothesis"] == self.numbers.hypothesis.labels[place]]
             moment, label = (rows[name].to_numpy(dtype=float) for name in ("c_d2", "c_y2"))
             marks = list(zip(rows["features"].astype(str), moment / (1 + moment), label, strict=True))
         return strength_contour(

@@ -11,7 +11,8 @@ from patsy import Term
 
 from .._utils.warning_collection import collected_warnings
 from ..data.formula.parse import names_in, parse_formula, terms_of
-from ..estimation.omitted_variables import relative_second_moment, residual_variance
+from ..data.preferences import FloatArray
+from ..estimation.omitted_variables import BiasScale, bias_scale
 from ..exceptions import OptionError, OptionTypeError, listed, nearest, shown
 from ..fit.method import run
 from ..fit.state import FitState
@@ -55,18 +56,23 @@ def _one_benchmark(steps: FitState, numbers: SensitivityNumbers, factor: float, 
         options = replace(options, propensity=f"~ {_without(one_sided, group)}")
     with collected_warnings():
         short = run(replace(options, position_bias=steps.data.ordered), replace(steps.source, formula=short_formula))
-    # By sampling error, the residual variance may fall or the second moment may rise when a feature is left out. The
-    # strength of the feature is then zero.
-    (variance, moment), (variance_without, moment_without) = _strengths(steps), _strengths(short)
-    explained_label = min(max(variance_without / variance - 1, 0.0), 1.0)
-    explained_moment = max(1 - moment_without / moment, 0.0)
-    change = factor * numbers.hypothesis.matrix @ (short.influence.estimate - steps.influence.estimate)
-    bias = np.sqrt(explained_label * explained_moment) * numbers.spread
+    contrasts = numbers.hypothesis.matrix
+    # The cells of both fits by a row of theirs: more rows are used where a feature that is left out has gaps.
+    votes_of_short, votes = (fit.data.row_index[fit.data.vote_row] for fit in (short, steps))
+    row = votes[np.unique(steps.data.vote_cell, return_index=True)[1]]
+    order = np.argsort(votes_of_short)
+    cell = short.data.vote_cell[order[np.searchsorted(votes_of_short, row, sorter=order)]]
+    scales = list(zip(scales_of_bias(steps, contrasts), scales_of_bias(short, contrasts), strict=True))
+    c_y2, c_d2 = (
+        np.mean(strength, axis=0) for strength in zip(*(a.strengths(b, cell) for a, b in scales), strict=True)
+    )
+    change = factor * contrasts @ (short.influence.estimate - steps.influence.estimate)
+    bias = np.sqrt(c_y2 * c_d2) * numbers.spread
     return pd.DataFrame(
         {
             "features": ", ".join(group),
-            "c_y2": explained_label,
-            "c_d2": explained_moment,
+            "c_y2": c_y2,
+            "c_d2": c_d2,
             "hypothesis": list(numbers.hypothesis.labels),
             "estimate": numbers.estimate,
             "estimate_without": numbers.estimate + change,
@@ -77,15 +83,14 @@ def _one_benchmark(steps: FitState, numbers: SensitivityNumbers, factor: float, 
     )
 
 
-def _strengths(steps: FitState) -> tuple[float, float]:
-    """Return the mean squared out-of-fold error of a vote's worth, and the relative second moment of 1/pi by pair."""
-    cells, weights = steps.data.cells, steps.setup.weights
+def scales_of_bias(steps: FitState, contrasts: FloatArray) -> list[BiasScale]:
+    """Return what bounds the bias of contrasts of a fit, in the functional's own unit, one for each repetition."""
+    functional, weights = steps.setup.functional, steps.setup.weights
     worth = np.subtract(weights.first, weights.second) / 2
-    pair = cells.first * steps.data.n_items + cells.second
-    return (
-        residual_variance(steps.first.one_step_result.cell_mu, cells.y, cells.n_votes, worth),
-        relative_second_moment(steps.first.propensity.cells, pair, steps.data.n_contexts),
-    )
+    return [
+        bias_scale(functional, contrasts, steps.data, one.nuisances, steps.population(one), worth)
+        for one in steps.repetitions
+    ]
 
 
 def _without(features: str, names: Sequence[str]) -> str:

@@ -131,9 +131,10 @@ def _notes(results: SensitivityNumbers) -> tuple[str, ...]:
         "gamma at which the interval of the bound reaches the value, which is 1.00 if the interval of the estimate "
         "already contains it.",
         tipping_sentence(results.tipping),
-        "RV (robustness value): an omitted variable that explains this share of the label's variance in every pair, "
-        "and this share of the second moment of 1/propensity, can move the estimate to the hypothetical value. RVa: a "
-        "variable that explains this share of both can move the estimate so far that the result is no longer decided. "
+        "RV (robustness value): an omitted variable that explains this share of the label's variance and of the second "
+        "moment of the weights (derivative over propensity), each over all labelled pairs together, can move the "
+        "estimate to the hypothetical value. RVa: a variable that explains this share of both can move the estimate so "
+        "far that the result is no longer decided. "
         + (
             "The bound of its bias is exact."
             if results.is_linear

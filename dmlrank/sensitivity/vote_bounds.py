@@ -35,7 +35,7 @@ class SensitivityNumbers:
     estimate, std_error (J,): Estimates of the contrasts and their standard errors.
     critical: Half-width of the intervals at gamma = 1, in standard errors.
     spread (J,): B: the bias from an omitted variable is at most B C_Y C_D, where C_Y and C_D are the two strengths of
-        the variable (:mod:`dmlrank.estimation.omitted_variables`).
+        the variable in all labelled cells together (:mod:`dmlrank.estimation.omitted_variables`).
     curve: All bounds that were evaluated, also beyond the gammas of ``result_frame``.
     gammas: The gammas that the user asked for.
     alpha: One minus the joint confidence level.

@@ -159,8 +159,11 @@ def test_names_of_models_may_be_exchanged(battles, res):
 def test_tables_hold_the_same_numbers(sensitivity):
     frame, tipping = sensitivity.result_frame, sensitivity.tipping
     assert frame.columns.tolist() == ["hypothesis", "gamma", "lower", "upper", "conf_lower", "conf_upper"]
-    assert tipping.columns.tolist() == ["hypothesis", "gamma_estimate", "gamma_interval", "rv", "rv_alpha"]
+    values = ["rv", "rv_alpha", "rv_every_cell", "rv_alpha_every_cell"]
+    assert tipping.columns.tolist() == ["hypothesis", "gamma_estimate", "gamma_interval", *values]
     assert (tipping["rv_alpha"] < tipping["rv"]).all()
+    # Strengths that hold in every cell move an estimate less.
+    assert (tipping["rv"] < tipping["rv_every_cell"]).all()
     stored = json.loads(sensitivity.to_json())
     assert [row["lower"] for row in stored["result_frame"]] == frame["lower"].tolist()
     text = str(sensitivity.summary())
@@ -206,7 +209,7 @@ def test_the_decimals_are_those_of_other_tables(res, scale, digits):
 def test_pictures_are_drawn(sensitivity):
     axes = sensitivity.plot("ant - bee")
     assert axes.get_title() == "ant - bee"
-    table = pd.DataFrame({"features": ["x"], "c_y2": [0.05], "c_d2": [0.1]})
+    table = pd.DataFrame({"features": ["x"], "c_y2": [0.05], "c_d2": [0.1], "hypothesis": ["ant - dog"]})
     contour = sensitivity.contour(benchmark=table)
     assert contour.get_title() == "ant - dog"
     with pytest.raises(OptionError, match="ant - cat"):
@@ -233,6 +236,24 @@ def test_a_benchmark_leaves_features_out(battles):
         res.sensitivity("ant - dog", gamma=1).benchmark("length")
     with pytest.raises(OptionTypeError, match="features=3"):
         res.sensitivity("ant - dog", gamma=1).benchmark(3)
+
+
+def test_a_feature_of_one_models_pairs_moves_no_estimate_beyond_its_benchmark():
+    """z makes the first of twelve models both shown more often and better, and nothing else."""
+    rng, n = np.random.default_rng(0), 2000
+    (first, second), z = np.triu_indices(12, 1), rng.integers(2, size=n)
+    shown = np.array([rng.choice(66, p=w / w.sum()) for w in np.where((first == 0) & (z[:, None] == 1), 9.0, 1.0)])
+    j, k = first[shown], second[shown]
+    wins = rng.random(n) < np.where(j == 0, np.where(z == 1, 0.85, 0.15), 0.5)
+    names = np.array([f"m{i:02}" for i in range(12)])
+    data = pd.DataFrame(
+        {"z": z, "model_a": names[j], "model_b": names[k], "winner": np.where(wins, "model_a", "model_b")}
+    )
+    res = fitted(data, "winner ~ z | model_a + model_b", functional="borda", position_bias=False)
+    with pytest.warns(IntervalWarning, match="no shown battles"):
+        sensitivity = res.sensitivity("m00 - m01", gamma=1)
+    (row,) = sensitivity.benchmark("z").itertuples()
+    assert 0.1 < abs(row.estimate_without - row.estimate) < row.bias
 
 
 def test_the_command_line_prints_and_writes_the_bounds(battles, tmp_path, capsys):
