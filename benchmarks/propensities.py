@@ -23,8 +23,9 @@ from patsy import EvalEnvironment
 from dmlrank.data.preferences import PreferenceData
 from dmlrank.data.read_votes import preferences_of, take_rows
 from dmlrank.nuisance.all_pairs.predict import PairTrees
-from dmlrank.nuisance.propensity_model.all_pairs import AnyLabelModel, BoostedPropensity
 from dmlrank.nuisance.propensity_model.estimate import (
+    AnyLabelModel,
+    BoostedPropensity,
     estimate_propensity,
     floored_and_scaled,
     marginal_propensity,

@@ -20,9 +20,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dmlrank.inference.covariance import Covariance, free_basis
-from dmlrank.inference.multiple_testing import max_t_draws
+from dmlrank.inference.multiple_testing import MULTIPLIERS, MultiplierBootstrap, NormalDraws, differences, max_t_draws
 from dmlrank.inference.ranks import rank_bounds
-from dmlrank.inference.resampling import MULTIPLIERS, MultiplierBootstrap, NormalDraws, differences
 from dmlrank.inference.simultaneous import MaxT, compare_differences, separate, separate_each
 
 METHODS = ("max-t", "step-down", "holm", "fdr_bh", "none")

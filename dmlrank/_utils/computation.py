@@ -1,7 +1,11 @@
-"""How the steps of a fit are computed: on how many threads, by whose workers, and who hears of their progress.
+"""How the steps of a fit are computed: on how many threads, by whose workers, and who hears of progress and warnings.
 
 A public function enters one :class:`Computation` (``with computing(...)``), and all that it calls reads it
 (:func:`current`). The number and content of tasks do not depend on it, and therefore no computed number does.
+
+The package's warnings are collected without changing the filters of the process: ``warnings.catch_warnings`` replaces
+those of all threads, so that fits in several threads would collect one another's warnings. A context variable has a
+value for each thread.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -25,8 +30,31 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from ..exceptions import DmlrankWarning, OptionTypeError, shown
-from .warning_collection import collected_warnings, warn
 from .workers import DaskWorkers, ExecutorWorkers, Shared, results_of_tasks, workers_of
+
+_collected: ContextVar[list[DmlrankWarning] | None] = ContextVar("dmlrank_warnings", default=None)
+
+
+def warn(message: str | DmlrankWarning, stacklevel: int = 1, kind: type[DmlrankWarning] = DmlrankWarning) -> None:
+    """Add a :class:`DmlrankWarning` to this thread's collection; call ``warnings.warn`` if there is none."""
+    warning = message if isinstance(message, DmlrankWarning) else kind(message)
+    collected = _collected.get()
+    if collected is None:
+        warnings.warn(warning, stacklevel=stacklevel + 1)
+    else:
+        collected.append(warning)
+
+
+@contextmanager
+def collected_warnings() -> Iterator[list[DmlrankWarning]]:
+    """Collect the package's own warnings within the ``with`` block, instead of calling ``warnings.warn``."""
+    collected: list[DmlrankWarning] = []
+    token = _collected.set(collected)
+    try:
+        yield collected
+    finally:
+        _collected.reset(token)
+
 
 FloatArray = NDArray[np.float64]
 

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._utils.argument_checks import check_whole
+from ..data.arrays import name_of
 from ..data.derived_pairs import DerivedPairs
 from ..data.formula.parse import names_in, one_sided, parse_formula
 from ..data.frames import column_names, take_columns
-from ..data.plain_columns import name_of
 from ..exceptions import OptionError
 from ..inference.confidence_sequence import DEFAULT_START
-from ..inference.resampling import MULTIPLIERS
+from ..inference.multiple_testing import MULTIPLIERS
 from ..inference.simultaneous import METHODS
 from ..options import OPTIONS
 from ..report.leaderboard import choose_models

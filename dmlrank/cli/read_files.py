@@ -18,12 +18,12 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pandas as pd
 
+from ..data.arrays import arrow_module, name_of
 from ..data.derived_pairs import DerivedPairs
 from ..data.formula.parse import names_in, one_sided, parse_formula
 from ..data.frames import column_names, has_several_files, require_columns, take_columns
 from ..data.outcomes import category_of_column
 from ..data.pairs_from_scores import pairs_from_scores
-from ..data.plain_columns import arrow_module, name_of
 from ..exceptions import DataError, OptionError, listed, nearest
 
 if TYPE_CHECKING:

@@ -1,12 +1,20 @@
-"""Types of arrays that modules of the package pass to each other, and chunks of their rows."""
+"""Types of arrays that modules pass to each other, chunks of rows, and columns of any frame as arrays of plain types.
+
+Columns hold numbers, names, categories or vectors.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from decimal import Decimal
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+
+from ..exceptions import DataError, MissingExtraError
 
 # Positions in another array, integer codes of values, and counts.
 IntArray: TypeAlias = NDArray[np.intp]
@@ -26,3 +34,217 @@ def row_slices(n_rows: int, width: int, numbers: int = _CHUNK_NUMBERS, *, multip
     step = max(1, numbers // max(width, 1) // multiple_of) * multiple_of
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
+
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# The values of a variable, one for each row: a column of a frame, or an array of the caller, in which the numbers of a
+# vector are the second axis.
+Variable: TypeAlias = pd.Series | AnyArray
+
+# The kinds that ``pandas.api.types.infer_dtype`` returns for columns of numbers only.
+NUMERIC_KINDS = ("integer", "floating", "mixed-integer-float", "decimal", "boolean")
+
+# Floats hold every whole number up to this one exactly.
+LARGEST_EXACT = 2**53
+
+# Number of cells, from the top of a column, that are searched for values that occur more than once.
+_COMPARED_CELLS = 1000
+
+# Numbers that are copied at a time: few enough for a processor's cache.
+BLOCK_NUMBERS = 2**15
+
+# Kinds of dates and times, by pandas' name for them, with their names in errors. They are refused as features, because
+# patsy would code every single date or time as a category.
+_TIMES = {
+    "datetime64": "timestamp",
+    "datetime": "timestamp",
+    "date": "date",
+    "period": "period",
+    "timedelta64": "time difference",
+    "timedelta": "time difference",
+    "time": "time of day",
+}
+
+
+def kind_of_time(column: pd.Series) -> str | None:
+    """Return the kind of time that a column holds, in words; None where it holds something else."""
+    cells = column.dropna()
+    if column.dtype == object and len(cells) and isinstance(cells.iloc[0], pd.DateOffset):
+        return "time difference"
+    levels = column.cat.categories if isinstance(column.dtype, pd.CategoricalDtype) else column
+    return _TIMES.get(pd.api.types.infer_dtype(levels, skipna=True))
+
+
+def plain_column(column: pd.Series) -> pd.Series:
+    """Return a column with the plain types that :func:`take_columns` describes."""
+    if isinstance(column.dtype, pd.ArrowDtype):
+        values = arrow_to_series(column.array.__arrow_array__())
+        column = pd.Series(values.array, index=column.index, name=column.name)
+    dtype = column.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        return column.cat.remove_unused_categories()
+    if getattr(dtype, "kind", None) == "M" or (isinstance(dtype, np.dtype) and dtype.kind not in "Oiuf"):
+        return column
+    if isinstance(dtype, np.dtype) and dtype.kind in "iuf":
+        # Smaller types overflow or lose digits in the arithmetic of a formula.
+        is_huge = dtype == np.uint64 and len(column) > 0 and int(column.max()) > np.iinfo(np.int64).max
+        is_long = dtype.kind == "f" and dtype.itemsize >= 8
+        numbers = column.to_numpy()
+        if not (is_huge or is_long):
+            numbers = numbers.astype(np.float64 if dtype.kind == "f" else np.int64, copy=False)
+        return pd.Series(numbers, index=column.index, name=column.name)
+    if isinstance(dtype, pd.StringDtype):
+        if column.iloc[:_COMPARED_CELLS].nunique() > _COMPARED_CELLS / 2:
+            texts = column.array.to_numpy(dtype=object, na_value=None)
+        else:
+            codes, levels = pd.factorize(column)
+            texts = np.array([*levels, None], dtype=object)[codes]
+        return pd.Series(texts, index=column.index, name=column.name, dtype=object)
+    if pd.api.types.is_numeric_dtype(dtype) or pd.api.types.infer_dtype(column, skipna=True) in NUMERIC_KINDS:
+        return pd.Series(_plain_numbers(column), index=column.index, name=column.name)
+    values = column.astype(object)
+    return values.where(values.notna(), None)
+
+
+def as_array(value: object) -> AnyArray:
+    """Return an array, list, Series or frame of the caller as an array with plain types.
+
+    Vectors in the cells become the second axis of the array.
+    """
+    if isinstance(value, pd.DataFrame):
+        return np.column_stack([np.asarray(plain_column(value.iloc[:, place])) for place in range(value.shape[1])])
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind != "O":
+            return value
+        value = list(value)
+    column = plain_column(value if isinstance(value, pd.Series) else pd.Series(value))
+    return stack_vectors(column) if is_vector_column(column) else np.asarray(column)
+
+
+def arrow_module(kind: str) -> ModuleType:
+    """Return the module pyarrow, which is needed to read data of this ``kind``."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise MissingExtraError(f"reading {kind} needs pyarrow: pip install 'dmlrank[arrow]'") from None
+    return pyarrow
+
+
+def name_of(value: object) -> str:
+    """Return a name as text. A whole number gets no decimal point, even where missing values made it a float."""
+    return str(int(value)) if isinstance(value, float | np.floating) and value.is_integer() else str(value)
+
+
+def is_vector_column(column: pd.Series) -> bool:
+    """Return whether the cells of a column are themselves vectors, such as embeddings."""
+    if column.dtype != object:
+        return False
+    # The first cell that is not missing decides; most columns have none missing.
+    if len(column) and isinstance(column.iloc[0], str | list | tuple | np.ndarray):
+        return not isinstance(column.iloc[0], str)
+    cells = column.dropna()
+    return len(cells) > 0 and isinstance(cells.iloc[0], list | tuple | np.ndarray)
+
+
+def vector_layout(column: pd.Series) -> tuple[int, np.dtype[np.floating]]:
+    """Return the length and the type of the vectors in a column: float32 if all vectors are float32, else float64."""
+    cells = column.dropna()
+    if set(map(type, cells)) == {np.ndarray} and {cell.ndim for cell in cells} == {1}:
+        lengths, are_float32 = set(map(len, cells)), {cell.dtype for cell in cells} == {np.dtype(np.float32)}
+    else:
+        lengths = {len(cell if isinstance(cell, list | tuple) else _as_vector(cell, column.name)) for cell in cells}
+        are_float32 = all(getattr(cell, "dtype", None) == np.float32 for cell in cells)
+    if len(lengths) != 1 or 0 in lengths:
+        for cell in cells:
+            _as_vector(cell, column.name)
+        raise DataError(
+            f"column {column.name!r} holds vectors of length {', '.join(map(str, sorted(lengths)))}; the vectors of a "
+            f"column must have one length, at least 1, in all rows"
+        )
+    return lengths.pop(), np.dtype(np.float32 if are_float32 else np.float64)
+
+
+def stack_vectors(column: pd.Series, out: NDArray[np.floating] | None = None) -> NDArray[np.floating]:
+    """Return a column of equally long vectors as a matrix, (rows, length), which is ``out`` where ``out`` is passed."""
+    length, dtype = vector_layout(column)
+    matrix = np.empty((len(column), length), dtype) if out is None else out
+    start = 0
+    for block in vector_blocks(column):
+        matrix[start : start + len(block)] = block
+        start += len(block)
+    return matrix
+
+
+def vector_blocks(column: pd.Series, block_numbers: int = BLOCK_NUMBERS) -> Iterator[NDArray[np.floating]]:
+    """Yield the vectors of a column as matrices of consecutive rows; a missing cell becomes a row of NaN."""
+    length, dtype = vector_layout(column)
+    missing = np.full(length, np.nan, dtype)
+    is_missing, cells = column.isna().to_numpy(), column.to_numpy(dtype=object)
+    for rows in row_slices(len(cells), length, block_numbers):
+        block = cells[rows].tolist()
+        for row in np.flatnonzero(is_missing[rows]):
+            block[row] = missing
+        try:
+            matrix = np.array(block, dtype)
+        except (TypeError, ValueError, OverflowError):
+            matrix = np.empty(0, dtype)
+        # Where cells cannot be stacked, they are converted one by one: the error shows the cell that is no vector.
+        yield matrix if matrix.ndim == 2 else np.array([_as_vector(cell, column.name) for cell in block], dtype)
+
+
+def _as_vector(cell: object, name: object) -> NDArray[np.floating]:
+    """Return a cell of the column ``name`` as a vector; raise :class:`DataError` where the cell is no vector."""
+    is_float32 = getattr(cell, "dtype", None) == np.float32
+    vector: NDArray[np.floating]
+    try:
+        vector = np.asarray(cell, dtype=np.float32 if is_float32 else np.float64)
+    except (TypeError, ValueError, OverflowError):
+        vector = np.empty((0, 0))
+    if vector.ndim != 1:
+        text = repr(cell) if len(repr(cell)) <= 60 else repr(cell)[:57] + "..."
+        raise DataError(
+            f"column {name!r} holds vectors, and also {text}, which is not a vector of numbers; correct this cell or "
+            f"make it missing"
+        )
+    return vector
+
+
+def too_large_error(name: object) -> DataError:
+    """Return the error for a column with a whole number that no float can hold."""
+    return DataError(
+        f"column {name!r} holds a whole number beyond 1e308, which is too large for a float; divide the column by a "
+        f"power of ten"
+    )
+
+
+def _plain_numbers(column: pd.Series) -> AnyArray:
+    """Return numbers in numpy's types: floats where cells are missing, objects where floats would not be exact."""
+    missing = column.isna().to_numpy()
+    numbers = np.array(column[~missing].tolist())
+    if numbers.dtype == object:
+        are_whole = all(
+            number.as_tuple().exponent == 0 if isinstance(number, Decimal) else isinstance(number, int)
+            for number in numbers
+        )
+        try:
+            numbers = np.array([int(number) for number in numbers]) if are_whole else numbers.astype(float)
+        except OverflowError:
+            raise too_large_error(column.name) from None
+    if not missing.any():
+        return numbers
+    exact = numbers.dtype.kind in "bf" or max(int(numbers.max()), -int(numbers.min())) <= LARGEST_EXACT
+    cells = np.full(len(column), np.nan if exact else None, dtype=float if exact else object)
+    cells[~missing] = numbers
+    return cells
+
+
+def arrow_to_series(column: pa.Array | pa.ChunkedArray) -> pd.Series:
+    """Return an Arrow array as a pandas Series; whole numbers beside missing ones stay exact."""
+    kind = column.type
+    if hasattr(kind, "index_type") and str(kind.index_type).startswith("uint"):
+        # Older releases of pyarrow cannot turn unsigned codes of a dictionary into pandas.
+        pyarrow = arrow_module("a dictionary")
+        column = column.cast(pyarrow.dictionary(pyarrow.int64(), kind.value_type, ordered=kind.ordered))
+    return pd.Series(column.to_pandas(integer_object_nulls=True)).rename(None)

@@ -12,11 +12,20 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from ..exceptions import ColumnError, DataError, FrameTypeError, OptionError, listed, nearest
-from .arrays import AnyArray, FloatArray, IntArray
+from .arrays import (
+    NUMERIC_KINDS,
+    AnyArray,
+    FloatArray,
+    IntArray,
+    is_vector_column,
+    kind_of_time,
+    name_of,
+    plain_column,
+    too_large_error,
+)
 from .derived_pairs import DerivedPairs
 from .equal_values import value_codes
 from .frames import PlainFrame, column_names, take_columns
-from .plain_columns import NUMERIC_KINDS, is_vector_column, kind_of_time, name_of, plain_column, too_large_error
 
 T = TypeVar("T")
 

@@ -13,16 +13,15 @@ import pandas as pd
 from numpy.typing import NDArray
 from patsy import EvalEnvironment
 
-from .._utils.warning_collection import warn
+from .._utils.computation import warn
 from ..exceptions import DataError, shown
-from .arrays import AnyArray, IntArray
+from .arrays import AnyArray, IntArray, is_vector_column, name_of
 from .columns import CodedColumn, identity_texts
 from .derived_pairs import DerivedPairs
 from .equal_values import value_codes
 from .formula.features import FeatureNames
 from .formula.parse import Formula
 from .outcomes import Categories, ComparedItems, improper_probabilities, unreadable_labels
-from .plain_columns import is_vector_column, name_of
 from .preferences import first_rows
 
 # Whole numbers with at most this many digits can be sorted as texts without overflow.

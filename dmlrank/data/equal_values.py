@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from .._utils.warning_collection import warn
+from .._utils.computation import warn
 from ..exceptions import listed
-from .arrays import AnyArray, IntArray, row_slices
+from .arrays import BLOCK_NUMBERS, AnyArray, IntArray, Variable, is_vector_column, row_slices, vector_blocks
 from .formula.parse import names_in
-from .plain_columns import BLOCK_NUMBERS, Variable, is_vector_column, vector_blocks
 
 
 def value_codes(column: Variable) -> IntArray:

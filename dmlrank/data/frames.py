@@ -22,8 +22,8 @@ from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 
 from ..exceptions import ColumnError, DataError, FrameTypeError, StorageError, listed, nearest
+from .arrays import arrow_module, arrow_to_series, plain_column
 from .derived_pairs import DerivedPairs
-from .plain_columns import arrow_module, arrow_to_series, plain_column
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,9 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..exceptions import OptionError, OutcomeError, listed, nearest
-from .arrays import FloatArray, IntArray
+from .arrays import FloatArray, IntArray, name_of, too_large_error
 from .columns import CodedColumn, Columns
-from .plain_columns import name_of, too_large_error
 
 # Meaning of a label: one of ``MEANINGS``, or for a grade the share of a win that it is worth for the item shown first.
 Meaning: TypeAlias = str | float

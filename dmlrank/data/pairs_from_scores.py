@@ -10,12 +10,11 @@ import pandas as pd
 
 from .._utils.argument_checks import check_flag, real_number
 from ..exceptions import DataError, MissingDataError, OptionError, OptionTypeError, listed, shown
-from .arrays import FloatArray, IntArray
+from .arrays import LARGEST_EXACT, FloatArray, IntArray, is_vector_column, name_of
 from .columns import CodedColumn, check_identity
 from .derived_pairs import DerivedPairs
 from .equal_values import value_codes
 from .frames import column_names, require_columns, take_columns
-from .plain_columns import LARGEST_EXACT, is_vector_column, name_of
 
 
 def pairs_from_scores(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from patsy import EvalEnvironment
 
 from ..exceptions import ColumnError, DataError, MissingDataError, listed, nearest
-from .arrays import FloatArray, IntArray, row_slices
+from .arrays import FloatArray, IntArray, Variable, as_array, is_vector_column, kind_of_time, name_of, row_slices
 from .columns import CodedColumn, Columns, align_by_index, check_identity, check_unicode, row_index
 from .contexts import Rows, check_constant_features, find_contexts, identifiers, warn_of_repeats
 from .derived_pairs import DerivedPairs
@@ -20,7 +20,6 @@ from .formula.features import FeatureMap, check_features, fit_features, locate_n
 from .formula.parse import names_in, parse_formula
 from .frames import column_names, is_partitioned, require_columns, take_columns
 from .outcomes import Categories, ComparedItems, Outcomes, read_labels, read_probabilities
-from .plain_columns import Variable, as_array, is_vector_column, kind_of_time, name_of
 from .preferences import PreferenceData, first_rows, gather_cells
 
 # Advice for a frame that changes between two readings.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from ..data.plain_columns import arrow_module
+from ..data.arrays import arrow_module
 from ..data.style_columns import style_columns, turn_texts
 from ..exceptions import ColumnError, DataError, OutcomeError, listed, nearest
 

@@ -8,10 +8,10 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from .._utils.warning_collection import warn
+from .._utils.computation import warn
 from ..data.preferences import FloatArray
 from ..exceptions import IntervalWarning
-from ..nuisance.smooth.penalty import minimise
+from ..nuisance.smooth import minimise
 from .cross_fitting import HeldOutLabels
 from .influence import InfluenceFunction
 

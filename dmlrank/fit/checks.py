@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .._utils.warning_collection import warn
+from .._utils.computation import warn
 from ..data.derived_pairs import DERIVED_KINDS
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..estimation.diagnostics import Treatment, Validity, warn_about_intervals

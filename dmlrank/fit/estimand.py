@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._utils.argument_checks import real_array
-from .._utils.warning_collection import warn
+from .._utils.computation import warn
 from ..data.columns import align_pairs_by_name
 from ..data.formula.parse import one_sided
 from ..data.graph import Graph, PairRule, VoteCounts, left_out_clause

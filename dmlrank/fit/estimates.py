@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from .._utils.computation import collected_warnings
 from .._utils.number_text import fixed_text
-from .._utils.warning_collection import collected_warnings
 from .._version import __version__
 from ..data.graph import Graph, VoteCounts
 from ..data.preferences import FloatArray, PreferenceData
@@ -20,7 +20,7 @@ from ..inference.confidence_sequence import ConfidenceSequence
 from ..inference.covariance import Covariance, clip_to_limits
 from ..inference.wald import two_sided_p_values, z_statistics
 from ..nuisance.outcome_model.cross_fit import ConstantMu
-from ..nuisance.outcome_model.main_effects_boosting import SmoothBoostedMu
+from ..nuisance.outcome_model.main_effects import SmoothBoostedMu
 from ..nuisance.outcome_model.user_learners import learner_name
 from ..nuisance.propensity_model.estimate import Propensity
 from ..nuisance.training_rows import log_loss

@@ -22,14 +22,12 @@ from ..estimation.influence import EstimandName, KnownValues
 from ..estimation.judge import JudgedMu
 from ..exceptions import listed
 from ..nuisance.outcome_model.cross_fit import MeanMu, MuModel
-from ..nuisance.outcome_model.main_effects_boosting import SmoothBoostedMu, fit_new_items
-from ..nuisance.propensity_model.all_pairs import (
+from ..nuisance.outcome_model.main_effects import SmoothBoostedMu, fit_new_items
+from ..nuisance.propensity_model.estimate import (
     CrossFittedPairPropensity,
     FoldPropensityModel,
     MeanPropensity,
     PairChoicePropensity,
-)
-from ..nuisance.propensity_model.estimate import (
     Propensity,
     estimates_at_cells,
     needs_no_model,

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .._utils.computation import collected_warnings, warn
 from .._utils.number_text import p_value_clause
-from .._utils.warning_collection import collected_warnings, warn
 from ..data.columns import JoinedRows, join_rows
 from ..data.derived_pairs import DerivedPairs
 from ..data.formula.parse import parse_formula

@@ -8,14 +8,14 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from .._utils.warning_collection import collected_warnings
+from .._utils.computation import collected_warnings
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.vote_columns import Clusters
 from ..estimation.influence import InfluenceFunction
 from ..estimation.unanimous_pairs import LabelErrors, find_unanimous_pairs
 from ..exceptions import OptionError, check_choice
 from ..inference.covariance import CentredSums, Covariance, cluster_sums, one_way, robust, two_way
-from ..inference.resampling import BOOTSTRAP_DRAWS, MULTIPLIERS, MultiplierBootstrap
+from ..inference.multiple_testing import BOOTSTRAP_DRAWS, MULTIPLIERS, MultiplierBootstrap
 from .state import FitState, Repetition, Units
 
 

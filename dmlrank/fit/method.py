@@ -36,7 +36,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .._utils.warning_collection import collected_warnings
+from .._utils.computation import collected_warnings
 from ..data.outcomes import require_mirrored_worths
 from ..data.preferences import FloatArray, PreferenceData
 from ..data.style_columns import read_style_differences

@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._utils.computation import computing
-from .._utils.warning_collection import collected_warnings
+from .._utils.computation import collected_warnings, computing
 from ..data.preferences import FloatArray, IntArray
 from ..estimation.bt_mle import BradleyTerryFit
 from ..estimation.bt_restricted import RestrictedResampling, resampling_under_restriction

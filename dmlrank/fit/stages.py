@@ -15,8 +15,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import pandas as pd
 
-from .._utils.computation import at_the_same_time, current
-from .._utils.warning_collection import collected_warnings, warn
+from .._utils.computation import at_the_same_time, collected_warnings, current, warn
 from ..data.columns import align_by_index, row_index
 from ..data.contexts import identity_numbers
 from ..data.equal_values import join_shared, warn_of_shared_texts

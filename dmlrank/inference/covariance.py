@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
-from .._utils.warning_collection import warn
+from .._utils.computation import warn
 from ..data.preferences import FloatArray, IntArray
 from ..estimation.influence import CentredValues, unit_sums
 from ..exceptions import DataError, IntervalWarning

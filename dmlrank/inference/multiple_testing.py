@@ -1,10 +1,15 @@
-"""Multiple testing: adjusted p-values from joint draws of t statistics (max-t), or from the p-values alone."""
+"""Tests of families: joint draws of t statistics under the null hypothesis, and p-values adjusted for their number.
+
+The draws come from the normal limit, or from the multiplier bootstrap.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import pairwise
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +17,287 @@ from scipy.stats import norm
 
 from .._utils.computation import one_thread
 from ..data.preferences import FloatArray, IntArray
-from .resampling import Contrasts, DrawContrasts, Draws, TStatisticDraws
+from ..exceptions import check_choice
+from .covariance import Covariance
+
+MULTIPLIERS = ("gaussian", "rademacher", "webb")
+
+# Number of draws under normality, and of the bootstrap.
+NORMAL_DRAWS = 100_000
+BOOTSTRAP_DRAWS = 20_000
+# Smallest number of draws, for many contrasts: 500 of them lie beyond a 95 % critical value.
+_FEWEST_DRAWS = 10_000
+# Largest number of drawn t statistics: 100,000 draws for up to 20,000 pairs in both directions (200 models have 19,900
+# pairs).
+_MAX_STATISTICS = 4_000_000_000
+# Largest number of multiplications of :func:`max_abs_normal_draws`: 100,000 draws for up to 500 scores.
+_MAX_PRODUCTS = 25_000_000_000
+# Largest number of independent units for which every draw is divided by standard errors of its own. With more units
+# these standard errors hardly vary.
+STUDENTISED = 1_000
+
+# Largest number of units for which one multiplier each is drawn, if the multipliers are not normal. For normal
+# multipliers this number is STUDENTISED: with more units, the sum over all units is drawn from its normal distribution.
+MULTIPLIED = 4_000
+
+# Number of draws in a block: one row of draws and a running maximum fit into the processor's cache.
+_WIDTH = 4096
+# Largest number of columns of which maxima by row are computed column by column.
+_FEW_COLUMNS = 16
+_SEED = 20260121
+# A difference does not vary in the data where its variance is below this share of the variances of the two scores.
+_ROUNDING = 1e-12
+
+# Draws in single or double precision.
+Draws: TypeAlias = NDArray[np.floating[Any]]
+# Takes the indices of c contrasts and returns their draws, (c, b), in a new array.
+DrawContrasts: TypeAlias = Callable[[IntArray], Draws]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Contrasts:
+    """Differences of scores, or scores themselves.
+
+    first, second (J,): The contrast is the difference first - second of two scores, or the first score alone where
+        ``second`` is d, the number of scores.
+    std_error (J,): Standard errors; zero where the functional fixes a contrast or the contrast does not vary in the
+        data.
+    """
+
+    first: IntArray
+    second: IntArray
+    std_error: FloatArray
+
+    @property
+    def usable(self) -> NDArray[np.bool_]:
+        """Whether the contrasts vary, so that they can be tested, (J,)."""
+        return self.std_error > 0
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of different pairs of scores, whatever the direction of their difference."""
+        low, high = np.minimum(self.first, self.second), np.maximum(self.first, self.second)
+        return len(np.unique(low * (int(high.max(initial=0)) + 1) + high))
+
+    def take(self, selected: IntArray | NDArray[np.bool_]) -> Contrasts:
+        """Return the selected contrasts."""
+        return Contrasts(self.first[selected], self.second[selected], self.std_error[selected])
+
+
+def differences(covariance: Covariance, first: IntArray, second: IntArray) -> Contrasts:
+    """Return differences of scores with their standard errors; ``second`` may be d, see :class:`Contrasts`.
+
+    Shapes: first, second (J,).
+    """
+    padded = np.pad(covariance.matrix, (0, 1))
+    variances = np.diag(padded)
+    total = variances[first] + variances[second]
+    variance = total - 2 * padded[first, second]
+    return Contrasts(first, second, np.sqrt(np.where(variance > _ROUNDING * total, variance, 0.0)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NormalDraws:
+    """t statistics under joint normality.
+
+    factor (d, r): The covariance is ``factor @ factor.T``.
+    seed: Seed of the fit, so that a fit always has the same critical values.
+    n_draws: Largest number of draws; with more than 20,000 pairs of scores there are fewer, but at least 10,000.
+    """
+
+    factor: FloatArray
+    seed: int
+    n_draws: int = NORMAL_DRAWS
+    # Whether every t statistic is standard normal.
+    normal: ClassVar[bool] = True
+
+    def blocks(self, contrasts: Contrasts) -> Iterator[DrawContrasts]:
+        """Yield blocks of draws of the contrasts' t statistics."""
+        rng = np.random.default_rng([_SEED, self.seed])
+        # The mean of the scores cancels in differences. After subtracting it, single precision is accurate enough.
+        has_single_scores = (contrasts.second == len(self.factor)).any()
+        factor = self.factor if has_single_scores else self.factor - self.factor.mean(axis=0)
+        size, scale = np.sqrt(np.square(factor).sum(axis=1).max()), float(np.median(contrasts.std_error))
+        dtype: type[np.floating[Any]] = np.float32 if contrasts.std_error.min() > 1e-4 * size else np.float64
+        scaled = (factor / scale).astype(dtype)
+        # Tests of pairs in one direction and in both directions have the same draws, and so the same critical value.
+        n_draws = min(self.n_draws, _affordable_draws(_MAX_STATISTICS, 2 * contrasts.n_pairs))
+        for start in range(0, n_draws, _WIDTH):
+            width = min(_WIDTH, n_draws - start)
+            scores = np.zeros((len(factor) + 1, width), dtype=dtype)
+            scores[:-1] = scaled @ rng.standard_normal((factor.shape[1], width), dtype=dtype)
+            yield _standardised_draws(scores, contrasts, scale)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MultiplierBootstrap:
+    """t statistics by the multiplier bootstrap: the influence of each independent unit times a random number.
+
+    units (g, d): Contribution of each independent unit (a context, or a cluster of contexts) to the error of the
+        estimate, whose covariance is ``small_sample * units.T @ units + added``.
+    small_sample: Small-sample factor of the standard errors with clusters; the standard errors of the draws use it,
+        too.
+    added (d, d): Covariance that the influence values do not contain, drawn as an independent normal error: from other
+        assignments to folds, and from the correction for a shrunken mu. Negative eigenvalues are rounding and are
+        dropped.
+    kind: Distribution of the multipliers: standard normal; one or minus one; or Webb's six points, for few clusters.
+    seed: Seed of the fit.
+    n_draws: Number of draws.
+
+    Notes
+    -----
+    With at most 1,000 units every draw is divided by a standard error of its own, computed from the multiplied and
+    centred contributions (bootstrap-t). With few clusters the draws therefore have heavier tails than the normal
+    distribution.
+
+    Multipliers are independent with mean zero and variance one; their distributions may differ. With more than 4,000
+    units, the 4,000 units with the largest part in the variances have multipliers of the chosen kind, and all other
+    units have normal multipliers. A sum with normal multipliers is normal with the covariance of the units, and is
+    drawn at once: a draw with a million units takes no longer than one with 4,000.
+
+    References
+    ----------
+    Chernozhukov, Chetverikov and Kato (2013), Gaussian approximations and multiplier bootstrap for maxima of sums;
+    Cameron, Gelbach and Miller (2008), Bootstrap-based improvements for inference with clustered errors; Webb (2023),
+    Reworking wild bootstrap-based inference for clustered errors.
+    """
+
+    units: FloatArray
+    small_sample: float
+    added: FloatArray
+    kind: str
+    seed: int
+    n_draws: int = BOOTSTRAP_DRAWS
+    normal: ClassVar[bool] = False
+
+    def blocks(self, contrasts: Contrasts) -> Iterator[DrawContrasts]:
+        """Yield blocks of draws of the contrasts' t statistics."""
+        rng = np.random.default_rng([_SEED, self.seed])
+        multiplied, remaining_covariance = self._split_units()
+        n_units, n_scores = multiplied.shape
+        root = _root(self.added + remaining_covariance)
+        scale = float(np.median(contrasts.std_error))
+        width = max(64, min(_WIDTH, 16_000_000 // max(n_units, 1)))
+        for start in range(0, self.n_draws, width):
+            size = min(width, self.n_draws - start)
+            multipliers = draw_multipliers(rng, self.kind, (n_units, size))
+            scores = np.zeros((n_scores + 1, size))
+            scores[:-1] = (multiplied.T @ multipliers + root @ rng.standard_normal((n_scores, size))) / scale
+            if len(self.units) > STUDENTISED:
+                yield _standardised_draws(scores, contrasts, scale)
+            else:
+                yield _studentised_draws(
+                    scores,
+                    contrasts,
+                    multipliers,
+                    units=self.units / scale,
+                    added=self.added / scale**2,
+                    small_sample=self.small_sample,
+                )
+
+    def _split_units(self) -> tuple[FloatArray, FloatArray]:
+        """Return the units that are multiplied one by one, (m, d), and the covariance of the remaining sum, (d, d)."""
+        n_units, n_scores = self.units.shape
+        max_multiplied = MULTIPLIED if self.kind != "gaussian" else STUDENTISED
+        if n_units <= max_multiplied:
+            return self.units, np.zeros((n_scores, n_scores))
+        if self.kind == "gaussian":
+            return self.units[:0], self.units.T @ self.units
+        total = np.square(self.units).sum(axis=0)
+        share = np.square(self.units) @ np.divide(1.0, total, out=np.zeros(n_scores), where=total > 0)
+        is_multiplied = np.zeros(n_units, dtype=bool)
+        is_multiplied[np.argsort(-share, kind="stable")[:max_multiplied]] = True
+        remaining = self.units[~is_multiplied]
+        return self.units[is_multiplied], remaining.T @ remaining
+
+
+def max_abs_normal_draws(factor: FloatArray) -> FloatArray:
+    """Draw the largest absolute coordinate of N(0, factor factor'), (draws,), for a factor of shape (J, r).
+
+    The draws do not depend on the seed of the fit. Coordinates may be any combinations of scores. There are 100,000
+    draws for up to 500 coordinates, and fewer for more coordinates.
+    """
+    rng = np.random.default_rng(_SEED)
+    step = 10_000 if len(factor) <= 500 else 1_000
+    n_draws = min(NORMAL_DRAWS, _affordable_draws(_MAX_PRODUCTS, factor.size))
+    maxima = []
+    for _ in range(n_draws // step):
+        rows = np.abs(rng.standard_normal((step, factor.shape[1])) @ factor.T)
+        # For few columns, maxima column by column are several times as fast.
+        maxima.append(reduce(np.maximum, rows.T) if rows.shape[1] <= _FEW_COLUMNS else rows.max(axis=1))
+    return np.concatenate(maxima)
+
+
+def draw_multipliers(rng: np.random.Generator, kind: str, size: tuple[int, ...]) -> FloatArray:
+    """Draw independent numbers with mean zero and variance one, of one of the ``MULTIPLIERS``."""
+    check_choice(kind, MULTIPLIERS, "multipliers")
+    if kind == "gaussian":
+        return rng.standard_normal(size)
+    points = np.array([1.0]) if kind == "rademacher" else np.sqrt([0.5, 1.0, 1.5])
+    points = np.concatenate([-points, points])
+    drawn: FloatArray = points[rng.integers(0, len(points), size=size, dtype=np.int8)]
+    return drawn
+
+
+def _root(matrix: FloatArray) -> FloatArray:
+    """Return a matrix, (d, d), whose product with its transpose is the positive part of a symmetric matrix."""
+    values, vectors = np.linalg.eigh(matrix)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+
+
+def _affordable_draws(budget: int, cost: int) -> int:
+    """Return the number of draws of a given cost that a budget allows, in thousands and at least 10,000."""
+    return max(_FEWEST_DRAWS, budget // max(cost, 1) // 1000 * 1000)
+
+
+def _standardised_draws(scores: Draws, contrasts: Contrasts, scale: float) -> DrawContrasts:
+    """Return a function that computes draws of contrasts, divided by the standard errors."""
+    inverse = (scale / contrasts.std_error).astype(scores.dtype)
+
+    def draw_contrasts(selected: IntArray) -> Draws:
+        drawn = scores[contrasts.first[selected]]
+        drawn -= scores[contrasts.second[selected]]
+        drawn *= inverse[selected, None]
+        return drawn
+
+    return draw_contrasts
+
+
+def _studentised_draws(
+    scores: FloatArray,
+    contrasts: Contrasts,
+    multipliers: FloatArray,
+    *,
+    units: FloatArray,
+    added: FloatArray,
+    small_sample: float,
+) -> DrawContrasts:
+    """Return a function that computes draws of contrasts, each divided by the standard error in the same draw.
+
+    Shapes: scores (d + 1, b), multipliers (g, b), units (g, d), added (d, d).
+    """
+    units, added = np.pad(units, ((0, 0), (0, 1))), np.pad(added, (0, 1))
+    squares = np.square(multipliers)
+    n_units = len(units)
+
+    def draw_contrasts(selected: IntArray) -> Draws:
+        first, second = contrasts.first[selected], contrasts.second[selected]
+        unit_contrasts = units[:, first] - units[:, second]
+        total = unit_contrasts.T @ multipliers
+        variance = np.square(unit_contrasts).T @ squares - np.square(total) / n_units
+        added_variance = added[first, first] + added[second, second] - 2 * added[first, second]
+        # Where the multiplied contributions of all units are equal, their variance in the draw is zero up to rounding.
+        # A lower limit keeps the t statistic finite, though very large.
+        smallest = 1e-12 * np.square(unit_contrasts).sum(axis=0)[:, None]
+        std_error = np.sqrt(small_sample * np.maximum(variance, smallest) + added_variance[:, None])
+        return np.asarray((scores[first] - scores[second]) / std_error)
+
+    return draw_contrasts
+
+
+# Draws from the joint null distribution of t statistics.
+TStatisticDraws: TypeAlias = NormalDraws | MultiplierBootstrap
+
 
 # Number of contrasts whose draws are processed together.
 _STEP = 32

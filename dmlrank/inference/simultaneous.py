@@ -22,21 +22,19 @@ from ..exceptions import OptionError, check_choice
 from .confidence_sequence import ConfidenceSequence
 from .covariance import Covariance
 from .multiple_testing import (
-    StepDown,
-    holm,
-    max_t_critical_value,
-    max_t_draws,
-    max_t_p_values,
-    step_down,
-)
-from .resampling import (
     NORMAL_DRAWS,
     Contrasts,
     Draws,
     MultiplierBootstrap,
     NormalDraws,
+    StepDown,
     differences,
+    holm,
     max_abs_normal_draws,
+    max_t_critical_value,
+    max_t_draws,
+    max_t_p_values,
+    step_down,
 )
 from .wald import TWO_SIDED, Alternative
 

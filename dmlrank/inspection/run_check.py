@@ -11,14 +11,14 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import binomtest, chi2, norm
 
-from .._utils.warning_collection import collected_warnings
+from .._utils.computation import collected_warnings
+from ..data.arrays import name_of
 from ..data.contexts import readable_rows, repeated_values
 from ..data.derived_pairs import DERIVED_KINDS
 from ..data.formula.parse import names_in, parse_formula
 from ..data.frames import column_names, require_columns
 from ..data.graph import Graph, PairRule, VoteCounts, laplacian_inverse
 from ..data.outcomes import require_mirrored_worths
-from ..data.plain_columns import name_of
 from ..data.preferences import Cells, FloatArray, PreferenceData
 from ..data.read_votes import missing_values, preferences_of, take_rows
 from ..data.vote_columns import Clusters, cluster_columns, read_clusters

@@ -25,8 +25,7 @@ from .boosting.tuning import (
     Parameter,
     fixed_parameters,
 )
-from .smooth.basis import SmoothBasis
-from .smooth.penalty import PenalisedLikelihood
+from .smooth import PenalisedLikelihood, SmoothBasis
 from .training_rows import FoldCells, LabelledRows
 
 # With more labelled cells than this number, hyperparameters are selected on a sample of this size with one trial fold.

@@ -13,7 +13,7 @@ from scipy.special import expit
 
 from ..data.preferences import FloatArray, IntArray
 from ..functionals.linear_scores import LinkedScore
-from .smooth.basis import SmoothBasis
+from .smooth import SmoothBasis
 from .training_rows import FLOORS, log_loss
 
 # Ridges that are tried, in decreasing order, and numbers of prior votes that shrink a pair's deviation to zero.

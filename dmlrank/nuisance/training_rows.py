@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
-from .smooth.basis import SmoothBasis
+from .smooth import SmoothBasis
 
 # Smaller probabilities are raised to this one: a label with probability zero costs much, but not infinitely much.
 _SMALLEST = 1e-12

@@ -17,7 +17,7 @@ from ..data.frames import column_names, require_columns
 from ..data.outcomes import MEANINGS, Categories, ComparedItems, category_of_column, exchange_wins, read_outcome_columns
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import DataError, DmlrankError, JudgeError, OptionTypeError, listed
-from .smooth.penalty import MULTINOMIAL_CURVATURE, PenalisedLikelihood
+from .smooth import MULTINOMIAL_CURVATURE, PenalisedLikelihood
 from .training_rows import Folds, log_loss
 
 # Largest accepted error of the sum of a judge's probabilities, which should be one.

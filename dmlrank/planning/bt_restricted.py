@@ -15,7 +15,7 @@ from ..data.preferences import FloatArray
 from ..estimation.bt_restricted import RestrictedBradleyTerry, check_restricted_categories, information_inverse
 from ..exceptions import OptionError
 from ..functionals import BradleyTerry
-from ..nuisance.propensity_model.all_pairs import TabulatedPairPropensity
+from ..nuisance.propensity_model.estimate import TabulatedPairPropensity
 from .allocation import at_rows, propensities_at_multiplier
 from .problem import DesignProblem
 

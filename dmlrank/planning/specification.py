@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from .._utils.warning_collection import warn
+from .._utils.computation import warn
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError
 from .allocation import CellRates, Computed, Propensities, Rows, propensity_table

@@ -12,8 +12,8 @@ from .._utils.number_text import decimals, fewest_decimals, p_value_clause
 from ..data.derived_pairs import DERIVED_KINDS
 from ..exceptions import listed
 from ..fit.estimates import Estimates
+from ..inference.multiple_testing import differences
 from ..inference.ranks import smallest_gap
-from ..inference.resampling import differences
 from ..inference.simultaneous import Separation
 
 _NO_FEATURES = ("1", "0", "0 + 1", "1 + 0", "-1")

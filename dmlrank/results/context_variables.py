@@ -11,13 +11,13 @@ import pandas as pd
 from numpy.typing import NDArray
 from patsy import ModelDesc
 
+from ..data.arrays import kind_of_time
 from ..data.columns import check_identity
 from ..data.equal_values import value_codes
 from ..data.formula.features import FeatureMap, check_features, fit_features, locate_names
 from ..data.formula.parse import names_in, one_sided, parse_formula
 from ..data.frames import require_columns
 from ..data.graph import Graph
-from ..data.plain_columns import kind_of_time
 from ..data.preferences import FloatArray, first_rows
 from ..data.read_votes import with_columns
 from ..estimation.influence import column_units

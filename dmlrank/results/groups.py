@@ -11,8 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
-from .._utils.computation import one_thread
-from .._utils.warning_collection import warn
+from .._utils.computation import one_thread, warn
 from ..data.graph import VoteCounts
 from ..data.hypotheses import LinearHypothesis
 from ..data.preferences import FloatArray

@@ -9,8 +9,7 @@ from typing import TypeAlias
 import numpy as np
 import pandas as pd
 
-from .._utils.computation import one_thread
-from .._utils.warning_collection import collected_warnings
+from .._utils.computation import collected_warnings, one_thread
 from ..data.formula.features import new_features
 from ..data.frames import column_names, require_columns, take_columns
 from ..data.preferences import FloatArray

@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy.linalg import block_diag
 
-from .._utils.computation import one_thread
-from .._utils.warning_collection import collected_warnings
+from .._utils.computation import collected_warnings, one_thread
 from ..data.hypotheses import LinearHypothesis
 from ..data.preferences import FloatArray, IntArray
 from ..data.vote_columns import Clusters

@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._utils.argument_checks import check_flag, check_whole, resolve_seed
 from .._utils.atomic_write import write_file
-from .._utils.computation import Report, computing, lightgbm_memory_errors, one_thread
-from .._utils.warning_collection import collected_warnings, warn
+from .._utils.computation import Report, collected_warnings, computing, lightgbm_memory_errors, one_thread, warn
 from ..data.graph import Graph
 from ..data.hypotheses import HypothesisLike, LinearHypothesis
 from ..exceptions import IntervalWarning, OptionError, OptionTypeError, check_choice, listed
@@ -28,8 +27,8 @@ from ..fit.fit_covariance import multiplier_bootstrap
 from ..fit.method import run
 from ..fit.state import Extension, FitState, Source
 from ..inference.confidence_sequence import DEFAULT_START
+from ..inference.multiple_testing import BOOTSTRAP_DRAWS
 from ..inference.ranks import letter_groups, rank_bounds, ranks_of
-from ..inference.resampling import BOOTSTRAP_DRAWS
 from ..inference.simultaneous import (
     PAIR_METHODS,
     TEST_COLUMNS,

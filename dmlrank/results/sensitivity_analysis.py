@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 
 from .._utils.argument_checks import real_number
-from .._utils.computation import one_thread
-from .._utils.warning_collection import warn
+from .._utils.computation import one_thread, warn
 from ..data.derived_pairs import DerivedPairs
 from ..data.hypotheses import HypothesisLike, LinearHypothesis, read_hypothesis
 from ..data.preferences import FloatArray, IntArray

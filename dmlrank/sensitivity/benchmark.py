@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from patsy import Term
 
-from .._utils.warning_collection import collected_warnings
+from .._utils.computation import collected_warnings
 from ..data.formula.parse import names_in, parse_formula, terms_of
 from ..data.preferences import FloatArray
 from ..estimation.omitted_variables import BiasScale, bias_scale

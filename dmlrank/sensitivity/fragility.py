@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .._utils.warning_collection import collected_warnings
+from .._utils.computation import collected_warnings
 from ..data.derived_pairs import DerivedPairs
 from ..data.formula.features import locate_names
 from ..data.formula.parse import parse_formula

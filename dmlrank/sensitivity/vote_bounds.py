@@ -10,7 +10,7 @@ import pandas as pd
 from scipy.interpolate import PchipInterpolator
 from scipy.optimize import brentq
 
-from .._utils.warning_collection import collected_warnings
+from .._utils.computation import collected_warnings
 from ..data.formula.parse import parse_formula
 from ..data.hypotheses import LinearHypothesis
 from ..data.preferences import FloatArray, IntArray

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from .._utils.argument_checks import check_path
 from .._utils.atomic_write import write_file
-from .._utils.warning_collection import collected_warnings
+from .._utils.computation import collected_warnings
 from ..data.derived_pairs import DerivedPairs
 from ..data.formula.features import FeatureMap, caller_environment
 from ..data.formula.functions import resolve_functions

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import dmlrank as dr
-from dmlrank._utils.computation import Threads
-from dmlrank._utils.warning_collection import collected_warnings, warn
+from dmlrank._utils.computation import Threads, collected_warnings, warn
 
 FORMULA = "winner ~ C(category) + length | model_a + model_b"
 OPTIONS = {"rng": 0, "tune": None, "n_folds": 2, "min_labels": 1, "n_jobs": 1}

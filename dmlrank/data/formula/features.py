@@ -26,9 +26,8 @@ from ...exceptions import (
     nearest,
     shown,
 )
-from ..arrays import FloatArray, IntArray, row_slices
+from ..arrays import FloatArray, IntArray, Variable, is_vector_column, row_slices, stack_vectors, vector_layout
 from ..frames import array_in_file, require_columns
-from ..plain_columns import Variable, is_vector_column, stack_vectors, vector_layout
 from .functions import FURTHER_NAMES, check_column_names, hiding_functions, is_known, resolve_functions
 from .parse import names_in, terms_of
 

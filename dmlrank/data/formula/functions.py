@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from patsy import EvalEnvironment, stateful_transform
 
 from ...exceptions import DataError, FormulaError, MissingExtraError, nearest, shown
-from ..arrays import FloatArray
-from ..plain_columns import Variable
+from ..arrays import FloatArray, Variable
 from .parse import equivalent, names_in
 
 if TYPE_CHECKING:

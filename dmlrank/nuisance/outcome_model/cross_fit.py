@@ -18,7 +18,7 @@ from ..all_pairs.predict import PairTrees, predict_all_pairs
 from ..boosting.train import BoosterSpec, train_booster
 from ..boosting.tuning import Tune
 from ..training_rows import Folds, outcome_rows, stack_rows
-from .main_effects_boosting import SmoothBoostedMu, fit_smooth_boosted
+from .main_effects import SmoothBoostedMu, fit_smooth_boosted
 from .user_learners import fit_learner, is_user_learner
 
 # Prior precision of an item's effects. It is far below the information of one vote, and large enough to keep the effect

@@ -18,16 +18,14 @@ from scipy.special import gammainc, gammaincc
 from scipy.stats import norm
 
 from ..._utils.argument_checks import real_array
-from ..._utils.warning_collection import warn
-from ...data.arrays import row_slices
+from ..._utils.computation import warn
+from ...data.arrays import row_slices, too_large_error
 from ...data.formula.features import check_features, fit_features, locate_names
 from ...data.formula.parse import names_in, one_sided
 from ...data.graph import Graph
-from ...data.plain_columns import too_large_error
 from ...data.preferences import FloatArray, IntArray, PreferenceData
 from ...exceptions import DataError, FormulaError, MissingDataError, NuisanceError, OptionError, OptionTypeError, listed
-from .all_pairs import TabulatedPairPropensity
-from .estimate import Propensity
+from .estimate import Propensity, TabulatedPairPropensity
 
 
 def propensity_columns(propensity: object) -> tuple[str, ...] | None:

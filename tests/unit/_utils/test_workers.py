@@ -14,9 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dmlrank._utils.computation import at_the_same_time, computing, current, in_workers
+from dmlrank._utils.computation import at_the_same_time, collected_warnings, computing, current, in_workers, warn
 from dmlrank._utils.versions import require_versions, versions
-from dmlrank._utils.warning_collection import collected_warnings, warn
 from dmlrank._utils.workers import DaskWorkers, InFile, InMemory, results_of_tasks
 from dmlrank.exceptions import DmlrankWarning, ExecutorError, OptionTypeError
 from tests.support import optional

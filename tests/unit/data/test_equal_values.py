@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dmlrank.data.arrays import row_slices, vector_blocks
 from dmlrank.data.equal_values import row_codes, value_codes
-from dmlrank.data.plain_columns import row_slices, vector_blocks
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ from dmlrank.estimation.bt_restricted import (
 )
 from dmlrank.exceptions import GraphError, NuisanceError
 from dmlrank.functionals import BradleyTerry, CategoryWeights, Graph
-from dmlrank.nuisance.propensity_model.all_pairs import TabulatedPairPropensity
-from dmlrank.nuisance.propensity_model.estimate import Propensity
+from dmlrank.nuisance.propensity_model.estimate import Propensity, TabulatedPairPropensity
 
 K = 4
 HALF = CategoryWeights.half(2)

@@ -27,7 +27,7 @@ from dmlrank.functionals import (
     SoftMin,
 )
 from dmlrank.functionals.linear_scores import PairScores, PositionEffect
-from dmlrank.nuisance.propensity_model.all_pairs import TabulatedPairPropensity
+from dmlrank.nuisance.propensity_model.estimate import TabulatedPairPropensity
 
 from ...support import either_order, without_order
 from .populations import Population, data_of, random_direction, slope

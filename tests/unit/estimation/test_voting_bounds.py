@@ -28,7 +28,7 @@ from dmlrank.functionals import (
     RankCentrality,
     SoftMin,
 )
-from dmlrank.nuisance.propensity_model.all_pairs import TabulatedPairPropensity
+from dmlrank.nuisance.propensity_model.estimate import TabulatedPairPropensity
 
 from ...support import without_order
 from .populations import Population, data_of, random_direction, slope

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from dmlrank._utils import warning_collection
+from dmlrank._utils import computation
 from dmlrank.fit.stages import Draw, FirstStages, RepetitionSeed
 from dmlrank.options import Options
 
@@ -45,7 +45,7 @@ def test_a_result_is_used_again_where_its_key_is_the_same(before, after, is_same
 
 def test_own_warnings_are_given_again():
     def compute():
-        warning_collection.warn("own", stacklevel=2)
+        computation.warn("own", stacklevel=2)
         warnings.warn("of someone else", UserWarning, stacklevel=2)
 
     def messages(stages):

@@ -12,13 +12,14 @@ from statsmodels.stats.multitest import multipletests
 
 from dmlrank.inference.covariance import Covariance, free_basis
 from dmlrank.inference.multiple_testing import (
+    NormalDraws,
+    differences,
     holm,
     max_t_critical_value,
     max_t_draws,
     max_t_p_values,
     step_down,
 )
-from dmlrank.inference.resampling import NormalDraws, differences
 from dmlrank.inference.simultaneous import PAIR_METHODS, MaxT, compare_differences
 from dmlrank.inference.wald import SIDES, Alternative
 

@@ -10,9 +10,8 @@ import pytest
 from scipy.stats import norm
 
 from dmlrank.inference.covariance import Covariance, free_basis
-from dmlrank.inference.multiple_testing import holm
+from dmlrank.inference.multiple_testing import differences, holm
 from dmlrank.inference.ranks import letter_groups, power_of, rank_bounds, ranks_of, smallest_gap
-from dmlrank.inference.resampling import differences
 from dmlrank.inference.simultaneous import MaxT, Separation, separate, separate_each
 
 

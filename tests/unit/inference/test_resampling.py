@@ -10,8 +10,7 @@ from scipy.stats import t as student
 
 from dmlrank.exceptions import OptionError
 from dmlrank.inference.covariance import Covariance
-from dmlrank.inference.multiple_testing import max_t_draws
-from dmlrank.inference.resampling import (
+from dmlrank.inference.multiple_testing import (
     MULTIPLIED,
     MULTIPLIERS,
     STUDENTISED,
@@ -19,6 +18,7 @@ from dmlrank.inference.resampling import (
     NormalDraws,
     differences,
     draw_multipliers,
+    max_t_draws,
 )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dmlrank.nuisance.boosting.train import BinnedPairs
-from dmlrank.nuisance.outcome_model.main_effects_boosting import VoteRows
+from dmlrank.nuisance.outcome_model.main_effects import VoteRows
 from dmlrank.nuisance.training_rows import LabelledRows
 
 K, FEATURES = 70, 3

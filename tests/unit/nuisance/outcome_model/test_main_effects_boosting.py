@@ -7,11 +7,15 @@ import pytest
 from scipy.special import softmax
 
 from dmlrank.nuisance.effects_and_trees import SCREENED, selection_cells
-from dmlrank.nuisance.outcome_model import main_effects_boosting
+from dmlrank.nuisance.outcome_model import main_effects
 from dmlrank.nuisance.outcome_model.cross_fit import BoosterMu, fit_all
-from dmlrank.nuisance.outcome_model.main_effects import MainEffectsLikelihood
-from dmlrank.nuisance.outcome_model.main_effects_boosting import MAIN_EFFECTS_MODEL, RIDGES, fit_smooth_boosted
-from dmlrank.nuisance.smooth.basis import SmoothBasis
+from dmlrank.nuisance.outcome_model.main_effects import (
+    MAIN_EFFECTS_MODEL,
+    RIDGES,
+    MainEffectsLikelihood,
+    fit_smooth_boosted,
+)
+from dmlrank.nuisance.smooth import SmoothBasis
 from dmlrank.nuisance.training_rows import Folds, labelled_cells
 
 K = 3
@@ -258,7 +262,7 @@ def test_auto_is_this_learner_and_anything_else_is_lightgbm_alone(draw):
         return fit_all(data, Folds(dealt(data), unit, FOLDS), seeds(), tune=tune, learner=learner)
 
     quick = {"n_estimators": 2}
-    assert all(isinstance(model, main_effects_boosting.SmoothBoostedMu) for model in models("auto", "cv"))
+    assert all(isinstance(model, main_effects.SmoothBoostedMu) for model in models("auto", "cv"))
     for learner, tune in (("auto", quick), ("lightgbm", quick)):
         assert all(isinstance(model, BoosterMu) for model in models(learner, tune))
     assert all(isinstance(model, BoosterMu) for model in models("lightgbm", "cv"))

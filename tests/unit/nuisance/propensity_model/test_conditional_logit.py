@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 
 from dmlrank._utils.computation import computing
 from dmlrank.nuisance.propensity_model import conditional_logit
-from dmlrank.nuisance.propensity_model.conditional_logit import PairChoiceEffects, PairChoiceLikelihood, pair_shares
+from dmlrank.nuisance.propensity_model.pair_choice import PairChoiceEffects, PairChoiceLikelihood, pair_shares
 from dmlrank.nuisance.training_rows import LabelledRows
 
 K = 4

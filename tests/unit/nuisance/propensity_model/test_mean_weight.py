@@ -7,8 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dmlrank.nuisance.propensity_model.all_pairs import TabulatedPairPropensity
-from dmlrank.nuisance.propensity_model.estimate import Propensity
+from dmlrank.nuisance.propensity_model.estimate import Propensity, TabulatedPairPropensity
 from dmlrank.nuisance.propensity_model.supplied import mean_weights
 
 

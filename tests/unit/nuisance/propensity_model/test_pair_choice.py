@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from dmlrank.nuisance.effects_and_trees import SCREENED, BoostingStage, TunedEffects, selection_cells
-from dmlrank.nuisance.propensity_model.conditional_logit import pair_shares
 from dmlrank.nuisance.propensity_model.estimate import estimate_propensity
 from dmlrank.nuisance.propensity_model.pair_choice import (
     DRAWN_PER_SHOWN,
     NoiseContrast,
     fit_pair_shares,
+    pair_shares,
     shown_pairs,
     smooth_effects_model,
 )
-from dmlrank.nuisance.smooth.basis import SmoothBasis
+from dmlrank.nuisance.smooth import SmoothBasis
 from dmlrank.nuisance.training_rows import Folds, labelled_cells
 
 K = 4

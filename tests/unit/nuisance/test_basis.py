@@ -7,7 +7,7 @@ import pytest
 from scipy.interpolate import BSpline
 
 from dmlrank.data.frames import array_in_file
-from dmlrank.nuisance.smooth.basis import SmoothBasis
+from dmlrank.nuisance.smooth import SmoothBasis
 
 
 @pytest.fixture

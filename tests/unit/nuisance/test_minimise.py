@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize, rosen, rosen_der
 from scipy.special import expit
 
-from dmlrank.nuisance.smooth.penalty import minimise
+from dmlrank.nuisance.smooth import minimise
 
 
 def logistic(seed, n=300, p=6, ridge=0.5):

@@ -1,1 +1,0 @@
-"""Penalised smooth functions of the context features."""
