@@ -9,7 +9,7 @@ from scipy.optimize import approx_fprime, minimize
 from scipy.special import logsumexp
 
 from dmlrank._utils.computation import computing
-from dmlrank.nuisance.propensity_model import conditional_logit
+from dmlrank.nuisance.propensity_model import pair_choice
 from dmlrank.nuisance.propensity_model.pair_choice import PairChoiceEffects, PairChoiceLikelihood, pair_shares
 from dmlrank.nuisance.training_rows import LabelledRows
 
@@ -82,8 +82,8 @@ def test_the_gradient_equals_finite_differences(chunk_size, parallel_from, monke
     """All rows at once, or in chunks, by one thread or two; rows with equal columns among them."""
     rows, truth = draw(1, 50)
     rows.table[30:] = rows.table[:20]
-    monkeypatch.setattr(conditional_logit, "_CHUNK_SIZE", chunk_size)
-    monkeypatch.setattr(conditional_logit, "_PARALLEL_FROM", parallel_from)
+    monkeypatch.setattr(pair_choice, "_CHUNK_SIZE", chunk_size)
+    monkeypatch.setattr(pair_choice, "_PARALLEL_FROM", parallel_from)
     problem = PairChoiceLikelihood(rows, truth.share)
     assert problem.count.tolist() == [2] * 20 + [1] * 10
     flat = np.random.default_rng(2).normal(size=4 * 2 * K) / 2
