@@ -15,7 +15,7 @@ from dmlrank.exceptions import DataError, DataNotStoredError, OptionError
 from dmlrank.functionals import BradleyTerry
 from dmlrank.nuisance.boosting import train as lightgbm
 from dmlrank.nuisance.outcome_model import cross_fit as learners
-from dmlrank.nuisance.propensity_model import all_pairs as selection_tables
+from dmlrank.nuisance.propensity_model import estimate as selection_tables
 from dmlrank.options import OPTIONS as ALL_OPTIONS
 
 TREES = {"n_estimators": 6, "num_leaves": 4, "min_data_in_leaf": 5}

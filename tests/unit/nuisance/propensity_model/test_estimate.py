@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import lightgbm as lgb
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 
 import dmlrank as dr
 from dmlrank.nuisance.boosting.train import BinnedRows, BoosterSpec, train_booster
-from dmlrank.nuisance.propensity_model import all_pairs
 from dmlrank.nuisance.propensity_model import estimate as estimate_module
 from dmlrank.nuisance.propensity_model.estimate import (
     boosters_by_fold,
@@ -78,6 +76,14 @@ def draw(make_data):
     return draw
 
 
+class Unprepared:
+    """In place of the trees that are prepared for all pairs: the booster itself."""
+
+    @staticmethod
+    def of(booster, n_items):
+        return booster
+
+
 def estimate(data, tune=None, train=train_booster):
     """Estimate the propensities, with boosters from ``train``."""
     fold = np.arange(data.n_contexts) % N_FOLDS
@@ -86,8 +92,8 @@ def estimate(data, tune=None, train=train_booster):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(estimate_module, "train_booster", train)
         if train is not train_booster and tune is None:
-            patch.setattr(estimate_module, "PairTrees", SimpleNamespace(of=lambda booster, n_items: booster))
-            patch.setattr(all_pairs, "predict_all_pairs", predict_one_by_one)
+            patch.setattr(estimate_module, "PairTrees", Unprepared)
+            patch.setattr(estimate_module, "predict_all_pairs", predict_one_by_one)
         return estimate_propensity(data, folds, seeds, tune=tune)
 
 
