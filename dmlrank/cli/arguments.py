@@ -316,7 +316,7 @@ def frames_of(arguments: argparse.Namespace, formula: str, file: str, new: str |
         margin, smaller_wins = arguments.margin or 0.0, bool(arguments.lower_is_better)
         frames["file"] = pairs_of_scores(frames["file"], columns, others, margin, lower_is_better=smaller_wins)
     if not arguments.unsafe_formula:
-        check_plain(formula, propensity, column_names(frames["file"]))
+        check_plain(formula, propensity, [frames[name] for name in ("file", "new") if name in frames])
     return frames
 
 

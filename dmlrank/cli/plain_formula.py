@@ -4,120 +4,137 @@ from __future__ import annotations
 
 import ast
 import builtins
-import re
-from collections.abc import Collection, Iterator
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypeAlias
 
 import patsy.builtins
 
 from ..data.formula.functions import MISSING_ALLOWED
 from ..data.formula.parse import NUMPY_FUNCTIONS, one_sided, parse_formula, terms_of
+from ..data.frames import column_names, take_columns
+from ..data.plain_columns import is_vector_column
 from ..exceptions import FormulaError
+from .read_files import Frame
 
-_FUNCTIONS = frozenset(["abs", "bool", "float", "int", "len", "max", "min", "pow", "round", "str", "sum"])
-_NUMPY = frozenset([*NUMPY_FUNCTIONS.values(), "abs", "clip", "isnan", "maximum", "minimum", "where"])
-_METHODS = frozenset(["abs", "astype", "clip", "fillna", "isna", "notna", "rank", "str"])
-_TEXT_METHODS = frozenset(["contains", "count", "endswith", "len", "lower", "startswith", "strip", "upper"])
-# Functions that every formula knows: those of patsy and of this package.
-_KNOWN_FUNCTIONS = frozenset(["text", *MISSING_ALLOWED, *patsy.builtins.__all__])
+# What an expression gives in a row: a number or truth value, a text, or what no operator takes, such as a category, a
+# vector, or the columns of a spline.
+_Kind: TypeAlias = Literal["number", "text", "other"]
+
+_OF_COLUMNS = frozenset(["abs", "max", "min", "center", "standardize", "scale"])
 _SPLINES = frozenset(["bs", "cr", "cc"])
-# What a formula consists of. Python's other constructs (subscripts, lambdas, comprehensions, f-strings, ...) are
-# refused, because they reach objects that are not listed here, or compute for ever.
-_OPERATIONS = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.Call, ast.keyword)
-_VALUES = (ast.Name, ast.Attribute, ast.Constant, ast.Tuple, ast.List)
-_OPERATORS = (ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context)
-_REFUSED_OPERATORS = (ast.LShift, ast.RShift, ast.MatMult)
+_NUMPY = frozenset([*NUMPY_FUNCTIONS.values(), "abs", "clip", "isnan", "maximum", "minimum", "where"])
+_KNOWN_FUNCTIONS = frozenset(["text", *_OF_COLUMNS, *MISSING_ALLOWED, *patsy.builtins.__all__])
+_ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.BitAnd, ast.BitOr, ast.BitXor)
+_SIGNS = (ast.UAdd, ast.USub, ast.Invert)
+_COMPARISONS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _LARGEST_EXPONENT = 100
 # Largest number of columns and degree of a spline.
 _LARGEST_SPLINE = 1000
-# A repeated group in a regular expression can take exponential time.
-_REPEATED_GROUP = re.compile(r"\)[*+{]")
 
 
-def check_plain(formula: str, propensity: str | None, columns: Collection[str]) -> None:
-    """Check that a formula consists of columns, arithmetic and allowed functions only."""
+class _Refused(Exception):
+    """A part of a formula that the command line does not allow."""
+
+
+def check_plain(formula: str, propensity: str | None, frames: Sequence[Frame]) -> None:
+    """Check that a formula consists of columns of the frames, arithmetic on numbers, and known functions only."""
     further = one_sided(propensity)
     for features in [parse_formula(formula).features, *([further] if further else [])]:
-        for factor in dict.fromkeys(factor for term in terms_of(features) for factor in term.factors):
-            try:
-                tree = ast.parse(factor.code, mode="eval")
-            except (SyntaxError, ValueError):
-                # The error of such a formula is raised where the formula is read.
-                continue
-            for code in _forbidden_code(tree, columns):
-                raise FormulaError(
-                    f"the features {features!r} use {code!r}; on the command line a formula consists of columns, "
-                    f"arithmetic (exponents up to {_LARGEST_EXPONENT}), patsy's functions (splines of up to "
-                    f"{_LARGEST_SPLINE:,} columns), text(), {', '.join(sorted(_FUNCTIONS))}, np.log() and similar, and "
-                    f"methods such as .str.len(); --unsafe-formula lets it run any Python code, and so does "
-                    f"dmlrank.dml_rank in Python"
-                )
+        codes = dict.fromkeys(factor.code for term in terms_of(features) for factor in term.factors)
+        try:
+            # A column by itself is not read here.
+            expressions = [ast.parse(code, mode="eval").body for code in codes if not code.isidentifier()]
+            columns = _kinds_of_columns(expressions, frames)
+            for expression in expressions:
+                _kind(expression, columns)
+        except (_Refused, RecursionError) as refused:
+            is_deep = isinstance(refused, RecursionError)
+            code = "brackets or signs that are nested too deeply" if is_deep else repr(str(refused))
+            raise FormulaError(
+                f"the features {features!r} use {code}; on the command line a formula consists of columns, "
+                f"comparisons, arithmetic on columns of numbers (exponents up to {_LARGEST_EXPONENT}), patsy's "
+                f"functions (splines of up to {_LARGEST_SPLINE:,} columns), text(), abs, max, min, np.log() and "
+                f"similar; --unsafe-formula lets it run any Python code, and so does dmlrank.dml_rank in Python"
+            ) from None
 
 
-def _forbidden_code(tree: ast.AST, columns: Collection[str]) -> Iterator[str]:
-    """Yield the parts of a factor that a formula of the command line may not have."""
-    nodes = list(ast.walk(tree))
-    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
-    for name in (node.id for node in nodes if isinstance(node, ast.Name) and id(node) in called):
-        # What is neither a column nor Python's own is refused as unknown where the formula is read.
-        if name not in _FUNCTIONS | _KNOWN_FUNCTIONS and (name in columns or hasattr(builtins, name)):
-            yield name
-    for name in (node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in called):
-        if name not in columns and name != "np" and (name.startswith("__") or hasattr(builtins, name)):
-            yield name
-    yield from (
-        f".{node.attr}" for node in nodes if isinstance(node, ast.Attribute) and not _is_allowed_attribute(node)
-    )
-    for node in nodes:
-        if (
-            not isinstance(node, _OPERATIONS + _VALUES + _OPERATORS)
-            or (isinstance(node, ast.Call) and not _is_allowed_call(node, columns))
-            or (isinstance(node, ast.BinOp) and not _is_allowed_arithmetic(node))
-        ):
-            yield ast.unparse(node)
+def _kinds_of_columns(expressions: Sequence[ast.expr], frames: Sequence[Frame]) -> dict[str, _Kind]:
+    """Return the kinds of the columns that expressions name, in all frames that have them."""
+    words = {getattr(node, "id", getattr(node, "value", None)) for tree in expressions for node in ast.walk(tree)}
+    kinds: dict[str, _Kind] = {}
+    for frame in frames:
+        for name in [name for name in column_names(frame) if name in words]:
+            column = take_columns(frame, [name])[name]
+            is_number = getattr(column.dtype, "kind", "O") in "biuf" and kinds.get(name, "number") == "number"
+            kinds[name] = "number" if is_number else "other" if is_vector_column(column) else "text"
+    return kinds
 
 
-def _is_allowed_attribute(node: ast.Attribute) -> bool:
-    """Return whether an attribute is a function of numpy, or a method of columns or of texts."""
-    if isinstance(node.value, ast.Name) and node.value.id == "np":
-        return node.attr in _NUMPY
-    of_text = isinstance(node.value, ast.Attribute) and node.value.attr == "str"
-    return node.attr in (_TEXT_METHODS if of_text else _METHODS)
+def _kind(node: ast.expr, columns: Mapping[str, _Kind]) -> _Kind:
+    """Return what an expression gives in a row; raise where it uses what is not allowed."""
+    match node:
+        case ast.Constant(value=value):
+            return "number" if isinstance(value, int | float) else "text" if isinstance(value, str) else "other"
+        case ast.Name(id=name) if name in columns:
+            return columns[name]
+        case ast.Name(id=name) if name in _KNOWN_FUNCTIONS:
+            return "other"
+        case ast.Name(id=name) if name != "np" and not _is_builtin(name):
+            return "number"  # no one knows this name: it is refused where the formula is read
+        case ast.List(elts=parts) | ast.Tuple(elts=parts):
+            for part in parts:
+                _kind(part, columns)
+            return "other"
+        case ast.UnaryOp(op=op, operand=part) if isinstance(op, _SIGNS) and _kind(part, columns) == "number":
+            return "number"
+        case ast.BinOp(left=left, op=op, right=right) if isinstance(op, _ARITHMETIC):
+            is_small = not isinstance(op, ast.Pow) or _is_small_power(left, right)
+            if is_small and _kind(left, columns) == _kind(right, columns) == "number":
+                return "number"
+        case ast.Compare(left=left, ops=ops, comparators=others) if all(isinstance(op, _COMPARISONS) for op in ops):
+            if "other" not in [_kind(part, columns) for part in (left, *others)]:
+                return "number"
+        case ast.Call(func=ast.Name(id=name)):
+            return _kind_of_call(node, name, columns)
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="np"), attr=name)) if name in _NUMPY:
+            return _kind_of_call(node, f"np.{name}", columns)
+        case ast.Call(func=ast.Attribute(attr=name)) | ast.Attribute(attr=name):
+            raise _Refused(f".{name}")
+    raise _Refused(ast.unparse(node))
 
 
-def _is_allowed_call(node: ast.Call, columns: Collection[str]) -> bool:
-    """Return whether a call names its function and has arguments that are computed in a short time."""
-    name = getattr(node.func, "id", getattr(node.func, "attr", None))
-    numbers = {keyword.arg: keyword.value for keyword in node.keywords} | dict(enumerate(node.args))
-    if not isinstance(node.func, ast.Name | ast.Attribute) or None in numbers:
-        return False
+def _kind_of_call(call: ast.Call, name: str, columns: Mapping[str, _Kind]) -> _Kind:
+    """Return what a call gives in a row; raise where the function or its arguments are not allowed."""
+    is_known = name in _KNOWN_FUNCTIONS or name.startswith("np.")
+    if not is_known and (name in columns or _is_builtin(name)):
+        raise _Refused(name)
+    given: dict[object, ast.expr] = {**{word.arg: word.value for word in call.keywords}, **dict(enumerate(call.args))}
+    kinds = {key: _kind(part, columns) for key, part in given.items()}
+    sizes = [given[key] for key in (1, 2, 3, "df", "degree") if key in given] if name in _SPLINES else []
+    of_columns = is_known and (name in _OF_COLUMNS or name.startswith("np."))
+    if (
+        None in given
+        or any(_size(size) > _LARGEST_SPLINE for size in sizes)
+        or (of_columns and "other" in kinds.values())
+        or (name in _SPLINES and kinds.get(0) != "number")
+        or (name == "Q" and (len(given) != 1 or getattr(call.args[0], "value", None) not in columns))
+    ):
+        raise _Refused(ast.unparse(call))
     if name == "Q":
-        return len(node.args) == 1 and getattr(node.args[0], "value", None) in columns
-    if name == "pow":
-        return len(node.args) == 2 and _is_allowed_power(*node.args)
-    if name in _SPLINES:
-        sizes = [numbers.get(key) for key in (1, 2, 3, "df", "degree")]
-        return all(_size(size) <= _LARGEST_SPLINE for size in sizes if size is not None)
-    if name in ("contains", "count"):
-        return not any(_REPEATED_GROUP.search(str(getattr(value, "value", ""))) for value in numbers.values())
-    return True
+        return columns[getattr(call.args[0], "value", "")]
+    if name == "I":
+        return kinds.get(0, "other")
+    if of_columns:
+        return "text" if "text" in kinds.values() else "number"
+    return "other" if is_known else "number"
 
 
-def _is_allowed_arithmetic(node: ast.BinOp) -> bool:
-    """Return whether an operation is one of numbers: a text or a list could be repeated until the memory is full."""
-    if isinstance(node.op, _REFUSED_OPERATORS):
-        return False
-    if isinstance(node.op, ast.Pow):
-        return _is_allowed_power(node.left, node.right)
-    is_text = [
-        isinstance(side, ast.Tuple | ast.List)
-        or isinstance(getattr(side, "value", None), str | bytes)
-        or (isinstance(side, ast.Call) and getattr(side.func, "id", None) == "str")
-        for side in (node.left, node.right)
-    ]
-    return not (isinstance(node.op, ast.Mult | ast.Mod) and any(is_text))
+def _is_builtin(name: str) -> bool:
+    """Return whether a name is one of Python's own."""
+    return name.startswith("__") or hasattr(builtins, name)
 
 
-def _is_allowed_power(base: ast.expr, exponent: ast.expr) -> bool:
+def _is_small_power(base: ast.expr, exponent: ast.expr) -> bool:
     """Return whether a power has a column in its base and a small number as its exponent."""
     has_column = any(isinstance(node, ast.Name) for node in ast.walk(base))
     has_power = any(isinstance(node, ast.Pow) for node in ast.walk(base))

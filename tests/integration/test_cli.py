@@ -701,30 +701,48 @@ def test_help_shows_every_option_once(command, capsys):
 @pytest.mark.parametrize(
     ("features", "found"),
     [
-        ("I(__import__('os').system('touch ran') + length)", "__import__"),
-        ("I(open('ran', 'w').write('x') + length)", "open"),
+        ("I(__import__('os').system('touch ran') + length)", ".system"),
+        ("I(__import__('os') == length)", "__import__"),
+        ("I(open('ran', 'w').write('x') + length)", ".write"),
+        ("I(open('ran', 'w') == length)", "open"),
         ("I(max(['1'], key=eval) + length)", "eval"),
         ("length.to_csv('ran')", ".to_csv"),
-        ("I(text.__globals__['os'])", ".__globals__"),
-        ("I([abs][0](length))", "abs"),
-        ("I(__builtins__['open']('ran'))", "__builtins__"),
+        ("I(text.__globals__ == length)", ".__globals__"),
+        ("I([abs][0](length))", "[abs][0](length)"),
+        ("I(__builtins__['open']('ran'))", "__builtins__['open']('ran')"),
+        ("I(__builtins__ == length)", "__builtins__"),
         ("I(max(['1'], key=Q('__built' + 'ins__')['eval']) + length)", "Q('__built' + 'ins__')['eval']"),
-        ("I(Q('__builtins__') is None)", "Q('__builtins__')"),
+        ("I(Q('__builtins__') == None)", "Q('__builtins__')"),
         ("I((lambda: 1)() + length)", "(lambda: 1)()"),
         ("I([x for x in category][0])", "[x for x in category][0]"),
         ("I(f'{length!r}')", "f'{length!r}'"),
         ("I('{:>999999999}'.format(length))", ".format"),
         ("I(length + 9**9**9)", "9 ** 9 ** 9"),
         ("I((length ** 99) ** 99)", "(length ** 99) ** 99"),
-        ("I(pow(9, 999999999))", "pow(9, 999999999)"),
+        ("I(pow(9, 999999999))", "pow"),
+        ("I(round(1, -999999999) + length)", "round"),
         ("I(length ** length)", "length ** length"),
         ("I(1 << length)", "1 << length"),
         ("I('x' * 999999999)", "'x' * 999999999"),
         ("I([length] * 999999999)", "[length] * 999999999"),
-        ("I(str(length) * 999999999)", "str(length) * 999999999"),
+        ("I(str(length) * 999999999)", "str"),
+        ("I(category * 999999999 == 'x')", "category * 999999999"),
+        ("I(Q('category') % 1 == 'x')", "Q('category') % 1"),
+        ("I(('%99999' + '99999d') % 1 == category)", "'%99999' + '99999d'"),
+        ("I(length + len(('a' + 'b') * 9999999999))", "len"),
+        ("I(length + max([1], [2]) * 999999999)", "max([1], [2])"),
+        ("I(np.where(category == 'x', 'a', 'b') * 99)", "np.where(category == 'x', 'a', 'b') * 99"),
+        # Columns of a spline and a column of numbers have a product for every pair of rows.
+        ("I(bs(length, df=1, degree=1) * length)", "bs(length, df=1, degree=1) * length"),
+        (
+            "np.clip(length, 0, a_max=bs(length, df=1, degree=1))",
+            "np.clip(length, 0, a_max=bs(length, df=1, degree=1))",
+        ),
         ("bs(length, df=99999)", "bs(length, df=99999)"),
-        ("C(category, **{})", "C(category, **{})"),
-        ("category.str.contains('(a+)+b')", "category.str.contains('(a+)+b')"),
+        ("C(category, **{})", "{}"),
+        ("category.str.contains('(a+)' + '+b')", ".contains"),
+        ("category.str.count(pat=min('(a+)+b', 'z'))", ".count"),
+        ("I(length.T)", ".T"),
         ("np.load('ran')", ".load"),
         ("I(eval('open(1)') + length)", "eval"),
     ],
@@ -763,8 +781,10 @@ def test_a_formula_runs_any_code_where_the_user_says_so(csv, tmp_path, capsys, m
 def test_a_formula_calls_functions_of_columns(battles, tmp_path, capsys):
     battles.rename(columns={"length": "type"}).to_csv(tmp_path / "b.csv", index=False)
     features = (
-        "C(category) + I(abs(type) ** 2) + center(type) + type.clip(0) + category.str.len() + np.log1p(abs(type)) + "
-        "C(category, Treatment('coding')) + bs(type, df=4, degree=2) + I(category == 'math') + Q('type'):C(category)"
+        "C(category) + I(abs(type) ** 2) + center(type) + np.clip(type, 0, 1) + np.log1p(abs(type))"
+        " + I(-center(type) ** 3) + C(category, Treatment('coding')) + bs(type, df=4, degree=2) + I(category == 'math')"
+        " + Q('type'):C(category) + I(np.where(category == 'math', type, 2 * Q('type')))"
+        " + cr(type, knots=[100, 300]) + I((type > 0) & ~(type > 1))"
     )
     assert main(["check", f"winner ~ {features} | model_a + model_b", str(tmp_path / "b.csv")]) == 0, (
         capsys.readouterr()
