@@ -11,7 +11,7 @@ from ._utils.versions import show_versions
 from ._version import __version__
 from .api import check, dml_rank, load, read_json
 from .data.graph import Graph
-from .data.pairs_from_scores import pairs_from_rankings, pairs_from_scores
+from .data.pairs_from_scores import pairs_from_rankings, pairs_from_scores, pass_at_k
 from .data.style_columns import style_columns
 from .datasets.eval_logs import read_log
 from .exceptions import DmlrankError, DmlrankWarning
@@ -48,6 +48,7 @@ __all__ = [
     "mixture_propensity",
     "pairs_from_rankings",
     "pairs_from_scores",
+    "pass_at_k",
     "read_json",
     "read_log",
     "repeated_propensity",

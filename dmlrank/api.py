@@ -15,14 +15,15 @@ from ._utils.argument_checks import cluster_groups
 from ._utils.computation import Report, computing, one_thread
 from .data.formula.features import caller_environment
 from .data.graph import Graph
-from .fit.estimators import for_derived_pairs, options_of_fit
+from .data.pairs_from_scores import read_scores
+from .fit.estimators import options_for
 from .fit.state import Source
 from .functionals import CategoryWeights, Functional
 from .inspection.check import Check
 from .inspection.run_check import inspect_data
 from .inspection.time_check import check_time_options
 from .nuisance.boosting.tuning import Tune
-from .options import Average, CovType, EstimatorName, Missing, Options, Prompts, Votes
+from .options import Average, CovType, EstimatorName, Missing, Options, Prompts, Runs, Votes
 from .planning.plan import Plan
 from .results.rank_results import RankResults, fit
 from .storage.json_format import from_text, read_text
@@ -33,7 +34,7 @@ def dml_rank(
     formula: str,
     data: object,
     *,
-    functional: str | Functional | Callable[[NDArray[np.float64]], ArrayLike] = "borda",
+    functional: str | Functional | Callable[[NDArray[np.float64]], ArrayLike] = "auto",
     average: Average = "scores",
     estimator: EstimatorName = "debiased",
     adjust: str | EqualStyle | BalancedStyle | None = None,
@@ -47,6 +48,8 @@ def dml_rank(
     categories: Mapping[Any, str | float] | None = None,
     missing: Missing = "raise",
     votes: Votes = "mean",
+    run: str | None = None,
+    runs: Runs = "random",
     weights: str | ArrayLike | None = None,
     judge: object = None,
     propensity: str | ArrayLike | Callable[[pd.DataFrame, list[str]], ArrayLike] | Plan = "estimate",
@@ -80,7 +83,7 @@ def dml_rank(
 
     - model: ``functional``, ``average``, ``estimator``, ``adjust``, ``graph``, ``min_labels``, ``component``,
       ``edge_weights``, ``category_weights``, ``position_bias``
-    - data: ``context``, ``categories``, ``missing``, ``votes``, ``weights``, ``judge``
+    - data: ``context``, ``categories``, ``missing``, ``votes``, ``run``, ``runs``, ``weights``, ``judge``
     - first stages: ``propensity``, ``mu``, ``learner``, ``judge_as``, ``n_folds``, ``n_rep``, ``tune``, ``floor``,
       ``second_order``
     - inference: ``cov_type``, ``cov_kwds``, ``prompts``, ``alpha``
@@ -94,7 +97,9 @@ def dml_rank(
         ``1`` for no context. The two items stand in the order in which they were shown. The outcome is a column of
         labels (recognised spellings, the winning model's name, or 1 for the first and 0 for the second item), a column
         of preferences for the item shown first (numbers in [0, 1]), or one column of probabilities per category: ``"p_a
-        + p_b + p_tie ~ features | model_a + model_b"``.
+        + p_b + p_tie ~ features | model_a + model_b"``. One column after the bar means scores: ``"accuracy ~ 1 |
+        model"`` is about a table with a row per prompt, model and run, and needs ``context=``. Features, clusters and
+        weights are then columns that do not differ within a prompt.
     data : frame
         One row per vote: a pandas or polars DataFrame, a pyarrow Table or a DuckDB relation. Data that are larger than
         memory are the path of a directory of parquet files (or a pattern of their names, or one parquet file), or a
@@ -104,10 +109,12 @@ def dml_rank(
         :meth:`RankResults.update` reads the frame again where a change needs other columns or rows, so do not change
         the frame as long as you update the result. Joins and aggregations of DuckDB have no order of rows: give them an
         ``.order()``, unless ``context=`` identifies the prompts.
-    functional : {"borda", "bt", "rank_centrality", "dominance", "softmin"}, Functional or callable
-        "borda" is the mean win share. "bt" projects log-odds on differences of scores, which are Bradley-Terry scores
-        where that model holds; the model is not assumed. "rank_centrality" is the stationary distribution of a random
-        walk to preferred models. "dominance" is the share of opponents that a model clearly beats. "softmin" is the
+    functional : {"auto", "borda", "bt", "rank_centrality", "dominance", "softmin", "mean"}, Functional or callable
+        "auto" is "mean" for scores and "borda" for votes. "mean" is the mean over prompts of the mean score of a
+        model's runs; it has no first stages, and differences of models are paired by prompt. "borda" is the mean win
+        share. "bt" projects log-odds on differences of scores, which are Bradley-Terry scores where that model holds;
+        the model is not assumed. "rank_centrality" is the stationary distribution of a random walk to preferred models.
+        "dominance" is the share of opponents that a model clearly beats. "softmin" is the
         preference against the worst opponent. Objects such as ``RankCentrality(walk="rate")`` or ``Dominance(tau=0.7)``
         have other settings. A function that maps probabilities mu (n, K, K, C) to an array (n, d) defines another
         functional. Its d = K outputs are the scores of the models; :class:`dmlrank.functionals.Custom` names other
@@ -174,16 +181,24 @@ def dml_rank(
         labels are 0 and 1. A number is the worth of a grade: ``{"A>>B": 1, "A>B": 0.75, "A=B": 0.5, "B>A": 0.25,
         "B>>A": 0}`` counts "A>B" as 0.75 of a win for the item shown first and 0.25 of a win for the other item. All
         scores then use mean worths in place of shares of wins.
-    missing : {"raise", "drop", "keep"}
+    missing : {"raise", "drop", "keep", "common"} or float
         What happens to rows with a missing value in a column of the fit: "raise" an error, "drop" them (the summary
         counts them), or "keep" them. Missing numbers, categories, texts and vectors that are kept are NaN for LightGBM,
         which handles them in its splits; ``center``, ``bs`` and similar functions of the formula use the other values,
         and other functions receive the NaN. Only features may be missing: items of a vote, identifiers, clusters and
-        propensities may not.
+        propensities may not. For scores, "common" restricts to the prompts on which every model has a score, and a
+        number, such as 0.0, counts as the score wherever one is missing.
     votes : {"mean", "first"}
         How repeated votes on a prompt, with the same two items in the same order, are counted. "mean" averages them,
         which is right where the number of votes does not depend on the outcomes. "first" takes the first vote in the
         order of the rows, for data in which the first label decides whether there is a second one.
+    run : str, optional
+        In a table of scores, the column that tells the runs of a prompt and model apart, so that duplicates are found.
+        Without it, every row of a prompt and model is a run.
+    runs : {"random", "mean"}
+        What is compared where models have several runs on a prompt. With "random", the preference is the share of pairs
+        of a run of each of the two models that the one wins, ties one half. With "mean", the means of the runs are
+        compared, which is another target. ``functional="mean"`` is the same with both.
     weights : str or array, shape (n,), optional
         Weights of the prompts in the target population: a column with one value for all rows of a prompt, or one number
         per prompt in order of first appearance; a Series is matched by its labels, the prompts' identifiers. The scores
@@ -328,43 +343,46 @@ def dml_rank(
     >>> res.params.idxmax()
     'gpt-4'
     """
-    options = options_of_fit(
-        functional=functional,
-        average=average,
-        estimator=estimator,
-        adjust=adjust,
-        graph=graph,
-        min_labels=min_labels,
-        component=component,
-        edge_weights=edge_weights,
-        category_weights=category_weights,
-        position_bias=position_bias,
-        context=context,
-        categories=categories,
-        missing=missing,
-        votes=votes,
-        weights=weights,
-        judge=judge,
-        propensity=propensity,
-        mu=mu,
-        learner=learner,
-        judge_as=judge_as,
-        n_folds=n_folds,
-        n_rep=n_rep,
-        tune=tune,
-        floor=floor,
-        second_order=second_order,
-        cov_type=cov_type,
-        cov_kwds=cov_kwds,
-        prompts=prompts,
-        alpha=alpha,
-        subsample=subsample,
-        rng=rng,
-        n_jobs=n_jobs,
-    )
-    source = Source(formula, data, caller_environment(env, depth=1))
+    given = {
+        "functional": functional,
+        "average": average,
+        "estimator": estimator,
+        "adjust": adjust,
+        "graph": graph,
+        "min_labels": min_labels,
+        "component": component,
+        "edge_weights": edge_weights,
+        "category_weights": category_weights,
+        "position_bias": position_bias,
+        "context": context,
+        "categories": categories,
+        "missing": missing,
+        "votes": votes,
+        "run": run,
+        "runs": runs,
+        "weights": weights,
+        "judge": judge,
+        "propensity": propensity,
+        "mu": mu,
+        "learner": learner,
+        "judge_as": judge_as,
+        "n_folds": n_folds,
+        "n_rep": n_rep,
+        "tune": tune,
+        "floor": floor,
+        "second_order": second_order,
+        "cov_type": cov_type,
+        "cov_kwds": cov_kwds,
+        "prompts": prompts,
+        "alpha": alpha,
+        "subsample": subsample,
+        "rng": rng,
+        "n_jobs": n_jobs,
+    }
+    options, environment = Options.of(**given), caller_environment(env, depth=1)
     with computing(options.n_jobs, executor, progress):
-        return fit(for_derived_pairs(options, data), source)
+        data = read_scores(formula, data, context=options.context, run=options.run)
+        return fit(options_for(data, options, given), Source(formula, data, environment))
 
 
 def check(
@@ -381,6 +399,7 @@ def check(
     graph: str | Graph | ArrayLike = "observed",
     edge_weights: str | ArrayLike = "equal",
     votes: Votes = "mean",
+    run: str | None = None,
     time: str | None = None,
     period: str = "auto",
     env: int | Mapping[str, object] | EvalEnvironment | None = None,
@@ -404,9 +423,9 @@ def check(
         Meanings of labels that are not recognised, as for :func:`dml_rank`.
     min_labels : int
         Smallest number of labels of a compared pair.
-    missing : {"raise", "drop", "keep"}
+    missing : {"raise", "drop", "keep", "common"} or float
         With "raise" and "drop", rows with missing values are left out and counted. With "keep", rows stay in which only
-        features are missing.
+        features are missing. "common" and numbers are about missing scores, as for :func:`dml_rank`.
     cov_kwds : mapping, optional
         ``{"groups": column}``: the clusters of prompts that are counted.
     n_folds : int
@@ -419,6 +438,8 @@ def check(
         Weights of the pairs, as for :func:`dml_rank`.
     votes : {"mean", "first"}
         How repeated votes on a prompt and pair are counted.
+    run : str, optional
+        Column that tells the runs of a prompt and model apart, in a table of scores.
     time : str, optional
         Column with the time of each row: timestamps, dates, seconds since 1970, or texts in ISO 8601. The check then
         reports when models were available, which pairs were never available at the same time, votes by period, and
@@ -451,23 +472,26 @@ def check(
     >>> report.labels["read_as"].tolist(), report.graph.n_edges
     (['first', 'second', 'both_good', 'both_bad'], 28)
     """
-    options = Options.of(
-        context=context,
-        categories=categories,
-        min_labels=min_labels,
-        missing=missing,
-        cov_type="cluster" if cluster_groups(cov_kwds) else "robust",
-        cov_kwds=cov_kwds,
-        n_folds=n_folds,
-        position_bias=position_bias,
-        graph=graph,
-        edge_weights=edge_weights,
-        votes=votes,
-    )
+    given = {
+        "context": context,
+        "categories": categories,
+        "min_labels": min_labels,
+        "missing": missing,
+        "cov_type": "cluster" if cluster_groups(cov_kwds) else "robust",
+        "cov_kwds": cov_kwds,
+        "n_folds": n_folds,
+        "position_bias": position_bias,
+        "graph": graph,
+        "edge_weights": edge_weights,
+        "votes": votes,
+        "run": run,
+    }
     check_time_options(time, period)
-    source = Source(formula, data, caller_environment(env, depth=1))
+    options, environment = Options.of(**given), caller_environment(env, depth=1)
     with one_thread():
-        return inspect_data(source, for_derived_pairs(options, data), time=time, period=period)
+        data = read_scores(formula, data, context=options.context, run=options.run)
+        options = options_for(data, options, {})
+        return inspect_data(Source(formula, data, environment), options, time=time, period=period)
 
 
 def load(path: str | os.PathLike[str]) -> RankResults:

@@ -27,11 +27,13 @@ from .style_adjustment import BalancedStyle, EqualStyle, as_adjustment
 
 EstimatorName = Literal["debiased", "plugin", "bt_restricted", "bt_mle", "bt_contextual"]
 CovType = Literal["robust", "cluster"]
-Missing = Literal["raise", "drop", "keep"]
+Missing = Literal["raise", "drop", "keep", "common"] | float
+Runs = Literal["random", "mean"]
 Prompts = Literal["random", "fixed"]
 Votes = Literal["mean", "first"]
 Average = Literal["scores", "preferences"]
 
+_MISSING = ("raise", "drop", "keep", "common")
 ESTIMATORS: tuple[str, ...] = get_args(EstimatorName)
 COV_TYPES: tuple[str, ...] = get_args(CovType)
 PROMPTS: tuple[str, ...] = get_args(Prompts)
@@ -39,6 +41,8 @@ PROMPTS: tuple[str, ...] = get_args(Prompts)
 # Estimators with first stages, and those of them that can use verdicts of judges.
 _WITH_FIRST_STAGES = ("debiased", "plugin", "bt_restricted")
 _WITH_JUDGES = ("debiased", "plugin")
+# All estimators, with the means of scores, which functional= chooses.
+_EVERY = (*ESTIMATORS, "means")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +68,7 @@ class Option:
     only_words: bool = True
     convert: Callable[[Any], object] | None = None
     check: Callable[[str, object], object] | None = None
-    used_by: tuple[str, ...] = ESTIMATORS
+    used_by: tuple[str, ...] = _EVERY
     keyword: str = ""
     metavar: str | None = None
     parse: Callable[[str], object] | None = None
@@ -84,6 +88,12 @@ def _may_be_floor(value: object) -> bool:
     """Whether a value is "auto", or a probability below one half."""
     number = real_number(value)
     return value == "auto" if isinstance(value, str) else number is not None and 0 <= number < 0.5
+
+
+def _is_finite(value: object) -> bool:
+    """Whether a value is a finite number."""
+    number = real_number(value)
+    return number is not None and bool(np.isfinite(number))
 
 
 def _may_be_weights(value: object) -> bool:
@@ -115,7 +125,9 @@ class Options:
     """
 
     # the model
-    functional: object = _option("borda", "borda, bt, rank_centrality, dominance or softmin (default borda)")
+    functional: object = _option(
+        "auto", "borda, bt, rank_centrality, dominance, softmin, or mean of scores (default borda; mean for scores)"
+    )
     average: str = _option(
         "scores",
         "what is averaged over prompts: scores (default), or preferences before scores are computed",
@@ -139,6 +151,7 @@ class Options:
         "pairs that the scores use: the compared ones (observed, the default), or all",
         words=("observed", "complete"),
         only_words=False,
+        used_by=ESTIMATORS,
     )
     min_labels: int = _option(
         10,
@@ -149,7 +162,10 @@ class Options:
         parse=int,
     )
     component: str = _option(
-        "all", "rank all models (default), or the largest connected part of the graph", words=("all", "largest")
+        "all",
+        "rank all models (default), or the largest connected part of the graph",
+        words=("all", "largest"),
+        used_by=ESTIMATORS,
     )
     edge_weights: object = _option(
         "equal",
@@ -159,7 +175,11 @@ class Options:
         used_by=_WITH_FIRST_STAGES,
     )
     category_weights: object = _option(
-        "half", "how much ties count (default half)", words=("half", "paper"), only_words=False
+        "half",
+        "how much ties count (default half)",
+        words=("half", "paper"),
+        only_words=False,
+        used_by=ESTIMATORS,
     )
     position_bias: bool | str = _option(
         "auto",
@@ -187,21 +207,41 @@ class Options:
             "a mapping of labels to meanings such as {'no winner': 'tie'}, or None",
         ),
     )
-    missing: str = _option(
+    missing: str | float = _option(
         "raise",
-        "raise an error for rows with missing values (default), drop them, or keep them",
-        words=get_args(Missing),
+        "raise an error for rows with missing values (default), drop them, or keep them; for scores also common (the "
+        "prompts with scores of all models), or the number that counts as a missing score",
+        check=must_be(
+            lambda value: value in _MISSING if isinstance(value, str) else _is_finite(value),
+            "'raise', 'drop', 'keep', and for scores 'common' or the number that counts as a missing score",
+            OptionError,
+        ),
+        metavar="raise|drop|keep|common|NUMBER",
+        parse=_number_or_word,
     )
     votes: str = _option(
         "mean",
         "how repeated votes on a prompt and pair count: their mean (default), or the first",
         words=get_args(Votes),
     )
+    run: str | None = _option(
+        None,
+        "column that tells the runs of a prompt and model apart, in a table of scores",
+        check=must_be(
+            lambda value: value is None or (isinstance(value, str) and bool(value)), "the name of a column, or None"
+        ),
+        metavar="COLUMN",
+    )
+    runs: str = _option(
+        "random",
+        "what is compared on a prompt, for scores: random (default), a run with a run, or the mean over runs",
+        words=get_args(Runs),
+    )
     weights: object = _option(
         None,
         "weights of prompts in the target population",
         check=must_be(_may_be_weights, "the name of a column, or one number per prompt in order of first appearance"),
-        used_by=_WITH_FIRST_STAGES,
+        used_by=(*_WITH_FIRST_STAGES, "means"),
         metavar="COLUMN",
     )
     judge: object = _option(

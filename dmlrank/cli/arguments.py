@@ -210,7 +210,7 @@ def _number(text: str) -> float:
 # Options of a fit that the command line has under the same names and with the same values as the Python API.
 PASSED_ON = tuple(name for name, option in OPTIONS.items() if option.help)
 # The options among them that the subcommand check has.
-CHECKED = ("context", "min_labels", "missing", "n_folds", "position_bias", "graph", "edge_weights", "votes")
+CHECKED = ("context", "min_labels", "missing", "n_folds", "position_bias", "graph", "edge_weights", "votes", "run")
 # Options of a fit whose values differ from those of the Python API.
 _IN_OTHER_WORDS = (
     *("groups", "categories", "unsafe_formula", "scores", "margin", "lower_is_better"),

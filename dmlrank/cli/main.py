@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line."""
     try:
         parsed = build_parser().parse_args(arguments)
-        parsed.run(parsed)
+        parsed.carry_out(parsed)
         # Python has no standard output where the caller has closed it.
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -108,7 +108,7 @@ def build_parser() -> argparse.ArgumentParser:
             epilog=f"{examples}\n\n{words.EXIT_CODES}",
         )
         add_options(command)
-        command.set_defaults(run=run)
+        command.set_defaults(carry_out=run)
     return parser
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .arrays import FloatArray, IntArray
+from .runs import Runs, ScoreTable, win_shares
 
 # A difference that exceeds the margin by at most this many units of the numbers' relative precision still is a tie,
 # because rounding can cause the excess: in floating point, 0.8 - 0.7 is a little more than 0.1.
@@ -48,6 +49,12 @@ class DerivedPairs:
         The column that holds the numbers.
     lower_wins : bool
         Whether the smaller number of this column wins, so that ``values`` have the opposite sign.
+    runs : Runs or None
+        Scores of single runs, whose means are ``values``, where the data are a table of runs; None elsewhere.
+    rows : DataFrame or None
+        The table of runs, to which rows can be added; None where ``runs`` are.
+    run : str or None
+        The column of ``rows`` that tells the runs of a prompt and model apart.
 
     Examples
     --------
@@ -66,6 +73,9 @@ class DerivedPairs:
     kind: str = "scores"
     number: str = "score"
     lower_wins: bool = False
+    runs: Runs | None = None
+    rows: pd.DataFrame | None = None
+    run: str | None = None
 
     @property
     def labels(self) -> tuple[tuple[str, str], tuple[str, str]]:
@@ -92,16 +102,32 @@ class DerivedPairs:
 
     def only(self, is_used: NDArray[np.bool_]) -> DerivedPairs:
         """Return some of the records, by a mask, (records,)."""
-        return replace(self, table=self.table[is_used].reset_index(drop=True), values=self.values[is_used])
+        runs = None if self.runs is None else self.runs.only(is_used)
+        return replace(self, table=self.table[is_used].reset_index(drop=True), values=self.values[is_used], runs=runs)
 
-    def compare(self) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
+    def filled(self, value: float) -> DerivedPairs:
+        """Return the same records with a number in place of every missing one."""
+        runs = None if self.runs is None else self.runs.filled(value)
+        return replace(self, values=np.where(np.isnan(self.values), value, self.values), runs=runs)
+
+    @property
+    def score_table(self) -> ScoreTable:
+        """The numbers as scores: their means over runs, numbers of runs and variances between runs."""
+        if self.runs is not None:
+            return self.runs.table()
+        return ScoreTable(self.values, np.isfinite(self.values).astype(np.intp), np.full_like(self.values, np.nan))
+
+    def compare(self, by_run: bool = True) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
         """Return the record, the first item and the second item of every comparison, (v,) each, and its label, (v, C).
 
-        The categories are first, second and, where two numbers of a record tie, tie. The model whose name comes first
+        With ``by_run``, the label holds the shares of pairs of runs; otherwise the means of the runs are compared. The
+        categories are first, second and, where two numbers of a record tie, tie. The model whose name comes first
         is the first item of every comparison; display order has no meaning here. Comparisons are sorted by record,
         first and second item.
         """
         first, second = np.triu_indices(len(self.models), 1)
+        if by_run and self.runs is not None and len(self.runs.value) > np.isfinite(self.values).sum():
+            return self._compare_runs(self.runs, first, second)
         n_comparisons, tolerance = self.n_comparisons, _ROUNDING * _precision(self.values)
         record, pair = np.empty((2, n_comparisons), dtype=np.intp)
         category = np.empty(n_comparisons, dtype=np.int8)
@@ -120,6 +146,18 @@ class DerivedPairs:
         has_tie = bool((category == 2).any())
         y = np.stack([category == number for number in range(2 + has_tie)], axis=1).astype(float)
         return record, first[pair], second[pair], y
+
+    def _compare_runs(
+        self, runs: Runs, first: IntArray, second: IntArray
+    ) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
+        most, tolerance = int(runs.table().n_runs.max()), _ROUNDING * _precision(runs.value)
+        step, parts = max(1, _COMPARED_AT_ONCE // (max(1, len(first)) * most**2)), []
+        for start in range(0, len(self.values), step):
+            shares = win_shares(runs.padded(slice(start, start + step)), first, second, tolerance)
+            record, pair = np.nonzero(~np.isnan(shares[:, :, 0]))
+            parts.append((record + start, pair, shares[record, pair]))
+        record, pair, y = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return record, first[pair], second[pair], y if y[:, 2].any() else y[:, :2]
 
     def __repr__(self) -> str:
         n_prompts = len(self.table.drop_duplicates(list(self.prompt)))

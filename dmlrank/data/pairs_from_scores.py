@@ -1,4 +1,4 @@
-"""Benchmark scores and rankings as data of a fit: :func:`pairs_from_scores` and :func:`pairs_from_rankings`."""
+"""Tables of scores and rankings as data of a fit; pass@k."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from .._utils.argument_checks import check_flag, real_number
+from .._utils.argument_checks import check_flag, check_whole, real_number
 from ..exceptions import DataError, MissingDataError, OptionError, OptionTypeError, listed, shown
 from .arrays import LARGEST_EXACT, FloatArray, IntArray, is_vector_column, name_of
 from .columns import CodedColumn, check_identity
 from .derived_pairs import DerivedPairs
 from .equal_values import value_codes
+from .formula.parse import SHAPE_OF_SCORES, parse_formula
 from .frames import column_names, require_columns, take_columns
+from .runs import Runs
 
 
 def pairs_from_scores(
@@ -167,6 +169,93 @@ def pairs_from_rankings(
     return replace(derived, kind="ranks", lower_wins=True)
 
 
+def read_scores(formula_text: str, data: object, *, context: tuple[str, ...], run: str | None) -> object:
+    """Return the scores that a formula with one item column describes; the data themselves for any other formula."""
+    formula = parse_formula(formula_text)
+    if isinstance(data, DerivedPairs) or not formula.of_scores:
+        if run is not None and not (isinstance(data, DerivedPairs) and data.run == run):
+            raise OptionError(
+                f"run={run!r} names a column of repeated runs in a table of scores, whose formula has one item column "
+                f"({SHAPE_OF_SCORES!r}); leave run= out"
+            )
+        return data
+    if not context:
+        raise OptionError(
+            f"{formula_text!r} is a formula of scores, and a score belongs to a prompt: name the column, or columns, "
+            f"that identify prompts with context="
+        )
+    names = [*context, *([] if run is None else [run]), formula.first, formula.outcome]
+    table = _take(data, names)
+    column = table[formula.outcome]
+    # Whole numbers as floats: the level of scores counts for their mean, which is rounded in any case.
+    values = _numbers(column.astype(float) if column.dtype.kind in "iu" else column, formula.outcome, "score")
+    derived = _derive(table, values, prompts=context, model=formula.first, number=formula.outcome, run=run, runs=True)
+    return replace(derived, rows=table)
+
+
+def pass_at_k(frame: object, k: int, *, prompt: str | Sequence[str], model: str, score: str) -> pd.DataFrame:
+    r"""Return unbiased estimates of pass@k: the chance that at least one of k runs of a model solves a prompt.
+
+    Parameters
+    ----------
+    frame : frame
+        A row per prompt, model and run, in any kind of frame.
+    k : int
+        Number of runs of which one has to succeed.
+    prompt : str or sequence of str
+        The column, or columns, that identify a prompt.
+    model : str
+        The column with the model's name.
+    score : str
+        The column with the result of the run: 1 or true for a success, 0 or false for a failure.
+
+    Returns
+    -------
+    DataFrame
+        A row per prompt and model with the columns of ``prompt``, ``model`` and ``score``, which holds pass@k: the
+        scores of a fit ``"score ~ 1 | model"``.
+
+    Raises
+    ------
+    DataError
+        If a score is neither 0 nor 1, or a model has fewer than k runs on a prompt.
+
+    Notes
+    -----
+    With c successes in n runs, the estimate is :math:`1 - \binom{n - c}{k} / \binom{n}{k}`, the share of subsets of k
+    runs that have a success (Chen et al., arXiv 2107.03374).
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import dmlrank as dr
+    >>> runs = pd.DataFrame({"task": ["t1"] * 4, "model": ["a"] * 4, "solved": [1, 0, 0, 0]})
+    >>> dr.pass_at_k(runs, 2, prompt="task", model="model", score="solved")
+      task model  solved
+    0   t1     a     0.5
+    """
+    check_whole("k", k, 1)
+    keys = [*_named(prompt, "prompt"), model]
+    table = _take(frame, [*keys, score])
+    values = _numbers(table[score], score, "score")
+    wrong = values[~np.isnan(values) & (values != 0) & (values != 1)]
+    if len(wrong):
+        raise DataError(f"column {score!r} holds {wrong[0]:g}; pass@k needs runs that succeed (1) or fail (0)")
+    by_cell = table[keys].assign(**{score: values}).groupby(keys, sort=False, observed=True)[score]
+    n_runs, n_solved = by_cell.count(), by_cell.sum()
+    if (n_runs < k).any():
+        names = n_runs.index[int(np.argmax((n_runs < k).to_numpy()))]
+        where = ", ".join(f"{key} {name_of(name)!r}" for key, name in zip(keys, names, strict=True))
+        raise DataError(
+            f"{int((n_runs < k).sum())} pairs of prompt and model have fewer than k={k} runs with a score, first "
+            f"{where} ({int(n_runs.min())} at the least); use a smaller k, or leave these prompts out for all models"
+        )
+    failed, left = (n_runs - n_solved).to_numpy(), np.ones(len(n_runs))
+    for drawn in range(k):
+        left = left * np.maximum(failed - drawn, 0) / (n_runs.to_numpy() - drawn)
+    return pd.DataFrame({score: 1 - left}, index=n_runs.index).reset_index()
+
+
 def _named(columns: str | Sequence[str], option: str) -> tuple[str, ...]:
     """Return names of columns as a tuple; raise :class:`OptionTypeError` for anything else."""
     names = (columns,) if isinstance(columns, str) else columns
@@ -216,13 +305,18 @@ def _derive(
     values: FloatArray,
     *,
     prompts: tuple[str, ...],
-    annotators: tuple[str, ...],
+    annotators: tuple[str, ...] = (),
     model: str,
     number: str,
+    run: str | None = None,
+    runs: bool = False,
 ) -> DerivedPairs:
-    """Return the pairs that follow from a table of scores or ranks, with a margin of zero. Shapes: values (rows,)."""
+    """Return the pairs that follow from a table of scores or ranks, with a margin of zero. Shapes: values (rows,).
+
+    With ``runs``, several rows of a record and model are runs, which the column ``run`` tells apart.
+    """
     keys = [*prompts, *annotators]
-    missing = {name: int(table[name].isna().sum()) for name in (*keys, model)}
+    missing = {name: int(table[name].isna().sum()) for name in (*keys, model, *([] if run is None else [run]))}
     if any(missing.values()):
         counts = ", ".join(f"{name!r} in {count} rows" for name, count in missing.items() if count)
         raise MissingDataError(f"missing values: {counts}; every row needs its prompt and model; drop these rows")
@@ -235,10 +329,16 @@ def _derive(
     place = np.empty(len(names), dtype=np.intp)
     place[by_name] = np.arange(len(names))
     item = place[coded[model].codes]
-    _refuse_repeats(table, record, item, keys=keys, model=model)
     first_row = np.unique(record, return_index=True)[1]
-    by_model = np.full((len(first_row), len(names)), np.nan)
-    by_model[record, item] = values
+    found = None
+    if not runs or run is not None:
+        _refuse_repeats(table, record, item, keys=keys, model=model, run=run)
+    if runs:
+        found = Runs.of(record, item, values, (len(first_row), len(names)))
+        by_model = found.table().mean
+    else:
+        by_model = np.full((len(first_row), len(names)), np.nan)
+        by_model[record, item] = values
     constant = []
     for name in table.columns:
         codes = value_codes(table[name])
@@ -251,6 +351,8 @@ def _derive(
         values=by_model,
         margin=0.0,
         number=number,
+        runs=found,
+        run=run,
     )
     if not derived.has_comparison.any():
         raise DataError(
@@ -260,17 +362,34 @@ def _derive(
     return derived
 
 
-def _refuse_repeats(table: pd.DataFrame, record: IntArray, item: IntArray, *, keys: Sequence[str], model: str) -> None:
-    """Raise :class:`DataError` where a record has several rows of one model. Shapes: record, item (rows,)."""
+def _refuse_repeats(
+    table: pd.DataFrame, record: IntArray, item: IntArray, *, keys: Sequence[str], model: str, run: str | None
+) -> None:
+    """Raise :class:`DataError` where a record has several rows of one model, or of one run of a model.
+
+    Shapes: record, item (rows,).
+    """
     place = record.astype(np.int64) * (int(item.max()) + 1) + item
+    if run is not None:
+        place = np.asarray(
+            pd.DataFrame({"place": place, "run": CodedColumn.of(table[run]).codes})
+            .groupby(["place", "run"], sort=False)
+            .ngroup()
+        )
     values, first, counts = np.unique(place, return_index=True, return_counts=True)
     if len(values) < len(place):
         row = table.iloc[int(first[np.argmax(counts > 1)])]
         record_name = ", ".join(f"{name} {name_of(row[name])!r}" for name in keys)
+        found = f"{record_name} has {int(counts[np.argmax(counts > 1)])} rows of {model} {name_of(row[model])!r}"
+        if run is not None:
+            raise DataError(
+                f"{found}, {run} {name_of(row[run])!r}; a run has one score: drop the duplicates, or name a "
+                f"column with another value for every run"
+            )
         raise DataError(
-            f"{record_name} has {int(counts[np.argmax(counts > 1)])} rows of {model} {name_of(row[model])!r}; one is "
-            f"allowed. Average repeated runs first (frame.groupby([...]).mean()), or name the column that tells them "
-            f"apart, in prompt= or annotator="
+            f"{found}; one is allowed. For repeated runs of a benchmark, pass the table itself to dml_rank with the "
+            f"formula {SHAPE_OF_SCORES!r}; for several graders, name the column that tells them apart, in prompt= or "
+            f"annotator="
         )
 
 

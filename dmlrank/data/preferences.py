@@ -14,6 +14,7 @@ from .columns import Columns
 from .equal_values import SharedTexts
 from .formula.features import FeatureMap
 from .outcomes import exchange_wins, exchanged_wins
+from .runs import ScoreTable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,6 +90,7 @@ class PreferenceData:
     outcome_kind: What the outcome column or columns hold, or what the labels are derived from.
     n_votes_dropped: Number of votes that were left out because the same context and pair has an earlier vote.
     shared_texts: The contexts that share a text, if some do.
+    scores: The scores that the votes follow from, where the data are scores.
     """
 
     items: tuple[str, ...]
@@ -112,6 +114,7 @@ class PreferenceData:
     outcome_kind: str = "labels"
     n_votes_dropped: int = 0
     shared_texts: SharedTexts | None = None
+    scores: ScoreTable | None = None
 
     def without_names(self) -> PreferenceData:
         """Return the arrays that models and scores are computed from, without what only reading and naming need.
@@ -132,6 +135,7 @@ class PreferenceData:
             first_row=none,
             columns=Columns.of({}, 0),
             shared_texts=None,
+            scores=None,
         )
 
     @property
@@ -245,6 +249,7 @@ class PreferenceData:
             vote_cell=(np.cumsum(inside) - 1)[self.vote_cell[vote_inside]],
             vote_y=self.vote_y[vote_inside][:, is_used],
             vote_row=self.vote_row[vote_inside],
+            scores=None if self.scores is None else self.scores.only(items),
         )
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from patsy import EvalEnvironment
 
-from ..exceptions import ColumnError, DataError, MissingDataError, listed, nearest
+from ..exceptions import ColumnError, DataError, MissingDataError, OptionError, listed, nearest
 from .arrays import FloatArray, IntArray, Variable, as_array, is_vector_column, kind_of_time, name_of, row_slices
 from .columns import CodedColumn, Columns, align_by_index, check_identity, check_unicode, row_index
 from .contexts import Rows, check_constant_features, find_contexts, identifiers, warn_of_repeats
@@ -43,7 +43,7 @@ def take_rows(
     """
     formula, available = parse_formula(formula_text), column_names(data)
     derived = data if isinstance(data, DerivedPairs) else None
-    roles = () if derived else (*formula.outcomes, formula.first, formula.second)
+    roles = () if derived else (*formula.outcomes, *formula.items)
     require_columns(roles, available, f"formula {formula_text!r}")
     require_columns(context, available, "context=")
     require_columns(groups, available, "cov_kwds groups and weights")
@@ -113,11 +113,13 @@ def preferences_of(
     all_rows: Rows,
     *,
     categories: Categories | None = None,
-    missing: str = "raise",
+    missing: str | float = "raise",
     votes: str = "mean",
+    runs: str = "random",
     learnt: PreferenceData | None = None,
 ) -> PreferenceData:
     """Return the preference data that the rows hold; contexts of ``learnt`` keep the features that they have there."""
+    all_rows, missing = _without_missing_scores(all_rows, missing)
     rows = all_rows.only(_is_complete(all_rows, missing))
     rows, contexts, x, feature_map = _complete_features(rows, missing, learnt)
     row_context, first_row, seed_order = contexts
@@ -130,7 +132,7 @@ def preferences_of(
     if rows.derived is None:
         items, vote_row, first, second, outcomes = _votes_of_rows(rows, categories)
     else:
-        items, (vote_row, first, second, y) = rows.derived.models, rows.derived.compare()
+        items, (vote_row, first, second, y) = rows.derived.models, rows.derived.compare(by_run=runs == "random")
         meanings, labels = ("first", "second", "tie")[: y.shape[1]], rows.derived.labels[: y.shape[1] - 1]
         outcomes = Outcomes(meanings, y, labels, rows.derived.kind)
     cells, vote_cell = gather_cells(row_context[vote_row], first, second, outcomes.y)
@@ -163,7 +165,29 @@ def preferences_of(
         n_dropped=rows.n_rows - len(rows.table) - rows.n_later_votes,
         n_votes_dropped=rows.n_later_votes,
         shared_texts=shared,
+        scores=rows.derived.score_table if rows.derived is not None and rows.derived.kind == "scores" else None,
     )
+
+
+def _without_missing_scores(rows: Rows, missing: str | float) -> tuple[Rows, str]:
+    """Restrict to prompts with scores of all models, or fill in scores; also return what is done with other gaps."""
+    if missing in ("raise", "drop", "keep"):
+        return rows, str(missing)
+    derived = rows.derived
+    if derived is None or derived.kind != "scores":
+        raise OptionError(
+            f"missing={missing!r} is about missing scores, and these data are no scores; allowed: 'raise', 'drop' and "
+            f"'keep'"
+        )
+    if missing != "common":
+        return replace(rows, derived=derived.filled(float(missing))), "raise"
+    is_common = np.asarray(np.isfinite(derived.values).all(axis=1))
+    if is_common.sum() < 2:
+        raise MissingDataError(
+            f"missing='common': {int(is_common.sum())} of {len(is_common):,} prompts have a score of every model; "
+            f"leave out the models with the fewest scores, or count missing scores as a value, such as missing=0.0"
+        )
+    return rows.only(is_common), "raise"
 
 
 def _votes_of_rows(
@@ -296,7 +320,7 @@ def missing_values(rows: Rows, missing: str = "raise") -> dict[str, NDArray[np.b
     """
     table, formula = rows.table, rows.formula
     labelled = rows.labelled
-    roles = () if rows.derived else (*formula.outcomes, formula.first, formula.second)
+    roles = () if rows.derived else (*formula.outcomes, *formula.items)
     masks = {name: ~rows.roles[name].is_present & labelled for name in roles}
     of_votes = {name for name in (rows.propensity, *rows.style) if name}
     for name in (*rows.context, *rows.extras):

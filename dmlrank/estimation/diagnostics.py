@@ -112,6 +112,28 @@ def calibration(labels: HeldOutLabels) -> tuple[float, float]:
     return float(1 + slope), spread
 
 
+# Why few prompts may determine the standard error of a model's scores.
+FEW_UNLIKE = "The few prompts on which this model does unlike elsewhere outweigh all others"
+
+
+def warn_of_few_prompts(
+    effective: FloatArray, models: Sequence[str], n_contexts: int, outweighing: str, advice: str
+) -> None:
+    """Warn where a standard error rests on few prompts.
+
+    Shapes: effective (d,).
+    """
+    fewest = int(np.argmin(effective))
+    if effective[fewest] < _FEWEST_EFFECTIVE:
+        warn(
+            f"few prompts determine the standard error of {models[fewest]!r}: their effective number is "
+            f"{effective[fewest]:.0f} of {n_contexts:,} prompts, and a reliable interval needs at least "
+            f"{_FEWEST_EFFECTIVE:.0f}. {outweighing}, and the interval may be far too short; {advice}",
+            stacklevel=2,
+            kind=IntervalWarning,
+        )
+
+
 def warn_about_intervals(
     validity: Validity,
     std_errors: FloatArray,
@@ -128,24 +150,15 @@ def warn_about_intervals(
     Shapes: std_errors (d,).
     """
     remedy_text = "".join(f"; {remedy}" for remedy in remedies)
-    fewest = int(np.argmin(validity.effective_contexts))
-    if validity.effective_contexts[fewest] < _FEWEST_EFFECTIVE:
-        outweighing = "Labels with rare outcomes or small propensities outweigh all others"
-        if interior:
-            advice = "functional='borda' depends least on such labels, and a larger floor= bounds their influence"
-            advice += remedy_text
-        elif pairs_are_derived:
-            outweighing = "The few prompts on which this model does unlike elsewhere outweigh all others"
-            advice = "add prompts"
-        else:
-            advice = "leave pairs with few labels out (min_labels=) or let them count less (edge_weights='counts')"
-        warn(
-            f"few prompts determine the standard error of {models[fewest]!r}: their effective number is "
-            f"{validity.effective_contexts[fewest]:.0f} of {n_contexts:,} prompts, and a reliable interval needs at "
-            f"least {_FEWEST_EFFECTIVE:.0f}. {outweighing}, and the interval may be far too short; {advice}",
-            stacklevel=2,
-            kind=IntervalWarning,
-        )
+    outweighing = "Labels with rare outcomes or small propensities outweigh all others"
+    if interior:
+        advice = "functional='borda' depends least on such labels, and a larger floor= bounds their influence"
+        advice += remedy_text
+    elif pairs_are_derived:
+        outweighing, advice = FEW_UNLIKE, "add prompts"
+    else:
+        advice = "leave pairs with few labels out (min_labels=) or let them count less (edge_weights='counts')"
+    warn_of_few_prompts(validity.effective_contexts, models, n_contexts, outweighing, advice)
     is_certain = np.abs(validity.second_order) > 2 * validity.second_order_errors
     ratio = np.where(is_certain, np.abs(validity.second_order), 0.0) / np.where(std_errors > 0, std_errors, np.inf)
     worst = int(ratio.argmax())

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from .._utils.computation import collected_warnings
 from .._utils.number_text import fixed_text
 from .._version import __version__
+from ..data.derived_pairs import DERIVED_KINDS
 from ..data.graph import Graph, VoteCounts
 from ..data.preferences import FloatArray, PreferenceData
-from ..estimation.diagnostics import Validity
+from ..estimation.diagnostics import Validity, effective_contexts
 from ..exceptions import DmlrankWarning, IntervalWarning
-from ..functionals import FUNCTIONALS, Functional
+from ..functionals import KINDS, Functional
 from ..functionals.linear_scores import PositionEffect
 from ..inference.confidence_sequence import ConfidenceSequence
 from ..inference.covariance import Covariance, clip_to_limits
@@ -28,7 +29,7 @@ from ..style_adjustment import BalancedStyle
 from ..tables.summary_table import Summary
 from .adjusted_for_style import StyleEstimates
 from .checks import one_sided_models, residual_position_test
-from .estimators import Estimator, estimator_named
+from .estimators import MEANS, Estimator, estimator_named
 from .fit_covariance import covariance_of
 from .judge_value import JudgeFigures, judge_figures
 from .state import Extension, FitState
@@ -175,7 +176,8 @@ class FitDescription:
     formula, outcome: The formula, and its left side.
     context: Columns that identify a context; empty where every row is one.
     n_contexts, n_unlabelled: Number of contexts, and of contexts without a label.
-    n_comparisons, n_votes: Number of labelled cells, and of votes.
+    n_comparisons, n_votes: Number of labelled cells, and of votes. For means of scores, number of prompts times models,
+        and number of scores.
     n_rows, n_dropped: Number of rows that were read, and of rows that were left out for missing values.
     smallest_pair: Votes on the compared pair with the fewest votes.
     tie_weights: Each category of ties, with its weights for the first and the second model.
@@ -315,6 +317,17 @@ class Estimates:
         return estimator_named(self.estimator)
 
     @property
+    def are_means(self) -> bool:
+        """Whether the estimates are means of scores."""
+        return self.estimated_by is MEANS
+
+    @property
+    def counts(self) -> str:
+        """What the data are counted in: votes, comparisons on a prompt that follow from scores or ranks, or scores."""
+        is_derived = self.diagnostics.outcome_kind in DERIVED_KINDS
+        return "score" if self.are_means else "comparison" if is_derived else "vote"
+
+    @property
     def why_no_intervals(self) -> str:
         """Why there are no intervals, and which call of ``update`` gives intervals; empty where there are some."""
         return self.estimated_by.why_no_intervals or self.extrapolation
@@ -348,7 +361,7 @@ class Estimates:
     @property
     def kind(self) -> type[Functional]:
         """Class of the functional, for what is said about its scores; the base class for functionals without a name."""
-        return FUNCTIONALS.get(self.functional, Functional)
+        return KINDS.get(self.functional, Functional)
 
     @property
     def averages_preferences(self) -> bool:
@@ -378,7 +391,9 @@ class Estimates:
 
 def _figures(d: Diagnostics) -> list[tuple[str, str, str]]:
     """Return the figures of a fit with their meanings; those that the fit does not have are left out."""
-    rows = [("log-loss", f"{d.log_loss:.3f}", f"{d.log_loss_constant:.3f} for constant probabilities")]
+    rows = list[tuple[str, str, str]]()
+    if np.isfinite(d.log_loss):
+        rows.append(("log-loss", f"{d.log_loss:.3f}", f"{d.log_loss_constant:.3f} for constant probabilities"))
     if np.isfinite(d.calibration):
         rows.append(("calibration slope of mu", fixed_text(d.calibration, 2), "1 is right; below 1 mu is too extreme"))
     if d.mu_entries:
@@ -434,7 +449,7 @@ def collect(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> Estima
         models=data.items,
         functional=functional.name,
         functional_label=f"bt ({suffix})" if suffix else functional.label,
-        estimator=options.estimator,
+        estimator=steps.estimator.name,
         estimate=estimate,
         plugin=np.asarray(np.mean(at_means, axis=0)) if at_means else steps.influence.plugin,
         shares=np.clip(steps.win_share, 0.0, 1.0),
@@ -450,10 +465,18 @@ def collect(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> Estima
         outputs=() if names == data.items else names,
         judge=None if steps.verdicts is None else judge_figures(steps, steps.verdicts),
         extrapolation=steps.extrapolation.reason,
-        votes=VoteCounts.of(data.pair_votes(), steps.setup.graph),
+        votes=_counts(steps),
         style=style_estimates(steps),
         extension=steps.extension,
     )
+
+
+def _counts(steps: FitState) -> VoteCounts:
+    """Return the votes of each model, or its scores where means of scores are estimated."""
+    if steps.estimator is not MEANS or steps.data.scores is None:
+        return VoteCounts.of(steps.data.pair_votes(), steps.setup.graph)
+    n_scores = steps.data.scores.n_runs.sum(axis=0)
+    return VoteCounts(n_scores, n_scores)
 
 
 def style_estimates(steps: FitState) -> StyleEstimates | None:
@@ -492,14 +515,17 @@ def _description(steps: FitState) -> FitDescription:
     data, options, weights = steps.data, steps.options, steps.setup.weights
     votes = data.pair_votes()
     ties = zip(data.categories[2:], weights.first[2:], weights.second[2:], strict=True)
+    n_comparisons, n_votes = len(data.cells), data.n_votes
+    if steps.estimator is MEANS and data.scores is not None:
+        n_comparisons, n_votes = data.scores.n_runs.size, int(data.scores.n_runs.sum())
     return FitDescription(
         formula=steps.source.formula,
         outcome=steps.source.formula.split("~")[0].strip(),
         context=options.context,
         n_contexts=data.n_contexts,
         n_unlabelled=data.n_unlabelled,
-        n_comparisons=len(data.cells),
-        n_votes=data.n_votes,
+        n_comparisons=n_comparisons,
+        n_votes=n_votes,
         n_rows=data.n_rows,
         n_dropped=data.n_dropped,
         smallest_pair=int((votes + votes.T)[steps.setup.graph.edges].min()),
@@ -547,7 +573,7 @@ def _diagnostics(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
     likelihood = steps.likelihood
     figures = Diagnostics(
         log_loss=likelihood.log_loss if likelihood else np.nan,
-        log_loss_constant=float(np.log(2)),
+        log_loss_constant=float(np.log(2)) if likelihood else np.nan,
         min_propensity=np.nan,
         effective_share=np.nan,
         propensity_floored=0,
@@ -566,6 +592,8 @@ def _diagnostics(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
         models_without_variation=tuple(name for names in one_sided_models(data, setup).values() for name in names),
     )
     validity = steps.validity
+    if steps.estimator is MEANS:
+        return replace(figures, effective_contexts=float(effective_contexts(steps.influence).min()))
     if validity is None:
         return figures
     first, result, propensity, mean = steps.first, steps.first.one_step_result, steps.first.propensity, steps.first.mean

@@ -10,10 +10,12 @@ from typing import TypeVar
 import numpy as np
 
 from ..data.derived_pairs import DerivedPairs
+from ..data.formula.parse import SHAPE_OF_SCORES
 from ..data.preferences import FloatArray
 from ..estimation.influence import InfluenceFunction, mean_influence
 from ..exceptions import OptionError, listed
-from ..functionals import BradleyTerry
+from ..functionals import Borda, BradleyTerry
+from ..functionals.mean_score import MeanScore
 from ..options import OPTIONS, Options
 
 T = TypeVar("T")
@@ -70,7 +72,7 @@ class Estimator:
     def check_options(self, given: Mapping[str, object]) -> None:
         """Raise where an option that the estimator does not use was given and differs from its default."""
         functional = given.get("functional", "bt")
-        is_default = OPTIONS["functional"].is_default(functional)
+        is_default = isinstance(functional, str) and functional in ("auto", "borda")
         if self.assumes_bradley_terry and not is_default and not _is_bradley_terry(functional):
             raise OptionError(
                 f"functional={functional!r} was given with estimator={self.name!r}: {self.why_bradley_terry} "
@@ -163,7 +165,16 @@ BT_CONTEXTUAL = Estimator(
     "every vote and averages over all prompts, so that {option} is not used; leave {option} out",
 )
 
-_ALL = (DEBIASED, PLUGIN, BT_RESTRICTED, BT_MLE, BT_CONTEXTUAL)
+# What estimates functional="mean" of scores; no word of the option estimator=.
+MEANS = Estimator(
+    "means",
+    has_first_stages=False,
+    uses_features=False,
+    why_unused="{option}={value} was given with functional='mean': means of scores have no first stages and compare no "
+    "pairs, so that {option} is not used; leave {option} out",
+)
+
+_ALL = (DEBIASED, PLUGIN, BT_RESTRICTED, BT_MLE, BT_CONTEXTUAL, MEANS)
 _BY_NAME = {estimator.name: estimator for estimator in _ALL}
 
 
@@ -172,22 +183,10 @@ def estimator_named(name: str) -> Estimator:
     return _BY_NAME[name]
 
 
-def options_of_fit(**given: object) -> Options:
-    """Return the options of a call of :func:`dmlrank.dml_rank`, after a check that its estimator uses all of them."""
-    options = Options.of(**given)
-    estimator_named(options.estimator).check_options(given)
-    return options
-
-
-def options_of_update(options: Options, changes: Mapping[str, object]) -> Options:
-    """Return the options of an earlier fit with changes, after a check that the estimator uses the changed options.
-
-    Options of the earlier fit that the new estimator does not use may stay: they are used again when a later update
-    changes the estimator back.
-    """
-    changed = options.changed(changes)
-    estimator_named(changed.estimator).check_options(changes)
-    return changed
+def estimator_of(options: Options) -> Estimator:
+    """Return the estimator of a fit: that of the options, or the means of scores."""
+    is_mean = options.functional == MeanScore.name and options.estimator == DEBIASED.name
+    return MEANS if is_mean else estimator_named(options.estimator)
 
 
 # Options that concern votes by people, and why they have no meaning for pairs derived from scores or rankings.
@@ -199,10 +198,52 @@ _VOTE_OPTIONS = {
 }
 
 
-def for_derived_pairs(options: Options, data: object) -> Options:
-    """Return the options of a fit; for derived pairs, their prompts are the contexts and display order is ignored."""
-    if not isinstance(data, DerivedPairs):
-        return options
+def options_for(data: object, options: Options, given: Mapping[str, object]) -> Options:
+    """Return the options of a fit to these data, after a check that its estimator uses the options that were given.
+
+    For derived pairs, their prompts are the contexts and display order is ignored. Options of an earlier fit that the
+    estimator of an update does not use may stay: they are used again when a later update changes the estimator back.
+    """
+    derived = data if isinstance(data, DerivedPairs) else None
+    if derived is not None:
+        options = _for_derived_pairs(options, derived)
+    is_table = derived is not None and derived.kind == "scores" and derived.runs is not None
+    if options.functional == "auto":
+        is_mean = is_table and options.estimator == DEBIASED.name
+        options = replace(options, functional=MeanScore.name if is_mean else Borda.name)
+    if options.functional == MeanScore.name:
+        _check_mean(options, derived)
+    if options.runs != OPTIONS["runs"].default and not is_table:
+        raise OptionError(
+            f"runs={options.runs!r} is about repeated runs in a table of scores ({SHAPE_OF_SCORES!r}), and these data "
+            f"have none; leave runs out"
+        )
+    estimator_of(options).check_options(given)
+    return options
+
+
+def _check_mean(options: Options, derived: DerivedPairs | None) -> None:
+    """Raise where the data have no means of scores, or the estimator does not estimate them."""
+    if derived is None or derived.kind != "scores":
+        what = "votes" if derived is None else "ranks"
+        raise OptionError(
+            f"functional='mean' is the mean of scores, and these data are {what}; use functional='borda', or a formula "
+            f"of scores ({SHAPE_OF_SCORES!r})"
+        )
+    if derived.lower_wins:
+        raise OptionError(
+            f"functional='mean' was given with lower_is_better=True, and ranks of means have the largest first; "
+            f"multiply {derived.number!r} by -1, or use functional='borda'"
+        )
+    if options.estimator != DEBIASED.name and not estimator_named(options.estimator).assumes_bradley_terry:
+        raise OptionError(
+            f"functional='mean' was given with estimator={options.estimator!r}; means of scores have one estimator: "
+            f"leave estimator out"
+        )
+
+
+def _for_derived_pairs(options: Options, data: DerivedPairs) -> Options:
+    """Return the options of a fit to derived pairs, after a check of the options that have no meaning for them."""
     for name, reason in _VOTE_OPTIONS.items():
         value = getattr(options, name)
         if not OPTIONS[name].is_default(value):
@@ -214,6 +255,11 @@ def for_derived_pairs(options: Options, data: object) -> Options:
         raise OptionError(
             f"context= names {listed(options.context)}, which differs from the prompts that the pairs were derived for "
             f"({', '.join(data.prompt)}); leave context= out"
+        )
+    if options.run != data.run:
+        raise OptionError(
+            f"run={options.run!r} differs from the column of runs of the table as it was read ({data.run!r}); fit the "
+            f"table again with run="
         )
     if options.position_bias is True:
         raise OptionError(

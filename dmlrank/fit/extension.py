@@ -21,8 +21,9 @@ from .._utils.computation import collected_warnings, warn
 from .._utils.number_text import p_value_clause
 from ..data.columns import JoinedRows, join_rows
 from ..data.derived_pairs import DerivedPairs
-from ..data.formula.parse import parse_formula
+from ..data.formula.parse import SHAPE_OF_SCORES, parse_formula
 from ..data.frames import column_names, is_partitioned
+from ..data.pairs_from_scores import read_scores
 from ..data.preferences import Cells, FloatArray, IntArray
 from ..estimation.cross_fitting import CrossFittedMu
 from ..exceptions import DataError, OptionError, check_choice
@@ -51,6 +52,8 @@ def extend_fit(steps: FitState, new_rows: object, refit: str) -> FitState:
     check_choice(refit, REFITS, "refit")
     refuse_fixed_inputs(steps)
     rows, source = join_to_fit(steps, new_rows)
+    if isinstance(source.data, DerivedPairs):
+        return _trained(steps, rows, source, "means and shares of scores are computed from all scores again")
     if not steps.estimator.has_first_stages:
         return _trained(steps, rows, source, "an estimate by maximum likelihood is computed from all votes again")
     if refit == "always":
@@ -288,10 +291,11 @@ def compare_losses(
 def refuse_fixed_inputs(steps: FitState) -> None:
     """Raise where inputs of the fit exist for its own prompts alone, so that no fit of further rows is possible."""
     options, source = steps.options, steps.source
-    if isinstance(source.data, DerivedPairs):
+    if isinstance(source.data, DerivedPairs) and source.data.rows is None:
         raise OptionError(
-            "extend() adds votes, and this fit was made from scores or rankings, in which nothing is learnt; put the "
-            "new scores below the old ones and call pairs_from_scores() or pairs_from_rankings() and dml_rank() again"
+            "extend() adds rows, and this fit was made from pairs of scores or rankings, which have no rows; put the "
+            "new scores below the old ones and call pairs_from_scores() or pairs_from_rankings() and dml_rank() again, "
+            f"or fit the table of scores with a formula such as {SHAPE_OF_SCORES!r}"
         )
     if is_partitioned(source.data):
         raise OptionError(
@@ -326,11 +330,13 @@ def refuse_fixed_inputs(steps: FitState) -> None:
 def join_to_fit(steps: FitState, new_rows: object) -> tuple[JoinedRows, Source]:
     """Return the rows of a fit followed by new rows, with the columns that the fit uses, and their source."""
     source, options, data = steps.source, steps.options, steps.data
-    formula, available = parse_formula(source.formula), column_names(source.data)
+    formula, derived = parse_formula(source.formula), source.data if isinstance(source.data, DerivedPairs) else None
+    frame = source.data if derived is None else derived.rows
+    available = column_names(frame)
     names = [
         *formula.outcomes,
-        formula.first,
-        formula.second,
+        *formula.items,
+        *([] if options.run is None else [options.run]),
         *data.feature_map.variables,
         *options.context,
         *options.clusters,
@@ -342,6 +348,9 @@ def join_to_fit(steps: FitState, new_rows: object) -> tuple[JoinedRows, Source]:
     needed = [name for name in dict.fromkeys(names) if name in available]
     # The columns that the fit has read stand for those of the frame where the fit has kept every row.
     keeps_all = len(data.row_index) == data.n_rows and (data.row_index == np.arange(data.n_rows)).all()
-    already_read = data.columns if keeps_all else None
-    rows = join_rows(source.data, new_rows, needed, options.context, already_read=already_read)
-    return rows, Source(source.formula, rows.table, source.environment)
+    already_read = data.columns if keeps_all and derived is None else None
+    rows = join_rows(frame, new_rows, needed, options.context, already_read=already_read)
+    joined: object = rows.table
+    if derived is not None:
+        joined = read_scores(source.formula, joined, context=options.context, run=options.run)
+    return rows, Source(source.formula, joined, source.environment)

@@ -188,6 +188,8 @@ def unanimous_covariance_by_group(steps: FitState, members: NDArray[np.bool_]) -
 
     Shapes: members (G, n), returns (G K, G K).
     """
+    if not steps.repetitions:
+        return None
     errors = label_errors(steps.data, steps.repetitions, steps.units)
     weight = np.ones(steps.data.n_contexts) if steps.units.context_weight is None else steps.units.context_weight
     n_groups, size = len(members), len(steps.influence.estimate)

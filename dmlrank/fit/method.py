@@ -37,6 +37,7 @@ from dataclasses import replace
 import numpy as np
 
 from .._utils.computation import collected_warnings
+from ..data.formula.parse import parse_formula
 from ..data.outcomes import require_mirrored_worths
 from ..data.preferences import FloatArray, PreferenceData
 from ..data.style_columns import read_style_differences
@@ -64,7 +65,9 @@ from .checks import (
     warn_of_uneven_orders,
 )
 from .estimand import comparison_graph, find_extrapolation, set_up, warn_of_votes_left_out
+from .estimators import MEANS
 from .fit_covariance import clustered_covariance, label_errors, make_covariance
+from .means import run_means
 from .stages import FirstStages, RepetitionSeed, draw_sample
 from .state import FitState, Inputs, Repetition, Source, StyleFit
 
@@ -85,6 +88,8 @@ def fit_with(stages: FirstStages) -> FitState:
     """Carry out a fit with first stages of either kind."""
     options = stages.options
     data_as_read = stages.data_as_read()
+    if stages.estimator is MEANS:
+        return run_means(stages, data_as_read, parse_formula(stages.source.formula).outcome)
     if not stages.estimator.has_first_stages:
         return run_maximum_likelihood(stages, data_as_read)
     inputs = read_inputs(stages, data_as_read)

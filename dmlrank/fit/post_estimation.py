@@ -33,6 +33,7 @@ from ..inference.wald import DifferenceTest, wald_test_of_difference
 from .adjusted_for_style import side_by_side
 from .bt_mle import win_probability_influence
 from .estimand import mean_targets
+from .estimators import MEANS
 from .fit_covariance import covariance_of
 from .stages import restricted_score
 from .state import FitState, Repetition
@@ -209,7 +210,10 @@ def scores_in_groups(steps: FitState, members: NDArray[np.bool_]) -> list[GroupS
 
     Shapes: members (G, n).
     """
-    data, blocks, by_repetition = steps.data, steps.units.blocks, []
+    data, blocks, by_repetition = steps.data, steps.units.blocks, list[GroupScores]()
+    if steps.estimator is MEANS:
+        influence = influence_in_groups(steps.influence.by_context(), members)
+        return [GroupScores(influence, np.stack([part.plugin for part in influence.parts]))]
     for r in steps.repetitions:
         target, plugin, style = r.one_step_result.target.by_context(), None, None
         if r.style_terms is not None:

@@ -68,7 +68,7 @@ from ..options import Options
 from ..style_adjustment import BalancedStyle
 from .adjusted_for_style import balanced_propensity, equal_style_terms, keep_balanced_votes, match_balanced_votes
 from .estimand import MeanTarget, OrderChoice, Setup, choose_order, mean_targets, restrict_items
-from .estimators import estimator_named
+from .estimators import estimator_named, estimator_of
 from .state import BalancedVotes, Inputs, Kept, Source, Units
 
 T = TypeVar("T")
@@ -136,7 +136,7 @@ class FirstStages:
     """
 
     def __init__(self, source: Source, options: Options, earlier: Mapping[str, Kept] | None = None) -> None:
-        self.source, self.options, self.estimator = source, options, estimator_named(options.estimator)
+        self.source, self.options, self.estimator = source, options, estimator_of(options)
         self.earlier: Mapping[str, Kept] = {} if earlier is None else earlier
         self.kept: dict[str, Kept] = {}
         # How the learner of mu is tuned; None where the learner is the user's own.
@@ -511,7 +511,7 @@ def reading_options(options: Options) -> tuple[object, ...]:
     """Return the values of options on which the data that are read depend."""
     o = options
     columns = (o.clusters, o.propensity_column, o.weights_column, o.style_columns)
-    return (o.context, o.categories, o.missing, o.votes, *columns)
+    return (o.context, o.categories, o.missing, o.votes, o.runs, *columns)
 
 
 def read_source(source: Source, options: Options, learnt: PreferenceData | None = None) -> PreferenceData:
@@ -529,7 +529,12 @@ def read_source(source: Source, options: Options, learnt: PreferenceData | None 
         optional=None if judges is None or propensities is None else (*judges, *propensities),
     )
     data = preferences_of(
-        rows, categories=options.categories, missing=options.missing, votes=options.votes, learnt=learnt
+        rows,
+        categories=options.categories,
+        missing=options.missing,
+        votes=options.votes,
+        runs=options.runs,
+        learnt=learnt,
     )
     if rows.are_partitioned:
         del rows  # the columns as they were read, which need as much memory again as the features

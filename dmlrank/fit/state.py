@@ -36,7 +36,7 @@ from ..nuisance.training_rows import Folds
 from ..nuisance.verdicts import Verdicts
 from ..options import Options
 from .estimand import Extrapolation, MeanTarget, OrderChoice, Setup
-from .estimators import Estimator, estimator_named
+from .estimators import Estimator, estimator_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -282,7 +282,7 @@ class FitState:
     """The results of a fit, from the data to the covariance of the scores.
 
     A fit with first stages has ``validity`` and at least one entry in ``repetitions``. A fit by maximum likelihood has
-    neither; it has ``likelihood``.
+    neither; it has ``likelihood``. A fit of means of scores has none of these.
 
     data: Votes on the ranked items.
     dropped: Items that were read and are not ranked.
@@ -330,7 +330,7 @@ class FitState:
     @property
     def estimator(self) -> Estimator:
         """How the scores are estimated."""
-        return estimator_named(self.options.estimator)
+        return estimator_of(self.options)
 
     @property
     def first(self) -> Repetition:

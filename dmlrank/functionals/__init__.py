@@ -9,6 +9,7 @@ from .borda import Borda
 from .bradley_terry import BradleyTerry
 from .category_weights import CategoryWeights
 from .custom import Custom
+from .mean_score import MeanScore
 from .preference_aggregates import Dominance, SoftMin
 from .rank_centrality import RankCentrality
 
@@ -30,6 +31,9 @@ __all__ = [
 FUNCTIONALS: dict[str, type[Functional]] = {
     kind.name: kind for kind in (Borda, BradleyTerry, RankCentrality, Dominance, SoftMin)
 }
+
+# All functionals that a result may have: the mean is one of scores, and no functional of preferences.
+KINDS: dict[str, type[Functional]] = FUNCTIONALS | {MeanScore.name: MeanScore}
 
 # Names of functionals without a derivative that a user may try, each with the smooth functional to use instead.
 _SMOOTH_ALTERNATIVE = {"min": "softmin", "minimum": "softmin", "worst_case": "softmin", "threshold": "dominance"}

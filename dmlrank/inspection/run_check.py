@@ -54,7 +54,7 @@ def inspect_data(source: Source, options: Options, *, time: str | None, period: 
         data = preferences_of(
             readable,
             categories=options.categories,
-            missing="keep" if options.missing == "keep" else "drop",
+            missing="drop" if options.missing == "raise" else options.missing,
             votes=options.votes,
         )
         clusters = read_clusters(data, options.clusters, options.context)
@@ -121,7 +121,7 @@ def inspect_data(source: Source, options: Options, *, time: str | None, period: 
         check,
         data,
         options.graph,
-        missing=options.missing,
+        missing=str(options.missing),
         n_folds=options.n_folds,
         notices=tuple(map(str, notices)),
     )

@@ -109,7 +109,8 @@ def _score_sentences(results: Estimates, level: SummaryLevel, on_page: bool) -> 
         " ".join(sentence for sentence in meaning if sentence),
         *_dependence_sentences(results),
         *tested,
-        f"The win share is the share of comparisons won against {opponents}{unadjusted}{tie}.",
+        *[f"The win share is the share of comparisons won against {opponents}{unadjusted}{tie}."]
+        * (not results.are_means),
     ]
 
 
@@ -120,6 +121,8 @@ def _dependence_sentences(results: Estimates) -> list[str]:
     likelihood depend on which pairs were compared. Where the estimator assumes Bradley-Terry, this is said, too.
     """
     estimator, has_features = results.estimated_by, bool(features_of(results))
+    if results.are_means:
+        return ["The features of the formula are not used where no score is missing."] * has_features
     if not estimator.has_first_stages:
         if estimator.uses_features:
             return [
@@ -227,6 +230,12 @@ def _rank_sentences(results: Estimates, level: SummaryLevel, on_page: bool) -> l
 def _method(results: Estimates) -> list[str]:
     """Say how the scores were estimated."""
     description, estimator = results.description, results.estimated_by
+    if results.are_means:
+        return [
+            "The scores are plain means, and nothing is learnt. Standard errors come from the variance between "
+            "prompts, which contains that between runs. All models were scored on the same prompts, so that "
+            "differences of models are paired: what makes a prompt hard for all of them cancels."
+        ]
     if not estimator.has_first_stages:
         model = "the Bradley-Terry model"
         if estimator.uses_features:
@@ -262,13 +271,15 @@ def _assumptions(results: Estimates) -> list[str]:
     if not results.has_intervals:
         return []
     d, description = results.diagnostics, results.description
-    unit = "prompts" if description.context else "votes"
+    unit, noun = "prompts" if description.context else "votes", f"{results.counts}s"
     independent = f"Different {unit} are independent"
     if description.clusters:
         names = " and of ".join(f"“{name}”" for name in description.clusters)
-        independent = f"Votes of different clusters of {names} are independent; within a cluster they may depend"
+        independent = (
+            f"{noun.capitalize()} of different clusters of {names} are independent; within a cluster they may depend"
+        )
     elif description.context:
-        independent += "; votes on the same prompt may depend on each other"
+        independent += f"; {noun} on the same prompt may depend on each other"
     weighted = ", weighted as the data say" if description.weighted else ""
     population = (
         "The statements are about these prompts only."
@@ -276,6 +287,9 @@ def _assumptions(results: Estimates) -> list[str]:
         else f"The {unit} are a sample of the population of {unit} to which the statements apply{weighted}."
     )
     sampling = f"{population} {independent}."
+    if results.are_means:
+        normal = "many prompts, and more of them where nearly all scores of a model are equal"
+        return [sampling, f"Errors of the means are normally distributed, which needs {normal}."]
     if not results.estimated_by.has_first_stages:
         holds, where = "the same in all prompts", ""
         if results.estimated_by.uses_features:
@@ -315,8 +329,8 @@ def _data_sentences(results: Estimates) -> list[str]:
     """Say what was read, dropped and left out."""
     d = results.description
     dropped = f" {counted(d.n_dropped, 'row')} with missing values {'was' if d.n_dropped == 1 else 'were'} dropped."
-    counts = f"{counted(d.n_votes, 'vote')} on {counted(d.n_contexts, 'prompt' if d.context else 'row')}"
-    unlabelled = f"; {counted(d.n_unlabelled, 'prompt')} without a vote" if d.n_unlabelled else ""
+    counts = f"{counted(d.n_votes, results.counts)} on {counted(d.n_contexts, 'prompt' if d.context else 'row')}"
+    unlabelled = f"; {counted(d.n_unlabelled, 'prompt')} without a {results.counts}" if d.n_unlabelled else ""
     return [
         f"{counts}{unlabelled}.{dropped if d.n_dropped else ''}",
         *_left_out_note(results),
@@ -361,11 +375,13 @@ def _outcome_note(results: Estimates) -> list[str]:
             f"Labels are grades. Each number is the share of a win that a grade is worth for the model shown first; "
             f"the other model gets the remainder ({meanings}). {results.kind.meaning_of_grades}"
         ]
+    if results.are_means:
+        return []
     if kind in DERIVED_KINDS:
         (winner, _), *tie = labels
         ties = f" ({tie[0][0]}: a tie)" if tie else " (no ties)"
         return [
-            f"Votes are comparisons of the {kind} on a prompt: the model with the {winner} wins{ties}. Comparisons on "
+            f"Comparisons are those of the {kind} on a prompt: the model with the {winner} wins{ties}. Comparisons on "
             f"one prompt depend on each other, and the standard errors allow for that."
         ]
     return [f"Labels: {meanings}."] if any(x in ("0", "1", "True", "False") for x, _ in labels) else []
@@ -401,12 +417,14 @@ def _extension_note(results: Estimates) -> list[str]:
         return []
     parts = [counted(extension.rows_added, "row"), f"with {counted(extension.contexts_new, 'new prompt')}"]
     if extension.contexts_with_new_votes:
-        parts.append(f"and further votes on {counted(extension.contexts_with_new_votes, 'earlier prompt')}")
+        parts.append(f"and further {results.counts}s on {counted(extension.contexts_with_new_votes, 'earlier prompt')}")
     if extension.models_new:
         parts.append(
             f"and the new {'model' if len(extension.models_new) == 1 else 'models'} {listed(extension.models_new)}"
         )
     sentences = [f"The last extension added {' '.join(parts)}."]
+    if results.diagnostics.outcome_kind in DERIVED_KINDS:
+        return [" ".join([*sentences, *map(as_sentence, extension.remarks)])]
     if extension.refitted:
         sentences.append(f"The learners were trained again on all rows: {extension.reason}.")
     else:
@@ -429,6 +447,8 @@ def _diagnostics(results: Estimates, level: SummaryLevel, tests: PairTests | Non
     d, description = results.diagnostics, results.description
     if results.estimated_by.has_first_stages:
         sentences = _figures(results)
+    elif results.are_means:
+        sentences = list[str]()
     else:
         sentences = [
             f"In-sample log-loss is {d.log_loss:.3f} ({d.log_loss_constant:.3f} for a fair coin).",

@@ -114,7 +114,7 @@ def group_summary(
         )
     notes = [
         "Each column has rank, score and (standard error) in a group. The scores of all groups come from one fit. "
-        f"{relation} {as_sentence(f'in every group, {fit.reason}')}",
+        f"{relation} {as_sentence(f'in every group, {fit.reason}') if fit.reason else ''}".strip(),
         _equality_note(fit, groups, equality),
     ]
     unseen = [f"{group.name} ({', '.join(group.unseen)})" for group in groups if group.unseen]
@@ -129,7 +129,9 @@ def group_summary(
             f"In some groups a compared pair has no vote: {', '.join(without_pair)}. The part of the scores that comes "
             f"from such a pair is predicted by the outcome model."
         )
-    sizes = ", ".join(f"{group.name} {group.n_contexts:,} prompts ({group.n_votes:,} votes)" for group in groups)
+    sizes = ", ".join(
+        f"{group.name} {group.n_contexts:,} prompts ({group.n_votes:,} {fit.counts}s)" for group in groups
+    )
     notes.append(f"Groups: {sizes}.")
     if left_out:
         reasons = "; ".join(f"{name} ({reason})" for name, reason in left_out)
@@ -257,7 +259,7 @@ def comparison_summary(
         heads.append(("rank", 1))
         d = e.description
         cov = f"cluster ({', '.join(d.clusters)})" if d.clusters else "robust"
-        size = f"{d.n_contexts:,} prompts, {d.n_votes:,} votes, {len(e.models)} models, {cov}"
+        size = f"{d.n_contexts:,} prompts, {d.n_votes:,} {e.counts}s, {len(e.models)} models, {cov}"
         method = f"{functional_unit(e)}, {e.estimator}" + (f", {e.part}" if e.part else "")
         header.append((f"{name}:", method, "Data:", size))
     shown = choose_models(models, range(len(models))) if shown is None else shown

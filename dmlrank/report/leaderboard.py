@@ -12,9 +12,10 @@ import pandas as pd
 
 from .._utils.argument_checks import check_whole
 from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_text
-from ..data.preferences import FloatArray
+from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError, OptionTypeError, UnknownModelError, listed, nearest, shown
 from ..fit.estimates import Estimates
+from ..fit.estimators import MEANS
 from ..fit.state import FitState
 from ..inference.ranks import abbreviate_letters, rank_bounds, ranks_of
 from ..inference.wald import z_statistics
@@ -213,15 +214,17 @@ def leaderboard_columns(
             ascending=True,
             kind="text",
         )
-    columns["share"] = _numbers("win", "Win share", results.shares, 2, "Share of comparisons won")
+    if not results.are_means:
+        columns["share"] = _numbers("win", "Win share", results.shares, 2, "Share of comparisons won")
     if results.votes is not None:
         # Where some votes are not used, used and all votes, such as 8/10.
         votes = list(zip(results.votes.used.tolist(), results.votes.total.tolist(), strict=True))
         texts = [f"{used:,}" if used == total else f"{used:,}/{total:,}" for used, total in votes]
         keys = ["" if text == str(used) else str(used) for text, (used, _) in zip(texts, votes, strict=True)]
-        columns["votes"] = Column(
-            "votes", "Votes", [(text,) for text in texts], keys, "Votes on the model's comparisons"
-        )
+        head = f"{results.counts}s"
+        said = "Scores of the model" if results.are_means else f"{head.capitalize()} with the model"
+        said = "Votes on the model's comparisons" if head == "votes" else said
+        columns["votes"] = Column(head, head.capitalize(), [(text,) for text in texts], keys, said)
     return columns
 
 
@@ -297,12 +300,16 @@ def _facts(results: Estimates) -> tuple[list[tuple[str, str, bool]], list[tuple[
         no_intervals = "" if results.has_intervals else " (no intervals)"
         estimator = f"{results.estimator}, {description.n_folds} folds{repetitions}{no_intervals}"
     clusters = zip(results.covariance.n_clusters, description.clusters, strict=True)
+    noun, counts = results.counts, f"{n_votes} ({description.n_unlabelled:,} unlabelled)"
+    if results.are_means:
+        estimator, n_runs = "means over prompts", description.n_votes / description.n_comparisons
+        counts = n_votes if n_runs == 1 else f"{n_votes} ({n_runs:.3g} runs)"
     is_special = description.prompts == "fixed" or description.weighted
-    left = [
+    left: list[tuple[str, str, bool]] = [
         ("Dep. Variable:", description.outcome, True),
         ("Functional:", functional_unit(results), True),
         ("Estimator:", estimator, True),
-        ("Learner:", description.learner, True),
+        ("Learner:", description.learner, not results.are_means),
         ("Inference for:", target, is_special),
         ("Edge weights:", description.edge_weights, description.edge_weights not in ("equal", "votes")),
         ("Tie weight:", tie_weight(description.tie_weights), False),
@@ -310,15 +317,15 @@ def _facts(results: Estimates) -> tuple[list[tuple[str, str, bool]], list[tuple[
     ]
     right = [
         ("No. Prompts:", f"{description.n_contexts:,} ({', '.join(description.context) or 'rows'})", True),
-        ("No. Votes:", f"{n_votes} ({description.n_unlabelled:,} unlabelled)", True),
-        ("Pairs compared:", f"{n_edges:,} of {n_models * (n_models - 1) // 2:,}", True),
+        (f"No. {noun.capitalize()}s:", counts, True),
+        ("Pairs compared:", f"{n_edges:,} of {n_models * (n_models - 1) // 2:,}", not results.are_means),
         ("Covariance:", covariance_words(results), True),
         (
             "Clusters:",
             ", ".join(f"{count:,} {name}" for count, name in clusters) or "none",
             bool(description.clusters),
         ),
-        ("Smallest pair:", counted(description.smallest_pair, "vote"), False),
+        ("Smallest pair:", counted(description.smallest_pair, "prompt" if results.are_means else noun), False),
         ("Propensity (min):", f"{description.propensity}{propensity}", False),
         ("Seed:", str(description.seed), False),
     ]
@@ -373,18 +380,26 @@ def _slim_sentences(results: Estimates, level: SummaryLevel) -> list[str]:
                 f"confidence all rank sets contain the true ranks."
             )
     units = "prompts" if d.context else "rows"
-    sentences.append(f"Estimated from {d.n_votes:,} votes on {d.n_contexts:,} {units}.")
+    sentences.append(f"Estimated from {d.n_votes:,} {results.counts}s on {d.n_contexts:,} {units}.")
     return [*sentences, *doubt_note(results)]
 
 
 # --- frames -----------------------------------------------------------------------------------------------------------
 
 
+# Entries of a fit of votes that means of scores do not have.
+_OF_VOTES = (
+    *("average", "nvotes_used", "nvotes_left_out", "n_unlabelled", "n_pairs", "learner", "n_folds", "propensity"),
+    *("min_propensity", "log_loss", "log_loss_constant"),
+)
+
+
 def tidy_frame(results: Estimates, critical: float) -> pd.DataFrame:
     """Return one row per score: term, estimate, std_error, statistic, p_value, conf_low, conf_high, votes.
 
     A further column ``votes_left_out`` counts the votes on pairs that are not compared. Outputs that are not scores of
-    models have no columns of votes. Standard errors, tests and limits are NaN in a result without intervals.
+    models have no columns of votes, and means of scores have a column ``scores`` in their place. Standard errors, tests
+    and limits are NaN in a result without intervals.
     """
     std_errors = results.std_errors
     lower, upper = results.intervals(critical)
@@ -401,6 +416,8 @@ def tidy_frame(results: Estimates, critical: float) -> pd.DataFrame:
         }
     )
     if results.votes is not None and results.of_models:
+        if results.are_means:
+            return frame.assign(scores=results.votes.used)
         frame["votes"] = results.votes.used
         frame["votes_left_out"] = results.votes.total - results.votes.used
     return frame
@@ -436,6 +453,8 @@ def glance_frame(results: Estimates, critical: float, alpha: float) -> pd.DataFr
         "seed": description.seed,
         "version": description.version,
     }
+    if results.are_means:
+        row = {name.replace("nvotes", "nscores"): value for name, value in row.items() if name not in _OF_VOTES}
     if results.sequence is not None:
         row |= {"planned": results.sequence.planned, "start": results.sequence.start}
     return pd.DataFrame([row])
@@ -444,9 +463,22 @@ def glance_frame(results: Estimates, critical: float, alpha: float) -> pd.DataFr
 def augment_frame(steps: FitState, phi: FloatArray, models: tuple[str, ...], model: str | None) -> pd.DataFrame:
     """Return one row per labelled cell, with its first stages and the influence of its context.
 
+    For means of scores, a row has the score of a model on a prompt, and its influence.
+
     Shapes: phi (n, K).
     """
     data, cells = steps.data, steps.data.cells
+    if data.scores is not None and steps.estimator is MEANS:
+        n, k = data.scores.mean.shape
+        chosen = np.arange(k) if model is None else np.array([models.index(model)])
+        context = np.repeat(np.arange(n), len(chosen))
+        columns_of_scores: dict[str, object] = {
+            "model": np.tile(np.array(models, dtype=object)[chosen], n),
+            "score": data.scores.mean[:, chosen].ravel(),
+            "n_runs": data.scores.n_runs[:, chosen].ravel(),
+            "influence": phi[:, chosen].ravel(),
+        }
+        return _with_identifiers(steps, context, columns_of_scores)
     names = np.array(data.items, dtype=object)
     columns: dict[str, object] = {"first": names[cells.first], "second": names[cells.second], "n_votes": cells.n_votes}
     columns |= {f"mean_{name}": cells.y[:, c] for c, name in enumerate(data.categories)}
@@ -461,8 +493,15 @@ def augment_frame(steps: FitState, phi: FloatArray, models: tuple[str, ...], mod
         columns |= {f"influence_{name}": phi[cells.context, j] for j, name in enumerate(models)}
     else:
         columns["influence"] = phi[cells.context, models.index(model)]
-    # A column that identifies contexts and has the name of another column gets a prefix.
-    ids, names_of_ids = data.context_ids[cells.context], steps.options.context or ("context",)
+    return _with_identifiers(steps, cells.context, columns)
+
+
+def _with_identifiers(steps: FitState, context: IntArray, columns: dict[str, object]) -> pd.DataFrame:
+    """Return columns with the identifiers of their contexts before them.
+
+    A column that identifies contexts and has the name of another column gets a prefix.
+    """
+    ids, names_of_ids = steps.data.context_ids[context], steps.options.context or ("context",)
     parts: Sequence[Iterable[object]] = list(zip(*ids, strict=True)) if len(names_of_ids) > 1 else [ids]
     labels = (f"context_{name}" if name in columns else name for name in names_of_ids)
     return pd.DataFrame({label: list(part) for label, part in zip(labels, parts, strict=True)} | columns)

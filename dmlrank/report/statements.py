@@ -162,7 +162,8 @@ def _conditions(results: Estimates) -> list[str]:
     """Say what only some fits have: parts of the prompts, votes on similar style, judges, extensions."""
     sentences = []
     if results.part:
-        sentences.append("Outcome model, propensities and warnings are those of the whole fit.")
+        what = "Warnings" if results.are_means else "Outcome model, propensities and warnings"
+        sentences.append(f"{what} are those of the whole fit.")
     if results.diagnostics.models_dropped:
         sentences.append(f"These models are left out: {listed(results.diagnostics.models_dropped, MODELS_NAMED)}.")
     if results.diagnostics.second_order_by_model and results.diagnostics.second_order_treatment != "left in":
@@ -181,9 +182,8 @@ def _conditions(results: Estimates) -> list[str]:
         sentences.append(f"Verdicts of the {noun} {names} on {counted(judge.n_verdicts, 'pair')} are used{_SEE_JUDGE}.")
     if extension is not None:
         again = "again on all rows" if extension.refitted else "not again"
-        sentences.append(
-            f"The last extension added {counted(extension.rows_added, 'row')}; the learners were trained {again}."
-        )
+        trained = "" if results.diagnostics.outcome_kind in DERIVED_KINDS else f"; the learners were trained {again}"
+        sentences.append(f"The last extension added {counted(extension.rows_added, 'row')}{trained}.")
     return sentences
 
 
@@ -313,6 +313,8 @@ def part_note(results: Estimates) -> list[str]:
     """Say of a group's summary which figures describe the whole fit."""
     if not results.part:
         return []
+    if results.are_means:
+        return [f"The scores of {results.part} are means over its prompts. The warnings describe the whole fit."]
     return [
         f"The scores of {results.part} come from the outcome model and the propensities of the whole fit. The warnings "
         f"and the technical figures describe the whole fit."

@@ -22,6 +22,7 @@ from ..data.preferences import FloatArray, first_rows
 from ..data.read_votes import with_columns
 from ..estimation.influence import column_units
 from ..exceptions import DataError, FormulaError, MissingDataError, OptionError, OptionTypeError, listed, shown
+from ..fit.estimators import MEANS
 from ..fit.state import FitState
 from .requirements import joined_names
 
@@ -142,7 +143,7 @@ def read_design(steps: FitState, formula: str) -> ContextDesign:
         )
     available = steps.data.columns.available
     formula_of_fit = parse_formula(steps.source.formula)
-    roles = (*formula_of_fit.outcomes, formula_of_fit.first, formula_of_fit.second)
+    roles = (*formula_of_fit.outcomes, *formula_of_fit.items)
     names = locate_names(text, available, steps.source.environment, steps.data.n_rows, roles)
     if names.arrays:
         raise FormulaError(
@@ -248,6 +249,8 @@ def check_function_of_features(
 
     Shapes: values (n, P).
     """
+    if steps.estimator is MEANS:
+        return  # means in groups are means of what was observed, and need no learner that knows the groups
     features = parse_formula(steps.source.formula).features
     used = set(names_in(features).values)
     known_masks = {name for name in masks if _shows_in_a_column(steps, values[:, columns.index(name)], used)}

@@ -20,6 +20,7 @@ from ..exceptions import DataError, HypothesisError, OptionError, listed
 from ..fit.adjusted_for_style import StyleEstimates
 from ..fit.bt_mle import win_share
 from ..fit.estimates import Estimates
+from ..fit.estimators import MEANS
 from ..fit.state import FitState
 from ..inference.covariance import Covariance
 from ..inference.multiple_testing import holm
@@ -407,6 +408,8 @@ def group_facts(
     weight = np.ones(data.n_contexts) if units.context_weight is None else units.context_weight
     if steps.likelihood:
         shares = [win_share(data, steps.setup, steps.likelihood, inside) for inside in groups.members]
+    elif steps.estimator is MEANS:
+        shares = [steps.win_share] * len(groups.members)
     else:
         wins = influence_in_groups(steps.influence_of("win_share").by_context(), groups.members)
         shares = [np.clip(part.estimate, 0.0, 1.0) for part in wins.parts]
@@ -416,7 +419,12 @@ def group_facts(
         votes = np.zeros((data.n_items, data.n_items))
         np.add.at(votes, (cells.first, cells.second), cells.n_votes)
         votes += votes.T
-        n_contexts = int(inside.sum())
+        n_contexts, counted = int(inside.sum()), VoteCounts.of(np.triu(votes).astype(np.int64), steps.setup.graph)
+        n_comparisons, n_votes = len(cells), int(cells.n_votes.sum())
+        if steps.estimator is MEANS and data.scores is not None:
+            by_model = data.scores.n_runs[inside].sum(axis=0)
+            n_comparisons, n_votes = n_contexts * data.n_items, int(by_model.sum())
+            counted = VoteCounts(by_model, by_model)
         phi = influence.centred_in(group)
         square = np.square(phi).sum(axis=0)
         effective = square**2 / np.maximum((phi**4).sum(axis=0), 1e-300)
@@ -427,15 +435,15 @@ def group_facts(
                 share=float(weight[inside].sum() / weight.sum()),
                 n_contexts=n_contexts,
                 n_unlabelled=n_contexts - len(np.unique(cells.context)),
-                n_comparisons=len(cells),
-                n_votes=int(cells.n_votes.sum()),
+                n_comparisons=n_comparisons,
+                n_votes=n_votes,
                 smallest_pair=int(votes[edges].min()),
                 n_clusters=_clusters_in(steps, inside),
                 unseen=tuple(name for name, n in zip(data.items, votes.sum(axis=0), strict=True) if n == 0),
                 plugin=plugin[group],
                 shares=shares[group],
                 effective_contexts=float(effective[square > 0].min(initial=np.inf)),
-                votes=VoteCounts.of(np.triu(votes).astype(np.int64), steps.setup.graph),
+                votes=counted,
             )
         )
     _check_sizes(groups, facts)

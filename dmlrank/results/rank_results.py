@@ -21,7 +21,7 @@ from ..data.graph import Graph
 from ..data.hypotheses import HypothesisLike, LinearHypothesis
 from ..exceptions import IntervalWarning, OptionError, OptionTypeError, check_choice, listed
 from ..fit.estimates import Diagnostics, Estimates, collect
-from ..fit.estimators import options_of_update
+from ..fit.estimators import options_for
 from ..fit.extension import extend_fit
 from ..fit.fit_covariance import multiplier_bootstrap
 from ..fit.method import run
@@ -71,6 +71,7 @@ from .requirements import (
     NO_BOUNDS,
     NO_MEAN,
     NO_PLAN,
+    NO_PREFERENCES,
     ORDER,
     Needs,
     members,
@@ -383,7 +384,7 @@ class RankResults(Summarised):
         named = named_estimates(self.estimates)
         return wald_test(named, named.hypothesis(hypothesis))
 
-    @Needs(unadjusted=AS_SHOWN)
+    @Needs(unadjusted=AS_SHOWN, no_means=NO_PREFERENCES)
     def win_probability(self, first: str, second: str, alpha: float | None = None) -> WinProbability:
         """Return the share of comparisons that ``first`` wins against ``second``, with an interval.
 
@@ -416,7 +417,7 @@ class RankResults(Summarised):
         """
         return win_probability_of(self.estimates, self.steps, first, second, alpha=self._alpha(alpha))
 
-    @Needs(unadjusted=AS_SHOWN, data=True)
+    @Needs(unadjusted=AS_SHOWN, data=True, no_means=NO_PREFERENCES)
     def predict(self, newdata: object = None) -> pd.DataFrame:
         """Return the scores of single prompts, F(mu(x)).
 
@@ -698,7 +699,12 @@ class RankResults(Summarised):
         rows = LinearHypothesis(np.eye(len(e.names))[places], np.zeros(len(places)), tuple(chosen))
         return confidence_ellipsoid(named, rows, alpha, scores=True, is_natural=e.scale.natural)
 
-    @Needs(no_style=NO_BOUNDS, one_look="intervals of its bounds hold for one look only", data=True)
+    @Needs(
+        no_style=NO_BOUNDS,
+        one_look="intervals of its bounds hold for one look only",
+        data=True,
+        no_means="its bounds are about votes that were not cast, and no score is missing",
+    )
     def sensitivity(
         self,
         hypothesis: HypothesisLike | None = None,
@@ -750,7 +756,12 @@ class RankResults(Summarised):
         with one_thread(), self._computing():
             return analyse_sensitivity(self.estimates, self._fit, self.simultaneous, hypothesis, gamma)
 
-    @Needs(one_look="its refits and their intervals are those of one look", intervals=True, data=True)
+    @Needs(
+        one_look="its refits and their intervals are those of one look",
+        intervals=True,
+        data=True,
+        no_means="it drops votes, and scores are no votes; influence shows which prompts count most",
+    )
     def fragility(
         self, hypothesis: HypothesisLike | None = None, unit: str = "context", *, target: str = "sign"
     ) -> FragilityResults:
@@ -795,7 +806,7 @@ class RankResults(Summarised):
         with self._computing():
             return analyse_fragility(self.estimates, self._fit, self.simultaneous, hypothesis, unit, target)
 
-    @Needs(one_look="its p-value holds for one look only", data=True)
+    @Needs(one_look="its p-value holds for one look only", data=True, no_means=NO_PREFERENCES)
     def restriction_test(self) -> RestrictionTest:
         """Test the Bradley-Terry model by a Hausman test, for ``estimator="bt_restricted"``.
 
@@ -964,7 +975,12 @@ class RankResults(Summarised):
         """
         return project_scores(self.estimates, self._fit, formula)
 
-    @Needs(unadjusted=AS_SHOWN, one_look="its tests of all win shares hold for one look only", data=True)
+    @Needs(
+        unadjusted=AS_SHOWN,
+        one_look="its tests of all win shares hold for one look only",
+        data=True,
+        no_means=NO_PREFERENCES,
+    )
     def cycles(self, alpha: float | None = None) -> CycleResults:
         """Return the triples of models a > b > c > a that the data support; > means a win share above one half.
 
@@ -1012,7 +1028,11 @@ class RankResults(Summarised):
         e = self.estimates
         return None if e.judge is None else JudgeReport(e.judge, e.names, e.scale.factor)
 
-    @Needs(one_look="its intervals hold for one look only", data=True)
+    @Needs(
+        one_look="its intervals hold for one look only",
+        data=True,
+        no_means="it compares verdicts of judges with votes, and scores have none",
+    )
     def judge_table(self, alpha: float | None = None) -> pd.DataFrame:
         """Return scores from humans alone, from humans and judges, and from verdicts alone, side by side.
 
@@ -1041,7 +1061,12 @@ class RankResults(Summarised):
         """
         return judge_table(self.estimates, self._fit, self._alpha(alpha))
 
-    @Needs(no_style=NO_PLAN, one_look="widths and power of a plan are those of one look", data=True)
+    @Needs(
+        no_style=NO_PLAN,
+        one_look="widths and power of a plan are those of one look",
+        data=True,
+        no_means="a plan chooses pairs to label, and scores have no pairs",
+    )
     def design(
         self,
         budget: float,
@@ -1481,7 +1506,7 @@ class RankResults(Summarised):
         best = f"first {e.models[int(np.argmax(e.estimate))]!r}" if e.of_models else f"outputs {listed(e.names, 3)}"
         return (
             f"<RankResults: {e.functional}, {len(e.models)} models, {e.description.n_contexts:,} contexts, "
-            f"{e.description.n_votes:,} votes{part}; {best}{looks}>"
+            f"{e.description.n_votes:,} {e.counts}s{part}; {best}{looks}>"
         )
 
     # --- storage ------------------------------------------------------------------------------------------------------
@@ -1613,7 +1638,7 @@ class RankResults(Summarised):
         if self.estimates.sequence is not None:
             self._alpha(changes.get("alpha"))  # type: ignore[arg-type]
         executor = changes.pop("executor", None)
-        options = options_of_update(steps.options, changes)
+        options = options_for(steps.source.data, steps.options.changed(changes), changes)
         with computing(options.n_jobs, executor):
             updated = fit(options, steps.source, steps)
         return self._in_unit(updated)

@@ -147,6 +147,10 @@ NO_BOUNDS = "its bounds are those of scores of all votes without adjustment"
 GROUPS_AT_ONE_LOOK = (
     "tests across groups hold for one look only; res.by(...)[name].sequential(...) is the view of a group"
 )
+# Why methods of a result of preferences have no meaning for means of scores.
+NO_PREFERENCES = (
+    "means of scores have no preferences between models; update(functional='borda') compares the models on every prompt"
+)
 NO_PLAN = "it plans labels for scores without adjustment, and the style of answers is not known before they are shown"
 
 
@@ -157,6 +161,7 @@ class Needs:
     models: Why the estimates have to be scores of the models.
     unadjusted: Why scores may not be those at equal style.
     no_style: Why scores may not have any adjustment for style.
+    no_means: Why scores may not be means of scores.
     one_look: Why there is no sequential form.
     drawn: Whether the method's statements follow from critical values, so that a bootstrap view has it.
     intervals: Whether the result needs intervals.
@@ -166,6 +171,7 @@ class Needs:
     models: str = ""
     unadjusted: str = ""
     no_style: str = ""
+    no_means: str = ""
     one_look: str = ""
     drawn: bool = False
     intervals: bool = False
@@ -189,6 +195,8 @@ class Needs:
             adjust = {"equal": "EqualStyle", "balanced": "BalancedStyle"}[e.style.kind]
             why = self.unadjusted or self.no_style
             raise OptionError(f"{name}() with adjust={adjust}(...): {why}; use update(adjust=None).{name}()")
+        if self.no_means and e.are_means:
+            raise OptionError(f"{name}() with functional='mean': {self.no_means}")
         if self.one_look and e.sequence is not None:
             raise OptionError(
                 f"{name}() of a sequential view: {self.one_look}; call it on the result that sequential() was called on"

@@ -163,7 +163,7 @@ class RefitFrames:
                 )
         data = take_columns(source.data, column_names(source.data))
         formula = parse_formula(source.formula)
-        roles = (*formula.outcomes, formula.first, formula.second)
+        roles = (*formula.outcomes, *formula.items)
         names = locate_names(formula.features, list(data.columns), source.environment, len(data), roles)
         if names.arrays:
             raise OptionError(

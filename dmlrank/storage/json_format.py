@@ -19,6 +19,7 @@ from ..data.arrays import FloatArray
 from ..data.derived_pairs import DERIVED_KINDS
 from ..exceptions import OptionTypeError, StorageError, listed, nearest, shown
 from ..fit.estimates import Estimates
+from ..fit.estimators import MEANS
 from ..inference.covariance import Covariance
 from ..options import OPTIONS
 
@@ -290,7 +291,7 @@ def _check_words(e: Estimates) -> None:
     """Raise where an entry is none of the words that are allowed there."""
     kinds = ("labels", "grades", "preferences", "probabilities", *DERIVED_KINDS)
     words = [
-        ("estimator", e.estimator, OPTIONS["estimator"].words),
+        ("estimator", e.estimator, (*OPTIONS["estimator"].words, MEANS.name)),
         ("description.cov_type", e.description.cov_type, OPTIONS["cov_type"].words),
         ("description.prompts", e.description.prompts, OPTIONS["prompts"].words),
         ("diagnostics.outcome_kind", e.diagnostics.outcome_kind, kinds),

@@ -280,7 +280,7 @@ def test_summary_and_stored_result_say_what_the_votes_are():
     assert str(dr.read_json(res.to_json()).summary()) == str(res.summary())
     rank = dr.pairs_from_rankings(rankings(annotators=1), prompt="prompt", model="model", rank="place")
     text = " ".join(dr.dml_rank(FORMULA, rank, rng=0).explain().split())
-    assert "Votes are comparisons of the ranks on a prompt: the model with the smaller 'place' wins" in text
+    assert "Comparisons are those of the ranks on a prompt: the model with the smaller 'place' wins" in text
 
 
 def test_no_warning_about_probabilities_that_cancel():

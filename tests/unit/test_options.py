@@ -12,9 +12,9 @@ import pytest
 import dmlrank as dr
 from dmlrank import options as options_module
 from dmlrank.exceptions import OptionError
-from dmlrank.fit.estimators import options_of_fit, options_of_update
+from dmlrank.fit.estimators import options_for
 from dmlrank.fit.stages import reading_options
-from dmlrank.options import ESTIMATORS, OPTIONS
+from dmlrank.options import ESTIMATORS, OPTIONS, Options
 
 SIGNATURE = inspect.signature(dr.dml_rank).parameters
 # Keywords that say how a fit is run, and not what is fitted.
@@ -29,8 +29,17 @@ READ_ANOTHER_WAY = {
     "cov_kwds": {"groups": "topic"},
     "missing": "drop",
     "votes": "first",
+    "runs": "mean",
     "adjust": "~ log_length",
 }
+
+
+def options_of_fit(**given):
+    return options_for(None, Options.of(**given), given)
+
+
+def options_of_update(options, changes):
+    return options_for(None, options.changed(changes), changes)
 
 
 def test_the_signature_is_the_table():
@@ -72,7 +81,7 @@ def test_reading_depends_on_the_options_that_say_so():
     before = reading_options(options_of_fit())
     for name, value in READ_ANOTHER_WAY.items():
         changes = {name: value} | ({"cov_type": "cluster"} if name == "cov_kwds" else {})
-        assert reading_options(options_of_fit(**changes)) != before, name
+        assert reading_options(Options.of(**changes)) != before, name
     others = {"functional": "bt", "n_folds": 3, "alpha": 0.1, "rng": 1, "propensity": "marginal", "weights": np.ones(3)}
     assert reading_options(options_of_fit(**others)) == before
 

@@ -45,6 +45,7 @@ _MOST_TERMS = 100_000
 _LARGEST_POWER = 20
 
 SHAPE = "winner ~ features | model_a + model_b"
+SHAPE_OF_SCORES = "score ~ features | model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,8 @@ class Formula:
 
     outcome: The column of labels, or the text left of the tilde where several columns of probabilities stand there.
     features: The features, as patsy reads them.
-    first, second: Columns of the item shown first and of the item shown second.
+    first, second: Columns of the item shown first and of the item shown second. A formula of scores has one column of
+        items, ``first``, and ``second`` is empty.
     probabilities: Columns of probabilities, if several columns stand left of the tilde.
     """
 
@@ -68,9 +70,19 @@ class Formula:
         """The column of labels, or the columns of probabilities."""
         return self.probabilities or (self.outcome,)
 
+    @property
+    def items(self) -> tuple[str, ...]:
+        """The columns of the items: two for votes, one for scores."""
+        return tuple(filter(None, (self.first, self.second)))
+
+    @property
+    def of_scores(self) -> bool:
+        """Whether the outcome is a score of one item, and not a vote on two."""
+        return not self.second
+
     def __str__(self) -> str:
         """Return the formula as text."""
-        return f"{self.outcome} ~ {self.features} | {self.first} + {self.second}"
+        return f"{self.outcome} ~ {self.features} | {' + '.join(self.items)}"
 
 
 class FormulaNames(NamedTuple):
@@ -120,12 +132,18 @@ def parse_formula(formula: str) -> Formula:
     features = _slice(formula, tokens[tilde + 1 : bar])
     if not features:
         raise FormulaError(f"{formula!r}: no features stand between ~ and |; write 1 there if there are none")
-    rule = "right of | stand the two item columns, joined by +"
+    rule = "right of | stand the two item columns, joined by +, or the one of a table of scores"
     items = [_column_name(part, formula, rule) for part in _summands(tokens[bar + 1 :])]
-    if len(items) != 2:
+    if len(items) > 2:
         raise FormulaError(
-            f"{formula!r}: {len(items)} item column{'s' * (len(items) > 1)} after | ({', '.join(items)}); there must "
-            f"be two, those of the item shown first and of the item shown second: {SHAPE!r}"
+            f"{formula!r}: {len(items)} item columns after | ({', '.join(items)}); there must be two, those of the "
+            f"item shown first and of the item shown second: {SHAPE!r}; or one, that of the model in a table of "
+            f"scores: {SHAPE_OF_SCORES!r}"
+        )
+    if len(items) == 1 and len(outcomes) > 1:
+        raise FormulaError(
+            f"{formula!r}: one item column after | means scores, and scores are one column, not {len(outcomes)} "
+            f"({', '.join(outcomes)}): {SHAPE_OF_SCORES!r}; fit each column of scores by itself"
         )
     columns = [*outcomes, *items]
     for name in columns:
@@ -133,9 +151,10 @@ def parse_formula(formula: str) -> Formula:
             raise FormulaError(
                 f"{formula!r}: column {name!r} is named twice; outcome and items must be different columns"
             )
+    first, second = (*items, "")[:2]
     if len(outcomes) > 1:
-        return Formula(_slice(formula, tokens[:tilde]), features, items[0], items[1], tuple(outcomes))
-    return Formula(outcomes[0], features, items[0], items[1])
+        return Formula(_slice(formula, tokens[:tilde]), features, first, second, tuple(outcomes))
+    return Formula(outcomes[0], features, first, second)
 
 
 def one_sided(formula: object) -> str | None:

@@ -85,9 +85,9 @@ def board_data(board: Board) -> dict[str, object]:
     }
     if results.has_intervals:
         data |= {"se": _rounded(results.std_errors[order]), "low": _rounded(low[order]), "high": _rounded(high[order])}
-    if results.of_models:
+    if results.of_models and not results.are_means:
         data["share"] = _rounded(results.shares[order])
-    if results.of_models and results.votes is not None:
+    if results.of_models and results.votes is not None and not results.are_means:
         data |= {"votes": results.votes.used[order].tolist(), "allVotes": results.votes.total[order].tolist()}
     if board.level.separation is not None:
         best, worst = rank_bounds(board.level.separation.above)
@@ -132,7 +132,7 @@ def _about(board: Board) -> Mapping[str, object]:
         "clusters": [printable(name) for name in description.clusters],
         "constraint": printable(results.reason),
         "prompts": description.n_contexts,
-        "votes": description.n_votes,
+        f"{results.counts}s": description.n_votes,
         "level": float(f"{1 - board.level.alpha:.12g}"),
         "alpha": board.level.alpha,
         "critical": _finite(board.level.critical),

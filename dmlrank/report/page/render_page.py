@@ -137,7 +137,7 @@ def _view(board: Board) -> Mapping[str, object]:
         "name": printable(board.name),
         "facts": _facts(fit_facts(results)),
         "lead": printable(
-            f"{d.n_votes:,} votes on {d.n_contexts:,} {units}. Scores: {functional_unit(results)}.{looks}"
+            f"{d.n_votes:,} {results.counts}s on {d.n_contexts:,} {units}. Scores: {functional_unit(results)}.{looks}"
         ),
         "reason": as_sentence(results.why_no_intervals),
         "has_intervals": results.has_intervals,
