@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 __all__ = [
     "ColumnError",
@@ -154,6 +155,17 @@ def shown(value: object, limit: int = 200) -> str:
     except Exception:
         return f"a value of type {type(value).__name__}"
     return text if len(text) <= limit else text[:limit] + "..."
+
+
+@contextmanager
+def failing_as(kind: type[DmlrankError], what: str) -> Iterator[None]:
+    """Raise what code of the user raises as an error of this package, which names the code."""
+    try:
+        yield
+    except (DmlrankError, MemoryError):
+        raise
+    except Exception as error:
+        raise kind(f"{what} fails: {type(error).__name__}: {error}") from error
 
 
 def check_choice(value: object, allowed: Iterable[str], option: str) -> None:

@@ -21,6 +21,8 @@ T = TypeVar("T")
 # Largest length at which an array of strings is read as a list of column names; longer arrays are taken for the values
 # of a column.
 _MAX_NAMES_IN_ARRAY = 10
+# Shares of a smaller one underflow.
+_SMALLEST_ALPHA = 1e-300
 # Whole numbers of this size and larger are refused: no option of the package has a use for them.
 _TOO_LARGE = 2**31
 # Names of covariances in statsmodels that this package does not have, each with the reason, which is a part of the
@@ -35,11 +37,11 @@ _OTHER_COV_TYPES |= {"HAC": _TIME, "hac-panel": _TIME, "nonrobust": _MODEL}
 def check_alpha(alpha: object) -> float:
     """Return ``alpha``, one minus the confidence level, as a float."""
     level = real_number(alpha)
-    if level is None or not 0 < level < 1:
+    if level is None or not _SMALLEST_ALPHA <= level < 1:
         hint = "; for 95 % intervals it is 0.05" if isinstance(alpha, Real) and alpha in (0, 1, 95) else ""
         raise OptionError(
-            f"alpha={shown(alpha)} is not allowed: alpha is one minus the confidence level and lies strictly between 0 "
-            f"and 1{hint}"
+            f"alpha={shown(alpha)} is not allowed: alpha is one minus the confidence level, at least "
+            f"{_SMALLEST_ALPHA:g} and below 1{hint}"
         )
     return level
 

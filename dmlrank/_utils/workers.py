@@ -157,7 +157,7 @@ class ExecutorWorkers:
         """Hand a task over; executors have no names for tasks."""
         try:
             return self.executor.submit(function, *arguments)
-        except RuntimeError as error:
+        except (RuntimeError, OSError) as error:
             raise ExecutorError(
                 f"the executor takes no tasks: {error}; pass an executor that has not been shut down, and whose "
                 f"workers have not ended"
@@ -167,6 +167,11 @@ class ExecutorWorkers:
         """Wait for a result."""
         try:
             return pending.result()
+        except (CancelledError, OSError, EOFError) as error:
+            raise ExecutorError(
+                f"a task of the executor was not carried out ({type(error).__name__}: {error}); nothing of the fit is "
+                f"kept. Fit again with an executor that stays open until the fit has ended"
+            ) from error
         except BrokenExecutor as error:
             raise ExecutorError(
                 f"a worker of the executor has ended, and the executor takes no more tasks ({error}); nothing of the "

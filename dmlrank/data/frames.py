@@ -21,7 +21,7 @@ import pandas as pd
 from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 
-from ..exceptions import ColumnError, DataError, FrameTypeError, StorageError, listed, nearest
+from ..exceptions import ColumnError, DataError, FrameTypeError, StorageError, failing_as, listed, nearest
 from .arrays import arrow_module, arrow_to_series, plain_column
 from .derived_pairs import DerivedPairs
 
@@ -197,7 +197,8 @@ def _write_partitions(data: Any, names: list[str], folder: Path) -> None:
     # Without a column, a file would have no rows.
     chosen = data[names or list(data.columns[:1])]
     for number in range(data.npartitions):
-        frame = chosen.partitions[number].compute(scheduler="synchronous").reset_index(drop=True)
+        with failing_as(DataError, f"partition {number} of the Dask DataFrame"):
+            frame = chosen.partitions[number].compute(scheduler="synchronous").reset_index(drop=True)
         try:
             table = pa.Table.from_pandas(frame, preserve_index=False)
             pq.write_table(table, folder / f"{number:09d}.parquet")

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from .._utils.warning_collection import warn
 from ..exceptions import OptionError, OutcomeError, listed, nearest
 from .arrays import FloatArray, IntArray, name_of, too_large_error
 from .columns import CodedColumn, Columns
@@ -115,11 +116,14 @@ def read_labels(
         if label not in levels and level is not None:
             raise OutcomeError(f"categories has the label {label!r}, the data have {level!r}; spell it as in the data")
     meanings = _level_meanings(levels, user_meanings, items)
+    if meanings is not None and _UNKNOWN in meanings:
+        raise _unknown_labels_error(levels, meanings, items, user_meanings)
+    absent = [label for label in user_meanings if label not in levels]
+    if absent:
+        warn(f"categories= names labels that do not occur: {listed(absent)}; the data have {listed(levels)}")
     if meanings is None:
         read_as = (("1", "first"), ("0", "second"))
         return Outcomes(MEANINGS[:2], _preference_probabilities(column), read_as, "preferences")
-    if _UNKNOWN in meanings:
-        raise _unknown_labels_error(levels, meanings, items, user_meanings)
     meanings = _read_ties_as_both_good(levels, meanings, user_meanings)
     y_of_level = np.zeros((len(levels), len(MEANINGS)))
     for row, meaning in zip(y_of_level, meanings, strict=True):

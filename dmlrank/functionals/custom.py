@@ -15,7 +15,7 @@ from .._utils.argument_checks import check_flag, real_array, real_number
 from ..data.graph import Graph
 from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray
-from ..exceptions import GraphError, OptionError, OptionTypeError, listed, shown
+from ..exceptions import GraphError, OptionError, OptionTypeError, failing_as, listed, shown
 from .base import Functional, Gauge, central_differences, checked_graph
 from .category_weights import CategoryWeights
 
@@ -202,12 +202,8 @@ class Custom(Functional):
 
     def value(self, mu: FloatArray) -> FloatArray:
         table = self._argument(mu)
-        try:
+        with failing_as(OptionError, f"functional {self.title!r} on probabilities of shape {mu.shape}"):
             values = real_array(self.function(table))
-        except (TypeError, ValueError, IndexError, KeyError, AttributeError, ZeroDivisionError) as error:
-            raise OptionError(
-                f"functional {self.title!r} fails on probabilities of shape {mu.shape}: {type(error).__name__}: {error}"
-            ) from error
         values = values[:, None] if values.ndim == 1 else values
         if values.ndim != 2 or len(values) != len(mu):
             raise OptionError(

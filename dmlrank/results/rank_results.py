@@ -1848,7 +1848,7 @@ class RankResults(Summarised):
             ``"log-odds"`` need ``functional="bt"``, because other scores are not log-odds. A result that is rescaled
             again starts from its original scores.
         mean : float, optional
-            The new mean score.
+            The new mean score, at most 1e8 times the factor.
         anchor : mapping or tuple, optional
             ``{"gpt-4": 1200}`` or ``("gpt-4", 1200)``: the new score of one model.
 

@@ -133,6 +133,8 @@ def sequential_view(estimates: Estimates, *, planned: int, start: int) -> Estima
 ELO_PER_LOG_ODDS = 400 / np.log(10)
 # Begins the text that says why the functional fixes a combination of scores, because the text names natural values.
 _PREFIX_OF_REASON = "before rescaling, "
+# Largest factor, whose square covariances can hold, and largest shift as a multiple of the factor.
+_LARGEST_FACTOR, _LARGEST_SHIFT = 1e100, 1e8
 _NAMED = {"elo": ELO_PER_LOG_ODDS, "log-odds": 1.0}
 
 
@@ -143,7 +145,7 @@ def make_scale(estimates: Estimates, scale: object, mean: object = None, anchor:
     if mean is not None and anchor is not None:
         raise OptionError("mean= and anchor= both determine the shift of the scores; give one of them")
     if mean is not None:
-        value = _finite("mean", mean)
+        value = _shift("mean", mean, factor)
         return Scale(name, factor, value - factor * float(natural.mean()), mean=value)
     if anchor is not None:
         pairs = list(anchor.items()) if isinstance(anchor, Mapping) else [anchor]
@@ -151,7 +153,7 @@ def make_scale(estimates: Estimates, scale: object, mean: object = None, anchor:
             raise OptionTypeError(
                 f"anchor={shown(anchor)} is not one model with its value; give a pair such as ('gpt-4', 1200)"
             )
-        model, value = pairs[0][0], _finite(f"the value of {pairs[0][0]!r}", pairs[0][1])
+        model, value = pairs[0][0], _shift(f"the value of {pairs[0][0]!r}", pairs[0][1], factor)
         if model not in estimates.names:
             raise UnknownModelError(
                 f"anchor: there is no model {model!r}{nearest(model, estimates.names)} "
@@ -203,17 +205,22 @@ def _factor(estimates: Estimates, scale: object) -> tuple[str, float]:
     factor = real_number(scale)
     if factor is None:
         raise OptionTypeError(f"scale is a {type(scale).__name__}; allowed: 'elo', 'log-odds' or a positive number")
-    if not (np.isfinite(factor) and factor > 0):
+    if not 1 / _LARGEST_FACTOR <= factor <= _LARGEST_FACTOR:
         raise OptionError(
-            f"scale={shown(scale)} is not allowed, because a factor that is not positive would reverse the ranking; "
-            f"give a positive number"
+            f"scale={shown(scale)} is not allowed; a factor must be positive, because another would reverse the "
+            f"ranking, and lie between {1 / _LARGEST_FACTOR:g} and {_LARGEST_FACTOR:g}"
         )
     return f"{factor:g} times", factor
 
 
-def _finite(what: str, value: object) -> float:
-    """Return the value as a finite number; ``what`` names it in the error."""
+def _shift(what: str, value: object, factor: float) -> float:
+    """Return the value as a number beside which scores with this factor keep digits; ``what`` names it in the error."""
     number = real_number(value)
     if number is None or not np.isfinite(number):
         raise OptionTypeError(f"{what} is {shown(value)}; give a finite number")
+    if abs(number) > _LARGEST_SHIFT * factor:
+        raise OptionError(
+            f"{what} is {shown(value)}, beside which the digits of differences are lost; with the factor {factor:g} of "
+            f"the scores, it can be at most {_LARGEST_SHIFT * factor:g}"
+        )
     return number

@@ -9,11 +9,12 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.exceptions import DmlrankError, StorageError
+from dmlrank.exceptions import DmlrankError, DmlrankWarning, NuisanceError, OptionError, StorageError
 
 N_CONTEXTS, N_MODELS, N_CATEGORIES = 60, 3, 3
 FORMULA = "winner ~ x | model_a + model_b"
 OPTIONS = {"context": "question_id", "n_folds": 2, "min_labels": 1, "rng": 0, "n_jobs": 1}
+WITHOUT_ORDER = OPTIONS | {"position_bias": False}
 
 
 @pytest.fixture(scope="module")
@@ -130,3 +131,61 @@ def test_the_covariance_of_style_in_a_stored_result_is_a_covariance(stored_style
     del matrix[0]
     with pytest.raises(StorageError):
         dr.read_json(json.dumps(content))
+
+
+def fails(*_):
+    raise RuntimeError("a fault of the caller")
+
+
+class Fails:
+    """A classifier whose method fails."""
+
+    classes_ = (0, 1, 2)
+
+    def __init__(self, method):
+        self.method = method
+
+    def fit(self, x, y, sample_weight=None):
+        return fails() if self.method == "fit" else self
+
+    def predict_proba(self, x):
+        return fails()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"learner": fails},
+        {"learner": lambda *_: fails},
+        {"learner": Fails("fit")},
+        {"learner": Fails("predict_proba")},
+        {"propensity": fails, "mu": SHARES},
+        {"functional": fails, "mu": SHARES, "propensity": "marginal"},
+    ],
+)
+def test_what_fails_in_code_of_the_caller_is_the_cause_of_an_error_of_the_package(battles, options):
+    with pytest.raises(DmlrankError) as caught:
+        dr.dml_rank(FORMULA, battles, **({"propensity": "marginal"} | options), **WITHOUT_ORDER)
+    assert isinstance(caught.value.__cause__, RuntimeError)
+
+
+@pytest.mark.parametrize("smallest", [1e-300, 1e-150, 1e-14])
+def test_propensities_that_no_label_can_have_are_refused(battles, smallest):
+    column = battles.assign(p=np.where(np.arange(N_CONTEXTS) < 3, smallest, 0.2))
+    with pytest.raises(NuisanceError):
+        dr.dml_rank(FORMULA, column, mu=SHARES, propensity="p", **WITHOUT_ORDER)
+    table = np.where(np.arange(N_CONTEXTS) < 3, smallest, 0.2)[:, None, None] * np.ones((N_MODELS, N_MODELS))
+    with pytest.raises(NuisanceError):
+        dr.dml_rank(FORMULA, battles, mu=SHARES, propensity=table, **WITHOUT_ORDER)
+
+
+def test_alpha_has_a_smallest_value(battles):
+    with pytest.raises(OptionError):
+        dr.dml_rank(FORMULA, battles, mu=SHARES, propensity=PROPENSITY, alpha=5e-324, **WITHOUT_ORDER)
+
+
+@pytest.mark.filterwarnings("ignore::dmlrank.exceptions.IntervalWarning")
+def test_categories_for_a_label_that_does_not_occur_are_named(battles):
+    categories = {"model_a": "first", "draw": "tie"}
+    with pytest.warns(DmlrankWarning, match="draw"):
+        dr.dml_rank(FORMULA, battles, mu=SHARES, propensity="marginal", categories=categories, **WITHOUT_ORDER)

@@ -263,6 +263,18 @@ def test_a_dask_frame_is_read_partition_by_partition(known, votes):
     assert_alike(*(dr.dml_rank("winner ~ u + v | model_a + model_b", data, **options) for data in (votes, frame)))
 
 
+def test_a_partition_that_fails_is_named(votes):
+    dd = pytest.importorskip("dask.dataframe")
+
+    def fails(part):
+        raise RuntimeError("a fault of the caller")
+
+    frame = dd.from_pandas(votes, npartitions=2).map_partitions(fails, meta=votes.iloc[:0])
+    with pytest.raises(DataError) as caught:
+        dr.dml_rank("winner ~ u + v | model_a + model_b", frame, rng=0)
+    assert isinstance(caught.value.__cause__, RuntimeError)
+
+
 def test_the_code_of_the_page_runs():
     """Without features, because the fits are then fast; the page defines battles and formula in its first block."""
     page = (pathlib.Path(__file__).parents[2] / "docs" / "scale.md").read_text(encoding="utf-8")

@@ -154,3 +154,17 @@ def test_what_is_no_scale(results, arguments, error):
 def test_scores_that_are_no_log_odds_have_no_elo(results, functional, scale):
     with pytest.raises(OptionError, match=functional):
         results.update(functional=functional).rescale(scale)
+
+
+@pytest.mark.parametrize(
+    ("scale", "shift"),
+    [(1e300, {}), (1e-200, {}), ("elo", {"mean": 1e17}), (1e-6, {"mean": 1000}), (2, {"anchor": ("m0", -1e17)})],
+)
+def test_units_in_which_digits_are_lost_are_refused(results, scale, shift):
+    with pytest.raises(OptionError):
+        results.rescale(scale, **shift)
+
+
+def test_differences_keep_their_digits_at_the_largest_mean(results):
+    far = results.rescale(1, mean=9e7)
+    np.testing.assert_allclose(far.t_test("m0 - m1").effect, results.t_test("m0 - m1").effect, rtol=0, atol=1e-7)

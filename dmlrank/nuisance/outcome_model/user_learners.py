@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..._utils.argument_checks import is_classifier, real_array, unfitted_copy
 from ...data.outcomes import in_other_order
 from ...data.preferences import FloatArray, IntArray, PreferenceData
-from ...exceptions import NuisanceError, OptionError, OptionTypeError, nearest
+from ...exceptions import NuisanceError, OptionError, OptionTypeError, failing_as, nearest
 from ..training_rows import TrainingRows
 
 # Largest number of entries of the matrix in one call to the user's predictor.
@@ -75,7 +75,8 @@ class RowsMu:
         return np.concatenate([np.empty((0, self.n_categories)), *parts])
 
     def _probabilities(self, rows: FloatArray) -> FloatArray:
-        return check_probabilities(self.predictor(rows), len(rows), self.n_categories, self.name)
+        with failing_as(NuisanceError, f"the prediction of learner {self.name}"):
+            return check_probabilities(self.predictor(rows), len(rows), self.n_categories, self.name)
 
 
 def is_user_learner(learner: object) -> bool:
@@ -121,7 +122,8 @@ def fit_learner(learner: Any, rows: TrainingRows, n_items: int, n_categories: in
         wide[:, :p], wide[:, p:] = rows.features[:, :p], item_columns(first, second, n_items, one_hot=True)
         predictor = _fit_classifier(unfitted_copy(learner), replace(rows, features=wide), n_categories, rng, name)
         return RowsMu(predictor, n_items, n_categories, one_hot=True, name=name)
-    predictor = learner(rows.features, rows.label, rows.weight, rng)
+    with failing_as(NuisanceError, f"learner {name}"):
+        predictor = learner(rows.features, rows.label, rows.weight, rng)
     if not callable(predictor):
         raise NuisanceError(
             f"learner {name} returned an object of type {type(predictor).__name__}, which cannot be called; a learner "
@@ -190,7 +192,7 @@ def _fit_classifier(
     # Some classifiers accept only labels that are numbered without gaps.
     present, code = np.unique(rows.label, return_inverse=True)
     features, label, weight = rows.features, code.reshape(-1), rows.weight
-    try:
+    with failing_as(NuisanceError, f"the training of learner {name}"):
         keyword = None if (weight == 1).all() else _weight_keyword(model)
         if keyword is not None:
             model.fit(features, label, **{keyword: weight})
@@ -206,8 +208,6 @@ def _fit_classifier(
                 )
             repeated = np.repeat(np.arange(len(weight)), np.rint(weight * scale).astype(np.intp))
             model.fit(features[repeated], label[repeated])
-    except (TypeError, ValueError) as error:
-        raise NuisanceError(f"learner {name} cannot be fitted: {error}") from error
     return partial(_predict_all_categories, model, present, n_categories, name)
 
 

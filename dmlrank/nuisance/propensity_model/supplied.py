@@ -24,7 +24,16 @@ from ...data.formula.features import check_features, fit_features, locate_names
 from ...data.formula.parse import names_in, one_sided
 from ...data.graph import Graph
 from ...data.preferences import FloatArray, IntArray, PreferenceData
-from ...exceptions import DataError, FormulaError, MissingDataError, NuisanceError, OptionError, OptionTypeError, listed
+from ...exceptions import (
+    DataError,
+    FormulaError,
+    MissingDataError,
+    NuisanceError,
+    OptionError,
+    OptionTypeError,
+    failing_as,
+    listed,
+)
 from .estimate import Propensity, TabulatedPairPropensity
 
 
@@ -66,6 +75,10 @@ def propensity_features(data: PreferenceData, formula: str, environment: EvalEnv
     return x
 
 
+# Smallest propensity of a label: the weight of one that is less likely leaves no digits for the other labels.
+_SMALLEST = 1e-12
+
+
 def propensity_table(data: PreferenceData, propensity: object) -> FloatArray:
     """Return the propensities of all pairs, (n, K, K), that an array, a function or a plan gives.
 
@@ -74,7 +87,8 @@ def propensity_table(data: PreferenceData, propensity: object) -> FloatArray:
     if is_plan(propensity):
         return _table_of_plan(propensity, data)
     if callable(propensity):
-        returned = propensity(data.context_table(), list(data.items))
+        with failing_as(NuisanceError, "the propensity function"):
+            returned = propensity(data.context_table(), list(data.items))
         try:
             return real_array(returned)
         except (TypeError, ValueError, OverflowError):
@@ -136,13 +150,13 @@ def supplied_propensity(
     wrong = ~((values > 0) & (values <= largest)) & is_used
     if zeros_allowed:
         wrong &= values != 0
-        wrong[cells.context, cells.first, cells.second] |= values[cells.context, cells.first, cells.second] == 0
+    wrong[cells.context, cells.first, cells.second] |= values[cells.context, cells.first, cells.second] < _SMALLEST
     if wrong.any():
         i, j, k = (int(place[0]) for place in np.nonzero(wrong))
         raise NuisanceError(
             f"propensity= is {values[i, j, k]} in context {data.context_ids[i]!r} for {data.items[j]!r} before "
-            f"{data.items[k]!r} ({int(wrong.sum())} such entries); allowed for a pair that is compared or labelled: "
-            f"numbers in (0, {largest}]"
+            f"{data.items[k]!r} ({int(wrong.sum())} such entries); allowed for a pair that is compared: numbers in "
+            f"(0, {largest}], and at least {_SMALLEST:g} where it is labelled"
         )
     uneven = ~np.isclose(values, np.swapaxes(values, 1, 2)) & is_used
     if not data.ordered and uneven.any():
@@ -167,12 +181,12 @@ def column_propensity(data: PreferenceData, column: str) -> Propensity:
             raise too_large_error(column) from None
         raise NuisanceError(f"propensity column {column!r} holds {odd!r}; allowed: numbers") from None
     largest = 1 if data.ordered else 2
-    wrong = ~((votes > 0) & (votes <= largest))
+    wrong = ~((votes >= _SMALLEST) & (votes <= largest))
     if wrong.any():
         row = int(data.row_index[data.vote_row[np.flatnonzero(wrong)[0]]])
         raise NuisanceError(
             f"propensity column {column!r} is {votes[wrong][0]} in row {row} ({int(wrong.sum())} such labelled rows); "
-            f"allowed: numbers in (0, {largest}]"
+            f"allowed: numbers in [{_SMALLEST:g}, {largest}]"
         )
     # Where order does not matter, both orders of a pair may be cells of their own.
     rows = np.stack([data.cells.context, data.cells.first, data.cells.second], axis=1)

@@ -264,3 +264,38 @@ def test_a_dask_cluster_carries_out_tasks_also_after_a_worker_has_ended(tmp_path
         client.sync(cluster._correct_state)
         with pytest.raises(ExecutorError):
             DaskWorkers(client, patience=0.1)
+
+
+class FailsLater(AtOnce):
+    """An executor that carries out two tasks; those after them end otherwise."""
+
+    def __init__(self, error):
+        self.error, self.left = error, 2
+
+    def submit(self, function, /, *arguments, **keywords):
+        self.left -= 1
+        if self.left >= 0:
+            return super().submit(function, *arguments)
+        if isinstance(self.error, RuntimeError):
+            raise self.error
+        future = Future()
+        if self.error is None:
+            future.cancel()
+        else:
+            future.set_exception(self.error)
+        return future
+
+
+@pytest.mark.parametrize(
+    "error", [None, OSError("gone"), TimeoutError(), EOFError(), RuntimeError("cannot schedule new futures")]
+)
+def test_an_executor_that_ends_while_it_has_tasks_is_an_error_of_the_executor(error):
+    with pytest.raises(ExecutorError), computing(None, FailsLater(error)):
+        run(scale, np.arange(3.0), range(5))
+
+
+def test_an_executor_that_was_shut_down_is_an_error_of_the_executor():
+    with ThreadPoolExecutor(1) as executor:
+        pass
+    with pytest.raises(ExecutorError), computing(None, executor):
+        run(scale, np.arange(3.0), range(5))

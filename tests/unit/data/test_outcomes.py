@@ -19,7 +19,7 @@ from dmlrank.data.outcomes import (
     unreadable_labels,
 )
 from dmlrank.data.outcomes import SPELLINGS as KNOWN_SPELLINGS
-from dmlrank.exceptions import MissingDataError, OptionError, OutcomeError
+from dmlrank.exceptions import DmlrankWarning, MissingDataError, OptionError, OutcomeError
 
 SPELLINGS = {
     "first": ["model_a", "a", "A", "left", "first", "Model A", "model-1", "response_a", "assistant_a", "answer_a"],
@@ -148,8 +148,9 @@ def test_a_meaning_that_does_not_exist():
         outcomes(["?"], categories={"?": "both good"})
 
 
-def test_meanings_for_labels_that_do_not_occur_are_ignored():
-    assert read_as(["tie", "a"], categories={"no vote": "both_bad"}) == ["tie", "first"]
+def test_meanings_for_labels_that_do_not_occur_are_named_and_ignored():
+    with pytest.warns(DmlrankWarning, match="no vote"):
+        assert read_as(["tie", "a"], categories={"no vote": "both_bad"}) == ["tie", "first"]
 
 
 def test_numbers_between_zero_and_one_are_preferences():
@@ -163,7 +164,8 @@ def test_zeros_and_ones_alone_are_labels():
     for values in ([1, 0, 0], [1.0, 0.0], [True, False]):
         assert outcomes(values).kind == "labels"
     assert outcomes([0.5, 1.0, 0.0], categories={0.5: "tie"}).kind == "labels"
-    assert outcomes([0.5, 1.0, 0.0], categories={0.75: "tie"}).kind == "preferences"
+    with pytest.warns(DmlrankWarning):
+        assert outcomes([0.5, 1.0, 0.0], categories={0.75: "tie"}).kind == "preferences"
 
 
 def test_versions_are_names_of_models():
