@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .._utils.warning_collection import warn
+from .._utils.computation import warn
 from ..exceptions import OptionError, OutcomeError, listed, nearest
 from .arrays import FloatArray, IntArray, name_of, too_large_error
 from .columns import CodedColumn, Columns
