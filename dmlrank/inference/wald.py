@@ -272,6 +272,12 @@ def wald_test(estimates: NamedEstimates, hypothesis: LinearHypothesis) -> WaldTe
             f"there is nothing to test about {about}, because the functional fixes the value whatever the data say: "
             f"{estimates.reason}. A test needs a combination that the functional leaves free, such as a difference"
         )
+    fewest = min(covariance.n_clusters, default=rank + 1)
+    if fewest <= rank:
+        raise HypothesisError(
+            f"{rank} restrictions cannot be tested with {fewest} clusters, because their covariance has no inverse; "
+            f"test fewer models at once, or use t_test"
+        )
     fixed = left_vectors[:, rank:].T
     misfit = fixed @ (matrix @ estimates.estimate - value)
     if len(misfit) and np.abs(misfit).max() > 1e-8 * max(1.0, np.abs(value).max()):

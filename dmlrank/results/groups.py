@@ -26,7 +26,7 @@ from ..inference.covariance import Covariance
 from ..inference.multiple_testing import holm
 from ..inference.ranks import ranks_of
 from ..inference.simultaneous import Family
-from ..inference.wald import WaldTestResults, z_statistics
+from ..inference.wald import WaldTestResults, wald_test, z_statistics
 from ..plotting.heat_maps import group_heat_map
 from ..plotting.intervals import grouped_forest_plot
 from ..plotting.rank_charts import bump_chart
@@ -197,7 +197,7 @@ class GroupResults(JointBoards, Generic[Result]):
         labels = tuple(
             f"{self.groups[g]}: {name} - {self.groups[0]}: {name}" for g in range(1, n_groups) for name in chosen
         )
-        return self.joint.wald_test(LinearHypothesis(matrix, np.zeros(len(matrix)), labels))
+        return wald_test(self.joint, LinearHypothesis(matrix, np.zeros(len(matrix)), labels))
 
     def equal_by_model(self) -> pd.DataFrame:
         """Test for every model by a Wald test that it has the same score in every group.

@@ -6,12 +6,10 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 
-from ..data.hypotheses import HypothesisLike, LinearHypothesis
+from ..data.hypotheses import HypothesisLike
 from ..data.preferences import FloatArray
-from ..exceptions import HypothesisError
 from ..fit.estimates import Estimates
 from ..inference.covariance import Covariance
 from ..inference.simultaneous import MaxT
@@ -70,17 +68,6 @@ class JointEstimates(NamedEstimates):
         """Return values, (d,), as a frame with a row per block and a column per model."""
         blocks, models = (list(dict.fromkeys(self.index.get_level_values(level))) for level in (0, 1))
         return pd.DataFrame(values.reshape(len(blocks), -1).copy(), index=blocks, columns=models)
-
-    def wald_test(self, restrictions: LinearHypothesis) -> WaldTestResults:
-        """Test linear restrictions jointly by one chi-squared test; its degrees of freedom are the structural rank."""
-        rank = np.linalg.matrix_rank(restrictions.matrix @ self.covariance.basis)
-        fewest = min(self.covariance.n_clusters, default=rank + 1)
-        if fewest <= rank:
-            raise HypothesisError(
-                f"{rank} restrictions cannot be tested with {fewest} clusters, because their covariance has no "
-                f"inverse; test fewer models at once, or use t_test"
-            )
-        return wald_test(self, restrictions)
 
 
 class JointResults(Summarised):
@@ -170,7 +157,7 @@ class JointResults(Summarised):
         OptionError
             If there is no joint covariance.
         """
-        return self.joint.wald_test(self.joint.hypothesis(hypothesis))
+        return wald_test(self.joint, self.joint.hypothesis(hypothesis))
 
     def _tidy(self, z: FloatArray, alpha: float | None, method: str) -> pd.DataFrame:
         """Return a row per estimate with z statistics, (d,), p-values and intervals."""

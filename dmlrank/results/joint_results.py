@@ -21,7 +21,7 @@ from ..fit.fit_covariance import clustered_covariance
 from ..fit.state import FitState
 from ..inference.covariance import Covariance, covariance_of_mean, match_blocks, stack_influences
 from ..inference.simultaneous import PAIR_METHODS, TEST_COLUMNS, MaxT, compare_differences
-from ..inference.wald import WaldTestResults, two_sided_p_values, z_statistics
+from ..inference.wald import WaldTestResults, two_sided_p_values, wald_test, z_statistics
 from ..report.statements import counted
 from .joint_estimates import JointEstimates
 from .rank_results import RankResults
@@ -352,7 +352,7 @@ class Changes:
     def test(self) -> WaldTestResults:
         """Test by one Wald test that all changes are zero."""
         names = tuple(self.joint.names)
-        return self.joint.wald_test(LinearHypothesis(np.eye(len(names)), np.zeros(len(names)), names))
+        return wald_test(self.joint, LinearHypothesis(np.eye(len(names)), np.zeros(len(names)), names))
 
     @one_thread()
     def of_models(self, alpha: float, method: str) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from ..data.hypotheses import LinearHypothesis
 from ..exceptions import ColumnError, HypothesisError, OptionError, listed, nearest
 from ..fit.estimates import Estimates
 from ..inference.simultaneous import Family
-from ..inference.wald import z_statistics
+from ..inference.wald import wald_test, z_statistics
 from ..plotting.intervals import band_plot
 from ..plotting.theme import level_words, literal, models_words
 from ..report.joint_tables import projection_summary
@@ -120,7 +120,7 @@ class Projection(JointResults, ModelTable):
             places = [column * n_models + j for column in columns for j in range(n_models)]
             labels = tuple(joint.names[place] for place in places)
             try:
-                test = joint.wald_test(LinearHypothesis(identity[places], np.zeros(len(places)), labels))
+                test = wald_test(joint, LinearHypothesis(identity[places], np.zeros(len(places)), labels))
                 rows[term] = (float(test.statistic), int(test.df_denom), float(test.pvalue))
             except HypothesisError:
                 rows[term] = (np.nan, len(columns) * joint.covariance.basis.shape[1] // len(self.coefficients), np.nan)

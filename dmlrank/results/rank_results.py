@@ -372,7 +372,8 @@ class RankResults(Summarised):
         UnknownModelError
             If a model was not ranked.
         HypothesisError
-            If the hypothesis cannot be read, or the functional fixes all combinations that the hypothesis restricts.
+            If the hypothesis cannot be read, the functional fixes all combinations that the hypothesis restricts, or
+            there are too few clusters for so many restrictions.
 
         Examples
         --------
@@ -1491,6 +1492,11 @@ class RankResults(Summarised):
                 f"sensitivity is a {type(sensitivity).__name__}; allowed is what the method sensitivity() of a result "
                 f"returned, or None"
             )
+        if sensitivity is not None and not sensitivity.is_of(self.estimates):
+            raise OptionError(
+                "sensitivity= was computed from another result: its contrasts have other models or estimates than this "
+                "result; pass what the method sensitivity() of this result, in this unit, returned"
+            )
         remarks = () if sensitivity is None else (sensitivity.page_section(),)
         boards = make_boards(self.estimates, self.simultaneous, self._alpha(alpha), remarks=remarks)
         heading = page_title(boards[0]) if title is None else title
@@ -1675,8 +1681,8 @@ class RankResults(Summarised):
         ColumnError, DataError, FrameTypeError
             If the new rows lack columns, repeat rows of the fit, or contradict them.
         OptionError
-            If the fit was given arrays of its own prompts (``mu=``, for example), or if rows need training and
-            ``refit="never"``.
+            If the fit was given arrays of its own prompts (``mu=``, for example), if rows need training and
+            ``refit="never"``, or if this result is a sequential view and the rows have new models.
 
         Warns
         -----
@@ -1698,6 +1704,13 @@ class RankResults(Summarised):
         def extended_steps() -> FitState:
             extended = extend_fit(steps, new_rows, refit)
             extension, clusters = extended.extension, extended.units.clusters
+            if self.estimates.sequence and extension and extension.models_new:
+                raise OptionError(
+                    f"extend() of a sequential view by rows with the new models {listed(extension.models_new)}: its "
+                    f"statements hold at all looks for models that were fixed before the first look. Start a new "
+                    f"sequence (extend the fit without sequential(), then .sequential(planned=...) of the result), or "
+                    f"leave the rows of these models out and report them in a fit of their own"
+                )
             if self.estimates.sequence and extension and clusters and extension.clusters_returning:
                 warn(
                     f"{extension.clusters_returning:,} clusters of {clusters.names[0]!r} were there at an earlier look "

@@ -81,6 +81,7 @@ def analyse_sensitivity(
     numbers = SensitivityNumbers(
         result_frame=_frame(shown, contrasts.labels, gammas),
         tipping=_tipping_frame(bounds, contrasts.labels, value, spread, of_every_cell),
+        names=tuple(estimates.names),
         hypothesis=contrasts,
         estimate=scale.factor * estimate + shift,
         std_error=scale.factor * std_error,

@@ -15,6 +15,7 @@ from .._utils.atomic_write import write_file
 from .._utils.number_text import decimals
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError, OptionTypeError, listed, nearest
+from ..fit.estimates import Estimates
 from ..plotting.diagnostic_charts import bound_chart, strength_contour
 from ..sensitivity.fragility import MAX_REFITS
 from ..sensitivity.sensitivity_summary import page_paragraphs, sensitivity_summary, tipping_sentence
@@ -92,6 +93,13 @@ class SensitivityResults(TitledTable):
     def page_section(self) -> tuple[str, tuple[str, ...]]:
         """Return title and paragraphs of the section in a page, which :meth:`RankResults.report` writes."""
         return "If those who vote differ from those who do not", page_paragraphs(self.numbers)
+
+    def is_of(self, estimates: Estimates) -> bool:
+        """Return whether the analysis has the contrasts of these estimates, in their unit."""
+        numbers = self.numbers
+        return numbers.names == tuple(estimates.names) and np.allclose(
+            numbers.hypothesis.matrix @ estimates.estimate, numbers.estimate, rtol=1e-9, atol=1e-9
+        )
 
     def benchmark(self, features: str | Sequence[str | Sequence[str]]) -> pd.DataFrame:
         """Leave features out of the fit, and show how strong an omitted variable like them would be.

@@ -31,6 +31,7 @@ class SensitivityNumbers:
     """The numbers of a sensitivity analysis of J contrasts, in the unit in which scores are shown.
 
     result_frame, tipping: As :class:`.sensitivity_results.SensitivityResults` describes them.
+    names: Names of the scores, in the order of the contrasts' coefficients.
     hypothesis: The contrasts and their hypothetical values.
     estimate, std_error (J,): Estimates of the contrasts and their standard errors.
     critical: Half-width of the intervals at gamma = 1, in standard errors.
@@ -49,6 +50,7 @@ class SensitivityNumbers:
 
     result_frame: pd.DataFrame
     tipping: pd.DataFrame
+    names: tuple[str, ...]
     hypothesis: LinearHypothesis
     estimate: FloatArray
     std_error: FloatArray

@@ -275,6 +275,16 @@ def test_a_page_has_a_section_on_votes_not_cast(res, sensitivity):
     assert f"of {sensitivity.numbers.n_shown:,} were shown" in lines[0]
 
 
+@needs("jinja2")
+def test_a_page_refuses_the_sensitivity_of_another_result(res, sensitivity):
+    copy = pickle.loads(pickle.dumps(sensitivity))
+    assert res.report(sensitivity=copy) == res.report(sensitivity=sensitivity)
+    for other in (res.rescale("elo"), res.update(functional="borda")):
+        with pytest.raises(OptionError, match="another result"):
+            other.report(sensitivity=sensitivity)
+    assert "ant - dog" in res.rescale("elo").report(sensitivity=res.rescale("elo").sensitivity("ant - dog"))
+
+
 # --- what is refused ----------------------------------------------------------------------------------------------
 
 

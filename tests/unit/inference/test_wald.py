@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import statsmodels.api as sm
@@ -121,3 +123,11 @@ def test_what_does_not_vary_is_refused():
         answer(t_test, np.zeros(4), covariance, [0, 1, 0, 0])
     with pytest.raises(HypothesisError):
         answer(wald_test, np.zeros(4), covariance, np.eye(4)[:2])
+
+
+def test_more_restrictions_than_clusters_allow_are_refused(summed):
+    estimate, covariance = summed
+    few = replace(covariance, n_clusters=(40, 2))
+    with pytest.raises(HypothesisError, match="2 clusters"):
+        answer(wald_test, estimate, few, np.eye(4)[:2] - np.eye(4)[1:3])
+    assert answer(wald_test, estimate, few, [1, -1, 0, 0]).df_denom == 1

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
-from dmlrank.exceptions import IntervalWarning
+from dmlrank.exceptions import IntervalWarning, OptionError
 
 # What every public name of a result is in a sequential view.
 AT_ALL_LOOKS = {
@@ -240,6 +240,17 @@ def test_the_view_of_an_extended_fit_is_a_view(res, view):
     longer = view.extend(battles[2000:])
     assert (longer.estimates.sequence.n_units, longer.estimates.sequence.planned) == (2200, 8000)
     pd.testing.assert_frame_equal(longer.conf_int(), res.extend(battles[2000:]).sequential(8000, start=400).conf_int())
+
+
+@pytest.mark.parametrize("refit", ["auto", "always"])
+def test_a_view_refuses_new_models(res, view, refit):
+    """Statements of all looks are about models that were fixed before the first look."""
+    rows = dr.datasets.simulate_arena(n=3200, rng=0)[2000:].replace("koala-13b", "gnu")
+    rows["annotator"] = 0
+    with pytest.raises(OptionError, match="gnu"):
+        view.extend(rows, refit=refit)
+    longer = res.extend(rows, refit=refit).sequential(8000, start=400)
+    assert "gnu" in longer.models
 
 
 def test_an_extended_view_warns_of_clusters_that_return():
