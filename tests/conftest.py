@@ -23,7 +23,7 @@ import dmlrank as dr
 from dmlrank.cli.read_files import read_frame
 from dmlrank.data.columns import Columns
 from dmlrank.data.formula.features import FeatureMap
-from dmlrank.data.preferences import PreferenceData, first_rows, gather_cells
+from dmlrank.data.preferences import PreferenceData, gather_cells
 
 from .support import optional
 
@@ -127,7 +127,7 @@ def make_data():
             vote_row=np.arange(len(context)),
             row_context=rows,
             row_index=np.arange(len(rows)),
-            first_row=first_rows(rows),
+            first_row=np.unique(rows, return_index=True)[1],
             columns=Columns.of(columns or {}, len(rows)),
             n_rows=len(rows),
             n_dropped=0,

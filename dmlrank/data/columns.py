@@ -101,11 +101,6 @@ class CodedColumn:
             raise
         return cls(codes, np.asarray(levels, dtype=object))
 
-    @property
-    def is_present(self) -> NDArray[np.bool_]:
-        """Cells that are not missing, (rows,)."""
-        return self.codes >= 0
-
     def only(self, rows: NDArray[np.bool_] | IntArray) -> CodedColumn:
         """Return the cells of some rows; levels that do not occur in these rows are left out."""
         codes, used_levels = pd.factorize(np.where(self.codes[rows] < 0, np.nan, self.codes[rows]))

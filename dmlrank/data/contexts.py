@@ -22,7 +22,6 @@ from .equal_values import value_codes
 from .formula.features import FeatureNames
 from .formula.parse import Formula
 from .outcomes import Categories, ComparedItems, improper_probabilities, unreadable_labels
-from .preferences import first_rows
 
 # Whole numbers with at most this many digits can be sorted as texts without overflow.
 _MOST_DIGITS = 18
@@ -78,7 +77,7 @@ class Rows:
         """
         if self.derived is not None:
             return self.derived.has_comparison
-        return np.logical_or.reduce([self.roles[name].is_present for name in self.formula.outcomes])
+        return np.logical_or.reduce([self.roles[name].codes >= 0 for name in self.formula.outcomes])
 
     def only(self, is_used: NDArray[np.bool_]) -> Rows:
         """Return the rows that are used, by a mask, (rows,)."""
@@ -103,26 +102,22 @@ def find_contexts(rows: Rows) -> tuple[IntArray, IntArray, IntArray]:
     column = rows.table[names[0]]
     if len(names) == 1 and column.dtype.kind == "i" and -limit < int(column.min()) and int(column.max()) < limit:
         codes, numbers = pd.factorize(column.to_numpy())
-        row_context, order = codes.astype(np.intp), _order_of_texts(numbers)
-        first_row = first_rows(row_context)
+        row_context = codes.astype(np.intp)
+        # The texts of the numbers are compared from the left: with zeros appended to the same length, they are compared
+        # as numbers. Of two texts that differ by zeros at the end, the shorter one comes first. A minus sign comes
+        # before every digit.
+        size, powers = np.abs(numbers), 10 ** np.arange(1, _MOST_DIGITS)
+        n_digits = 1 + np.searchsorted(powers, size, side="right")
+        order = np.lexsort((n_digits, size * 10 ** (_MOST_DIGITS - n_digits), numbers >= 0))
+        first_row = np.unique(row_context, return_index=True)[1]
     else:
         ids = pd.DataFrame({name: identity_texts(rows.table[name]) for name in names})
         row_context = np.asarray(ids.groupby(names, sort=False).ngroup(), dtype=np.intp)
-        first_row = first_rows(row_context)
+        first_row = np.unique(row_context, return_index=True)[1]
         order = ids.iloc[first_row].reset_index(drop=True).sort_values(names).index.to_numpy()
     seed_order = np.empty(len(first_row), dtype=np.intp)
     seed_order[order] = np.arange(len(first_row))
     return row_context, first_row, seed_order
-
-
-def _order_of_texts(numbers: IntArray) -> IntArray:
-    """Return the order, (n,), in which the texts of whole numbers are sorted."""
-    size, powers = np.abs(numbers), 10 ** np.arange(1, _MOST_DIGITS)
-    n_digits = 1 + np.searchsorted(powers, size, side="right")
-    # Texts are compared from the left: with zeros appended to the same length, they are compared as numbers. Of two
-    # texts that differ by zeros at the end, the shorter one comes first. A minus sign comes before every digit.
-    padded = size * 10 ** (_MOST_DIGITS - n_digits)
-    return np.lexsort((n_digits, padded, numbers >= 0))
 
 
 def check_constant_features(rows: Rows, row_context: IntArray, first_row: IntArray) -> None:

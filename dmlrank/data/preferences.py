@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -91,6 +91,9 @@ class PreferenceData:
     n_votes_dropped: Number of votes that were left out because the same context and pair has an earlier vote.
     shared_texts: The contexts that share a text, if some do.
     scores: The scores that the votes follow from, where the data are scores.
+    n_contexts, n_items, n_categories, n_votes: n, K, C and v.
+    n_unlabelled: Number of contexts without any label.
+    flip (C,): Positions of the categories with "first wins" and "second wins" exchanged.
     """
 
     items: tuple[str, ...]
@@ -115,6 +118,25 @@ class PreferenceData:
     n_votes_dropped: int = 0
     shared_texts: SharedTexts | None = None
     scores: ScoreTable | None = None
+    n_contexts: int = field(init=False)
+    n_items: int = field(init=False)
+    n_categories: int = field(init=False)
+    n_votes: int = field(init=False)
+    n_unlabelled: int = field(init=False)
+    flip: IntArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        n_labelled = np.count_nonzero(np.bincount(self.cells.context, minlength=len(self.x)))
+        derived = {
+            "n_contexts": len(self.x),
+            "n_items": len(self.items),
+            "n_categories": len(self.categories),
+            "n_votes": len(self.vote_cell),
+            "n_unlabelled": len(self.x) - int(n_labelled),
+            "flip": exchanged_wins(len(self.categories)),
+        }
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
 
     def without_names(self) -> PreferenceData:
         """Return the arrays that models and scores are computed from, without what only reading and naming need.
@@ -137,36 +159,6 @@ class PreferenceData:
             shared_texts=None,
             scores=None,
         )
-
-    @property
-    def flip(self) -> IntArray:
-        """Positions of the categories with "first wins" and "second wins" exchanged, (C,)."""
-        return exchanged_wins(self.n_categories)
-
-    @property
-    def n_contexts(self) -> int:
-        """Number of contexts, labelled or not, n."""
-        return len(self.x)
-
-    @property
-    def n_items(self) -> int:
-        """Number of items, K."""
-        return len(self.items)
-
-    @property
-    def n_categories(self) -> int:
-        """Number of categories, C."""
-        return len(self.categories)
-
-    @property
-    def n_votes(self) -> int:
-        """Number of votes, v."""
-        return len(self.vote_cell)
-
-    @property
-    def n_unlabelled(self) -> int:
-        """Number of contexts without any label."""
-        return int((np.bincount(self.cells.context, minlength=self.n_contexts) == 0).sum())
 
     def by_context(self, name: str) -> AnyArray:
         """Return the values of a column by context, (n,): those in the first row of each context."""
@@ -251,11 +243,6 @@ class PreferenceData:
             vote_row=self.vote_row[vote_inside],
             scores=None if self.scores is None else self.scores.only(items),
         )
-
-
-def first_rows(row_context: IntArray) -> IntArray:
-    """Return the first row of each context, (n,), from the context of every row."""
-    return np.unique(row_context, return_index=True)[1].astype(np.intp)
 
 
 def gather_cells(context: IntArray, first: IntArray, second: IntArray, y: FloatArray) -> tuple[Cells, IntArray]:

@@ -20,7 +20,7 @@ from .formula.features import FeatureMap, check_features, fit_features, locate_n
 from .formula.parse import names_in, parse_formula
 from .frames import column_names, is_partitioned, require_columns, take_columns
 from .outcomes import Categories, ComparedItems, Outcomes, read_labels, read_probabilities
-from .preferences import PreferenceData, first_rows, gather_cells
+from .preferences import PreferenceData, gather_cells
 
 # Advice for a frame that changes between two readings.
 _UNCHANGING_FRAME = "; pass a frame that does not change (instead of a DuckDB relation: relation.to_arrow_table())"
@@ -128,7 +128,7 @@ def preferences_of(
         shared = replace(shared, was_warned_of=True)
     if votes == "first":
         rows, row_context = _without_later_votes(rows, row_context)
-        first_row = first_rows(row_context)
+        first_row = np.unique(row_context, return_index=True)[1]
     if rows.derived is None:
         items, vote_row, first, second, outcomes = _votes_of_rows(rows, categories)
     else:
@@ -321,7 +321,7 @@ def missing_values(rows: Rows, missing: str = "raise") -> dict[str, NDArray[np.b
     table, formula = rows.table, rows.formula
     labelled = rows.labelled
     roles = () if rows.derived else (*formula.outcomes, *formula.items)
-    masks = {name: ~rows.roles[name].is_present & labelled for name in roles}
+    masks = {name: (rows.roles[name].codes < 0) & labelled for name in roles}
     of_votes = {name for name in (rows.propensity, *rows.style) if name}
     for name in (*rows.context, *rows.extras):
         is_needed = labelled if name in of_votes else True

@@ -69,11 +69,6 @@ class Contrasts:
     std_error: FloatArray
 
     @property
-    def usable(self) -> NDArray[np.bool_]:
-        """Whether the contrasts vary, so that they can be tested, (J,)."""
-        return self.std_error > 0
-
-    @property
     def n_pairs(self) -> int:
         """Number of different pairs of scores, whatever the direction of their difference."""
         low, high = np.minimum(self.first, self.second), np.maximum(self.first, self.second)
@@ -121,7 +116,8 @@ class NormalDraws:
         dtype: type[np.floating[Any]] = np.float32 if contrasts.std_error.min() > 1e-4 * size else np.float64
         scaled = (factor / scale).astype(dtype)
         # Tests of pairs in one direction and in both directions have the same draws, and so the same critical value.
-        n_draws = min(self.n_draws, _affordable_draws(_MAX_STATISTICS, 2 * contrasts.n_pairs))
+        n_affordable = _MAX_STATISTICS // max(2 * contrasts.n_pairs, 1) // 1000 * 1000
+        n_draws = min(self.n_draws, max(_FEWEST_DRAWS, n_affordable))
         for start in range(0, n_draws, _WIDTH):
             width = min(_WIDTH, n_draws - start)
             scores = np.zeros((len(factor) + 1, width), dtype=dtype)
@@ -219,7 +215,7 @@ def max_abs_normal_draws(factor: FloatArray) -> FloatArray:
     """
     rng = np.random.default_rng(_SEED)
     step = 10_000 if len(factor) <= 500 else 1_000
-    n_draws = min(NORMAL_DRAWS, _affordable_draws(_MAX_PRODUCTS, factor.size))
+    n_draws = min(NORMAL_DRAWS, max(_FEWEST_DRAWS, _MAX_PRODUCTS // max(factor.size, 1) // 1000 * 1000))
     maxima = []
     for _ in range(n_draws // step):
         rows = np.abs(rng.standard_normal((step, factor.shape[1])) @ factor.T)
@@ -243,11 +239,6 @@ def _root(matrix: FloatArray) -> FloatArray:
     """Return a matrix, (d, d), whose product with its transpose is the positive part of a symmetric matrix."""
     values, vectors = np.linalg.eigh(matrix)
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
-
-
-def _affordable_draws(budget: int, cost: int) -> int:
-    """Return the number of draws of a given cost that a budget allows, in thousands and at least 10,000."""
-    return max(_FEWEST_DRAWS, budget // max(cost, 1) // 1000 * 1000)
 
 
 def _standardised_draws(scores: Draws, contrasts: Contrasts, scale: float) -> DrawContrasts:
@@ -377,47 +368,38 @@ def max_t_p_values(t: FloatArray, p: FloatArray, maxima: Draws, normal: bool = T
     return np.clip(share, p, bounds)
 
 
-class _ExceedanceCounter:
-    """Counts the draws in which the running maximum of a family's t statistics reaches each observed t statistic.
+def _count_exceedances(
+    draw_contrasts: DrawContrasts, by_size: IntArray, t: FloatArray, is_counted: NDArray[np.bool_], absolute: bool
+) -> tuple[FloatArray, Draws]:
+    """Count the draws in which the running maximum of a family's t statistics reaches each observed one, (m,).
 
-    by_size (m,): The hypotheses, the least extreme first.
-    t (m,): Their t statistics.
-    is_counted (m,): Hypotheses whose number of draws is used afterwards; the numbers of the others may stay zero.
+    The running maximum at a hypothesis is the largest drawn t statistic of this hypothesis and of all less extreme
+    ones. The hypotheses, ``by_size`` with the least extreme first, are processed in stretches of ``_STEP``. Counts are
+    zero for hypotheses whose number of draws is not used afterwards. The draws of the largest t statistic, (b,), are
+    returned as well.
     """
-
-    def __init__(self, by_size: IntArray, t: FloatArray, is_counted: NDArray[np.bool_]) -> None:
-        self._by_size, self._t, self._is_counted = by_size, t, is_counted
-        self.count = np.zeros(len(by_size))
-        self.maxima: list[Draws] = []
-
-    def add(self, draw_contrasts: DrawContrasts, absolute: bool) -> None:
-        """Count another block of draws.
-
-        The running maximum at a hypothesis is the largest drawn t statistic of this hypothesis and of all less extreme
-        ones. The hypotheses are processed in stretches of ``_STEP``.
-        """
-        maximum: Draws | None = None
-        for start in range(0, len(self._by_size), _STEP):
-            part = slice(start, start + _STEP)
-            drawn = draw_contrasts(self._by_size[part])
-            if absolute:
-                np.abs(drawn, out=drawn)
-            if maximum is not None:
-                np.maximum(drawn[0], maximum, out=drawn[0])
-            if maximum is not None and maximum.min() >= self._t[part][-1]:
-                # The running maximum before this stretch reaches the stretch's largest observed t in all draws.
-                self.count[part] += len(maximum)
-                maximum = drawn.max(axis=0)
-            elif self._is_counted[part].any():
-                for before, after in pairwise(drawn):
-                    np.maximum(before, after, out=after)
-                t = self._t[part].astype(drawn.dtype)
-                self.count[part] += np.count_nonzero(drawn >= t[:, None], axis=1)
-                maximum = drawn[-1].copy()
-            else:
-                maximum = drawn.max(axis=0)
-        assert maximum is not None
-        self.maxima.append(maximum)
+    count = np.zeros(len(by_size))
+    maximum: Draws | None = None
+    for start in range(0, len(by_size), _STEP):
+        part = slice(start, start + _STEP)
+        drawn = draw_contrasts(by_size[part])
+        if absolute:
+            np.abs(drawn, out=drawn)
+        if maximum is not None:
+            np.maximum(drawn[0], maximum, out=drawn[0])
+        if maximum is not None and maximum.min() >= t[part][-1]:
+            # The running maximum before this stretch reaches the stretch's largest observed t in all draws.
+            count[part] = len(maximum)
+            maximum = drawn.max(axis=0)
+        elif is_counted[part].any():
+            for before, after in pairwise(drawn):
+                np.maximum(before, after, out=after)
+            count[part] = np.count_nonzero(drawn >= t[part].astype(drawn.dtype)[:, None], axis=1)
+            maximum = drawn[-1].copy()
+        else:
+            maximum = drawn.max(axis=0)
+    assert maximum is not None
+    return count, maximum
 
 
 @one_thread()
@@ -446,22 +428,22 @@ def step_down(
     # With the least extreme hypothesis first, the running maximum is over all hypotheses that are not rejected before.
     sorted_families = [family[np.argsort(t[family], kind="stable")] for family in families]
     tested = np.ones(len(t), dtype=bool) if is_tested is None else is_tested
-    counters = [
-        # Where Holm's p-value is tiny, the draws have no part in the adjusted one.
-        _ExceedanceCounter(
-            by_size,
-            t[by_size],
-            tested[by_size] & (p is None or not draws.normal or holm(p[by_size]) > _SMALLEST_SHARE),
-        )
+    # Where Holm's p-value is tiny, the draws have no part in the adjusted one.
+    are_counted = [
+        tested[by_size] & (p is None or not draws.normal or holm(p[by_size]) > _SMALLEST_SHARE)
         for by_size in sorted_families
     ]
+    counts = [np.zeros(len(by_size)) for by_size in sorted_families]
+    maxima: list[list[Draws]] = [[] for _ in families]
     for draw_contrasts in draws.blocks(contrasts):
-        for counter in counters:
-            counter.add(draw_contrasts, absolute)
+        for number, (by_size, is_counted) in enumerate(zip(sorted_families, are_counted, strict=True)):
+            count, maximum = _count_exceedances(draw_contrasts, by_size, t[by_size], is_counted, absolute)
+            counts[number] += count
+            maxima[number].append(maximum)
     results = []
-    for family, by_size, counter in zip(families, sorted_families, counters, strict=True):
-        max_t = np.concatenate(counter.maxima)
-        share = (1.0 + counter.count) / (1.0 + len(max_t))
+    for family, by_size, count, drawn in zip(families, sorted_families, counts, maxima, strict=True):
+        max_t = np.concatenate(drawn)
+        share = (1.0 + count) / (1.0 + len(max_t))
         if p is not None and draws.normal:
             share = np.clip(share, p[by_size], holm(p[by_size]))
         share[~tested[by_size]] = 1.0

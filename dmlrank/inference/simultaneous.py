@@ -7,7 +7,7 @@ confidence sequences, which hold at all looks at growing data (:class:`AllLooks`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar, TypeAlias
 
@@ -149,16 +149,17 @@ class MaxT:
         )
         matrix, places = combinations @ self.covariance.matrix @ combinations, np.arange(len(combinations))
         scores = differences(Covariance(matrix, combinations), places, np.full(len(places), len(places)))
-        varying = scores.take(scores.usable)
+        varies = scores.std_error > 0
+        varying = scores.take(varies)
         if not len(varying.first):
-            return Family(scores.usable, None)
-        return Family(scores.usable, lambda: max_t_draws(bootstrap, varying, absolute=True), normal=False)
+            return Family(varies, None)
+        return Family(varies, lambda: max_t_draws(bootstrap, varying, absolute=True), normal=False)
 
     @cached_property
     def _pairs(self) -> Contrasts:
         """All differences that vary."""
         pairs = differences(self.covariance, *np.triu_indices(len(self.covariance.matrix), 1))
-        return pairs.take(pairs.usable)
+        return pairs.take(pairs.std_error > 0)
 
     @cached_property
     def _pair_maxima(self) -> Draws:
@@ -351,7 +352,7 @@ def compare_differences(
     Shapes: estimate (K,), first, second (J,).
     """
     contrasts = differences(simultaneous.covariance, first, second)
-    usable = contrasts.usable
+    usable = contrasts.std_error > 0
     difference = estimate[first] - estimate[second]
     z, p, adjusted = (np.full(len(first), np.nan) for _ in range(3))
     critical = float("nan")
@@ -375,27 +376,24 @@ class Separation:
         large as the smaller of ``p_above[j, k]`` and ``p_above[k, j]``.
     critical: Single-step critical value of all differences at ``alpha``; NaN where no difference varies.
     alpha: Family-wise error rate.
+    above (K, K): Whether model j is above model k at level ``alpha``.
+    separated (K, K): Whether models j and k are separated: one of the two is above the other.
+    n_separated: Number of separated pairs.
     """
 
     p_above: FloatArray
     p_single: FloatArray
     critical: float
     alpha: float
+    above: NDArray[np.bool_] = field(init=False)
+    separated: NDArray[np.bool_] = field(init=False)
+    n_separated: int = field(init=False)
 
-    @property
-    def above(self) -> NDArray[np.bool_]:
-        """Whether model j is above model k at level ``alpha``, (K, K)."""
-        return self.p_above <= self.alpha
-
-    @property
-    def separated(self) -> NDArray[np.bool_]:
-        """Whether models j and k are separated: one of the two is above the other, (K, K)."""
-        return self.above | self.above.T
-
-    @property
-    def n_separated(self) -> int:
-        """Number of separated pairs."""
-        return int(self.above.sum())
+    def __post_init__(self) -> None:
+        above = self.p_above <= self.alpha
+        object.__setattr__(self, "above", above)
+        object.__setattr__(self, "separated", above | above.T)
+        object.__setattr__(self, "n_separated", int(above.sum()))
 
 
 def separate(estimate: FloatArray, simultaneous: Simultaneous, alpha: float) -> Separation:
@@ -444,5 +442,5 @@ def separate_each(estimate: FloatArray, simultaneous: Simultaneous, alpha: float
 def _varying_pairs(estimate: FloatArray, covariance: Covariance) -> tuple[Contrasts, FloatArray]:
     """Return all differences with a positive variance, and their z statistics, (J,)."""
     contrasts = differences(covariance, *np.triu_indices(len(estimate), 1))
-    contrasts = contrasts.take(contrasts.usable)
+    contrasts = contrasts.take(contrasts.std_error > 0)
     return contrasts, (estimate[contrasts.first] - estimate[contrasts.second]) / contrasts.std_error

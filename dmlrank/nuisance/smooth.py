@@ -67,21 +67,15 @@ class _Spline:
     knots: Knots of the B-splines.
     mean (b,): Means of the B-splines in the data.
     rotation (b, q): Coefficients of the curves in the centred B-splines.
+    width: Number of curves.
+    rows_at_a_time: Number of values in a block of the product.
     """
 
     knots: FloatArray
     mean: FloatArray
     rotation: FloatArray
-
-    @property
-    def width(self) -> int:
-        """Number of curves."""
-        return int(self.rotation.shape[1])
-
-    @property
-    def rows_at_a_time(self) -> int:
-        """Number of values in a block of the product."""
-        return rows_of_a_product(self.rotation)
+    width: int
+    rows_at_a_time: int
 
     def of(self, feature: FloatArray) -> FloatArray:
         """Return the curves, (n, q), at the values of the feature, (n,)."""
@@ -187,19 +181,13 @@ class SmoothBasis:
         if self.loadings is not None:
             at_a_time.append(rows_of_a_product(self.loadings))
         for block in row_slices(len(x), max(x.shape[1], self.width), multiple_of=lcm(*at_a_time)):
-            flags = ~np.isfinite(x[block][:, self.missing])
-            np.concatenate([*self._main(x[block]), flags], axis=1, out=table[block])
+            rows = x[block]
+            if self.loadings is None:
+                parts = [columns.of(_imputed(rows[:, f], self.centre[f])) for f, columns in self.columns]
+            else:
+                parts = [product(_imputed(rows, self.centre) - self.centre, self.loadings)]
+            np.concatenate([*parts, ~np.isfinite(rows[:, self.missing])], axis=1, out=table[block])
         return table
-
-    def _main(self, x: FloatArray) -> list[FloatArray]:
-        """Return all columns except those that indicate missing values."""
-        if self.loadings is not None:
-            return [product(np.where(np.isfinite(x), x, self.centre) - self.centre, self.loadings)]
-        tables = []
-        for f, columns in self.columns:
-            feature = x[:, f]
-            tables.append(columns.of(np.where(np.isfinite(feature), feature, self.centre[f])))
-        return tables
 
 
 def column_sums(matrix: FloatArray | Design, function: Callable[[FloatArray], NDArray[Any]]) -> FloatArray:
@@ -239,14 +227,11 @@ class Design:
         largest = _LARGEST_COPY if table.dtype == float else _LARGEST_SINGLE_COPY
         self._copy = with_constant(table[context]) if len(context) * self.shape[1] <= largest else None
 
-    def __len__(self) -> int:
-        return self.shape[0]
-
     def __getitem__(self, rows: slice) -> FloatArray:
         return with_constant(self.table[self.context[rows]]) if self._copy is None else self._copy[rows]
 
 
-def _imputed(values: FloatArray, centre: FloatArray) -> FloatArray:
+def _imputed(values: FloatArray, centre: FloatArray | float) -> FloatArray:
     """Return features in double precision, with missing values replaced by their means."""
     return np.where(np.isfinite(values), values, centre)
 
@@ -286,7 +271,8 @@ def _fit_spline(feature: FloatArray) -> _Spline | None:
         return None
     # The straight line has no curvature; it is penalised like the smoothest curve.
     scale = 1 / np.sqrt(np.maximum(roughness / roughness[1], 1.0))
-    return _Spline(knots, mean, whitening @ rotation * scale)
+    coefficients = whitening @ rotation * scale
+    return _Spline(knots, mean, coefficients, coefficients.shape[1], rows_of_a_product(coefficients))
 
 
 def _spline_moments(feature: FloatArray, knots: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -247,7 +247,7 @@ def first_place_note(results: Estimates, separation: Separation | None) -> list[
     not_separated = [k for k in followers if not separation.above[first, k]]
     rival = not_separated[0] if not_separated else followers[0]
     pair = differences(results.covariance, np.array([first]), np.array([rival]))
-    if not pair.usable[0]:
+    if not pair.std_error[0] > 0:
         return []
     gap = float(results.estimate[first] - results.estimate[rival])
     digits = decimals(pair.std_error, fewest=fewest_decimals(results.scale.natural))

@@ -18,7 +18,7 @@ from ..data.formula.features import FeatureMap, check_features, fit_features, lo
 from ..data.formula.parse import names_in, one_sided, parse_formula
 from ..data.frames import require_columns
 from ..data.graph import Graph
-from ..data.preferences import FloatArray, first_rows
+from ..data.preferences import FloatArray
 from ..data.read_votes import with_columns
 from ..estimation.influence import column_units
 from ..exceptions import DataError, FormulaError, MissingDataError, OptionError, OptionTypeError, listed, shown
@@ -257,7 +257,7 @@ def check_function_of_features(
     unknown = [name for name in columns if (name not in used or name in masks) and name not in known_masks]
     x = steps.data.x
     code = value_codes(x)
-    first = first_rows(code)
+    first = np.unique(code, return_index=True)[1]
     same = np.allclose(values, values[first][code], rtol=1e-9, atol=1e-12)
     is_unique = np.bincount(code)[code] == 1
     if same and (not unknown or is_unique.mean() < 0.5):

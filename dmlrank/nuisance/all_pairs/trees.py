@@ -159,20 +159,14 @@ def go_left(trees: Trees, split: IntArray, values: FloatArray) -> NDArray[np.boo
     numbers = np.where(is_nan, 0.0, values)
     by_default = np.where(missing == NANS, is_nan, (missing == ZEROS) & (numbers == 0))
     goes_left = np.where(by_default, trees.default_left[split, None], numbers <= trees.threshold[split, None])
-    categorical = trees.categorical[split]
-    goes_left[categorical] = _in_category_set(trees, split[categorical], values[categorical])
-    return goes_left
-
-
-def _in_category_set(trees: Trees, split: IntArray, values: FloatArray) -> NDArray[np.bool_]:
-    """Return which values, (m, n), are categories that go left at categorical splits, (m,)."""
-    end = (trees.word_count[split] * _WORD_BITS)[:, None]
+    is_categorical = trees.categorical[split]
+    categorical, categories = split[is_categorical], values[is_categorical]
     with np.errstate(invalid="ignore"):
-        is_code = (values > -1) & (values < end)
-    code = np.where(is_code, values, 0).astype(np.intp)
+        is_code = (categories > -1) & (categories < (trees.word_count[categorical] * _WORD_BITS)[:, None])
+    code = np.where(is_code, categories, 0).astype(np.intp)
     # The minimum only keeps the index valid for values that are no codes; `is_code` sends these values right.
-    word = np.minimum(trees.word_start[split, None] + code // _WORD_BITS, len(trees.words) - 1)
-    goes_left: NDArray[np.bool_] = is_code & (trees.words[word] >> (code % _WORD_BITS) & 1).astype(bool)
+    word = np.minimum(trees.word_start[categorical, None] + code // _WORD_BITS, len(trees.words) - 1)
+    goes_left[is_categorical] = is_code & (trees.words[word] >> (code % _WORD_BITS) & 1).astype(bool)
     return goes_left
 
 

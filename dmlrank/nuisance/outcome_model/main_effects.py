@@ -95,7 +95,7 @@ class MainEffects:
         """Return the scores in contexts with smooth columns, (n, q), from which those of single pairs follow."""
         design = with_constant(columns)
         ties = tuple(product(design, tie.T) for tie in self.tie)
-        return MainEffectScores(self, product(design, self.strength.T), ties)
+        return MainEffectScores(self, product(design, self.strength.T), ties, self.position == 0)
 
     def at(self, columns: FloatArray, first: IntArray, second: IntArray, context: IntArray | None = None) -> FloatArray:
         """Return the scores, (r, C), of one pair in each of r contexts, by default in each row of the columns.
@@ -123,20 +123,18 @@ class MainEffectScores:
     effects: The main effects.
     strength (n, K): u of every item in every context.
     ties (n, 1 + K): s, then v of every item in every context, by kind of tie.
+    mirrored: Whether there is no position effect.
     """
 
     effects: MainEffects
     strength: FloatArray
     ties: tuple[FloatArray, ...]
-
-    @property
-    def mirrored(self) -> bool:
-        """Whether there is no position effect."""
-        return self.effects.position == 0
+    mirrored: bool
 
     def of_contexts(self, contexts: slice) -> MainEffectScores:
         """Return the scores in a range of the contexts."""
-        return MainEffectScores(self.effects, self.strength[contexts], tuple(tie[contexts] for tie in self.ties))
+        ties = tuple(tie[contexts] for tie in self.ties)
+        return MainEffectScores(self.effects, self.strength[contexts], ties, self.mirrored)
 
     def of_item(self, item: int, others: slice, contexts: IntArray | slice, *, shown_first: bool) -> FloatArray:
         """Return the scores, (C, b, k), of pairs of an item, shown first or second, and k others in b contexts."""
@@ -201,7 +199,7 @@ class _ByItem:
 
     def times(self, coefficients: FloatArray) -> FloatArray:
         """Return each row times the coefficients of its item, (r, m); ``coefficients`` has the shape (K, q, m)."""
-        products = np.empty((len(self.design), coefficients.shape[2]))
+        products = np.empty((len(self.order), coefficients.shape[2]))
         for j, rows, design in self._blocks(coefficients.shape[2]):
             np.matmul(design, coefficients[j], out=products[rows])
         return products

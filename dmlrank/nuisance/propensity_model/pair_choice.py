@@ -45,6 +45,8 @@ _CONSTANT_PRECISION = 0.1
 _CHUNK_SIZE = 250_000
 # A likelihood is computed on several threads if a product over all rows takes at least this many multiplications.
 _PARALLEL_FROM = 100_000_000
+# Far from the optimum, sums over pairs can underflow; zeros are replaced by this number.
+_TINY = np.finfo(float).tiny
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,7 +99,7 @@ class PairChoiceEffects:
         for block in row_slices(len(context), columns.shape[1], multiple_of=step):
             of_first, of_second = self._item_effects(columns[context[block]])
             a, b, maxima = _exponentials(of_first, of_second)
-            log_total = maxima + np.log(_at_least_tiny((product(a, self.share) * b).sum(axis=1)))
+            log_total = maxima + np.log(np.maximum((product(a, self.share) * b).sum(axis=1), _TINY))
             pairs = by_row[slice(*np.searchsorted(row[by_row], [block.start, block.stop]))]
             place = row[pairs] - block.start
             effects = of_first[place, first[pairs]] + of_second[place, second[pairs]]
@@ -196,7 +198,7 @@ class PairChoiceLikelihood(PenalisedLikelihood[PairChoiceEffects]):
             a, b, maxima = _exponentials(u + w, u - w)
             as_first = a * product(b, self.share.T)
             as_second = b * product(a, self.share)
-            total = _at_least_tiny(as_first.sum(axis=1))
+            total = np.maximum(as_first.sum(axis=1), _TINY)
             weight = (count / total)[:, None]
             as_first *= weight
             as_second *= weight
@@ -209,11 +211,6 @@ class PairChoiceLikelihood(PenalisedLikelihood[PairChoiceEffects]):
             value += log_sum
             gradient += slope
         return value, gradient.reshape(-1)
-
-
-def _at_least_tiny(total: FloatArray) -> FloatArray:
-    """Replace zeros by the smallest positive number: far from the optimum the sums can underflow."""
-    return np.maximum(total, np.finfo(float).tiny)
 
 
 # Candidates for `prior`: how strongly the overall shares of pairs are shrunk towards products of their items' shares.
@@ -359,13 +356,15 @@ class _ShareLearner(EffectsAndTrees[PairChoiceEffects]):
             losses.append(-sum(float(np.log(share[rows.first, rows.second]).sum()) for share, rows in shown))
         best = int(np.argmin(losses))
         prior = _PRIORS[best]
-        smooth = smooth_effects_model(prior).select(self.sample, self.trial_folds)
+        smooth = self.model(prior).select(self.sample, self.trial_folds)
         if smooth.loss < losses[best]:
             return smooth._replace(prior=prior)
         return TunedEffects(losses[best], np.inf, False, constant[best][0].flat, constant[best], prior)
 
     def model(self, prior: float) -> SmoothEffectsModel[PairChoiceEffects]:
-        return smooth_effects_model(prior)
+        return SmoothEffectsModel(
+            lambda training: PairChoiceLikelihood(training.rows, _overall_shares(training, prior)), _RIDGES, "selection"
+        )
 
     def fit_effects(self, f: int, tuned: TunedEffects[PairChoiceEffects]) -> FoldEffects[PairChoiceEffects]:
         if np.isinf(tuned.ridge):
@@ -396,13 +395,6 @@ def shown_pairs(data: PreferenceData, fold: IntArray) -> FoldCells:
     first, second = (items[labelled] for items in data.cells.in_display_order)
     ones = np.ones(len(labelled))
     return replace(cells, rows=replace(cells.rows, first=first, second=second, y=ones[:, None], weight=ones))
-
-
-def smooth_effects_model(prior: float) -> SmoothEffectsModel[PairChoiceEffects]:
-    """Return the model of the smooth effects for a given ``prior``, see :func:`.pair_choice.pair_shares`."""
-    return SmoothEffectsModel(
-        lambda training: PairChoiceLikelihood(training.rows, _overall_shares(training, prior)), _RIDGES, "selection"
-    )
 
 
 def _without_effects(training: FoldCells, held_out: FoldCells, prior: float) -> FoldEffects[PairChoiceEffects]:

@@ -40,7 +40,7 @@ def test_columns_are_coded_in_the_order_of_appearance():
     for name, levels in (("c", ["v", "u", "w"]), ("d", [3.0, 1.0])):
         one = coded[name]
         assert one.levels.tolist() == levels
-        np.testing.assert_array_equal(one.is_present, table[name].notna())
+        np.testing.assert_array_equal(one.codes >= 0, table[name].notna())
         assert [one.levels[c] for c in one.codes if c >= 0] == table[name].dropna().tolist()
     fewer = coded["c"].only(np.array([False, True, True, True, False]))
     assert (fewer.codes.tolist(), fewer.levels.tolist()) == ([-1, 0, 1], ["u", "v"])

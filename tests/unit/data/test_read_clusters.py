@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dmlrank.data.preferences import first_rows
 from dmlrank.data.vote_columns import read_clusters
 from dmlrank.exceptions import OptionError
 
@@ -78,6 +77,11 @@ def test_codes_do_not_depend_on_the_order_of_the_rows(data):
     back = np.arange(len(data.columns))[::-1]
     place = {context: at for at, context in enumerate(dict.fromkeys(data.row_context[back].tolist()))}
     row_context = np.array([place[context] for context in data.row_context[back].tolist()])
-    turned = replace(data, columns=data.columns.only(back), row_context=row_context, first_row=first_rows(row_context))
+    turned = replace(
+        data,
+        columns=data.columns.only(back),
+        row_context=row_context,
+        first_row=np.unique(row_context, return_index=True)[1],
+    )
     assert read_clusters(turned, ("topic",), ()).of_context[[place[i] for i in range(5)]].tolist() == codes.tolist()
     assert codes[data.by_context("topic") == "a"].tolist() == [0, 0]

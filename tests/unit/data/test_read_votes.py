@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -155,7 +157,7 @@ def test_one_mask_for_all_missing_values(read, votes):
     data = read(holes, "length + topic", context=["question"], missing="drop")
     assert_same(
         read(votes[~votes["question"].isin(["q2", "q4", "q5"])], "length + topic", context=["question"]),
-        data.__class__(**{name: getattr(data, name) for name in data.__slots__} | {"n_rows": 5, "n_dropped": 0}),
+        replace(data, n_rows=5, n_dropped=0),
     )
     assert data.n_dropped == 4
     assert data.row_index.tolist() == [0, 1, 2, 4, 8]

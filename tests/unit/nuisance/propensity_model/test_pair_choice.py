@@ -12,10 +12,10 @@ from dmlrank.nuisance.propensity_model.estimate import estimate_propensity
 from dmlrank.nuisance.propensity_model.pair_choice import (
     DRAWN_PER_SHOWN,
     NoiseContrast,
+    _ShareLearner,
     fit_pair_shares,
     pair_shares,
     shown_pairs,
-    smooth_effects_model,
 )
 from dmlrank.nuisance.smooth import SmoothBasis
 from dmlrank.nuisance.training_rows import Folds, labelled_cells
@@ -199,7 +199,7 @@ def test_trees_start_from_the_log_odds_of_being_shown(draw):
     """The initial score of a row is the log of how much more often its pair is shown than drawn."""
     data, _ = draw(11, 300)
     cells = shown_pairs(data, random_folds(data))
-    fold_effects = smooth_effects_model(3.0).select(cells, range(FOLDS)).fits[1]
+    fold_effects = _ShareLearner(cells, generators(), 10**6, 10**6).model(3.0).select(cells, range(FOLDS)).fits[1]
     contrast = NoiseContrast.of(
         cells, pair_shares(cells.rows.first, cells.rows.second, K, 3.0), np.random.default_rng(0)
     )
