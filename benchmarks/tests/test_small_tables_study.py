@@ -1,0 +1,61 @@
+"""The study of small tables: its methods agree with other programs, and a small cell of it."""
+
+from __future__ import annotations
+
+import importlib.util
+import pathlib
+import sys
+
+import numpy as np
+import pytest
+from scipy.stats import ttest_rel
+from statsmodels.stats.proportion import proportion_confint
+
+
+@pytest.fixture(scope="module")
+def study():
+    path = pathlib.Path(__file__).parents[1] / "small_tables.py"
+    specification = importlib.util.spec_from_file_location("small_tables", path)
+    module = importlib.util.module_from_spec(specification)
+    sys.modules["small_tables"] = module
+    specification.loader.exec_module(module)
+    return module
+
+
+def binary(samples, n, k, seed):
+    return (np.random.default_rng(seed).random((samples, n, k)) < 0.7).astype(float)
+
+
+def test_wilson_is_that_of_statsmodels(study, monkeypatch):
+    y = binary(5, 30, 1, 0)
+    centre, half = study.wilson(y, 1)
+    for s in range(5):
+        low, high = proportion_confint(y[s, :, 0].sum(), 30, method="wilson")
+        np.testing.assert_allclose([centre[s, 0] - half[s, 0], centre[s, 0] + half[s, 0]], [low, high], atol=1e-12)
+
+
+def test_the_standard_error_of_a_difference_is_that_of_a_paired_t_test(study):
+    y = np.random.default_rng(1).normal(size=(4, 25, 2))
+    c = study.contrasts(2, "differences")
+    cov = study.covariances(y) * 25 / 24
+    for s in range(4):
+        expected = ttest_rel(y[s, :, 0], y[s, :, 1])
+        z = (y[s].mean(axis=0) @ c[0]) / np.sqrt(c[0] @ cov[s] @ c[0])
+        np.testing.assert_allclose(z, expected.statistic, atol=1e-10)
+
+
+def test_tango_inverts_its_score_test_and_is_symmetric(study):
+    y = binary(6, 40, 2, 2)
+    low, high = study.tango(y)
+    low_of_other, high_of_other = study.tango(y[:, :, ::-1])
+    np.testing.assert_allclose(low, -high_of_other, atol=1e-9)
+    np.testing.assert_allclose(high, -low_of_other, atol=1e-9)
+    d = (y[:, :, 0] - y[:, :, 1]).mean(axis=1)
+    assert ((low[:, 0] < d) & (d < high[:, 0])).all()
+
+
+def test_pseudo_mass_holds_where_normal_intervals_do_not(study):
+    rows = {(row["target"], row["method"]): row for row in study.cell("binary", 20, 4, 0.9, 0.9, 120)}
+    assert rows["differences", "normal"]["coverage"] < 0.8
+    assert rows["differences", "pseudo 0.5"]["coverage"] > 0.9
+    assert rows["means", "pseudo 2.34"]["coverage"] > 0.9
