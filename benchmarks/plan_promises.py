@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import sys
 import warnings
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -57,14 +58,13 @@ def label(rows: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
 
 
 def first_round(n: int, labels: int, rng: np.random.Generator) -> pd.DataFrame:
-    """Return labels of pairs that are drawn with one propensity for all ordered pairs, and prompts without a label."""
-    prompts, k = new_prompts(n, "old", rng), len(MODELS)
-    propensity = labels / (n * k * (k - 1))
-    drawn = rng.random((n, k, k)) < propensity
-    drawn[:, np.arange(k), np.arange(k)] = False
-    prompt, first, second = np.nonzero(drawn)
-    names = np.array(MODELS, dtype=object)
-    rows = prompts.iloc[prompt].assign(model_a=names[first], model_b=names[second], propensity=propensity)
+    """Return labels of pairs, in either order with the same probability, and prompts without a label."""
+    prompts, pairs = new_prompts(n, "old", rng), np.array(list(combinations(MODELS, 2)), dtype=object)
+    propensity = labels / (n * len(pairs))
+    prompt, pair = np.nonzero(rng.random((n, len(pairs))) < propensity)
+    swapped = rng.random(len(prompt)) < 0.5
+    first, second = (np.where(swapped, pairs[pair, 1 - k], pairs[pair, k]) for k in (0, 1))
+    rows = prompts.iloc[prompt].assign(model_a=first, model_b=second, propensity=propensity)
     return label(pd.concat([rows, prompts.drop(index=np.unique(prompt))], ignore_index=True), rng)
 
 
