@@ -88,7 +88,6 @@ def test_values_of_another_type_are_refused(make):
         lambda r: r.rescale("elo", anchor=("gpt-4", HUGE)),
         lambda r: r.sensitivity(gamma=HUGE),
         lambda r: r.sensitivity(gamma=np.eye(2)),
-        lambda r: r.sensitivity(gamma=np.array(1.5)),
         lambda r: r.report(sensitivity=len),
         lambda r: r.report(title={}),
         lambda r: r.summary(title=3),

@@ -491,13 +491,15 @@ def test_functions_of_an_imported_module_are_found_by_another_process(tmp_path, 
     res = dr.dml_rank(formula, battles, context="question_id", min_labels=1, rng=0, env={"doubled": doubled}, **options)
     res.save(path, with_data=True)
     again = "import sys, dmlrank as dr; print(dr.load(sys.argv[1]).update(functional='bt').to_json())"
-    # Settings of the linear algebra library change the last bit, and belong to the environment.
     environment = os.environ | {"PYTHONPATH": f"{tmp_path}:{dr.__file__.rsplit('/', 2)[0]}", "PATH": ""}
     loaded = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", again, str(path)],
         capture_output=True, text=True, check=True, cwd=tmp_path, env=environment,
     )  # fmt: skip
-    assert loaded.stdout.strip() == res.update(functional="bt").to_json().strip()
+    # Another process has its arrays elsewhere in memory, which may change the last bit of a sum.
+    read, here = dr.read_json(loaded.stdout), res.update(functional="bt")
+    np.testing.assert_allclose(read.params, here.params, rtol=1e-12)
+    np.testing.assert_allclose(read.cov_params(), here.cov_params(), rtol=1e-10)
     module.write_text("def doubled(column):\n    return 3 * column\n")
     monkeypatch.delitem(sys.modules, "own_features")
     importlib.invalidate_caches()
@@ -583,5 +585,6 @@ def test_large_arrays_are_stored_once_and_packed(draw_battles, rank, tmp_path):
     _, arrays = pickle.loads(zlib.decompress(stored.arguments[2]))
     assert sum(np.array_equal(array, influence.value) for array in arrays.values()) == 1
     loaded = dr.load(tmp_path / "fit.pkl")
-    assert loaded.steps.first.one_step_result.target.value is loaded.steps.first.one_step_result.win_share.value
+    win_share = loaded.steps.first.one_step_result.influences["win_share"]
+    assert loaded.steps.first.one_step_result.target.value is win_share.value
     np.testing.assert_array_equal(loaded.influence, result.influence)
