@@ -330,7 +330,8 @@ def _data_sentences(results: Estimates) -> list[str]:
     d = results.description
     dropped = f" {counted(d.n_dropped, 'row')} with missing values {'was' if d.n_dropped == 1 else 'were'} dropped."
     counts = f"{counted(d.n_votes, results.counts)} on {counted(d.n_contexts, 'prompt' if d.context else 'row')}"
-    unlabelled = f"; {counted(d.n_unlabelled, 'prompt')} without a {results.counts}" if d.n_unlabelled else ""
+    what = f"{results.counts} between these models" if results.diagnostics.models_dropped else results.counts
+    unlabelled = f"; {counted(d.n_unlabelled, 'prompt')} without a {what}" if d.n_unlabelled else ""
     return [
         f"{counts}{unlabelled}.{dropped if d.n_dropped else ''}",
         *_left_out_note(results),

@@ -153,6 +153,10 @@ def _clusters_by_name(
     return Clusters(clusters.names, *codes)
 
 
+_COMPARE_LIVE = (
+    "compare live results (fits, or results stored with save(with_data=True)) whose context= columns are the same, "
+    "without independent="
+)
 _SAY_INDEPENDENT = (
     "if no prompt is in both samples, say so: compare(..., independent=True); for samples that overlap, compare live "
     "results whose context= columns identify the prompts, or fit all votes at once with a column of groups and use by()"
@@ -181,7 +185,8 @@ def joint_results(names: Sequence[str], results: Sequence[RankResults], independ
             return f"{name!r} is an estimate without intervals: {e.why_no_intervals}", ""
     if independent:
         return _declared_independent(names, results)
-    steps = []
+    is_one_data_set = any(_seem_of_one_data_set(*pair) for pair in combinations(results, 2))
+    advice, steps = _COMPARE_LIVE if is_one_data_set else _SAY_INDEPENDENT, []
     for name, result in zip(names, results, strict=True):
         if result.estimates.part:
             reason = (
@@ -192,13 +197,13 @@ def joint_results(names: Sequence[str], results: Sequence[RankResults], independ
         if result.steps is None:
             reason = (
                 f"{name!r} was stored without its data, and covariances between results of the same prompts need "
-                f"the data; {_SAY_INDEPENDENT}"
+                f"the data; {advice}"
             )
             return reason, ""
         steps.append(result.steps)
     shared = share_contexts(steps, names)
     if isinstance(shared, str):
-        return f"{shared}; {_SAY_INDEPENDENT}" if independent is None else shared, ""
+        return f"{shared}; {advice}" if independent is None else shared, ""
     if shared.is_same:
         return _joint_estimates(names, estimates, _covariance_by_influence(estimates, steps, shared)), ""
     pairs = list(combinations(range(len(names)), 2))
@@ -230,7 +235,7 @@ def _declared_independent(names: Sequence[str], results: Sequence[RankResults]) 
         if _seem_of_one_data_set(results[a], results[b]):
             raise OptionError(
                 f"independent=True, but {names[a]!r} and {names[b]!r} are results of one data set, so that they "
-                f"depend on each other; leave independent= out; for groups of one fit, use the methods of by()"
+                f"depend on each other; {_COMPARE_LIVE}; for groups of one fit, use the methods of by()"
             )
     steps = [result.steps for result in results if result.steps is not None]
     identified = len(steps) == len(results) and all(fit.options.context for fit in steps)

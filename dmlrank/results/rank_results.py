@@ -769,13 +769,14 @@ class RankResults(Summarised):
         """Find how few votes, contexts or groups of rows turn a result if they are dropped, confirmed by refits.
 
         Units are dropped in the order of their influence on the estimate. The model is then fitted again, with the same
-        options and seed. Where the result has not turned, more units are dropped, with at most twelve refits.
+        options and seed. Where the result has not turned, more units are dropped, with at most twelve refits
+        for one rival.
 
         Parameters
         ----------
         hypothesis : str, tuple, mapping, array or list, optional
-            As for :meth:`t_test`. By default first place: the first model against the rival that overtakes it most
-            easily.
+            As for :meth:`t_test`. By default first place: the first model against the rival that overtakes it with the
+            fewest units, of the three that are nearest by influence.
         unit : str
             What is dropped: ``"context"`` (all rows of a prompt), ``"vote"`` (a label; its row stays), ``"cluster"``
             (all prompts of a cluster of the fit's covariance), or a column, such as that of the annotators. A value of

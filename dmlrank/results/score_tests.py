@@ -261,8 +261,8 @@ def bradley_terry_test(estimates: Estimates, steps: FitState) -> RestrictionTest
     estimator = estimates.estimated_by
     if not (estimator.assumes_bradley_terry and estimator.has_first_stages):
         raise OptionError(
-            f"restriction_test is for estimator='bt_restricted'; this fit has {estimates.estimator!r}: use "
-            f"update(functional='bt', estimator='bt_restricted').restriction_test()"
+            f"restriction_test is for estimator='bt_restricted'; this fit has {estimates.estimator!r}: fit votes "
+            f"without ties with functional='bt' and estimator='bt_restricted'"
         )
     require_intervals(estimates, "restriction_test")
     test = restricted_against_projection(steps)

@@ -27,8 +27,8 @@ from ..sensitivity.fragility import (
     RefitFrames,
     Units,
     answer,
+    answer_of_nearest,
     contrast_error,
-    predicted_set,
     units_of,
 )
 from ..sensitivity.vote_bounds import (
@@ -263,29 +263,23 @@ def analyse_fragility(
     frames = RefitFrames.of(steps)
     units = units_of(steps, unit)
     if hypothesis is None:
-        questions = [_first_place(estimates, steps, simultaneous, units, target)]
+        answers = [answer_of_nearest(steps, frames, units, _first_place(estimates, simultaneous, target))]
     else:
         contrasts, value = read_free_contrasts(estimates, hypothesis)
         critical = 0.0
         if target == "significance":
             critical = Family.of_contrasts(estimates.covariance, contrasts.matrix).critical(estimates.alpha)
         rows = zip(contrasts.labels, contrasts.matrix, value.tolist(), strict=True)
-        questions = [Question(label, row, number, critical) for label, row, number in rows]
-    answers = [answer(steps, frames, units, question) for question in questions]
+        answers = [answer(steps, frames, units, Question(*row, critical)) for row in rows]
     return _results(answers, estimates, steps, units, target=target)
 
 
-def _first_place(
-    estimates: Estimates, steps: FitState, simultaneous: Simultaneous, units: Units, target: str
-) -> Question:
-    """Return the question whether the first model stays first."""
+def _first_place(estimates: Estimates, simultaneous: Simultaneous, target: str) -> list[Question]:
+    """Return the questions whether the first model stays before each of the others."""
     ranking, one_each = _ranking(estimates, "fragility"), np.eye(len(estimates.names))
     rivals = read_hypothesis(one_each[ranking[0]] - one_each[ranking[1:]], estimates.names)
     critical = _critical_of_pairs(estimates, simultaneous) if target == "significance" else 0.0
-    questions = [Question(*rival, 0.0, critical) for rival in zip(rivals.labels, rivals.matrix, strict=True)]
-    sets = [predicted_set(steps, units, question) for question in questions]
-    numbers = [np.inf if units_dropped is None else len(units_dropped) for units_dropped in sets]
-    return questions[int(np.argmin(numbers))]
+    return [Question(*rival, 0.0, critical) for rival in zip(rivals.labels, rivals.matrix, strict=True)]
 
 
 def _results(

@@ -29,6 +29,8 @@ from ..inference.covariance import Covariance
 _GROWTH = 1.2
 # Largest number of refits for one result.
 MAX_REFITS = 12
+# Number of rivals of the first model that are tried: influence values may name another one than refits do.
+_RIVALS = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -296,8 +298,10 @@ def predicted_set(steps: FitState, units: Units, question: Question) -> IntArray
     return order[: reached[0] + 1]
 
 
-def answer(steps: FitState, frames: RefitFrames, units: Units, question: Question) -> Answer:
-    """Return how many units turn a result, confirmed by refits."""
+def answer(
+    steps: FitState, frames: RefitFrames, units: Units, question: Question, fewer_than: int | None = None
+) -> Answer:
+    """Return how many units turn a result, confirmed by refits; sets of ``fewer_than`` units or more are not tried."""
     before = float(question.contrast @ steps.influence.estimate)
     predicted = predicted_set(steps, units, question)
     if predicted is not None and not len(predicted):
@@ -305,7 +309,7 @@ def answer(steps: FitState, frames: RefitFrames, units: Units, question: Questio
     sign = question.sign(steps)
     effect = sign * (units.influence @ question.contrast)
     order = np.argsort(-effect, kind="stable")
-    largest = min(len(units) // 2, int((effect > 0).sum()))
+    largest = min(len(units) // 2, int((effect > 0).sum()), len(units) if fewer_than is None else fewer_than - 1)
     # The smallest set that turned the result, the largest set that did not, and the last refit of either kind.
     turned: tuple[int, Refit] | None = None
     last = (0, Refit(before, np.nan))
@@ -326,3 +330,18 @@ def answer(steps: FitState, frames: RefitFrames, units: Units, question: Questio
     n_dropped, refit = turned or last
     dropped = order[:n_dropped] if turned is not None or number < largest else None
     return Answer(question, dropped, before, refit.estimate, turned is not None, n_refits, refit.failure)
+
+
+def answer_of_nearest(steps: FitState, frames: RefitFrames, units: Units, questions: list[Question]) -> Answer:
+    """Return the answer with the fewest units among the questions that need the fewest by influence values."""
+    sets = [predicted_set(steps, units, question) for question in questions]
+    numbers = [len(units) if dropped is None else len(dropped) for dropped in sets]
+    nearest, *others = np.argsort(numbers, kind="stable")[:_RIVALS]
+    best = answer(steps, frames, units, questions[nearest])
+    for place in others:
+        fewest = len(best.dropped) if best.confirmed and best.dropped is not None else None
+        if fewest is not None and fewest < 2:
+            break
+        other = answer(steps, frames, units, questions[place], fewest)
+        best = other if other.confirmed else best
+    return best

@@ -199,6 +199,7 @@ def test_who_says_independent_is_checked(fitted, months, rank):
     stored = dr.read_json(a.to_json())
     with pytest.raises(OptionError):
         dr.compare(a=a, b=stored, independent=True)
+    assert "independent=True" not in dr.compare(a=a, b=stored).joint_or_reason
     with pytest.raises(OptionTypeError, match="independent"):
         dr.compare(**fitted, independent="yes")
     with pytest.raises(OptionError, match="independent"):

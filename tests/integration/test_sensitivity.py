@@ -351,6 +351,23 @@ def test_dropped_prompts_turn_first_place_in_a_fit_of_ones_own(battles, res):
     assert fewer.params["ant"] > fewer.params["bee"]
 
 
+@pytest.mark.parametrize(("functional", "seed"), [("bt", 0), ("bt", 2), ("borda", 2), ("borda", 4)])
+def test_the_rival_that_needs_the_fewest_is_found(functional, seed):
+    """Model d has few votes: influence values name b, or d, where refits need fewer prompts for another rival."""
+    rng, n = np.random.default_rng(seed), 220
+    j = rng.integers(4, size=n)
+    k = (j + rng.integers(1, 4, size=n)) % 4
+    keep = np.where((j == 3) | (k == 3), rng.uniform(size=n) < 0.35, True)
+    skill, names = np.array([0.8, 0.3, 0.2, 0.2]), np.array(list("abcd"))
+    wins = rng.uniform(size=n) < 1 / (1 + np.exp(skill[k] - skill[j]))
+    winner = np.where(wins, "model_a", "model_b")
+    data = pd.DataFrame({"prompt": np.arange(n), "model_a": names[j], "model_b": names[k], "winner": winner})[keep]
+    options = {"position_bias": False, "context": "prompt", "min_labels": 1, "n_folds": 2, "rng": 0}
+    res = dr.dml_rank(FORMULA, data, functional=functional, **options)
+    of_each = res.fragility(["a - b", "a - c", "a - d"]).result_frame["dropped"]
+    assert res.fragility().result_frame["dropped"][0] == of_each.min()
+
+
 def test_significance_ends_earlier_than_the_sign(battles, res):
     frames = [res.fragility("ant - cat", target=target).result_frame for target in ("significance", "sign")]
     assert frames[0]["dropped"][0] < frames[1]["dropped"][0]

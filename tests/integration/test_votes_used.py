@@ -240,3 +240,11 @@ def test_the_summary_shows_the_pair_with_the_fewest_votes(rare):
     votes = np.where(np.eye(4, dtype=bool), 1000, rare + rare.T)
     assert results.estimates.description.smallest_pair == votes.min() == 4
     assert "Smallest pair:" in results.explain()
+
+
+def test_votes_on_a_model_that_is_left_out_are_no_prompts_without_a_vote():
+    counts = np.full((4, 4), 20) * ~np.eye(4, dtype=bool)
+    counts[3], counts[:, 3] = (2, 0, 0, 0), 0
+    res = rank(draw_votes(counts), component="largest")
+    assert res.diagnostics.models_dropped == ("m03",)
+    assert "2 prompts without a vote between these models" in " ".join(res.explain().split())
