@@ -22,7 +22,7 @@ from .functionals import CategoryWeights, Functional
 from .inspection.check import Check
 from .inspection.run_check import inspect_data
 from .inspection.time_check import check_time_options
-from .nuisance.boosting import Tune
+from .nuisance.boosting.tuning import Tune
 from .options import Average, CovType, EstimatorName, Missing, Options, Prompts, Runs, Votes
 from .planning.plan import Plan
 from .results.rank_results import RankResults, fit
@@ -543,7 +543,7 @@ def read_json(path_or_text: str | os.PathLike[str]) -> RankResults:
     Raises
     ------
     StorageError
-        If there is no such file, or it does not hold a result of this format.
+        If there is no such file, or it does not hold a result of this format, or it was changed.
 
     Examples
     --------

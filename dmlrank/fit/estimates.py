@@ -221,6 +221,10 @@ class FitDescription:
     average: str = "scores"
 
 
+# Units of log-odds by name, with the factors that make them.
+UNITS = {"elo": 400 / float(np.log(10)), "log-odds": 1.0}
+
+
 @dataclass(frozen=True, slots=True)
 class Scale:
     """The scale on which scores are shown: factor * score + shift.
@@ -244,7 +248,12 @@ class Scale:
     @property
     def request(self) -> str | float:
         """The unit or factor that the user asked for."""
-        return self.name if self.name in ("elo", "log-odds") else self.factor
+        return self.name if self.name in UNITS else self.factor
+
+    @staticmethod
+    def name_of(factor: float) -> str:
+        """Return the name of a factor that has no unit."""
+        return f"{factor:g} times"
 
     def of(self, scores: FloatArray) -> FloatArray:
         """Return scores of the functional on this scale."""

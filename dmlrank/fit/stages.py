@@ -42,12 +42,13 @@ from ..estimation.influence import (
 from ..estimation.judge import JudgedMu, cross_fit_judged, fit_with_features, judge_correction
 from ..estimation.mean_preferences import mean_preferences
 from ..estimation.one_step import one_step
-from ..estimation.second_order import SecondOrder, reported_alone, second_order
+from ..estimation.second_order import SecondOrder, second_order
 from ..exceptions import DataError, OptionError, listed
 from ..functionals import Borda, BradleyTerry, Functional
 from ..functionals.linear_scores import PositionEffect
-from ..nuisance.boosting import RandomSearch
+from ..nuisance.boosting.tuning import RandomSearch
 from ..nuisance.outcome_model.cross_fit import MuModel, fit_all
+from ..nuisance.outcome_model.user_learners import is_user_learner
 from ..nuisance.propensity_model.estimate import (
     Propensity,
     estimate_propensity,
@@ -139,7 +140,7 @@ class FirstStages:
         self.earlier: Mapping[str, Kept] = {} if earlier is None else earlier
         self.kept: dict[str, Kept] = {}
         # How the learner of mu is tuned; None where the learner is the user's own.
-        self._tune = None if not isinstance(options.learner, str) else options.tune
+        self._tune = None if is_user_learner(options.learner) else options.tune
         # The options on which the functional, its graph and its weights depend.
         functional = self.estimator.functional(options.functional)
         weights = (options.edge_weights, options.category_weights)
@@ -462,7 +463,7 @@ class FirstStages:
     ) -> tuple[OneStepResult, SecondOrder | None]:
         """Return the one-step estimates without their second-order bias, and this bias; None without an estimate."""
         estimated = self._second_order(inputs, mu, one_step_result, floor, seed)
-        if estimated is None or estimated.correction is None or not self.options.second_order:
+        if estimated is None or not self.options.second_order:
             return one_step_result, estimated
         return self.keep(
             f"estimates without second-order bias {seed.repetition}",
@@ -475,21 +476,25 @@ class FirstStages:
     ) -> SecondOrder | None:
         """Estimate the second-order bias of the scores; None where no estimate is available."""
         o, data, functional = self.options, inputs.data, inputs.setup.functional
-        if functional.linear or not functional.uses_shares or functional.category_weights.total != 1:
+        if not isinstance(functional, BradleyTerry) or functional.category_weights.total != 1:
             return None
         if not isinstance(mu, CrossFittedMu) or not data.x.shape[1] or not self.estimator.is_unrestricted_one_step:
             return None
         if o.judge is not None or o.adjust is not None or o.average == "preferences":
             return None
-        units, weight = inputs.units, one_step_result.target.by_context().weight
-
-        def estimate() -> SecondOrder | None:
-            known = (data, mu, floor)
-            if isinstance(functional, BradleyTerry):
-                return second_order(functional, *known, blocks=units.blocks, weight=weight, units=units.of_blocks(data))
-            return reported_alone(functional, *known, blocks=units.blocks, weight=weight, unit=units.of_contexts(data))
-
-        return self.keep(f"second-order bias {seed.repetition}", (data, *self._estimand, mu, floor, units), estimate)
+        return self.keep(
+            f"second-order bias {seed.repetition}",
+            (data, *self._estimand, mu, floor, inputs.units),
+            lambda: second_order(
+                functional,
+                data,
+                mu,
+                floor,
+                blocks=inputs.units.blocks,
+                weight=one_step_result.target.by_context().weight,
+                units=inputs.units.of_blocks(data),
+            ),
+        )
 
 
 def _is_same(a: object, b: object) -> bool:

@@ -15,7 +15,8 @@ import numpy as np
 
 from .._utils.computation import Threads, current, in_workers, report
 from ..data.preferences import FloatArray, IntArray
-from .boosting import (
+from .boosting.train import split_jobs, thread_count
+from .boosting.tuning import (
     EXHAUSTIVE_THRESHOLDS,
     MAX_ROUNDS,
     PATIENCE,
@@ -23,8 +24,6 @@ from .boosting import (
     WARM_UP,
     Parameter,
     fixed_parameters,
-    split_jobs,
-    thread_count,
 )
 from .smooth import PenalisedLikelihood, SmoothBasis
 from .training_rows import FoldCells, LabelledRows

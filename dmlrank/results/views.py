@@ -18,7 +18,7 @@ from ..exceptions import (
     nearest,
     shown,
 )
-from ..fit.estimates import Estimates, Scale
+from ..fit.estimates import UNITS, Estimates, Scale
 from ..inference.confidence_sequence import DEFAULT_START, ConfidenceSequence
 from ..inference.ranks import letter_groups
 from ..inference.simultaneous import METHODS, AllLooks, MaxT, Simultaneous, separate
@@ -130,12 +130,10 @@ def sequential_view(estimates: Estimates, *, planned: int, start: int) -> Estima
     return replace(estimates, sequence=sequence)
 
 
-ELO_PER_LOG_ODDS = 400 / np.log(10)
 # Begins the text that says why the functional fixes a combination of scores, because the text names natural values.
 _PREFIX_OF_REASON = "before rescaling, "
 # Largest factor, whose square covariances can hold, and largest shift as a multiple of the factor.
 _LARGEST_FACTOR, _LARGEST_SHIFT = 1e100, 1e8
-_NAMED = {"elo": ELO_PER_LOG_ODDS, "log-odds": 1.0}
 
 
 def make_scale(estimates: Estimates, scale: object, mean: object = None, anchor: object = None) -> Scale:
@@ -195,13 +193,13 @@ def natural_scores(estimates: Estimates) -> FloatArray:
 def _factor(estimates: Estimates, scale: object) -> tuple[str, float]:
     """Return the name and the factor of a scale."""
     if isinstance(scale, str):
-        check_choice(scale, _NAMED, "scale")
+        check_choice(scale, UNITS, "scale")
         if estimates.kind.link != "logit":
             raise OptionError(
                 f"scale={scale!r} is a unit of log-odds, and {estimates.functional} scores are not log-odds; "
                 f"update(functional='bt') first, or give a positive number to multiply the scores with, such as 100"
             )
-        return scale, float(_NAMED[scale])
+        return scale, UNITS[scale]
     factor = real_number(scale)
     if factor is None:
         raise OptionTypeError(f"scale is a {type(scale).__name__}; allowed: 'elo', 'log-odds' or a positive number")
@@ -210,7 +208,7 @@ def _factor(estimates: Estimates, scale: object) -> tuple[str, float]:
             f"scale={shown(scale)} is not allowed; a factor must be positive, because another would reverse the "
             f"ranking, and lie between {1 / _LARGEST_FACTOR:g} and {_LARGEST_FACTOR:g}"
         )
-    return f"{factor:g} times", factor
+    return Scale.name_of(factor), factor
 
 
 def _shift(what: str, value: object, factor: float) -> float:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from numbers import Integral, Real
 from pathlib import Path
@@ -18,9 +19,10 @@ from .._utils.computation import one_thread
 from ..data.arrays import FloatArray
 from ..data.derived_pairs import DERIVED_KINDS
 from ..exceptions import OptionTypeError, StorageError, listed, nearest, shown
-from ..fit.estimates import Estimates
+from ..fit.estimates import UNITS, Estimates, Scale
 from ..fit.estimators import MEANS
 from ..inference.covariance import Covariance
+from ..inference.simultaneous import AllLooks, MaxT
 from ..options import OPTIONS
 
 T = TypeVar("T")
@@ -37,8 +39,29 @@ _MAX_DEPTH = 2
 _SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 # The largest count.
 MAX_COUNT = 2**63 - 1
-# Largest effect of rounding on a covariance, relative to its largest variance.
-_ROUNDING = 1e-8
+# Largest effect of rounding on a covariance, relative to its largest variance, and on a number with a range.
+_ROUNDING, _ROUNDING_OF_RANGES = 1e-8, 1e-9
+# Largest relative error of a critical value that is drawn.
+_DRAWN = 0.02
+# A covariance with a larger entry would overflow in sums and products.
+_LARGEST_COVARIANCE = 1e300
+# Ranges of numbers that are not NaN, ends included.
+_RANGES: dict[str, tuple[float, float]] = dict.fromkeys(
+    ("shares", "diagnostics.min_propensity", "diagnostics.effective_share", "judge.agreement", "judge.position"), (0, 1)
+)
+_RANGES |= {"judge.human_position": (0, 1), "judge.kappa": (-1, 1), "diagnostics.floor": (0, 0.5)}
+_RANGES |= dict.fromkeys(
+    [
+        *(f"{part}.log_loss" for part in ("diagnostics", "judge", "style")),
+        *("diagnostics.log_loss_constant", "diagnostics.effective_contexts", "diagnostics.subsample_price"),
+        *("diagnostics.second_order", "diagnostics.bias_subtracted", "diagnostics.propensity_factor"),
+        *("judge.alone_errors", "judge.errors", "style.log_loss_without"),
+    ],
+    (0, math.inf),
+)
+_RANGES |= dict.fromkeys(
+    (f"description.n_{what}" for what in ("contexts", "comparisons", "votes", "folds", "rep")), (1, MAX_COUNT)
+)
 
 
 def to_text(estimates: Estimates) -> str:
@@ -47,7 +70,8 @@ def to_text(estimates: Estimates) -> str:
     A float is written with as many digits as are needed to read the same float again. NaN and infinities are written
     as the strings ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``.
     """
-    content = {"format": FORMAT, "schema": SCHEMA, "estimates": _encode(estimates)}
+    encoded = _encode(estimates)
+    content = {"format": FORMAT, "schema": SCHEMA, "estimates": encoded, "checksum": _checksum(encoded)}
     text = json.dumps(content, allow_nan=False, ensure_ascii=False, indent=1)
     try:
         text.encode("utf-8")
@@ -81,9 +105,20 @@ def from_text(text: str, source: str = "the text", *, max_characters: int = MAX_
         if not isinstance(estimates, Estimates):
             raise StorageError("estimates is no object; a result has one object of this name")
         check_estimates(estimates)
+        # Version 0.1.0 has written no checksum.
+        if content.get("checksum", found := _checksum(content["estimates"])) != found:
+            raise StorageError(
+                "its numbers or words are not those that dmlrank has written (the checksum differs); it was changed or "
+                "is damaged, so take the original file or write it again with to_json()"
+            )
     except StorageError as error:
         raise StorageError(f"{source}: {error}") from None
     return estimates
+
+
+def _checksum(encoded: object) -> str:
+    """Return a checksum of encoded estimates, whatever the order of entries and the spaces between them."""
+    return hashlib.sha256(json.dumps(encoded, sort_keys=True).encode()).hexdigest()
 
 
 def read_text(path_or_text: str | os.PathLike[str]) -> tuple[str, str]:
@@ -249,17 +284,20 @@ def check_estimates(e: Estimates) -> None:
         "scale.shift": (e.scale.shift, e.scale.shift is None or math.isfinite(e.scale.shift)),
         "scale.mean": (e.scale.mean, e.scale.mean is None or math.isfinite(e.scale.mean)),
         "scale.factor": (e.scale.factor, 0 < e.scale.factor < math.inf),
+        "scale.name": (e.scale.name, _is_name_of_factor(e.scale.name, e.scale.factor)),
         "critical": (e.critical, 0 < e.critical < math.inf),
         "alpha": (e.alpha, 0 < e.alpha < 1),
         "estimate": (e.estimate, np.isfinite(e.estimate).all()),
         "plugin": (e.plugin, not np.isinf(e.plugin).any()),
-        "shares": (e.shares, not np.isinf(e.shares).any()),
         "graph.edges": (e.graph.edges, (e.graph.edges == e.graph.edges.T).all() and not e.graph.edges.diagonal().any()),
         "covariance.n_clusters": (n_clusters, len(n_clusters) == len(description.clusters)),
-        "description.n_contexts": (description.n_contexts, 1 <= description.n_contexts <= MAX_COUNT),
+        "description.n_unlabelled": (description.n_unlabelled, description.n_unlabelled < description.n_contexts),
+        "description.n_votes": (description.n_votes, description.n_comparisons <= description.n_votes),
     }
     if e.votes is not None:
         possible["votes.used"] = e.votes.used, ((e.votes.used >= 0) & (e.votes.used <= e.votes.total)).all()
+        is_of_votes = e.diagnostics.outcome_kind not in DERIVED_KINDS
+        possible["votes.total"] = e.votes.total, not is_of_votes or e.votes.total.sum() == 2 * description.n_votes
     if e.sequence is not None:
         planned, n_units = e.sequence.planned, e.sequence.n_units
         possible["sequence.start"] = e.sequence.start, 2 <= e.sequence.start <= min(planned, n_units)
@@ -277,14 +315,44 @@ def check_estimates(e: Estimates) -> None:
             "style.covariance": (style.covariance, (style.covariance is not None) == (style.kind == "equal")),
         }
         counts["style.n_votes"] = style.n_votes
+    for name, (low, high) in _RANGES.items():
+        value: Any = e
+        for entry in name.split("."):
+            value = getattr(value, entry, None)
+        if value is not None:
+            slack, numbers = _ROUNDING_OF_RANGES, np.asarray(value, dtype=float)
+            is_inside = (numbers >= low - slack) & (numbers <= high + slack) | np.isnan(numbers)
+            possible[name] = value, is_inside.all() and possible.get(name, (value, True))[1]
     # A count beyond 64 bits would be a float beside others.
     possible = {n: (count, count <= MAX_COUNT) for n, count in counts.items() if isinstance(count, int)} | possible
-    for name, (value, is_possible) in possible.items():
-        if not is_possible:
-            raise StorageError(f"{name} is {shown(value, 60)}, which no fit gives; the file was changed or is damaged")
+    _raise_where_impossible(possible)
     _check_covariance(e.covariance, e.estimate, "covariance")
     if style is not None and style.covariance is not None:
         _check_covariance(style.covariance, style.estimate, "style.covariance")
+    # Simultaneous intervals are wider than those of single scores, and not wider than those of Bonferroni.
+    simultaneous = MaxT(e.covariance) if e.sequence is None else AllLooks(e.covariance, e.sequence)
+    narrow, wide = (simultaneous.critical(e.alpha, method) for method in ("none", "bonferroni"))
+    low, high = e.limits
+    slack = _ROUNDING_OF_RANGES * float(np.abs(e.estimate).max(initial=1.0))
+    _raise_where_impossible(
+        {
+            "critical": (e.critical, (1 - _DRAWN) * narrow <= e.critical <= (1 + _DRAWN) * wide),
+            "estimate": (e.estimate, ((e.estimate >= low - slack) & (e.estimate <= high + slack)).all()),
+        }
+    )
+
+
+def _raise_where_impossible(possible: Mapping[str, tuple[object, object]]) -> None:
+    """Raise at the first entry that has no possible value; ``possible`` holds each value and whether it is one."""
+    for name, (value, is_possible) in possible.items():
+        if not is_possible:
+            raise StorageError(f"{name} is {shown(value, 60)}, which no fit gives; the file was changed or is damaged")
+
+
+def _is_name_of_factor(name: str, factor: float) -> bool:
+    """Whether a scale of this name has this factor."""
+    units = {"natural": 1.0} | UNITS
+    return math.isclose(units[name], factor, rel_tol=1e-12) if name in units else name == Scale.name_of(factor)
 
 
 def _check_words(e: Estimates) -> None:
@@ -349,10 +417,13 @@ def _check_covariance(covariance: Covariance, estimate: FloatArray, entry: str) 
     largest = float(np.abs(matrix).max())
     rounding = min(4 * float(np.finfo(float).eps) * float(np.abs(estimate).max()), 1e150)  # its square is finite
     slack = _ROUNDING * largest + rounding**2
-    is_covariance = bool(np.isfinite(matrix).all())
+    is_covariance = largest <= _LARGEST_COVARIANCE
     if is_covariance and largest > max(slack, 0):
         is_covariance = bool(np.abs(matrix - matrix.T).max() <= slack) and bool(
-            np.linalg.eigvalsh((matrix + matrix.T) / (2 * largest)).min() >= -slack / largest
+            np.linalg.eigvalsh((matrix / largest + matrix.T / largest) / 2).min() >= -slack / largest
         )
     if not is_covariance:
-        raise StorageError(f"{entry}.matrix is no covariance: it must be finite, symmetric and positive semidefinite")
+        raise StorageError(
+            f"{entry}.matrix is no covariance: it must be symmetric and positive semidefinite, with "
+            f"entries up to {_LARGEST_COVARIANCE:g}"
+        )

@@ -23,7 +23,7 @@ import pytest
 
 import dmlrank as dr
 from dmlrank.exceptions import DataNotStoredError, OptionTypeError, StorageError
-from dmlrank.nuisance import boosting as lightgbm
+from dmlrank.nuisance.boosting import train as lightgbm
 from dmlrank.storage import pickled_fit
 from dmlrank.storage.json_format import from_text, to_text
 
@@ -128,13 +128,15 @@ def test_json_has_no_words_for_nan_but_this_has(results):
     text = to_text(results.update(estimator="bt_mle").estimates)
     assert '"NaN"' in text
     assert math.isnan(from_text(text).diagnostics.min_propensity)
-    infinite = text.replace('"NaN"', '"-Infinity"')
-    assert from_text(infinite).diagnostics.min_propensity == -math.inf
-    assert '"-Infinity"' in to_text(from_text(infinite))
+    infinite = from_text(changed(text, estimates__diagnostics__calibration="-Infinity"))
+    assert infinite.diagnostics.calibration == -math.inf
+    assert '"-Infinity"' in to_text(infinite)
 
 
 def changed(text, **entries):
     content = json.loads(text)
+    # A file of an earlier version has no checksum.
+    content.pop("checksum", None)
     for path, value in entries.items():
         *parents, name = path.split("__")
         place = content
@@ -188,11 +190,58 @@ def changed(text, **entries):
         {"estimates__covariance__matrix": np.diag([1, 1, 1, -1e-6]).tolist()},
         {"estimates__graph__edges": np.triu(np.ones((4, 4), bool), 1).tolist()},
         {"estimates__graph__edges": np.ones((4, 4), bool).tolist()},
+        {"estimates__alpha": 0.5},
+        {"estimates__critical": 99.0},
+        {"estimates__description__n_votes": 10**6},
+        {"estimates__description__n_unlabelled": 10**6},
+        {"estimates__description__n_folds": 0},
+        {"estimates__description__n_rep": 0},
+        {"estimates__diagnostics__min_propensity": -1.0},
+        {"estimates__diagnostics__min_propensity": "-Infinity"},
+        {"estimates__diagnostics__effective_share": 2.0},
+        {"estimates__diagnostics__log_loss": -1.0},
+        {"estimates__diagnostics__floor": 0.7},
+        {"estimates__shares": [1e308] * 4},
+        {"estimates__estimate": [0.5, 0.5, 0.5, 1.5]},
+        {"estimates__scale": {"name": "elo", "factor": 174.7}},
+        {"estimates__scale": {"name": "2 times", "factor": 3.0}},
+        {"estimates__scale__factor": 2.0},
+        {"estimates__covariance__matrix": np.full((4, 4), 1e308).tolist()},
+        {"estimates__covariance__matrix": (np.eye(4) * 1.7e308).tolist()},
     ],
 )
 def test_json_that_is_no_result(results, entries):
     with pytest.raises(StorageError):
         dr.read_json(changed(results.to_json(), **entries))
+
+
+@pytest.mark.parametrize("kind", [None, "bt", "elo", "all looks", "judge", "style"])
+def test_what_a_fit_gives_is_in_the_ranges(results, frame, rank, kind):
+    styled = dr.datasets.simulate_styled(n=300, rng=0)
+    judged = frame.assign(verdict=frame["winner"], winner=frame["winner"].mask(np.arange(len(frame)) % 5 == 0))
+    result = {
+        None: lambda: results,
+        "bt": lambda: results.update(functional="bt"),
+        "elo": lambda: results.update(functional="bt").rescale("elo", mean=1000),
+        "all looks": lambda: results.sequential(planned=1000, start=100),
+        "judge": lambda: rank(judged, FORMULA, judge="verdict", **TREES),
+        "style": lambda: dr.dml_rank("winner ~ 1 | model_a + model_b", styled, adjust="~ log_length", rng=0),
+    }[kind]()
+    text = result.to_json()
+    assert from_text(changed(text)).estimate.tobytes() == from_text(text).estimate.tobytes()
+    wrong = {"judge": {"judge__agreement": [[2.0, 0.5]]}, "style": {"style__log_loss": -1.0}}
+    entry, value = next(iter(wrong.get(kind, {"critical": 1.9}).items()))
+    with pytest.raises(StorageError, match=entry.replace("__", ".")):
+        from_text(changed(text, **{f"estimates__{entry}": value}))
+
+
+def test_a_file_that_was_changed_is_refused(results):
+    content = json.loads(results.to_json())
+    again = json.dumps(dict(reversed(content.items())), indent=3, ensure_ascii=True)
+    assert dr.read_json(again).to_json() == results.to_json()
+    content["estimates"]["estimate"][0] += 1e-9
+    with pytest.raises(StorageError, match="checksum"):
+        dr.read_json(json.dumps(content))
 
 
 @pytest.mark.parametrize(
@@ -238,7 +287,7 @@ def entries_of(content, path=()):
 
 
 def with_entry(text, path, value):
-    place = content = json.loads(text)
+    place = content = json.loads(changed(text))
     for name in path[:-1]:
         place = place[name]
     place[path[-1]] = value

@@ -15,10 +15,11 @@ from ..._utils.computation import current, report
 from ...data.outcomes import in_other_order
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..all_pairs.predict import PairTrees, predict_all_pairs
-from ..boosting import BoosterSpec, Tune, train_booster
+from ..boosting.train import BoosterSpec, train_booster
+from ..boosting.tuning import Tune
 from ..training_rows import Folds, outcome_rows, stack_rows
 from .main_effects import SmoothBoostedMu, fit_smooth_boosted
-from .user_learners import fit_learner
+from .user_learners import fit_learner, is_user_learner
 
 # Prior precision of an item's effects. It is far below the information of one vote, and large enough to keep the effect
 # of an item that never wins finite.
@@ -227,7 +228,7 @@ class BoosterMu:
     def at(self, x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
         """Return the category probabilities, (r, C), of one pair in each context."""
         rows = stack_rows(x, np.arange(len(x)), first, second)
-        return np.asarray(self.trees.booster.predict(rows, num_threads=current().n_jobs or 0))
+        return np.asarray(self.trees.booster.predict(rows, num_threads=current().lightgbm_threads))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -365,7 +366,7 @@ def fit_mu(
         model = ConstantMu(shrunken_frequencies(counts))
     else:
         rows = outcome_rows(data, in_training, unit)
-        if not isinstance(learner, str):
+        if is_user_learner(learner):
             model = fit_learner(learner, rows, data.n_items, data.n_categories, rng)
         else:
             booster = train_booster(rows, BoosterSpec(data.n_categories, data.n_items, tune), rng)

@@ -1,0 +1,1 @@
+"""LightGBM boosters: bins, parameters, early stopping, tuning and training."""
