@@ -214,9 +214,10 @@ def _read_counts(column: pd.Series, side: str) -> dict[str, AnyArray]:
     return _map_cells(column, counts)
 
 
+# The largest style difference; the largest of a column is at least its inverse. Rounding in a covariance of scores and
+# slopes of other orders of magnitude is larger than its smallest entries.
+_LARGEST = 1e9
 # A style column with a smaller standard deviation than this multiple of its largest value does not vary.
-# The largest style difference. Squares of larger numbers overflow.
-_LARGEST = 1e100
 _TINY = 1e-9
 
 
@@ -250,7 +251,13 @@ def read_style_differences(data: PreferenceData, names: Sequence[str], *, must_v
                 f"style column {name!r} holds {cells[wrong[0]]!r} in {len(wrong):,} of {data.n_votes:,} votes; a style "
                 f"difference must be a finite number, and at most {_LARGEST:g}: use another unit"
             )
-        if must_vary and numbers.std() <= _TINY * max(float(np.abs(numbers).max()), 1e-300):
+        size = float(np.abs(numbers).max())
+        if must_vary and 0 < size < 1 / _LARGEST:
+            raise DataError(
+                f"style column {name!r} holds numbers of at most {size:g}, and its largest must be at least "
+                f"{1 / _LARGEST:g}: use another unit"
+            )
+        if must_vary and numbers.std() <= _TINY * size:
             raise DataError(
                 f"style column {name!r} is {numbers[0]:g} for all {data.n_votes:,} votes; leave it out, because the "
                 f"effect of a difference that does not vary cannot be estimated"

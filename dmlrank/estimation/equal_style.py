@@ -148,9 +148,7 @@ class EqualStyleTerms:
             "v,vab->ab", a, style_residual[:, :, None] * style_residual[:, None, :] - self.expected_variance
         )
         # H is positive definite unless the style does not vary within prompt and pair.
-        n_pairs = float(np.triu(self.link.edges).sum())
-        scale = np.sqrt(np.square(self.rows.style).mean(axis=0) * max(n_pairs, 1.0))
-        smallest = float(np.linalg.eigvalsh(variance / np.outer(scale, scale))[0])
+        smallest = float(np.linalg.eigvalsh(self.relative(variance))[0])
         if smallest < _LEAST_VARIATION:
             raise DataError(
                 f"style differences do not vary within prompt and pair (smallest relative variance {smallest:.2g}), so "
@@ -158,6 +156,17 @@ class EqualStyleTerms:
                 f"determined by models and features, or use fewer features"
             )
         return StyleMeans(averaged + change[:, 0], style + change[:, 1:], cross, variance)
+
+    def relative(self, variance: FloatArray) -> FloatArray:
+        """Return H, (r, r), per pair, in units of the root mean squares of the style differences over all votes."""
+        n_pairs = float(np.triu(self.link.edges).sum())
+        scale = np.sqrt(np.square(self.rows.style).mean(axis=0) * max(n_pairs, 1.0))
+        return np.asarray(variance / np.outer(scale, scale))
+
+    def share_at_edge(self, log_odds: float) -> FloatArray:
+        """Return the share of each style column's variation that is in votes with larger absolute log-odds, (r,)."""
+        m, variation = self.stages.m, np.square(self.style_residual)
+        return np.asarray(variation[np.abs(np.log(m / (1 - m))) > log_odds].sum(axis=0) / variation.sum(axis=0))
 
     def influence(self, part: list[FloatArray] | None = None) -> StyleInfluence:
         """Return the influence of contexts on the estimates; with parts, on the estimates of the part of each context.

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.special import expit
 
+from .._utils.computation import warn
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.style_columns import StyleDifferences, read_style_differences
 from ..estimation.equal_style import EqualStyleTerms
 from ..estimation.influence import Influence, mean_influence
-from ..exceptions import DataError, listed
+from ..exceptions import DataError, IntervalWarning, listed
 from ..functionals.linear_scores import LinkedScore
 from ..inference.covariance import Covariance
 from ..nuisance.propensity_model.estimate import Propensity
@@ -31,6 +32,10 @@ from .estimand import Setup
 from .fit_covariance import make_covariance
 from .state import BalancedVotes, Inputs, Repetition, StyleFit, Units
 
+# Log-odds that are hardly learnt, and shares of the variation of a style column in votes with larger ones: of slopes
+# that may be infinite, and of slopes that are too small. Smallest share of the variation left by models and features.
+# benchmarks/style_limits.py has what they find.
+_EDGE, _DECIDED, _SATURATED, _LEAST_LEFT = 4.0, 0.95, 0.5, 0.05
 # Smallest expected weight of a vote.
 _LEAST_SHARE = 0.01
 
@@ -176,7 +181,35 @@ def joint_style_fit(
     estimates = np.stack([one.estimate for one in stacked])
     covariance = make_covariance(influence, gauge, inputs.units, fixed_prompts, estimates, unanimous_covariance=added)
     by_repetition = tuple(r.style_terms for r in repetitions if r.style_terms is not None)
+    _check_slopes(by_repetition[0], differences.names)
     return StyleFit(differences, by_repetition, influence.estimate, covariance)
+
+
+def _check_slopes(terms: EqualStyleTerms, names: Sequence[str]) -> None:
+    """Warn where the slopes of style columns may be far off, and refuse to estimate a slope that may be infinite."""
+    at_edge = terms.share_at_edge(_EDGE) if terms.link.is_logit else np.zeros(len(names))
+    left = np.diag(terms.relative(terms.means().variance))
+    for name, share, variation in zip(names, at_edge, left, strict=True):
+        if share > _DECIDED:
+            raise DataError(
+                f"{share:.0%} of the variation of style column {name!r} is in votes whose winner style, models and "
+                f"features predict almost surely, so that its slope may be infinite; use functional='borda', whose "
+                f"slopes are in probabilities, or leave the column out"
+            )
+        if share > _SATURATED:
+            warn(
+                f"{share:.0%} of the variation of style column {name!r} is in votes whose fitted log-odds are beyond "
+                f"+-{_EDGE:g}: its slope is probably too small, and its interval too short; use functional='borda', "
+                f"whose slopes are in probabilities",
+                kind=IntervalWarning,
+            )
+        if variation < _LEAST_LEFT:
+            warn(
+                f"given model and features, {variation:.1%} of the variation of style column {name!r} is left, which "
+                f"can be error of the regression on them: its slope may be far off; leave the column out if models "
+                f"and features determine it",
+                kind=IntervalWarning,
+            )
 
 
 def side_by_side(parts: Sequence[Influence]) -> Influence:

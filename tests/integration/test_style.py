@@ -11,7 +11,7 @@ import pytest
 
 import dmlrank as dr
 from dmlrank.cli.main import main
-from dmlrank.exceptions import ColumnError, DataError, MissingDataError, OptionError, OptionTypeError
+from dmlrank.exceptions import ColumnError, DataError, IntervalWarning, MissingDataError, OptionError, OptionTypeError
 from tests.support import needs, optional
 
 plt = optional("matplotlib.pyplot")
@@ -363,3 +363,58 @@ def test_columns_that_cannot_be_used_are_refused(battles):
     # A prompt that was not voted on needs no style.
     holes.loc[:9, "winner"] = None
     assert fit(holes).nobs == len(battles)
+
+
+# --- slopes that cannot be estimated --------------------------------------------------------------------------------
+
+
+def one_column(slope=1.0, noise=1.0, n=1500, seed=0):
+    """Battles of four models whose style is a smooth function of model and feature, plus noise."""
+    rng = np.random.default_rng(seed)
+    first = rng.integers(4, size=n)
+    second, x = (first + rng.integers(1, 4, size=n)) % 4, rng.normal(size=n)
+    style_of = [0.5 * np.sin(x * (model + 1) / 2) + 0.3 * model for model in (first, second)]
+    style = style_of[0] - style_of[1] + noise * rng.normal(size=n)
+    wins = rng.uniform(size=n) < 1 / (1 + np.exp(-0.3 * (first - second) - slope * style))
+    names = np.array(["a", "b", "c", "d"])
+    winner = np.where(wins if np.isfinite(slope) else style > 0, "model_a", "model_b")
+    return pd.DataFrame({"model_a": names[first], "model_b": names[second], "winner": winner, "x": x, "style": style})
+
+
+def slope_of(frame, **options):
+    options = {"propensity": "marginal", "adjust": "~ style"} | options
+    return dr.dml_rank("winner ~ x | model_a + model_b", frame, **(OPTIONS | options))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_harmless_style_column_gives_no_warning(seed):
+    style = slope_of(one_column(seed=seed)).style
+    assert abs(style.params.item() - 1) < 4 * style.bse.item()
+
+
+@pytest.mark.filterwarnings("ignore:few prompts")
+@pytest.mark.parametrize("options", [{"slope": 8.0}, {"noise": 0.0}, {"noise": 0.01}])
+def test_slopes_that_may_be_far_off_give_a_warning(options):
+    with pytest.warns(IntervalWarning, match="style column 'style'"):
+        slope_of(one_column(**options))
+
+
+def test_style_that_decides_the_vote_is_refused_in_log_odds_alone():
+    frame = one_column(slope=np.inf)
+    with pytest.raises(DataError):
+        slope_of(frame)
+    assert slope_of(frame, functional="borda").style.params.item() > 0
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e-12, 1e12])
+def test_a_column_of_another_order_of_magnitude_needs_another_unit(unit):
+    frame = one_column(n=300)
+    with pytest.raises(DataError, match="unit"):
+        slope_of(frame.assign(style=frame["style"] * unit))
+
+
+def test_the_checks_do_not_depend_on_the_unit():
+    frame = one_column(noise=0.0)
+    for unit in (1e-7, 1e7):
+        with pytest.warns(IntervalWarning, match="style column 'style'"):
+            slope_of(frame.assign(style=frame["style"] * unit))
