@@ -150,12 +150,14 @@ class DerivedPairs:
     def _compare_runs(
         self, runs: Runs, first: IntArray, second: IntArray
     ) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
-        most, tolerance = int(runs.table().n_runs.max()), _ROUNDING * _precision(runs.value)
-        step, parts = max(1, _COMPARED_AT_ONCE // (max(1, len(first)) * most**2)), []
+        tolerance = _ROUNDING * _precision(runs.value)
+        step, parts = max(1, _COMPARED_AT_ONCE // max(1, len(first))), []
         for start in range(0, len(self.values), step):
             shares = win_shares(runs.padded(slice(start, start + step)), first, second, tolerance)
-            record, pair = np.nonzero(~np.isnan(shares[:, :, 0]))
-            parts.append((record + start, pair, shares[record, pair]))
+            shares = shares.reshape(-1, 3)
+            place = np.flatnonzero(~np.isnan(shares[:, 0]))
+            record, pair = np.divmod(place, len(first))
+            parts.append((record + start, pair, shares[place]))
         record, pair, y = (np.concatenate(part) for part in zip(*parts, strict=True))
         return record, first[pair], second[pair], y if y[:, 2].any() else y[:, :2]
 

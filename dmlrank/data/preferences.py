@@ -250,7 +250,7 @@ def gather_cells(context: IntArray, first: IntArray, second: IntArray, y: FloatA
 
     Shapes: context, first, second (v,), y (v, C).
     """
-    n_items = int(max(first.max(), second.max())) + 1
+    n_items = int(max(first.max(initial=0), second.max(initial=0))) + 1
     place = (context.astype(np.int64) * n_items + first) * n_items + second
     if (np.diff(place) > 0).all():
         # Every cell has one vote, and the votes are sorted already.

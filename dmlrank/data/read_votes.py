@@ -115,10 +115,13 @@ def preferences_of(
     categories: Categories | None = None,
     missing: str | float = "raise",
     votes: str = "mean",
-    runs: str = "random",
+    runs: str | None = "random",
     learnt: PreferenceData | None = None,
 ) -> PreferenceData:
-    """Return the preference data that the rows hold; contexts of ``learnt`` keep the features that they have there."""
+    """Return the preference data that the rows hold; contexts of ``learnt`` keep the features that they have there.
+
+    ``runs`` says what is compared where the rows hold scores: single runs, their means, or None for no comparisons.
+    """
     all_rows, missing = _without_missing_scores(all_rows, missing)
     rows = all_rows.only(_is_complete(all_rows, missing))
     rows, contexts, x, feature_map = _complete_features(rows, missing, learnt)
@@ -132,7 +135,8 @@ def preferences_of(
     if rows.derived is None:
         items, vote_row, first, second, outcomes = _votes_of_rows(rows, categories)
     else:
-        items, (vote_row, first, second, y) = rows.derived.models, rows.derived.compare(by_run=runs == "random")
+        compared = rows.derived if runs is not None else rows.derived.only(np.zeros(len(rows.table), dtype=bool))
+        items, (vote_row, first, second, y) = rows.derived.models, compared.compare(by_run=runs == "random")
         meanings, labels = ("first", "second", "tie")[: y.shape[1]], rows.derived.labels[: y.shape[1] - 1]
         outcomes = Outcomes(meanings, y, labels, rows.derived.kind)
     cells, vote_cell = gather_cells(row_context[vote_row], first, second, outcomes.y)

@@ -94,12 +94,16 @@ def win_shares(runs: FloatArray, first: IntArray, second: IntArray, tolerance: f
 
     Shapes: runs (b, K, R), first, second (P,).
     """
-    ours, theirs = runs[:, first, :, None], runs[:, second, None, :]
-    difference = ours - theirs
-    is_tie = np.abs(difference) <= tolerance * np.maximum(np.abs(ours), np.abs(theirs))
-    sign = np.where(is_tie, 0.0, np.sign(difference))
-    count = (~np.isnan(sign)).sum(axis=(2, 3))
-    wins = np.stack([(sign == outcome).sum(axis=(2, 3)) for outcome in (1, -1, 0)], axis=2)
+    by_run = np.moveaxis(runs, 2, 0)
+    wins = np.zeros((3, len(runs), len(first)))
+    for ours in (run[:, first] for run in by_run):
+        for theirs in (run[:, second] for run in by_run):
+            difference = ours - theirs
+            if tolerance:
+                is_tie = np.abs(difference) <= tolerance * np.maximum(np.abs(ours), np.abs(theirs))
+                difference[is_tie] = 0.0
+            wins += difference > 0, difference < 0, difference == 0
+    count = wins.sum(axis=0)
     shares = np.full(wins.shape, np.nan)
-    np.divide(wins, count[:, :, None], out=shares, where=count[:, :, None] > 0)
-    return shares
+    np.divide(wins, count, out=shares, where=count > 0)
+    return np.moveaxis(shares, 0, 2)

@@ -524,20 +524,22 @@ def _description(steps: FitState) -> FitDescription:
     data, options, weights = steps.data, steps.options, steps.setup.weights
     votes = data.pair_votes()
     ties = zip(data.categories[2:], weights.first[2:], weights.second[2:], strict=True)
-    n_comparisons, n_votes = len(data.cells), data.n_votes
+    n_comparisons, n_votes, n_unlabelled = len(data.cells), data.n_votes, data.n_unlabelled
+    smallest_pair = int((votes + votes.T)[steps.setup.graph.edges].min())
     if steps.estimator is MEANS and data.scores is not None:
         n_comparisons, n_votes = data.scores.n_runs.size, int(data.scores.n_runs.sum())
+        n_unlabelled, smallest_pair = 0, data.n_contexts
     return FitDescription(
         formula=steps.source.formula,
         outcome=steps.source.formula.split("~")[0].strip(),
         context=options.context,
         n_contexts=data.n_contexts,
-        n_unlabelled=data.n_unlabelled,
+        n_unlabelled=n_unlabelled,
         n_comparisons=n_comparisons,
         n_votes=n_votes,
         n_rows=data.n_rows,
         n_dropped=data.n_dropped,
-        smallest_pair=int((votes + votes.T)[steps.setup.graph.edges].min()),
+        smallest_pair=smallest_pair,
         categories=data.categories,
         tie_weights=tuple(ties),
         edge_weights=steps.setup.edge_weights,

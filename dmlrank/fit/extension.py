@@ -24,7 +24,7 @@ from ..data.derived_pairs import DerivedPairs
 from ..data.formula.parse import SHAPE_OF_SCORES, parse_formula
 from ..data.frames import column_names, is_partitioned
 from ..data.pairs_from_scores import read_scores
-from ..data.preferences import Cells, FloatArray, IntArray
+from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..estimation.cross_fitting import CrossFittedMu
 from ..exceptions import DataError, OptionError, check_choice
 from ..inference.confidence_sequence import Boundary, best_tau
@@ -136,9 +136,7 @@ def _what_was_added(
     """
     is_new = np.ones(after.data.n_contexts, dtype=bool)
     is_new[place] = False
-    votes_after, votes_before = (
-        np.bincount(data.cells.context, data.cells.n_votes, data.n_contexts) for data in (after.data, before.data)
-    )
+    votes_after, votes_before = (_votes_by_context(data) for data in (after.data, before.data))
     votes_after[place] -= votes_before
     has_further_votes, n_returning = ~is_new & (votes_after > 0), 0
     is_later = is_new | has_further_votes
@@ -209,6 +207,13 @@ def _scoring_extension(steps: FitState, extended: FitState, added: Extension, vo
 def _unit_of_context(steps: FitState) -> IntArray:
     """Return the independent unit of each context, (n,): itself, or its cluster."""
     return np.arange(steps.data.n_contexts) if steps.units.clusters is None else steps.units.clusters.of_context
+
+
+def _votes_by_context(data: PreferenceData) -> FloatArray:
+    """Return the number of votes, or of scores, of each context, (n,)."""
+    if data.scores is not None:
+        return data.scores.n_runs.sum(axis=1).astype(float)
+    return np.bincount(data.cells.context, data.cells.n_votes, data.n_contexts).astype(float)
 
 
 def _count_units(steps: FitState) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._utils.computation import warn
+from ..data.derived_pairs import DerivedPairs
 from ..data.graph import Graph
 from ..data.preferences import PreferenceData
 from ..data.runs import ScoreTable
@@ -19,7 +20,7 @@ from .stages import FirstStages, read_units
 from .state import FitState
 
 
-def run_means(stages: FirstStages, data: PreferenceData, number: str) -> FitState:
+def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     """Carry out a fit of means of scores.
 
     The score of model j is the mean over prompts of Y_ij, the mean score of its runs on prompt i. Its influence value
@@ -27,11 +28,12 @@ def run_means(stages: FirstStages, data: PreferenceData, number: str) -> FitStat
 
     First stages of an earlier fit are kept: an update that changes the functional back uses them again.
     """
-    options, scores = stages.options, data.scores
+    options, scores, source = stages.options, data.scores, stages.source.data
     assert scores is not None
+    assert isinstance(source, DerivedPairs)
     _require_complete(scores, data)
     weights, graph = CategoryWeights.for_categories(data.categories, "half"), Graph.all_pairs(data.n_items)
-    setup = Setup(MeanScore(number=number), weights, graph, "equal", 0)
+    setup = Setup(MeanScore(number=source.number), weights, graph, "equal", 0)
     units = read_units(data, stages.source, options, None)
     n = data.n_contexts
     influence = Influence(

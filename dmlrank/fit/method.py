@@ -37,7 +37,6 @@ from dataclasses import replace
 import numpy as np
 
 from .._utils.computation import collected_warnings
-from ..data.formula.parse import parse_formula
 from ..data.outcomes import require_mirrored_worths
 from ..data.preferences import FloatArray, PreferenceData
 from ..data.style_columns import read_style_differences
@@ -89,7 +88,7 @@ def fit_with(stages: FirstStages) -> FitState:
     options = stages.options
     data_as_read = stages.data_as_read()
     if stages.estimator is MEANS:
-        return run_means(stages, data_as_read, parse_formula(stages.source.formula).outcome)
+        return run_means(stages, data_as_read)
     if not stages.estimator.has_first_stages:
         return run_maximum_likelihood(stages, data_as_read)
     inputs = read_inputs(stages, data_as_read)

@@ -68,7 +68,7 @@ from ..options import Options
 from ..style_adjustment import BalancedStyle
 from .adjusted_for_style import balanced_propensity, equal_style_terms, keep_balanced_votes, match_balanced_votes
 from .estimand import MeanTarget, OrderChoice, Setup, choose_order, mean_targets, restrict_items
-from .estimators import estimator_named, estimator_of
+from .estimators import MEANS, estimator_named, estimator_of
 from .state import BalancedVotes, Inputs, Kept, Source, Units
 
 T = TypeVar("T")
@@ -511,7 +511,7 @@ def reading_options(options: Options) -> tuple[object, ...]:
     """Return the values of options on which the data that are read depend."""
     o = options
     columns = (o.clusters, o.propensity_column, o.weights_column, o.style_columns)
-    return (o.context, o.categories, o.missing, o.votes, o.runs, *columns)
+    return (o.context, o.categories, o.missing, o.votes, o.runs, estimator_of(o) is MEANS, *columns)
 
 
 def read_source(source: Source, options: Options, learnt: PreferenceData | None = None) -> PreferenceData:
@@ -533,7 +533,7 @@ def read_source(source: Source, options: Options, learnt: PreferenceData | None 
         categories=options.categories,
         missing=options.missing,
         votes=options.votes,
-        runs=options.runs,
+        runs=None if estimator_of(options) is MEANS else options.runs,
         learnt=learnt,
     )
     if rows.are_partitioned:

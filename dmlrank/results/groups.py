@@ -424,6 +424,7 @@ def group_facts(
         if steps.estimator is MEANS and data.scores is not None:
             by_model = data.scores.n_runs[inside].sum(axis=0)
             n_comparisons, n_votes = n_contexts * data.n_items, int(by_model.sum())
+            votes = np.full_like(votes, n_contexts)
             counted = VoteCounts(by_model, by_model)
         phi = influence.centred_in(group)
         square = np.square(phi).sum(axis=0)
@@ -434,7 +435,7 @@ def group_facts(
                 values=groups.values[group],
                 share=float(weight[inside].sum() / weight.sum()),
                 n_contexts=n_contexts,
-                n_unlabelled=n_contexts - len(np.unique(cells.context)),
+                n_unlabelled=0 if steps.estimator is MEANS else n_contexts - len(np.unique(cells.context)),
                 n_comparisons=n_comparisons,
                 n_votes=n_votes,
                 smallest_pair=int(votes[edges].min()),
