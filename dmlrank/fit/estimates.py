@@ -32,6 +32,7 @@ from .checks import one_sided_models, residual_position_test
 from .estimators import MEANS, Estimator, estimator_named
 from .fit_covariance import covariance_of
 from .judge_value import JudgeFigures, judge_figures
+from .means import gain_of_runs
 from .state import Extension, FitState
 
 
@@ -103,6 +104,9 @@ class Diagnostics:
         propensities pi are right. None where propensities are estimated, or labels are too few to tell.
     means_raised : int
         Pairs whose mean preferences were raised to a floor, with ``average="preferences"``.
+    gain_of_runs : float
+        Share by which unlimited runs of the same prompts would shrink the interval of the first model minus the second
+        one, for means of scores; NaN where no model has two runs on a prompt.
     bias_subtracted : float
         Second-order bias that was subtracted from the scores, with ``average="preferences"``, in standard errors; the
         largest over models.
@@ -136,6 +140,7 @@ class Diagnostics:
     propensity_factor: float | None = None
     means_raised: int = 0
     bias_subtracted: float = 0.0
+    gain_of_runs: float = float("nan")
     second_order_by_model: tuple[tuple[str, float, float], ...] = ()
     second_order_treatment: str = "left in"
 
@@ -604,7 +609,8 @@ def _diagnostics(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
     )
     validity = steps.validity
     if steps.estimator is MEANS:
-        return replace(figures, effective_contexts=float(effective_contexts(steps.influence).min()))
+        effective = float(effective_contexts(steps.influence).min())
+        return replace(figures, effective_contexts=effective, gain_of_runs=gain_of_runs(steps))
     if validity is None:
         return figures
     first, result, propensity, mean = steps.first, steps.first.one_step_result, steps.first.propensity, steps.first.mean

@@ -7,7 +7,7 @@ import numpy as np
 from .._utils.computation import warn
 from ..data.derived_pairs import DerivedPairs
 from ..data.graph import Graph
-from ..data.preferences import PreferenceData
+from ..data.preferences import FloatArray, PreferenceData
 from ..data.runs import ScoreTable
 from ..estimation.diagnostics import FEW_UNLIKE, effective_contexts, warn_of_few_prompts
 from ..estimation.influence import Influence
@@ -82,3 +82,37 @@ def _require_complete(scores: ScoreTable, data: PreferenceData) -> None:
         )
     if len(is_missing) < 2:
         raise DataError("there is one prompt only; a standard error needs at least two")
+
+
+def variance_from_runs(state: FitState, contrasts: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the part of the variance of contrasts of scores that comes from runs, and the variance of one run, (P,).
+
+    The variance of a single run, the second result, is that of the contrast on a prompt with one run of each model,
+    averaged over prompts. Where a model has one run on a prompt, its mean variance on other prompts stands in; NaN
+    where it has no second run on any prompt.
+
+    Shapes: contrasts (P, K).
+    """
+    scores = state.data.scores
+    assert scores is not None
+    weight = np.ones(len(scores.mean)) if state.units.context_weight is None else state.units.context_weight
+    is_known = np.isfinite(scores.variance)
+    known = np.where(is_known, scores.variance, 0.0)
+    mean = np.full(known.shape[1], np.nan)
+    np.divide(known.sum(axis=0), is_known.sum(axis=0), out=mean, where=is_known.any(axis=0))
+    variance = np.where(is_known, known, mean)
+    of_means = np.square(weight) @ (variance / scores.n_runs) / len(weight) ** 2
+    of_one_run = np.square(weight) @ variance / len(weight)
+    # A model that a contrast leaves out must not make it NaN.
+    totals = [np.where(contrasts != 0, np.square(contrasts) * part, 0.0).sum(axis=1) for part in (of_means, of_one_run)]
+    return totals[0], totals[1]
+
+
+def gain_of_runs(state: FitState) -> float:
+    """Return the share by which unlimited runs would shrink the interval of the first model minus the second one."""
+    first, second = np.argsort(-state.influence.estimate, kind="stable")[:2]
+    contrast = np.zeros((1, state.data.n_items))
+    contrast[0, [first, second]] = 1.0, -1.0
+    total = float((contrast @ state.covariance.matrix @ contrast.T)[0, 0])
+    of_runs = float(variance_from_runs(state, contrast)[0][0])
+    return 1 - float(np.sqrt(max(1 - of_runs / total, 0.0))) if total > 0 else float("nan")

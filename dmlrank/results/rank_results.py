@@ -80,6 +80,7 @@ from .requirements import (
     place_of,
     require_steps,
 )
+from .run_table import table_of_runs
 from .score_tests import (
     RestrictionTest,
     WinProbability,
@@ -1062,6 +1063,48 @@ class RankResults(Summarised):
             If verdicts are not probabilities.
         """
         return judge_table(self.estimates, self._fit, self._alpha(alpha))
+
+    @Needs(means="it divides the variance of means between prompts and runs", data=True)
+    def runs(self, prompt_cost: float | None = None, run_cost: float | None = None) -> pd.DataFrame:
+        """Say whether more runs or more prompts make mean scores more precise.
+
+        Parameters
+        ----------
+        prompt_cost, run_cost : float, optional
+            Costs of a further prompt, and of one run of the models on a prompt, in the same unit. With both, the frame
+            says how many runs of a prompt give the smallest error for the money.
+
+        Returns
+        -------
+        DataFrame
+            A row per model, and for the first model minus every other model: ``share_runs``, the share of the variance
+            that comes from runs; the standard errors ``se`` as it is, ``se_unlimited_runs`` with unlimited runs on
+            these prompts and ``se_twice_prompts`` with twice the prompts; and with costs ``best_runs``.
+
+        Raises
+        ------
+        DataError
+            If no model has two runs on a prompt.
+
+        Notes
+        -----
+        With n prompts and R runs of each, the variance is (s_p^2 + s_r^2 / R) / n. The sample variances of the runs on
+        each prompt estimate s_r^2, added up over the models of a difference; the remainder of the variance is that of
+        prompts. For given costs, the best number of runs is s_r / s_p sqrt(prompt_cost / run_cost).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> import dmlrank as dr
+        >>> task, model, run = (index.ravel() for index in np.indices((100, 2, 3)))
+        >>> rng = np.random.default_rng(0)
+        >>> score = rng.normal(size=(100, 2))[task, model] + rng.normal(size=600)
+        >>> table = pd.DataFrame({"task": task, "model": np.array(["a", "b"])[model], "score": score})
+        >>> dr.dml_rank("score ~ 1 | model", table, context="task", rng=0).runs()["share_runs"].round(2).to_dict()
+        {'a': 0.24, 'b': 0.26, 'b - a': 0.26}
+        """
+        return table_of_runs(self.estimates, self._fit, prompt_cost, run_cost)
 
     @Needs(
         no_style=NO_PLAN,

@@ -162,6 +162,7 @@ class Needs:
     unadjusted: Why scores may not be those at equal style.
     no_style: Why scores may not have any adjustment for style.
     no_means: Why scores may not be means of scores.
+    means: Why scores have to be means of scores.
     one_look: Why there is no sequential form.
     drawn: Whether the method's statements follow from critical values, so that a bootstrap view has it.
     intervals: Whether the result needs intervals.
@@ -172,6 +173,7 @@ class Needs:
     unadjusted: str = ""
     no_style: str = ""
     no_means: str = ""
+    means: str = ""
     one_look: str = ""
     drawn: bool = False
     intervals: bool = False
@@ -197,6 +199,8 @@ class Needs:
             raise OptionError(f"{name}() with adjust={adjust}(...): {why}; use update(adjust=None).{name}()")
         if self.no_means and e.are_means:
             raise OptionError(f"{name}() with functional='mean': {self.no_means}")
+        if self.means and not e.are_means:
+            raise OptionError(f"{name}() needs functional='mean', of a table of scores: {self.means}")
         if self.one_look and e.sequence is not None:
             raise OptionError(
                 f"{name}() of a sequential view: {self.one_look}; call it on the result that sequential() was called on"

@@ -215,3 +215,42 @@ def test_command_line(tmp_path, capsys):
     # The summary of the command line names no methods of Python.
     printed, words = capsys.readouterr().out.split(), fit(table).summary().as_text().split()
     assert printed[:100] == words[:100]
+
+
+def draw_variances(seed, n=100, n_runs=3):
+    """Scores of two models whose difference has a variance of 2 between prompts and of 1 between runs."""
+    rng = np.random.default_rng(seed)
+    task, model, run = (a.ravel() for a in np.indices((n, 2, n_runs)))
+    score = rng.normal(size=(n, 2))[task, model] + rng.normal(size=task.size) * np.sqrt(0.5)
+    return pd.DataFrame({"task": task, "model": np.array(["a", "b"])[model], "run": run, "accuracy": score})
+
+
+def test_runs_divide_the_variance():
+    table = draw_variances(0)
+    res = fit(table)
+    runs = res.runs(prompt_cost=10, run_cost=1)
+    within = table.groupby(["task", "model"])["accuracy"].var().unstack().mean()
+    name = runs.index[-1]
+    np.testing.assert_allclose(
+        runs.loc["a", "share_runs"] * runs.loc["a", "se"] ** 2, within["a"] / 3 / 100, rtol=1e-10
+    )
+    np.testing.assert_allclose(runs.loc["a", "se"], res.bse["a"], rtol=1e-12)
+    total, of_runs = runs.loc[name, "se"] ** 2 * 100, within.sum()
+    np.testing.assert_allclose(runs.loc[name, "se_unlimited_runs"] ** 2 * 100, total - of_runs / 3, rtol=1e-10)
+    # The best number of runs against all numbers, for a fixed budget: (s_p^2 + s_r^2 / R) (10 + R) is smallest.
+    numbers = np.linspace(0.5, 20, 100_000)
+    price = (total - of_runs / 3 + of_runs / numbers) * (10 + numbers)
+    np.testing.assert_allclose(runs.loc[name, "best_runs"], numbers[price.argmin()], rtol=1e-3)
+    assert "More runs" in res.summary().as_text()
+    with pytest.raises(OptionError, match="run_cost"):
+        res.runs(prompt_cost=1)
+    with pytest.raises(DataError, match="two runs"):
+        fit(table[table.run == 0]).runs()
+    assert not hasattr(res.update(functional="borda"), "runs")
+    np.testing.assert_allclose(res.rescale(100).runs()["se"], 100 * runs["se"], rtol=1e-12)
+
+
+def test_variance_split_is_right_on_average():
+    shares = [fit(draw_variances(seed)).runs()["share_runs"].iloc[-1] for seed in range(60)]
+    # Variances of 2 between prompts and of 1 / 3 between the means of three runs.
+    np.testing.assert_allclose(np.mean(shares), (1 / 3) / (2 + 1 / 3), rtol=0.1)

@@ -57,7 +57,8 @@ def test_a_formula_prints_as_it_is_read():
         "winner ~ x | | a + b",
         "winner | a + b ~ x",
         "winner ~ | a + b",
-        "winner ~ x | a",
+        "p_a + p_b ~ x | a",
+        "a ~ x | a",
         "winner ~ x | a + b + c",
         "winner ~ x |",
         "winner ~ x | a +",
@@ -150,3 +151,9 @@ def test_products_that_stand_for_too_many_terms_are_refused_at_once(features):
 def test_products_of_a_dozen_columns_are_read():
     assert len(terms_of("*".join("abcdefgh"))) == 2**8
     assert len(terms_of("(a + b + c) ** 99")) == 2**3
+
+
+def test_one_item_means_scores():
+    formula = parse_formula("accuracy ~ x | model")
+    assert (formula.of_scores, formula.items, str(formula)) == (True, ("model",), "accuracy ~ x | model")
+    assert not parse_formula("winner ~ x | a + b").of_scores

@@ -1,0 +1,49 @@
+"""More runs or more prompts: how much of the variance of mean scores comes from repeated runs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from .._utils.argument_checks import real_number
+from ..exceptions import DataError, OptionError, shown
+from ..fit.estimates import Estimates
+from ..fit.means import variance_from_runs
+from ..fit.state import FitState
+
+
+def table_of_runs(e: Estimates, steps: FitState, prompt_cost: float | None, run_cost: float | None) -> pd.DataFrame:
+    """Return the shares of runs in the variances of scores and leading differences, see :meth:`RankResults.runs`."""
+    costs = [("prompt_cost", prompt_cost), ("run_cost", run_cost)]
+    for name, cost in costs:
+        number = real_number(cost)
+        if cost is not None and (number is None or not 0 < number < np.inf):
+            raise OptionError(f"{name}={shown(cost)} is not allowed: it is a positive number, or None")
+    if (prompt_cost is None) != (run_cost is None):
+        raise OptionError("runs() needs both costs for the best number of runs; give prompt_cost= and run_cost=")
+    scores = steps.data.scores
+    if scores is None or not (scores.n_runs > 1).any():
+        raise DataError("runs(): no model has two runs on a prompt, so that the variance between runs is not known")
+    first, *others = np.argsort(-e.estimate, kind="stable").tolist()
+    contrasts = np.eye(len(e.models))
+    contrasts = np.vstack([contrasts, contrasts[first] - contrasts[others]])
+    names = [*e.models, *(f"{e.models[first]} - {e.models[j]}" for j in others)]
+    variance = np.maximum(np.einsum("pj,jk,pk->p", contrasts, e.covariance.matrix, contrasts), 0.0)
+    of_runs, of_one_run = (part * e.scale.factor**2 for part in variance_from_runs(steps, contrasts))
+    of_prompts = np.where(np.isnan(of_runs), np.nan, np.maximum(variance - of_runs, 0.0))
+    share = np.full(len(variance), np.nan)
+    np.divide(variance - of_prompts, variance, out=share, where=variance > 0)
+    frame = pd.DataFrame(
+        {
+            "share_runs": share,
+            "se": np.sqrt(variance),
+            "se_unlimited_runs": np.sqrt(of_prompts),
+            "se_twice_prompts": np.sqrt(variance / 2),
+        },
+        index=names,
+    )
+    if prompt_cost is None or run_cost is None:
+        return frame
+    with np.errstate(divide="ignore", invalid="ignore"):
+        best = np.sqrt(of_one_run * prompt_cost / (steps.data.n_contexts * of_prompts * run_cost))
+    return frame.assign(best_runs=best)
