@@ -313,23 +313,19 @@ def _with_free_directions(
     return Covariance(_project_on_free(matrix, basis), basis, n_clusters, note)
 
 
-def _remove_fixed_part(matrix: FloatArray, basis: FloatArray) -> FloatArray:
-    """Subtract the part of a covariance, (d, d), in fixed directions where it exceeds rounding errors."""
-    fixed = free_basis(basis.T, len(matrix)) if basis.shape[1] < len(matrix) else np.empty((len(matrix), 0))
-    # Covariances of the fixed directions with the scores, and among each other; their size without cancellation.
-    with_scores, size = fixed.T @ matrix, np.abs(fixed).T @ np.abs(matrix)
-    with_scores = np.where(np.abs(with_scores) > _ROUNDING * size, with_scores, 0.0)
-    among_fixed, size = with_scores @ fixed, size @ np.abs(fixed)
-    among_fixed = np.where(np.abs(among_fixed) > _ROUNDING * size, among_fixed, 0.0)
-    crossed = fixed @ with_scores
-    return np.asarray(matrix - crossed - crossed.T + fixed @ among_fixed @ fixed.T)
-
-
 def _project_on_free(matrix: FloatArray, basis: FloatArray) -> FloatArray:
     """Project a covariance, (d, d), on the free directions, because rounding errors give fixed ones a variance."""
     variances = np.diag(matrix)
     if variances.max(initial=0.0) > _MAX_RATIO * variances[variances > 0].min(initial=np.inf):
-        projected = _remove_fixed_part(matrix, basis)
+        # The part in fixed directions is subtracted where it exceeds rounding errors.
+        fixed = free_basis(basis.T, len(matrix)) if basis.shape[1] < len(matrix) else np.empty((len(matrix), 0))
+        # Covariances of the fixed directions with the scores, and among each other; their size without cancellation.
+        with_scores, size = fixed.T @ matrix, np.abs(fixed).T @ np.abs(matrix)
+        with_scores = np.where(np.abs(with_scores) > _ROUNDING * size, with_scores, 0.0)
+        among_fixed, size = with_scores @ fixed, size @ np.abs(fixed)
+        among_fixed = np.where(np.abs(among_fixed) > _ROUNDING * size, among_fixed, 0.0)
+        crossed = fixed @ with_scores
+        projected = matrix - crossed - crossed.T + fixed @ among_fixed @ fixed.T
     else:
         projected = basis @ (basis.T @ matrix @ basis) @ basis.T
     is_fixed = np.square(basis).sum(axis=1) < 1e-9

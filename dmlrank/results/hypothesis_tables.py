@@ -18,7 +18,7 @@ from ..fit.estimates import Estimates
 from ..fit.judge_value import JudgeFigures, estimate_from_verdicts
 from ..fit.post_estimation import pair_margins
 from ..fit.state import FitState
-from ..inference.cycles import closest_cycle, count_cycles, find_cycles, margin_p_values
+from ..inference.ranks import closest_cycle, count_cycles, find_cycles, margin_p_values
 from ..inference.simultaneous import TEST_COLUMNS
 from ..inference.wald import Alternative
 from ..plotting.heat_maps import win_matrix

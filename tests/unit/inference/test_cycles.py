@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import norm
 
 from dmlrank.inference.covariance import Covariance
-from dmlrank.inference.cycles import closest_cycle, count_cycles, find_cycles, margin_p_values
+from dmlrank.inference.ranks import closest_cycle, count_cycles, find_cycles, margin_p_values
 
 
 def drawn_p_values(seed, n_items, share_compared):
