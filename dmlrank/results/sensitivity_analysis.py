@@ -108,9 +108,9 @@ def _tipping_frame(
 
     Shapes: value (J,), spread (J,), of_every_cell (J,).
     """
-    distance = np.abs((bounds.lower[0] + bounds.upper[0]) / 2 - value)
-    beyond_interval = np.maximum(distance - bounds.critical[0] * bounds.lower_error[0], 0.0)
     of_bounds, of_limits = distances(bounds, value)
+    # At gamma = 1 both bounds are the estimate.
+    distance, beyond_interval = np.abs(of_bounds[0]), np.maximum(of_limits[0], 0.0)
     return pd.DataFrame(
         {
             "hypothesis": list(labels),

@@ -324,6 +324,10 @@ def extend_to_tipping_points(
     return bounds.joined(evaluate(sorted(inside))) if inside else bounds
 
 
+# Distances below this number count as zero.
+_ROUNDING = 1e-12
+
+
 def distances(bounds: Bounds, value: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return how far bounds and confidence limits are from the value, (G, J) each.
 
@@ -333,7 +337,8 @@ def distances(bounds: Bounds, value: FloatArray) -> tuple[FloatArray, FloatArray
     is_above = bounds.lower[0] + bounds.upper[0] >= 2 * value
     of_bounds = np.where(is_above, bounds.lower - value, value - bounds.upper)
     of_limits = np.where(is_above, bounds.conf_lower - value, value - bounds.conf_upper)
-    return of_bounds, of_limits
+    # Where all votes are ties, a difference is zero up to rounding at every gamma.
+    return np.where(np.abs(of_bounds) < _ROUNDING, 0.0, of_bounds), of_limits
 
 
 def tipping_gammas(gamma: FloatArray, distance: FloatArray) -> FloatArray:

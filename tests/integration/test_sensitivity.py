@@ -189,6 +189,21 @@ def test_at_the_tipping_point_the_bound_is_zero(res, sensitivity):
         assert abs(again.loc[name, bound]) < 0.02 * width
 
 
+@pytest.mark.filterwarnings("ignore::dmlrank.exceptions.DmlrankWarning")
+@pytest.mark.parametrize("functional", ["borda", "rank_centrality"])
+def test_votes_that_are_all_ties_decide_nothing(battles, functional):
+    """No contrast differs from zero, so that nothing has to be explained, and no vote that was not cast is a win."""
+    ties = battles.assign(winner=battles["winner"].where(battles["winner"].isna(), "tie"))
+    sensitivity = fitted(
+        ties, "winner ~ x | model_a + model_b", functional=functional, tune={"n_estimators": 5}
+    ).sensitivity()
+    np.testing.assert_allclose(sensitivity.result_frame[["lower", "upper"]], 0, atol=1e-12)
+    assert (sensitivity.tipping[["gamma_estimate", "gamma_interval"]] == 1).all(axis=None)
+    assert (sensitivity.tipping.filter(regex="^rv") == 0).all(axis=None)
+    (bias,) = set(sensitivity.benchmark("x")["bias"])
+    assert bias == 0
+
+
 def test_other_units_multiply_the_bounds(res, sensitivity):
     elo = res.rescale("elo", mean=1000).sensitivity(["ant - dog", "ant - bee"], gamma=(1, 1.5, 2))
     factor = 400 / np.log(10)
