@@ -15,12 +15,14 @@ from scipy.linalg import cho_factor, cho_solve
 
 from .._utils.computation import one_thread
 from ..data.preferences import FloatArray, IntArray, PreferenceData
-from ..functionals import BradleyTerry
+from ..functionals import BradleyTerry, Functional
 from .cross_fitting import CrossFittedMu, clip_and_renormalise
 from .influence import Influence, InfluenceBlocks, OneStepResult, add_to_rows
 
 # Contexts over which the curvature is averaged, and features on which the error of mu may depend.
 _N_CONTEXTS, _N_FEATURES = 400, 5
+# Contexts, and groups of units, for functionals whose bias is reported alone.
+_N_CONTEXTS_ALONE, _N_GROUPS = 100, 10
 # Standard deviations at which features are cut, so that no product of two features is an outlier.
 _CUT = 3.0
 # Columns of the dictionary for each labelled cell of a fold, at most. With more, the estimate is mostly noise.
@@ -37,22 +39,27 @@ class SecondOrder:
 
     change (d,): u, which is added to the scores; the estimated bias is -u.
     correction (q, d): What is added to the correction of each influence block. The weighted sum over blocks is n u.
+        None where u is reported alone.
     is_full: Whether the labels are enough for the full dictionary.
+    errors (d,): Standard errors of u, where it is reported alone.
     """
 
     change: FloatArray
-    correction: FloatArray
+    correction: FloatArray | None
     is_full: bool
+    errors: FloatArray | None = None
 
     def removed_from(self, result: OneStepResult) -> OneStepResult:
         """Return a one-step estimate with u added to the scores and to their influence values."""
         target = result.target.by_context()
+        assert self.correction is not None, "the bias of this functional is reported alone"
         corrected = replace(target, correction=target.correction + self.correction)
         return replace(result, influences={**result.influences, "target": corrected})
 
     def influence(self, target: Influence) -> Influence:
         """Return u with its influence values, from the estimate to which it was added."""
         value = np.zeros_like(target.value)
+        assert self.correction is not None, "the bias of this functional is reported alone"
         return replace(target, value=value, correction=self.correction, variance_correction=None, sample_weight=None)
 
 
@@ -111,21 +118,10 @@ def second_order(
     n, n_items, n_folds = data.n_contexts, data.n_items, len(mu.models)
     contexts, worth = np.argsort(data.seed_order)[:_N_CONTEXTS], np.array(functional.category_weights.first)
     shares = [_win_shares(clip_and_renormalise(model.predict(data.x[contexts]), floor), worth) for model in mu.models]
-    cells, cell = data.cells, blocks.entry_cell
-    functions, is_full = dictionary(data, contexts, shares, len(cells) / n_folds)
+    functions, is_full = dictionary(data, contexts, shares, len(data.cells) / n_folds)
     if not functions.shape[1]:
         return None
-    fitted = np.clip(clip_and_renormalise(mu.at(cells), floor) @ worth, _SMALLEST, 1 - _SMALLEST)[cell]
-    labels = Labels(
-        functions=functions,
-        context=cells.context[cell],
-        first=cells.first[cell],
-        second=cells.second[cell],
-        block=blocks.entry_block,
-        residual=(blocks.entry_y @ worth - fitted) * blocks.entry_share,
-        variance=fitted * (1 - fitted) * blocks.entry_share,
-        weight=weight[cells.context[cell]],
-    )
+    labels = Labels.of(data, mu, floor, functions=functions, worth=worth, blocks=blocks, weight=weight)
     fold_weight = np.bincount(mu.folds.fold, weight, n_folds) / weight.sum()
     information, total_weight = labels.information(n_items), float(labels.weight.sum())
     directions = functional.label_directions(n_items)
@@ -153,6 +149,59 @@ def second_order(
     return SecondOrder(change, correction, is_full)
 
 
+@one_thread()
+def reported_alone(
+    functional: Functional,
+    data: PreferenceData,
+    mu: CrossFittedMu,
+    floor: float,
+    *,
+    blocks: InfluenceBlocks,
+    weight: FloatArray,
+    unit: IntArray,
+) -> SecondOrder | None:
+    """Estimate the second-order bias of any functional of win shares, which is not removed; None with too few labels.
+
+    Shapes: weight (n,), unit (n,).
+
+    Notes
+    -----
+    The second derivative of the functional along the error of the win shares, v e, is taken for all labels of a fold
+    and for ten groups of units. The sum over pairs of different groups is the difference of the two, and the derivative
+    of this sum in the weight of a group gives the standard error.
+    """
+    worth = np.array(functional.category_weights.first)
+    contexts = np.argsort(data.seed_order)[:_N_CONTEXTS_ALONE]
+    tables = [clip_and_renormalise(model.predict(data.x[contexts]), floor) for model in mu.models]
+    shares = [_win_shares(table, worth) for table in tables]
+    functions, is_full = dictionary(data, contexts, shares, len(data.cells) / len(shares))
+    if not functions.shape[1]:
+        return None
+    labels = Labels.of(data, mu, floor, functions=functions, worth=worth, blocks=blocks, weight=weight)
+    # Units are dealt to groups by the first of their contexts, which does not depend on the order of the rows.
+    first_context = np.full(int(unit.max()) + 1, data.n_contexts)
+    np.minimum.at(first_context, unit, data.seed_order)
+    group = (first_context[unit] % _N_GROUPS)[labels.context]
+    fold_weight = np.bincount(mu.folds.fold, weight, len(shares)) / weight.sum()
+    information, total_weight = labels.information(data.n_items), float(labels.weight.sum())
+    average, factor = weight[contexts] / weight[contexts].sum(), _N_GROUPS / (_N_GROUPS - 1)
+    change, variance = np.zeros(len(functional.names(data.items))), np.zeros(len(functional.names(data.items)))
+    for fold, (table, share) in enumerate(zip(tables, shares, strict=True)):
+        mine = np.flatnonzero(mu.folds.fold[labels.context] == fold)
+        if not len(mine):
+            continue
+        scaled = information * (float(labels.weight[mine].sum()) / total_weight)
+        scores = labels.only(mine).scores(group[mine], data.n_items, _N_GROUPS).toarray()
+        terms = cho_solve(cho_factor(scaled + np.eye(len(scaled))), scores.T).T.reshape(_N_GROUPS, data.n_items, -1)
+        of_group = [_as_directions(functions[contexts] @ b.T, share, worth, table.shape) for b in terms]
+        total = np.sum(of_group, axis=0)
+        curves = [average @ functional.second_derivative(table, one, total - one) for one in of_group]
+        of_groups = np.stack(curves) * factor * fold_weight[fold]
+        change += of_groups.sum(axis=0) / 2
+        variance += np.square(of_groups).sum(axis=0)
+    return SecondOrder(change, None, is_full, np.sqrt(variance))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Labels:
     """Labels from which the error of mu is estimated: e entries, the votes of a block on a labelled cell.
@@ -171,6 +220,32 @@ class Labels:
     residual: FloatArray
     variance: FloatArray
     weight: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        data: PreferenceData,
+        mu: CrossFittedMu,
+        floor: float,
+        *,
+        functions: FloatArray,
+        worth: FloatArray,
+        blocks: InfluenceBlocks,
+        weight: FloatArray,
+    ) -> Labels:
+        """Return the labels of a fit beside mu out of fold; ``worth``, (C,), has the worth of each category."""
+        cells, cell = data.cells, blocks.entry_cell
+        fitted = np.clip(clip_and_renormalise(mu.at(cells), floor) @ worth, _SMALLEST, 1 - _SMALLEST)[cell]
+        return cls(
+            functions=functions,
+            context=cells.context[cell],
+            first=cells.first[cell],
+            second=cells.second[cell],
+            block=blocks.entry_block,
+            residual=(blocks.entry_y @ worth - fitted) * blocks.entry_share,
+            variance=fitted * (1 - fitted) * blocks.entry_share,
+            weight=weight[cells.context[cell]],
+        )
 
     def only(self, rows: IntArray) -> Labels:
         """Return some of the entries."""
@@ -194,13 +269,13 @@ class Labels:
                 total[one, :, other] += sign * product
         return total.reshape(n_items * q, n_items * q)
 
-    def scores(self, unit: IntArray, n_items: int) -> sparse.csr_array:
+    def scores(self, unit: IntArray, n_items: int, n_units: int) -> sparse.csr_array:
         """Return the weighted sums of z (y - s) by unit, (units, K q); ``unit``, (e,), numbers units from 0."""
         q = self.functions.shape[1]
         amount = (self.weight * self.residual)[:, None] * self.functions[self.context]
         place = np.concatenate([item[:, None] * q + np.arange(q) for item in (self.first, self.second)], axis=1)
         entries = np.concatenate([amount, -amount], axis=1).ravel(), (np.repeat(unit, 2 * q), place.ravel())
-        return sparse.csr_array(entries, shape=(int(unit.max()) + 1, n_items * q))
+        return sparse.csr_array(entries, shape=(n_units, n_items * q))
 
     def values(self, coefficients: FloatArray) -> FloatArray:
         """Return z'b of each entry, (e, d), for coefficients (K, q, d)."""
@@ -235,7 +310,7 @@ class ErrorOfMu:
         noise, total, counts = np.zeros((size, size)), np.zeros(size), []
         for sign, unit in units:
             distinct, number = np.unique(unit, return_inverse=True)
-            scores = labels.scores(number.reshape(-1), n_items)
+            scores = labels.scores(number.reshape(-1), n_items, len(distinct))
             total = np.asarray(scores.sum(axis=0)).ravel()
             if scores.nnz > _DENSE * len(distinct) * size:
                 dense = scores.toarray()
@@ -270,6 +345,14 @@ class ErrorOfMu:
         of_pair = np.tensordot(curve * error, functions, axes=(0, 0))
         by_item = [np.einsum(f"jkq,jkd->{item}qd", of_pair, directions, optimize=True) for item in "jk"]
         return u, by_item[0] - by_item[1]
+
+
+def _as_directions(of_item: FloatArray, share: FloatArray, worth: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+    """Return the change of the categories of wins, (b, K, K, C), that moves log-odds by a difference of (b, K)."""
+    direction = np.zeros(shape)
+    direction[..., 0] = share * (1 - share) * (of_item[:, :, None] - of_item[:, None, :]) / (worth[0] - worth[1])
+    direction[..., 1] = -direction[..., 0]
+    return direction
 
 
 def _win_shares(probabilities: FloatArray, worth: FloatArray) -> FloatArray:

@@ -17,6 +17,8 @@ computed here each time.
 
    and the estimate is the mean of phi_i. ``average="preferences"`` estimates F(E mu(X)) instead, by the same step for
    the functional linearised at the mean preferences. The assignment to folds is repeated ``n_rep`` times and averaged.
+   What remains is a bias of second order in the error of mu. For Bradley-Terry scores it is estimated from the labels
+   and removed from estimate and influence values (:func:`dmlrank.estimation.second_order.second_order`).
 4. **Covariance** (:func:`estimate_scores`). Prompts, or clusters of them, are independent: the covariance of the
    estimate is (1 / n^2) sum_i (phi_i - mean phi)(phi_i - mean phi)', with sums by cluster where there are clusters. To
    it are added the positive part of the variance correction (the derivative was taken at the fitted mu), the variance
@@ -244,6 +246,9 @@ def second_order_bias(
     if len(estimated) < len(repetitions):
         known = 0.0 if setup.functional.linear and first.mean is None else np.nan
         return np.full(len(covariance.matrix), known), np.full(len(covariance.matrix), known), "left in"
+    alone = [one.errors for one in estimated if one.errors is not None]
+    if alone:
+        return -np.mean([one.change for one in estimated], axis=0), np.mean(alone, axis=0), "left in"
     influence = mean_influence([one.influence(first.target.by_context()) for one in estimated])
     with collected_warnings():
         # Few clusters cause a warning, which the covariance of the scores has already given.

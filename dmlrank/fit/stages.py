@@ -42,7 +42,7 @@ from ..estimation.influence import (
 from ..estimation.judge import JudgedMu, cross_fit_judged, fit_with_features, judge_correction
 from ..estimation.mean_preferences import mean_preferences
 from ..estimation.one_step import one_step
-from ..estimation.second_order import SecondOrder, second_order
+from ..estimation.second_order import SecondOrder, reported_alone, second_order
 from ..exceptions import DataError, OptionError, listed
 from ..functionals import Borda, BradleyTerry, Functional
 from ..functionals.linear_scores import PositionEffect
@@ -463,7 +463,7 @@ class FirstStages:
     ) -> tuple[OneStepResult, SecondOrder | None]:
         """Return the one-step estimates without their second-order bias, and this bias; None without an estimate."""
         estimated = self._second_order(inputs, mu, one_step_result, floor, seed)
-        if estimated is None or not self.options.second_order:
+        if estimated is None or estimated.correction is None or not self.options.second_order:
             return one_step_result, estimated
         return self.keep(
             f"estimates without second-order bias {seed.repetition}",
@@ -476,25 +476,21 @@ class FirstStages:
     ) -> SecondOrder | None:
         """Estimate the second-order bias of the scores; None where no estimate is available."""
         o, data, functional = self.options, inputs.data, inputs.setup.functional
-        if not isinstance(functional, BradleyTerry) or functional.category_weights.total != 1:
+        if functional.linear or not functional.uses_shares or functional.category_weights.total != 1:
             return None
         if not isinstance(mu, CrossFittedMu) or not data.x.shape[1] or not self.estimator.is_unrestricted_one_step:
             return None
         if o.judge is not None or o.adjust is not None or o.average == "preferences":
             return None
-        return self.keep(
-            f"second-order bias {seed.repetition}",
-            (data, *self._estimand, mu, floor, inputs.units),
-            lambda: second_order(
-                functional,
-                data,
-                mu,
-                floor,
-                blocks=inputs.units.blocks,
-                weight=one_step_result.target.by_context().weight,
-                units=inputs.units.of_blocks(data),
-            ),
-        )
+        units, weight = inputs.units, one_step_result.target.by_context().weight
+
+        def estimate() -> SecondOrder | None:
+            known = (data, mu, floor)
+            if isinstance(functional, BradleyTerry):
+                return second_order(functional, *known, blocks=units.blocks, weight=weight, units=units.of_blocks(data))
+            return reported_alone(functional, *known, blocks=units.blocks, weight=weight, unit=units.of_contexts(data))
+
+        return self.keep(f"second-order bias {seed.repetition}", (data, *self._estimand, mu, floor, units), estimate)
 
 
 def _is_same(a: object, b: object) -> bool:

@@ -15,11 +15,14 @@ from ..data.formula.parse import parse_formula
 from ..data.frames import column_names, take_columns
 from ..data.preferences import FloatArray, IntArray
 from ..data.read_votes import with_columns
-from ..estimation.influence import blocks_by_group, mean_influence
+from ..estimation.cross_fitting import CrossFittedMu
+from ..estimation.influence import Influence, blocks_by_group, mean_influence
 from ..estimation.one_step import one_step
+from ..estimation.second_order import second_order
 from ..exceptions import ColumnError, DataError, DmlrankError, OptionError, nearest, shown
 from ..fit.method import run
 from ..fit.state import FitState, Source
+from ..functionals import BradleyTerry
 from ..inference.covariance import Covariance
 
 # How much larger the set becomes after a refit that did not turn the result.
@@ -108,11 +111,19 @@ def _of_votes(steps: FitState, name: str, code: IntArray, identifiers: NDArray[n
     present, code = np.unique(code, return_inverse=True)
     # A block contains the votes of one unit on one context; blocks of no unit have the number -1.
     blocks, unit = blocks_by_group(steps.data, code)
-    functional = steps.setup.functional
-    influences = [
-        one_step({"target": functional}, steps.data, r.nuisances, blocks, steps.population(r)).target.by_context()
-        for r in steps.repetitions
-    ]
+    functional, data, influences = steps.setup.functional, steps.data, list[Influence]()
+    for r in steps.repetitions:
+        result = one_step({"target": functional}, data, r.nuisances, blocks, steps.population(r))
+        if r.second_order is not None and steps.options.second_order:
+            assert isinstance(functional, BradleyTerry), "the second-order bias is that of bt"
+            assert isinstance(r.mu, CrossFittedMu), "and of models that learnt from labels"
+            weight, of_block = result.target.by_context().weight, steps.units.of_contexts(data)[blocks.context]
+            of_units = second_order(
+                functional, data, r.mu, r.floor, blocks=blocks, weight=weight, units=[(1.0, of_block)]
+            )
+            assert of_units is not None, "the labels are those of the fit"
+            result = of_units.removed_from(result)
+        influences.append(result.target.by_context())
     influence = influences[0] if len(influences) == 1 else mean_influence(influences)
     corrections = influence.weight[influence.block_context, None] * influence.correction
     total = np.zeros((len(present), influence.n_scores))

@@ -243,7 +243,11 @@ class BoundEvaluation:
             some = gammas[start : start + step]
             by_repetition = [bounds_of(functional, self.contrasts, some, inputs) for inputs in self.inputs]
             # The influence of lower and upper bounds, for each gamma with one entry per repetition.
-            for influences in zip(*by_repetition, strict=True):
+            for one_step_influences in zip(*by_repetition, strict=True):
+                influences = [
+                    self._without_second_order_bias(influence, repetition)
+                    for influence, repetition in zip(one_step_influences, self.steps.repetitions, strict=True)
+                ]
                 covariance = self._covariance(influences)
                 estimates.append(np.mean([influence.estimate for influence in influences], axis=0))
                 errors.append(covariance.std_errors)
@@ -257,6 +261,16 @@ class BoundEvaluation:
             error[:, n:],
             np.array(critical),
         )
+
+    def _without_second_order_bias(self, influence: Influence, repetition: Repetition) -> Influence:
+        """Return the influence of the bounds with what the fit added to the scores."""
+        second_order = repetition.second_order
+        if second_order is None or second_order.correction is None or not self.steps.options.second_order:
+            return influence
+        # The blocks of the fit come before those of battles that belong to none.
+        correction, added = influence.correction.copy(), second_order.correction @ self.contrasts.T
+        correction[: len(added)] += np.tile(added, (1, 2))
+        return replace(influence, correction=correction)
 
     def _covariance(self, influences: Sequence[Influence]) -> Covariance:
         """Return the covariance of lower and upper bounds, (2 J, 2 J), of the fit's type."""

@@ -256,7 +256,8 @@ CHANGES = st.sampled_from(
         {"weights": "importance"},
         {"weights": None}, {"categories": {"tie": "both_bad"}}, {"category_weights": "paper"}, {"prompts": "fixed"},
         {"floor": 0.2},
-        {"floor": 0.0}, {"subsample": 15}, {"cov_type": "cluster", "cov_kwds": {"groups": "topic"}},
+        {"floor": 0.0}, {"second_order": False},
+        {"subsample": 15}, {"cov_type": "cluster", "cov_kwds": {"groups": "topic"}},
         {"missing": "drop"},
         {"votes": "first"}, {"alpha": 0.3}, {"rng": 9}, {"n_jobs": 2}, {"mu": None},
     ]

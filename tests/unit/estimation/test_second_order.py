@@ -14,6 +14,7 @@ from dmlrank.estimation import second_order as module
 from dmlrank.estimation.cross_fitting import clip_and_renormalise
 from dmlrank.estimation.second_order import ErrorOfMu, dictionary
 from dmlrank.functionals import BradleyTerry, CategoryWeights, RankCentrality
+from dmlrank.sensitivity.fragility import _of_votes
 
 pytestmark = pytest.mark.filterwarnings("ignore::dmlrank.exceptions.DmlrankWarning")
 
@@ -176,10 +177,8 @@ def test_influence_is_the_derivative_in_the_weight_of_a_label(monkeypatch):
     share = expit(rng.normal(size=(20, 3, 3)))
     arguments = share, labels.functions[:20], np.full(20, 1 / 20), directions
     gradient = error.curvature(*arguments)[1]
-    terms = np.linalg.solve(
-        np.linalg.inv(np.eye(error.noise.shape[0])),
-        module.cho_solve(error.factor, labels.scores(np.arange(len(labels.first)), 3).toarray().T),
-    ).T
+    n_labels = len(labels.first)
+    terms = module.cho_solve(error.factor, labels.scores(np.arange(n_labels), 3, n_labels).toarray().T).T
     for term in terms[:5]:
         changed = [
             replace(error, coefficients=error.coefficients + h * term.reshape(error.coefficients.shape))
@@ -304,6 +303,45 @@ def test_what_follows_a_fit_takes_its_influence_values(options):
         np.testing.assert_allclose(share[table.index].to_numpy() @ table.to_numpy(), result.params, atol=1e-10)
     compared = dr.compare(result, without)
     np.testing.assert_allclose(compared.params.diff(axis=1).iloc[:, 1], without.params - result.params, atol=1e-12)
+
+
+def test_the_influence_of_votes_contains_it():
+    rng = np.random.default_rng(6)
+    frame = battles(400, per_prompt=2)
+    steps = fit(frame.assign(rater=rng.integers(5, size=len(frame)))).steps
+    raters = rng.integers(5, size=steps.data.n_votes)
+    units = _of_votes(steps, "rater", raters, np.arange(5).astype(object))
+    np.testing.assert_allclose(
+        units.influence.sum(axis=0) / 400, steps.influence.estimate - steps.influence.plugin, atol=1e-12
+    )
+
+
+def test_what_is_reported_for_any_functional_is_for_bt_what_is_removed():
+    """Groups leave out more pairs of labels than prompts do; the difference is small beside the standard error."""
+    result = fit(battles(1500))
+    steps = result.steps
+    units = steps.units.of_contexts(steps.data)
+    alone = module.reported_alone(
+        steps.setup.functional,
+        steps.data,
+        steps.first.mu,
+        steps.first.floor,
+        blocks=steps.units.blocks,
+        weight=np.ones(1500),
+        unit=units,
+    )
+    removed = steps.first.second_order
+    errors = removed.correction.std(axis=0) / np.sqrt(1500)
+    assert (np.abs(alone.change - removed.change) < errors).all()
+    np.testing.assert_allclose(alone.errors, errors, rtol=0.5)
+
+
+def test_the_bias_of_other_functionals_is_reported():
+    result = fit(battles(600), functional="rank_centrality")
+    assert result.diagnostics.second_order_treatment == "left in"
+    assert len(result.diagnostics.second_order_by_model) == 3
+    shuffled = fit(battles(600).sample(frac=1, random_state=2), functional="rank_centrality")
+    assert shuffled.diagnostics.second_order == pytest.approx(result.diagnostics.second_order, rel=1e-6)
 
 
 def test_the_second_derivative_is_that_of_the_derivative(draw_mu):
