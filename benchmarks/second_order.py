@@ -172,7 +172,7 @@ def tables() -> None:
                 "width ratio": f"{by['half_width']['removed'].mean() / by['half_width']['left in'].mean():.3f}",
             }
         )
-    print(pd.DataFrame(rows).to_markdown(index=False))
+    print(pd.DataFrame(rows).to_string(index=False))
     wide = table.pivot(index=["scenario", "seed"], columns="estimate", values="covers")
     difference = wide["removed"] - wide["left in"]
     print(
