@@ -244,6 +244,8 @@ class DaskWorkers:
 
     def _wait_for_a_worker(self) -> None:
         """Raise an error if the cluster has no worker, and gets none for ``patience`` seconds."""
+        if getattr(self.client, "status", None) == "closed":
+            raise ExecutorError("the Dask client is closed; nothing of the fit is kept. Fit again with an open client")
         until = time.monotonic() + self.patience
         while not self.client.nthreads():
             if time.monotonic() > until:

@@ -294,6 +294,12 @@ def test_an_executor_that_ends_while_it_has_tasks_is_an_error_of_the_executor(er
         run(scale, np.arange(3.0), range(5))
 
 
+def test_a_closed_client_is_an_error_of_the_executor():
+    client = type("Client", (), {"status": "closed", "nthreads": lambda self: None.ncores})()
+    with pytest.raises(ExecutorError):
+        DaskWorkers(client)
+
+
 def test_an_executor_that_was_shut_down_is_an_error_of_the_executor():
     with ThreadPoolExecutor(1) as executor:
         pass
