@@ -74,7 +74,7 @@ def check_text(name: str, value: object) -> None:
 
 def check_path(value: object) -> None:
     """Raise unless ``value`` is the path of a file: a string or a path object."""
-    if not isinstance(value, str | bytes | os.PathLike):
+    if not isinstance(value, str | os.PathLike):
         raise OptionTypeError(f"path is {shown(value)}, a {type(value).__name__}; give the path of a file")
 
 

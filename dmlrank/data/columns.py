@@ -244,13 +244,20 @@ def _check_whole_names_are_compared(column: pd.Series) -> None:
 def check_unicode(columns: Sequence[object], names: Iterable[str]) -> None:
     """Raise where a name cannot be encoded in UTF-8, as tables and files of results need it."""
     for name in names:
-        try:
-            name.encode("utf-8")
-        except UnicodeEncodeError:
+        if not is_unicode(name):
             raise DataError(
                 f"column {columns[0]!r} holds the name {name!r}, which is no text in Unicode: it has half of a "
                 f"surrogate pair, as a text has that was cut within a character; correct the name"
-            ) from None
+            )
+
+
+def is_unicode(name: str) -> bool:
+    """Whether a name can be encoded in UTF-8: half of a surrogate pair cannot."""
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def check_identity(columns: object, levels: Iterable[Hashable]) -> None:

@@ -239,7 +239,10 @@ def _paths(location: str) -> list[str]:
 def _matching(location: str) -> list[str]:
     """Return the parquet files of a directory or of a pattern, or a single file, sorted by name."""
     if os.path.isdir(location):
-        return sorted(glob.glob(os.path.join(glob.escape(location), "**", "*.parquet"), recursive=True))
+        found = glob.glob("**/*.parquet", root_dir=location, recursive=True)
+        # Other programs keep no rows, or unfinished ones, in files and folders that begin with an underscore.
+        names = [name for name in found if not any(part.startswith("_") for part in name.split(os.sep))]
+        return sorted(os.path.join(location, name) for name in names)
     if os.path.exists(location):
         return [location]
     return sorted(path for path in glob.glob(location, recursive=True) if path.endswith((".parquet", ".pq")))

@@ -14,6 +14,7 @@ from glob import glob
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from .._utils.argument_checks import check_path
 from ..exceptions import DataError, MissingExtraError, listed, nearest
 
 Record: TypeAlias = Mapping[str, Any]
@@ -29,8 +30,9 @@ _ZIP_ZSTANDARD = 93
 
 def log_files(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
     """Return the files of a path, a folder (with the folders in it), a pattern or a list of these, by name."""
-    if not isinstance(path, str | os.PathLike):
+    if isinstance(path, Sequence) and not isinstance(path, str | bytes):
         return sorted({file for one in path for file in log_files(one)})
+    check_path(path)
     place = Path(path)
     if place.is_dir():
         files = [file for file in place.rglob("*") if file.is_file() and ending(file) in _ENDINGS]

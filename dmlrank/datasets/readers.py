@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from .._utils.argument_checks import check_path
 from ..data.arrays import arrow_module
 from ..data.style_columns import style_columns, turn_texts
 from ..exceptions import ColumnError, DataError, OutcomeError, listed, nearest
@@ -75,6 +76,7 @@ def read_mt_bench(path: str | os.PathLike[str], questions: str | os.PathLike[str
     ...     read_mt_bench(file)["judge"].item()
     'gpt-4, pair-v2'
     """
+    check_path(path)
     file = Path(path)
     if file.is_dir():
         file /= "human.jsonl"
@@ -134,6 +136,7 @@ def read_chatbot_arena(path: str | os.PathLike[str]) -> pd.DataFrame:
     ...     list(read_chatbot_arena(file))
     ['model_a', 'model_b', 'winner', 'turn']
     """
+    check_path(path)
     file = Path(path)
     battles = _read_records(file)
     _require(battles, ("model_a", "model_b", "winner"), file)
@@ -320,6 +323,7 @@ def read_arena(path: str | os.PathLike[str]) -> pd.DataFrame:
     {'question_id': 'v1', 'model_a': 'gpt-4o', 'model_b': 'llama-4', 'winner': 'both_bad', 'prompt': 'Hello?'}
     """
     arrow_module("a parquet file")
+    check_path(path)
     folder = Path(path)
     files = sorted(folder.glob("*.parquet")) if folder.is_dir() else [folder]
     if not files:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from ..data.columns import is_unicode
 from ..exceptions import HypothesisError, OptionError, OptionTypeError, check_choice, listed
 from ..fit.estimates import Estimates
 from ..fit.estimators import BT_MLE, DEBIASED
@@ -479,6 +480,9 @@ def named_results(
     """Compare results under names that need not be identifiers, such as names of files."""
     if len(names) != len(results) or len(set(names)) < len(names):
         raise OptionError(f"{len(results)} results need {len(results)} different names; got {listed(names)}")
+    for name in names:
+        if not is_unicode(name):
+            raise OptionError(f"the name {name!r} of a result is no text in Unicode; give the result another name")
     if independent is not None and not isinstance(independent, bool):
         raise OptionTypeError(
             f"independent= is a {type(independent).__name__}; allowed: True, False or None (identifiers of prompts "

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from patsy import ModelDesc
 
 from ..data.arrays import kind_of_time
-from ..data.columns import check_identity
+from ..data.columns import check_identity, check_unicode
 from ..data.equal_values import value_codes
 from ..data.formula.features import FeatureMap, check_features, fit_features, locate_names
 from ..data.formula.parse import names_in, one_sided, parse_formula
@@ -120,6 +120,7 @@ def read_groups(steps: FitState, columns: Sequence[str]) -> ContextGroups:
             if isinstance(column.dtype, pd.CategoricalDtype)
             else sorted(set(column), key=_sort_key)
         )
+        check_unicode([name], (level for level in levels if isinstance(level, str)))
         if len(levels) > _MOST_GROUPS:
             raise OptionError(
                 f"by(): {name!r} has {len(levels)} values, more than the {_MOST_GROUPS} groups that by() allows; "

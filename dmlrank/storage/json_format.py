@@ -17,6 +17,7 @@ import numpy as np
 
 from .._utils.computation import one_thread
 from ..data.arrays import FloatArray
+from ..data.columns import is_unicode
 from ..data.derived_pairs import DERIVED_KINDS
 from ..exceptions import OptionTypeError, StorageError, listed, nearest, shown
 from ..fit.estimates import UNITS, Estimates, Scale
@@ -277,8 +278,8 @@ def check_estimates(e: Estimates) -> None:
     _check_shapes(e)
     style, anchor, description, n_clusters = e.style, e.scale.anchor, e.description, e.covariance.n_clusters
     possible: dict[str, tuple[object, object]] = {
-        "models": (e.models, len(set(e.models)) == len(e.models) >= 2),
-        "outputs": (e.outputs, len(set(e.outputs)) == len(e.outputs)),
+        "models": (e.models, len(set(e.models)) == len(e.models) >= 2 and all(map(is_unicode, e.models))),
+        "outputs": (e.outputs, len(set(e.outputs)) == len(e.outputs) and all(map(is_unicode, e.outputs))),
         "scale.anchor": (anchor, anchor is None or (anchor[0] in e.models and math.isfinite(anchor[1]))),
         "neutral": (e.neutral, e.neutral is None or math.isfinite(e.neutral)),
         "scale.shift": (e.scale.shift, e.scale.shift is None or math.isfinite(e.scale.shift)),

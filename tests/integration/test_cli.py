@@ -756,6 +756,11 @@ def test_a_formula_runs_no_other_code(csv, tmp_path, capsys, monkeypatch, featur
     assert f"use {found!r}; on the command line" in capsys.readouterr().err
 
 
+def test_signs_that_are_nested_too_deeply_are_refused(csv, capsys):
+    assert main(["check", f"winner ~ I({'-' * 5000}length) | model_a + model_b", csv]) == 1
+    assert "deeply" in capsys.readouterr().err
+
+
 def test_a_column_named_as_a_builtin_lets_no_formula_call_the_builtin(battles, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     battles.rename(columns={"length": "open"}).to_csv("b.csv", index=False)

@@ -243,6 +243,16 @@ def test_wrong_files_are_said(folder, votes, tmp_path):
         take_columns(tmp_path / "vectors.parquet", ["e"])
 
 
+def test_files_and_folders_that_begin_with_an_underscore_are_left_out(folder, votes, tmp_path):
+    for name in ("_x.parquet", "_log/00.parquet", ".hidden.parquet", "part/b.parquet"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        votes[:700].to_parquet(tmp_path / name, index=False)
+    assert dr.dml_rank("winner ~ 1 | model_a + model_b", str(tmp_path), rng=0).estimates.description.n_rows == 700
+    (tmp_path / "part" / "b.parquet").unlink()
+    with pytest.raises(DataError, match="no files"):
+        dr.dml_rank("winner ~ 1 | model_a + model_b", str(tmp_path), rng=0)
+
+
 def test_the_command_line_reads_a_folder(folder, capsys, tmp_path):
     command = ["winner ~ u | model_a + model_b", str(folder), "--context", "question_id"]
     fit = ["fit", *command, "--rng", "0", "--propensity", "marginal", "--out", str(tmp_path / "fit.json")]

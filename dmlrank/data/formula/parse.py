@@ -224,6 +224,8 @@ def names_in(features: str) -> FormulaNames:
             advice = f"; a column with this name is written Q({code!r})" if is_name else ""
             advice = equivalent(code.partition("(")[0]) or advice
             raise FormulaError(f"the features {features!r} cannot be read: {code!r} is not Python{advice}") from None
+        except RecursionError:
+            raise FormulaError(f"the features {features[:200]!r} are nested too deeply to be read") from None
         if code == "Intercept":
             raise FormulaError(
                 f"the features {features!r} use 'Intercept', patsy's name for the constant; a column of this name is "
