@@ -197,7 +197,8 @@ def test_votes_that_are_all_ties_decide_nothing(battles, functional):
     sensitivity = fitted(
         ties, "winner ~ x | model_a + model_b", functional=functional, tune={"n_estimators": 5}
     ).sensitivity()
-    np.testing.assert_allclose(sensitivity.result_frame[["lower", "upper"]], 0, atol=1e-12)
+    # Functionals with a division raise the probability of a win to the floor.
+    np.testing.assert_allclose(sensitivity.result_frame[["lower", "upper"]], 0, atol=1e-5)
     assert (sensitivity.tipping[["gamma_estimate", "gamma_interval"]] == 1).all(axis=None)
     assert (sensitivity.tipping.filter(regex="^rv") == 0).all(axis=None)
     (bias,) = set(sensitivity.benchmark("x")["bias"])
