@@ -1,7 +1,8 @@
 """Sources of mu: the preference probabilities of all pairs in contexts that their model was not trained on.
 
-Without features, mu is the same in all contexts of a fold, and contexts with the same labels are identical. The
-floor is the smallest probability of mu.
+Without features, mu is one table of all labels, a pilot for the one step from it, and contexts with the same labels are
+identical. The held-out probabilities of a label are then those without its own votes. The floor is the smallest
+probability of mu.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from .._utils.computation import in_workers, report
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import DataError
-from ..nuisance.outcome_model.cross_fit import MeanMu, MuModel
+from ..nuisance.outcome_model.cross_fit import ConstantMu, MeanMu, MuModel
 from ..nuisance.training_rows import FLOORS, Folds, log_loss
 
 # Codes are looked up in a table with one entry for each possible code, unless the table would be larger than
@@ -357,6 +358,26 @@ class MuByFold:
         """Return the probabilities in the contexts of each of the F folds, (F, K, K, C)."""
         return np.concatenate([model.predict(np.empty((1, 0))) for model in self.models])
 
+    def held_out(self, cells: Cells) -> FloatArray:
+        """Return the probabilities of m cells, (m, C), that their own labels have not entered.
+
+        Those of the one table from all labels are computed without the votes of the cell's unit on its pair.
+        """
+        pilot, fold = self.models[0], self.folds.fold[cells.context]
+        if self.folds.n_folds > 1 or not isinstance(pilot, ConstantMu):
+            return np.asarray(self.tables()[fold, cells.first, cells.second])
+        n_items = len(pilot.table)
+        code = (self.folds.unit[cells.context] * n_items + cells.first) * n_items + cells.second
+        place = np.unique(code, return_inverse=True)[1].reshape(-1)
+        own = np.stack([np.bincount(place, share * cells.n_votes)[place] for share in cells.y.T], axis=1)
+        return pilot.without(own, cells.first, cells.second)
+
+
+def held_out_probabilities(mu: MuSource, cells: Cells) -> FloatArray:
+    """Return the probabilities of m cells, (m, C), that their own labels have not entered."""
+    constant = mu.by_fold()
+    return mu.at(cells) if constant is None else constant.held_out(cells)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CrossFittedMu:
@@ -515,15 +536,20 @@ class HeldOutLabels:
         return cls(mu.at(cells), cells, count)
 
     @classmethod
-    def of(cls, mu: MuSource, data: PreferenceData, cell_mu: FloatArray | None = None) -> HeldOutLabels:
-        """Return all labels, merged by pair where mu is the same in all contexts of a fold.
+    def of(cls, mu: MuSource, data: PreferenceData, held_out: FloatArray | None = None) -> HeldOutLabels:
+        """Return all labels, merged where their probabilities are equal because mu is the same in all contexts.
 
-        The log-loss is linear in the labels, so that merging does not change it. ``cell_mu``, (m, C), is mu at the
-        labelled cells where it is known already.
+        The log-loss is linear in the labels, so that merging does not change it. ``held_out``, (m, C), is
+        :func:`held_out_probabilities` where they are known already.
         """
         constant = mu.by_fold()
-        if constant is None:
-            return cls.by_cell(mu.at(data.cells) if cell_mu is None else cell_mu, data.cells)
+        if constant is None or constant.folds.n_folds == 1:
+            held_out = held_out_probabilities(mu, data.cells) if held_out is None else held_out
+            if constant is not None and may_save_half(data):
+                kinds = constant.identical_contexts(data)
+                if all(map(kinds.is_constant_within_kinds, held_out.T)):
+                    return cls(held_out[kinds.representative], kinds.cells, kinds.n_cells)
+            return cls.by_cell(held_out, data.cells)
         if may_save_half(data):
             return cls.by_pair(mu, constant.identical_contexts(data), data.n_items)
         cells, count = merge_by_pair(data.cells, constant.folds.fold[data.cells.context], None, data.n_items)

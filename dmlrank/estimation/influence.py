@@ -499,8 +499,10 @@ class OneStepResult:
     """Result of the one-step estimator.
 
     influences: Estimate and influence of each estimand.
-    cell_mu (m, C): Out-of-fold probabilities at the labelled cells, not clipped.
-    labels: The labels beside their out-of-fold probabilities.
+    cell_mu (m, C): Probabilities at the labelled cells from which the step is taken, not clipped.
+    held_out (m, C): Probabilities at the labelled cells that their labels have not entered: ``cell_mu`` where there are
+        folds.
+    labels: The labels beside these probabilities.
     n_floored: Number of entries of mu (context, ordered pair, category) below the floor; pairs that are not edges count
         too.
     n_entries: Number of entries of mu in all; zero where no estimand needs a floor.
@@ -508,6 +510,7 @@ class OneStepResult:
 
     influences: Mapping[EstimandName, InfluenceFunction]
     cell_mu: FloatArray
+    held_out: FloatArray
     labels: HeldOutLabels
     n_floored: int = 0
     n_entries: int = 0

@@ -148,7 +148,8 @@ def evaluate_identical_contexts(
     unclipped, cells, n = constant.tables(), kinds.cells, data.n_contexts
     pairs = (kinds.fold[kinds.cell_kind], cells.first, cells.second)
     cell_mu, pi = unclipped[pairs], nuisances.propensity[kinds.representative]
-    scale = pair_variance_scale(HeldOutLabels(cell_mu, cells, kinds.n_cells), pi, data)
+    held_out = constant.held_out(data.cells)
+    scale = pair_variance_scale(HeldOutLabels(held_out[kinds.representative], cells, kinds.n_cells), pi, data)
     weight = population.weights(n)
     sums, square_sums = (weight_sums(kinds, weight, power) for power in (1, 2))
     fold_weight = np.bincount(kinds.fold, sums, len(unclipped))
@@ -189,7 +190,8 @@ def evaluate_identical_contexts(
     return OneStepResult(
         influences,
         np.take(cell_mu, kinds.row, axis=0),
-        HeldOutLabels.by_pair(nuisances.mu, kinds, data.n_items),
+        held_out,
+        HeldOutLabels.of(nuisances.mu, data, held_out),
         n_below,
         n_entries,
     )
@@ -215,8 +217,10 @@ def evaluate_contexts(
     """
     n, cell_mu, weight = data.n_contexts, nuisances.mu.at(data.cells), population.weights(data.n_contexts)
     residuals, scale = Residuals.of(data, nuisances, blocks, cell_mu), None
+    constant = nuisances.mu.by_fold()
+    held_out = cell_mu if constant is None else constant.held_out(data.cells)
     if any(has_variance_correction(score, data) for score in estimands.values()):
-        scale = variance_scale_by_pair(cell_mu, data, nuisances.propensity, nuisances.judge)
+        scale = variance_scale_by_pair(held_out, data, nuisances.propensity, nuisances.judge)
     task = _Task(estimands, data.without_names(), blocks, nuisances.floor, weight, residuals, scale, chunk)
     by_label = {name: score for name, score in estimands.items() if task.is_by_label(score)}
     is_needed: NDArray[np.bool_] | None = None
@@ -263,7 +267,8 @@ def evaluate_contexts(
             for name in estimands
         },
         cell_mu,
-        HeldOutLabels.of(nuisances.mu, data, cell_mu),
+        held_out,
+        HeldOutLabels.of(nuisances.mu, data, held_out),
         n_floored,
         n_done * data.n_items * (data.n_items - 1) * data.n_categories * task.interior,
     )

@@ -68,6 +68,8 @@ class Diagnostics:
         the mean; NaN where mu does not vary.
     effective_contexts : float
         Effective number of contexts behind a standard error, (sum phi^2)^2 / sum phi^4; the smallest over models.
+    models_with_few_prompts : tuple of str
+        Models whose standard error rests on the equivalent of fewer than three prompts; they get no rank, only a set.
     second_order : float
         Estimated bias that one-step scores have because the functional is curved and mu is estimated with error, in
         standard errors; the largest over models. 0 for linear functionals, NaN where no estimate is available.
@@ -131,6 +133,7 @@ class Diagnostics:
     floor: float = 0.0
     calibration: float = float("nan")
     effective_contexts: float = float("nan")
+    models_with_few_prompts: tuple[str, ...] = ()
     second_order: float = float("nan")
     subsample: int = 0
     subsample_price: float = 0.0
@@ -450,6 +453,8 @@ def _figures(d: Diagnostics) -> list[tuple[str, str, str]]:
 
 # Smaller probabilities are raised to this one in the log-loss of the diagnostics.
 _SMALLEST_PROBABILITY = 1e-15
+# Models whose standard error rests on the equivalent of fewer prompts get no rank.
+_FEWEST_PROMPTS = 3.0
 
 
 def collect(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> Estimates:
@@ -550,7 +555,7 @@ def _description(steps: FitState) -> FitDescription:
         edge_weights=steps.setup.edge_weights,
         learner=_learner(steps),
         n_folds=steps.first.folds.n_folds if steps.repetitions else options.n_folds,
-        n_rep=options.n_rep,
+        n_rep=max(1, len(steps.repetitions)),
         prompts=options.prompts,
         weighted=options.weights is not None,
         ordered=data.ordered,
@@ -620,6 +625,7 @@ def _diagnostics(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
     share = result.labels.votes.sum(axis=0) / data.n_votes
     positive_share = share[share > 0]
     is_compared = setup.graph.edges[data.cells.first, data.cells.second]
+    few = [data.items[j] for j in np.flatnonzero(validity.effective_contexts < _FEWEST_PROMPTS)]
 
     def largest(bias: FloatArray) -> float:
         return float((np.abs(bias[errors > 0]) / errors[errors > 0]).max(initial=0.0))
@@ -644,6 +650,7 @@ def _diagnostics(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
         propensity_factor=steps.propensity_factor,
         calibration=validity.calibration,
         effective_contexts=float(validity.effective_contexts.min()),
+        models_with_few_prompts=tuple(few) if len(validity.effective_contexts) == len(data.items) else (),
         second_order=largest(validity.second_order),
         second_order_by_model=_second_order_by_model(steps, validity),
         second_order_treatment=validity.treatment,
@@ -678,7 +685,7 @@ def estimate_position_effect(steps: FitState) -> tuple[float, float]:
         return effect, effect / error if error > 0 else float("nan")
     gap = np.subtract(steps.setup.weights.first, steps.setup.weights.second)
     unit = steps.units.of_contexts(steps.data)
-    return residual_position_test(steps.data.cells, gap, steps.first.one_step_result.cell_mu, unit)
+    return residual_position_test(steps.data.cells, gap, steps.first.one_step_result.held_out, unit)
 
 
 def _effective_share(data: PreferenceData, propensity: Propensity) -> float:

@@ -16,7 +16,7 @@ import numpy as np
 from ..data.graph import Graph
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..data.vote_columns import Clusters
-from ..estimation.cross_fitting import CrossFittedMu, MuSource
+from ..estimation.cross_fitting import CrossFittedMu, MuSource, SuppliedMu
 from ..estimation.folds import FoldUnits, extend_folds, fold_key, spread_over_units
 from ..estimation.influence import EstimandName, KnownValues
 from ..estimation.judge import JudgedMu
@@ -93,12 +93,16 @@ class ExtendedStages(FirstStages):
         assert self.fit.display_order is not None
         return self.fit.display_order
 
-    def _number_of_folds(self, data: PreferenceData, clusters: Clusters | None, are_used: bool) -> int:
+    def _number_of_folds(
+        self, data: PreferenceData, clusters: Clusters | None, mu: SuppliedMu | None, are_used: bool
+    ) -> int:
         return self.fit.first.folds.n_folds
 
     def _deal(self, units: FoldUnits, n_folds: int, seed: RepetitionSeed) -> Folds:
         """Deal folds: old contexts keep theirs, new contexts of an old unit get the unit's, new units are dealt."""
         self._groupings = units.groupings
+        if n_folds == 1:
+            return super()._deal(units, n_folds, seed)
         return extend_folds(self.fit.repetitions[seed.repetition].folds, self.place, units, fold_key(*seed))
 
     def _model_of_contexts(self, old: IntArray, n_models: int) -> IntArray:

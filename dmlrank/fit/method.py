@@ -9,7 +9,8 @@ computed here each time.
    (j, k)] are the probabilities of the categories, and F is a functional of them on the graph of compared pairs, such
    as the mean win share (Borda) or the Bradley-Terry projection of the log-odds.
 2. **Learn** (:func:`repeat`). Prompts are dealt to folds. mu_jk(x) and the propensities pi_jk(x) = P(S_jk = 1 | x)
-   are fitted on the other folds of each prompt.
+   are fitted on the other folds of each prompt. Without features there are no folds: mu is one pilot from all labels,
+   and pi_jk the share of the prompts on which the pair is labelled.
 3. **Correct** (:func:`repeat`). The plug-in mean of F(mu(x_i)) has the error of the learner. One step removes it to
    first order: with the derivative J_jk of F in mu_jk, the influence value of prompt i is
 
@@ -94,7 +95,7 @@ def fit_with(stages: FirstStages) -> FitState:
     if not stages.estimator.has_first_stages:
         return run_maximum_likelihood(stages, data_as_read)
     inputs = read_inputs(stages, data_as_read)
-    repetitions = tuple(repeat(stages, inputs, number) for number in range(options.n_rep))
+    repetitions = tuple(repeat(stages, inputs, number) for number in range(options.n_rep if inputs.n_folds > 1 else 1))
     learnt = [(r.one_step_result, r.style_influence) for r in repetitions]
     key = (*learnt, inputs.units, options.prompts, options.estimator)
     influence, covariance, unanimous, style = stages.keep(
@@ -109,7 +110,7 @@ def fit_with(stages: FirstStages) -> FitState:
     )
     unit = inputs.units.of_contexts(inputs.data)
     propensity_factor = check_mean_weights(inputs.data, first.propensity, unit)
-    mu = first.one_step_result.cell_mu
+    mu = first.one_step_result.held_out
     warn_of_uneven_orders(inputs.data, inputs.setup, mu, unit=unit, remedy="position_bias=True")
     win_shares = [repetition.one_step_result.influences["win_share"] for repetition in repetitions]
     return FitState(

@@ -47,7 +47,7 @@ from ..exceptions import DataError, OptionError, listed
 from ..functionals import Borda, BradleyTerry, Functional
 from ..functionals.linear_scores import PositionEffect
 from ..nuisance.boosting.tuning import RandomSearch
-from ..nuisance.outcome_model.cross_fit import MuModel, fit_all
+from ..nuisance.outcome_model.cross_fit import MuModel, fit_all, fit_pilot
 from ..nuisance.outcome_model.user_learners import is_user_learner
 from ..nuisance.propensity_model.estimate import (
     Propensity,
@@ -224,23 +224,33 @@ class FirstStages:
         o = self.options
         has_features = data.x.shape[1] > 0 or o.propensity_formula is not None
         learns_by_verdicts_or_style = verdicts is not None or o.adjust is not None
-        are_used = mu is None or learns_by_verdicts_or_style or (o.estimates_propensity and has_features)
-        key, clusters = (data, o.clusters, o.context, o.n_folds, are_used), units.clusters
-        n_folds = self.keep("number of folds", key, lambda: self._number_of_folds(data, clusters, are_used))
+        are_used = learns_by_verdicts_or_style or (has_features and (mu is None or o.estimates_propensity))
+        key, clusters = (data, o.clusters, o.context, o.n_folds, are_used, mu), units.clusters
+        n_folds = self.keep("number of folds", key, lambda: self._number_of_folds(data, clusters, mu, are_used))
         return n_folds, self.keep(
             "fold units", (*key, n_folds), lambda: fold_units(data, clusters, n_folds=n_folds, are_used=are_used)
         )
 
-    def _number_of_folds(self, data: PreferenceData, clusters: Clusters | None, are_used: bool) -> int:
-        """Return the number of folds: no more than clusters, with a warning, and at least two.
+    def _number_of_folds(
+        self, data: PreferenceData, clusters: Clusters | None, mu: SuppliedMu | None, are_used: bool
+    ) -> int:
+        """Return the number of folds: no more than clusters, with a warning, and at least two; one without features.
 
         The guarantees of cross-fitting are valid with any number of folds from two on; with fewer folds the learners
         are trained on a smaller share of the data.
         """
         n_folds = self.options.n_folds
         n_units = data.n_contexts if clusters is None else len(np.unique(clusters.of_context))
-        if not are_used:
+        if not are_used and mu is not None:
             return min(n_folds, n_units)
+        if not are_used and n_units > 1:
+            if self.options.n_rep > 1:
+                warn(
+                    f"n_rep={self.options.n_rep}: without features nothing is cross-fitted, so that all repetitions "
+                    f"would be equal; one is computed",
+                    stacklevel=2,
+                )
+            return 1
         if clusters is None or n_units >= n_folds:
             return n_folds
         name = clusters.names[0]
@@ -263,6 +273,8 @@ class FirstStages:
         return self.keep(f"folds {seed.repetition}", (units, n_folds, seed), lambda: self._deal(units, n_folds, seed))
 
     def _deal(self, units: FoldUnits, n_folds: int, seed: RepetitionSeed) -> Folds:
+        if n_folds == 1:
+            return Folds(np.zeros(len(units.unit), np.intp), units.unit, 1)
         return assign_folds(units, n_folds, fold_key(*seed))
 
     # --- mu and pi ----------------------------------------------------------------------------------------------------
@@ -318,7 +330,9 @@ class FirstStages:
         like: MuModel | None = None,
         soft: Sequence[Cells] | None = None,
     ) -> CrossFittedMu:
-        """Fit mu by fold, on the labels of the other folds; with a judge also on its soft labels."""
+        """Fit mu by fold, on the labels of the other folds (with a judge also on its soft labels); or one pilot."""
+        if folds.n_folds == 1:
+            return CrossFittedMu((fit_pilot(data),), folds, data.x)
         seeds = seed.child(Draw.MU).spawn(folds.n_folds)
         models = fit_all(data, folds, seeds, tune=self._tune, learner=self.options.learner, soft=soft, like=like)
         return CrossFittedMu(models, folds, data.x)
@@ -337,6 +351,9 @@ class FirstStages:
         """Return the propensities of labels, and those of verdicts at the judged cells (None without a judge)."""
         o, balanced, needs_all = self.options, inputs.balanced, self.estimator.needs_all_propensities
         data = inputs.data if balanced is None else balanced.every
+        if folds.n_folds == 1 and isinstance(o.propensity, str) and o.propensity in ("estimate", "marginal"):
+            weight = inputs.units.context_weight
+            return self.keep("rates of pairs", (data, weight), lambda: marginal_propensity(data, weight)), None
         # Only supplied propensities depend on the compared pairs.
         supplied = () if isinstance(o.propensity, str) else (o.graph, o.min_labels, needs_all)
         of_labels, of_verdicts = self.keep(

@@ -42,7 +42,7 @@ def find_problems(
         # Elsewhere the user gave a graph, and the settings do not decide which pairs are compared.
         yield from _better_settings(check)
     yield from _missing_values(check, missing)
-    if check.n_contexts < n_folds:
+    if check.features and check.n_contexts < n_folds:
         yield f"{counted(check.n_contexts, 'prompt')} cannot be divided into n_folds={n_folds} folds. Use fewer folds."
     yield from (as_sentence(notice) for notice in notices)
     for names in check.similar_models:

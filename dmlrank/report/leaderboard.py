@@ -187,9 +187,11 @@ def leaderboard_columns(
         )
     if not results.of_models:
         return columns
-    ranks = [(str(rank),) for rank in ranks_of(results.estimate)]
+    few, order = results.diagnostics.models_with_few_prompts, ranks_of(results.estimate)
+    ranks = [("" if model in few else str(rank),) for model, rank in zip(results.models, order, strict=True)]
     name, said = ("Rank", "Rank by score") if has_tests else ("Order", "Order of the scores, which no test supports")
-    columns["rank"] = Column("order", name, ranks, explanation=said, ascending=True)
+    said += "; empty where a standard error rests on fewer than three prompts" if few else ""
+    columns["rank"] = Column("order", name, ranks, [str(rank) for rank in order], said, ascending=True)
     if level.separation is not None:
         sets = list(zip(*(ends.tolist() for ends in rank_bounds(level.separation.above)), strict=True))
         columns["rank_set"] = Column(
@@ -298,7 +300,8 @@ def _facts(results: Estimates) -> tuple[list[tuple[str, str, bool]], list[tuple[
     if results.estimated_by.has_first_stages:
         repetitions = f", {description.n_rep} repetitions" if description.n_rep > 1 else ""
         no_intervals = "" if results.has_intervals else " (no intervals)"
-        estimator = f"{results.estimator}, {description.n_folds} folds{repetitions}{no_intervals}"
+        folds = "no folds (no features)" if description.n_folds == 1 else f"{description.n_folds} folds{repetitions}"
+        estimator = f"{results.estimator}, {folds}{no_intervals}"
     clusters = zip(results.covariance.n_clusters, description.clusters, strict=True)
     noun, counts = results.counts, f"{n_votes} ({description.n_unlabelled:,} unlabelled)"
     if results.are_means:
@@ -486,7 +489,9 @@ def augment_frame(steps: FitState, phi: FloatArray, models: tuple[str, ...], mod
         columns["fitted"] = steps.likelihood.cell_probabilities(data)
     else:
         columns["fold"] = steps.first.folds.fold[cells.context]
-        columns |= {f"prob_{name}": steps.first.one_step_result.cell_mu[:, c] for c, name in enumerate(data.categories)}
+        columns |= {
+            f"prob_{name}": steps.first.one_step_result.cell_mu[:, c] for c, name in enumerate(data.categories)
+        }
         columns["propensity"] = steps.first.propensity.cells
         columns["weight"] = 1 / steps.first.propensity.cells
     if model is None:

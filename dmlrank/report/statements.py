@@ -304,6 +304,14 @@ def doubt_note(results: Estimates) -> list[str]:
     ]
 
 
+def few_prompts_note(results: Estimates) -> list[str]:
+    """Say which models have no rank, and why."""
+    few = results.diagnostics.models_with_few_prompts
+    if not few:
+        return []
+    return [f"No rank is given to {listed(few)}: a standard error rests on the equivalent of fewer than three prompts."]
+
+
 def bootstrap_sentence(level: SummaryLevel) -> list[str]:
     """Say beside warnings which bootstrap the statements come from; nothing for normal draws."""
     if level.bootstrap is None:

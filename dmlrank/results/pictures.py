@@ -172,7 +172,7 @@ def _calibration(results: Any, alpha: float | None) -> Draw:
     if e.sequence is not None:
         raise OptionError("plot('calibration') of a sequential view: intervals by bin hold for one look only")
     steps, which = _first_stages(results, "calibration", "out-of-fold probabilities")
-    cells, mu, alpha = steps.data.cells, steps.first.one_step_result.cell_mu, alpha_of(e, alpha)
+    cells, mu, alpha = steps.data.cells, steps.first.one_step_result.held_out, alpha_of(e, alpha)
     curves = {
         category: reliability_curve(mu[:, c], cells.y[:, c], cells.n_votes, alpha=alpha)
         for c, category in enumerate(steps.data.categories)

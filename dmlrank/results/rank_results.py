@@ -48,7 +48,7 @@ from ..report.explanations import explanation_text
 from ..report.joint_tables import side_by_side_on_page
 from ..report.leaderboard import augment_frame, build_summary, glance_frame, rows_to_show, slim_summary, tidy_frame
 from ..report.page.render_page import check_page_extra, page_title, render_page, write_page
-from ..report.statements import doubt_note, functional_unit, sequential_note
+from ..report.statements import doubt_note, few_prompts_note, functional_unit, sequential_note
 from ..storage.json_format import to_text
 from ..storage.pickled_fit import Rebuilt, read_pickle, store_steps, write_pickle
 from ..tables.summary_table import Summarised, Summary
@@ -594,7 +594,11 @@ class RankResults(Summarised):
             by_model = separate_each(e.estimate, self.simultaneous, alpha)
             lower, upper = rank_bounds(by_model[:, :, 0], by_model[:, :, 1])
         groups = letter_groups(separation.separated, e.estimate)
-        columns = {"rank": ranks_of(e.estimate), "lower": lower, "upper": upper, "group": groups}
+        few = e.diagnostics.models_with_few_prompts
+        rank = pd.Series(ranks_of(e.estimate), index=self.models)
+        if few:
+            rank = rank.astype("Int64").mask(rank.index.isin(few))
+        columns = {"rank": rank, "lower": lower, "upper": upper, "group": groups}
         return RankSets(
             pd.DataFrame(columns, index=self.models).iloc[np.argsort(-e.estimate, kind="stable")],
             alpha=alpha,
@@ -602,7 +606,7 @@ class RankResults(Summarised):
             functional=functional_unit(e),
             n_separated=separation.n_separated,
             bootstrap=self.simultaneous.multipliers,
-            remark=" ".join([*doubt_note(e), *sequential_note(e)]),
+            remark=" ".join([*few_prompts_note(e), *doubt_note(e), *sequential_note(e)]),
             looks="" if e.sequence is None else e.sequence.clause,
         )
 

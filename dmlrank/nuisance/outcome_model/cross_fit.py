@@ -30,8 +30,8 @@ _MAX_STEPS = 100
 _PRIOR_STRENGTHS = np.concatenate([2.0 ** np.arange(-1, 14), [1e6]])
 
 
-def shrunken_frequencies(counts: FloatArray) -> FloatArray:
-    """Return the estimated category probabilities of every ordered pair, (K, K, C), from counts of votes.
+def shrunken_frequencies(counts: FloatArray) -> ConstantMu:
+    """Estimate the category probabilities of every ordered pair from counts of votes.
 
     The estimate is the posterior mean under a Dirichlet prior. The mean of the prior is the fit of the main effects,
     and the strength of the prior maximises the marginal likelihood of the counts (empirical Bayes; Good 1965).
@@ -42,11 +42,11 @@ def shrunken_frequencies(counts: FloatArray) -> FloatArray:
     pairs = PairVotes.of(counts)
     expected = probabilities[pairs.first, pairs.second]
     strength = max(_PRIOR_STRENGTHS, key=lambda m: _marginal_likelihood(pairs.votes, expected, m))
-    total = counts.sum(axis=-1, keepdims=True)
+    votes = counts.sum(axis=-1) + strength
     probabilities *= strength
     probabilities += counts
-    probabilities /= total + strength
-    return probabilities
+    probabilities /= votes[:, :, None]
+    return ConstantMu(probabilities, votes)
 
 
 class PairVotes(NamedTuple):
@@ -236,9 +236,12 @@ class ConstantMu:
     """An outcome model with the same probabilities in every context.
 
     table (K, K, C): Category probabilities of every ordered pair; zero diagonal.
+    votes (K, K): Votes behind the probabilities of each pair, with those that the prior counts for; None where votes
+        are not taken away.
     """
 
     table: FloatArray
+    votes: FloatArray | None = None
 
     concurrent = True
 
@@ -249,6 +252,16 @@ class ConstantMu:
     def at(self, x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
         """Return the category probabilities, (r, C), of one pair in each context."""
         return self.table[first, second]
+
+    def without(self, own: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
+        """Return the probabilities, (r, C), of one pair each if r sets of its votes, (r, C), had not been cast.
+
+        The prior stays as it is.
+        """
+        assert self.votes is not None
+        votes = self.votes[first, second][:, None] * self.table[first, second] - own
+        votes = np.maximum(votes, 0.0)
+        return np.asarray(votes / votes.sum(axis=1, keepdims=True))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -357,13 +370,8 @@ def fit_mu(
     if not data.ordered:
         counts = counts + in_other_order(counts)
     model: MuModel
-    if np.count_nonzero(counts.sum(axis=(0, 1))) <= 1:
-        # The overall shares of the categories; equal shares without labels.
-        total = counts.sum(axis=(0, 1))
-        share = total / total.sum() if total.sum() else np.full(len(total), 1 / len(total))
-        model = ConstantMu(np.where(np.eye(data.n_items, dtype=bool)[:, :, None], 0.0, share))
-    elif data.x.shape[1] == 0:
-        model = ConstantMu(shrunken_frequencies(counts))
+    if data.x.shape[1] == 0 or np.count_nonzero(counts.sum(axis=(0, 1))) <= 1:
+        model = frequencies(counts)
     else:
         rows = outcome_rows(data, in_training, unit)
         if is_user_learner(learner):
@@ -372,6 +380,29 @@ def fit_mu(
             booster = train_booster(rows, BoosterSpec(data.n_categories, data.n_items, tune), rng)
             model = BoosterMu(PairTrees.of(booster, data.n_items))
     return model if data.ordered else MirroredMu(model, data.flip)
+
+
+def frequencies(counts: FloatArray) -> ConstantMu:
+    """Estimate the category probabilities of pairs, or of all pairs together where all labels have one category.
+
+    Shapes: counts (K, K, C).
+    """
+    total = counts.sum(axis=(0, 1))
+    if np.count_nonzero(total) > 1:
+        return shrunken_frequencies(counts)
+    # The overall shares of the categories; equal shares without labels.
+    share = total / total.sum() if total.sum() else np.full(len(total), 1 / len(total))
+    table = np.where(np.eye(len(counts), dtype=bool)[:, :, None], 0.0, share)
+    return ConstantMu(table, np.full(table.shape[:2], total.sum() + 1))
+
+
+def fit_pilot(data: PreferenceData) -> ConstantMu:
+    """Estimate mu without features from all labels; where display order does not matter, both orders agree."""
+    counts = _vote_counts(data, np.zeros(data.n_contexts, np.intp), 1)[0]
+    if data.ordered:
+        return frequencies(counts)
+    pilot = frequencies(counts + in_other_order(counts))
+    return replace(pilot, table=(pilot.table + in_other_order(pilot.table)) / 2)
 
 
 def _vote_counts(data: PreferenceData, fold: IntArray, n_folds: int) -> FloatArray:

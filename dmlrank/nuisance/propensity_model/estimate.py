@@ -297,9 +297,19 @@ def floored_and_scaled(estimates: FloatArray, data: PreferenceData) -> Propensit
     return Propensity(np.maximum(estimates, floor) * scale, "estimated", int((estimates < floor).sum()))
 
 
-def marginal_propensity(data: PreferenceData) -> Propensity:
-    """Return each pair's labelling rate as its propensity: right where pairs were drawn regardless of the context."""
+def marginal_propensity(data: PreferenceData, context_weight: FloatArray | None = None) -> Propensity:
+    """Return each pair's labelling rate as its propensity: right where pairs were drawn regardless of the context.
+
+    With rates among weighted contexts, the labels of each pair have weights that sum to one.
+
+    Shapes: context_weight (n,).
+    """
     rates = data.pair_counts() / data.n_contexts
+    if context_weight is not None:
+        pair = data.cells.first * data.n_items + data.cells.second
+        weights = np.bincount(pair, context_weight[data.cells.context], data.n_items**2).reshape(rates.shape)
+        # Labels that all have the weight zero count nothing, whatever their propensity is.
+        rates = np.where(weights > 0, weights / context_weight.sum(), rates)
     pair_rates = rates if data.ordered else rates + rates.T
     pairs = TabulatedPairPropensity(pair_rates[None])
     return Propensity(rates[data.cells.first, data.cells.second], "marginal", pairs=pairs)

@@ -63,7 +63,7 @@ def test_without_features_votes_are_counted_and_no_booster_is_trained(draw):
     for cell in np.flatnonzero(in_training[data.cells.context]):
         counts[data.cells.first[cell], data.cells.second[cell]] += data.cells.y[cell] * data.cells.n_votes[cell]
     model = fit_without_booster(data, in_training)
-    np.testing.assert_allclose(model.predict(np.empty((2, 0))), np.stack([shrunken_frequencies(counts)] * 2))
+    np.testing.assert_allclose(model.predict(np.empty((2, 0))), np.stack([shrunken_frequencies(counts).table] * 2))
 
 
 def test_repeated_votes_count_each(make_data):
@@ -71,7 +71,7 @@ def test_repeated_votes_count_each(make_data):
     data = make_data(context, [0] * 5, [1] * 5, label, n_items=2, n_categories=2)
     counts = np.zeros((2, 2, 2))
     counts[0, 1] = [3, 2]
-    np.testing.assert_allclose(fit_without_booster(data).predict(data.x)[0], shrunken_frequencies(counts))
+    np.testing.assert_allclose(fit_without_booster(data).predict(data.x)[0], shrunken_frequencies(counts).table)
 
 
 @pytest.mark.parametrize("n_categories", [2, 3, 5])

@@ -20,6 +20,10 @@ RIDGE = 0.1
 INTERCEPT_RIDGE = 1e-6
 
 
+def shrunken_table(counts):
+    return shrunken_frequencies(counts).table
+
+
 def draw_counts(rng, n_items, n_categories, mean=12.0):
     counts = rng.poisson(mean * rng.dirichlet(np.ones(n_categories), size=(n_items, n_items))).astype(float)
     counts[np.arange(n_items), np.arange(n_items)] = 0
@@ -98,7 +102,7 @@ def test_with_many_votes_main_effects_are_a_logistic_regression():
     np.testing.assert_allclose(main_effects(counts)[first, second, 0], fitted, atol=1e-6)
 
 
-@pytest.mark.parametrize("estimate", [main_effects, shrunken_frequencies])
+@pytest.mark.parametrize("estimate", [main_effects, shrunken_table])
 @pytest.mark.parametrize("n_categories", [2, 4])
 def test_renaming_items_renames_the_table(estimate, n_categories):
     rng = np.random.default_rng(2)
@@ -107,7 +111,7 @@ def test_renaming_items_renames_the_table(estimate, n_categories):
     np.testing.assert_allclose(estimate(counts[order][:, order]), expected, atol=1e-10)
 
 
-@pytest.mark.parametrize("estimate", [main_effects, shrunken_frequencies])
+@pytest.mark.parametrize("estimate", [main_effects, shrunken_table])
 @pytest.mark.parametrize("n_categories", [2, 3, 5])
 def test_showing_all_pairs_the_other_way_round_mirrors_the_table(estimate, n_categories):
     counts = draw_counts(np.random.default_rng(3), 5, n_categories)
@@ -129,7 +133,7 @@ def test_strength_of_the_prior_is_the_most_likely_of_its_grid():
 
     best = max(grid, key=likelihood)
     assert grid[0] < best < grid[-1]
-    np.testing.assert_allclose(shrunken_frequencies(counts)[pairs], ((counts + best * fitted) / (total + best))[pairs])
+    np.testing.assert_allclose(shrunken_table(counts)[pairs], ((counts + best * fitted) / (total + best))[pairs])
 
 
 def test_votes_that_main_effects_explain_are_shrunk_fully_and_others_hardly():
@@ -141,7 +145,7 @@ def test_votes_that_main_effects_explain_are_shrunk_fully_and_others_hardly():
     cyclic = rng.binomial(300, np.where(np.subtract.outer(np.arange(6), np.arange(6)) % 3 == 1, 0.9, 0.1))
     for wins, n_votes, near_fit in ((explained, 30, True), (cyclic, 300, False)):
         counts = np.stack([wins, n_votes - wins], axis=-1) * pairs[:, :, None].astype(float)
-        table, fit, raw = shrunken_frequencies(counts), main_effects(counts), counts / n_votes
+        table, fit, raw = shrunken_table(counts), main_effects(counts), counts / n_votes
         to_fit, to_raw = (np.abs(table - other)[pairs].mean() for other in (fit, raw))
         assert (to_fit < to_raw / 5) if near_fit else (to_raw < to_fit / 5)
 
@@ -150,7 +154,7 @@ def test_a_model_that_never_won_and_a_pair_never_seen_are_finite():
     counts = np.zeros((3, 3, 3))
     counts[0, 1, 0] = counts[0, 2, 0] = counts[1, 0, 1] = 50
     counts[1, 2] = [10, 10, 0]
-    table = shrunken_frequencies(counts)
+    table = shrunken_table(counts)
     pairs = ~np.eye(3, dtype=bool)
     assert np.isfinite(table).all()
     assert (table[pairs] > 0).all()
@@ -160,7 +164,7 @@ def test_a_model_that_never_won_and_a_pair_never_seen_are_finite():
 
 
 def test_no_votes_at_all_are_even_chances():
-    table = shrunken_frequencies(np.zeros((3, 3, 4)))
+    table = shrunken_table(np.zeros((3, 3, 4)))
     np.testing.assert_allclose(table[~np.eye(3, dtype=bool)], 1 / 4)
 
 
@@ -170,5 +174,5 @@ def test_pairs_without_votes_cost_nothing_and_say_nothing():
     counts, wide = draw_counts(rng, 5, 3), np.zeros((12, 12, 3))
     wide[:5, :5] = counts
     assert len(PairVotes.of(wide).first) == (counts.sum(axis=-1) > 0).sum()
-    for estimate in (main_effects, shrunken_frequencies):
+    for estimate in (main_effects, shrunken_table):
         np.testing.assert_allclose(estimate(wide)[:5, :5], estimate(counts), atol=1e-8)
