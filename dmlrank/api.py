@@ -258,6 +258,9 @@ def dml_rank(
         clusters than folds, there are as many folds as clusters. The fold of a prompt follows from its identifier and
         ``rng`` by a hash that is the same on all machines. The order of the rows does not matter, and from 200 prompts
         per fold on, neither do the other prompts. Without ``context=`` the identifier is the position of the row.
+        Without features (``~ 1``) there are no folds and nothing is drawn: one step is taken from frequencies of all
+        labels, so that ``borda`` is the plain share over prompts. Folds remain where a judge, ``adjust=`` or features
+        of ``propensity=`` need them.
     n_rep : int
         Number of repetitions with other folds. Influence values are averaged over repetitions, and the variance between
         repetitions is added to the covariance.

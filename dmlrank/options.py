@@ -344,7 +344,7 @@ class Options:
     )
     seed: int = _option(
         None,
-        "seed of all draws (default: drawn and printed)",
+        "seed of all draws (default 0)",
         convert=resolve_seed,
         keyword="rng",
         metavar="SEED",

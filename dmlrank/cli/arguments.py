@@ -331,8 +331,8 @@ def judge_files(files: Sequence[str]) -> dict[str, str]:
 
 
 def fit_options(arguments: argparse.Namespace, frames: dict[str, Frame]) -> dict[str, Any]:
-    """Return the keyword arguments of a fit, including the frames of verdicts."""
-    options = api_options(arguments, (*PASSED_ON, "progress"))
+    """Return the keyword arguments of a fit, including the frames of verdicts; the seed is 0 unless it is given."""
+    options = {"rng": 0} | api_options(arguments, (*PASSED_ON, "progress"))
     if arguments.tune:
         options["tune"] = None if arguments.tune == "none" else arguments.tune
     verdicts = {key.removeprefix("judge "): frame for key, frame in frames.items() if key.startswith("judge ")}

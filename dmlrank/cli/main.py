@@ -253,7 +253,7 @@ def _design(arguments: argparse.Namespace) -> None:
         from_scratch=arguments.from_scratch,
         progress=bool(arguments.progress),
     )
-    formats: _Formats = dict.fromkeys((".csv", ".json"), lambda path: plan.export(path, arguments.rng))
+    formats: _Formats = dict.fromkeys((".csv", ".json"), lambda path: plan.export(path, arguments.rng or 0))
     formats |= dict.fromkeys(files.FIGURES, lambda path: files.write_figure(path, plan.plot))
     _show(plan.summary(results.estimates.alpha), arguments.out, formats, [])
 

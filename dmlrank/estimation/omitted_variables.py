@@ -37,7 +37,7 @@ import numpy as np
 
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..functionals import Functional
-from .cross_fitting import clip_and_renormalise, contexts_at_a_time
+from .cross_fitting import clip_and_renormalise, contexts_at_a_time, held_out_probabilities
 from .influence import NuisanceEstimates, TargetPopulation
 
 # Probabilities are raised to this number where the derivative along a label is computed from the label's variance.
@@ -133,7 +133,7 @@ def bias_scale(
     return BiasScale(
         total / data.n_contexts,
         weight[cells.context] / data.n_contexts,
-        squared_error(nuisances.mu.at(cells), cells.y, worth),
+        squared_error(held_out_probabilities(nuisances.mu, cells), cells.y, worth),
         slope if data.ordered else 2 * slope,
         nuisances.propensity,
     )

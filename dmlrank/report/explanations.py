@@ -245,11 +245,15 @@ def _method(results: Estimates) -> list[str]:
             f"not assume that the model is right."
         ]
     source = _PROPENSITIES.get(description.propensity, description.propensity)
+    how = (
+        f"estimated with cross-fitting (learner: {description.learner}; {description.n_folds} folds, "
+        f"{counted(description.n_rep, 'repetition')}): the votes on a prompt are never predicted by a model that has "
+        f"seen them"
+    )
+    if description.n_folds == 1:
+        how = "estimated by the frequencies of the pairs among all votes, because there are no features"
     learnt = (
-        f"Preference probabilities were estimated with cross-fitting (learner: {description.learner}; "
-        f"{description.n_folds} folds, {counted(description.n_rep, 'repetition')}): the votes on a prompt are never "
-        f"predicted by a model that has seen them. Propensities, the probabilities that a pair is voted on, are "
-        f"{source}."
+        f"Preference probabilities were {how}. Propensities, the probabilities that a pair is voted on, are {source}."
     )
     if not results.estimated_by.is_debiased:
         return [learnt, "The scores are computed from the learnt probabilities without a correction of their bias."]

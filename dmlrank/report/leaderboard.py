@@ -489,9 +489,7 @@ def augment_frame(steps: FitState, phi: FloatArray, models: tuple[str, ...], mod
         columns["fitted"] = steps.likelihood.cell_probabilities(data)
     else:
         columns["fold"] = steps.first.folds.fold[cells.context]
-        columns |= {
-            f"prob_{name}": steps.first.one_step_result.cell_mu[:, c] for c, name in enumerate(data.categories)
-        }
+        columns |= {f"prob_{name}": steps.first.one_step_result.cell_mu[:, c] for c, name in enumerate(data.categories)}
         columns["propensity"] = steps.first.propensity.cells
         columns["weight"] = 1 / steps.first.propensity.cells
     if model is None:

@@ -177,7 +177,8 @@ def test_rare_and_odd_labels():
     found = dr.check("winner ~ 1 | model_a + model_b", battles, min_labels=1)
     assert "numbers 1 and 0" in words(found)
     assert "fewer than 10 votes each: '1', '0'" in words(found)
-    assert "3 prompts cannot be divided into n_folds=5" in words(found)
+    with_feature = dr.check("winner ~ x | model_a + model_b", battles.assign(x=[1, 2, 3]), min_labels=1)
+    assert "3 prompts cannot be divided into n_folds=5" in words(with_feature)
     only = dr.check("winner ~ 1 | model_a + model_b", battles.assign(winner="model_a"), min_labels=1)
     assert "No label says that the model shown second wins" in words(only)
 
