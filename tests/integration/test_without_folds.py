@@ -69,7 +69,7 @@ def test_the_seed_and_the_number_of_folds_change_nothing(functional):
     assert np.array_equal(one.params, two.params)
     assert np.array_equal(one.cov_params(), two.cov_params())
     assert np.array_equal(one.influence, two.influence)
-    assert one.diagnostics == two.diagnostics
+    assert repr(one.diagnostics) == repr(two.diagnostics)
 
 
 @pytest.mark.parametrize("weight", [None, "w"])
@@ -107,7 +107,10 @@ def test_a_label_is_held_out_by_taking_its_votes_away():
     strength = pilot.votes - counts.sum(axis=-1)
     assert np.isclose(_PRIOR_STRENGTHS, strength[0, 1]).any()
     for i in range(0, len(cells), 7):
-        j, k, own = cells.first[i], cells.second[i], cells.y[i] * cells.n_votes[i]
+        j, k = cells.first[i], cells.second[i]
+        # The votes of a prompt on a pair may be two cells, one for each display order.
+        same = (cells.context == cells.context[i]) & (cells.first == j) & (cells.second == k)
+        own = cells.y[same].T @ cells.n_votes[same]
         left = counts[j, k] - own + strength[j, k] * prior[j, k]
         left /= left.sum()
         np.testing.assert_allclose(one_step.held_out[i], left, atol=1e-9)
