@@ -113,7 +113,7 @@ def main() -> None:
     parser.add_argument("command", choices=("run", "table"))
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--label", default="new")
-    parser.add_argument("--seeds", type=int, default=50)
+    parser.add_argument("--seeds", type=int, nargs=2, default=(0, 50), metavar=("FROM", "TO"))
     parser.add_argument("--packages", action="store_true", help="other packages instead of this one")
     given = parser.parse_args()
     if given.command == "table":
@@ -122,7 +122,7 @@ def main() -> None:
         means.drop(columns=["seed"]).round(4).to_csv(given.files[-1])
         return
     warnings.simplefilter("ignore")
-    for seed in range(given.seeds):
+    for seed in range(*given.seeds):
         for number, (n_models, n_votes, n_prompts, even) in enumerate(CELLS):
             drawn = draw_crowd(n_models, n_votes, n_prompts, even, np.random.default_rng([seed, number]))
             rows = of_packages(*drawn) if given.packages else of_version(given.label, *drawn, seed)
