@@ -45,6 +45,8 @@ def take_rows(
     derived = data if isinstance(data, DerivedPairs) else None
     roles = () if derived else (*formula.outcomes, *formula.items)
     require_columns(roles, available, f"formula {formula_text!r}")
+    if derived is not None and derived.rows is not None:
+        _refuse_varying(derived, (*names_in(formula.features).values, *groups), available)
     require_columns(context, available, "context=")
     require_columns(groups, available, "cov_kwds groups and weights")
     if propensity and propensity not in available:
@@ -88,6 +90,16 @@ def take_rows(
         derived=derived,
         are_partitioned=is_partitioned(data),
     )
+
+
+def _refuse_varying(derived: DerivedPairs, names: Sequence[str], available: Sequence[str]) -> None:
+    """Raise for columns of a table of scores that have several values on a prompt."""
+    varying = [name for name in names if name not in available and derived.rows is not None and name in derived.rows]
+    if varying:
+        raise DataError(
+            f"column {varying[0]!r} differs between the rows of a prompt; features, clusters and weights of a table of "
+            f"scores have one value per prompt ({listed(derived.prompt)}): leave {varying[0]!r} out"
+        )
 
 
 def _coded_roles(

@@ -120,7 +120,7 @@ def _missing_values(check: Check, missing: str) -> Iterator[str]:
             f"{counted(check.n_dropped, 'row')}, as this check did. missing='keep' passes missing numbers on to the "
             f"learner."
         )
-    elif check.n_dropped and missing != "drop":
+    elif check.n_dropped and missing in ("raise", "keep"):
         yield (
             f"The features of {counted(check.n_dropped, 'row')} are NaN although the columns that they are "
             f"computed from have no missing values there. A fit raises an error unless missing='drop' or "

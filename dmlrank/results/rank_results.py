@@ -231,7 +231,7 @@ class RankResults(Summarised):
 
     @property
     def nvotes(self) -> int:
-        """Number of votes."""
+        """Number of votes; of scores, for means of scores."""
         return self.estimates.description.n_votes
 
     @property

@@ -153,6 +153,8 @@ def test_what_is_refused():
     for name, value in refused.items():
         with pytest.raises(OptionError, match=name):
             fit(table, functional="mean", **{name: value})
+    with pytest.raises(DataError, match="'run' differs"):
+        dr.dml_rank("accuracy ~ run | model", table, context="task")
     with pytest.raises(OptionError, match="context="):
         dr.dml_rank(FORMULA, table)
     votes = dr.datasets.simulate_arena(n=100, rng=0)
