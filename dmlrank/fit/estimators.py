@@ -106,6 +106,11 @@ class Estimator:
         return np.stack([one.estimate if self.is_debiased else one.plugin for one in influences])
 
 
+def _is_word(functional: object, word: str) -> bool:
+    """Whether the option is a word; arrays and other wrong values are refused later."""
+    return isinstance(functional, str) and functional == word
+
+
 def _is_bradley_terry(functional: object) -> bool:
     """Whether the option asks for Bradley-Terry scores."""
     return functional == BradleyTerry.name or isinstance(functional, BradleyTerry)
@@ -185,7 +190,7 @@ def estimator_named(name: str) -> Estimator:
 
 def estimator_of(options: Options) -> Estimator:
     """Return the estimator of a fit: that of the options, or the means of scores."""
-    is_mean = options.functional == MeanScore.name and options.estimator == DEBIASED.name
+    is_mean = _is_word(options.functional, MeanScore.name) and options.estimator == DEBIASED.name
     return MEANS if is_mean else estimator_named(options.estimator)
 
 
@@ -208,10 +213,10 @@ def options_for(data: object, options: Options, given: Mapping[str, object]) -> 
     if derived is not None:
         options = _for_derived_pairs(options, derived)
     is_table = derived is not None and derived.kind == "scores" and derived.runs is not None
-    if options.functional == "auto":
+    if _is_word(options.functional, "auto"):
         is_mean = is_table and options.estimator == DEBIASED.name
         options = replace(options, functional=MeanScore.name if is_mean else Borda.name)
-    if options.functional == MeanScore.name:
+    if _is_word(options.functional, MeanScore.name):
         _check_mean(options, derived)
     if options.runs != OPTIONS["runs"].default and not is_table:
         raise OptionError(

@@ -988,7 +988,7 @@ def test_help_teaches_by_examples_that_can_be_parsed(command, capsys):
     for words in commands:
         parsed = build_parser().parse_args(words)
         assert words[0] == command
-        assert callable(parsed.run)
+        assert callable(parsed.carry_out)
 
 
 def test_a_command_that_cannot_be_parsed_ends_with_2(capsys):
