@@ -24,8 +24,7 @@ import pandas as pd
 import dmlrank as dr
 from dmlrank._utils.computation import computing
 from dmlrank.nuisance.all_pairs.predict import PairTrees, predict_all_pairs
-from dmlrank.nuisance.boosting.train import BoosterSpec, train_booster
-from dmlrank.nuisance.boosting.tuning import Tune
+from dmlrank.nuisance.boosting import BoosterSpec, Tune, train_booster
 from dmlrank.nuisance.training_rows import TrainingRows
 
 N_CATEGORIES = 3

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 import dmlrank as dr
 from dmlrank.exceptions import DmlrankWarning
-from dmlrank.nuisance.boosting.tuning import GRIDS, Grid
+from dmlrank.nuisance.boosting import GRIDS, Grid
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]

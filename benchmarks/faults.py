@@ -35,7 +35,7 @@ import pandas as pd
 
 import dmlrank as dr
 from dmlrank.cli.main import main as command
-from dmlrank.nuisance.boosting.tuning import SETTABLE
+from dmlrank.nuisance.boosting import SETTABLE
 
 FORMULA = "winner ~ x | model_a + model_b"
 OPTIONS: dict[str, Any] = {"context": "question_id", "n_folds": 2, "min_labels": 1, "rng": 0, "n_jobs": 1}

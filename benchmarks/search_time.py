@@ -24,8 +24,7 @@ import numpy as np
 import pandas as pd
 
 import dmlrank as dr
-from dmlrank.nuisance.boosting.train import BinnedRows
-from dmlrank.nuisance.boosting.tuning import cross_validate_last_round, draw_inner_folds, fixed_parameters
+from dmlrank.nuisance.boosting import BinnedRows, cross_validate_last_round, draw_inner_folds, fixed_parameters
 from dmlrank.nuisance.training_rows import TrainingRows
 
 

@@ -16,7 +16,7 @@ from .data.style_columns import style_columns
 from .datasets.eval_logs import read_log
 from .exceptions import DmlrankError, DmlrankWarning
 from .functionals import CategoryWeights
-from .nuisance.boosting.tuning import RandomSearch
+from .nuisance.boosting import RandomSearch
 from .planning.design import design
 from .planning.plan import Plan
 from .planning.plan_options import Against, Top

@@ -22,7 +22,7 @@ from .functionals import CategoryWeights, Functional
 from .inspection.check import Check
 from .inspection.run_check import inspect_data
 from .inspection.time_check import check_time_options
-from .nuisance.boosting.tuning import Tune
+from .nuisance.boosting import Tune
 from .options import Average, CovType, EstimatorName, Missing, Options, Prompts, Runs, Votes
 from .planning.plan import Plan
 from .results.rank_results import RankResults, fit

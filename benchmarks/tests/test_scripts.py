@@ -11,7 +11,7 @@ import pytest
 
 import dmlrank as dr
 from dmlrank.nuisance.all_pairs.predict import predict_all_pairs
-from dmlrank.nuisance.boosting.train import BoosterSpec, train_booster
+from dmlrank.nuisance.boosting import BoosterSpec, train_booster
 
 
 @pytest.fixture(scope="module")

@@ -153,7 +153,7 @@ _SECONDS_BETWEEN_LINES = 10.0
 class Computation:
     """How steps are computed.
 
-    n_jobs: Number of threads; None for one per core.
+    n_jobs: Number of threads; None for one per core, which LightGBM calls 0.
     workers: The user's workers, which carry out tasks; None for the package's own threads.
     report: Hears of progress; None where nobody does.
     """
@@ -166,11 +166,6 @@ class Computation:
     def n_threads(self) -> int:
         """Number of threads."""
         return self.n_jobs or os.cpu_count() or 1
-
-    @property
-    def lightgbm_threads(self) -> int:
-        """LightGBM's ``num_threads``, where 0 stands for one per core."""
-        return self.n_jobs or 0
 
 
 _AS_OUTSIDE_OF_A_FIT = Computation()

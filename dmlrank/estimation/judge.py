@@ -18,8 +18,7 @@ from .._utils.computation import current
 from ..data.outcomes import exchange_wins, in_other_order
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import DataError, JudgeError
-from ..nuisance.boosting.train import BoosterSpec, train_booster
-from ..nuisance.boosting.tuning import Tune
+from ..nuisance.boosting import BoosterSpec, Tune, train_booster
 from ..nuisance.training_rows import Folds, TrainingRows, ordered_cells
 from ..nuisance.verdicts import Recalibration, Verdicts, draw_soft_label_cells, human_given_verdict, soft_labels
 from .cross_fitting import ContextPart, CrossFittedMu, HeldOutLabels, MuByFold, MuSource
@@ -165,7 +164,7 @@ class FeatureMu:
     def _predict_cells(self, booster: lgb.Booster, rows: IntArray) -> FloatArray:
         """Return the probabilities of r judged cells, (r, C)."""
         features = _booster_features(self.data, self.verdicts, rows)
-        probabilities = np.asarray(booster.predict(features, num_threads=current().lightgbm_threads))
+        probabilities = np.asarray(booster.predict(features, num_threads=current().n_jobs or 0))
         return exchange_wins(probabilities, self.verdicts.cells.flipped[rows])
 
 

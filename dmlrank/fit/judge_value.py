@@ -23,7 +23,6 @@ from ..estimation.unanimous_pairs import find_unanimous_pairs
 from ..functionals import Functional
 from ..inference.covariance import Covariance
 from ..nuisance.outcome_model.cross_fit import fit_all
-from ..nuisance.outcome_model.user_learners import is_user_learner
 from ..nuisance.verdicts import Verdicts
 from .estimand import mean_targets
 from .fit_covariance import covariance_of, label_errors
@@ -147,7 +146,7 @@ def estimate_from_verdicts(steps: FitState, verdicts: Verdicts) -> tuple[Influen
     for number, r in enumerate(steps.repetitions):
         assert r.judge_propensity is not None, "a fit with a judge has propensities of its verdicts"
         seeds = np.random.SeedSequence([options.seed, number, 1]).spawn(r.folds.n_folds)
-        tune = "cv" if is_user_learner(options.learner) else options.tune
+        tune = "cv" if not isinstance(options.learner, str) else options.tune
         mu = CrossFittedMu(fit_all(data, r.folds, seeds, tune=tune, learner=options.learner), r.folds, data.x)
         floor = select_floor(HeldOutLabels.of(mu, data)) if functional.interior else 0.0
         result = _estimate(steps, data, blocks, r, NuisanceEstimates(mu, r.judge_propensity, floor))

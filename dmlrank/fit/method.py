@@ -50,7 +50,7 @@ from ..estimation.influence import InfluenceFunction, mean_influence
 from ..estimation.unanimous_pairs import UnanimousPairs, find_unanimous_pairs
 from ..functionals.linear_scores import LinkedScore
 from ..inference.covariance import Covariance
-from ..nuisance.boosting.tuning import check_tune
+from ..nuisance.boosting import check_tune
 from ..nuisance.outcome_model.user_learners import check_learner, checked_mu
 from ..nuisance.propensity_model.supplied import check_mean_weights, check_propensity
 from ..options import Options

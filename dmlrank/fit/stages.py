@@ -46,9 +46,8 @@ from ..estimation.second_order import SecondOrder, reported_alone, second_order
 from ..exceptions import DataError, OptionError, listed
 from ..functionals import Borda, BradleyTerry, Functional
 from ..functionals.linear_scores import PositionEffect
-from ..nuisance.boosting.tuning import RandomSearch
+from ..nuisance.boosting import RandomSearch
 from ..nuisance.outcome_model.cross_fit import MuModel, fit_all, fit_pilot
-from ..nuisance.outcome_model.user_learners import is_user_learner
 from ..nuisance.propensity_model.estimate import (
     Propensity,
     estimate_propensity,
@@ -140,7 +139,7 @@ class FirstStages:
         self.earlier: Mapping[str, Kept] = {} if earlier is None else earlier
         self.kept: dict[str, Kept] = {}
         # How the learner of mu is tuned; None where the learner is the user's own.
-        self._tune = None if is_user_learner(options.learner) else options.tune
+        self._tune = None if not isinstance(options.learner, str) else options.tune
         # The options on which the functional, its graph and its weights depend.
         functional = self.estimator.functional(options.functional)
         weights = (options.edge_weights, options.category_weights)

@@ -15,8 +15,7 @@ import numpy as np
 
 from .._utils.computation import Threads, current, in_workers, report
 from ..data.preferences import FloatArray, IntArray
-from .boosting.train import split_jobs, thread_count
-from .boosting.tuning import (
+from .boosting import (
     EXHAUSTIVE_THRESHOLDS,
     MAX_ROUNDS,
     PATIENCE,
@@ -24,6 +23,8 @@ from .boosting.tuning import (
     WARM_UP,
     Parameter,
     fixed_parameters,
+    split_jobs,
+    thread_count,
 )
 from .smooth import PenalisedLikelihood, SmoothBasis
 from .training_rows import FoldCells, LabelledRows

@@ -114,7 +114,7 @@ def test_the_summary_says_what_was_assumed(single, rank):
 def test_updates_go_there_and_back_without_training(repeated, rank, monkeypatch):
     trees = {"tune": {"n_estimators": 5}, "n_folds": 2, "propensity": "marginal"}
     debiased = rank(repeated, "winner ~ x0 | model_a + model_b", functional="rank_centrality", **trees)
-    from dmlrank.nuisance.boosting import train as lightgbm
+    from dmlrank.nuisance import boosting as lightgbm
 
     monkeypatch.setattr(lightgbm.lgb, "train", None)
     fitted = debiased.update(estimator="bt_mle")

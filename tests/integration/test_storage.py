@@ -23,7 +23,7 @@ import pytest
 
 import dmlrank as dr
 from dmlrank.exceptions import DataNotStoredError, OptionTypeError, StorageError
-from dmlrank.nuisance.boosting import train as lightgbm
+from dmlrank.nuisance import boosting as lightgbm
 from dmlrank.storage import pickled_fit
 from dmlrank.storage.json_format import from_text, to_text
 

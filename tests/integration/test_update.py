@@ -13,7 +13,7 @@ import pytest
 import dmlrank as dr
 from dmlrank.exceptions import DataError, DataNotStoredError, OptionError
 from dmlrank.functionals import BradleyTerry
-from dmlrank.nuisance.boosting import train as lightgbm
+from dmlrank.nuisance import boosting as lightgbm
 from dmlrank.nuisance.outcome_model import cross_fit as learners
 from dmlrank.nuisance.propensity_model import estimate as selection_tables
 from dmlrank.options import OPTIONS as ALL_OPTIONS

@@ -28,7 +28,7 @@ from ...exceptions import (
 )
 from ..arrays import FloatArray, IntArray, Variable, is_vector_column, row_slices, stack_vectors, vector_layout
 from ..frames import array_in_file, require_columns
-from .functions import FURTHER_NAMES, check_column_names, hiding_functions, is_known, resolve_functions
+from .functions import FURTHER_NAMES, check_called_names, is_known, resolve_functions
 from .parse import names_in, terms_of
 
 
@@ -288,8 +288,8 @@ def fit_features(
                 )
         model = ModelDesc([], coded_terms)
         environment = resolve_functions(features, environment)
-        check_column_names(features, data, environment)
-        with _errors_of_formula(features, FormulaError, advice=hiding_functions(features, environment)):
+        hint = check_called_names(features, data, environment)
+        with _errors_of_formula(features, FormulaError, advice=hint):
             info = patsy.incr_dbuilder(model, lambda: iter([data]), environment, NA_action=_KeepRows())
     names, starts, coded = _arrange_columns(terms, numeric, info)
     feature_map = FeatureMap(features, tuple(columns), names, info, starts, coded)

@@ -211,34 +211,30 @@ def resolve_functions(features: str, environment: EvalEnvironment) -> EvalEnviro
     return EvalEnvironment([replaced, namespace], environment.flags) if replaced else environment
 
 
-def check_column_names(features: str, columns: Collection[str], environment: EvalEnvironment) -> None:
-    """Raise where a column would hide a function that patsy calls, because patsy looks among the columns first."""
-    for name in names_in(features).calls:
-        function = environment.namespace.get(name, _FORMULA_NAMES.get(name))
+def check_called_names(features: str, columns: Collection[str], environment: EvalEnvironment) -> str:
+    """Raise where a column would hide a function that patsy calls, because patsy looks among the columns first.
+
+    Return which functions of the caller hide functions of patsy, for the end of an error; an empty text if none do.
+    """
+    names, namespace, hiding = names_in(features), environment.namespace, []
+    for name in names.calls:
+        function = namespace.get(name, _FORMULA_NAMES.get(name))
         # Patsy gives another name to a stateful transform, such as center(), before it looks names up.
         if name in columns and not hasattr(function, "__patsy_stateful_transform__"):
             raise FormulaError(
                 f"the features {features!r} call {name}() and use the column {name!r}, which hides the function; "
                 f"rename the column"
             )
-    if "np" in columns and any(name.startswith("np.") for name in names_in(features).attributes):
+        if name in _FORMULA_NAMES and name in namespace and function is not _FORMULA_NAMES[name]:
+            hiding.append(name)
+    if "np" in columns and any(name.startswith("np.") for name in names.attributes):
         raise FormulaError(
             f"the features {features!r} use a function of numpy, and the data have a column 'np', which hides numpy; "
             f"rename the column"
         )
-
-
-def hiding_functions(features: str, environment: EvalEnvironment) -> str:
-    """Which functions of the caller hide functions of patsy, for the end of an error; an empty text if none do."""
-    namespace = environment.namespace
-    names = [
-        name
-        for name in names_in(features).calls
-        if name in _FORMULA_NAMES and name in namespace and namespace[name] is not _FORMULA_NAMES[name]
-    ]
-    if not names:
+    if not hiding:
         return ""
     return (
-        f"; {names[0]}() is here the function of this name where the formula is written, which hides that of patsy: "
-        f"rename your {names[0]}"
+        f"; {hiding[0]}() is here the function of this name where the formula is written, which hides that of patsy: "
+        f"rename your {hiding[0]}"
     )

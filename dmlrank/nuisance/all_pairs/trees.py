@@ -418,45 +418,37 @@ class RectangleSum:
 def sums_of_rectangles(
     leaves: Leaves, value: FloatArray, n_outputs: int, *, mirrored: bool = False
 ) -> tuple[RectangleSum, ...]:
-    """Return the sum of rectangles of every output.
+    """Return the sum of rectangles of every output; equal rectangles of several leaves are merged.
 
     Shapes: value (n_leaves,).
     """
-    output, first, second, branch = leaves.output, leaves.first, leaves.second, leaves.branch
+    output, all_first, all_second, all_branches = leaves.output, leaves.first, leaves.second, leaves.branch
     leaf_value = value[leaves.leaf]
     if mirrored:
         output = np.concatenate([output, exchanged_wins(n_outputs)[output]])
-        first, second = np.concatenate([first, second]), np.concatenate([second, first])
-        branch, leaf_value = np.tile(branch, 2), np.tile(leaf_value / 2, 2)
-    by_output = (np.flatnonzero(output == number) for number in range(n_outputs))
-    return tuple(
-        _sum_of_rectangles(first[rows], second[rows], branch[rows], leaf_value[rows], mirrored=mirrored)
-        for rows in by_output
-    )
-
-
-def _sum_of_rectangles(
-    first: NDArray[np.bool_], second: NDArray[np.bool_], branch: IntArray, value: FloatArray, *, mirrored: bool
-) -> RectangleSum:
-    """Return the sum of rectangles of one output; equal rectangles of several leaves are merged.
-
-    Shapes: first, second (l, K), branch (l,), value (l,).
-    """
-    weight, first, second, branch = _without_large_sets(first, second, branch, value)
-    # The flag in the first column sorts rectangles with all first items behind the other rectangles.
-    key = np.packbits(np.column_stack([first.all(axis=1), first, second]), axis=1)
-    _, example, rectangle = np.unique(key, axis=0, return_index=True, return_inverse=True)
-    branches, column = np.unique(branch, return_inverse=True)
-    weights = csr_array((weight, (rectangle.reshape(-1), column)), shape=(len(example), len(branches)))
-    is_first, is_second = first[example], second[example]
-    n_rectangles = int(np.count_nonzero(~is_first.all(axis=1)))
-    in_use = is_first[:n_rectangles]
-    if mirrored:
-        n_items = is_second.shape[1]
-        last_second = n_items - 1 - is_second[:n_rectangles, ::-1].argmax(axis=1)
-        in_use = in_use & (last_second[:, None] > np.arange(n_items))
-    with_first = tuple(np.flatnonzero(member) for member in in_use.T)
-    return RectangleSum(branches, weights, is_second.astype(float), with_first, n_rectangles, mirrored)
+        all_first, all_second = np.concatenate([all_first, all_second]), np.concatenate([all_second, all_first])
+        all_branches, leaf_value = np.tile(all_branches, 2), np.tile(leaf_value / 2, 2)
+    sums = []
+    for number in range(n_outputs):
+        rows = np.flatnonzero(output == number)
+        weight, first, second, branch = _without_large_sets(
+            all_first[rows], all_second[rows], all_branches[rows], leaf_value[rows]
+        )
+        # The flag in the first column sorts rectangles with all first items behind the other rectangles.
+        key = np.packbits(np.column_stack([first.all(axis=1), first, second]), axis=1)
+        _, example, rectangle = np.unique(key, axis=0, return_index=True, return_inverse=True)
+        branches, column = np.unique(branch, return_inverse=True)
+        weights = csr_array((weight, (rectangle.reshape(-1), column)), shape=(len(example), len(branches)))
+        is_first, is_second = first[example], second[example]
+        n_rectangles = int(np.count_nonzero(~is_first.all(axis=1)))
+        in_use = is_first[:n_rectangles]
+        if mirrored:
+            n_items = is_second.shape[1]
+            last_second = n_items - 1 - is_second[:n_rectangles, ::-1].argmax(axis=1)
+            in_use = in_use & (last_second[:, None] > np.arange(n_items))
+        with_first = tuple(np.flatnonzero(member) for member in in_use.T)
+        sums.append(RectangleSum(branches, weights, is_second.astype(float), with_first, n_rectangles, mirrored))
+    return tuple(sums)
 
 
 def _without_large_sets(

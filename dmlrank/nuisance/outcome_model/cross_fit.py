@@ -15,11 +15,10 @@ from ..._utils.computation import current, report
 from ...data.outcomes import in_other_order
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..all_pairs.predict import PairTrees, predict_all_pairs
-from ..boosting.train import BoosterSpec, train_booster
-from ..boosting.tuning import Tune
+from ..boosting import BoosterSpec, Tune, train_booster
 from ..training_rows import Folds, outcome_rows, stack_rows
 from .main_effects import SmoothBoostedMu, fit_smooth_boosted
-from .user_learners import fit_learner, is_user_learner
+from .user_learners import fit_learner
 
 # Prior precision of an item's effects. It is far below the information of one vote, and large enough to keep the effect
 # of an item that never wins finite.
@@ -228,7 +227,7 @@ class BoosterMu:
     def at(self, x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
         """Return the category probabilities, (r, C), of one pair in each context."""
         rows = stack_rows(x, np.arange(len(x)), first, second)
-        return np.asarray(self.trees.booster.predict(rows, num_threads=current().lightgbm_threads))
+        return np.asarray(self.trees.booster.predict(rows, num_threads=current().n_jobs or 0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -374,7 +373,7 @@ def fit_mu(
         model = frequencies(counts)
     else:
         rows = outcome_rows(data, in_training, unit)
-        if is_user_learner(learner):
+        if not isinstance(learner, str):
             model = fit_learner(learner, rows, data.n_items, data.n_categories, rng)
         else:
             booster = train_booster(rows, BoosterSpec(data.n_categories, data.n_items, tune), rng)

@@ -20,8 +20,7 @@ from ...data.arrays import row_slices
 from ...data.outcomes import exchange_wins, exchanged_wins
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..all_pairs.predict import PairTrees, predict_all_pairs, softmax_in_place
-from ..boosting.train import BinnedPairs
-from ..boosting.tuning import EXHAUSTIVE_THRESHOLDS, RANDOM_THRESHOLDS
+from ..boosting import EXHAUSTIVE_THRESHOLDS, RANDOM_THRESHOLDS, BinnedPairs
 from ..effects_and_trees import (
     SELECTION_SAMPLE,
     BoostingStage,
@@ -391,7 +390,7 @@ class SmoothBoostedMu:
     ) -> FloatArray:
         """Return the booster's scores, (r, C), of one pair in each of some contexts."""
         rows = stack_rows(x, context, first, second)
-        return np.asarray(booster.predict(rows, raw_score=True, num_threads=current().lightgbm_threads))
+        return np.asarray(booster.predict(rows, raw_score=True, num_threads=current().n_jobs or 0))
 
 
 def fit_smooth_boosted(
@@ -475,9 +474,7 @@ class VoteRows:
         cell, swapped = np.tile(voted_cell, 2), np.repeat([False, True], len(voted_cell))
         one, other = (items.astype(np.int32)[voted_cell] for items in (cells.first, cells.second))
         first, second = np.concatenate([one, other]), np.concatenate([other, one])
-        binned, order = BinnedPairs.of(
-            x, cells.context.astype(np.int32)[cell], first, second, current().lightgbm_threads
-        )
+        binned, order = BinnedPairs.of(x, cells.context.astype(np.int32)[cell], first, second, current().n_jobs or 0)
         labels = np.concatenate([label, flip[label]])
         weight = np.tile(cells.weight[voted_cell] * cells.y[voted_cell, label], 2)
         return cls(binned, labels[order], cell[order], swapped[order], weight[order])

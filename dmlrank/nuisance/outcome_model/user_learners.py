@@ -79,14 +79,9 @@ class RowsMu:
             return check_probabilities(self.predictor(rows), len(rows), self.n_categories, self.name)
 
 
-def is_user_learner(learner: object) -> bool:
-    """Return whether a learner is an object of the user, and not the name of a learner of this package."""
-    return not isinstance(learner, str)
-
-
 def learner_name(learner: object) -> str:
     """What errors and summaries call a learner: the name of its class, the steps of a pipeline, or its own name."""
-    if not is_user_learner(learner):
+    if isinstance(learner, str):
         return "lightgbm"
     steps = _steps(learner)
     if steps:
@@ -96,7 +91,7 @@ def learner_name(learner: object) -> str:
 
 def check_learner(learner: object, tune: object, *, estimates_propensity: bool) -> None:
     """Check that a learner can be used, and that ``tune`` has something to tune."""
-    if not is_user_learner(learner):
+    if isinstance(learner, str):
         return
     name = learner_name(learner)
     if inspect.isclass(learner):

@@ -17,15 +17,16 @@ from ..._utils.computation import current, in_order, report
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ...data.vote_columns import ShownBattles
 from ..all_pairs.predict import PairTrees, predict_all_pairs
-from ..boosting.train import (
+from ..boosting import (
     BinnedRows,
     BoosterSpec,
+    Settings,
+    Tune,
     a_sample_is_enough,
     select_settings,
     split_jobs,
     train_booster,
 )
-from ..boosting.tuning import Settings, Tune
 from ..training_rows import Folds, PairRows, TrainingRows, ordered_cells, stack_rows
 from .pair_choice import PairShares, fit_pair_shares, pair_entries
 
@@ -78,7 +79,7 @@ class AnyLabelModel:
         """Return the probability of any label, (b,), in contexts with features ``x``, (b, p)."""
         if self.booster is None:
             return np.full(len(x), self.share)
-        return np.asarray(self.booster.predict(x, num_threads=current().lightgbm_threads), dtype=float)
+        return np.asarray(self.booster.predict(x, num_threads=current().n_jobs or 0), dtype=float)
 
 
 class FoldPropensityModel(Protocol):
@@ -159,7 +160,7 @@ class BoostedPropensity:
         orders = [(first, second)] if self.ordered else [(first, second), (second, first)]
         stacks = (stack_rows(x, np.arange(len(x)), j, k) for j, k in orders)
         booster = self.booster.booster if isinstance(self.booster, PairTrees) else self.booster
-        return np.sum([booster.predict(rows, num_threads=current().lightgbm_threads) for rows in stacks], axis=0)
+        return np.sum([booster.predict(rows, num_threads=current().n_jobs or 0) for rows in stacks], axis=0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

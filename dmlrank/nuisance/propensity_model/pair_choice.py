@@ -23,7 +23,7 @@ from ..._utils.computation import current, in_order, product, report, rows_of_a_
 from ...data.arrays import row_slices
 from ...data.preferences import FloatArray, IntArray, PreferenceData
 from ..all_pairs.predict import PairTrees, distinct_rows, predict_all_pairs
-from ..boosting.train import BinnedPairs
+from ..boosting import BinnedPairs
 from ..effects_and_trees import (
     SELECTION_SAMPLE,
     BoostingStage,
@@ -438,7 +438,7 @@ class NoiseContrast:
         place = np.concatenate([place, np.repeat(place, DRAWN_PER_SHOWN)])
         first = np.concatenate([rows.first.astype(np.int32), pair // n_items])
         second = np.concatenate([rows.second.astype(np.int32), pair % n_items])
-        binned, order = BinnedPairs.of(cells.x, rows.context[place], first, second, current().lightgbm_threads)
+        binned, order = BinnedPairs.of(cells.x, rows.context[place], first, second, current().n_jobs or 0)
         is_shown = (order < len(rows)).astype(np.int8)
         cell = cells.number[place[order]].astype(np.int32)
         with np.errstate(divide="ignore"):

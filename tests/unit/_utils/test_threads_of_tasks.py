@@ -11,8 +11,8 @@ import pytest
 
 from dmlrank._utils import computation
 from dmlrank._utils.computation import Threads, computing, current, in_order
-from dmlrank.nuisance.boosting import train
-from dmlrank.nuisance.boosting.train import split_jobs
+from dmlrank.nuisance import boosting as train
+from dmlrank.nuisance.boosting import split_jobs
 from dmlrank.nuisance.outcome_model.main_effects import fit_smooth_boosted
 from dmlrank.nuisance.propensity_model.pair_choice import fit_pair_shares
 

@@ -6,7 +6,7 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 
-from dmlrank.nuisance.boosting.train import BinnedPairs
+from dmlrank.nuisance.boosting import BinnedPairs
 from dmlrank.nuisance.outcome_model.main_effects import VoteRows
 from dmlrank.nuisance.training_rows import LabelledRows
 

@@ -6,7 +6,7 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 
-from dmlrank.nuisance.boosting.tuning import RANDOM_THRESHOLDS
+from dmlrank.nuisance.boosting import RANDOM_THRESHOLDS
 from dmlrank.nuisance.effects_and_trees import BoostingPath, TrialFold, boost_together, booster_parameters
 
 

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from dmlrank._utils.computation import computing
-from dmlrank.nuisance.boosting.train import BinnedRows, BoosterSpec, train_booster
-from dmlrank.nuisance.boosting.tuning import RandomSearch
+from dmlrank.nuisance.boosting import BinnedRows, BoosterSpec, RandomSearch, train_booster
 from dmlrank.nuisance.training_rows import TrainingRows
 
 TUNE = {"n_estimators": 20, "num_leaves": 8, "min_data_in_leaf": 5}

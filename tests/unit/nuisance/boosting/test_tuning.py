@@ -13,7 +13,7 @@ import pytest
 from lightgbm.callback import EarlyStopException
 
 from dmlrank.exceptions import OptionError, OptionTypeError
-from dmlrank.nuisance.boosting.tuning import (
+from dmlrank.nuisance.boosting import (
     CONFIGURATIONS,
     GRIDS,
     SETTABLE,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dmlrank as dr
-from dmlrank.nuisance.boosting.train import BinnedRows, BoosterSpec, train_booster
+from dmlrank.nuisance.boosting import BinnedRows, BoosterSpec, train_booster
 from dmlrank.nuisance.propensity_model import estimate as estimate_module
 from dmlrank.nuisance.propensity_model.estimate import (
     boosters_by_fold,

@@ -1,1 +1,0 @@
-"""LightGBM boosters: bins, parameters, early stopping, tuning and training."""
