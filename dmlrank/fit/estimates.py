@@ -106,9 +106,9 @@ class Diagnostics:
         propensities pi are right. None where propensities are estimated, or labels are too few to tell.
     means_raised : int
         Pairs whose mean preferences were raised to a floor, with ``average="preferences"``.
-    gain_of_runs : float
+    gain_of_runs : float or None
         Share by which unlimited runs of the same prompts would shrink the interval of the first model minus the second
-        one, for means of scores; NaN where no model has two runs on a prompt.
+        one, for means of scores; None where no model has two runs on a prompt.
     bias_subtracted : float
         Second-order bias that was subtracted from the scores, with ``average="preferences"``, in standard errors; the
         largest over models.
@@ -143,7 +143,7 @@ class Diagnostics:
     propensity_factor: float | None = None
     means_raised: int = 0
     bias_subtracted: float = 0.0
-    gain_of_runs: float = float("nan")
+    gain_of_runs: float | None = None
     second_order_by_model: tuple[tuple[str, float, float], ...] = ()
     second_order_treatment: str = "left in"
 

@@ -108,11 +108,11 @@ def variance_from_runs(state: FitState, contrasts: FloatArray) -> tuple[FloatArr
     return totals[0], totals[1]
 
 
-def gain_of_runs(state: FitState) -> float:
+def gain_of_runs(state: FitState) -> float | None:
     """Return the share by which unlimited runs would shrink the interval of the first model minus the second one."""
     first, second = np.argsort(-state.influence.estimate, kind="stable")[:2]
     contrast = np.zeros((1, state.data.n_items))
     contrast[0, [first, second]] = 1.0, -1.0
     total = float((contrast @ state.covariance.matrix @ contrast.T)[0, 0])
     of_runs = float(variance_from_runs(state, contrast)[0][0])
-    return 1 - float(np.sqrt(max(1 - of_runs / total, 0.0))) if total > 0 else float("nan")
+    return 1 - float(np.sqrt(max(1 - of_runs / total, 0.0))) if total > 0 and np.isfinite(of_runs) else None

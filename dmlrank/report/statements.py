@@ -170,7 +170,7 @@ def _conditions(results: Estimates) -> list[str]:
         name, bias, _ = results.diagnostics.largest_second_order
         sentences.append(f"A bias of up to {bias:+.1f} standard errors was removed ({name}).")
     gain = results.diagnostics.gain_of_runs
-    if np.isfinite(gain):
+    if gain is not None:
         first, second = (results.models[j] for j in np.argsort(-results.estimate, kind="stable")[:2])
         sentences.append(f"More runs could shrink the interval of {first} - {second} by at most {100 * gain:.0f} %.")
     style, judge, extension = results.style, results.judge, results.extension

@@ -356,7 +356,7 @@ class GroupResults(JointBoards, Generic[Result]):
             diagnostics=replace(
                 e.diagnostics,
                 effective_contexts=fact.effective_contexts,
-                gain_of_runs=float("nan"),
+                gain_of_runs=None,
                 second_order=float("nan"),
                 second_order_by_model=(),
             ),

@@ -202,7 +202,7 @@ def test_groups_and_categories_are_passed_on(battles, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["winner ~ 1 | model_a", "FILE"], "1 item column after |"),
+        (["winner ~ 1 | model_a", "FILE"], "context="),
         ([FORMULA, "nowhere.csv"], "there is no file 'nowhere.csv'"),
         ([FORMULA, "battles.xls"], "unknown ending"),
         ([FORMULA, "FILE", "--functional", "brda"], "did you mean 'borda'?"),
