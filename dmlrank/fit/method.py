@@ -22,8 +22,10 @@ computed here each time.
    and removed from estimate and influence values (:func:`dmlrank.estimation.second_order.second_order`).
 4. **Covariance** (:func:`estimate_scores`). Prompts, or clusters of them, are independent: the covariance of the
    estimate is (1 / n^2) sum_i (phi_i - mean phi)(phi_i - mean phi)', with sums by cluster where there are clusters. To
-   it are added the positive part of the variance correction (the derivative was taken at the fitted mu), the variance
-   of unanimous pairs, whose labels all agree, by the rule of three, and the variance between repetitions.
+   it are added: the positive part of the variance correction, because the derivative J at a mu that is shrunk towards
+   the middle is too small (:mod:`dmlrank.estimation.residuals`); a variance c / n, c = (3 / 1.96)^2, for each of the n
+   labels of a unanimous pair, whose labels all agree (:mod:`dmlrank.estimation.unanimous_pairs`); and the variance
+   between repetitions.
 5. **Result** (:func:`fit_with`). The second-order bias of a curved F, calibration of mu and the number of prompts that
    carry a standard error say whether the intervals may be too short; the fit warns where they are.
 
