@@ -159,10 +159,10 @@ def shown(value: object, limit: int = 200) -> str:
 
 @contextmanager
 def failing_as(kind: type[DmlrankError], what: str) -> Iterator[None]:
-    """Raise what code of the user raises as an error of this package, which names the code."""
+    """Raise what code of the user raises as an error of this package, which names the code; warnings stay warnings."""
     try:
         yield
-    except (DmlrankError, MemoryError):
+    except (DmlrankError, MemoryError, Warning):
         raise
     except Exception as error:
         raise kind(f"{what} fails: {type(error).__name__}: {error}") from error

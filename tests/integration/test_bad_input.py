@@ -107,7 +107,6 @@ BAD_FORMULAS = {
     "no bar": ("winner ~ length", ""),
     "two bars": ("winner ~ length | model_a | model_b", ""),
     "double bar": ("winner ~ length || model_a + model_b", ""),
-    "one item": ("winner ~ length | model_a", ""),
     "three items": ("winner ~ length | model_a + model_b + topic", ""),
     "function of an item": ("winner ~ length | C(model_a) + model_b", ""),
     "no features": ("winner ~ | model_a + model_b", ""),

@@ -143,6 +143,7 @@ def test_what_is_not_used_is_refused(single, rank):
         "edge_weights": "counts",
         "floor": 0.01,
         "subsample": 100,
+        "second_order": False,
     }
     assert given.keys() == {name for name, option in OPTIONS.items() if "bt_mle" not in option.used_by}
     fitted = rank(single, FORMULA, **MLE)

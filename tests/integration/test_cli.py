@@ -231,10 +231,11 @@ def test_every_option_of_the_table_has_its_word():
 
 def test_order_repetitions_and_prompts_are_passed_on(battles, csv, capsys):
     options = ["--position-bias", "no", "--n-rep", "2", "--prompts", "fixed", "--weights", "length", "--context"]
-    assert main(["fit", FORMULA, csv, "--rng", "3", *options, "question_id", "--progress"]) == 0
+    formula = "winner ~ length | model_a + model_b"
+    assert main(["fit", formula, csv, "--rng", "3", *options, "question_id", "--progress"]) == 0
     shown = capsys.readouterr()
     expected = dr.dml_rank(
-        FORMULA, battles, position_bias=False, n_rep=2, prompts="fixed", weights="length", context="question_id", rng=3
+        formula, battles, position_bias=False, n_rep=2, prompts="fixed", weights="length", context="question_id", rng=3
     )
     assert shown.out.rstrip("\n") == printed(expected.summary()).as_text()
     assert "scores, contexts: 1500/1500" in shown.err

@@ -123,9 +123,9 @@ if importlib.util.find_spec("sklearn"):
 
 
 def test_every_option_is_updated_here():
-    """Judges are changed in test_judges, and the adjustment for style in the tests of style."""
+    """Judges are changed in test_judges, style in the tests of style, and runs in those of scores."""
     changed = {name for changes in CHANGES.values() for name in changes}
-    assert changed == ALL_OPTIONS.keys() - {"judge", "judge_as", "adjust"}
+    assert changed == ALL_OPTIONS.keys() - {"judge", "judge_as", "adjust", "run", "runs"}
 
 
 @pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)

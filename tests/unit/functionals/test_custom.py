@@ -165,13 +165,13 @@ def draws_numbers():
 
 
 WRONG = {
-    "fails": (lambda mu: mu[:, 0, 99, 0], "fails on probabilities.*IndexError"),
+    "fails": (lambda mu: mu[:, 0, 99, 0], "fails: IndexError"),
     "shape": (lambda mu: mu[..., 0], r"returns shape \(\d, 4, 4\)"),
     "mean": (lambda mu: mu[..., 0].mean(axis=(0, 1), keepdims=True)[0], "returns shape"),
     "diagonal": (lambda mu: np.log(mu[..., 0]).sum(axis=2), "NaN or infinity"),
     "mixes": (lambda mu: mu[:, 0, 1, 0] - mu[:, 0, 1, 0].mean(), "called with other contexts"),
     "random": (draws_numbers(), "other values when it is called again"),
-    "text": (lambda mu: ["high"] * len(mu), "fails on probabilities"),
+    "text": (lambda mu: ["high"] * len(mu), "fails: ValueError"),
     "nothing": (lambda mu: np.empty((len(mu), 0)), "returns no numbers"),
 }
 

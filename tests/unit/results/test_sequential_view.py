@@ -20,7 +20,7 @@ WITHOUT_STATEMENTS = {
     "models", "names", "categories", "params", "bse", "tvalues", "plugin", "influence", "nobs", "ncomparisons",
     "nvotes",
     "functional", "estimator", "cov_type", "graph", "diagnostics", "cov_params", "predict", "augment", "style", "judge",
-    "estimates", "steps", "simultaneous", "extension",
+    "estimates", "steps", "simultaneous", "extension", "runs",
 }  # fmt: skip
 REFUSED = {
     "by": lambda view: view.by("category"),
