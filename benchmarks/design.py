@@ -255,10 +255,13 @@ def grid(folder: str, seeds: int, share: float = 0.1) -> pd.DataFrame:
 def _by_context(plan: dr.Plan) -> dr.Plan:
     """The same plan with a row for every context, where a plan joins contexts with equal probabilities."""
     problem, solution = plan.specification.problem, plan.solution
-    rows = problem.rows_of(slice(0, problem.n_contexts))
+    rows = problem.row
+    cost, weight = (part if len(part) == 1 else part[rows] for part in (problem.cost, problem.context_weight))
+    own_rows = {"mu": problem.mu[rows], "row": np.arange(len(rows)), "deviations": None}
+    by_context = replace(problem, cost=cost, context_weight=weight, **own_rows)
     return dr.Plan(
-        replace(plan.specification, problem=problem.of_contexts(problem.mu[rows])),
-        replace(solution, propensities=solution.propensity[rows]),
+        replace(plan.specification, problem=by_context),
+        replace(solution, propensities=solution.propensities[rows]),
     )
 
 

@@ -87,7 +87,7 @@ class _Table:
         table.attrs["report"] = LogReport(
             kind=self.kind,
             files=len(self.files),
-            models=sorted(set(table[named].to_numpy().astype(str).ravel())),
+            models=sorted(set(table[named].to_numpy().astype(str).ravel().tolist())),
             prompts=int(table["prompt"].nunique()),
             runs=int(table["run"].nunique()) if "run" in first else 1,
             tasks=sorted(map(str, table["task"].unique())),

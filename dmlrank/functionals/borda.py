@@ -43,6 +43,7 @@ class Borda(PreferenceAggregate):
 
     Examples
     --------
+    >>> from dmlrank import CategoryWeights
     >>> mu = np.zeros((1, 2, 2, 2)); mu[0, 0, 1] = [0.7, 0.3]; mu[0, 1, 0] = [0.2, 0.8]
     >>> Borda(CategoryWeights.half(2)).value(mu)
     array([[0.75, 0.25]])

@@ -123,7 +123,7 @@ class RankResults(Summarised):
 
     A result lacks methods that need what it does not have: they raise :class:`~dmlrank.DataNotStoredError` where data
     and learners are needed and the result was stored without them, :class:`~dmlrank.NoIntervalError` for an estimate
-    without intervals, and :func:`hasattr` says no. Pictures need matplotlib, and pages need Jinja2.
+    without intervals, and ``hasattr`` says no. Pictures need matplotlib, and pages need Jinja2.
 
     Parameters
     ----------
