@@ -11,6 +11,7 @@ import mmap
 import os
 import pickle
 import tempfile
+import threading
 import time
 import uuid
 from collections import deque
@@ -142,6 +143,7 @@ class ExecutorWorkers:
                 "ProcessPoolExecutor(2, mp_context=multiprocessing.get_context('spawn'))"
             )
         self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._making_folder = threading.Lock()
         self.in_this_process = self.result(self.submit("process", os.getpid)) == os.getpid()
         self.kept: tuple[object, Any] | None = None
 
@@ -149,9 +151,12 @@ class ExecutorWorkers:
         """Return the value itself for threads, and a file of it for processes."""
         if self.in_this_process:
             return InMemory(value)
-        if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="dmlrank-", ignore_cleanup_errors=True)
-        return InFile.write(value, Path(self._folder.name))
+        # Two threads may share at the same time; a second folder would remove the first with the files in it.
+        with self._making_folder:
+            if self._folder is None:
+                self._folder = tempfile.TemporaryDirectory(prefix="dmlrank-", ignore_cleanup_errors=True)
+            folder = Path(self._folder.name)
+        return InFile.write(value, folder)
 
     def submit(self, key: object, function: Callable[..., Any], *arguments: object) -> Any:
         """Hand a task over; executors have no names for tasks."""

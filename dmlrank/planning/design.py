@@ -17,8 +17,8 @@ from ..data.preferences import FloatArray
 from ..exceptions import check_choice
 from ..fit.estimand import bind_functional
 from ..fit.estimators import estimator_named
-from ..functionals import CategoryWeights, Functional
-from ..options import OPTIONS, PROMPTS
+from ..functionals import Borda, CategoryWeights, Functional
+from ..options import PROMPTS
 from .bt_restricted import RestrictedDesignProblem
 from .plan import Plan
 from .plan_options import (
@@ -200,7 +200,7 @@ def design(
         tuple(model_names), np.fromiter(identifiers, object, n_contexts), ("context",), "model_a", "model_b"
     )
     check_mu(table, names.models, names.contexts, position_bias)
-    if isinstance(functional, str) and functional == OPTIONS["functional"].default:
+    if isinstance(functional, str) and functional == Borda.name:
         functional = estimator_named(estimator).functional(functional)
     edges = align_pairs_by_name(edge_weights, model_names, name="edge_weights")
     bound = bind_functional(

@@ -287,7 +287,12 @@ def test_no_warning_about_probabilities_that_cancel():
     """In a complete table every comparison is known, so that win shares do not depend on fitted probabilities."""
     scores = np.random.default_rng(0).random((60, 6))
     pairs = dr.pairs_from_scores(table_of(scores), **COLUMNS)
-    res = dr.dml_rank(FORMULA, pairs, rng=0)
+    wins = np.triu(np.random.default_rng(1).choice([0.05, 0.95], size=(60, 6, 6)), 1)
+    wrong = np.stack([wins, np.triu(1 - wins, 1)], axis=3)
+    wrong += wrong.transpose(0, 2, 1, 3)[..., ::-1]
+    with pytest.warns(IntervalWarning, match="the fitted probabilities are too extreme"):
+        dr.dml_rank(FORMULA, pairs, rng=0, mu=wrong, functional="bt")
+    res = dr.dml_rank(FORMULA, pairs, rng=0, mu=wrong)
     assert not 0.6 < res.diagnostics.calibration < 1.6
     other = dr.dml_rank(FORMULA, pairs, rng=0, mu=np.full((60, 6, 6, 2), 0.5) * ~np.eye(6, dtype=bool)[:, :, None])
     np.testing.assert_allclose(res.params, other.params, atol=1e-12)

@@ -124,13 +124,18 @@ def test_two_models(rank):
         rank(votes, functional="rank_centrality")
 
 
-def test_one_prompt_is_no_sample():
+def test_one_prompt_is_no_sample(rank):
     votes = battles(50).assign(prompt="the only one")
     with pytest.raises(DataError):
         dr.dml_rank(FORMULA, votes, context="prompt", rng=0, min_labels=1)
     votes.loc[:20, "prompt"] = "another one"
+    votes["x"] = (votes["prompt"] == "another one").astype(float)
+    # Features need folds of prompts. Without features two prompts have standard errors, but give no ranks.
     with pytest.raises(DataError):
-        dr.dml_rank(FORMULA, votes, context="prompt", rng=0, min_labels=1)
+        dr.dml_rank("winner ~ x | model_a + model_b", votes, context="prompt", rng=0, min_labels=1)
+    results = rank(votes)
+    assert any("their effective number is 2 of 2 prompts" in warning for warning in results.diagnostics.warnings)
+    assert results.ranks()["rank"].isna().all()
 
 
 def test_ten_thousand_votes_on_a_prompt_are_one_prompt(rank):

@@ -57,16 +57,16 @@ def test_by_default_pairs_with_few_labels_are_left_out_and_borda_warns(folder):
         options = {"context": "question_id", "position_bias": position_bias, "rng": 0}
         with pytest.warns(dr.DmlrankWarning, match=rf"incomplete graph \({n_pairs} of 190 pairs\)"):
             default = dr.dml_rank(formula, battles, **options)
-        # Pairs with ten labels are enough for a graph, but their log-odds are noisy.
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            assert dr.dml_rank(formula, battles, functional="bt", **options).graph.n_edges == n_pairs
-        messages = [str(w.message) for w in caught]
-        assert any("too few labels for this functional" in text for text in messages)
-        assert not any("incomplete graph" in text for text in messages)
+            strengths = dr.dml_rank(formula, battles, functional="bt", **options)
+        assert strengths.graph.n_edges == n_pairs
         # The rarer pairs that stay decide a standard error, and the fit says so.
-        decided = any("their effective number is 10 of 26,910 prompts" in text for text in messages)
-        assert decided == (position_bias == "auto")
+        messages = [str(w.message) for w in caught]
+        assert len(messages) == (position_bias == "auto")
+        assert all("their effective number is 8 of 26,910 prompts" in text for text in messages)
+        # Without features the second-order bias is not known, and the fit warns of none.
+        assert np.isnan(strengths.diagnostics.second_order)
         if position_bias == "auto":
             with pytest.warns(dr.DmlrankWarning, match="incomplete graph"):
                 ignored = default.update(position_bias=False)
@@ -115,10 +115,11 @@ def test_maximum_likelihood_is_statsmodels_glm_and_the_published_ranking(folder)
 def test_pairs_of_the_arena_that_are_separated(arena):
     """Where parametric Bradley-Terry with the same tests separates some 166 of 190."""
     separated = {}
-    for edge_weights in ("equal", "counts"):
-        # Models with few battles: their rare pairs decide a standard error, and the fit says so.
-        with pytest.warns(dr.exceptions.DmlrankWarning):
-            result = arena.update(functional="bt", edge_weights=edge_weights)
+    # Models with few battles: their rare pairs decide a standard error, and the fit says so, unless they count less.
+    with pytest.warns(dr.exceptions.IntervalWarning, match="few prompts determine"):
+        equal = arena.update(functional="bt", edge_weights="equal")
+    counts = arena.update(functional="bt", edge_weights="counts")
+    for edge_weights, result in (("equal", equal), ("counts", counts)):
         groups = result.ranks()["group"].tolist()
         separated[edge_weights] = sum(not set(a) & set(b) for i, a in enumerate(groups) for b in groups[:i])
         assert result.best_set(1)[0] == "gpt-4"
@@ -135,8 +136,12 @@ def test_first_place_of_mt_bench_is_open_once_votes_are_not_taken_as_independent
     by_prompt = {"context": ["question_id", "turn"], "cov_type": "cluster", "cov_kwds": groups}
     clustered = dr.dml_rank(formula, votes, **options, **by_prompt)
     votes = votes.assign(vote=range(len(votes)))
-    with pytest.warns(dr.DmlrankWarning, match=REPEATED):
+    # One label a prompt is also too few for features of prompts.
+    with pytest.warns(dr.DmlrankWarning) as caught:
         independent = dr.dml_rank(formula, votes, context="vote", propensity="marginal", **options)
+    repeated, few = (str(warning.message) for warning in caught)
+    assert repeated.startswith(REPEATED)
+    assert "too few labels for this functional" in few
     p = []
     for result in (independent, clustered):
         frame = result.t_test_pairwise().result_frame.set_index(["first", "second"])

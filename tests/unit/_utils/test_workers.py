@@ -8,6 +8,7 @@ import os
 import signal
 import tempfile
 import threading
+import time
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import pytest
 
 from dmlrank._utils.computation import at_the_same_time, collected_warnings, computing, current, in_workers, warn
 from dmlrank._utils.versions import require_versions, versions
-from dmlrank._utils.workers import DaskWorkers, InFile, InMemory, results_of_tasks
+from dmlrank._utils.workers import DaskWorkers, ExecutorWorkers, InFile, InMemory, results_of_tasks
 from dmlrank.exceptions import DmlrankWarning, ExecutorError, OptionTypeError
 from tests.support import optional
 
@@ -86,6 +87,23 @@ def test_results_come_in_the_order_of_the_tasks(processes):
                 assert run(scale, array, []) == []
     with computing(3):
         assert run(jobs_of_a_task, None, [0]) == [3]
+
+
+def test_values_that_two_threads_share_at_once_are_kept_in_one_folder(processes, monkeypatch):
+    new_folder = tempfile.TemporaryDirectory
+
+    def slowly(*arguments, **options):
+        time.sleep(0.2)
+        return new_folder(*arguments, **options)
+
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", slowly)
+    workers = ExecutorWorkers(processes)
+    with ThreadPoolExecutor(2) as threads:
+        shared = list(threads.map(workers.share, ["one", "other"]))
+    assert [stored.load() for stored in shared] == ["one", "other"]
+    assert len({Path(stored.path).parent for stored in shared}) == 1
+    workers.close()
+    assert not Path(shared[0].path).parent.exists()
 
 
 def test_tasks_that_may_not_run_together_run_one_after_the_other_in_a_process():

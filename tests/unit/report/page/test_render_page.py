@@ -253,7 +253,7 @@ def test_estimates_without_intervals_show_a_table_without_claims(arena_result):
 
 
 def test_warnings_are_shown(rank):
-    battles = simulated_votes(4, 60)
+    battles = simulated_votes(4, 40)
     result = rank(battles, functional="bt", position_bias=False)
     warnings = result.estimates.diagnostics.warnings
     assert warnings
