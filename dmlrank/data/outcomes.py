@@ -119,8 +119,8 @@ def read_labels(
     if meanings is not None and _UNKNOWN in meanings:
         raise _unknown_labels_error(levels, meanings, items, user_meanings)
     # The command line names a label as text and, where it can be one, as a number.
-    present = {name_of(level).strip().casefold() for level in levels}
-    absent = [label for label in user_meanings if name_of(label).strip().casefold() not in present]
+    occurring = {name_of(level).strip().casefold() for level in levels}
+    absent = [label for label in user_meanings if name_of(label).strip().casefold() not in occurring]
     if absent:
         warn(f"categories= names labels that do not occur: {listed(absent)}; the data have {listed(levels)}")
     if meanings is None:
