@@ -69,7 +69,7 @@ def test_the_dashboard_shows_the_names_of_stages(battles, client):
         "dmlrank settings of the propensity",
         "dmlrank scores of contexts",
         "dmlrank mean preferences of contexts",
-        "dmlrank scores of groups",
+        "dmlrank scores of groups of contexts",
     } <= names
 
 
