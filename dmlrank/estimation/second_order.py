@@ -389,6 +389,9 @@ def dictionary(
 
 def _standardised(x: FloatArray) -> FloatArray:
     """Return features with mean 0 and standard deviation 1, cut; 0 for what is missing or constant."""
+    # Squares of very large or small numbers would leave the range of floating point.
+    size = np.nanmax(np.abs(x), axis=0, initial=0.0)
+    x = x / np.where(size > 0, size, 1.0)
     deviation = np.nanstd(x, axis=0)
     z = (x - np.nanmean(x, axis=0)) / np.where(deviation > 0, deviation, 1.0)
     return np.clip(np.nan_to_num(z), -_CUT, _CUT)
