@@ -2,7 +2,7 @@
 
 ``python benchmarks/plan_promises.py run --runs 200`` writes a row for every run, design of rounds and functional to
 ``benchmarks/results/plan_promises.csv``; runs that are there are not repeated. ``tables`` prints promised and delivered
-figures, which docs/results/plan_promises.csv has.
+figures and writes them to docs/results/plan_promises.csv.
 
 A first round has uniform labels on old prompts. From its fit a plan for new prompts is made, its labels are drawn, and
 all rows are fitted together, each with the propensity of its own round. In *alike* rounds the plan labels as many

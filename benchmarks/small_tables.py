@@ -2,7 +2,7 @@
 
 ``python benchmarks/small_tables.py run --samples 1000`` simulates every cell of the study and writes coverage and mean
 half-width of every method to ``benchmarks/results/small_tables.csv``. ``tables`` prints, for every method, how often it
-holds, and its width where it does; docs/results/small_tables.csv has these figures.
+holds, and its width where it does; docs/results/small_tables.csv has these figures for the cells that are stored.
 
 Scores are 0/1 (with one or three runs a prompt) or continuous. Models are correlated by a normal copula. All methods
 are functions of the table alone, written out here, so that they can be compared without the package.
