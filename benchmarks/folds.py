@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 import dmlrank as dr
-from dmlrank.estimation import folds
+from dmlrank.estimation import cross_fitting as folds
 from dmlrank.exceptions import DmlrankWarning
 
 SIZES = (200, 1000)

@@ -44,6 +44,34 @@ ROOMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "fit": ("dmlrank/fit/*.py", ("tests/unit/fit", "tests/integration")),
     "planning": ("dmlrank/planning/*.py", ("tests/unit/planning",)),
     "planning/allocation": ("dmlrank/planning/allocation.py", ("tests/unit/planning",)),
+    "sensitivity": ("dmlrank/sensitivity/*.py", ("tests/unit/sensitivity", "tests/integration/test_sensitivity.py")),
+    "confidence sequences": (
+        "dmlrank/inference/confidence_sequence.py",
+        ("tests/unit/inference/test_confidence_sequence.py", "tests/unit/results/test_sequential_view.py"),
+    ),
+    "extension": ("dmlrank/fit/extension.py", ("tests/unit/fit/test_extension.py",)),
+    "extended stages": ("dmlrank/fit/extended_stages.py", ("tests/unit/fit/test_extension.py",)),
+    "equal style": (
+        "dmlrank/estimation/equal_style.py",
+        ("tests/unit/estimation/test_pathwise_style.py", "tests/integration/test_style.py"),
+    ),
+    "voting bounds": (
+        "dmlrank/estimation/voting_bounds.py",
+        ("tests/unit/estimation/test_voting_bounds.py", "tests/integration/test_sensitivity.py"),
+    ),
+    "omitted variables": (
+        "dmlrank/estimation/omitted_variables.py",
+        ("tests/unit/estimation/test_omitted_variables.py", "tests/integration/test_sensitivity.py"),
+    ),
+    "scores": (
+        "dmlrank/data/pairs_from_scores.py",
+        (
+            "tests/integration/test_derived_pairs.py",
+            "tests/integration/test_scores.py",
+            "tests/integration/test_score_files.py",
+        ),
+    ),
+    "cycles": ("dmlrank/inference/ranks.py", ("tests/unit/inference", "tests/integration/test_cycles.py")),
     "data/outcomes": (
         "dmlrank/data/outcomes.py",
         (

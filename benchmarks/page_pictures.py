@@ -1,4 +1,4 @@
-"""Take the pictures of pages in docs/figures with Chromium: page, win matrix, phone, three months.
+"""Take the pictures of pages in docs/figures with Chromium: page, differences, phone, three months.
 
     python benchmarks/page_pictures.py [--only NAME ...] [--out docs/figures] [--chromium PATH]
 
@@ -50,8 +50,8 @@ def months() -> dr.Comparison:
 
 
 def show_matrix(page: Page) -> None:
-    """Scroll to the win matrix and choose a cell."""
-    page.locator("h2", has_text="Win matrix").evaluate("heading => heading.scrollIntoView()")
+    """Scroll to the matrix of differences and choose a cell."""
+    page.locator("h2", has_text="Differences").evaluate("heading => heading.scrollIntoView()")
     page.locator(".matrix").hover(position={"x": 300, "y": 120})
 
 

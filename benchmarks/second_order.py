@@ -35,6 +35,7 @@ import dmlrank as dr
 from dmlrank.exceptions import DmlrankWarning
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "second_order.csv"
+TABLE = pathlib.Path(__file__).parents[1] / "docs" / "results" / "second_order.csv"
 COLUMNS = ("scenario", "seed", "estimate", "covers", "mse", "error_top", "half_width", "change_top", "own_error_top")
 
 
@@ -85,7 +86,10 @@ def studied() -> dict[str, Scenario]:
         "rare pairs",
         "one pair of 6 models chosen by prompt, estimated propensities",
         "98 noise features",
+        "ties-0-3000",
         "ties-5-3000",
+        "ties-7-3000",
+        "ties-9-3000",
         "one pair of 20 models, estimated propensities",
     )
     known = scenarios()
@@ -148,7 +152,7 @@ def run(names: list[str], seeds: int, processes: int) -> None:
 
 
 def tables() -> None:
-    """Print coverage, bias of the best model and squared errors, with paired standard errors."""
+    """Print coverage, bias of the best model and squared errors, with paired standard errors; write them to docs/."""
     table = pd.read_csv(RESULTS)
     rows, ratios = [], []
     for name, group in table.groupby("scenario", sort=False):
@@ -172,7 +176,9 @@ def tables() -> None:
                 "width ratio": f"{by['half_width']['removed'].mean() / by['half_width']['left in'].mean():.3f}",
             }
         )
-    print(pd.DataFrame(rows).to_string(index=False))
+    printed = pd.DataFrame(rows)
+    print(printed.to_string(index=False))
+    printed.to_csv(TABLE, index=False, lineterminator="\n")
     wide = table.pivot(index=["scenario", "seed"], columns="estimate", values="covers")
     difference = wide["removed"] - wide["left in"]
     print(

@@ -33,11 +33,11 @@ PLAIN = "winner ~ 1 | model_a + model_b"
 # What is compared; the first is the default.
 SETTINGS: dict[str, dict[str, Any]] = {
     "default": {},
-    "True, 10, equal": {"position_bias": True},
-    "False, 10, equal": {"position_bias": False},
+    "True, 10, equal": {"min_labels": 10, "position_bias": True},
+    "False, 10, equal": {"min_labels": 10, "position_bias": False},
     "False, 1, equal": {"position_bias": False, "min_labels": 1},
-    "True, 10, counts": {"position_bias": True, "edge_weights": "counts"},
-    "auto, 10, counts": {"edge_weights": "counts"},
+    "True, 10, counts": {"min_labels": 10, "position_bias": True, "edge_weights": "counts"},
+    "auto, 10, counts": {"min_labels": 10, "edge_weights": "counts"},
     "False, 1, counts": {"position_bias": False, "min_labels": 1, "edge_weights": "counts"},
     "bt_mle": {"estimator": "bt_mle"},
 }
@@ -121,7 +121,9 @@ def fit(battles: pd.DataFrame, settings: dict[str, Any], seed: int) -> tuple[Any
     began = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        result = dr.dml_rank(PLAIN, battles, functional="bt", rng=seed, n_jobs=1, **settings)
+        # Models are never left out, so that every setting ranks the same ones.
+        options = {"functional": "bt", "component": "all", "rng": seed, "n_jobs": 1} | settings
+        result = dr.dml_rank(PLAIN, battles, **options)
     return result, len(caught), time.perf_counter() - began
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ from patsy import EvalEnvironment
 from ._utils.argument_checks import cluster_groups
 from ._utils.computation import Report, computing, one_thread
 from .data.formula.features import caller_environment
+from .data.formula.parse import criteria_of
 from .data.graph import Graph
 from .data.pairs_from_scores import read_scores
 from .fit.estimators import options_for
@@ -23,9 +24,10 @@ from .inspection.check import Check
 from .inspection.run_check import inspect_data
 from .inspection.time_check import check_time_options
 from .nuisance.boosting import Tune
-from .options import Average, CovType, EstimatorName, Missing, Options, Prompts, Runs, Votes
+from .options import Average, CovType, EqualTasks, EstimatorName, Missing, Options, Prompts, Runs, Votes
 from .planning.plan import Plan
 from .results.rank_results import RankResults, fit
+from .results.weightings import criteria_of_results
 from .storage.json_format import from_text, read_text
 from .style_adjustment import BalancedStyle, EqualStyle
 
@@ -39,18 +41,19 @@ def dml_rank(
     estimator: EstimatorName = "debiased",
     adjust: str | EqualStyle | BalancedStyle | None = None,
     graph: str | Graph | ArrayLike = "observed",
-    min_labels: int = 10,
-    component: str = "all",
+    min_labels: int | str = "auto",
+    component: str = "auto",
     edge_weights: str | ArrayLike = "equal",
     category_weights: str | CategoryWeights | Sequence[Sequence[float]] = "half",
     position_bias: bool | str = "auto",
     context: str | Sequence[str] | None = None,
     categories: Mapping[Any, str | float] | None = None,
+    fold_names: bool = False,
     missing: Missing = "raise",
     votes: Votes = "mean",
     run: str | None = None,
     runs: Runs = "random",
-    weights: str | ArrayLike | None = None,
+    weights: str | EqualTasks | ArrayLike | None = None,
     judge: object = None,
     propensity: str | ArrayLike | Callable[[pd.DataFrame, list[str]], ArrayLike] | Plan = "estimate",
     mu: ArrayLike | None = None,
@@ -83,7 +86,8 @@ def dml_rank(
 
     - model: ``functional``, ``average``, ``estimator``, ``adjust``, ``graph``, ``min_labels``, ``component``,
       ``edge_weights``, ``category_weights``, ``position_bias``
-    - data: ``context``, ``categories``, ``missing``, ``votes``, ``run``, ``runs``, ``weights``, ``judge``
+    - data: ``context``, ``categories``, ``fold_names``, ``missing``, ``votes``, ``run``, ``runs``, ``weights``,
+      ``judge``
     - first stages: ``propensity``, ``mu``, ``learner``, ``judge_as``, ``n_folds``, ``n_rep``, ``tune``, ``floor``,
       ``second_order``
     - inference: ``cov_type``, ``cov_kwds``, ``prompts``, ``alpha``
@@ -99,7 +103,8 @@ def dml_rank(
         of preferences for the item shown first (numbers in [0, 1]), or one column of probabilities per category: ``"p_a
         + p_b + p_tie ~ features | model_a + model_b"``. One column after the bar means scores: ``"accuracy ~ 1 |
         model"`` is about a table with a row per prompt, model and run, and needs ``context=``. Features, clusters and
-        weights are then columns that do not differ within a prompt.
+        weights are then columns that do not differ within a prompt. Several columns of scores, ``"accuracy + style ~ 1
+        | model"``, are criteria.
     data : frame
         One row per vote: a pandas or polars DataFrame, a pyarrow Table or a DuckDB relation. Data that are larger than
         memory are the path of a directory of parquet files (or a pattern of their names, or one parquet file), or a
@@ -151,10 +156,12 @@ def dml_rank(
         Pairs that the scores use: "observed" for pairs with at least ``min_labels`` labelled prompts (in each order,
         where order matters), "complete" for all pairs. A result with pairs that were never compared is an estimate
         without intervals: no label corrects what the learner predicts for these pairs.
-    min_labels : int
-        See ``graph``.
-    component : {"all", "largest"}
-        Whether a disconnected graph is an error, or models outside its largest component are dropped.
+    min_labels : int or "auto"
+        See ``graph``. "auto" is 10, or 1 where 10 would leave out more than 5 % of the votes.
+    component : {"auto", "all", "largest"}
+        What happens to models outside the largest component of the graph. "auto" leaves them out with a warning if at
+        least 95 % of the votes stay, and raises an error otherwise. With "all" they are an error, with "largest" they
+        are left out, however many they are.
     edge_weights : {"equal", "counts"}, array or DataFrame, shape (K, K)
         Weights of the pairs in bt's projection and Borda's mean. Standard errors treat the weights as constants, also
         where they are counts.
@@ -177,10 +184,13 @@ def dml_rank(
         prompt of its own.
     categories : mapping, optional
         ``{label: meaning}`` for labels that are not recognised, with the meanings first, second, both_good, both_bad,
-        tie; ``{column: meaning}`` for columns of probabilities. ``{0.5: "tie"}`` makes ties of one half where the other
-        labels are 0 and 1. A number is the worth of a grade: ``{"A>>B": 1, "A>B": 0.75, "A=B": 0.5, "B>A": 0.25,
-        "B>>A": 0}`` counts "A>B" as 0.75 of a win for the item shown first and 0.25 of a win for the other item. All
-        scores then use mean worths in place of shares of wins.
+        tie, missing (the row is a prompt without a vote); ``{column: meaning}`` for columns of probabilities. ``{0.5:
+        "tie"}`` makes ties of one half where the other labels are 0 and 1. A number is the worth of a grade: ``{"A>>B":
+        1, "A>B": 0.75, "A=B": 0.5, "B>A": 0.25, "B>>A": 0}`` counts "A>B" as 0.75 of a win for the item shown first and
+        0.25 of a win for the other item. All scores then use mean worths in place of shares of wins.
+    fold_names : bool
+        Whether names of models that differ only by blanks, letter case or Unicode form are one model, under the most
+        frequent of them. With False, the default, such names are different models, and a warning names them.
     missing : {"raise", "drop", "keep", "common"} or float
         What happens to rows with a missing value in a column of the fit: "raise" an error, "drop" them (the summary
         counts them), or "keep" them. Missing numbers, categories, texts and vectors that are kept are NaN for LightGBM,
@@ -199,7 +209,7 @@ def dml_rank(
         What is compared where models have several runs on a prompt. With "random", the preference is the share of pairs
         of a run of each of the two models that the one wins, ties one half. With "mean", the means of the runs are
         compared, which is another target. ``functional="mean"`` is the same with both.
-    weights : str or array, shape (n,), optional
+    weights : str, EqualTasks or array, shape (n,), optional
         Weights of the prompts in the target population: a column with one value for all rows of a prompt, or one number
         per prompt in order of first appearance; a Series is matched by its labels, the prompts' identifiers. The scores
         are E[w F(mu(X))] / E[w].
@@ -224,7 +234,10 @@ def dml_rank(
         prompt. Known propensities are used unchanged: the name of a column with the propensity of each row's ordered
         pair; an array (n, K, K); a function of (contexts, models) that returns such an array, where contexts is a
         DataFrame with all columns of the data and one row per context; or an object with an array ``propensity``, such
-        as a labelling plan, whose ``contexts`` and ``models`` are matched by name.
+        as a labelling plan, whose ``contexts`` and ``models`` are matched by name. For means of scores: the probability
+        that the model was run on the prompt, as a column, a frame of prompts by models, an array (n, K) or a plan.
+        Scores of models that were run on all prompts, with propensity one, then predict those of the others. A prompt
+        that nothing was run on is a row without a model and a score.
     mu : array, shape (n, K, K, C), optional
         Out-of-fold probabilities that replace a learner: contexts in order of first appearance, items sorted by name
         (or in the order of a Categorical), categories in the order first wins, second wins, both good, both bad, tie.
@@ -317,7 +330,8 @@ def dml_rank(
     Returns
     -------
     RankResults
-        The scores with their covariance, and methods for intervals, tests, ranks, groups, plans and figures.
+        The scores with their covariance, and methods for intervals, tests, ranks, groups, plans and figures. For
+        several criteria a :class:`~dmlrank.results.weightings.Criteria`, with their joint covariance.
 
     Raises
     ------
@@ -359,6 +373,7 @@ def dml_rank(
         "position_bias": position_bias,
         "context": context,
         "categories": categories,
+        "fold_names": fold_names,
         "missing": missing,
         "votes": votes,
         "run": run,
@@ -384,6 +399,13 @@ def dml_rank(
     }
     options, environment = Options.of(**given), caller_environment(env, depth=1)
     with computing(options.n_jobs, executor, progress):
+        criteria = {}
+        for name, text in criteria_of(formula).items():
+            scores = read_scores(text, data, context=options.context, run=options.run)
+            criteria[name] = fit(options_for(scores, options, given), Source(text, scores, environment))
+        if criteria:
+            # Callers that name one column, as nearly all do, have one class of results.
+            return cast(RankResults, criteria_of_results(criteria))
         data = read_scores(formula, data, context=options.context, run=options.run)
         return fit(options_for(data, options, given), Source(formula, data, environment))
 
@@ -394,7 +416,9 @@ def check(
     *,
     context: str | Sequence[str] | None = None,
     categories: Mapping[Any, str | float] | None = None,
-    min_labels: int = 10,
+    fold_names: bool = False,
+    min_labels: int | str = "auto",
+    component: str = "auto",
     missing: Missing = "raise",
     cov_kwds: Mapping[str, str | Sequence[str]] | None = None,
     n_folds: int = 5,
@@ -424,8 +448,12 @@ def check(
         Columns that identify a prompt; every row is a prompt of its own when None.
     categories : mapping, optional
         Meanings of labels that are not recognised, as for :func:`dml_rank`.
-    min_labels : int
-        Smallest number of labels of a compared pair.
+    fold_names : bool
+        Whether names that differ only by blanks, letter case or Unicode form are one model.
+    min_labels : int or "auto"
+        Smallest number of labels of a compared pair, as for :func:`dml_rank`.
+    component : {"auto", "all", "largest"}
+        What happens to models that the compared pairs do not connect, as for :func:`dml_rank`.
     missing : {"raise", "drop", "keep", "common"} or float
         With "raise" and "drop", rows with missing values are left out and counted. With "keep", rows stay in which only
         features are missing. "common" and numbers are about missing scores, as for :func:`dml_rank`.
@@ -478,7 +506,9 @@ def check(
     given = {
         "context": context,
         "categories": categories,
+        "fold_names": fold_names,
         "min_labels": min_labels,
+        "component": component,
         "missing": missing,
         "cov_type": "cluster" if cluster_groups(cov_kwds) else "robust",
         "cov_kwds": cov_kwds,

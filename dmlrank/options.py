@@ -27,13 +27,13 @@ from .style_adjustment import BalancedStyle, EqualStyle, as_adjustment
 
 EstimatorName = Literal["debiased", "plugin", "bt_restricted", "bt_mle", "bt_contextual"]
 CovType = Literal["robust", "cluster"]
-Missing = Literal["raise", "drop", "keep", "common"] | float
+Missing = Literal["raise", "drop", "keep", "common", "model"] | float
 Runs = Literal["random", "mean"]
 Prompts = Literal["random", "fixed"]
 Votes = Literal["mean", "first"]
 Average = Literal["scores", "preferences"]
 
-_MISSING = ("raise", "drop", "keep", "common")
+_MISSING = ("raise", "drop", "keep", "common", "model")
 ESTIMATORS: tuple[str, ...] = get_args(EstimatorName)
 COV_TYPES: tuple[str, ...] = get_args(CovType)
 PROMPTS: tuple[str, ...] = get_args(Prompts)
@@ -96,9 +96,42 @@ def _is_finite(value: object) -> bool:
     return number is not None and bool(np.isfinite(number))
 
 
+@dataclass(frozen=True)
+class EqualTasks:
+    """Weights of prompts with which every task counts the same: the mean over tasks of the means within tasks.
+
+    Parameters
+    ----------
+    column : str
+        The column with the task of each prompt.
+
+    Notes
+    -----
+    With T tasks and n_t prompts of task t, a prompt has the weight n / (T n_t). The tasks are fixed: standard errors
+    are those of independent prompts within tasks, the root of the sum over tasks of s_t^2 / (T^2 n_t), where s_t^2 is
+    the variance within the task with divisor n_t - 1. For tasks that stand for further tasks, cluster by them:
+    ``cov_type="cluster", cov_kwds={"groups": column}``. Groups of prompts and comparisons of results use the variance
+    over all prompts, which is larger.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import dmlrank as dr
+    >>> solved = {"prompt": range(120), "task": ["easy"] * 80 + ["hard"] * 40}
+    >>> a = pd.DataFrame(solved).assign(model="a", score=([1.0, 1, 1, 0] * 20) + [1.0, 0] * 20)
+    >>> b = pd.DataFrame(solved).assign(model="b", score=([1.0, 0, 1, 0] * 20) + [0.0, 1] * 20)
+    >>> table = pd.concat([a, b])
+    >>> res = dr.dml_rank("score ~ 1 | model", table, context="prompt", weights=dr.EqualTasks("task"))
+    >>> res.params.to_dict()
+    {'a': 0.625, 'b': 0.5}
+    """
+
+    column: str
+
+
 def _may_be_weights(value: object) -> bool:
-    """Whether a value is None, the name of a column, or numbers in one dimension."""
-    if value is None or isinstance(value, str):
+    """Whether a value is None, the name of a column, equal tasks, or numbers in one dimension."""
+    if value is None or isinstance(value, (str, EqualTasks)):
         return True
     return not isinstance(value, Mapping) and array_of_numbers(value, 1) is not None
 
@@ -106,6 +139,14 @@ def _may_be_weights(value: object) -> bool:
 def _yes_no_or_word(text: str) -> bool | str:
     """Return True for "yes" and False for "no". Any other word is returned as it is; the option's check comes later."""
     return {"yes": True, "true": True, "no": False, "false": False}.get(text.lower(), text)
+
+
+def _whole_or_word(text: str) -> int | str:
+    """Return the whole number that a text of the command line holds, or any other word as it is."""
+    try:
+        return int(text)
+    except ValueError:
+        return text
 
 
 def _number_or_word(text: str) -> float | str:
@@ -153,18 +194,20 @@ class Options:
         only_words=False,
         used_by=ESTIMATORS,
     )
-    min_labels: int = _option(
-        10,
-        "labels that a compared pair needs, in each order where order matters (default 10)",
-        check=at_least(1),
+    min_labels: int | str = _option(
+        "auto",
+        "labels that a compared pair needs, in each order where order matters (default auto: 10, or 1 where 10 would "
+        "leave out more than 5 %% of the votes)",
+        check=at_least(1, or_auto=True),
         used_by=_WITH_FIRST_STAGES,
-        metavar="N",
-        parse=int,
+        metavar="auto|N",
+        parse=_whole_or_word,
     )
     component: str = _option(
-        "all",
-        "rank all models (default), or the largest connected part of the graph",
-        words=("all", "largest"),
+        "auto",
+        "models that comparisons do not connect with the others: left out with a warning if 95 %% of the votes stay "
+        "(auto, the default), an error (all), or always left out (largest)",
+        words=("auto", "all", "largest"),
         used_by=ESTIMATORS,
     )
     edge_weights: object = _option(
@@ -207,16 +250,24 @@ class Options:
             "a mapping of labels to meanings such as {'no winner': 'tie'}, or None",
         ),
     )
+    fold_names: bool = _option(
+        False,
+        "whether names of models that differ only by blanks, letter case or Unicode form are one model (default no)",
+        check=must_be(lambda value: isinstance(value, bool | np.bool_), "True and False"),
+        metavar="yes|no",
+        parse=_yes_no_or_word,
+    )
     missing: str | float = _option(
         "raise",
         "raise an error for rows with missing values (default), drop them, or keep them; for scores also common (the "
-        "prompts with scores of all models), or the number that counts as a missing score",
+        "prompts with scores of all models), model (features say which are missing), or the number that counts as a "
+        "missing score",
         check=must_be(
             lambda value: value in _MISSING if isinstance(value, str) else _is_finite(value),
-            "'raise', 'drop', 'keep', and for scores 'common' or the number that counts as a missing score",
+            "'raise', 'drop', 'keep', and for scores 'common', 'model' or the number that counts as a missing score",
             OptionError,
         ),
-        metavar="raise|drop|keep|common|NUMBER",
+        metavar="raise|drop|keep|common|model|NUMBER",
         parse=_number_or_word,
     )
     votes: str = _option(
@@ -240,7 +291,10 @@ class Options:
     weights: object = _option(
         None,
         "weights of prompts in the target population",
-        check=must_be(_may_be_weights, "the name of a column, or one number per prompt in order of first appearance"),
+        check=must_be(
+            _may_be_weights,
+            "the name of a column, EqualTasks(column), or one number per prompt in order of first appearance",
+        ),
         used_by=(*_WITH_FIRST_STAGES, "means"),
         metavar="COLUMN",
     )
@@ -257,7 +311,7 @@ class Options:
         "estimate",
         "estimate, marginal, the name of a column, or '~ FEATURES' to estimate it from other features than the "
         "formula's (default estimate)",
-        used_by=_WITH_FIRST_STAGES,
+        used_by=(*_WITH_FIRST_STAGES, "means"),
     )
     mu: object = _option(None, used_by=_WITH_FIRST_STAGES)
     # A copy of a learner, because the caller may change it later, and an update of this fit uses it as it was.
@@ -400,6 +454,8 @@ class Options:
     @property
     def weights_column(self) -> str | None:
         """Name of the column that holds weights of the contexts; None where they come from elsewhere."""
+        if isinstance(self.weights, EqualTasks):
+            return self.weights.column
         return self.weights if isinstance(self.weights, str) else None
 
     def _check(self) -> None:

@@ -60,7 +60,7 @@ def test_public_functions_and_classes_have_an_example(name):
     "place",
     [
         "estimation.one_step:one_step",
-        "estimation.residuals:variance_correction",
+        "estimation.one_step:variance_correction",
         "estimation.unanimous_pairs",
         "estimation.mean_preferences:mean_preferences",
         "estimation.equal_style",

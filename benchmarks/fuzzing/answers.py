@@ -55,10 +55,11 @@ def check_gauge(watch: Watch, results: Any) -> None:
 
 def check_intervals(watch: Watch, results: Any) -> None:
     """Check intervals, z statistics and p-values of the scores."""
-    estimate, errors, e = results.params.to_numpy(), results.bse.to_numpy(), results.estimates
+    estimate, e = results.params.to_numpy(), results.estimates
+    errors, law = e.covariance.widened.std_errors, law_of(e.covariance)
     for alpha in (e.alpha, 0.2):
         lower, upper = results.conf_int(alpha, "none").to_numpy().T
-        half = stats.norm.isf(alpha / 2) * errors
+        half = law.isf(alpha / 2) * errors
         low, high = _within(estimate - half, estimate + half, estimate, results)
         watch.near("conf_int none", lower, low, rtol=1e-9, atol=1e-10)
         watch.near("conf_int none", upper, high, rtol=1e-9, atol=1e-10)
@@ -71,11 +72,18 @@ def check_intervals(watch: Watch, results: Any) -> None:
     frame = results.tidy()
     watch.require(list(frame["term"]) == list(results.names), "tidy", f"{frame['term'].tolist()}")
     z = results.tvalues.to_numpy()
-    watch.near("pvalues", results.pvalues, 2 * stats.norm.sf(np.abs(z)), rtol=1e-9, atol=1e-300)
+    watch.near("pvalues", results.pvalues, 2 * law.sf(np.abs(z)), rtol=1e-9, atol=1e-300)
     missing = np.isnan(z)
     watch.require(
         bool((~missing | (errors < 1e-6) | (results.estimates.fixed)).all()), "tvalues", f"NaN: {z}, {errors}"
     )
+
+
+def law_of(covariance: Any) -> Any:
+    """The law of t statistics: Student's with fewer than 100 prompts or clusters."""
+    if np.isinf(covariance.df):
+        return stats.norm
+    return stats.t(covariance.df, scale=1 if covariance.n_clusters else np.sqrt((covariance.df + 1) / covariance.df))
 
 
 def _within(low: np.ndarray, high: np.ndarray, estimate: np.ndarray, results: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -100,8 +108,12 @@ def check_pairs(watch: Watch, results: Any) -> None:
         values = frame[column].dropna()
         watch.require(bool(values.between(0, 1).all()), column, f"{values.tolist()}")
     usable = frame.dropna(subset=["p_value"])
-    z = usable["estimate"] / usable["std_error"]
-    watch.near("p_value of differences", usable["p_value"], 2 * stats.norm.sf(np.abs(z)), rtol=1e-7, atol=1e-300)
+    covariance = results.estimates.covariance
+    if covariance.allowance is None:
+        z = usable["estimate"] / usable["std_error"]
+        watch.near("statistic", usable["statistic"], z, rtol=1e-9)
+    p = 2 * law_of(covariance).sf(np.abs(usable["statistic"]))
+    watch.near("p_value of differences", usable["p_value"], p, rtol=1e-7, atol=1e-300)
     watch.require(bool((usable["p_adjusted"] >= usable["p_value"] - 1e-9).all()), "p_adjusted", "below p_value")
     excludes = (usable["conf_low"] > 0) | (usable["conf_high"] < 0)
     sure = (usable["p_adjusted"] - results.estimates.alpha).abs() > 1e-9

@@ -248,11 +248,14 @@ def must_be(
     return check
 
 
-def at_least(least: int, *, or_none: bool = False) -> Callable[[str, object], None]:
-    """Return a check that raises unless a value is a whole number of at least ``least``, or None if ``or_none``."""
+def at_least(least: int, *, or_none: bool = False, or_auto: bool = False) -> Callable[[str, object], None]:
+    """Return a check that raises unless a value is a whole number of at least ``least``, or None, or "auto"."""
 
     def check(name: str, value: object) -> None:
-        if not (or_none and value is None):
+        if or_auto and isinstance(value, str):
+            if value != "auto":
+                raise OptionError(f"{name}={value!r} is not allowed; allowed: 'auto', or a whole number from {least}")
+        elif not (or_none and value is None):
             check_whole(name, value, least)
 
     return check

@@ -24,7 +24,6 @@ from functools import lru_cache, partial
 from threading import Lock
 from typing import Any, TextIO, TypeAlias, TypeVar
 
-import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
@@ -318,7 +317,9 @@ def at_the_same_time(first: Callable[[], T], second: Callable[[], R]) -> tuple[T
 def _prepare_thread() -> None:
     """Let the linear algebra of this thread use one thread, and silence LightGBM, which in a new thread would warn."""
     _set_threads(True)
-    lgb.Dataset(np.array([[0.0], [1.0]]), params={"verbosity": -1}).construct()
+    # What trains trees has loaded LightGBM before it starts threads.
+    if lgb := sys.modules.get("lightgbm"):
+        lgb.Dataset(np.array([[0.0], [1.0]]), params={"verbosity": -1}).construct()
 
 
 @contextmanager
@@ -326,8 +327,10 @@ def lightgbm_memory_errors() -> Iterator[None]:
     """Raise ``MemoryError`` where LightGBM has not enough memory within the ``with`` block, as numpy does."""
     try:
         yield
-    except lgb.basic.LightGBMError as error:
-        if "bad_alloc" not in str(error):
+    except Exception as error:
+        import lightgbm as lgb
+
+        if not isinstance(error, lgb.basic.LightGBMError) or "bad_alloc" not in str(error):
             raise
         raise MemoryError("LightGBM needs more memory than there is") from error
 
@@ -364,6 +367,8 @@ def in_workers(
 @one_thread()
 def _carry_out(work: Callable[[Any, T], R], shared: Shared, task: T) -> tuple[R, tuple[DmlrankWarning, ...]]:
     """Carry out a task in a worker; the package's warnings are returned beside the result."""
+    import lightgbm  # noqa: F401
+
     _prepare_thread()
     value = shared.load()
     token = _current.set(Computation(n_jobs=1))

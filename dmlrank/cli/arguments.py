@@ -5,22 +5,31 @@ from __future__ import annotations
 import argparse
 import copy
 import math
+import re
+import shlex
+import sys
 from collections.abc import Sequence
-from typing import Any
+from glob import has_magic
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from .._utils.argument_checks import check_whole
 from ..data.arrays import name_of
 from ..data.derived_pairs import DerivedPairs
 from ..data.formula.parse import names_in, one_sided, parse_formula
-from ..data.frames import column_names, take_columns
-from ..exceptions import OptionError
+from ..data.frames import column_names, has_several_files, take_columns
+from ..datasets.eval_logs import READERS, files_by_kind, read_log
+from ..datasets.log_files import LOG_ENDINGS, ending
+from ..exceptions import OptionError, listed
 from ..inference.confidence_sequence import DEFAULT_START
 from ..inference.multiple_testing import MULTIPLIERS
 from ..inference.simultaneous import METHODS
-from ..options import OPTIONS
-from ..report.leaderboard import choose_models
+from ..options import OPTIONS, EqualTasks
 from .plain_formula import check_plain
 from .read_files import FORMATS, ColumnRoles, Frame, known_file, pairs_of_scores, read_frames
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _FORMULA = '"winner ~ 1 | model_a + model_b"'
 
@@ -31,11 +40,16 @@ EXIT_CODES = """exit codes:
   130  interrupted by Ctrl-C
   141  the reader of standard output has ended"""
 
+GATE_CODES = EXIT_CODES.replace("success", "the candidate is at least the baseline less the margin").replace(
+    "\n  130", "\n  3    the candidate is shown to be worse than that\n  4    not decided\n  130"
+)
+
 MAIN_EXAMPLES = f"""from a file of battles to a page:
   dmlrank check {_FORMULA} battles.csv --context question_id
   dmlrank fit {_FORMULA} battles.csv --context question_id --report board.html
 
 A formula names the column of the winner, features of the prompt (1 for none), and the columns of the two models.
+Logs of evaluation harnesses need no formula: dmlrank fit LOGS/ --report board.html
 COMMAND --help explains a command, with examples."""
 
 # Of each subcommand: its arguments, which may stand in any order; its line in the list of commands; its description;
@@ -50,17 +64,18 @@ COMMANDS = {
   dmlrank demo --functional borda --contexts 2000 --report demo.html""",
     ),
     "check": (
-        "FORMULA FILE [OPTIONS]",
+        "FORMULA FILE [OPTIONS]   or   dmlrank check LOGS [OPTIONS]",
         "look at a file of battles before a fit: labels, graph, balance, cost",
         "Look at a file of battles before a fit, and print what was found: labels, comparison graph, balance of\n"
         "the display orders, cost of a fit, and problems with advice.",
         f"""examples:
   dmlrank check {_FORMULA} battles.csv
   dmlrank check {_FORMULA} battles.parquet --context question_id --report check.html
-  zcat battles.jsonl.gz | dmlrank check {_FORMULA} - --out check.json""",
+  zcat battles.jsonl.gz | dmlrank check {_FORMULA} - --out check.json
+  dmlrank check logs/ --report check.html""",
     ),
     "fit": (
-        "FORMULA FILE [OPTIONS]",
+        "FORMULA FILE [OPTIONS]   or   dmlrank fit LOGS [OPTIONS]",
         "fit a file of battles and print a summary",
         "Fit a file of battles, print the summary, and write what the options ask for.",
         f"""examples:
@@ -69,7 +84,9 @@ COMMANDS = {
       --report topics.html
   dmlrank fit {_FORMULA} battles.csv --groups user --rng 1 --out march.json --out march.tex --out march.csv
   dmlrank fit {_FORMULA} battles.csv --slim --top 10 --out best.tex
-  zcat battles.csv.gz | dmlrank fit {_FORMULA} -""",
+  zcat battles.csv.gz | dmlrank fit {_FORMULA} -
+  dmlrank fit logs/ --report board.html
+  dmlrank fit "score ~ 1 | model" "logs/*.eval" --scorer choice --by domain""",
     ),
     "design": (
         "FORMULA FILE --budget B [OPTIONS]",
@@ -77,7 +94,8 @@ COMMANDS = {
         "Fit a file of battles, and plan which pairs to label next for a budget.",
         f"""examples:
   dmlrank design {_FORMULA} battles.csv --budget 500 --out plan.csv
-  dmlrank design {_FORMULA} battles.csv --budget 500 --top 3 --one-pair --new prompts.csv --out plan.json""",
+  dmlrank design {_FORMULA} battles.csv --budget 500 --top 3 --one-pair --new prompts.csv --out plan.json
+  dmlrank design "accuracy ~ 1 | model" scores.csv --context prompt --budget 500 --candidate new --out runs.csv""",
     ),
     "compare": (
         "JSON JSON ... [OPTIONS]   or   dmlrank compare FORMULA FILE [OPTIONS]",
@@ -96,10 +114,25 @@ COMMANDS = {
   dmlrank report march.json --out board.html --title "Leaderboard, March"
   dmlrank report february.json march.json --independent --out months.html""",
     ),
+    "gate": (
+        "FORMULA FILE --candidate A --baseline B --margin D [OPTIONS]   or   dmlrank gate JSON ...",
+        "say by the exit code whether a candidate is as good as a baseline",
+        "Print one line, and end with exit code 0 where the candidate is shown to be at least the baseline less the\n"
+        "margin, 3 where it is shown to be worse than that, and 4 where the data do not decide.",
+        """examples:
+  dmlrank gate "accuracy ~ 1 | model" scores.csv --context task --candidate new --baseline old --margin 0.01
+  dmlrank gate march.json --candidate new --baseline old --margin 0 --json""",
+    ),
 }
 
-# The formula of a fit to a file of scores, which names no columns of the file.
-FORMULA_OF_SCORES = "winner ~ 1 | model_a + model_b"
+# The formula of a fit to a file of scores, which names no columns of the file; and of a log, which has its own.
+FORMULA_OF_SCORES, NO_FORMULA = "winner ~ 1 | model_a + model_b", ""
+_LOG_OPTIONS = {
+    "kind": f"which logs are read, where there are several kinds: {' '.join(READERS)}",
+    "metric": "the metric of lm_eval, the named score of promptfoo, or the evaluation of every_eval_ever",
+    "filter": "the filter of lm_eval",
+    "scorer": "the scorer of inspect; NAME.KEY for a scorer that gives several values",
+}
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -111,7 +144,7 @@ class CommandParser(argparse.ArgumentParser):
     the value has the ending of a file.
 
     The formula may be left out where ``--scores`` says that the file holds scores, because the winner and the two
-    models of a formula are then no columns of the file.
+    models of a formula are then no columns of the file, and for logs of evaluation harnesses, which say what they hold.
     """
 
     def __init__(self, **parser_arguments: Any) -> None:
@@ -144,7 +177,20 @@ class CommandParser(argparse.ArgumentParser):
         if has_scores and len(positionals) < 2 and not any("~" in word for word in positionals):
             positionals.insert(0, FORMULA_OF_SCORES)
         self._take_lacking_files(positionals, options)
+        if self._takes_formula and positionals and not any("~" in word for word in positionals):
+            if len(positionals) > 2:
+                self.error(
+                    f"{len(positionals)} files and no formula were given; logs are a folder, or a pattern in quotation "
+                    f"marks, such as 'logs/*.eval'"
+                )
+            if len(positionals) == 1:
+                positionals.insert(0, NO_FORMULA)
         return [*positionals, *(word for option in options for word in option)]
+
+    @property
+    def _takes_formula(self) -> bool:
+        """Whether the subcommand has a place for a formula."""
+        return any(action.dest == "formula" for action in self._actions)
 
     def _max_values(self, option: str) -> float:
         """Return the largest number of values that follow an option, which may be abbreviated."""
@@ -210,18 +256,30 @@ def _number(text: str) -> float:
 # Options of a fit that the command line has under the same names and with the same values as the Python API.
 PASSED_ON = tuple(name for name, option in OPTIONS.items() if option.help)
 # The options among them that the subcommand check has.
-CHECKED = ("context", "min_labels", "missing", "n_folds", "position_bias", "graph", "edge_weights", "votes", "run")
+CHECKED = (
+    *("context", "min_labels", "component", "missing", "n_folds", "position_bias", "graph", "edge_weights", "votes"),
+    *("run", "fold_names"),
+)
 # Options of a fit whose values differ from those of the Python API.
 _IN_OTHER_WORDS = (
     *("groups", "categories", "unsafe_formula", "scores", "margin", "lower_is_better"),
-    *("progress", "tune", "judge_file"),
+    *("progress", "tune", "judge_file", "tasks"),
 )
 
 
 def add_formula_and_file(command: argparse.ArgumentParser) -> None:
     """Add the formula and the file to a subcommand."""
     command.add_argument("formula", metavar="FORMULA", help="'winner ~ features | model_a + model_b'")
-    command.add_argument("file", metavar="FILE", help=f"{', '.join(FORMATS)}, perhaps with .gz; - is standard input")
+    files = f"{', '.join(FORMATS)}, perhaps with .gz; - is standard input; or a file, folder or pattern of logs"
+    command.add_argument("file", metavar="FILE", help=files)
+    add_log_options(command)
+
+
+def add_log_options(command: argparse.ArgumentParser) -> None:
+    """Add the options of logs of evaluation harnesses."""
+    group = command.add_argument_group("logs of evaluation harnesses, which need no formula")
+    for name, text in _LOG_OPTIONS.items():
+        group.add_argument(f"--{name}", metavar="NAME", choices=tuple(READERS) if name == "kind" else None, help=text)
 
 
 def add_options(command: argparse.ArgumentParser, names: Sequence[str]) -> None:
@@ -239,8 +297,9 @@ def add_options(command: argparse.ArgumentParser, names: Sequence[str]) -> None:
         "--categories",
         nargs="+",
         metavar="LABEL=MEANING",
-        help="meanings of labels that are not recognised: first, second, tie, both_good or both_bad; or for grades the "
-        "share of a win that a label is worth for the first model, as in 'A>>B=1' 'A>B=0.75' 'A=B=0.5'",
+        help="meanings of labels that are not recognised: first, second, tie, both_good, both_bad or missing (no "
+        "vote); or for grades the share of a win that a label is worth for the first model, as in 'A>>B=1' "
+        "'A>B=0.75' 'A=B=0.5'",
     )
     unsafe = "let formulas run any Python code; only for formulas that you wrote yourself"
     add("--unsafe-formula", action="store_const", const=True, help=unsafe)
@@ -263,6 +322,8 @@ def add_fit_options(command: argparse.ArgumentParser, names: Sequence[str] = PAS
     command.add_argument("--progress", action="store_const", const=True, help="show progress on standard error")
     tuning = "how boosters are tuned: a few configurations (cv, the default), random search, or not at all"
     command.add_argument("--tune", choices=("cv", "random", "none"), help=tuning)
+    tasks = "every task counts the same, instead of every prompt: the column with the task of each prompt"
+    command.add_argument("--tasks", metavar="COLUMN", help=tasks)
     verdicts = (
         "a file with the verdicts of a judge; its columns are the prompt, both models and the verdict. For several "
         "judges give NAME=FILE for each"
@@ -275,15 +336,60 @@ def refuse_fit_options(arguments: argparse.Namespace) -> None:
     for option in (*PASSED_ON, *_IN_OTHER_WORDS):
         if getattr(arguments, option) is not None:
             raise OptionError(
-                f"--{option.replace('_', '-')} is an option of a fit, but compare was given stored results; leave the "
-                f"option out"
+                f"--{option.replace('_', '-')} is an option of a fit, but a stored result is read, and nothing is "
+                f"fitted; leave the option out"
             )
 
 
-def frames_of(arguments: argparse.Namespace, formula: str, file: str, new: str | None = None) -> dict[str, Frame]:
-    """Return all frames of a command, under the keys ``file``, ``new``, and ``judge NAME``."""
+def is_log(arguments: argparse.Namespace, path: str) -> bool:
+    """Return whether a path is to be read as logs of a harness even if there is a formula."""
+    place = Path(path)
+    is_place = place.suffix in (".eval", ".zst") or (not place.exists() and has_magic(path))
+    is_place |= place.is_dir() and any(ending(file) in LOG_ENDINGS for file in place.rglob("*"))
+    return any(getattr(arguments, name, None) for name in _LOG_OPTIONS) or (is_place and not has_several_files(path))
+
+
+def _read_log(arguments: argparse.Namespace, formula: str, path: str) -> tuple[str, pd.DataFrame]:
+    """Return the formula and the table of logs; the log's own options are set where the command line has none."""
+    if known_file(path) and Path(path).suffix not in (".json", ".jsonl", ".gz") and not Path(path).is_dir():
+        raise OptionError(f"{path!r} is no log of a harness; a table needs a formula, such as {_FORMULA}")
+    chosen = {name: getattr(arguments, name, None) for name in _LOG_OPTIONS}
+    found = [kind for kind in files_by_kind(path) if kind] if chosen["kind"] is None else [chosen["kind"]]
+    if not found:
+        raise OptionError(
+            f"{path!r} holds no log of a known kind; a table needs a formula, such as {_FORMULA}, and --kind names the "
+            f"kind of a log that is not recognised: {' '.join(READERS)}"
+        )
+    if len(found) > 1:
+        commands = "; ".join(f"dmlrank {arguments.command} {shlex.quote(path)} --kind {kind}" for kind in found)
+        raise OptionError(f"{path!r} holds logs of {len(found)} kinds, {listed(found)}; read one at a time: {commands}")
+    table = read_log(path, **chosen)
+    report = table.attrs["report"]
+    fit = dict(report["fit"])
+    groups = fit.pop("cov_kwds", {}).get("groups")
+    options = {"context": [fit["context"]], "groups": groups, "run": fit.get("run")}
+    options |= {} if formula else {"functional": fit.get("functional")}
+    formula = formula or fit["formula"]
+    for name, value in options.items():
+        if getattr(arguments, name, None) is None:
+            setattr(arguments, name, value)
+    said = [(name, getattr(arguments, name, None)) for name in ("context", "run", "groups", "functional")]
+    words = " ".join(
+        f"--{name} {' '.join([value] if isinstance(value, str) else value)}" for name, value in said if value
+    )
+    print(f"{report}\nread as: {formula!r} {words}\n", file=sys.stderr)
+    return formula, table
+
+
+def frames_of(
+    arguments: argparse.Namespace, formula: str, file: str, new: str | None = None
+) -> tuple[str, dict[str, Frame]]:
+    """Return the formula and all frames of a command, under the keys ``file``, ``new``, and ``judge NAME``."""
+    table = None
+    if not arguments.scores and (formula == NO_FORMULA or is_log(arguments, file)):
+        formula, table = _read_log(arguments, formula, file)
     propensity, groups = getattr(arguments, "propensity", None), arguments.groups or ()
-    weights = getattr(arguments, "weights", None)
+    weights = getattr(arguments, "weights", None) or getattr(arguments, "tasks", None)
     columns = arguments.scores or ()
     if columns:
         if len(columns) == 2:
@@ -306,18 +412,18 @@ def frames_of(arguments: argparse.Namespace, formula: str, file: str, new: str |
         file_roles = ColumnRoles.of_fit(formula, arguments.context or (), groups, judge, propensity)
     # A judge's verdicts are on the same prompts and models.
     verdict_roles = ColumnRoles(file_roles.names, file_roles.labels[:1], file_roles.models, is_of_verdicts=True)
-    paths, roles = {"file": file}, {"file": file_roles}
+    paths, roles = ({}, {}) if table is not None else ({"file": file}, {"file": file_roles})
     if new:
         paths["new"], roles["new"] = new, file_roles
     for name, path in judge_files(getattr(arguments, "judge_file", None) or ()).items():
         paths[f"judge {name}"], roles[f"judge {name}"] = path, verdict_roles
-    frames = read_frames(paths, roles)
+    frames = read_frames(paths, roles) | ({} if table is None else {"file": table})
     if columns:
         margin, smaller_wins = arguments.margin or 0.0, bool(arguments.lower_is_better)
         frames["file"] = pairs_of_scores(frames["file"], columns, others, margin, lower_is_better=smaller_wins)
     if not arguments.unsafe_formula:
         check_plain(formula, propensity, [frames[name] for name in ("file", "new") if name in frames])
-    return frames
+    return formula, frames
 
 
 def judge_files(files: Sequence[str]) -> dict[str, str]:
@@ -335,6 +441,10 @@ def fit_options(arguments: argparse.Namespace, frames: dict[str, Frame]) -> dict
     options = {"rng": 0} | api_options(arguments, (*PASSED_ON, "progress"))
     if arguments.tune:
         options["tune"] = None if arguments.tune == "none" else arguments.tune
+    if arguments.tasks:
+        if arguments.weights:
+            raise OptionError("--tasks and --weights are both given, and both are weights of prompts; leave one out")
+        options["weights"] = EqualTasks(arguments.tasks)
     verdicts = {key.removeprefix("judge "): frame for key, frame in frames.items() if key.startswith("judge ")}
     if verdicts:
         if arguments.judge:
@@ -351,6 +461,8 @@ def api_options(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str
     options: dict[str, Any] = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
     if arguments.groups:
         options["cov_kwds"] = {"groups": arguments.groups}
+        if "cov_type" in names:
+            options.setdefault("cov_type", "cluster")
     if arguments.categories:
         options["categories"] = {}
         for pair in arguments.categories:
@@ -362,6 +474,33 @@ def api_options(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str
             # A label that is a number may be a number in the file, too.
             options["categories"] |= {label: meaning} | ({number: meaning} if math.isfinite(number) else {})
     return options
+
+
+_DICTIONARY = re.compile(r"\bcategories=\{([^{}]*)\}")
+_ARGUMENT = re.compile(r"(?<![\w-])(\w+)=('[^']*'|True\b|False\b|\d[\d.]*\b(?!,\d)|(?=[\s,;.)]|$))")
+
+
+def as_typed(message: str) -> str:
+    """Return a sentence in which arguments of the API are written as options of the command line.
+
+    ``min_labels=2`` becomes ``--min-labels 2``, and ``categories={1: 'first'}`` becomes ``--categories 1=first``.
+    """
+
+    def entry(text: str) -> str:
+        label, _, meaning = (part.strip() for part in text.rpartition(":"))
+        label, meaning = (part.strip("'") for part in (label, meaning))
+        pair = f"{label}={'MEANING' if meaning == '...' else meaning}"
+        return f"'{pair}'" if " " in pair or ">" in pair else pair
+
+    def option(found: re.Match[str]) -> str:
+        name, value = found.groups()
+        if name not in PASSED_ON and name != "categories":
+            return found[0]
+        value = {"True": "yes", "False": "no"}.get(value, value.strip("'"))
+        return f"--{name.replace('_', '-')}{f' {value}' if value else ''}"
+
+    listed_pairs = _DICTIONARY.sub(lambda found: "--categories " + " ".join(map(entry, found[1].split(", "))), message)
+    return _ARGUMENT.sub(option, listed_pairs)
 
 
 # --- what is shown ----------------------------------------------------------------------------------------------------
@@ -380,8 +519,20 @@ def add_statement_options(command: argparse.ArgumentParser) -> None:
     by = "features that define groups of prompts: scores by group, also in tables, figures and --report"
     add("--by", nargs="+", metavar="COLUMN", help=by)
     add("--method", choices=METHODS, default="max-t", help="kind of intervals in csv files (default max-t)")
+    less = "score against cost: a column of a file of scores, or MODEL=NUMBER for every model; also in --report"
+    add("--cost", nargs="+", metavar="COLUMN", help=less)
     draws = "multiplier bootstrap for intervals, rank sets and tests of pairs; use webb with 30 clusters or fewer"
     add("--bootstrap", choices=MULTIPLIERS, help=draws)
+
+
+def costs_of(texts: Sequence[str]) -> str | dict[str, float]:
+    """Return the column of costs, or the costs by model."""
+    if len(texts) == 1 and "=" not in texts[0]:
+        return texts[0]
+    named = {name: _number(number) for name, _, number in (text.rpartition("=") for text in texts)}
+    if len(named) < len(texts) or not all(name and math.isfinite(number) for name, number in named.items()):
+        raise OptionError(f"--cost has {' '.join(texts)}; name one column, or give MODEL=NUMBER for every model")
+    return named
 
 
 def add_table_options(command: argparse.ArgumentParser, *, has_slim: bool = False) -> None:
@@ -392,7 +543,10 @@ def add_table_options(command: argparse.ArgumentParser, *, has_slim: bool = Fals
     rows.add_argument("--top", type=int, metavar="N", help="show the N models with the highest scores only")
     if has_slim:
         short = "show the short table for publication: rank set, model, score, interval and votes"
-        group.add_argument("--slim", action="store_true", help=short)
+        kinds = group.add_mutually_exclusive_group()
+        kinds.add_argument("--slim", action="store_true", help=short)
+        sentences = "print a few sentences for those who decide in place of the table; files still have the table"
+        kinds.add_argument("--verdict", action="store_true", help=sentences)
 
 
 def check_rows(arguments: argparse.Namespace) -> None:
@@ -400,6 +554,8 @@ def check_rows(arguments: argparse.Namespace) -> None:
     if arguments.top is not None:
         check_whole("--top", arguments.top, 1)
     if arguments.models:
+        from ..report.leaderboard import choose_models
+
         choose_models(arguments.models, range(len(arguments.models)), arguments.models)
 
 
@@ -407,6 +563,9 @@ def check_statements(arguments: argparse.Namespace) -> None:
     """Check, before anything is computed, that the options of what is shown go together."""
     if arguments.slim and arguments.by:
         raise OptionError("--slim was given with --by, but scores by group have no short table; leave one of them out")
+    if arguments.cost and (arguments.by or arguments.bootstrap):
+        other = "by" if arguments.by else "bootstrap"
+        raise OptionError(f"--cost was given with --{other}, which it is not computed for; leave one of them out")
     if arguments.bootstrap is not None and arguments.by:
         raise OptionError("--bootstrap was given with --by, but scores by group have none; leave one of them out")
     if arguments.bootstrap is not None and arguments.method != "max-t":
@@ -437,4 +596,6 @@ def check_models_of_table(arguments: argparse.Namespace, formula: str, frame: Fr
         columns: Any = take_columns(frame, sides) if isinstance(frame, str) else frame
         cells = [cell for name in sides for cell in columns[name].unique().tolist()]
         names = sorted({name_of(cell) for cell in cells if cell is not None and cell == cell})
+        from ..report.leaderboard import choose_models
+
         choose_models(names, range(len(names)), arguments.models)

@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from .. import datasets
+import dmlrank as dr
+
 from .._utils.atomic_write import write_file
 from .._version import __version__
-from ..api import check, dml_rank, read_json
 from ..exceptions import DmlrankError, FileWriteError, OptionError
 from ..inference.confidence_sequence import DEFAULT_START
 from ..inspection.time_check import PERIODS
-from ..planning.plan_options import Against, Top
-from ..report.statements import POINTERS_TO_METHODS
-from ..results.comparison import Comparison, named_results
-from ..results.rank_results import RankResults
-from ..tables.summary_table import Summary
 from . import arguments as words
+from . import gate
 from . import write_files as files
 from .arguments import frames_of
 from .read_files import FORMATS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from ..results.comparison import Comparison
+    from ..tables.summary_table import Summary
 
 _DEMO_FORMULA = "winner ~ C(category) + length | model_a + model_b"
 _FUNCTIONALS = ("bt", "borda", "rank_centrality")
@@ -55,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line."""
     try:
         parsed = build_parser().parse_args(arguments)
-        parsed.carry_out(parsed)
+        status = parsed.carry_out(parsed)
         # Python has no standard output where the caller has closed it.
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -71,12 +72,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # To the null device, because Python prints the remaining output again when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BROKEN_PIPE if isinstance(error, BrokenPipeError) else _failed(f"the output cannot be printed: {error}")
-    return 0
+    return status or 0
 
 
 def _failed(message: str) -> int:
-    """Print the message of an error as one line and return the exit status of errors."""
-    print(f"dmlrank: {' '.join(message.split())}", file=sys.stderr)
+    """Print the message of an error as one line, in the words of the command line; return the exit status of errors."""
+    print(f"dmlrank: {words.as_typed(' '.join(message.split()))}", file=sys.stderr)
     return _ERROR
 
 
@@ -90,13 +91,14 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"dmlrank {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=words.CommandParser)
-    runs: dict[str, tuple[Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], None]]] = {
+    runs: dict[str, tuple[Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int | None]]] = {
         "demo": (_add_demo_options, _demo),
         "check": (_add_check_options, _check),
         "fit": (_add_fit_options, _fit),
         "design": (add_design_options, _design),
         "compare": (_add_compare_options, _compare),
         "report": (_add_report_options, _report),
+        "gate": (_add_gate_options, _gate),
     }
     for name, (add_options, run) in runs.items():
         usage, line, description, examples = words.COMMANDS[name]
@@ -105,10 +107,11 @@ def build_parser() -> argparse.ArgumentParser:
             help=line,
             usage=f"dmlrank {name} {usage}",
             description=description,
-            epilog=f"{examples}\n\n{words.EXIT_CODES}",
+            epilog=f"{examples}\n\n{words.GATE_CODES if name == 'gate' else words.EXIT_CODES}",
+            conflict_handler="resolve" if name == "gate" else "error",
         )
         add_options(command)
-        command.set_defaults(carry_out=run)
+        command.set_defaults(carry_out=run, command=name)
     return parser
 
 
@@ -122,8 +125,8 @@ def _add_demo_options(demo: argparse.ArgumentParser) -> None:
 def _demo(arguments: argparse.Namespace) -> None:
     """Fit a simulated arena, print the summary, and write the page if it is wanted."""
     files.check_outputs({"report": arguments.report}, [], "page")
-    battles = datasets.simulate_arena(arguments.contexts, rng=arguments.rng)
-    results = dml_rank(
+    battles = dr.datasets.simulate_arena(arguments.contexts, rng=arguments.rng)
+    results = dr.dml_rank(
         _DEMO_FORMULA, battles, functional=arguments.functional, context="question_id", rng=arguments.rng
     )
     heading = f"{arguments.contexts:,} simulated battles: {_DEMO_FORMULA}"
@@ -139,18 +142,20 @@ def _add_check_options(command: argparse.ArgumentParser) -> None:
     _add_outputs(command, ("the check", "check"), report="the check as a page, one HTML file (needs Jinja2)")
 
 
-def _check(arguments: argparse.Namespace) -> None:
-    """Check a file and print the report."""
+def _check(arguments: argparse.Namespace) -> int:
+    """Check a file, print the report, and return the exit code of a fit: whether it would end with an error."""
     files.check_outputs({"report": arguments.report, "out": arguments.out}, [arguments.file], "check")
-    frames = frames_of(arguments, arguments.formula, arguments.file)
+    formula, frames = frames_of(arguments, arguments.formula, arguments.file)
     options = words.api_options(arguments, words.CHECKED) | {"time": arguments.time, "period": arguments.period}
-    found = check(arguments.formula, frames["file"], env={}, **options)
+    found = dr.check(formula, frames["file"], env={}, **options)
     formats: _Formats = {
         ".txt": lambda path: write_file(path, f"{found}\n"),
         ".html": found.report,
         ".json": lambda path: files.write_json(path, files.content_of_check(found)),
     }
-    _show(found, arguments.out, formats, [(arguments.report, found.report)])
+    typed = replace(found, problems=tuple(map(words.as_typed, found.problems)))
+    _show(typed, arguments.out, formats, [(arguments.report, found.report)])
+    return _failed(f"a fit would end with an error: {found.errors[0]}") if found.errors else 0
 
 
 def _add_fit_options(command: argparse.ArgumentParser) -> None:
@@ -179,7 +184,8 @@ def _fit(arguments: argparse.Namespace) -> None:
         results = results.sequential(arguments.sequential, start)
     view = results if arguments.bootstrap is None else results.bootstrap(arguments.bootstrap)
     # Scores by group have the same tables, figures and page.
-    shown = results.by(*arguments.by) if arguments.by else view
+    groups = results.by(*arguments.by) if arguments.by else None
+    shown = view if groups is None else groups
     rows: dict[str, Any] = {"models": arguments.models, "top": arguments.top}
     summaries = [_without_python(view.summary(slim=arguments.slim, **rows))]
     summaries += [shown.summary(**rows)] if arguments.by else []
@@ -193,11 +199,18 @@ def _fit(arguments: argparse.Namespace) -> None:
         (arguments.ranks, lambda path: files.write_table(path, view.ranks().result_frame, "model")),
         (arguments.report, shown.report),
     ]
+    if arguments.cost:
+        pareto = results.pareto(words.costs_of(arguments.cost))
+        tables.append(pareto)
+        others[-1] = (arguments.report, partial(results.report, pareto=pareto))
     if arguments.sensitivity:
         sensitivity = results.sensitivity()
         tables.append(sensitivity)
         others.append((arguments.sensitivity, lambda path: files.write_table(path, sensitivity.result_frame)))
     text = "\n\n".join(map(str, tables))
+    if arguments.verdict:
+        parts = [view] if groups is None else [view, *(groups[name] for name in groups.groups)]
+        text = "\n\n".join(part.verdict() for part in parts)
     formats = _formats(
         text,
         summaries[-1],
@@ -216,7 +229,8 @@ def add_design_options(command: argparse.ArgumentParser) -> None:
     variances = "minimise the sum of variances (A, the default) or the determinant of the covariance (D)"
     command.add_argument("--criterion", choices=("A", "D"), default="A", help=variances)
     targets = command.add_mutually_exclusive_group()
-    targets.add_argument("--contrasts", nargs="+", metavar="'A - B'", help="plan for these differences, not all scores")
+    differences = "plan for these differences, not all scores"
+    targets.add_argument("--contrasts", "--contrast", nargs="+", metavar="'A - B'", help=differences)
     targets.add_argument("--top", type=int, metavar="N", help="plan for the differences among the N best models")
     targets.add_argument("--against", metavar="MODEL", help="plan for the differences of this model from all others")
     command.add_argument("--costs", type=float, default=1.0, metavar="C", help="cost of a label (default 1)")
@@ -226,6 +240,8 @@ def add_design_options(command: argparse.ArgumentParser) -> None:
     until = "say in the plan which questions end rounds of labelling; without --contrasts it is for their differences"
     command.add_argument("--until", nargs="+", metavar="'A > B'", help=until)
     command.add_argument("--from-scratch", action="store_true", help="plan for the new labels alone")
+    candidate = "of scores: a model without a score that is to be run, by default to compare it with the best one"
+    command.add_argument("--candidate", metavar="MODEL", help=candidate)
     prompts = "prompts to plan for (default: those of the file)"
     command.add_argument("--new", dest="prompts_file", metavar="FILE", help=prompts)
     _add_outputs(command, ("the pairs to label, with propensities", "plan"))
@@ -235,11 +251,11 @@ def _design(arguments: argparse.Namespace) -> None:
     """Fit a file, plan what to label next, and print the plan's summary."""
     further = [arguments.prompts_file] if arguments.prompts_file else []
     _check_outputs(arguments, [arguments.file, *further], "plan")
-    frames = frames_of(arguments, arguments.formula, arguments.file, new=arguments.prompts_file)
-    results = dml_rank(arguments.formula, frames["file"], env={}, **words.fit_options(arguments, frames))
-    contrasts: Top | Against | list[str] | None = arguments.contrasts
+    formula, frames = frames_of(arguments, arguments.formula, arguments.file, new=arguments.prompts_file)
+    results = dr.dml_rank(formula, frames["file"], env={}, **words.fit_options(arguments, frames))
+    contrasts: dr.Top | dr.Against | list[str] | None = arguments.contrasts
     if arguments.top or arguments.against:
-        contrasts = Top(arguments.top) if arguments.top else Against(arguments.against)
+        contrasts = dr.Top(arguments.top) if arguments.top else dr.Against(arguments.against)
     plan = results.design(
         arguments.budget,
         arguments.criterion,
@@ -251,6 +267,7 @@ def _design(arguments: argparse.Namespace) -> None:
         until=arguments.until,
         newdata=frames.get("new"),
         from_scratch=arguments.from_scratch,
+        candidate=arguments.candidate,
         progress=bool(arguments.progress),
     )
     formats: _Formats = dict.fromkeys((".csv", ".json"), lambda path: plan.export(path, arguments.rng or 0))
@@ -310,6 +327,8 @@ def _compare(arguments: argparse.Namespace) -> None:
 
 def _compared_functionals(arguments: argparse.Namespace) -> Comparison:
     """Compare a fit of the first functional with its updates to the others."""
+    from ..results.comparison import named_results
+
     if len(arguments.inputs) != 2:
         raise OptionError(
             f"compare was given a formula and {len(arguments.inputs) - 1} files; give a formula and one file, or "
@@ -332,10 +351,12 @@ def _compared_functionals(arguments: argparse.Namespace) -> Comparison:
 
 def _compared_files(arguments: argparse.Namespace) -> Comparison:
     """Compare stored results; their names are those of their files, or the whole paths where file names repeat."""
+    from ..results.comparison import named_results
+
     paths: list[str] = arguments.inputs
     stems = [Path(path).stem for path in paths]
     names = arguments.names or (stems if len(set(stems)) == len(stems) else paths)
-    return named_results(names, [read_json(path) for path in paths], independent=arguments.independent)
+    return named_results(names, [dr.read_json(path) for path in paths], independent=arguments.independent)
 
 
 def _add_report_options(command: argparse.ArgumentParser) -> None:
@@ -355,12 +376,61 @@ def _report(arguments: argparse.Namespace) -> None:
     if len(paths) > 1:
         print(_compared_files(arguments).report(arguments.out, title=arguments.title))
         return
-    result = read_json(paths[0])
+    result = dr.read_json(paths[0])
     if arguments.names:
         raise OptionError("--names names several results; give --title for the page of one result")
     if arguments.independent:
         raise OptionError("--independent is about several results, but report was given one; leave the option out")
     print(result.report(arguments.out, title=arguments.title))
+
+
+def _add_gate_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "inputs", nargs="+", metavar="FILE", help="a result stored with fit --out; or a formula and a file"
+    )
+    # The margin of a gate takes the place of the margin within which scores tie, and the level that of alpha.
+    words.add_fit_options(command, [name for name in words.PASSED_ON if name != "alpha"])
+    words.add_log_options(command)
+    command.set_defaults(margin=None, alpha=None, models=None)
+    add = command.add_argument
+    add("--candidate", required=True, metavar="MODEL", help="the model that may replace the baseline")
+    add("--baseline", required=True, metavar="MODEL", help="the model that the candidate is compared with")
+    margin = "how much below the baseline the candidate may be, in the unit of the scores; 0: not at all"
+    add("--margin", dest="tolerance", type=float, required=True, metavar="D", help=margin)
+    add("--level", type=float, default=0.95, metavar="P", help="confidence of a decision (default 0.95)")
+    planned = "decide at each of several looks at growing data; N prompts (or clusters) is when you expect to decide"
+    add("--planned", type=int, metavar="N", help=planned)
+    add("--start", type=int, metavar="N", help=f"prompts at the first look, with --planned (default {DEFAULT_START})")
+    add("--json", action="store_true", help="print the decision and its figures as JSON")
+
+
+def _gate(arguments: argparse.Namespace) -> int:
+    """Print whether a candidate is at least as good as a baseline, and return the exit code that says so."""
+    question = (arguments.candidate, arguments.baseline, arguments.tolerance, arguments.level)
+    gate.check_gate(*question)
+    if arguments.start is not None and arguments.planned is None:
+        raise OptionError("--start is the size of the first look of --planned N; give --planned, too")
+    inputs: list[str] = arguments.inputs
+    if len(inputs) == 1 and words.is_log(arguments, inputs[0]):
+        inputs = [words.NO_FORMULA, inputs[0]]
+    if len(inputs) == 2 and (inputs[0] == words.NO_FORMULA or "~" in inputs[0]):
+        arguments.alpha = round(1 - arguments.level, 12)
+        results = _fitted(inputs[0], inputs[1], arguments)
+    elif "~" not in inputs[0] and len(inputs) == 1:
+        words.refuse_fit_options(arguments)
+        results = dr.read_json(inputs[0])
+    else:
+        raise OptionError(
+            f"gate was given {inputs}; give one stored result (fit --out), a folder of logs, or a formula and one file"
+        )
+    if arguments.planned is not None:
+        results = results.sequential(arguments.planned, arguments.start or DEFAULT_START)
+    decision = gate.decide(results, *question)
+    if arguments.json:
+        print(json.dumps(decision))
+    else:
+        print(decision["text"])
+    return gate.EXIT_CODES[str(decision["decision"])]
 
 
 # --- what commands share ----------------------------------------------------------------------------------------------
@@ -384,15 +454,17 @@ def _check_outputs(arguments: argparse.Namespace, inputs: Sequence[str], out: st
     files.check_outputs({name: getattr(arguments, name) for name in _WRITTEN if hasattr(arguments, name)}, sources, out)
 
 
-def _fitted(formula: str, file: str, arguments: argparse.Namespace) -> RankResults:
+def _fitted(formula: str, file: str, arguments: argparse.Namespace) -> dr.RankResults:
     """Return the fit of a file."""
-    frames = frames_of(arguments, formula, file)
+    formula, frames = frames_of(arguments, formula, file)
     words.check_models_of_table(arguments, formula, frames["file"])
-    return dml_rank(formula, frames["file"], env={}, **words.fit_options(arguments, frames))
+    return dr.dml_rank(formula, frames["file"], env={}, **words.fit_options(arguments, frames))
 
 
 def _without_python(summary: Summary) -> Summary:
     """Return a summary without the parts of sentences that name attributes and methods of a result in Python."""
+    from ..report.statements import POINTERS_TO_METHODS
+
     notes = summary.notes
     for part in POINTERS_TO_METHODS:
         notes = tuple(note.replace(part, "") for note in notes)

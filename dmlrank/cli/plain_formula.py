@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 import patsy.builtins
 
 from ..data.arrays import is_vector_column
-from ..data.formula.functions import MISSING_ALLOWED
+from ..data.formula.features import MISSING_ALLOWED
 from ..data.formula.parse import NUMPY_FUNCTIONS, one_sided, parse_formula, terms_of
 from ..data.frames import column_names, take_columns
 from ..exceptions import FormulaError

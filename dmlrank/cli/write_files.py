@@ -14,15 +14,15 @@ import pandas as pd
 
 from .._utils.atomic_write import check_writable, replacement_file, write_errors, write_file
 from ..exceptions import FileWriteError, MissingExtraError, OptionError, nearest
-from ..inspection.check import Check, facts
-from ..report.page.render_page import check_page_extra
-from ..results.comparison import Comparison
 from ..tables.display_text import safe_csv
 from .read_files import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from ..inspection.check import Check
+    from ..results.comparison import Comparison
 
 
 FIGURES = (".png", ".svg", ".pdf")
@@ -57,6 +57,8 @@ def _check_output(option: str, path: str, sources: Sequence[str], out: str) -> N
         raise OptionError(f"--{option} '-' is not the name of a file; only the summary goes to standard output")
     ending = Path(path).suffix.lower()
     if option == "report" or out == "page" or (option == "out" and out == "check" and ending == ".html"):
+        from ..report.page.render_page import check_page_extra
+
         check_page_extra()
     if option == "out" and ending not in ENDINGS[out]:
         raise OptionError(
@@ -81,6 +83,8 @@ def write_json(path: str, content: Mapping[str, object]) -> None:
 
 def content_of_check(found: Check) -> dict[str, object]:
     """Return the problems and tables of a check for JSON; times are texts in ISO 8601."""
+    from ..inspection.check import facts
+
     content: dict[str, object] = {
         "problems": found.problems,
         "facts": {name.rstrip(":"): fact for name, fact in facts(found)},
@@ -89,6 +93,8 @@ def content_of_check(found: Check) -> dict[str, object]:
         "labels": found.labels,
         "settings": found.settings,
     }
+    if found.scores is not None:
+        content |= {"scores": found.scores.models.reset_index(), "scores_by_task": found.scores.tasks.reset_index()}
     if found.time is not None:
         time = found.time
         content["time"] = {

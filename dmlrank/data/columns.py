@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -105,6 +106,12 @@ class CodedColumn:
         """Return the cells of some rows; levels that do not occur in these rows are left out."""
         codes, used_levels = pd.factorize(np.where(self.codes[rows] < 0, np.nan, self.codes[rows]))
         return CodedColumn(codes, self.levels[used_levels.astype(np.intp)])
+
+    def renamed(self, names: Mapping[str, str]) -> CodedColumn:
+        """Return the column with some names replaced; names that become the same are one level."""
+        levels = np.array([names.get(name_of(level), level) for level in self.levels], dtype=object)
+        place, distinct = pd.factorize(levels)
+        return CodedColumn(np.append(place, -1)[self.codes], np.asarray(distinct, dtype=object))
 
     def places(self, place_of: Mapping[str, int]) -> IntArray:
         """Return the integer that ``place_of`` gives to each cell's name, (rows,); -1 for a missing cell or name."""
@@ -442,3 +449,13 @@ def _kind_of_values(column: pd.Series) -> str | None:
         return "vectors"
     is_number = values.dtype.kind in "biuf" or pd.api.types.infer_dtype(values, skipna=True) in NUMERIC_KINDS
     return kind_of_time(values) or ("numbers" if is_number else "text")
+
+
+def similar_names(names: Iterable[str]) -> list[tuple[str, ...]]:
+    """Return groups of different names that look the same: without invisible characters, blanks and letter case."""
+    alike: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
+        normal = unicodedata.normalize("NFKC", name)
+        visible = "".join(letter for letter in normal if unicodedata.category(letter) != "Cf")
+        alike.setdefault(" ".join(unicodedata.normalize("NFKC", visible.casefold()).split()), []).append(name)
+    return [tuple(group) for group in alike.values() if len(group) > 1]

@@ -21,6 +21,7 @@ from .derived_pairs import DerivedPairs
 from .equal_values import value_codes
 from .formula.features import FeatureNames
 from .formula.parse import Formula
+from .graph import MOST_OF_ALL
 from .outcomes import Categories, ComparedItems, improper_probabilities, unreadable_labels
 
 # Whole numbers with at most this many digits can be sorted as texts without overflow.
@@ -45,6 +46,7 @@ class Rows:
     index (rows,): Position of each row in the caller's frame.
     n_rows: Number of rows of the caller's frames.
     n_later_votes: Number of votes that were left out because the same context and pair has an earlier vote.
+    same: Number of rows that compare a model with itself, by model; these rows are left out.
     derived: The comparisons, where the user's data are benchmark scores or rankings in place of votes. Then each row
         holds the numbers of all items on one prompt, and no column holds an outcome or an item.
     are_partitioned: Whether the rows come from parquet files or a Dask DataFrame, so that features are kept in a file.
@@ -65,6 +67,7 @@ class Rows:
     index: IntArray
     n_rows: int
     n_later_votes: int = 0
+    same: tuple[tuple[str, int], ...] = ()
     derived: DerivedPairs | None = None
     are_partitioned: bool = False
 
@@ -266,7 +269,8 @@ def readable_rows(rows: Rows, categories: Categories | None) -> tuple[Rows, tupl
     place_of = {name: place for place, name in enumerate(names)}
     first, second = (rows.roles[item].places(place_of) for item in (formula.first, formula.second))
     is_same, is_vote = (first == second) & (first >= 0), rows.labelled & (first >= 0) & (second >= 0)
-    refused = {"same": is_same}
+    # A fit leaves a few such rows out with a warning.
+    refused = {"same": is_same} if is_same.sum() > MOST_OF_ALL * len(is_same) else {}
     # Labels are judged among the votes that a fit could read but for their labels.
     votes = np.flatnonzero(is_vote & ~is_same)
     if formula.probabilities:
@@ -285,7 +289,7 @@ def readable_rows(rows: Rows, categories: Categories | None) -> tuple[Rows, tupl
         if mask.any():
             title, advice = _REFUSED[kind]
             sentences.append(f"{title}: {_count_and_first(rows, kind, mask)}. A fit raises an error. {advice}")
-    is_refused = np.logical_or.reduce(list(refused.values()))
+    is_refused = np.logical_or.reduce([np.zeros(len(is_vote), dtype=bool), *refused.values()])
     return (rows.only(~is_refused), tuple(sentences)) if (is_vote & ~is_refused).any() else (rows, ())
 
 

@@ -55,6 +55,8 @@ class DerivedPairs:
         The table of runs, to which rows can be added; None where ``runs`` are.
     run : str or None
         The column of ``rows`` that tells the runs of a prompt and model apart.
+    model : str
+        The column that holds the models; empty for a table with a column for each.
 
     Examples
     --------
@@ -76,6 +78,7 @@ class DerivedPairs:
     runs: Runs | None = None
     rows: pd.DataFrame | None = None
     run: str | None = None
+    model: str = ""
 
     @property
     def labels(self) -> tuple[tuple[str, str], tuple[str, str]]:

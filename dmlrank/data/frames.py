@@ -10,7 +10,7 @@ import glob
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -245,7 +245,10 @@ def _matching(location: str) -> list[str]:
         return sorted(os.path.join(location, name) for name in names)
     if os.path.exists(location):
         return [location]
-    return sorted(path for path in glob.glob(location, recursive=True) if path.endswith((".parquet", ".pq")))
+    # A folder in a pattern that has half of a surrogate pair in its name cannot be looked for.
+    with suppress(UnicodeEncodeError):
+        return sorted(path for path in glob.glob(location, recursive=True) if path.endswith((".parquet", ".pq")))
+    return []
 
 
 def _open(path: str) -> Any:
@@ -291,6 +294,13 @@ def column_names(data: Any) -> list[str]:
     if not names.is_unique:
         raise _repeated_names_error(names)
     return list(names)
+
+
+def period_of(data: object) -> tuple[str, ...]:
+    """Return the first and the last day in the only column of times of a pandas frame; empty for other data."""
+    times = data.select_dtypes(["datetime", "datetimetz"]) if isinstance(data, pd.DataFrame) else pd.DataFrame()
+    known = times.iloc[:, 0].dropna() if times.shape[1] == 1 else pd.Series()
+    return (str(known.min().date()), str(known.max().date())) if len(known) else ()
 
 
 def take_columns(data: Any, names: Sequence[str]) -> pd.DataFrame:
@@ -402,3 +412,19 @@ def _duckdb_errors_as_data_errors() -> Iterator[None]:
         if not type(error).__module__.lstrip("_").startswith("duckdb"):
             raise
         raise DataError(f"the DuckDB relation cannot be read: {error}") from None
+
+
+def count_copies(frame: object, available: Sequence[str]) -> int:
+    """Return the number of rows that equal an earlier row in every column.
+
+    Columns of lists and other values without a hash are not compared. Where less than half of all rows are different,
+    the columns do not tell rows apart, and equal rows are no copies.
+    """
+    table = take_columns(frame, list(available))
+    number = np.zeros(len(table), dtype=np.uint64)
+    for name in table:
+        with suppress(TypeError):
+            number *= np.uint64(1_000_003)
+            number += pd.util.hash_pandas_object(table[name], index=False).to_numpy(dtype=np.uint64)
+    n_different = len(np.unique(number))
+    return len(table) - n_different if 2 * n_different > len(table) else 0

@@ -257,9 +257,10 @@ class PairRule:
         return ", ".join(options)
 
 
-def left_out_clause(counts: VoteCounts, models: Sequence[str], most_named: int = 5) -> str:
-    """Return a clause that says which votes are left out."""
-    total = f"{counts.n_left_out:,} of {counts.n_total:,} votes ({100 * (1 - counts.share_used):.2g} %) are left out"
+def left_out_clause(counts: VoteCounts, models: Sequence[str], most_named: int = 5, n_others: int = 0) -> str:
+    """Return a clause that says which votes are left out; ``n_others`` votes are left out besides those counted."""
+    n_left_out, n_total = counts.n_left_out + n_others, counts.n_total + n_others
+    total = f"{n_left_out:,} of {n_total:,} votes ({100 * n_left_out / max(n_total, 1):.2g} %) are left out"
     named = [
         f"{counts.total[j] - counts.used[j]:,} of the {counts.total[j]:,} votes of {models[j]!r}"
         for j in counts.models_losing_many[:most_named]

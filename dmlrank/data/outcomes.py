@@ -30,6 +30,8 @@ _UNKNOWN = "unknown"
 _NUMBERS = (int, float, np.integer, np.floating, np.bool_)
 
 MEANINGS = ("first", "second", "both_good", "both_bad", "tie")
+# A label of this meaning is no vote: the row is a prompt without a vote.
+_MISSING = "missing"
 
 # Spellings in public preference data, in lower case with one underscore between words; docs/data.md lists them.
 SPELLINGS = {
@@ -82,6 +84,21 @@ class ComparedItems:
         n_names = len(self.names)
         count = np.bincount(self.first, minlength=n_names) + np.bincount(self.second, minlength=n_names)
         return {self.names[place] for place in np.flatnonzero(count).tolist()}
+
+
+def without_missing(winner: CodedColumn, categories: Categories | None) -> CodedColumn:
+    """Return labels of which those that ``categories=`` calls missing are missing."""
+    named = [label for label, meaning in (categories or {}).items() if isinstance(meaning, str) and meaning == _MISSING]
+    if not named:
+        return winner
+    texts = [name_of(level).strip().casefold() for level in winner.levels]
+    absent = [label for label in named if name_of(label).strip().casefold() not in texts]
+    if absent:
+        warn(f"categories= names labels that do not occur: {listed(absent)}; the data have {listed(winner.levels)}")
+    wanted = {name_of(label).strip().casefold() for label in named}
+    is_vote = np.array([text not in wanted for text in texts], dtype=bool)
+    place = np.where(is_vote, np.cumsum(is_vote) - 1, -1)
+    return CodedColumn(np.append(place, -1)[winner.codes], winner.levels[is_vote])
 
 
 def exchanged_wins(n_categories: int) -> IntArray:
@@ -301,9 +318,14 @@ def _folded_words(text: str) -> str:
 
 
 def _checked_categories(categories: Categories | None) -> dict[Hashable, Meaning]:
-    """Return the option ``categories=`` as a dict, worths as floats; raise where a meaning does not exist."""
+    """Return the option ``categories=`` as a dict, worths as floats; raise where a meaning does not exist.
+
+    Labels that mean a missing vote are left out, because they have been read as such.
+    """
     meanings: dict[Hashable, Meaning] = {}
     for label, meaning in (categories or {}).items():
+        if isinstance(meaning, str) and meaning == _MISSING:
+            continue
         is_worth = isinstance(meaning, int | float | np.integer | np.floating) and not isinstance(meaning, bool)
         if is_worth and 0 <= float(meaning) <= 1:
             meanings[label] = float(meaning)
@@ -312,8 +334,8 @@ def _checked_categories(categories: Categories | None) -> dict[Hashable, Meaning
         else:
             hint = nearest(meaning, MEANINGS) if isinstance(meaning, str) else ""
             raise OptionError(
-                f"categories: {label!r} means {meaning!r}; allowed are {listed(MEANINGS)}, or a number in [0, 1], the "
-                f"share of a win that the label is worth for the model shown first{hint}"
+                f"categories: {label!r} means {meaning!r}; allowed are {listed((*MEANINGS, _MISSING))}, or a number in "
+                f"[0, 1], the share of a win that the label is worth for the model shown first{hint}"
             )
     return meanings
 
@@ -407,12 +429,18 @@ def _unknown_labels_error(
             f"are no known labels; leave categories out and all numbers are read as preferences in [0, 1] (0.5 is half "
             f"a win for both), or give every label a meaning: {listed(MEANINGS)}"
         )
+    if all(isinstance(level, _NUMBERS) for level in levels):
+        return OutcomeError(
+            f"the labels are the numbers {', '.join(map(str, levels))}; 1 (the model shown first wins) and 0 (the "
+            f"second wins) have a meaning of their own only where no other whole number occurs; say what each number "
+            f"means with {_categories_template(unknown)}, each meaning one of {listed((*MEANINGS, _MISSING))}"
+        )
     hint = nearest(unknown[0], [*_MEANING_OF_WORD, *items]) if isinstance(unknown[0], str) else ""
     return OutcomeError(
         f"unknown winner label{'s' * (len(unknown) > 1)} {listed(unknown)}{hint} (labels found: {listed(levels)}); "
         f"known are model_a, model_b, tie, tie (bothbad), both_good, a model's name, the numbers 1 and 0, and "
         f"preferences between these; say what others mean with {_categories_template(unknown)}, each meaning "
-        f"one of {listed(MEANINGS)}, or for grades a number: the share of a win for the model shown first"
+        f"one of {listed((*MEANINGS, _MISSING))}, or for grades a number: the share of a win for the model shown first"
     )
 
 

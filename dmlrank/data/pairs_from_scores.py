@@ -193,6 +193,18 @@ def read_scores(formula_text: str, data: object, *, context: tuple[str, ...], ru
     return replace(derived, rows=table)
 
 
+def further_scores(source: DerivedPairs, column: str) -> FloatArray:
+    """Return another column of a table of runs, such as a cost, averaged over runs, (records, K); NaN for none.
+
+    Records and models are those of the table.
+    """
+    rows, run = source.rows, source.run
+    assert rows is not None
+    require_columns([column], list(rows.columns), "the arguments")
+    values = _numbers(rows[column], column, "value")
+    return _derive(rows, values, prompts=source.prompt, model=source.model, number=column, run=run, runs=True).values
+
+
 def pass_at_k(frame: object, k: int, *, prompt: str | Sequence[str], model: str, score: str) -> pd.DataFrame:
     r"""Return unbiased estimates of pass@k: the chance that at least one of k runs of a model solves a prompt.
 
@@ -313,10 +325,13 @@ def _derive(
 ) -> DerivedPairs:
     """Return the pairs that follow from a table of scores or ranks, with a margin of zero. Shapes: values (rows,).
 
-    With ``runs``, several rows of a record and model are runs, which the column ``run`` tells apart.
+    With ``runs``, several rows of a record and model are runs, which the column ``run`` tells apart, and a row without
+    a model and a score is a prompt that nothing was run on.
     """
     keys = [*prompts, *annotators]
-    missing = {name: int(table[name].isna().sum()) for name in (*keys, model, *([] if run is None else [run]))}
+    is_run = table[model].notna().to_numpy() | ~np.isnan(values) | (not runs)
+    missing = {name: int(table[name].isna().sum()) for name in keys}
+    missing |= {name: int(table[name][is_run].isna().sum()) for name in (model, *([] if run is None else [run]))}
     if any(missing.values()):
         counts = ", ".join(f"{name!r} in {count} rows" for name, count in missing.items() if count)
         raise MissingDataError(f"missing values: {counts}; every row needs its prompt and model; drop these rows")
@@ -332,7 +347,7 @@ def _derive(
     first_row = np.unique(record, return_index=True)[1]
     found = None
     if not runs or run is not None:
-        _refuse_repeats(table, record, item, keys=keys, model=model, run=run)
+        _refuse_repeats(table[is_run], record[is_run], item[is_run], keys=keys, model=model, run=run)
     if runs:
         found = Runs.of(record, item, values, (len(first_row), len(names)))
         by_model = found.table().mean
@@ -353,6 +368,7 @@ def _derive(
         number=number,
         runs=found,
         run=run,
+        model=model,
     )
     if not derived.has_comparison.any():
         raise DataError(

@@ -88,6 +88,7 @@ class PreferenceData:
     n_dropped: Number of rows that were dropped because values were missing.
     ordered: Whether display order matters, so that a pair shown in the reverse order is another pair.
     outcome_kind: What the outcome column or columns hold, or what the labels are derived from.
+    same: Number of rows that compare a model with itself, by model; these rows are left out.
     n_votes_dropped: Number of votes that were left out because the same context and pair has an earlier vote.
     shared_texts: The contexts that share a text, if some do.
     scores: The scores that the votes follow from, where the data are scores.
@@ -115,6 +116,7 @@ class PreferenceData:
     n_dropped: int
     ordered: bool = True
     outcome_kind: str = "labels"
+    same: tuple[tuple[str, int], ...] = ()
     n_votes_dropped: int = 0
     shared_texts: SharedTexts | None = None
     scores: ScoreTable | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,18 +11,22 @@ import pandas as pd
 from numpy.typing import NDArray
 from patsy import EvalEnvironment
 
+from .._utils.computation import warn
 from ..exceptions import ColumnError, DataError, MissingDataError, OptionError, listed, nearest
 from .arrays import FloatArray, IntArray, Variable, as_array, is_vector_column, kind_of_time, name_of, row_slices
-from .columns import CodedColumn, Columns, align_by_index, check_identity, check_unicode, row_index
+from .columns import CodedColumn, Columns, align_by_index, check_identity, check_unicode, row_index, similar_names
 from .contexts import Rows, check_constant_features, find_contexts, identifiers, warn_of_repeats
 from .derived_pairs import DerivedPairs
 from .equal_values import find_shared_texts
 from .formula.features import FeatureMap, check_features, fit_features, locate_names
-from .formula.parse import names_in, parse_formula
+from .formula.parse import Formula, names_in, parse_formula
 from .frames import column_names, is_partitioned, require_columns, take_columns
-from .outcomes import Categories, ComparedItems, Outcomes, read_labels, read_probabilities
+from .graph import MOST_OF_ALL
+from .outcomes import Categories, ComparedItems, Outcomes, read_labels, read_probabilities, without_missing
 from .preferences import PreferenceData, gather_cells
 
+# Groups of names that a warning lists.
+_MOST_NAMED = 5
 # Advice for a frame that changes between two readings.
 _UNCHANGING_FRAME = "; pass a frame that does not change (instead of a DuckDB relation: relation.to_arrow_table())"
 
@@ -36,10 +41,13 @@ def take_rows(
     propensity: str | None = None,
     style: Sequence[str] = (),
     optional: Sequence[str] | None = (),
+    categories: Categories | None = None,
+    fold_names: bool = False,
 ) -> Rows:
     """Take all rows of a frame with every column that the fit or a later step asks for, in one reading.
 
-    A DuckDB relation may return its rows in another order the next time.
+    A DuckDB relation may return its rows in another order the next time. Labels that ``categories`` calls missing are
+    missing afterwards, and with ``fold_names`` names of models that look the same are one name.
     """
     formula, available = parse_formula(formula_text), column_names(data)
     derived = data if isinstance(data, DerivedPairs) else None
@@ -68,6 +76,11 @@ def take_rows(
     table = take_columns(data, list(dict.fromkeys([*required, *existing])))
     names = locate_names(formula.features, available, environment, len(table), roles)
     labels = row_index(data, len(table))
+    coded = _coded_roles(table, roles, required, names.columns)
+    if derived is None:
+        if not formula.probabilities:
+            coded[formula.outcome] = without_missing(coded[formula.outcome], categories)
+        coded = _with_folded_names(coded, formula, fold_names)
     arrays = {
         name: as_array(align_by_index(environment.namespace[name], labels, name=name, of="the data's rows"))
         for name in names.arrays
@@ -83,13 +96,40 @@ def take_rows(
         propensity=propensity,
         style=tuple(style),
         table=table,
-        roles=_coded_roles(table, roles, required, names.columns),
+        roles=coded,
         arrays=arrays,
         index=np.arange(len(table)),
         n_rows=len(table),
         derived=derived,
         are_partitioned=is_partitioned(data),
     )
+
+
+def _with_folded_names(roles: dict[str, CodedColumn], formula: Formula, fold_names: bool) -> dict[str, CodedColumn]:
+    """Return the roles with one name for models whose names look the same; without ``fold_names`` warn of them."""
+    count: Counter[str] = Counter()
+    for role in (formula.first, formula.second):
+        rows_of_level = np.bincount(roles[role].codes[roles[role].codes >= 0], minlength=len(roles[role].levels))
+        for level, n_rows in zip(roles[role].levels, rows_of_level.tolist(), strict=True):
+            count[name_of(level)] += n_rows
+    groups = similar_names(sorted(count))
+    if not groups:
+        return roles
+    if not fold_names:
+        named = "; ".join(", ".join(map(repr, group)) for group in groups[:_MOST_NAMED])
+        named += f"; and {len(groups) - _MOST_NAMED} more" if len(groups) > _MOST_NAMED else ""
+        warn(
+            f"{sum(map(len, groups))} names differ only by blanks, letter case or Unicode form and are ranked as "
+            f"different models: {named}. fold_names=True makes them {len(groups)} model{'s' * (len(groups) > 1)}, each "
+            f"under its most frequent name",
+            stacklevel=5,
+        )
+        return roles
+    one_name = {name: max(group, key=lambda other: count[other]) for group in groups for name in group}
+    return {
+        role: column.renamed(one_name) if role in (formula.first, formula.second, formula.outcome) else column
+        for role, column in roles.items()
+    }
 
 
 def _refuse_varying(derived: DerivedPairs, names: Sequence[str], available: Sequence[str]) -> None:
@@ -135,7 +175,7 @@ def preferences_of(
     ``runs`` says what is compared where the rows hold scores: single runs, their means, or None for no comparisons.
     """
     all_rows, missing = _without_missing_scores(all_rows, missing)
-    rows = all_rows.only(_is_complete(all_rows, missing))
+    rows = _without_same(all_rows.only(_is_complete(all_rows, missing)))
     rows, contexts, x, feature_map = _complete_features(rows, missing, learnt)
     row_context, first_row, seed_order = contexts
     shared = find_shared_texts(rows.formula.features, _feature_columns(rows, first_row))
@@ -178,7 +218,8 @@ def preferences_of(
         row_index=rows.index,
         columns=Columns(rows.available, rows.table[kept]),
         n_rows=rows.n_rows,
-        n_dropped=rows.n_rows - len(rows.table) - rows.n_later_votes,
+        n_dropped=rows.n_rows - len(rows.table) - rows.n_later_votes - sum(count for _, count in rows.same),
+        same=rows.same,
         n_votes_dropped=rows.n_later_votes,
         shared_texts=shared,
         scores=rows.derived.score_table if rows.derived is not None and rows.derived.kind == "scores" else None,
@@ -195,6 +236,8 @@ def _without_missing_scores(rows: Rows, missing: str | float) -> tuple[Rows, str
             f"missing={missing!r} is about missing scores, and these data are no scores; allowed: 'raise', 'drop' and "
             f"'keep'"
         )
+    if missing == "model":
+        return rows, "raise"
     if missing != "common":
         return replace(rows, derived=derived.filled(float(missing))), "raise"
     is_common = np.asarray(np.isfinite(derived.values).all(axis=1))
@@ -213,13 +256,6 @@ def _votes_of_rows(
     items, formula = _items(rows), rows.formula
     place_of = {name: place for place, name in enumerate(items)}
     first, second = (rows.roles[name].places(place_of) for name in (formula.first, formula.second))
-    is_same = (first == second) & (first >= 0)
-    if is_same.any():
-        row = int(np.flatnonzero(is_same)[0])
-        raise DataError(
-            f"{int(is_same.sum())} rows compare a model with itself, first row {rows.index[row]}: "
-            f"{items[first[row]]!r}; a comparison needs two models: drop these rows"
-        )
     if len(items) < 2:
         models = f"only one model in the data ({items[0]!r})" if items else "no model in the data"
         raise DataError(f"{models}; a ranking needs at least two")
@@ -370,6 +406,27 @@ def _without_later_votes(rows: Rows, row_context: IntArray) -> tuple[Rows, IntAr
     is_later = np.zeros(len(labelled), dtype=bool)
     is_later[labelled] = votes.duplicated()
     return replace(rows.only(~is_later), n_later_votes=int(is_later.sum())), row_context[~is_later]
+
+
+def _without_same(rows: Rows) -> Rows:
+    """The rows without those that compare a model with itself; raise where these are more than 5 % of all rows."""
+    if rows.derived is not None:
+        return rows
+    items, formula = _items(rows), rows.formula
+    place_of = {name: place for place, name in enumerate(items)}
+    first, second = (rows.roles[name].places(place_of) for name in (formula.first, formula.second))
+    is_same = (first == second) & (first >= 0)
+    n_same, count = int(is_same.sum()), np.bincount(first[is_same], minlength=len(items))
+    if n_same > MOST_OF_ALL * len(is_same):
+        row = int(np.flatnonzero(is_same)[0])
+        raise DataError(
+            f"{n_same:,} of {len(is_same):,} rows compare a model with itself, first row {rows.index[row]}: "
+            f"{items[first[row]]!r}; a few such rows are left out, but these are more than {100 * MOST_OF_ALL:g} %: "
+            f"check that {formula.first!r} and {formula.second!r} are the columns of the two models, and drop these "
+            f"rows"
+        )
+    most_first = np.argsort(-count, kind="stable")[: np.count_nonzero(count)]
+    return replace(rows.only(~is_same), same=tuple((items[j], int(count[j])) for j in most_first))
 
 
 def _items(rows: Rows) -> tuple[str, ...]:

@@ -65,6 +65,26 @@ def read_clusters(data: PreferenceData, groups: tuple[str, ...], context: tuple[
     return Clusters(names, coded[0], coded[1] if len(coded) > 1 else None, next(iter(by_vote.values()), None))
 
 
+def read_tasks(data: PreferenceData, column: str, *, are_fixed: bool) -> IntArray:
+    """Return the task of each context, (n,), numbered from 0; a fixed task needs two prompts."""
+    rows = data.columns.sorted_codes(column)
+    context = data.varying_context(rows)
+    if context is not None:
+        raise DataError(
+            f"weights=EqualTasks({column!r}): the task varies within context {context!r}; a prompt belongs to "
+            f"one task: name a column that is constant within prompts"
+        )
+    task = np.asarray(np.unique(rows[data.first_row], return_inverse=True)[1])
+    first = np.argmax(np.bincount(task)[task] == 1)
+    if are_fixed and np.bincount(task)[task[first]] == 1:
+        raise DataError(
+            f"weights=EqualTasks({column!r}): task {data.by_context(column)[first]!r} has one prompt, which says "
+            f"nothing about the variance within the task; join small tasks, or cluster by tasks: cov_type='cluster', "
+            f"cov_kwds={{'groups': {column!r}}}"
+        )
+    return task
+
+
 def context_weights(data: PreferenceData, weights: object) -> FloatArray | None:
     """Return the weights of the contexts in the target population, scaled to mean one, (n,), or None.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import zipfile
@@ -13,21 +14,49 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from ..exceptions import DataError, OptionError, listed, nearest
-from .log_files import Record, ending, log_files, parsed, read_json, read_lines, records_of, zip_member
+from ..exceptions import DataError, OptionError, listed, nearest, shown
+from .log_files import (
+    LOG_ENDINGS,
+    Record,
+    ending,
+    first_keys,
+    log_files,
+    parsed,
+    read_csv,
+    read_json,
+    read_lines,
+    readable,
+    records_of,
+    zip_member,
+)
 
 LogPath: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 _SCORE_COLUMNS = ("prompt", "model", "score", "run", "task")
 _VOTE_COLUMNS = ("prompt", "model_a", "model_b", "winner", "judge", "task")
+# Names of metadata and of named scores that would take the place of a column.
+_OWN_COLUMNS = frozenset((*_SCORE_COLUMNS, *_VOTE_COLUMNS, "cost", "latency_ms", "error"))
 # inspect_ai's grades, and words for right and wrong.
 _GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "yes": 1.0, "no": 0.0, "true": 1.0, "false": 0.0}
 # Verdicts with A first; Arena-Hard also writes B>A as A<B.
 _VERDICTS = {
-    **dict.fromkeys(("A>>B", "A>B", "A++", "A+"), "model_a"),
-    **dict.fromkeys(("B>>A", "B>A", "A<B", "A<<B", "B++", "B+"), "model_b"),
-    **dict.fromkeys(("A=B", "B=A"), "tie"),
+    **dict.fromkeys(("A>>B", "A>B", "A++", "A+", "A"), "model_a"),
+    **dict.fromkeys(("B>>A", "B>A", "A<B", "A<<B", "B++", "B+", "B"), "model_b"),
+    **dict.fromkeys(("A=B", "B=A", "tie"), "tie"),
+    "N/A": None,
 }
-_SWAPPED = {"model_a": "model_b", "model_b": "model_a", "tie": "tie"}
+# The keys by which a log is recognised: of its first record, or of the whole file. The last stands beside samples.
+_KEYS: Mapping[str | None, tuple[str, ...]] = {
+    "inspect": ("eval", "status"),
+    "promptfoo": ("evalId", "results"),
+    "lm_eval": ("doc_id", "filter"),
+    "alpaca_eval": ("generator_1", "generator_2", "preference"),
+    "arena_hard": ("uid", "games", "baseline"),
+    "mt_bench_pair": ("question_id", "g1_winner", "g2_winner"),
+    "mt_bench_single": ("question_id", "model", "score", "judge"),
+    "wildbench": ("session_id", "parsed_result"),
+    "every_eval_ever": ("evaluation_id", "sample_id"),
+    None: ("evaluation_id", "evaluation_results"),
+}
 # Keys of a line of lm-evaluation-harness that are no metrics.
 _NO_METRIC = frozenset(
     [
@@ -50,7 +79,8 @@ class LogReport(dict[str, Any]):
     """What a log holds and what was not used, as plain values by name; its text says the same in lines.
 
     Keys: ``kind``, ``files``, ``models``, ``prompts``, ``runs``, ``tasks``, ``rows``, ``missing`` (scores or votes that
-    are not there), ``errors`` (how often each error occurs) and ``notes`` (sentences on what was not used, and why).
+    are not there), ``errors`` (how often each error occurs), ``notes`` (sentences on what was not used, and why) and
+    ``fit`` (the arguments of :func:`dmlrank.dml_rank` that the log suggests).
     """
 
     def __str__(self) -> str:
@@ -64,39 +94,78 @@ class LogReport(dict[str, Any]):
 
 
 class _Table:
-    """Rows that readers collect, with notes on what was not used."""
+    """Rows that readers collect, column by column, with notes on what was not used."""
 
     def __init__(self, kind: str, files: Sequence[Path]) -> None:
         self.kind, self.files = kind, files
-        self.rows: list[dict[str, Any]] = []
+        self.columns: dict[str, list[Any]] = {}
+        self.n_rows = 0
         self.notes: list[str] = []
+        self.clusters: list[str] = []
+        # Names that occur in many rows are kept once.
+        self._texts: dict[str, str] = {}
 
-    def frame(self, columns: Sequence[str]) -> pd.DataFrame:
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Add a row; columns that it lacks are missing in it."""
+        for name, value in row.items():
+            column = self.columns.setdefault(name, [])
+            if len(column) < self.n_rows:
+                column.extend([None] * (self.n_rows - len(column)))
+            column.append(self.once(value) if isinstance(value, str) else value)
+        self.n_rows += 1
+
+    def once(self, text: str) -> str:
+        """Return the copy of a text that is kept."""
+        return self._texts.setdefault(text, text)
+
+    def frame(self) -> pd.DataFrame:
         """Return the rows as a frame with its report in ``attrs``."""
-        if not self.rows:
+        if not self.n_rows:
             raise DataError(
                 f"{listed(str(file) for file in self.files)}: no sample was found, read as {self.kind!r}; pass another "
                 f"kind=, one of {listed(READERS)}"
             )
-        table = pd.DataFrame(self.rows)
-        first = [name for name in columns if name in table]
-        table = table[first + [name for name in table if name not in first]]
-        value = "score" if "score" in first else "winner"
-        named = [name for name in ("model", "model_a", "model_b") if name in first]
+        is_votes = "winner" in self.columns
+        if is_votes and "score" in self.columns:
+            raise DataError(
+                f"{listed(str(file) for file in self.files)}: some files hold scores and others verdicts on pairs; "
+                f"read them by themselves"
+            )
+        first = [name for name in (_VOTE_COLUMNS if is_votes else _SCORE_COLUMNS) if name in self.columns]
+        for column in self.columns.values():
+            column.extend([None] * (self.n_rows - len(column)))
+        table = pd.DataFrame({name: self.columns[name] for name in [*first, *self.columns]})
         errors: Iterable[object] = table["error"].dropna() if "error" in table else ()
+        runs = int(table["run"].nunique()) if "run" in first else 1
+        again = 0 if is_votes else int(table.duplicated(["prompt", "model", "run"]).sum())
+        if again:
+            self.notes.append(f"{again:,} rows repeat a prompt, model and run, and a fit uses the mean of such rows")
         table.attrs["report"] = LogReport(
             kind=self.kind,
             files=len(self.files),
-            models=sorted(set(table[named].to_numpy().astype(str).ravel().tolist())),
+            models=sorted({model for name in first if name.startswith("model") for model in table[name].unique()}),
             prompts=int(table["prompt"].nunique()),
-            runs=int(table["run"].nunique()) if "run" in first else 1,
+            runs=runs,
             tasks=sorted(map(str, table["task"].unique())),
-            rows=len(table),
-            missing=int(table[value].isna().sum()),
+            rows=self.n_rows,
+            missing=int(table["winner" if is_votes else "score"].isna().sum()),
             errors=dict(Counter(str(error)[:200] for error in errors)),
-            notes=list(dict.fromkeys(self.notes)),
+            notes=list(dict.fromkeys([*self.notes, *(_notes_of_pairs(table) if is_votes else ())])),
+            fit=self._fit(table, runs, is_votes=is_votes),
         )
         return table
+
+    def _fit(self, table: pd.DataFrame, runs: int, *, is_votes: bool) -> dict[str, Any]:
+        """Return the arguments of the fit that the log suggests."""
+        formula = "winner ~ 1 | model_a + model_b" if is_votes else "score ~ 1 | model"
+        fit: dict[str, Any] = {"formula": formula, "context": "prompt"}
+        if is_votes and _baseline(table) is not None:
+            fit["functional"] = "bt"
+        if not is_votes and runs > 1:
+            fit["run"] = "run"
+        if self.clusters:
+            fit |= {"cov_type": "cluster", "cov_kwds": {"groups": self.clusters}}
+        return fit
 
 
 def read_log(
@@ -119,7 +188,9 @@ def read_log(
     kind : str, optional
         ``"inspect"`` (inspect_ai, ``.eval`` and ``.json``), ``"lm_eval"`` (lm-evaluation-harness with
         ``--log_samples``), ``"alpaca_eval"``, ``"arena_hard"``, ``"mt_bench_pair"``, ``"mt_bench_single"``,
-        ``"wildbench"``, ``"every_eval_ever"`` or ``"promptfoo"``; by default it is recognised.
+        ``"wildbench"``, ``"every_eval_ever"``, ``"promptfoo"`` or ``"lmarena"`` (votes with ``model_a``, ``model_b``
+        and ``winner`` as LMArena publishes them, in csv or JSON); by default it is recognised, but for votes in JSON.
+        Logs of other kinds in a folder are then left out and named in the report.
     metric : str, optional
         The metric of lm-evaluation-harness, the score of promptfoo's ``namedScores``, or the evaluation of Every Eval
         Ever, where there are several.
@@ -134,8 +205,10 @@ def read_log(
         Scores have the columns ``prompt``, ``model``, ``score``, ``run`` and ``task``, votes ``prompt``, ``model_a``,
         ``model_b``, ``winner`` (a label, or the share of a win for ``model_a``), ``judge`` and ``task``; then columns
         of the log's metadata, and ``error`` where a score is missing. ``attrs["report"]`` is a dictionary of counts,
-        errors and notes, whose text says the same in lines. A table of votes fits as it is: ``dml_rank("winner ~ 1 |
-        model_a + model_b", table, context="prompt")``.
+        errors and notes, whose text says the same in lines; its entry ``"fit"`` has the arguments of the fit that the
+        log suggests: ``dml_rank(data=table, **table.attrs["report"]["fit"])``. A table of votes fits as it is:
+        ``dml_rank("winner ~ 1 | model_a + model_b", table, context="prompt")``. Scores are multiplied by -1 where the
+        log says that smaller values are better.
 
     Raises
     ------
@@ -158,165 +231,200 @@ def read_log(
     [['sums/0', 'acme/m7b', 1.0], ['sums/1', 'acme/m7b', 0.0], ['sums/2', 'acme/m7b', 1.0]]
     >>> table.attrs["report"]["models"]
     ['acme/m7b']
+    >>> table.attrs["report"]["fit"]
+    {'formula': 'score ~ 1 | model', 'context': 'prompt'}
     """
-    files = log_files(path)
     if kind is not None and kind not in READERS:
         raise OptionError(f"kind={kind!r} is unknown; it is one of {listed(READERS)}{nearest(kind, READERS)}")
-    kinds = {file: _kind_of(file) for file in files} if kind is None else dict.fromkeys(files, kind)
-    found = {value for value in kinds.values() if value}
-    if len(found) != 1:
-        what = f"logs of several kinds, {listed(sorted(found))}" if found else "no log of a known kind"
+    files = files_by_kind(path)
+    found = [name for name in files if name]
+    if kind is None and len(found) != 1:
+        what = f"logs of several kinds, {listed(found)}" if found else "no log of a known kind"
         raise DataError(f"{str(path)!r} holds {what}; pass kind=, one of {listed(READERS)}")
-    (kind,) = found
-    used = [file for file in files if kinds[file] == kind]
+    kind = kind or found[0]
+    # A log that is not recognised is read as what the caller says.
+    used = files.get(kind) or files.get("")
+    if not used:
+        raise DataError(f"{str(path)!r} holds no log of kind {kind!r}; it holds logs of {listed(found)}")
     table = _Table(kind, used)
-    table.notes += [f"not used, of another kind: {file.name}" for file in files if not kinds[file]][:20]
+    for name, group in files.items() if kind in files else ():
+        if name != kind:
+            names = listed((file.name for file in group), 5)
+            table.notes.append(f"not used, {'logs of ' + name if name else 'no log'}: {names}")
     chosen = {"metric": metric, "filter": filter, "scorer": scorer}
     reader, options = READERS[kind]
     for name, value in chosen.items():
         if value is not None and name not in options:
             raise OptionError(f"{name}={value!r} says nothing about a log of {kind}; leave it out")
     reader(table, used, **{name: chosen[name] for name in options})
-    return table.frame(_VOTE_COLUMNS if "winner" in (table.rows[0] if table.rows else ()) else _SCORE_COLUMNS)
+    return table.frame()
+
+
+def files_by_kind(path: LogPath) -> dict[str, list[Path]]:
+    """Return the files of a path by the kind of their log; those of no known kind are under the empty text."""
+    kinds: dict[str, list[Path]] = {}
+    for file in log_files(path):
+        kind = _kind_of(file)
+        if kind is not None:
+            kinds.setdefault(kind, []).append(file)
+    return dict(sorted(kinds.items()))
 
 
 def _kind_of(file: Path) -> str | None:
-    """Return the kind of a log by its name and the keys of its first record; None where it is none."""
+    """Return the kind of a log by its first keys; empty where it is no log, None where it is read beside one."""
     if ending(file) == ".eval":
         return "inspect"
-    if ending(file) not in (".json", ".jsonl"):
+    if file.name.startswith("results_") and ending(file) == ".json" and any(file.parent.glob("samples_*")):
         return None
-    if file.name.startswith("results_") and ending(file) == ".json":
-        return None  # Read beside the samples of lm-evaluation-harness.
-    if ending(file) == ".jsonl":
-        value: Any = next(iter(read_lines(file)), {})
-    else:
-        value = read_json(file)
-        if isinstance(value, dict) and "eval" in value and "status" in value:
-            return "inspect"
-        results = value.get("results") if isinstance(value, dict) else None
-        if isinstance(results, dict) and isinstance(results.get("results"), list):
+    if ending(file) == ".csv" and {"model_a", "model_b"} <= next(iter(read_csv(file)), {}).keys():
+        return "lmarena"
+    if ending(file) not in LOG_ENDINGS:
+        return ""
+    # Long documents and answers may stand before the keys of a record.
+    for n_bytes in (2**16, 2**24):
+        value = first_keys(file, n_bytes)
+        if isinstance(results := value.get("results"), dict) and isinstance(results.get("results"), list):
             return "promptfoo"
-        value = value[0] if isinstance(value, list) and value else {}
-    if not isinstance(value, dict):
-        return None
-    marks = {
-        "lm_eval": ("doc_id", "filter"),
-        "alpaca_eval": ("generator_1", "generator_2", "preference"),
-        "arena_hard": ("uid", "games", "baseline"),
-        "mt_bench_pair": ("question_id", "g1_winner", "g2_winner"),
-        "mt_bench_single": ("question_id", "model", "score", "judge"),
-        "wildbench": ("session_id", "parsed_result"),
-        "every_eval_ever": ("evaluation_id", "sample_id"),
-    }
-    return next((kind for kind, keys in marks.items() if all(key in value for key in keys)), None)
+        for kind, keys in _KEYS.items():
+            if value.keys() >= set(keys):
+                return kind
+    return ""
 
 
 def _score(value: Any, where: str) -> float:
     """Return a score as a number, NaN where there is none; refuse what is no number."""
     if value is None:
         return np.nan
-    if isinstance(value, bool | int | float):
-        return float(value)
-    if isinstance(value, str):
-        if value in _GRADES or value.lower() in _GRADES:
-            return _GRADES[value if value in _GRADES else value.lower()]
+    if type(value) is float and abs(value) < np.inf:
+        return value
+    number: Any = _GRADES.get(value, _GRADES.get(value.lower(), value)) if isinstance(value, str) else value
+    if isinstance(number, str | int | float):
         try:
-            return float(value)
-        except ValueError:
-            pass
+            score = float(number)
+        except (ValueError, OverflowError):
+            score = np.inf
+        if not np.isinf(score):
+            return score
     raise DataError(
-        f"{where} has the score {str(value)[:80]!r}, which is no number; name another scorer or metric, or leave "
+        f"{where} has the score {shown(value, 80)}, which is no finite number; name another scorer or metric, or leave "
         f"out the sample"
     )
 
 
-def _choose(name: str, given: str | None, there: Iterable[str], where: str) -> str:
-    """Return the name that was asked for, or the only one there is."""
+def _choose(name: str, given: str | None, there: Iterable[str], where: str, prefix: str = "") -> str:
+    """Return the name that was asked for, or the only one there is; ``prefix`` stands before names in an option."""
     names = sorted(set(there))
     if given is not None:
         if given not in names:
-            raise OptionError(f"{where} has no {name} {given!r}; it has {listed(names)}{nearest(given, names)}")
+            raise OptionError(
+                f"{where} has no {name} {given!r}; it has {listed(names) or 'none'}{nearest(given, names)}"
+            )
         return given
     if len(names) != 1:
-        raise OptionError(f"{where} has {len(names)} of {name}: {listed(names)}; name one with {name}=")
+        said = f"name one with {name}= (--{name}), such as {prefix + names[0]!r}" if names else "it holds none"
+        raise OptionError(f"{where} has {len(names)} values of {name}: {listed(names)}; {said}")
     return names[0]
 
 
 def _plain(values: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the entries of metadata that fit into a cell."""
-    return {str(k): v for k, v in (values or {}).items() if isinstance(v, str | int | float | bool) or v is None}
+    """Return the entries of metadata that fit into a cell; ``log_`` stands before names that the table needs itself."""
+    return {
+        f"log_{k}" if k in _OWN_COLUMNS else str(k): v
+        for k, v in (values or {}).items()
+        if isinstance(v, str | int | float | bool) or v is None
+    }
+
+
+def _in_words(error: Any) -> str:
+    """Return an error or limit, which may be an object with a message or a type, as a short text."""
+    return str((error.get("message") or error.get("type") or "error") if isinstance(error, dict) else error)[:200]
 
 
 # --- inspect_ai -------------------------------------------------------------------------------------------------------
 
 
 def _read_inspect(table: _Table, files: Sequence[Path], scorer: str | None) -> None:
-    logs = []
+    logs: dict[tuple[str, str], tuple[tuple[bool, str, str], Path]] = {}
     for file in files:
-        header, samples = _inspect_samples(file)
-        status, about = str(header.get("status")), header.get("eval") or {}
+        header = _inspect_header(file)
+        about, is_done = header.get("eval") or {}, header.get("status") == "success"
+        key = (str(about.get("task", "")), str(about.get("model", "")))
+        log = ((is_done, str(about.get("created", "")), file.name), file)
+        if key in logs:
+            older = min(log, logs[key])[1]
+            table.notes.append(f"not used, another log of {key[1]} on {key[0]} is newer or complete: {older.name}")
+        logs[key] = max(log, logs.get(key, log))
+    for (task, model), (_, file) in sorted(logs.items(), key=lambda item: item[1][1]):
+        header, samples = _inspect_header(file), _inspect_samples(file)
+        status, where = str(header.get("status")), f"{str(file)!r}"
         if status in ("cancelled", "started"):
-            raise DataError(f"{str(file)!r} was {status}, not run to its end; leave the file out, or run it again")
+            raise DataError(f"{where} was {status}, not run to its end; leave the file out, or run it again")
         if status != "success":
             table.notes.append(f"{file.name} ended with status {status!r}: samples without a score are missing")
-        logs.append((file, about, samples))
-    for file, about, samples in _newest(table, logs):
-        where = f"{str(file)!r}"
-        task, model = str(about.get("task", "")), str(about.get("model", ""))
+        _note_lost(table, file, header.get("eval") or {}, len(samples))
         there = {name for sample in samples for name in (sample.get("scores") or {})}
-        chosen, _, key = (scorer or "").partition(".")
+        chosen, _, key_of_value = (scorer or "").partition(".")
+        if scorer in there:
+            chosen, key_of_value = str(scorer), ""
         if there or chosen:
             chosen = _choose("scorer", chosen or None, there, where)
         for sample in samples:
             name = f"{where}, sample {sample.get('id')!r}"
             value = ((sample.get("scores") or {}).get(chosen) or {}).get("value")
             if isinstance(value, dict):
-                part = _choose("scorer", key or None, value, f"{name}, scorer {chosen!r},")
+                part = _choose("scorer", key_of_value or None, value, f"{name}, scorer {chosen!r},", f"{chosen}.")
                 value = value[part]
-            error = sample.get("error") or sample.get("limit")
-            table.rows.append(
+            # A sample that met a limit is scored by the harness; one that failed is not.
+            error = sample.get("error")
+            score = np.nan if error else _score(value, name)
+            if np.isnan(score):
+                error = error or sample.get("limit") or "no score"
+            table.add(
                 {
                     "prompt": f"{task}/{sample.get('id')}",
                     "model": model,
-                    "score": np.nan if error else _score(value, name),
+                    "score": score,
                     "run": sample.get("epoch", 1),
                     "task": task,
                     **_plain(sample.get("metadata")),
-                    **({"total_time": sample["total_time"]} if "total_time" in sample else {}),
-                    "error": None if not error and value is not None else str(error or "no score"),
+                    **_plain({name: sample[name] for name in ("total_time", "limit") if name in sample}),
+                    "error": _in_words(error) if error else None,
                 }
             )
 
 
-def _inspect_samples(file: Path) -> tuple[Record, list[Record]]:
-    """Return the header and the samples of a log, in either format."""
+def _inspect_header(file: Path) -> Record:
+    """Return what a log says of itself; of a .json log this is all of it."""
     if ending(file) == ".json":
         log = read_json(file)
-        return log, records_of(log.get("samples") or [], file)
-    try:
-        with zipfile.ZipFile(file) as archive:
-            header = zip_member(archive, "header.json", file) or zip_member(archive, "_journal/start.json", file)
-            if header is None:
-                raise DataError(f"{str(file)!r} has no header.json: the log was not written to its end")
-            summaries = zip_member(archive, "summaries.json", file)
-    except zipfile.BadZipFile as error:
-        raise DataError(f"{str(file)!r} is no zip file, which a log of inspect_ai is: {error}") from None
-    start: Record = parsed(header, file)
-    if "status" not in start:
-        start = {"status": "started", **start}
-    return start, [] if summaries is None else records_of(parsed(summaries, file), file)
+        if not isinstance(log, dict):
+            raise DataError(f"{str(file)!r} is no log of inspect_ai: it holds no JSON object")
+        return log
+    header = _inspect_member(file, "header.json", "_journal/start.json")
+    if header is None:
+        raise DataError(f"{str(file)!r} has no header.json: the log was not written to its end")
+    return {"status": "started", **parsed(header, file)}
 
 
-def _newest(table: _Table, logs: list[tuple[Path, Record, list[Record]]]) -> list[tuple[Path, Record, list[Record]]]:
-    """Return the newest log of each task and model; name the others."""
-    newest: dict[tuple[str, str], tuple[Path, Record, list[Record]]] = {}
-    for log in sorted(logs, key=lambda one: (str(one[1].get("created", "")), one[0].name)):
-        key = (str(log[1].get("task")), str(log[1].get("model")))
-        if key in newest:
-            table.notes.append(f"not used, older than another log of {key[1]} on {key[0]}: {newest[key][0].name}")
-        newest[key] = log
-    return list(newest.values())
+def _inspect_samples(file: Path) -> list[Record]:
+    """Return the samples of a log, without what they say beside their scores."""
+    if ending(file) == ".json":
+        return records_of(read_json(file).get("samples") or [], file)
+    summaries = _inspect_member(file, "summaries.json")
+    return [] if summaries is None else records_of(parsed(summaries, file), file)
+
+
+def _inspect_member(file: Path, *names: str) -> bytes | None:
+    """Return the first of these members that an .eval file has."""
+    with readable(file), zipfile.ZipFile(file) as archive:
+        return next((found for name in names if (found := zip_member(archive, name, file)) is not None), None)
+
+
+def _note_lost(table: _Table, file: Path, about: Record, n_samples: int) -> None:
+    """Say how many samples a log lacks that its evaluation was to have."""
+    size, epochs = (about.get("dataset") or {}).get("samples"), (about.get("config") or {}).get("epochs") or 1
+    if (about.get("config") or {}).get("limit") is None and isinstance(size, int) and n_samples < size * epochs:
+        table.notes.append(f"{file.name} has {n_samples:,} of {size * epochs:,} samples; the others are missing")
 
 
 # --- lm-evaluation-harness --------------------------------------------------------------------------------------------
@@ -326,25 +434,31 @@ _SAMPLES_NAME = re.compile(r"samples_(?P<task>.+?)(_(?P<date>\d{4}-\d\d-\d\dT[\d
 
 def _read_lm_eval(table: _Table, files: Sequence[Path], metric: str | None, filter: str | None) -> None:
     logs: dict[tuple[str, str], tuple[str, Path]] = {}
+    beside = {folder: _lm_eval_results(folder) for folder in {file.parent for file in files}}
     for file in files:
         name = _SAMPLES_NAME.match(file.name.split(".jsonl")[0])
         if name is None:
             raise DataError(
                 f"{file.name!r} is not named samples_TASK_DATE.jsonl, so that its task is not known; rename it"
             )
-        key, date = (_lm_eval_model(file), name["task"]), name["date"] or ""
+        key, date = (_lm_eval_model(file, beside[file.parent]), name["task"]), name["date"] or ""
         if key in logs:
             older = file if date <= logs[key][0] else logs[key][1]
             table.notes.append(f"not used, older than another log of {key[0]} on {key[1]}: {older.name}")
         if key not in logs or date > logs[key][0]:
             logs[key] = (date, file)
+    copies: dict[tuple[str, str, str], list[Any]] = {}
     hashes: dict[tuple[str, Any], tuple[str, str]] = {}
+    lower: dict[str, bool] = {}
+    all_results = [result for results in beside.values() for result in results]
     for (model, task), (_, file) in logs.items():
-        lines = list(read_lines(file))
-        chosen_filter = _choose("filter", filter, (str(line.get("filter", "none")) for line in lines), f"{str(file)!r}")
+        lines, where = list(read_lines(file)), f"{str(file)!r}"
+        chosen_filter = _choose("filter", filter, {str(line.get("filter", "none")) for line in lines}, where)
         lines = [line for line in lines if str(line.get("filter", "none")) == chosen_filter]
+        lines.sort(key=lambda line: str(line.get("doc_id")).zfill(12))
         there = {name for line in lines for name in line.get("metrics") or set(line) - _NO_METRIC}
-        chosen = _choose("metric", metric, there, f"{str(file)!r}")
+        chosen = _choose("metric", metric, there, where)
+        sign = _sign(table, chosen, lower, task, is_lower=_lm_eval_is_lower(all_results, task, chosen))
         for line in lines:
             doc_key, doc = str(line.get("doc_hash", line.get("doc_id"))), (task, line.get("doc_id"))
             known, other = hashes.setdefault(doc, (doc_key, model))
@@ -356,26 +470,44 @@ def _read_lm_eval(table: _Table, files: Sequence[Path], metric: str | None, filt
                 )
             value = line.get(chosen)
             if isinstance(value, list):
-                raise DataError(
-                    f"{str(file)!r}: the metric {chosen!r} is a list, not a score of one document; name another"
-                )
-            row = {
-                "prompt": f"{task}/{doc_key}",
-                "model": model,
-                "score": _score(value, f"{str(file)!r}, doc_id {doc[1]}"),
-            }
-            table.rows.append({**row, "run": 1, "task": task, "error": "no score" if value is None else None})
+                raise DataError(f"{where}: the metric {chosen!r} is a list, not a score of one document; name another")
+            score = sign * _score(value, f"{where}, doc_id {doc[1]}")
+            # A document that stands in the task twice counts twice, as it does in the harness's mean.
+            places = copies.setdefault((model, task, doc_key), [])
+            if doc[1] not in places:
+                places.append(doc[1])
+            copy = places.index(doc[1])
+            prompt = f"{task}/{doc_key}{f' #{copy + 1}' if copy else ''}"
+            row = {"prompt": prompt, "model": model, "score": score, "run": 1, "task": task}
+            table.add({**row, "error": "no score" if np.isnan(score) else None})
 
 
-def _lm_eval_model(file: Path) -> str:
+def _lm_eval_results(folder: Path) -> list[Record]:
+    """Return what the results beside samples say of the model, and of metrics whose smaller values are better."""
+    found = [read_json(path) for path in sorted(folder.glob("results_*.json*")) if ending(path) == ".json"]
+    kept = ("model_name", "higher_is_better")
+    return [{name: value.get(name) for name in kept} for value in found if isinstance(value, dict)]
+
+
+def _lm_eval_model(file: Path, results: Sequence[Record]) -> str:
     """Return the model of a file: that of the results beside it, or of the name of its folder."""
-    names = set()
-    for results in sorted(file.parent.glob("results_*.json")):
-        value = read_json(results)
-        name = value.get("model_name") if isinstance(value, dict) else None
-        if name:
-            names.add(str(name))
-    return names.pop() if len(names) == 1 else file.parent.name.replace("__", "/")
+    names = {str(value["model_name"]) for value in results if value["model_name"]}
+    return names.pop() if len(names) == 1 else file.absolute().parent.name.replace("__", "/")
+
+
+def _lm_eval_is_lower(results: Sequence[Record], task: str, metric: str) -> bool:
+    """Return whether results beside the samples say that a smaller value is better."""
+    return any(((value.get("higher_is_better") or {}).get(task) or {}).get(metric) is False for value in results)
+
+
+def _sign(table: _Table, metric: str, lower: dict[str, bool], task: str, *, is_lower: bool) -> int:
+    """Return -1 where smaller values are better, and say so; refuse tasks that differ in this."""
+    lower[task] = is_lower
+    if len(set(lower.values())) > 1:
+        raise DataError(f"{metric!r} is better when smaller in some files and when larger in others: {lower}; read one")
+    if is_lower:
+        table.notes.append(f"smaller is better for {metric!r}: scores are its values times -1")
+    return -1 if is_lower else 1
 
 
 # --- judgments of pairs -----------------------------------------------------------------------------------------------
@@ -385,9 +517,11 @@ def _read_alpaca_eval(table: _Table, files: Sequence[Path]) -> None:
     for file in files:
         for record in _records_in(file):
             preference = record.get("preference")
+            # Older versions wrote 0 for a draw.
+            preference = 1.5 if preference == 0 else None if preference != preference else preference
             if preference is not None and not (isinstance(preference, int | float) and 1 <= preference <= 2):
                 raise DataError(f"{str(file)!r} has the preference {preference!r}; AlpacaEval's lie in [1, 2]")
-            table.rows.append(
+            table.add(
                 {
                     "prompt": str(record.get("instruction")),
                     "model_a": str(record.get("generator_1")),
@@ -399,7 +533,6 @@ def _read_alpaca_eval(table: _Table, files: Sequence[Path]) -> None:
                     "dataset": record.get("dataset"),
                 }
             )
-    _note_star(table)
 
 
 def _read_arena_hard(table: _Table, files: Sequence[Path]) -> None:
@@ -410,7 +543,7 @@ def _read_arena_hard(table: _Table, files: Sequence[Path]) -> None:
                 # The first game shows the baseline first, the second one the model.
                 first, second = (baseline, model) if number % 2 == 0 else (model, baseline)
                 verdict = (game or {}).get("score")
-                table.rows.append(
+                table.add(
                     {
                         "prompt": str(record.get("uid")),
                         "model_a": first,
@@ -422,10 +555,10 @@ def _read_arena_hard(table: _Table, files: Sequence[Path]) -> None:
                         "grade": verdict,
                     }
                 )
-    _note_star(table)
 
 
 def _read_mt_bench_pair(table: _Table, files: Sequence[Path]) -> None:
+    table.clusters = ["question"]
     for file in files:
         for record in _records_in(file):
             models = {"model_1": str(record.get("model_1")), "model_2": str(record.get("model_2"))}
@@ -436,7 +569,7 @@ def _read_mt_bench_pair(table: _Table, files: Sequence[Path]) -> None:
                     raise DataError(
                         f"{str(file)!r} has the verdict {verdict!r}; MT-Bench's are {listed(map(str, labels))}"
                     )
-                table.rows.append(
+                table.add(
                     {
                         "prompt": f"{record['question_id']} turn {record.get('turn', 1)}",
                         "model_a": models[first],
@@ -451,11 +584,12 @@ def _read_mt_bench_pair(table: _Table, files: Sequence[Path]) -> None:
 
 
 def _read_mt_bench_single(table: _Table, files: Sequence[Path]) -> None:
+    table.clusters = ["question"]
     for file in files:
         for record in _records_in(file):
             score = _score(record.get("score"), f"{str(file)!r}, question {record['question_id']}")
             is_parsed = score >= 0
-            table.rows.append(
+            table.add(
                 {
                     "prompt": f"{record['question_id']} turn {record.get('turn', 1)}",
                     "model": str(record.get("model")),
@@ -479,7 +613,7 @@ def _read_wildbench(table: _Table, files: Sequence[Path]) -> None:
             if "choice" not in result and "ref" not in parts:
                 score = _score(result.get("score"), f"{str(file)!r}, session {prompt}")
                 row = {"prompt": prompt, "model": model, "score": score, "run": 1, "task": "wildbench", "judge": judge}
-                table.rows.append({**row, "error": "no score" if np.isnan(score) else None})
+                table.add({**row, "error": "no score" if np.isnan(score) else None})
                 continue
             names = record.get("assignment") or {"A": record.get("model_A"), "B": record.get("model_B")}
             if not (names.get("A") and names.get("B")):
@@ -487,7 +621,7 @@ def _read_wildbench(table: _Table, files: Sequence[Path]) -> None:
                     f"{str(file)!r}, session {prompt}: it does not say which answer was A ('assignment', or 'model_A' "
                     f"and 'model_B'); a verdict without it says nothing"
                 )
-            table.rows.append(
+            table.add(
                 {
                     "prompt": prompt,
                     "model_a": str(names["A"]),
@@ -498,7 +632,6 @@ def _read_wildbench(table: _Table, files: Sequence[Path]) -> None:
                     "grade": result.get("choice"),
                 }
             )
-    _note_star(table)
 
 
 def _records_in(file: Path) -> Iterable[Record]:
@@ -510,51 +643,71 @@ def _verdict(verdict: Any, file: Path) -> str | None:
     """Return the label of a verdict on the answers A and B; None where there is none."""
     if verdict is None:
         return None
-    label = _VERDICTS.get(str(verdict).strip("[] "))
-    if label is None:
-        raise DataError(f"{str(file)!r} has the verdict {verdict!r}; those that are read are {listed(_VERDICTS)}")
-    return label
+    word = str(verdict).strip("[] ")
+    if word not in _VERDICTS:
+        raise DataError(f"{str(file)!r} has the verdict {verdict!r}; those that are read are {listed(_VERDICTS, 20)}")
+    return _VERDICTS[word]
 
 
 def _judge(judge: Any) -> str:
     return ", ".join(map(str, judge)) if isinstance(judge, list) else str(judge)
 
 
-def _note_star(table: _Table) -> None:
-    """Say that every model meets one baseline only, where that is so."""
-    models = [{row["model_a"], row["model_b"]} for row in table.rows if "model_a" in row]
-    shared = set.intersection(*models) if models else set()
-    if len(shared) == 1 and len(set.union(*models)) > 2:
-        table.notes.append(
-            f"every model was compared with {shared.pop()!r} only: two other models are compared through it, in the "
+def _baseline(table: pd.DataFrame) -> str | None:
+    """Return the model that is in every comparison, where there are at least three models."""
+    pairs = {frozenset(pair) for pair in zip(table["model_a"], table["model_b"], strict=True)}
+    shared = frozenset.intersection(*pairs)
+    return str(*shared) if len(shared) == 1 and len(pairs) > 1 else None
+
+
+def _notes_of_pairs(table: pd.DataFrame) -> list[str]:
+    """Return what is to be known of the pairs and judges of a table of votes."""
+    baseline, judges = _baseline(table), table["judge"].unique()
+    several = len(judges) > 1 and bool((table.groupby(["prompt", "model_a", "model_b"])["judge"].nunique() > 1).any())
+    notes = [f"{len(judges)} judges, with a vote each: {listed(map(str, judges))}"] if several else []
+    if baseline is not None:
+        notes.append(
+            f"every model was compared with {baseline!r} only: two other models are compared through it, in the "
             f"log-odds of bt"
         )
+    return notes
 
 
 # --- Every Eval Ever, promptfoo ---------------------------------------------------------------------------------------
 
 
 def _read_every_eval_ever(table: _Table, files: Sequence[Path], metric: str | None) -> None:
-    seen: dict[tuple[str, str], list[float]] = {}
-    lines = [(file, line) for file in files for line in read_lines(file)]
-    there = {str(line.get("evaluation_name", "")) for _, line in lines}
-    chosen = _choose("metric", metric, there, "the log")
-    for file, line in lines:
-        if str(line.get("evaluation_name", "")) != chosen:
-            continue
-        result = line.get("evaluation") or {}
-        error = line.get("error")
-        value = result.get("score", result.get("is_correct"))
-        model, sample = str(line.get("model_id")), str(line.get("sample_hash") or line.get("sample_id"))
-        runs = seen.setdefault((model, sample), [])
-        score = np.nan if error else _score(value, f"{str(file)!r}, sample {line.get('sample_id')!r}")
-        runs.append(score)
-        prompt, task = f"{chosen}/{sample}", chosen or str(line.get("evaluation_id"))
-        row = {"prompt": prompt, "model": model, "score": score, "run": len(runs), "task": task}
-        error = error or (None if value is not None else "no score")
-        table.rows.append({**row, **_plain(line.get("metadata")), "error": error})
+    table.notes.append("where the harness's own log is there, read that: Every Eval Ever has no runs")
+    seen: dict[tuple[str, str, str], list[float]] = {}
+    lower: dict[str, bool] = {}
+    chosen = _choose("metric", metric, {_evaluation(line) for file in files for line in read_lines(file)}, "the log")
+    for file in files:
+        config = _every_eval_ever_config(file, chosen)
+        sign = _sign(table, chosen, lower, file.name, is_lower=config.get("lower_is_better") is True)
+        judges = [judge.get("model_info") or {} for judge in (config.get("llm_scoring") or {}).get("judges") or []]
+        judge = {"judge": _judge([one.get("id") or one.get("name") for one in judges])} if judges else {}
+        for line in read_lines(file):
+            if _evaluation(line) != chosen:
+                continue
+            result, error = line.get("evaluation") or {}, line.get("error")
+            value = result.get("score", result.get("is_correct"))
+            if value == -1 and config.get("has_unknown_level"):
+                value = None
+            model, sample = str(line.get("model_id")), str(line.get("sample_hash") or line.get("sample_id"))
+            task = _every_eval_ever_task(line, chosen)
+            score = np.nan if error else sign * _score(value, f"{str(file)!r}, sample {line.get('sample_id')!r}")
+            runs = seen.setdefault((model, task, sample), [])
+            runs.append(score)
+            row = {"prompt": f"{task}/{sample}", "model": model, "score": score, "run": len(runs), "task": task}
+            error = error or ("no score" if np.isnan(score) else None)
+            table.add({**row, **judge, **_plain(line.get("metadata")), "error": error})
     repeated = [values for values in seen.values() if len(values) > 1]
-    if repeated and all(np.isclose(values, values[0], equal_nan=True).all() for values in repeated):
+    equal = sum(bool(np.isclose(values, values[0], equal_nan=True).all()) for values in repeated)
+    if 0 < equal < len(repeated):
+        table.notes.append(
+            f"{equal:,} of {len(repeated):,} samples with several lines have the same score in all of them"
+        )
+    if repeated and equal == len(repeated):
         raise DataError(
             f"{len(repeated):,} samples stand in the log several times, each with the same score every time: "
             f"converters write one reduced score for every epoch; read the harness's own log, or keep one "
@@ -562,35 +715,101 @@ def _read_every_eval_ever(table: _Table, files: Sequence[Path], metric: str | No
         )
 
 
+def _evaluation(line: Record) -> str:
+    return str(line.get("evaluation_name", ""))
+
+
+def _every_eval_ever_task(line: Record, evaluation: str) -> str:
+    """Return the evaluation, after its benchmark where the identifier is BENCHMARK/MODEL/TIME."""
+    about = str(line.get("evaluation_id"))
+    benchmark = about.split("/")[0] if about.count("/") > 1 else ""
+    return "/".join(dict.fromkeys(name for name in (benchmark, evaluation) if name)) or about
+
+
+def _every_eval_ever_config(file: Path, evaluation: str) -> Record:
+    """Return what the file beside the samples says of the metric of an evaluation; nothing where there is none."""
+    stem, marker, _ = file.name.partition("_samples.jsonl")
+    beside = file.with_name(f"{stem}.json")
+    results = read_json(beside).get("evaluation_results") or [] if marker and beside.is_file() else []
+    configs = [one.get("metric_config") or {} for one in results if one.get("evaluation_name") == evaluation]
+    return configs[0] if configs else {}
+
+
 def _read_promptfoo(table: _Table, files: Sequence[Path], metric: str | None) -> None:
+    runs: Counter[tuple[str, str]] = Counter()
     for file in files:
-        records = records_of(read_json(file)["results"]["results"], file)
-        labels = {record.get("promptIdx", 0) for record in records}
+        log = read_json(file)
+        records = records_of((log.get("results") or {}).get("results"), file)
+        task = str((log.get("config") or {}).get("description") or "promptfoo")
+        # promptIdx numbers the pairs of provider and prompt; the label is that of the prompt.
+        labels = {_prompt_label(record) for record in records}
         named = {name for record in records for name in (record.get("namedScores") or {})}
         if metric is not None:
             _choose("metric", metric, named, f"{str(file)!r}")
-        runs: Counter[tuple[str, str]] = Counter()
         for record in records:
             provider = record.get("provider") or {}
             model = str(provider.get("label") or provider.get("id")) if isinstance(provider, dict) else str(provider)
             if len(labels) > 1:
-                prompt_label = (record.get("prompt") or {}).get("label")
-                model = f"{model} x {prompt_label or record.get('promptIdx')}"
-            prompt = repr(sorted((record.get("vars") or {}).items()))
+                model = f"{model} x {_prompt_label(record)}"
+            prompt = table.once(f"{task}/{json.dumps(record.get('vars') or {}, sort_keys=True, ensure_ascii=False)}")
             runs[prompt, model] += 1
             failed = record.get("failureReason") == 2
             value = record.get("score") if metric is None else (record.get("namedScores") or {}).get(metric)
-            table.rows.append(
+            score = np.nan if failed else _score(value, f"{str(file)!r}, test {record.get('testIdx')}")
+            error = str(record.get("error") or "error")[:200] if failed else "no score"
+            table.add(
                 {
                     "prompt": prompt,
                     "model": model,
-                    "score": np.nan if failed else _score(value, f"{str(file)!r}, test {record.get('testIdx')}"),
+                    "score": score,
                     "run": runs[prompt, model],
-                    "task": file.name.split(".json")[0],
+                    "task": task,
                     **_plain(record.get("namedScores")),
                     "cost": record.get("cost"),
                     "latency_ms": record.get("latencyMs"),
-                    "error": str(record.get("error") or "error")[:200] if failed else None,
+                    "error": error if np.isnan(score) else None,
+                }
+            )
+
+
+def _prompt_label(record: Record) -> str:
+    """Return the label of the prompt of a result of promptfoo."""
+    return str((record.get("prompt") or {}).get("label"))[:80]
+
+
+# Columns that identify a vote of LMArena, and the cells of a column of 0 and 1 that mean 1.
+_VOTE_IDENTIFIERS = ("question_id", "conversation_id", "evaluation_session_id", "id")
+_TRUE = ("1", "1.0", "True", "true")
+
+
+def _read_lmarena(table: _Table, files: Sequence[Path]) -> None:
+    """Read votes with one column for the winner, or with a column of 0 and 1 for each outcome."""
+    columns = {"winner_model_a": "model_a", "winner_model_b": "model_b", "winner_tie": "tie"}
+    known = {"model_a", "model_b", "winner", "judge", *columns}
+    for file in files:
+        for number, record in enumerate(read_csv(file) if ending(file) == ".csv" else _records_in(file)):
+            if not {"model_a", "model_b"} <= record.keys():
+                raise DataError(
+                    f"{str(file)!r} has no columns 'model_a' and 'model_b'; the columns are {listed(record)}"
+                )
+            identifiers = (record.get(name) for name in _VOTE_IDENTIFIERS)
+            winner = record.get("winner")
+            if "winner" not in record:
+                winner = next((label for name, label in columns.items() if str(record.get(name)) in _TRUE), None)
+            further = {
+                name: cell for name, cell in record.items() if name not in known and not isinstance(cell, list | dict)
+            }
+            if "prompt" in further:
+                further["text"] = further.pop("prompt")
+            table.add(
+                {
+                    "prompt": str(next((one for one in identifiers if one is not None), number)),
+                    "model_a": record["model_a"],
+                    "model_b": record["model_b"],
+                    "winner": winner,
+                    "judge": record.get("judge"),
+                    "task": "lmarena",
+                    **further,
                 }
             )
 
@@ -606,4 +825,5 @@ READERS: Mapping[str, tuple[Callable[..., None], tuple[str, ...]]] = {
     "wildbench": (_read_wildbench, ()),
     "every_eval_ever": (_read_every_eval_ever, ("metric",)),
     "promptfoo": (_read_promptfoo, ("metric",)),
+    "lmarena": (_read_lmarena, ()),
 }

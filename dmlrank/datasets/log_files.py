@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import json
 import os
+import re
 import struct
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from glob import glob
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import pandas as pd
+
 from .._utils.argument_checks import check_path
-from ..exceptions import DataError, MissingExtraError, listed, nearest
+from ..exceptions import DataError, DmlrankError, MissingExtraError, listed, nearest
 
 Record: TypeAlias = Mapping[str, Any]
 
 # A file may expand to so many bytes, or to so many times its size where that is more; a line may have so many bytes.
 # Logs of text expand to 5 to 30 times their size; files made to fill the memory expand to 1,000 times and more.
 _LARGEST_EXPANDED, _LARGEST_RATIO, _LARGEST_LINE = 2**31, 200, 2**26
-_ENDINGS = (".eval", ".json", ".jsonl")
+LOG_ENDINGS = (".eval", ".json", ".jsonl")
 _COMPRESSIONS = (".gz", ".zst")
+# The key of an object, after the comma of the one before.
+_KEY = re.compile(r'[\s,]*("(?:[^"\\]|\\.)*")\s*:\s*')
+# RuntimeError: an encrypted zip file; NotImplementedError: a zip file with another compression.
+_UNREADABLE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, RuntimeError, NotImplementedError, struct.error)
 # The number of zstandard among the compressions of zip files, which Python's zipfile reads from 3.14 on.
 _ZIP_ZSTANDARD = 93
 
@@ -35,9 +44,9 @@ def log_files(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -
     check_path(path)
     place = Path(path)
     if place.is_dir():
-        files = [file for file in place.rglob("*") if file.is_file() and ending(file) in _ENDINGS]
+        files = [file for file in place.rglob("*") if file.is_file() and ending(file) in LOG_ENDINGS]
         if not files:
-            raise DataError(f"the folder {str(place)!r} has no file that ends with {listed(_ENDINGS)}")
+            raise DataError(f"the folder {str(place)!r} has no file that ends with {listed(LOG_ENDINGS)}")
         return sorted(files)
     if place.is_file():
         return [place]
@@ -59,17 +68,43 @@ def read_json(file: Path) -> Any:
     return parsed(_content(file), file)
 
 
+def first_keys(file: Path, n_bytes: int) -> Record:
+    """Return the keys of the first JSON object in the first bytes of a file, with the values that end there."""
+    with readable(file), _opened(file) as content:
+        start = content.read(n_bytes)
+    text = start.decode("utf-8-sig", errors="ignore").lstrip()
+    found: dict[str, Any] = {}
+    place = text.find("{") + 1 if text.startswith(("{", "[")) else 0
+    while place and (key := _KEY.match(text, place)):
+        name = str(parsed(key[1].encode(), file))
+        found[name] = None
+        try:
+            found[name], place = json.JSONDecoder().raw_decode(text, key.end())
+        except (ValueError, RecursionError) as error:
+            if len(start) < n_bytes:
+                raise DataError(f"{str(file)!r} is no JSON: {error}; leave the file out or mend it") from None
+            break
+    return found
+
+
+def read_csv(file: Path) -> Iterator[Record]:
+    """Yield the rows of a csv file whose first row names the columns; cells are text, None where empty."""
+    with readable(file):
+        table = pd.read_csv(io.BytesIO(_content(file)), dtype=object, keep_default_na=False, na_values=[""])
+    names = [str(name) for name in table]
+    for cells in table.where(table.notna(), None).itertuples(index=False, name=None):
+        yield dict(zip(names, cells, strict=True))
+
+
 def read_lines(file: Path) -> Iterator[Record]:
     """Yield the objects of a file of JSON lines, or of a JSON array."""
-    try:
+    with readable(file):
         yield from _lines(file)
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{str(file)!r} cannot be read: {error}") from None
 
 
 def _lines(file: Path) -> Iterator[Record]:
     with _opened(file) as lines:
-        start = lines.peek(64).removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+        start = lines.peek(64).removeprefix(codecs.BOM_UTF8).lstrip()[:1]
         if start == b"[":
             yield from records_of(read_json(file), file)
             return
@@ -80,7 +115,10 @@ def _lines(file: Path) -> Iterator[Record]:
             if len(line) > _LARGEST_LINE or n_bytes > limit:
                 raise DataError(f"{str(file)!r}: line {number} makes the file larger than a log is; {_TRUST}")
             if line.strip():
-                yield from records_of([parsed(line, file, number)], file)
+                record = parsed(line, file, number)
+                if not isinstance(record, dict):
+                    raise DataError(f"{str(file)!r}, line {number} is no JSON object")
+                yield record
 
 
 def records_of(values: Any, file: Path) -> list[Record]:
@@ -93,7 +131,8 @@ def records_of(values: Any, file: Path) -> list[Record]:
 def parsed(content: bytes, file: Path, line: int | None = None) -> Any:
     """Return the value of JSON text."""
     try:
-        return json.loads(content.decode("utf-8-sig"))
+        # The codec utf-8-sig is slow, and many logs have a million lines.
+        return json.loads(content.removeprefix(codecs.BOM_UTF8).decode())
     except (ValueError, RecursionError) as error:
         where = "" if line is None else f", line {line}"
         raise DataError(f"{str(file)!r}{where} is no JSON: {error}; leave the file out or mend it") from None
@@ -139,7 +178,7 @@ def _zstandard(file: Any) -> Any:
         raise MissingExtraError(
             "the log is compressed by zstandard, which needs a package: pip install 'dmlrank[logs]'"
         ) from None
-    return zstandard.ZstdDecompressor().stream_reader(file)
+    return zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
 
 
 def _opened(file: Path) -> io.BufferedReader:
@@ -152,8 +191,19 @@ def _opened(file: Path) -> io.BufferedReader:
 def _content(file: Path) -> bytes:
     """Return all bytes of a file."""
     limit = _limit(file.stat().st_size)
+    with readable(file), _opened(file) as content:
+        return _bounded(content.read(limit + 1), limit, file)
+
+
+@contextmanager
+def readable(file: Path) -> Iterator[None]:
+    """Raise what goes wrong while a file is read and expanded as an error that names the file."""
     try:
-        with _opened(file) as content:
-            return _bounded(content.read(limit + 1), limit, file)
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{str(file)!r} cannot be read: {error}") from None
+        yield
+    except DmlrankError:
+        raise
+    except Exception as error:
+        # The class of zstandard's errors is known where the package is installed only.
+        if isinstance(error, _UNREADABLE) or type(error).__name__ == "ZstdError":
+            raise DataError(f"{str(file)!r} cannot be read: {error}") from None
+        raise

@@ -8,8 +8,8 @@ from typing import NamedTuple, TypeAlias, cast
 
 import numpy as np
 import pandas as pd
+import scipy
 from scipy.special import expit, logit, softmax
-from scipy.stats import norm, poisson
 
 from ..data.arrays import FloatArray
 from ..exceptions import OptionTypeError, check_choice
@@ -216,9 +216,12 @@ class Styled:
         high = centre + _REACH * spread if limit is None else np.full(len(x), limit)
         nodes, weights = np.polynomial.legendre.leggauss(_LENGTH_NODES)
         length = low[:, None] + (high - low)[:, None] * (nodes + 1) / 2
-        length_law = weights / 2 * (high - low)[:, None] * norm.pdf(length, centre[:, None], spread)
+        length_law = weights / 2 * (high - low)[:, None] * scipy.stats.norm.pdf(length, centre[:, None], spread)
         count = np.arange(_MOST_HEADERS)
-        joint = poisson.pmf(count, rate[:, [j]])[:, :, None] * poisson.pmf(count, rate[:, [k]])[:, None, :]
+        joint = (
+            scipy.stats.poisson.pmf(count, rate[:, [j]])[:, :, None]
+            * scipy.stats.poisson.pmf(count, rate[:, [k]])[:, None, :]
+        )
         ratio = (count[:, None] - count) / (count[:, None] + count + 1)
         values, place = np.unique(ratio.reshape(-1).round(12), return_inverse=True)
         header_law = np.zeros((len(x), len(values)))

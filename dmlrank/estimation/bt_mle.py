@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, qr
-from scipy.optimize import linprog
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from scipy.special import expit, log_expit
@@ -491,7 +491,7 @@ def _check_not_separated(rows: _Rows, data: PreferenceData) -> None:
     sign = np.where(rows.won == 1, 1.0, np.where(rows.won == 0, -1.0, 0.0))
     is_one_sided = sign != 0
     signed = matrix[is_one_sided] * sign[is_one_sided, None]
-    solution = linprog(
+    solution = scipy.optimize.linprog(
         -np.asarray(signed.sum(axis=0)).ravel() / max(1, is_one_sided.sum()),
         A_ub=-signed,
         b_ub=np.zeros(signed.shape[0]),

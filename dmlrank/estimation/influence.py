@@ -245,7 +245,7 @@ class Influence(CentredValues):
         them by the share of its votes there.
     weight (n,): Weight of each context in the target population, with mean one.
     variance_correction (d, d): How much larger the second moment of the correction would be if the derivative of F were
-        taken at the true mu instead of the fitted one, to first order (:mod:`dmlrank.estimation.residuals`);
+        taken at the true mu instead of the fitted one, to first order (:mod:`dmlrank.estimation.one_step`);
         None where no formula is available.
     sample_weight (n,): Where F(mu) is averaged over a sample of m contexts only: n / m for contexts in the sample, and
         0 for all other contexts, whose ``value`` is zero. None where F(mu) is averaged over all contexts.
@@ -340,6 +340,20 @@ class Influence(CentredValues):
     def without_correction(self) -> Influence:
         """Return the influence of the plug-in estimate: F(mu) without the correction."""
         return replace(self, correction=np.zeros_like(self.correction), variance_correction=None)
+
+    def within(self, stratum: IntArray) -> Influence:
+        """Return the influence of the same estimate where the shares of strata, (n,), are fixed.
+
+        Influence values are taken less their means in the stratum, and divided by sqrt(1 - 1 / size), so that their
+        squares are not too small in small strata.
+        """
+        centred = self.centred / self.weight[:, None]
+        size = np.bincount(stratum)[stratum]
+        means = np.zeros((int(stratum.max()) + 1, self.n_scores))
+        add_to_rows(means, stratum, centred / size[:, None])
+        deviation = (centred - means[stratum]) / np.sqrt(1 - 1 / size)[:, None]
+        nothing = np.zeros_like(self.correction)
+        return replace(self, value=self.estimate + deviation, correction=nothing, sample_weight=None)
 
     def given_prompts(self) -> Influence:
         """Return the influence of the same estimate where the prompts are fixed: the correction without F(mu)."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
-import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,8 +21,11 @@ from ..exceptions import DataError, JudgeError
 from ..nuisance.boosting import BoosterSpec, Tune, train_booster
 from ..nuisance.training_rows import Folds, TrainingRows, ordered_cells
 from ..nuisance.verdicts import Recalibration, Verdicts, draw_soft_label_cells, human_given_verdict, soft_labels
-from .cross_fitting import ContextPart, CrossFittedMu, HeldOutLabels, MuByFold, MuSource
+from .cross_fitting import ContextPart, CrossFittedMu, HeldOutLabels, MuSource
 from .influence import JudgeCorrection
+
+if TYPE_CHECKING:
+    import lightgbm as lgb
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,10 +143,6 @@ class FeatureMu:
             in_fold = np.flatnonzero(self.folds.fold[cells.context] == held_out)
             probabilities[in_fold] = self._predict_cells(booster, judged_cell[in_fold])
         return probabilities
-
-    def by_fold(self) -> MuByFold | None:
-        """Return None: verdicts differ between contexts."""
-        return None
 
     def _predict_contexts(self, booster: lgb.Booster, contexts: IntArray) -> FloatArray:
         """Return the probabilities of all pairs of b contexts, (b, K, K, C)."""

@@ -22,8 +22,7 @@ from .influence import (
     NuisanceEstimates,
     TargetPopulation,
 )
-from .one_step import CHUNK
-from .residuals import Residuals
+from .one_step import CHUNK, Residuals
 
 # Largest floor of a mean probability.
 _LARGEST_FLOOR = 0.1
@@ -70,7 +69,6 @@ def mean_preferences(
     population: TargetPopulation,
     *,
     members: NDArray[np.bool_] | None = None,
-    chunk: int = CHUNK,
 ) -> MeanPreferences:
     """Estimate the mean preferences of groups of contexts by one step, in one pass over the probabilities.
 
@@ -95,7 +93,7 @@ def mean_preferences(
     sample = population.sample_weights(data.n_contexts)
     value_weights = weights if sample is None else weights * sample
     total = np.zeros((len(weights), data.n_items**2 * data.n_categories))
-    size, needed = contexts_at_a_time(data, chunk), np.asarray(value_weights.any(axis=0))
+    size, needed = contexts_at_a_time(data, CHUNK), np.asarray(value_weights.any(axis=0))
     weighted_sum = partial(_weighted_sum, value_weights)
     for _, part_sum in over_parts(weighted_sum, nuisances.mu, size, "mean preferences", needed):
         total += part_sum
@@ -194,7 +192,6 @@ def mean_preference_influence(
     population: TargetPopulation,
     *,
     members: NDArray[np.bool_],
-    chunk: int = CHUNK,
 ) -> InfluenceInGroups:
     """Return the influence of the scores of mean preferences in groups, in one pass over the probabilities.
 
@@ -204,7 +201,7 @@ def mean_preference_influence(
     valued = members if sample_weight is None else members & (sample_weight > 0)
     contexts = [np.flatnonzero(inside) for inside in members]
     values = [np.zeros((len(inside), len(score.scores))) for inside, score in zip(contexts, scores, strict=True)]
-    size, needed = contexts_at_a_time(data, chunk), np.asarray(valued.any(axis=0))
+    size, needed = contexts_at_a_time(data, CHUNK), np.asarray(valued.any(axis=0))
     values_in_groups = partial(_values_in_groups, scores, valued)
     for part, part_values in over_parts(values_in_groups, nuisances.mu, size, "scores of groups", needed):
         for group, value in enumerate(part_values):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
+from scipy.special import logit
 
 from .._utils.computation import one_thread
 from ..data.preferences import FloatArray, IntArray, PreferenceData
@@ -27,6 +28,8 @@ _N_CONTEXTS_ALONE, _N_GROUPS = 100, 10
 _CUT = 3.0
 # Columns of the dictionary for each labelled cell of a fold, at most. With more, the estimate is mostly noise.
 _COLUMNS_PER_LABEL = 0.2
+# A column is left out where less than this share of its norm lies beyond the columns before it.
+_DEPENDENT = 1e-6
 # Share of entries from which a product of a matrix with itself is faster if the matrix is not sparse.
 _DENSE = 0.2
 # Win shares of pairs that have no floor stay this far from 0 and 1.
@@ -93,10 +96,12 @@ def second_order(
     to second order. The scores are linear in the log-odds, F = sum_jk D_jk logit s_jk, so that the estimate lacks u =
     E sum_jk D_jk (2 s_jk - 1) e_jk^2 / 2. The weights 2 s - 1 are bounded, and no propensity enters.
 
-    The error is expanded as e_jk = t(x)'(b_j - b_k), with q functions t of the context: 1, the features that move mu
-    most, and their products. The labels of a fold are independent of the mu that predicts the fold. With z the columns
-    of a label's pair, b = H^-1 sum_i z_i (y_i - s_i) estimates the coefficients, where H = sum_i v_i z_i z_i' + 1 is
-    taken over all folds and scaled to one. With b_i the term of unit i and M = sum_jk E D_jk (2 s_jk - 1) z_jk z_jk',
+    The error is expanded as e_jk = t(x)'(b_j - b_k) + c L_jk, with q functions t of the context: 1, the features that
+    move mu most, and their products; and with L the fitted log-odds, cut at 3, because a learner that shrinks does so
+    wherever log-odds are large, also by features that t lacks. The labels of a fold are independent of the mu that
+    predicts the fold. With z the columns of a label's pair, b = H^-1 sum_i z_i (y_i - s_i) estimates the coefficients,
+    where H = sum_i v_i z_i z_i' + 1 is taken over all folds and scaled to one. With b_i the term of unit i and M =
+    sum_jk E D_jk (2 s_jk - 1) z_jk z_jk',
 
         u = n / (n - 1) 1/2 {b'M b - sum_i b_i'M b_i},
 
@@ -138,10 +143,10 @@ def second_order(
         if error.n_units < 2:
             continue
         at_contexts = functions[contexts], weight[contexts] / weight[contexts].sum()
-        u, gradient = error.curvature(share, *at_contexts, directions)
+        u, gradient = error.curvature(share, mine.as_column(share), *at_contexts, directions)
         change += fold_weight[fold] * u
-        gradient = cho_solve(error.factor, gradient.reshape(-1, n_items)).reshape(gradient.shape)
-        left = mine.residual - mine.variance * mine.values(error.coefficients[..., None])[:, 0] / 2
+        gradient = cho_solve(error.factor, gradient)
+        left = mine.residual - mine.variance * mine.values(error.coefficients[:, None])[:, 0] / 2
         add_to_rows(correction, mine.block, mine.values(gradient) * (n * fold_weight[fold] * left)[:, None])
     # What the labels have beyond u is their own noise, which was taken out of u. It is spread over the labels.
     excess = weight[blocks.context] @ correction - n * change
@@ -192,8 +197,10 @@ def reported_alone(
             continue
         scaled = information * (float(labels.weight[mine].sum()) / total_weight)
         scores = labels.only(mine).scores(group[mine], data.n_items, _N_GROUPS).toarray()
-        terms = cho_solve(cho_factor(scaled + np.eye(len(scaled))), scores.T).T.reshape(_N_GROUPS, data.n_items, -1)
-        of_group = [_as_directions(functions[contexts] @ b.T, share, worth, table.shape) for b in terms]
+        terms = cho_solve(cho_factor(scaled + np.eye(len(scaled))), scores.T).T
+        log_odds = labels.as_column(share)
+        errors = [_error_of(b, functions[contexts], log_odds) for b in terms]
+        of_group = [_as_directions(error, share, worth, table.shape) for error in errors]
         total = np.sum(of_group, axis=0)
         curves = [average @ functional.second_derivative(table, one, total - one) for one in of_group]
         of_groups = np.stack(curves) * factor * fold_weight[fold]
@@ -210,6 +217,7 @@ class Labels:
     context, first, second, block (e,): Context, items and influence block of each entry.
     residual, variance (e,): y - s and v = s (1 - s), times the block's share of the cell's votes.
     weight (e,): Weight of the context in the target population.
+    log_odds (e,): The fitted log-odds, cut, divided by their root mean square over all labels, which is ``scale``.
     """
 
     functions: FloatArray
@@ -220,6 +228,8 @@ class Labels:
     residual: FloatArray
     variance: FloatArray
     weight: FloatArray
+    log_odds: FloatArray
+    scale: float
 
     @classmethod
     def of(
@@ -236,6 +246,8 @@ class Labels:
         """Return the labels of a fit beside mu out of fold; ``worth``, (C,), has the worth of each category."""
         cells, cell = data.cells, blocks.entry_cell
         fitted = np.clip(clip_and_renormalise(mu.at(cells), floor) @ worth, _SMALLEST, 1 - _SMALLEST)[cell]
+        log_odds = np.clip(logit(fitted), -_CUT, _CUT)
+        scale = float(np.sqrt(np.square(log_odds).mean())) or 1.0
         return cls(
             functions=functions,
             context=cells.context[cell],
@@ -245,11 +257,18 @@ class Labels:
             residual=(blocks.entry_y @ worth - fitted) * blocks.entry_share,
             variance=fitted * (1 - fitted) * blocks.entry_share,
             weight=weight[cells.context[cell]],
+            log_odds=log_odds / scale,
+            scale=scale,
         )
 
     def only(self, rows: IntArray) -> Labels:
         """Return some of the entries."""
-        return Labels(self.functions, *(getattr(self, name)[rows] for name in self.__slots__[1:]))
+        of_entries = [name for name in self.__slots__ if name not in ("functions", "scale")]
+        return replace(self, **{name: getattr(self, name)[rows] for name in of_entries})
+
+    def as_column(self, share: FloatArray) -> FloatArray:
+        """Return the column of fitted log-odds at win shares."""
+        return np.asarray(np.clip(logit(share), -_CUT, _CUT) / self.scale)
 
     def by_pair(self, n_items: int) -> Iterator[tuple[int, int, IntArray]]:
         """Yield both items and the rows of each ordered pair with labels."""
@@ -259,7 +278,7 @@ class Labels:
             yield int(self.first[rows[0]]), int(self.second[rows[0]]), rows
 
     def information(self, n_items: int) -> FloatArray:
-        """Return the weighted sum of v z z', (K q, K q)."""
+        """Return the weighted sum of v z z', (K q + 1, K q + 1)."""
         q = self.functions.shape[1]
         total = np.zeros((n_items, q, n_items, q))
         for j, k, rows in self.by_pair(n_items):
@@ -267,21 +286,30 @@ class Labels:
             product = t.T @ ((self.weight * self.variance)[rows, None] * t)
             for one, other, sign in ((j, j, 1), (k, k, 1), (j, k, -1), (k, j, -1)):
                 total[one, :, other] += sign * product
-        return total.reshape(n_items * q, n_items * q)
+        information = np.zeros((n_items * q + 1, n_items * q + 1))
+        information[:-1, :-1] = total.reshape(n_items * q, n_items * q)
+        beside = replace(self, residual=self.variance * self.log_odds)
+        information[-1] = information[:, -1] = beside.scores(np.zeros_like(self.first), n_items, 1).toarray()[0]
+        return information
 
     def scores(self, unit: IntArray, n_items: int, n_units: int) -> sparse.csr_array:
-        """Return the weighted sums of z (y - s) by unit, (units, K q); ``unit``, (e,), numbers units from 0."""
+        """Return the weighted sums of z (y - s) by unit, (units, K q + 1); ``unit``, (e,), numbers units from 0."""
         q = self.functions.shape[1]
-        amount = (self.weight * self.residual)[:, None] * self.functions[self.context]
-        place = np.concatenate([item[:, None] * q + np.arange(q) for item in (self.first, self.second)], axis=1)
-        entries = np.concatenate([amount, -amount], axis=1).ravel(), (np.repeat(unit, 2 * q), place.ravel())
-        return sparse.csr_array(entries, shape=(n_units, n_items * q))
+        residual = (self.weight * self.residual)[:, None]
+        amount = residual * self.functions[self.context]
+        places = [item[:, None] * q + np.arange(q) for item in (self.first, self.second)]
+        place = np.concatenate([*places, np.full_like(residual, n_items * q, dtype=int)], axis=1)
+        amounts = np.concatenate([amount, -amount, residual * self.log_odds[:, None]], axis=1)
+        entries = amounts.ravel(), (np.repeat(unit, 2 * q + 1), place.ravel())
+        return sparse.csr_array(entries, shape=(n_units, n_items * q + 1))
 
     def values(self, coefficients: FloatArray) -> FloatArray:
-        """Return z'b of each entry, (e, d), for coefficients (K, q, d)."""
-        values = np.empty((len(self.first), coefficients.shape[2]))
-        for j, k, rows in self.by_pair(len(coefficients)):
-            values[rows] = self.functions[self.context[rows]] @ (coefficients[j] - coefficients[k])
+        """Return z'b of each entry, (e, d), for coefficients (K q + 1, d)."""
+        q, d = self.functions.shape[1], coefficients.shape[1]
+        of_item = coefficients[:-1].reshape(-1, q, d)
+        values = self.log_odds[:, None] * coefficients[-1]
+        for j, k, rows in self.by_pair(len(of_item)):
+            values[rows] += self.functions[self.context[rows]] @ (of_item[j] - of_item[k])
         return values
 
 
@@ -289,8 +317,8 @@ class Labels:
 class ErrorOfMu:
     """The error of the mu of one fold, as the labels of this fold show it.
 
-    coefficients (K, q): b.
-    noise (K q, K q): The sum of b_i b_i' over independent units i.
+    coefficients (K q + 1,): b, and last c.
+    noise (K q + 1, K q + 1): The sum of b_i b_i' over independent units i, c_i among b_i.
     factor: Cholesky factor of H.
     n_units: Number of independent units.
     """
@@ -319,38 +347,47 @@ class ErrorOfMu:
                 noise += sign * (scores.T @ scores).toarray()
             counts.append(len(distinct))
         noise = cho_solve(factor, cho_solve(factor, noise).T)
-        return cls(cho_solve(factor, total).reshape(n_items, -1), noise, factor, min(counts))
+        return cls(cho_solve(factor, total), noise, factor, min(counts))
 
     def curvature(
-        self, share: FloatArray, functions: FloatArray, weight: FloatArray, directions: FloatArray
+        self, share: FloatArray, log_odds: FloatArray, functions: FloatArray, weight: FloatArray, directions: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return u, (d,), and its gradient M b n / (n - 1) in the coefficients, (K, q, d).
+        """Return u, (d,), and its gradient M b n / (n - 1) in the coefficients, (K q + 1, d).
 
-        Shapes: share (b, K, K), functions (b, q), weight (b,), directions (K, K, d).
+        Shapes: share, log_odds (b, K, K), functions (b, q), weight (b,), directions (K, K, d).
         """
-        n_items, q = self.coefficients.shape
-        of_item = functions @ self.coefficients.T
-        error = of_item[:, :, None] - of_item[:, None, :]
+        n_items, q, d = share.shape[1], functions.shape[1], directions.shape[2]
+        error = _error_of(self.coefficients, functions, log_odds)
         noise = np.stack(
             [
                 ((functions @ row.reshape(q, -1)).reshape(-1, n_items, q) * functions[:, None]).sum(axis=2)
-                for row in self.noise.reshape(n_items, q, -1)
+                for row in self.noise[:-1, :-1].reshape(n_items, q, -1)
             ],
             axis=1,
         )
         own = np.einsum("xjj->xj", noise)
-        square = np.square(error) - (own[:, :, None] + own[:, None, :] - noise - noise.transpose(0, 2, 1))
+        variance = own[:, :, None] + own[:, None, :] - noise - noise.transpose(0, 2, 1)
+        # Of the log-odds' coefficient, and twice its covariance with the others.
+        variance += log_odds * (2 * _error_of(self.noise[-1], functions, log_odds) - self.noise[-1, -1] * log_odds)
         curve = (2 * share - 1) * weight[:, None, None] * (self.n_units / (self.n_units - 1))
-        u = np.tensordot((curve * square).sum(axis=0), directions) / 2
-        of_pair = np.tensordot(curve * error, functions, axes=(0, 0))
+        u = np.tensordot((curve * (np.square(error) - variance)).sum(axis=0), directions) / 2
+        curve *= error
+        of_pair = np.tensordot(curve, functions, axes=(0, 0))
         by_item = [np.einsum(f"jkq,jkd->{item}qd", of_pair, directions, optimize=True) for item in "jk"]
-        return u, by_item[0] - by_item[1]
+        of_slope = np.tensordot((curve * log_odds).sum(axis=0), directions)
+        return u, np.concatenate([(by_item[0] - by_item[1]).reshape(-1, d), of_slope[None]])
 
 
-def _as_directions(of_item: FloatArray, share: FloatArray, worth: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-    """Return the change of the categories of wins, (b, K, K, C), that moves log-odds by a difference of (b, K)."""
+def _error_of(coefficients: FloatArray, functions: FloatArray, log_odds: FloatArray) -> FloatArray:
+    """Return z'b at all pairs, (b, K, K), for coefficients (K q + 1,), functions (b, q) and log_odds (b, K, K)."""
+    of_item = functions @ coefficients[:-1].reshape(-1, functions.shape[1]).T
+    return of_item[:, :, None] - of_item[:, None, :] + coefficients[-1] * log_odds
+
+
+def _as_directions(error: FloatArray, share: FloatArray, worth: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+    """Return the change of the categories of wins, (b, K, K, C), that moves log-odds by ``error``, (b, K, K)."""
     direction = np.zeros(shape)
-    direction[..., 0] = share * (1 - share) * (of_item[:, :, None] - of_item[:, None, :]) / (worth[0] - worth[1])
+    direction[..., 0] = share * (1 - share) * error / (worth[0] - worth[1])
     direction[..., 1] = -direction[..., 0]
     return direction
 
@@ -369,8 +406,9 @@ def dictionary(
 ) -> tuple[FloatArray, bool]:
     """Return the functions of all contexts, (n, q), of which a fold has labels enough, and whether these are all.
 
-    They are 1, the features that move the fitted win shares most, and products of these features. Products are left
-    out first, then features; there are no functions where labels are too few even for one number per item.
+    They are 1, the features that move the fitted win shares most, and products of these features, without columns that
+    depend linearly on those before them. Products are left out first, then features; there are no functions where
+    labels are too few even for one number per item.
 
     Shapes: shares (b, K, K).
     """
@@ -381,6 +419,10 @@ def dictionary(
     parts = [np.ones((len(x), 1)), x, x[:, first] * x[:, second]]
     for n_parts in (3, 2, 1):
         functions = np.hstack(parts[:n_parts])
+        # Squares and products of dummy variables repeat what stands before them.
+        beyond = np.abs(np.diag(np.linalg.qr(functions, mode="r")))
+        functions = functions[:, : len(beyond)]
+        functions = functions[:, beyond > _DEPENDENT * np.sqrt(np.square(functions).sum(axis=0))]
         if functions.shape[1] * data.n_items <= _COLUMNS_PER_LABEL * n_labels:
             scale = np.sqrt(np.square(functions[data.cells.context]).mean(axis=0))
             return functions / np.where(scale > 0, scale, 1.0), n_parts == len(parts)

@@ -53,7 +53,7 @@ from ..functionals.linear_scores import jacobian_at
 from ..nuisance.propensity_model.estimate import PairPropensity
 from .cross_fitting import ContextPart, clip_and_renormalise, contexts_at_a_time, over_parts
 from .influence import Influence, InfluenceBlocks, NuisanceEstimates, add_to_rows
-from .residuals import Residuals
+from .one_step import Residuals
 
 
 @dataclass(frozen=True, slots=True, eq=False)

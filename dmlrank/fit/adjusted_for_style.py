@@ -278,7 +278,8 @@ class StyleEstimates:
         """Covariance of the slopes, (r, r)."""
         assert self.covariance is not None
         last = slice(3 * self.n_models, None)
-        return Covariance(self.covariance.matrix[last, last], np.eye(len(self.columns)), self.covariance.n_clusters)
+        matrix = self.covariance.matrix[last, last]
+        return replace(self.covariance, matrix=matrix, basis=np.eye(len(self.columns)))
 
     def score_covariance(self, *which: str) -> FloatArray:
         """Return the joint covariance of s vectors of K scores, (K s, K s), named "raw", "averaged" or "equal"."""
@@ -292,8 +293,7 @@ class StyleEstimates:
             return self
         estimate = factor * self.estimate
         estimate[: 3 * self.n_models] += shift
-        covariance = replace(self.covariance, matrix=factor**2 * self.covariance.matrix)
-        return replace(self, estimate=estimate, covariance=covariance)
+        return replace(self, estimate=estimate, covariance=self.covariance.scaled(factor))
 
     def _place(self, which: str) -> slice:
         number = ("raw", "averaged", "equal").index(which)

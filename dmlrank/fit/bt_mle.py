@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from .._utils.computation import warn
 from ..data.outcomes import require_mirrored_worths
 from ..data.preferences import FloatArray, PreferenceData
 from ..estimation.bt_mle import (
@@ -27,7 +28,7 @@ from .estimand import (
     comparison_graph,
     restrict_items,
     set_up_likelihood,
-    warn_of_votes_left_out,
+    votes_left_out,
 )
 from .fit_covariance import clustered_covariance, crossed_cluster, make_covariance
 from .stages import FirstStages, read_units
@@ -53,12 +54,14 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
     require_mirrored_worths(options.categories)
     # The votes alone decide which pairs are compared: min_labels= is an option of first stages.
     graph_option = "votes" if isinstance(options.graph, str) else options.graph
-    of_votes = replace(options, graph=graph_option, min_labels=1)
-    ranked = restrict_items(data_as_read, of_votes)
+    of_votes = replace(options, graph=graph_option)
+    ranked = restrict_items(data_as_read, of_votes, 1)
     data = stages.keep("ranked votes of the likelihood", (data_as_read, ranked.items), lambda: ranked)
     graph = comparison_graph(data, graph_option, 1)
     setup = set_up_likelihood(data, graph, options.category_weights, estimator.name)
-    warn_of_votes_left_out(data, graph, of_votes, OrderChoice(False))
+    left_out = votes_left_out(data_as_read, data, graph, of_votes, OrderChoice(False, 1))
+    if left_out:
+        warn(left_out, stacklevel=2)
     units = read_units(data, stages.source, options, None, for_first_stages=False)
     likelihood = stages.keep(
         "likelihood",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -19,7 +19,7 @@ from .._utils.argument_checks import real_array
 from .._utils.computation import warn
 from ..data.columns import align_pairs_by_name
 from ..data.formula.parse import one_sided
-from ..data.graph import Graph, PairRule, VoteCounts, left_out_clause
+from ..data.graph import MOST_OF_ALL, Graph, PairRule, VoteCounts, left_out_clause
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..estimation.mean_preferences import FlooredPreferences, MeanPreferences, make_finite
 from ..exceptions import DmlrankError, GraphError, IntervalWarning, OptionError, OptionTypeError, listed
@@ -31,6 +31,8 @@ from .estimators import estimator_named
 
 # Values of min_labels that are tried, in this order, where the graph does not connect the models.
 _FEWER_LABELS = (5, 2, 1)
+# Names that a sentence lists at most.
+_MOST_NAMED = 5
 
 
 class Extrapolation(NamedTuple):
@@ -55,7 +57,7 @@ def unlabelled_pairs(data: PreferenceData) -> NDArray[np.bool_]:
     return np.asarray(labelled == 0)
 
 
-def find_extrapolation(data: PreferenceData, setup: Setup, options: Options) -> Extrapolation:
+def find_extrapolation(data: PreferenceData, setup: Setup, options: Options, min_labels: int) -> Extrapolation:
     """Count the pairs without a label that the functional uses, with a warning where there are any.
 
     The learner's prediction for such a pair enters the scores. No label corrects the prediction, and no standard error
@@ -75,7 +77,7 @@ def find_extrapolation(data: PreferenceData, setup: Setup, options: Options) -> 
         clauses.append(f"{n_pairs - n_one_order:,} of {graph.n_edges:,} pairs were never compared")
     if n_one_order:
         clauses.append(f"{n_one_order:,} of {graph.n_edges:,} pairs were compared in one display order only")
-    changes = connecting_options(data, options.min_labels)
+    changes = connecting_options(data, min_labels)
     if changes is None:
         changes = {"component": "largest"}
     update = ", ".join(f"{name}={value!r}" for name, value in ({"graph": "observed"} | changes).items())
@@ -118,45 +120,54 @@ class Setup:
     n_left_out: int
 
 
-def restrict_items(data: PreferenceData, options: Options) -> PreferenceData:
-    """Drop the models outside the largest component of the graph if ``component="largest"``; otherwise raise."""
-    parts = comparison_graph(data, options.graph, options.min_labels).components()
+def restrict_items(data: PreferenceData, options: Options, min_labels: int) -> PreferenceData:
+    """Drop the models outside the largest component of the graph where ``component=`` allows it; otherwise raise."""
+    graph = comparison_graph(data, options.graph, min_labels)
+    parts = graph.components()
     if len(parts) == 1:
         return data
-    if options.component == "largest" and len(parts[0]) > 1:
+    share = _share_in_largest(data, graph)
+    may_drop = options.component == "largest" or (options.component == "auto" and share >= 1 - MOST_OF_ALL)
+    if may_drop and len(parts[0]) > 1:
         return data.restrict(parts[0])
-    raise GraphError(explain_disconnected(data, parts, options.graph, min_labels=options.min_labels))
+    raise GraphError(explain_disconnected(data, parts, options.graph, min_labels=min_labels, share=share))
+
+
+def _share_in_largest(data: PreferenceData, graph: Graph) -> float:
+    """Return the votes on compared pairs in the largest component, as a share of all rows with two models."""
+    part, votes = graph.components()[0], np.where(graph.edges, data.pair_votes() + data.pair_votes().T, 0)
+    return float(votes[np.ix_(part, part)].sum()) / 2 / max(data.n_votes + sum(count for _, count in data.same), 1)
 
 
 def explain_disconnected(
-    data: PreferenceData, components: list[NDArray[np.intp]], graph: object, *, min_labels: int
+    data: PreferenceData, components: list[NDArray[np.intp]], graph: object, *, min_labels: int, share: float
 ) -> str:
-    """Explain that a graph falls into several components, and what to do."""
+    """Explain that a graph falls into several components, and recommend one call.
+
+    ``share`` is that of the votes in the largest component.
+    """
     names = "; ".join("{" + listed(data.items[j] for j in component) + "}" for component in components[:5])
     names += " and more" if len(components) > 5 else ""
-    largest = ["component='largest' ranks the largest component only"] if len(components[0]) > 1 else []
+    kept = f"the largest has {100 * share:.3g} % of the votes, and {100 * (1 - MOST_OF_ALL):g} % have to stay"
+    largest = "collect votes that compare models across components"
+    if len(components[0]) > 1:
+        largest = f"component='largest' ranks the {len(components[0])} models of the largest alone"
     if not isinstance(graph, str):
         return (
-            f"graph= does not connect the models: {len(components)} components {names}; add pairs between the "
+            f"graph= does not connect the models: {len(components)} components {names}; {kept}; add pairs between the "
             f"components, or use graph='observed' for the pairs that have labels"
         )
     if graph == "votes":
-        advice = largest or ["collect votes that compare models across components"]
-        return f"no vote compares models across {len(components)} components {names}; {advice[0]}"
-    advice = largest
+        return f"no vote compares models across {len(components)} components {names}; {kept}; {largest}"
     changes = connecting_options(data, min_labels)
-    if changes is None:
-        advice.append("more votes that compare models across components would connect them")
-    else:
-        options = " with ".join(f"{name}={value!r}" for name, value in changes.items())
+    advice = largest
+    if changes is not None:
         condition = ", if display order does not matter" if "position_bias" in changes else ""
-        advice.append(f"{options} would connect them{condition}")
-        if "min_labels" in changes:
-            advice.append("edge_weights='counts' then gives pairs with few labels less weight")
+        advice = f"{', '.join(f'{name}={value!r}' for name, value in changes.items())} connects them{condition}"
     return (
         f"the comparisons do not connect the models: {len(components)} components {names} "
         f"(a pair needs min_labels={min_labels} labelled contexts"
-        f"{' in each order' if data.ordered else ''}); {'; '.join(advice)}"
+        f"{' in each order' if data.ordered else ''}); {kept}; {advice}"
     )
 
 
@@ -185,7 +196,7 @@ def comparison_graph(data: PreferenceData, graph: object, min_labels: int) -> Gr
     return graph_from_array(edges, data.n_items, option="graph=", words="'observed', 'complete'")
 
 
-def set_up(data: PreferenceData, graph: Graph, options: Options) -> Setup:
+def set_up(data: PreferenceData, graph: Graph, options: Options, min_labels: int) -> Setup:
     """Bind the functional to the graph and the weights that the options ask for."""
     unbound = functional_from(estimator_named(options.estimator).functional(options.functional))
     weights = _category_weights(options.category_weights, data, unbound)
@@ -199,7 +210,7 @@ def set_up(data: PreferenceData, graph: Graph, options: Options) -> Setup:
         weighting = "given"
     weights_of_pairs = _edge_weights(options.edge_weights, data, graph)
     bound = bind_functional(unbound, weights, graph, edge_weights=weights_of_pairs, ordered=data.ordered)
-    _warn_of_graph(data, bound, graph, options.min_labels)
+    _warn_of_graph(data, bound, graph, min_labels)
     # Called for its errors: some functionals have no gauge on this graph.
     bound.gauge(data.n_items)
     return Setup(bound, weights, graph, weighting, _count_left_out(data, graph))
@@ -360,19 +371,51 @@ def _edge_weights(edge_weights: object, data: PreferenceData, graph: Graph) -> F
 
 @dataclass(frozen=True, slots=True)
 class OrderChoice:
-    """The choice whether display order matters.
+    """The choices which pairs are compared: whether display order matters, and how many labels a pair needs.
 
     matters: Whether the two orders of a pair are two pairs.
-    reason: Reason of the choice; empty where the caller chose.
+    min_labels: Smallest number of labelled contexts of a compared pair.
+    reason: Reason of the choice of order; empty where the caller chose.
     may_be_ignored: Whether ``position_bias=False`` is possible without a change of the other options.
+    lost_with_ten: Share of the votes that ``min_labels=10`` would leave out, where ``"auto"`` chose 1 instead.
     """
 
     matters: bool
+    min_labels: int
     reason: str = ""
     may_be_ignored: bool = True
+    lost_with_ten: float | None = None
 
 
-def choose_order(votes: PreferenceData, options: Options) -> OrderChoice:
+# Labels of a compared pair where the caller says "auto".
+_ENOUGH_LABELS = 10
+
+
+def choose_pairs(votes: PreferenceData, options: Options) -> OrderChoice:
+    """Choose order and ``min_labels``: as the caller says, or with "auto" 10, or 1 where 10 would lose many votes.
+
+    Many are more than 5 % of all votes, or of the votes of the models that votes connect where ``component="largest"``
+    ranks these alone. With ``component="all"``, 1 is chosen also where 10 does not connect the models.
+    """
+    if not isinstance(options.min_labels, str):
+        return _choose_order(votes, options, int(options.min_labels))
+    choice = _choose_order(votes, options, _ENOUGH_LABELS)
+    if not isinstance(options.graph, str) or options.graph != "observed":
+        return choice
+    fewer = _choose_order(votes, options, 1)
+    (graph, share), (_, most) = (_pairs_of(votes, one) for one in (choice, fewer))
+    most = most if options.component == "largest" else 1.0
+    is_enough = share >= (1 - MOST_OF_ALL) * most and (options.component != "all" or graph.connected)
+    return choice if is_enough else replace(fewer, lost_with_ten=1 - share)
+
+
+def _pairs_of(votes: PreferenceData, choice: OrderChoice) -> tuple[Graph, float]:
+    """Return the compared pairs of a choice, and the share of the votes in their largest component."""
+    graph = Graph.observed(votes.pair_counts(), choice.min_labels, choice.matters)
+    return graph, _share_in_largest(votes, graph)
+
+
+def _choose_order(votes: PreferenceData, options: Options, min_labels: int) -> OrderChoice:
     """Choose whether order matters: as the caller says, or with ``"auto"`` by counts of labels and other options."""
     weights, propensity = options.category_weights, options.propensity
     if not isinstance(weights, str | CategoryWeights):
@@ -392,10 +435,10 @@ def choose_order(votes: PreferenceData, options: Options) -> OrderChoice:
     elif is_of_ordered_pairs:
         obstacle = "propensity= has propensities of ordered pairs"
     if not isinstance(options.position_bias, str):
-        return OrderChoice(bool(options.position_bias), may_be_ignored=not obstacle)
+        return OrderChoice(bool(options.position_bias), min_labels, may_be_ignored=not obstacle)
     if obstacle:
-        return OrderChoice(True, obstacle, may_be_ignored=False)
-    return order_by_counts(votes.pair_counts(), options.min_labels, edges_of_option(options.graph, votes.n_items))
+        return OrderChoice(True, min_labels, obstacle, may_be_ignored=False)
+    return order_by_counts(votes.pair_counts(), min_labels, edges_of_option(options.graph, votes.n_items))
 
 
 def order_by_counts(counts: NDArray[np.int64], min_labels: int, edges: NDArray[np.bool_] | None = None) -> OrderChoice:
@@ -413,8 +456,9 @@ def order_by_counts(counts: NDArray[np.int64], min_labels: int, edges: NDArray[n
             f"{n_lacking:,} of {n_enough:,} pairs with at least {labels} have fewer than {min_labels} in one of their "
             f"two display orders"
         )
-        return OrderChoice(False, reason)
-    return OrderChoice(True, f"every pair with at least {labels} has at least {min_labels} in each display order")
+        return OrderChoice(False, min_labels, reason)
+    reason = f"every pair with at least {labels} has at least {min_labels} in each display order"
+    return OrderChoice(True, min_labels, reason)
 
 
 def edges_of_option(graph: object, n_items: int) -> NDArray[np.bool_] | None:
@@ -425,25 +469,74 @@ def edges_of_option(graph: object, n_items: int) -> NDArray[np.bool_] | None:
     return edges if edges.shape == (n_items, n_items) and edges.dtype == bool else None
 
 
-def warn_of_votes_left_out(data: PreferenceData, compared: Graph, options: Options, order: OrderChoice) -> None:
-    """Warn where over 5 % of all votes, or over 20 % of a model's votes, are on pairs that are not compared.
+def votes_left_out(
+    read: PreferenceData,
+    data: PreferenceData,
+    compared: Graph,
+    options: Options,
+    choice: OrderChoice,
+    *,
+    equal_weights: bool = False,
+) -> str:
+    """Return a sentence that counts and names the votes that are left out; empty where there is nothing to say.
 
-    Where pairs have too few labels, the warning names the first looser rule for compared pairs that uses most votes.
+    There is where rows compare a model with itself, where models are left out that the caller did not give up, and
+    where more than 5 % of all votes, or more than 20 % of a model's votes, are on pairs that are not compared. Where
+    pairs have too few labels, the sentence recommends the first looser rule for compared pairs that uses most votes.
+    It also says that pairs with few labels count, where ``min_labels="auto"`` decided so.
+
+    read: Votes on all models.
+    data: Votes on the ranked models.
+    compared: Pairs of ranked models that are compared.
+    equal_weights: Whether these pairs have equal weights.
     """
     counts = VoteCounts.of(data.pair_votes(), compared)
+    dropped = [name for name in read.items if name not in data.items]
+    kept, votes = [read.items.index(name) for name in data.items], read.pair_votes()
+    n_same, n_dropped = sum(count for _, count in read.same), int(votes.sum() - votes[np.ix_(kept, kept)].sum())
     # uses_most: at least 95 % of all votes, and at least 80 % of the votes of every model.
-    if counts.uses_most:
-        return
-    rule = PairRule(data.ordered, options.min_labels)
-    reason = f"these votes are on pairs with fewer than min_labels={rule.min_labels} labelled prompts"
+    all_count = ""
+    if choice.lost_with_ten is not None and equal_weights:
+        all_count = (
+            f"min_labels='auto' is 1: with 10, {100 * choice.lost_with_ten:.3g} % of the votes would be left out. "
+            f"Pairs with few labels count as much as others; edge_weights='counts' gives them less weight"
+        )
+    if counts.uses_most and not n_same and not (dropped and options.component == "auto"):
+        return all_count
+    reasons, advice = [], ""
+    if n_same:
+        models = ", ".join(f"{name!r} {count:,}" for name, count in read.same[:_MOST_NAMED])
+        models += ", ..." if len(read.same) > _MOST_NAMED else ""
+        reasons.append(f"{n_same:,} row{'s' * (n_same != 1)} compare a model with itself ({models})")
+    if dropped:
+        reasons.append(
+            f"{n_dropped:,} votes are on {len(dropped)} model{'s' * (len(dropped) != 1)} that compared pairs do not "
+            f"connect with the others ({listed(dropped, _MOST_NAMED)})"
+        )
+    if counts.n_left_out:
+        reason, advice = _of_thin_pairs(data, counts, options, choice)
+        reasons.append(reason)
+    clause = left_out_clause(counts, data.items, n_others=n_same + n_dropped)
+    rest = f". Scores are computed from the other pairs only{f'; {advice}' if advice else ''}"
+    sentences = [f"{clause}: {'; '.join(reasons)}{rest if counts.n_left_out else ''}", all_count]
+    return ". ".join(sentence for sentence in sentences if sentence)
+
+
+def _of_thin_pairs(data: PreferenceData, counts: VoteCounts, options: Options, choice: OrderChoice) -> tuple[str, str]:
+    """Return why votes are on pairs that are not compared, and how to use them; no advice where few are lost."""
+    if not isinstance(options.graph, str):
+        return f"{counts.n_left_out:,} votes are on pairs that graph= does not have", (
+            "add these pairs to graph=, or leave graph= out"
+        )
+    rule = PairRule(data.ordered, choice.min_labels)
+    reason = f"{counts.n_left_out:,} votes are on pairs with fewer than min_labels={rule.min_labels} labelled prompts"
     reason += " in one of the two orders" if data.ordered else ""
+    if counts.uses_most:
+        return reason, ""
     advice = "collect more labels of these pairs"
     labelled, votes = data.pair_counts(), data.pair_votes()
-    looser_rules = rule.looser(order.may_be_ignored)
-    if not isinstance(options.graph, str):
-        reason = "these votes are on pairs that graph= does not have"
-        advice = "add these pairs to graph=, or leave graph= out"
-    elif looser_rules:
+    looser_rules = rule.looser(choice.may_be_ignored)
+    if looser_rules:
         by_rule = [(looser, VoteCounts.of(votes, looser.graph(labelled))) for looser in looser_rules]
         looser, used = next((one for one in by_rule if one[1].uses_most), by_rule[-1])
         advice = f"{looser.changed_from(rule)} would use {100 * used.share_used:.3g} % of all votes"
@@ -451,10 +544,7 @@ def warn_of_votes_left_out(data: PreferenceData, compared: Graph, options: Optio
             advice += " (display order then does not matter)"
         if looser.min_labels < rule.min_labels:
             advice += "; with edge_weights='counts' in addition, pairs with few labels count little"
-    warn(
-        f"{left_out_clause(counts, data.items)}: {reason}. Scores are computed from the other pairs only; {advice}",
-        stacklevel=2,
-    )
+    return reason, advice
 
 
 class MeanTarget(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from .._utils.computation import collected_warnings
 from .._utils.number_text import fixed_text
 from .._version import __version__
 from ..data.derived_pairs import DERIVED_KINDS
+from ..data.frames import period_of
 from ..data.graph import Graph, VoteCounts
 from ..data.preferences import FloatArray, PreferenceData
 from ..estimation.diagnostics import Validity, effective_contexts
@@ -199,6 +201,8 @@ class FitDescription:
     version: Version of dmlrank that made the fit.
     order_reason: Why display order matters or does not, where ``position_bias="auto"`` decided; empty elsewhere.
     average: What is averaged over prompts: the scores F(mu(x)), or the preferences mu(x) before F is computed.
+    date: Day on which the fit was made (UTC), such as "2026-03-31"; empty in results that older versions stored.
+    period: First and last day in the data, where the user's frame has one column of times; empty elsewhere.
     """
 
     formula: str
@@ -227,6 +231,8 @@ class FitDescription:
     version: str
     order_reason: str = ""
     average: str = "scores"
+    date: str = ""
+    period: tuple[str, ...] = ()
 
 
 # Units of log-odds by name, with the factors that make them.
@@ -371,7 +377,8 @@ class Estimates:
 
         Intervals are cut off at the limits of the scores.
         """
-        half_width, limits = critical * self.std_errors, self.limits
+        errors = self.covariance.widened.std_errors
+        half_width, limits = critical * errors if self.has_intervals else np.full_like(errors, np.nan), self.limits
         low, high = (np.clip(self.estimate + sign * half_width, *limits) for sign in (-1, 1))
         return low, high
 
@@ -391,19 +398,20 @@ class Estimates:
         return not self.outputs
 
     def against_neutral(self) -> tuple[FloatArray, FloatArray]:
-        """Return each score minus the neutral value, (d,), and its standard error, (d,); NaN without intervals."""
-        n_models = len(self.names)
-        if self.neutral is not None:
-            return self.estimate - self.neutral, self.std_errors
-        centring = np.eye(n_models) - 1 / n_models
-        variance = np.diag(centring @ self.covariance.matrix @ centring)
-        errors = np.sqrt(np.maximum(variance, 0.0))
-        return centring @ self.estimate, errors if self.has_intervals else np.full_like(errors, np.nan)
+        """Return each score minus the neutral value and the standard error of its test, (d,); NaN without intervals."""
+        n_models, covariance, distance = len(self.names), self.covariance.widened, self.estimate
+        if self.neutral is None:
+            centring = np.eye(n_models) - 1 / n_models
+            distance, covariance = centring @ distance, covariance.of_combinations(centring)
+        else:
+            distance = distance - self.neutral
+        errors = covariance.std_errors
+        return distance, errors if self.has_intervals else np.full_like(errors, np.nan)
 
     def p_values(self) -> FloatArray:
         """Return two-sided p-values of the scores against the neutral value, (d,), each for one score."""
         z = z_statistics(*self.against_neutral())
-        return two_sided_p_values(z) if self.sequence is None else self.sequence.p_values(z)
+        return two_sided_p_values(z, self.covariance) if self.sequence is None else self.sequence.p_values(z)
 
 
 def _figures(d: Diagnostics) -> list[tuple[str, str, str]]:
@@ -537,8 +545,9 @@ def _description(steps: FitState) -> FitDescription:
     n_comparisons, n_votes, n_unlabelled = len(data.cells), data.n_votes, data.n_unlabelled
     smallest_pair = int((votes + votes.T)[steps.setup.graph.edges].min())
     if steps.estimator is MEANS and data.scores is not None:
-        n_comparisons, n_votes = data.scores.n_runs.size, int(data.scores.n_runs.sum())
-        n_unlabelled, smallest_pair = 0, data.n_contexts
+        n_comparisons, n_votes = int((data.scores.n_runs > 0).sum()), int(data.scores.n_runs.sum())
+        is_there = (data.scores.n_runs > 0).astype(int)
+        n_unlabelled, smallest_pair = 0, int((is_there.T @ is_there)[steps.setup.graph.edges].min())
     return FitDescription(
         formula=steps.source.formula,
         outcome=steps.source.formula.split("~")[0].strip(),
@@ -566,6 +575,8 @@ def _description(steps: FitState) -> FitDescription:
         seed=options.seed,
         version=__version__,
         average=options.average,
+        date=datetime.now(UTC).date().isoformat(),
+        period=period_of(steps.source.data),
     )
 
 

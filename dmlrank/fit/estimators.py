@@ -15,7 +15,7 @@ from ..data.preferences import FloatArray
 from ..estimation.influence import InfluenceFunction, mean_influence
 from ..exceptions import OptionError, listed
 from ..functionals import Borda, BradleyTerry
-from ..functionals.mean_score import MeanScore
+from ..functionals.linear_scores import MeanScore
 from ..options import OPTIONS, Options
 
 T = TypeVar("T")
@@ -197,6 +197,7 @@ def estimator_of(options: Options) -> Estimator:
 # Options that concern votes by people, and why they have no meaning for pairs derived from scores or rankings.
 _VOTE_OPTIONS = {
     "categories": "the label of such a pair follows from two scores or ranks",
+    "fold_names": "the table of scores has one column or name for each model",
     "votes": "several scores or rankings of a prompt are averaged",
     "judge": "verdicts of a judge are combined with labels by people, and these pairs have none",
     "adjust": "such a pair shows no two answers to a person whom style could impress",

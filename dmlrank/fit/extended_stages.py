@@ -16,8 +16,15 @@ import numpy as np
 from ..data.graph import Graph
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..data.vote_columns import Clusters
-from ..estimation.cross_fitting import CrossFittedMu, MuSource, SuppliedMu
-from ..estimation.folds import FoldUnits, extend_folds, fold_key, spread_over_units
+from ..estimation.cross_fitting import (
+    CrossFittedMu,
+    FoldUnits,
+    MuSource,
+    SuppliedMu,
+    extend_folds,
+    fold_key,
+    spread_over_units,
+)
 from ..estimation.influence import EstimandName, KnownValues
 from ..estimation.judge import JudgedMu
 from ..exceptions import listed
@@ -86,10 +93,10 @@ class ExtendedStages(FirstStages):
         """Return the data of all rows, which were read before."""
         return self.data
 
-    def _choose_order(self, votes: PreferenceData) -> OrderChoice:
+    def _choose_pairs(self, votes: PreferenceData) -> OrderChoice:
         """Return the choice of the fit, because its models were trained for this choice."""
         if self._trains:
-            return super()._choose_order(votes)
+            return super()._choose_pairs(votes)
         assert self.fit.display_order is not None
         return self.fit.display_order
 

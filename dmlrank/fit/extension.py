@@ -318,7 +318,7 @@ def refuse_fixed_inputs(steps: FitState) -> None:
     fixed_inputs = {
         "mu": (options.mu is not None, "fit with learner= instead of mu="),
         "weights": (
-            options.weights is not None and not isinstance(options.weights, str),
+            options.weights is not None and options.weights_column is None,
             "put the weights in a column",
         ),
         "propensity": (is_of_fixed_prompts, "put the propensities in a column, or pass a function"),

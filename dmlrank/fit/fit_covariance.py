@@ -59,9 +59,8 @@ def make_covariance(
     may happen out of fold on a few dozen prompts.
     """
     clusters, annotator = units.clusters, units.annotator
-    covariance = _corrected(
-        clustered_covariance(influence, gauge, clusters, annotator), influence, unanimous_covariance
-    )
+    rows = influence if units.task is None else influence.by_context().within(units.task)
+    covariance = _corrected(clustered_covariance(rows, gauge, clusters, annotator), influence, unanimous_covariance)
     if fixed_prompts:
         influence = influence.by_context().given_prompts()
         with collected_warnings():
@@ -118,11 +117,13 @@ def multiplier_bootstrap(
         )
     if steps.options.prompts == "fixed":
         influence = influence.by_context().given_prompts()
+    elif steps.units.task is not None:
+        influence = influence.by_context().within(steps.units.task)
     rows, small_sample_factor = cluster_sums(influence.by_context(), clusters.of_context if clusters else None)
     rows = rows * factor
     # The part of the covariance that the influence values of the units do not contain: variance between repetitions,
-    # variance correction and unanimous pairs.
-    added = steps.covariance.matrix * factor**2 - small_sample_factor * rows.T @ rows
+    # variance correction, unanimous pairs and the allowance for few units.
+    added = steps.covariance.widened.matrix * factor**2 - small_sample_factor * rows.T @ rows
     return MultiplierBootstrap(rows, small_sample_factor, added, kind, seed, n_draws)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from statsmodels.stats.inter_rater import cohens_kappa
 
 from ..data.outcomes import exchange_wins
 from ..data.preferences import FloatArray, IntArray, PreferenceData
@@ -201,6 +200,11 @@ def _winners(verdicts: Verdicts, data: PreferenceData, shares: FloatArray) -> tu
     return _plurality(tally[is_comparable]), _plurality(shares[is_comparable])
 
 
+def judged_winners(y: FloatArray, verdicts: FloatArray) -> tuple[IntArray, IntArray]:
+    """Return the winner by votes and by verdicts: 0 first, 1 second, 2 tie; (m,) each. Shapes: y (m, C)."""
+    return _plurality(_three_categories(y)), _plurality(verdicts)
+
+
 def _plurality(shares: FloatArray) -> IntArray:
     """Return the category with the largest share, (q,); 2, a tie, where several categories have the largest share."""
     is_largest = shares >= shares.max(axis=1, keepdims=True) - _TOLERANCE
@@ -220,6 +224,8 @@ def winner_agreement(human: IntArray, judge: IntArray) -> tuple[IntArray, FloatA
 
 def share_and_kappa(a: IntArray, b: IntArray) -> tuple[float, float]:
     """Return the share of equal values and Cohen's kappa; NaN for no values."""
+    from statsmodels.stats.inter_rater import cohens_kappa
+
     if not len(a):
         return float("nan"), float("nan")
     table = np.zeros((3, 3))

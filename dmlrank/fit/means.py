@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
 
+import numpy as np
+import pandas as pd
+
+from .._utils.argument_checks import real_array
 from .._utils.computation import warn
+from ..data.arrays import name_of
 from ..data.derived_pairs import DerivedPairs
+from ..data.formula.parse import parse_formula
 from ..data.graph import Graph
-from ..data.preferences import FloatArray, PreferenceData
+from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.runs import ScoreTable
+from ..estimation.cross_fitting import assign_folds, fold_key
 from ..estimation.diagnostics import FEW_UNLIKE, effective_contexts, warn_of_few_prompts
 from ..estimation.influence import Influence
-from ..exceptions import DataError, IntervalWarning, MissingDataError, listed
+from ..estimation.missing_scores import CorrectedMeans, corrected_means, drawn_means
+from ..estimation.unanimous_pairs import RULE_OF_THREE
+from ..exceptions import ColumnError, DataError, IntervalWarning, MissingDataError, NuisanceError, listed
 from ..functionals import CategoryWeights
-from ..functionals.mean_score import MeanScore
+from ..functionals.linear_scores import MeanScore
+from ..inference.covariance import FEW_UNITS, CentredInfluence, cluster_sums
 from .estimand import Setup
 from .fit_covariance import make_covariance
 from .stages import FirstStages, read_units
-from .state import FitState
+from .state import FitState, Source, Units
+
+# Fewest prompts, or clusters, with which the allowance for few of them has been found to suffice.
+_FEWEST_UNITS = 20
 
 
 def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
@@ -31,21 +46,43 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     options, scores, source = stages.options, data.scores, stages.source.data
     assert scores is not None
     assert isinstance(source, DerivedPairs)
-    _require_complete(scores, data)
+    propensity = known_propensity(options.propensity, data, stages.source)
+    is_modelled = propensity is not None or (options.missing == "model" and bool(np.isnan(scores.mean).any()))
+    if not is_modelled:
+        _require_complete(scores, data)
+    if is_modelled and propensity is None and not data.x.shape[1]:
+        warn(
+            "missing='model' without features: scores are means of those that are there, each model over its own "
+            "prompts. They can be compared only if scores are missing for reasons that have nothing to do with them; "
+            "name features that say which scores are missing, or use missing='common'",
+            kind=IntervalWarning,
+            stacklevel=2,
+        )
     weights, graph = CategoryWeights.for_categories(data.categories, "half"), Graph.all_pairs(data.n_items)
     setup = Setup(MeanScore(number=source.number), weights, graph, "equal", 0)
     units = read_units(data, stages.source, options, None)
     n = data.n_contexts
+    weight = np.ones(n) if units.context_weight is None else units.context_weight
+    value, correction = scores.mean, np.zeros((n, data.n_items))
+    if is_modelled:
+        means = modelled_means(stages, data, scores, units, propensity)
+        value, correction = means.fitted, means.correction
     influence = Influence(
-        value=scores.mean,
-        correction=np.zeros((n, data.n_items)),
+        value=value,
+        correction=correction,
         block_context=np.arange(n),
         block_weight=np.ones(n),
-        weight=np.ones(n) if units.context_weight is None else units.context_weight,
+        weight=weight,
     )
     covariance = make_covariance(influence, setup.functional.gauge(data.n_items).basis, units, fixed_prompts=False)
-    warn_of_few_prompts(effective_contexts(influence), data.items, n, FEW_UNLIKE, "add prompts")
-    constant = [name for name, error in zip(data.items, covariance.std_errors, strict=True) if not error > 0]
+    if np.isfinite(covariance.df):
+        by_context = influence.by_context()
+        rows = by_context if units.task is None else by_context.within(units.task)
+        cluster = units.clusters.of_context if units.clusters else None
+        covariance = replace(covariance, allowance=allowance_for_few(influence.estimate, rows, cluster))
+    if not _FEWEST_UNITS <= covariance.df + 1 < FEW_UNITS:
+        warn_of_few_prompts(effective_contexts(influence), data.items, n, FEW_UNLIKE, "add prompts")
+    constant = [name for name, error in zip(data.items, covariance.widened.std_errors, strict=True) if not error > 0]
     if constant:
         warn(
             f"the scores of {listed(constant)} are the same on all {n:,} prompts: their standard error is zero, which "
@@ -67,6 +104,133 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     )
 
 
+def allowance_for_few(estimate: FloatArray, influence: CentredInfluence, cluster: IntArray | None) -> FloatArray:
+    """Return the covariance, (K, K), that intervals of means of few prompts, or clusters, add to the sample's.
+
+    Scores near the end of their range, such as 29 of 30 solved, often have far too small a sample variance, and models
+    that agree on all prompts have none for their difference. The allowance is c r^2 / n^2, in the spirit of pseudo
+    prompts (Agresti and Coull 1998; Bonett and Price 2012): for a difference c is 1, one pseudo prompt on which the
+    models differ by r; for a mean it is that of the rule of three, so that an interval for 0 of n reaches 3 / n.
+
+    r^2, the size of a typical deviation, is sum d^4 / sum d^2, of differences between models on a prompt and of
+    deviations from a model's median. It is 1 for scores of 0 and 1, and large for skewed scores, whose sample variance
+    is least reliable. The study is in docs/validity.md.
+
+    Shapes: estimate (K,), cluster (n,).
+    """
+    rows, _ = cluster_sums(influence, cluster)
+    scores = estimate + len(rows) * rows
+    smallest = 1e-12 * np.abs(scores).max()
+    gaps = typical_square((scores[:, :j] - scores[:, [j]] for j in range(1, scores.shape[1])), smallest)
+    deviations = typical_square([scores - np.median(scores, axis=0)], smallest)
+    # Where no score differs from another one, only scores of 0 and 1 tell what a difference would be.
+    unit = float(((np.abs(scores) <= 1e-9) | (np.abs(scores - 1) <= 1e-9)).all())
+    own, common = gaps or deviations or unit, deviations or gaps or unit
+    return (own * np.eye(len(scores.T)) / 2 + (RULE_OF_THREE - 0.5) * common) / len(rows) ** 2
+
+
+def typical_square(parts: Iterable[FloatArray], smallest: float) -> float:
+    """Return sum d^4 / sum d^2 over the entries of arrays; 0 where none exceeds ``smallest``."""
+    squares = fourths = 0.0
+    for part in parts:
+        square = np.square(part[np.abs(part) > smallest])
+        squares, fourths = squares + float(square.sum()), fourths + float(np.square(square).sum())
+    return fourths / squares if squares else 0.0
+
+
+def modelled_means(
+    stages: FirstStages, data: PreferenceData, scores: ScoreTable, units: Units, propensity: FloatArray | None
+) -> CorrectedMeans:
+    """Return the means corrected for missing scores, from propensities or from what features say of scores and gaps."""
+    n_folds, fold_units = stages.fold_units(data, units, None, None)
+    given = stages.options.propensity
+    key = (data, scores, units.context_weight, n_folds, fold_units, stages.options.seed, given)
+
+    def learn() -> CorrectedMeans:
+        fold = np.zeros(data.n_contexts, np.intp)
+        if n_folds > 1:
+            fold = assign_folds(fold_units, n_folds, fold_key(stages.options.seed, 0)).fold
+        weight = np.ones(data.n_contexts) if units.context_weight is None else units.context_weight
+        arguments = (scores.mean, data.x, data.seed_order)
+        if propensity is None:
+            return corrected_means(*arguments, fold=fold, n_folds=n_folds, weight=weight)
+        return drawn_means(*arguments, propensity, fold=fold, n_folds=n_folds, weight=weight)
+
+    return stages.keep("means corrected for missing scores", key, learn)
+
+
+def known_propensity(given: Any, data: PreferenceData, source: Source) -> FloatArray | None:
+    """Return the known propensities of the scores, (n, K), NaN where a column does not say; None for none.
+
+    ``given`` is the option: a column of the table, a frame of prompts by models, an array (n, K), or a plan.
+    """
+    if isinstance(given, str) and given == "estimate":
+        return None
+    assert data.scores is not None
+    is_there, shape = np.isfinite(data.scores.mean), data.scores.mean.shape
+    if isinstance(given, str):
+        table = _propensity_of_column(given, data, source)
+    else:
+        table, rows, columns = given, None, None
+        if isinstance(given, pd.DataFrame):
+            rows, columns = given.index, given.columns
+        elif hasattr(given, "propensity"):
+            table, rows, columns = given.propensity, pd.Index(given.contexts), pd.Index(given.models)
+        table = real_array(table)
+        if rows is not None and columns is not None:
+            places = []
+            for index, known, what in (
+                (rows, list(data.context_ids), "prompts"),
+                (columns, list(data.items), "models"),
+            ):
+                place = index.get_indexer(pd.Index(known))
+                if (place < 0).any():
+                    lost = [name for name, at in zip(known, place, strict=True) if at < 0]
+                    raise NuisanceError(
+                        f"propensity= has {len(index):,} {what}, but not {listed(lost, 5)} of the scores; pass the "
+                        f"propensities of all {what} of the table"
+                    )
+                places.append(place)
+            table = table[np.ix_(*places)]
+    if table.shape != shape:
+        raise NuisanceError(f"propensity= has shape {table.shape}; scores need one of {shape}: prompts by models")
+    table = np.where(is_there | np.isfinite(table), table, np.nan)
+    wrong = is_there & ~((table > 0) & (table <= 1))
+    if wrong.any():
+        i, j = (int(place[0]) for place in np.nonzero(wrong))
+        raise NuisanceError(
+            f"propensity= is {table[i, j]} for {data.items[j]!r} on prompt {data.context_ids[i]!r} "
+            f"({int(wrong.sum())} such scores); a score that is there has a propensity above 0 and at most 1"
+        )
+    never = ~is_there.any(axis=0)
+    if never.any():
+        without = listed([data.items[j] for j in np.flatnonzero(never)])
+        raise MissingDataError(f"{without} has no score at all; run it on some prompts, or leave it out of the table")
+    return np.asarray(table, dtype=float)
+
+
+def _propensity_of_column(column: str, data: PreferenceData, source: Source) -> FloatArray:
+    """Return the propensities, (n, K), that a column of the table of scores has at the scores; NaN elsewhere."""
+    assert isinstance(source.data, DerivedPairs)
+    rows, names, formula = source.data.rows, list(source.data.prompt), parse_formula(source.formula)
+    if rows is None or column not in rows:
+        raise ColumnError(
+            f"propensity={column!r} is no column of the table of scores; means of scores take known propensities: a "
+            f"column, a frame of prompts by models, an array or a plan (missing='model' estimates them from features)"
+        )
+    has_score = rows[formula.outcome].notna()
+    rows = rows[has_score]
+    ids = rows[names[0]].tolist() if len(names) == 1 else list(rows[names].itertuples(index=False, name=None))
+    prompt = pd.Index(list(data.context_ids), tupleize_cols=False).get_indexer(pd.Index(ids, tupleize_cols=False))
+    model = pd.Index(data.items).get_indexer(pd.Index([name_of(name) for name in rows[formula.first]]))
+    table = np.full((data.n_contexts, data.n_items), np.nan)
+    values = pd.to_numeric(rows[column], errors="coerce").to_numpy(dtype=float)
+    table[prompt, model] = values
+    if not np.array_equal(table[prompt, model], values, equal_nan=True):
+        raise NuisanceError(f"propensity column {column!r} has different values for runs of one prompt and model")
+    return table
+
+
 def _require_complete(scores: ScoreTable, data: PreferenceData) -> None:
     """Raise where scores are missing, or there is one prompt only."""
     is_missing = np.isnan(scores.mean)
@@ -78,7 +242,8 @@ def _require_complete(scores: ScoreTable, data: PreferenceData) -> None:
             f"{int(is_missing.sum()):,} of {is_missing.size:,} scores are missing, of {listed(worst, 5)}; "
             f"{n_complete:,} of {len(is_missing):,} prompts have a score of every model. Means over different prompts "
             f"cannot be compared: restrict to the common prompts (missing='common'), count a missing score as a value "
-            f"(missing=0.0), or compare models on the prompts that they share (functional='borda' or 'bt')"
+            f"(missing=0.0), let features say which scores are missing (missing='model'), or "
+            f"compare models on the prompts that they share (functional='borda' or 'bt')"
         )
     if len(is_missing) < 2:
         raise DataError("there is one prompt only; a standard error needs at least two")
@@ -95,6 +260,8 @@ def variance_from_runs(state: FitState, contrasts: FloatArray) -> tuple[FloatArr
     """
     scores = state.data.scores
     assert scores is not None
+    if np.isnan(scores.mean).any():
+        raise MissingDataError("runs(): scores are missing; the part of runs is known for complete tables only")
     weight = np.ones(len(scores.mean)) if state.units.context_weight is None else state.units.context_weight
     is_known = np.isfinite(scores.variance)
     known = np.where(is_known, scores.variance, 0.0)
@@ -110,6 +277,9 @@ def variance_from_runs(state: FitState, contrasts: FloatArray) -> tuple[FloatArr
 
 def gain_of_runs(state: FitState) -> float | None:
     """Return the share by which unlimited runs would shrink the interval of the first model minus the second one."""
+    assert state.data.scores is not None
+    if np.isnan(state.data.scores.mean).any():
+        return None
     first, second = np.argsort(-state.influence.estimate, kind="stable")[:2]
     contrast = np.zeros((1, state.data.n_items))
     contrast[0, [first, second]] = 1.0, -1.0

@@ -23,7 +23,7 @@ computed here each time.
 4. **Covariance** (:func:`estimate_scores`). Prompts, or clusters of them, are independent: the covariance of the
    estimate is (1 / n^2) sum_i (phi_i - mean phi)(phi_i - mean phi)', with sums by cluster where there are clusters. To
    it are added: the positive part of the variance correction, because the derivative J at a mu that is shrunk towards
-   the middle is too small (:mod:`dmlrank.estimation.residuals`); a variance c / n, c = (3 / 1.96)^2, for each of the n
+   the middle is too small (:mod:`dmlrank.estimation.one_step`); a variance c / n, c = (3 / 1.96)^2, for each of the n
    labels of a unanimous pair, whose labels all agree (:mod:`dmlrank.estimation.unanimous_pairs`); and the variance
    between repetitions.
 5. **Result** (:func:`fit_with`). The second-order bias of a curved F, calibration of mu and the number of prompts that
@@ -41,7 +41,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .._utils.computation import collected_warnings
+from .._utils.computation import collected_warnings, warn
 from ..data.outcomes import require_mirrored_worths
 from ..data.preferences import FloatArray, PreferenceData
 from ..data.style_columns import read_style_differences
@@ -68,8 +68,8 @@ from .checks import (
     warn_of_unanimous_pairs,
     warn_of_uneven_orders,
 )
-from .estimand import comparison_graph, find_extrapolation, set_up, warn_of_votes_left_out
-from .estimators import MEANS
+from .estimand import comparison_graph, find_extrapolation, set_up, votes_left_out
+from .estimators import MEANS, estimator_of
 from .fit_covariance import clustered_covariance, label_errors, make_covariance
 from .means import run_means
 from .stages import FirstStages, RepetitionSeed, draw_sample
@@ -79,7 +79,8 @@ from .state import FitState, Inputs, Repetition, Source, StyleFit
 def run(options: Options, source: Source, previous: FitState | None = None) -> FitState:
     """Carry out a fit; an update passes the previous fit, whose first stages are used where their keys are the same."""
     check_tune(options.tune)
-    check_propensity(options.propensity)
+    if estimator_of(options) is not MEANS:
+        check_propensity(options.propensity)
     check_learner(options.learner, options.tune, estimates_propensity=options.estimates_propensity)
     state = fit_with(FirstStages(source, options, None if previous is None else previous.kept))
     if previous is None or not state.repetitions or not previous.repetitions:
@@ -144,10 +145,12 @@ def read_inputs(stages: FirstStages, data_as_read: PreferenceData) -> Inputs:
     data, order, balanced = stages.votes_that_count(data_as_read)
     if not order.matters:
         require_mirrored_worths(options.categories)
-    graph = comparison_graph(data, options.graph, options.min_labels)
-    setup = set_up(data, graph, options)
-    extrapolation = find_extrapolation(data, setup, options)
-    warn_of_votes_left_out(data, graph, options, order)
+    graph = comparison_graph(data, options.graph, order.min_labels)
+    setup = set_up(data, graph, options, order.min_labels)
+    extrapolation = find_extrapolation(data, setup, options, order.min_labels)
+    left_out = votes_left_out(data_as_read, data, graph, options, order, equal_weights=setup.edge_weights == "equal")
+    if left_out:
+        warn(left_out, stacklevel=2)
     if stages.estimator.needs_all_propensities:
         check_restricted_categories(setup.weights, data.categories)
     style = None

@@ -14,7 +14,7 @@ from .._utils.computation import collected_warnings, computing
 from ..data.preferences import FloatArray, IntArray
 from ..estimation.bt_mle import BradleyTerryFit
 from ..estimation.bt_restricted import RestrictedResampling, resampling_under_restriction
-from ..estimation.cross_fitting import clip_and_renormalise
+from ..estimation.cross_fitting import clip_and_renormalise, mu_by_fold
 from ..estimation.equal_style import EqualStyleTerms
 from ..estimation.influence import (
     Influence,
@@ -165,16 +165,16 @@ class Margins(NamedTuple):
     covariance: Covariance | None
 
 
-def pair_margins(
-    steps: FitState, item: IntArray, opponent: IntArray, *, max_values: int = MAX_VALUES, max_joint: int = MAX_JOINT
-) -> Margins:
+def pair_margins(steps: FitState, item: IntArray, opponent: IntArray, *, max_values: int = MAX_VALUES) -> Margins:
     """Estimate the margins of pairs of models with the estimator and the type of covariance of the fit.
 
     Shapes: item, opponent (P,).
     """
     # Without features the influence values are those of groups of identical contexts, which need little memory.
-    is_grouped = steps.first.mu.by_fold() is not None and steps.verdicts is None and steps.units.blocks.one_per_context
-    size = max_joint if is_grouped else min(max_joint, max(1, max_values // steps.data.n_contexts))
+    is_grouped = (
+        mu_by_fold(steps.first.mu) is not None and steps.verdicts is None and steps.units.blocks.one_per_context
+    )
+    size = MAX_JOINT if is_grouped else min(MAX_JOINT, max(1, max_values // steps.data.n_contexts))
     parts = [slice(start, start + size) for start in range(0, len(item), size)]
     with collected_warnings():
         # The fit has already warned of few clusters.

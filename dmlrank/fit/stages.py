@@ -24,11 +24,19 @@ from ..data.frames import column_names, release_unused_memory
 from ..data.graph import Graph
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..data.read_votes import preferences_of, take_rows, with_columns
-from ..data.vote_columns import Clusters, cluster_columns, context_weights, read_clusters
+from ..data.vote_columns import Clusters, cluster_columns, context_weights, read_clusters, read_tasks
 from ..estimation.bt_restricted import RestrictedBradleyTerry, require_pair_propensities
-from ..estimation.cross_fitting import CrossFittedMu, HeldOutLabels, MuSource, SuppliedMu, select_floor
+from ..estimation.cross_fitting import (
+    CrossFittedMu,
+    FoldUnits,
+    HeldOutLabels,
+    MuSource,
+    SuppliedMu,
+    assign_folds,
+    fold_key,
+    select_floor,
+)
 from ..estimation.equal_style import EqualStyleTerms, StyleInfluence
-from ..estimation.folds import FoldUnits, assign_folds, fold_key
 from ..estimation.influence import (
     EstimandName,
     JudgeCorrection,
@@ -63,10 +71,10 @@ from ..nuisance.propensity_model.supplied import (
 )
 from ..nuisance.training_rows import Folds
 from ..nuisance.verdicts import Verdicts, judge_columns, labelled_share, read_verdicts
-from ..options import Options
+from ..options import EqualTasks, Options
 from ..style_adjustment import BalancedStyle
 from .adjusted_for_style import balanced_propensity, equal_style_terms, keep_balanced_votes, match_balanced_votes
-from .estimand import MeanTarget, OrderChoice, Setup, choose_order, mean_targets, restrict_items
+from .estimand import MeanTarget, OrderChoice, Setup, choose_pairs, mean_targets, restrict_items
 from .estimators import MEANS, estimator_named, estimator_of
 from .state import BalancedVotes, Inputs, Kept, Source, Units
 
@@ -143,7 +151,7 @@ class FirstStages:
         # The options on which the functional, its graph and its weights depend.
         functional = self.estimator.functional(options.functional)
         weights = (options.edge_weights, options.category_weights)
-        self._estimand = (functional, options.graph, options.min_labels, *weights)
+        self._estimand = (functional, options.graph, options.min_labels, options.component, *weights)
 
     def keep(self, name: str, key: tuple[object, ...], compute: Callable[[], T]) -> T:
         """Return the result that an earlier fit kept under an equal key, or else compute it; give its warnings."""
@@ -174,10 +182,10 @@ class FirstStages:
         o, votes, adjust = self.options, data_as_read, self.options.adjust
         if isinstance(adjust, BalancedStyle):
             votes = self.keep("votes of like style", (votes, adjust), lambda: keep_balanced_votes(data_as_read, adjust))
-        deciding = (o.position_bias, o.graph, o.min_labels, o.category_weights, o.propensity, o.mu)
-        order = self.keep("display order", (votes, *deciding), lambda: self._choose_order(votes))
+        deciding = (o.position_bias, o.graph, o.min_labels, o.component, o.category_weights, o.propensity, o.mu)
+        order = self.keep("display order", (votes, *deciding), lambda: self._choose_pairs(votes))
         ordered = self.keep("order", (votes, order.matters), lambda: votes if order.matters else votes.unordered())
-        ranked = restrict_items(ordered, o)
+        ranked = restrict_items(ordered, o, order.min_labels)
         data = self.keep("ranked votes", (ordered, ranked.items), lambda: ranked)
         if not isinstance(adjust, BalancedStyle):
             return data, order, None
@@ -188,8 +196,8 @@ class FirstStages:
         )
         return data, order, balanced
 
-    def _choose_order(self, votes: PreferenceData) -> OrderChoice:
-        return choose_order(votes, self.options)
+    def _choose_pairs(self, votes: PreferenceData) -> OrderChoice:
+        return choose_pairs(votes, self.options)
 
     def verdicts(self, data: PreferenceData) -> Verdicts | None:
         """Return the verdicts of judges on the pairs of the data; None without a judge."""
@@ -222,13 +230,18 @@ class FirstStages:
         """Return the number of folds and the units that are dealt to them."""
         o = self.options
         has_features = data.x.shape[1] > 0 or o.propensity_formula is not None
-        learns_by_verdicts_or_style = verdicts is not None or o.adjust is not None
+        learns_by_verdicts_or_style = verdicts is not None or o.adjust is not None or self._draws_scores
         are_used = learns_by_verdicts_or_style or (has_features and (mu is None or o.estimates_propensity))
         key, clusters = (data, o.clusters, o.context, o.n_folds, are_used, mu), units.clusters
         n_folds = self.keep("number of folds", key, lambda: self._number_of_folds(data, clusters, mu, are_used))
         return n_folds, self.keep(
             "fold units", (*key, n_folds), lambda: fold_units(data, clusters, n_folds=n_folds, are_used=are_used)
         )
+
+    @property
+    def _draws_scores(self) -> bool:
+        """Whether scores were drawn with known propensities, so that scores of other models may predict them."""
+        return self.estimator is MEANS and not self.options.estimates_propensity
 
     def _number_of_folds(
         self, data: PreferenceData, clusters: Clusters | None, mu: SuppliedMu | None, are_used: bool
@@ -354,7 +367,7 @@ class FirstStages:
             weight = inputs.units.context_weight
             return self.keep("rates of pairs", (data, weight), lambda: marginal_propensity(data, weight)), None
         # Only supplied propensities depend on the compared pairs.
-        supplied = () if isinstance(o.propensity, str) else (o.graph, o.min_labels, needs_all)
+        supplied = () if isinstance(o.propensity, str) else (o.graph, inputs.display_order.min_labels, needs_all)
         of_labels, of_verdicts = self.keep(
             f"propensities {seed.repetition}",
             (data, folds, self.source, o.propensity, o.tune, supplied, inputs.verdicts, seed),
@@ -523,7 +536,7 @@ def reading_options(options: Options) -> tuple[object, ...]:
     """Return the values of options on which the data that are read depend."""
     o = options
     columns = (o.clusters, o.propensity_column, o.weights_column, o.style_columns)
-    return (o.context, o.categories, o.missing, o.votes, o.runs, estimator_of(o) is MEANS, *columns)
+    return (o.context, o.categories, o.fold_names, o.missing, o.votes, o.runs, estimator_of(o) is MEANS, *columns)
 
 
 def read_source(source: Source, options: Options, learnt: PreferenceData | None = None) -> PreferenceData:
@@ -536,9 +549,12 @@ def read_source(source: Source, options: Options, learnt: PreferenceData | None 
         source.environment,
         context=options.context,
         groups=(*clusters, options.weights_column) if options.weights_column else clusters,
-        propensity=options.propensity_column,
+        # The propensity of a score is not one of its prompt, and is read from the table of scores.
+        propensity=None if estimator_of(options) is MEANS else options.propensity_column,
         style=options.style_columns,
         optional=None if judges is None or propensities is None else (*judges, *propensities),
+        categories=options.categories,
+        fold_names=options.fold_names,
     )
     data = preferences_of(
         rows,
@@ -568,10 +584,14 @@ def read_units(
         if not options.context:
             labels, contexts = row_index(source.data, data.n_rows)[data.context_ids.astype(np.intp)], "the rows"
         weights = align_by_index(weights, labels, name="weights", of=contexts).to_numpy()
+    task = None
+    if for_first_stages and isinstance(weights, EqualTasks):
+        task = read_tasks(data, weights.column, are_fixed=clusters is None)
+        weights = 1 / np.bincount(task)[task]
     if for_first_stages:
         weight = context_weights(data, weights)
     if clusters is None or clusters.of_vote is None:
-        return Units(blocks_by_context(data), clusters, None, weight)
+        return Units(blocks_by_context(data), clusters, None, weight, task if clusters is None else None)
     if for_first_stages and isinstance(options.adjust, BalancedStyle) and options.adjust.weights == "smooth":
         raise OptionError(
             "BalancedStyle(weights='smooth') was given with clusters of annotators: the votes of several annotators on "

@@ -13,10 +13,9 @@ from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.style_columns import StyleDifferences
 from ..data.vote_columns import Clusters
 from ..estimation.bt_mle import BradleyTerryFit
-from ..estimation.cross_fitting import MuSource, SuppliedMu
+from ..estimation.cross_fitting import FoldUnits, MuSource, SuppliedMu
 from ..estimation.diagnostics import Validity
 from ..estimation.equal_style import EqualStyleTerms, StyleInfluence
-from ..estimation.folds import FoldUnits
 from ..estimation.influence import (
     EstimandName,
     InfluenceBlocks,
@@ -60,12 +59,14 @@ class Units:
     clusters: None where contexts are independent.
     annotator (q,): The annotator of each block where annotators are clusters.
     context_weight (n,): Weights of the contexts in the target population; None where these are equal.
+    task (n,): The task of each context where all tasks count the same, and contexts are independent within tasks.
     """
 
     blocks: InfluenceBlocks
     clusters: Clusters | None = None
     annotator: IntArray | None = None
     context_weight: FloatArray | None = None
+    task: IntArray | None = None
 
     def of_blocks(self, data: PreferenceData) -> list[tuple[float, IntArray]]:
         """Return the independent unit of each block, (q,), with the sign 1.

@@ -5,12 +5,11 @@ from __future__ import annotations
 from ..data.graph import Graph
 from ..exceptions import OptionError, OptionTypeError, check_choice
 from .base import Adopted, Functional, Gauge
-from .borda import Borda
 from .bradley_terry import BradleyTerry
 from .category_weights import CategoryWeights
 from .custom import Custom
-from .mean_score import MeanScore
-from .preference_aggregates import Dominance, SoftMin
+from .linear_scores import MeanScore
+from .preference_aggregates import Borda, Dominance, SoftMin
 from .rank_centrality import RankCentrality
 
 __all__ = [

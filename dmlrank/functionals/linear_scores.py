@@ -1,7 +1,8 @@
 """Scores that are linear in mu, and linear forms of functionals.
 
 :class:`Linearised` is the linear approximation of a functional at one table of preferences, for scores of mean
-preferences. :class:`LinkedScore` is a functional as a linear map of a link of the preferences.
+preferences. :class:`LinkedScore` is a functional as a linear map of a link of the preferences. :class:`MeanScore` is no
+functional of preferences: the mean of scores, with its name, its meaning and its limits.
 """
 
 from __future__ import annotations
@@ -379,3 +380,29 @@ class LinkedScore:
         if not self.ordered:
             return first, second
         return np.concatenate([first, second]), np.concatenate([second, first])
+
+
+@dataclass(frozen=True, eq=False)
+class MeanScore(Functional):
+    """The mean of a model's scores over prompts; ``number`` is the column of scores."""
+
+    number: str = "score"
+    name = "mean"
+    interior = False
+    linear = True
+    gauge_is_known = True
+    in_short = "means over prompts of the mean score of a model's runs"
+    meaning = "Each score is the mean over prompts of the mean score of the model's runs on the prompt."
+
+    @property
+    def label(self) -> str:
+        """The name with the column of scores."""
+        return f"mean (of {self.number})"
+
+    def gauge(self, n_items: int) -> Gauge:
+        return Gauge(np.empty((0, n_items)), "")
+
+    def value(self, mu: FloatArray) -> FloatArray:
+        raise OptionError(
+            "functional='mean' is the mean of scores, which preferences do not determine; use functional='borda'"
+        )

@@ -37,7 +37,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 from scipy.special import lambertw, log_ndtr
 
 from ..data.preferences import FloatArray
@@ -73,7 +73,7 @@ class Boundary:
             return float(self._log_one_sided(np.array(z))) + float(np.log(a))
 
         # At the two-sided critical value, the one-sided martingale is at least as large as the two-sided one.
-        return float(brentq(excess, 0.0, self.critical(a), xtol=1e-13))
+        return float(scipy.optimize.brentq(excess, 0.0, self.critical(a), xtol=1e-13))
 
     def squared_radius(self, a: float, n_contrasts: int) -> float:
         """Return the largest Wald statistic of ``n_contrasts`` contrasts inside the joint region of level 1 - a."""
@@ -192,6 +192,7 @@ class ConfidenceSequence:
             f"Sequential: intervals, tests and rank sets hold {self.clause} at once, so that votes may be "
             f"collected until a result is clear. Intervals are tightest at the planned "
             f"{self.planned:,} {self.unit}; there are {self.n_units:,} now. Chosen before the first look and never "
-            f"changed afterwards: planned={self.planned:,}, start={self.start:,}, alpha={self.alpha:g} and the models. "
+            f"changed afterwards: the planned {self.planned:,}, the start at {self.start:,}, the level of "
+            f"{100 * (1 - self.alpha):g} % and the models. "
             f"The votes of later looks have to be on new {self.unit} from the same population."
         )

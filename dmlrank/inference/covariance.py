@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
@@ -19,6 +20,8 @@ from ..data.preferences import FloatArray, IntArray
 from ..estimation.influence import CentredValues, unit_sums
 from ..exceptions import DataError, IntervalWarning
 
+# Fewest independent units, prompts or clusters, for normal quantiles; below it they are Student's.
+FEW_UNITS = 100
 # Fewest clusters without a warning.
 _FEW_CLUSTERS = 30
 # Results of sums and differences below this share of the summed numbers count as rounding errors.
@@ -82,12 +85,16 @@ class Covariance:
         rank.
     n_clusters: Number of clusters of each clustering; empty where contexts are independent.
     note: Remark for the reader about how the covariance was computed; may be empty.
+    df: Degrees of freedom of t statistics: independent units less one where these are few; otherwise infinite.
+    allowance (d, d): Covariance that intervals and tests add where units are few, and standard errors leave out.
     """
 
     matrix: FloatArray
     basis: FloatArray
     n_clusters: tuple[int, ...] = ()
     note: str = ""
+    df: float = np.inf
+    allowance: FloatArray | None = None
 
     @property
     def std_errors(self) -> FloatArray:
@@ -105,6 +112,47 @@ class Covariance:
         """A matrix, (d, r), whose product with its transpose is the covariance in the free directions."""
         values, vectors = np.linalg.eigh(self.reduced)
         return np.asarray(self.basis @ (vectors * np.sqrt(np.maximum(values, 0.0))))
+
+    @property
+    def widened(self) -> Covariance:
+        """The covariance behind intervals and tests."""
+        return self if self.allowance is None else replace(self, matrix=self.matrix + self.allowance, allowance=None)
+
+    def scaled(self, factor: float) -> Covariance:
+        """Return the covariance of the estimates times a factor."""
+        allowance = None if self.allowance is None else self.allowance * factor**2
+        return replace(self, matrix=self.matrix * factor**2, allowance=allowance)
+
+    def of_combinations(self, matrix: FloatArray) -> Covariance:
+        """Return the covariance of J combinations of the estimates, (J, d); all of their directions count as free."""
+        allowance = None if self.allowance is None else matrix @ self.allowance @ matrix.T
+        return replace(self, matrix=matrix @ self.matrix @ matrix.T, basis=np.eye(len(matrix)), allowance=allowance)
+
+    def to_normal(self, t: FloatArray) -> FloatArray:
+        """Return the numbers that a normal variable exceeds as often as a t statistic exceeds t."""
+        if np.isinf(self.df):
+            return t
+        return np.asarray(np.sign(t) * scipy.stats.norm.isf(np.maximum(self._law.sf(np.abs(t)), 1e-300)))
+
+    def from_normal(self, z: float) -> float:
+        """Return the number above zero that a t statistic exceeds as often as a normal variable exceeds z."""
+        return z if np.isinf(self.df) else float(self._law.isf(scipy.stats.norm.sf(z)))
+
+    def wald_law(self, rank: int) -> Any:
+        """Return the law, one of scipy's, of Wald statistics: Hotelling's with few units, otherwise chi-squared."""
+        if np.isinf(self.df):
+            return scipy.stats.chi2(rank)
+        second = max(self.df - rank + 1, 1)
+        return scipy.stats.f(rank, second, scale=self._scale**2 * rank * self.df / second)
+
+    @property
+    def _law(self) -> Any:
+        return scipy.stats.t(self.df, scale=self._scale)
+
+    @property
+    def _scale(self) -> float:
+        # Where contexts are independent, the variance has the divisor n, and Student's t the divisor n - 1.
+        return 1.0 if self.n_clusters else float(np.sqrt((self.df + 1) / self.df))
 
     def with_repetition_variance(self, estimates: FloatArray) -> Covariance:
         """Return this covariance plus the covariance of the mean of R repetitions' estimates, (R, d).
@@ -206,9 +254,15 @@ def find_constant_combination(covariance: Covariance) -> FloatArray | None:
     return np.asarray(largest / np.abs(largest).max())
 
 
+def degrees_of_freedom(n_units: int) -> float:
+    """Return the degrees of freedom of t statistics from a number of independent units."""
+    return float(n_units - 1) if n_units < FEW_UNITS else np.inf
+
+
 def robust(influence: CentredSums, gauge: FloatArray) -> Covariance:
     """Return the covariance where contexts are independent: the mean of phi phi', divided by n [P app:cis]."""
-    return _with_free_directions(influence.second_moment() / influence.n_contexts**2, gauge)
+    matrix = influence.second_moment() / influence.n_contexts**2
+    return replace(_with_free_directions(matrix, gauge), df=degrees_of_freedom(influence.n_contexts))
 
 
 def one_way(influence: CentredSums, group: IntArray, gauge: FloatArray) -> Covariance:
@@ -310,7 +364,8 @@ def _with_free_directions(
     Shapes: matrix (d, d), gauge (g, d).
     """
     basis = free_basis(gauge, len(matrix))
-    return Covariance(_project_on_free(matrix, basis), basis, n_clusters, note)
+    df = degrees_of_freedom(min(n_clusters, default=FEW_UNITS))
+    return Covariance(_project_on_free(matrix, basis), basis, n_clusters, note, df)
 
 
 def _project_on_free(matrix: FloatArray, basis: FloatArray) -> FloatArray:

@@ -1,21 +1,65 @@
-"""Ranks and rank sets from separated pairs, letters of groups, the power of a test of a difference, and cycles.
+r"""Ranks and rank sets from separated pairs, letters of groups, the power of a test of a difference, and cycles.
 
 A cycle is a triple in which a beats b, b beats c, and c beats a.
+
+Whether the model with the highest estimate is shown to be first is one question and no family of tests.
+
+Notes
+-----
+Let a be the model with the highest estimate, z_b the estimated difference a - b over its standard error, and c the
+two-sided critical value of a single test at level alpha, so that 1 - Phi(c) = alpha / 2. First place is decided if
+z_b >= c for every other model b. For estimates that are jointly normal with any covariance, the probability that
+first place is decided for a model that is not alone in first place is at most alpha, however many models there are
+and however many share first place. No adjustment pays for the choice of a.
+
+*Proof.* Fix a model a for which the claim is wrong: there is a model k with theta_a <= theta_k. Condition on a having
+the highest estimate, and on the part of all estimates that is independent of the difference D = a - k. Let rho_b be
+the correlation of the differences a - b and D. In units of its standard error, D is then a normal variable with a
+mean of at most zero, restricted to an interval [l, h]: the condition that a is above b says that D exceeds z_k - z_b
+/ rho_b where rho_b > 0, and is an upper limit where rho_b < 0. So l = max(0, max_b (z_k - z_b / rho_b)), and
+
+.. math:: p = \frac{\Phi(h) - \Phi(z_k)}{\Phi(h) - \Phi(l)} \le \frac{1 - \Phi(z_k)}{1 - \Phi(l)}
+
+is a conditional p-value of theta_a <= theta_k. If first place is decided, z_b / rho_b >= c for every b, so that l <=
+z_k - c, and p <= (1 - Phi(z)) / (1 - Phi(z - c)) at z = z_k. The hazard of the normal distribution increases, and
+therefore this ratio falls in z; at the smallest z allowed, z = c, it is 2 (1 - Phi(c)) = alpha. Hence p <= alpha
+whenever first place is decided for a, which has conditional probability at most alpha. The sum over all such a,
+weighted by the probability that a has the highest estimate, is at most alpha.
+
+The p-value is the largest two-sided p-value of the differences between a and each other model. Multiple comparisons
+with the best (Edwards and Hsu) test whether b may be best by the largest of the one-sided statistics of all models
+against b; their critical value grows with the number of models, and is never below c in the two-sided form that also
+holds where models share first place.
+
+All pairs of models, on which rank sets and letters rest, are another question. What step-down tests of all pairs
+decide is decided here, too: when they reject "a is not above b", both directions of this pair are in their family, so
+that their critical value is at least c. The smaller of both p-values is taken, because those of step-down tests come
+from draws.
+
+The proof needs normal tails and one look at the data. Views with the draws of a bootstrap and sequential views
+therefore decide first place by their tests of all pairs.
+
+References
+----------
+Gutmann and Maymin (1987), Is the selected population the best?, Annals of Statistics 15: independent estimates with
+equal variances. Hung and Fithian (2019), Rank verification for exponential families, Annals of Statistics 47. Edwards
+and Hsu (1983), Multiple comparisons with the best treatment, Journal of the American Statistical Association 78.
 """
 
 from __future__ import annotations
 
 import string
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.stats import norm
 
 from ..data.preferences import FloatArray, IntArray
 from .covariance import Covariance
-from .simultaneous import Family
+from .simultaneous import Family, MaxT, Separation, Simultaneous, compare_differences
 
 _ALPHABET = string.ascii_lowercase + string.ascii_uppercase
 
@@ -47,14 +91,19 @@ def ranks_of(scores: FloatArray) -> IntArray:
 
 def power_of(difference: float, std_error: float, critical: float) -> float:
     """Return the power: the probability that an estimated difference exceeds ``critical`` standard errors."""
-    return float(norm.cdf(difference / std_error - critical) + norm.cdf(-difference / std_error - critical))
+    return float(
+        scipy.stats.norm.cdf(difference / std_error - critical)
+        + scipy.stats.norm.cdf(-difference / std_error - critical)
+    )
 
 
 def smallest_gap(std_error: float, critical: float, power: float = 0.8) -> float:
     """Return the smallest true difference whose test has a given power."""
     # The power is 1 up to rounding at a difference of 40 standard errors more than the critical value.
     largest = 40.0 + critical
-    return std_error * float(brentq(lambda z: power_of(z, 1.0, critical) - power, 0.0, largest, xtol=1e-12))
+    return std_error * float(
+        scipy.optimize.brentq(lambda z: power_of(z, 1.0, critical) - power, 0.0, largest, xtol=1e-12)
+    )
 
 
 def letter_groups(separated: NDArray[np.bool_], scores: FloatArray, max_groups: int = MAX_GROUPS) -> tuple[str, ...]:
@@ -153,7 +202,7 @@ def margin_p_values(estimate: FloatArray, std_error: FloatArray, covariance: Cov
     z = np.divide(estimate, std_error, out=np.full(len(estimate), np.nan), where=std_error > 0)
     if covariance is not None:
         return np.nan_to_num(Family.of_contrasts(covariance, std_errors=std_error).p_values(z), nan=1.0)
-    unadjusted = np.nan_to_num(2 * norm.sf(np.abs(z)), nan=1.0)
+    unadjusted = np.nan_to_num(2 * scipy.stats.norm.sf(np.abs(z)), nan=1.0)
     with np.errstate(divide="ignore"):
         return np.asarray(-np.expm1(len(z) * np.log1p(-unadjusted)))
 
@@ -205,3 +254,67 @@ def _largest_p_values(p_adjusted: FloatArray, a: int) -> FloatArray:
     behind = slice(a + 1, None)
     ends = np.maximum(p_adjusted[a, behind][:, None], p_adjusted[behind, a][None, :])
     return np.maximum(ends, p_adjusted[behind, behind])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FirstPlace:
+    """Whether the model with the highest estimate, the leader, is shown to be above every other model.
+
+    leader: Place of the leader.
+    others (K - 1,): Places of the other models, the best first.
+    difference, std_error (K - 1,): Estimated leads of the leader over them, with standard errors.
+    p (K - 1,): p-value of each; first place is decided where none is above alpha.
+    separated (K - 1,): Whether all pairs at once separate them from the leader.
+    critical: Critical value of each difference for the question who is first; NaN for tests at all looks.
+    alpha: Probability of a wrong claim of first place.
+    """
+
+    leader: int
+    others: IntArray
+    difference: FloatArray
+    std_error: FloatArray
+    p: FloatArray
+    separated: NDArray[np.bool_]
+    critical: float
+    alpha: float
+
+    @property
+    def decided(self) -> bool:
+        """Whether the leader is shown to be above every other model."""
+        return bool(self.p.max() <= self.alpha)
+
+    def times_more(self, power: float) -> float:
+        """Return the multiple of the data that would decide first place with a power if the estimated leads were true.
+
+        The power is that of the difference that needs most. It is infinite where the leader has no lead.
+        """
+        wanted = (self.critical + float(norm.ppf(power))) * self.std_error
+        short = self.p > self.alpha
+        grows = (self.difference > 0) & (self.std_error > 0)
+        ratio = np.divide(wanted, self.difference, out=np.full(len(wanted), np.inf), where=grows)
+        return float(np.square(ratio[short]).max())
+
+
+def first_place(estimate: FloatArray, simultaneous: Simultaneous, separation: Separation) -> FirstPlace | None:
+    """Test whether the model with the highest estimate is first; None where no difference varies.
+
+    This is one question and no family of tests; the proof is at the top of this module. Shapes: estimate (K,).
+    """
+    if not np.isfinite(separation.critical):
+        return None
+    order = np.argsort(-estimate, kind="stable")
+    first, others = np.full(len(order) - 1, order[0]), order[1:]
+    by_pairs = separation.p_above[first, others]
+    single = compare_differences(estimate, simultaneous, first, others, method="none", alpha=separation.alpha)
+    is_normal = isinstance(simultaneous, MaxT) and simultaneous.bootstrap is None
+    critical = separation.critical if isinstance(simultaneous, MaxT) else float("nan")
+    return FirstPlace(
+        leader=int(order[0]),
+        others=others,
+        difference=single.estimate,
+        std_error=single.std_error,
+        p=np.fmin(by_pairs, single.p_value) if is_normal else by_pairs,
+        separated=separation.above[first, others],
+        critical=single.critical if is_normal else critical,
+        alpha=separation.alpha,
+    )

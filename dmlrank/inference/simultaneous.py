@@ -12,9 +12,8 @@ from functools import cached_property
 from typing import ClassVar, TypeAlias
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.stats import norm
-from statsmodels.stats.multitest import multipletests
 
 from .._utils.computation import one_thread
 from ..data.preferences import FloatArray, IntArray
@@ -46,7 +45,7 @@ TEST_COLUMNS = ["estimate", "std_error", "statistic", "p_value", "p_adjusted", "
 # Methods that need nothing but the p-values.
 _BY_P_VALUES: dict[str, Callable[[FloatArray], FloatArray]] = {
     "holm": holm,
-    "fdr_bh": lambda p: np.asarray(multipletests(p, method="fdr_bh")[1]),
+    "fdr_bh": lambda p: scipy.stats.false_discovery_control(p),
     "bonferroni": lambda p: np.minimum(1.0, p * len(p)),
     "none": np.asarray,
 }
@@ -59,10 +58,13 @@ class Family:
 
     varies (J,): Which of the estimates vary; the others are not in the family.
     draw: Returns draws of the largest absolute t statistic; None where one test decides all.
+    covariance: Covariance of normal draws; None for draws of a bootstrap.
     """
 
-    def __init__(self, varies: NDArray[np.bool_], draw: Callable[[], Draws] | None, normal: bool = True) -> None:
-        self.varies, self._draw, self._normal = varies, draw, normal
+    def __init__(
+        self, varies: NDArray[np.bool_], draw: Callable[[], Draws] | None, covariance: Covariance | None
+    ) -> None:
+        self.varies, self._draw, self._covariance = varies, draw, covariance
 
     @classmethod
     def of_contrasts(
@@ -73,8 +75,8 @@ class Family:
         errors = np.sqrt(np.square(factor).sum(axis=1)) if std_errors is None else std_errors
         varies = errors > (1e-9 * errors.max(initial=0.0) if std_errors is None else 0)
         if varies.sum() <= 1 or factor.shape[1] == 1:
-            return cls(varies, None)
-        return cls(varies, lambda: max_abs_normal_draws(factor[varies] / errors[varies, None]))
+            return cls(varies, None, covariance)
+        return cls(varies, lambda: max_abs_normal_draws(factor[varies] / errors[varies, None]), covariance)
 
     @cached_property
     def _maxima(self) -> Draws | None:
@@ -83,9 +85,11 @@ class Family:
     @one_thread()
     def critical(self, alpha: float) -> float:
         """Return the half-width of simultaneous intervals, in standard errors."""
-        if self._maxima is None:
-            return float(norm.isf(alpha / 2))
-        return max_t_critical_value(self._maxima, alpha, alpha / 2, int(self.varies.sum()), self._normal)
+        critical = float(scipy.stats.norm.isf(alpha / 2))
+        if self._maxima is not None:
+            n_tests, is_normal = int(self.varies.sum()), self._covariance is not None
+            critical = max_t_critical_value(self._maxima, alpha, alpha / 2, n_tests, is_normal)
+        return critical if self._covariance is None else self._covariance.from_normal(critical)
 
     @one_thread()
     def p_values(self, z: FloatArray) -> FloatArray:
@@ -95,17 +99,25 @@ class Family:
         """
         adjusted, tested = np.full(len(z), np.nan), self.varies & ~np.isnan(z)
         if tested.any():
-            t = np.abs(z[tested])
-            p = 2 * norm.sf(t)
-            adjusted[tested] = p if self._maxima is None else max_t_p_values(t, p, self._maxima, self._normal)
+            is_normal = self._covariance is not None
+            t = np.abs(z[tested]) if self._covariance is None else self._covariance.to_normal(np.abs(z[tested]))
+            p = 2 * scipy.stats.norm.sf(t)
+            adjusted[tested] = p if self._maxima is None else max_t_p_values(t, p, self._maxima, is_normal)
         return adjusted
 
 
 class MaxT:
     """max-t of scores and of their differences; what is drawn is kept.
 
+    covariance: The covariance with its allowance for few units.
     bootstrap: The multiplier bootstrap that draws; None for normal draws.
     multipliers: Kind of the bootstrap's multipliers; None for normal draws.
+
+    Notes
+    -----
+    With few units, t statistics and critical values are mapped to normal ones of the same tail probability and back:
+    t statistics are then Student's, and normal draws say how they depend on each other. For independent estimates this
+    is Sidak's bound. Draws with one common denominator would be too narrow, because every estimate has its own.
     """
 
     def __init__(
@@ -115,7 +127,7 @@ class MaxT:
         bootstrap: MultiplierBootstrap | None = None,
         n_draws: int = NORMAL_DRAWS,
     ) -> None:
-        self.covariance, self.bootstrap, self._seed, self._n_draws = covariance, bootstrap, seed, n_draws
+        self.covariance, self.bootstrap, self._seed, self._n_draws = covariance.widened, bootstrap, seed, n_draws
         self.multipliers = None if bootstrap is None else bootstrap.kind
         self._step_down: tuple[FloatArray, StepDown] | None = None
 
@@ -152,8 +164,8 @@ class MaxT:
         varies = scores.std_error > 0
         varying = scores.take(varies)
         if not len(varying.first):
-            return Family(varies, None)
-        return Family(varies, lambda: max_t_draws(bootstrap, varying, absolute=True), normal=False)
+            return Family(varies, None, None)
+        return Family(varies, lambda: max_t_draws(bootstrap, varying, absolute=True), None)
 
     @cached_property
     def _pairs(self) -> Contrasts:
@@ -183,7 +195,7 @@ class MaxT:
         if method == "max-t":
             return self._scores.critical(alpha)
         n_tests = int((self.covariance.std_errors > 0).sum()) if method == "bonferroni" else 1
-        return float(norm.isf(alpha / (2 * max(n_tests, 1))))
+        return self.covariance.from_normal(float(scipy.stats.norm.isf(alpha / (2 * max(n_tests, 1)))))
 
     def adjusted_p_values(self, z: FloatArray, centred: bool) -> FloatArray:
         """Return two-sided p-values of the scores, adjusted for all of them, (d,); NaN where z is NaN.
@@ -198,6 +210,12 @@ class MaxT:
         """Return the adjustment of p-values that stands for ``method``."""
         self._require_max_t(method, PAIR_METHODS[:2])
         return method
+
+    def _to_normal(self, z: FloatArray) -> FloatArray:
+        return z if self.bootstrap is not None else self.covariance.to_normal(z)
+
+    def _from_normal(self, critical: float) -> float:
+        return critical if self.bootstrap is not None else self.covariance.from_normal(critical)
 
     def _require_max_t(self, method: str, allowed: Sequence[str]) -> None:
         """Raise where a bootstrap has nothing to say about a method."""
@@ -215,10 +233,11 @@ class MaxT:
 
         Shapes: z (J,).
         """
+        z = self._to_normal(z)
         p, tail = alternative.p_values(z), alternative.tail(alpha)
         if method in _BY_P_VALUES:
             n_adjusted = 1 if method in ("none", "fdr_bh") else len(p)
-            return p, _BY_P_VALUES[method](p), float(norm.isf(tail / n_adjusted))
+            return p, _BY_P_VALUES[method](p), self._from_normal(float(scipy.stats.norm.isf(tail / n_adjusted)))
         absolute = alternative.side in ("two-sided", "equivalence")
         t = alternative.evidence(z)
         if method == "step-down":
@@ -228,7 +247,8 @@ class MaxT:
             is_all = absolute and contrasts.n_pairs == len(self._pairs.first)
             maxima = self._pair_maxima if is_all else max_t_draws(self.draws, contrasts, absolute)
             adjusted = max_t_p_values(t, p, maxima, self.draws.normal)
-        return p, adjusted, max_t_critical_value(maxima, alpha, tail, len(p), self.draws.normal)
+        critical = max_t_critical_value(maxima, alpha, tail, len(p), self.draws.normal)
+        return p, adjusted, self._from_normal(critical)
 
     @one_thread()
     def step_down(
@@ -240,6 +260,7 @@ class MaxT:
 
         Shapes: z (J,).
         """
+        z = self._to_normal(z)
         if families is None and self._step_down is not None and np.array_equal(self._step_down[0], z):
             results = [self._step_down[1]]
         else:
@@ -249,7 +270,7 @@ class MaxT:
             )
             t = np.concatenate([z, -z])
             of_both = None if families is None else [np.concatenate([family, family + len(z)]) for family in families]
-            results = step_down(self.draws, both, t, families=of_both, p=norm.sf(t), is_tested=t > 0)
+            results = step_down(self.draws, both, t, families=of_both, p=scipy.stats.norm.sf(t), is_tested=t > 0)
             if families is None:
                 self._step_down = (z, results[0])
         return [(p[: len(p) // 2], p[len(p) // 2 :]) for p in (result.p_adjusted for result in results)]
@@ -259,7 +280,8 @@ class MaxT:
         """Return the critical value of two-sided tests of all differences; NaN where no difference varies."""
         if not len(self._pairs.first):
             return float("nan")
-        return max_t_critical_value(self._pair_maxima, alpha, alpha / 2, len(self._pairs.first), self.draws.normal)
+        n_pairs = len(self._pairs.first)
+        return self._from_normal(max_t_critical_value(self._pair_maxima, alpha, alpha / 2, n_pairs, self.draws.normal))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
-from scipy.stats import chi2, norm
+import scipy
 
 from .._utils.argument_checks import real_number
 from .._utils.computation import one_thread
@@ -27,9 +27,9 @@ def z_statistics(distance: FloatArray, std_errors: FloatArray) -> FloatArray:
     return np.divide(distance, std_errors, out=np.full(len(distance), np.nan), where=std_errors > 0)
 
 
-def two_sided_p_values(z: FloatArray) -> FloatArray:
-    """Return the two-sided normal p-values, (d,), of z statistics."""
-    return 2 * norm.sf(np.abs(z))
+def two_sided_p_values(z: FloatArray, covariance: Covariance) -> FloatArray:
+    """Return the two-sided p-values, (d,), of z statistics of estimates with a covariance."""
+    return 2 * scipy.stats.norm.sf(np.abs(covariance.to_normal(z)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +67,13 @@ class Alternative:
         """Return the unadjusted p-values, (J,), for one look, or at a look of a confidence sequence."""
         evidence, is_two_sided = self.evidence(z), self.side == "two-sided"
         if boundary is None:
-            return norm.sf(evidence) * (2 if is_two_sided else 1)
+            return scipy.stats.norm.sf(evidence) * (2 if is_two_sided else 1)
         return boundary.p_values(evidence) if is_two_sided else boundary.one_sided_p_values(evidence)
 
     def critical(self, alpha: float, boundary: Boundary | None = None) -> float:
         """Return the half-width of intervals of level 1 - alpha, in standard errors."""
         if boundary is None:
-            return float(norm.isf(self.tail(alpha)))
+            return float(scipy.stats.norm.isf(self.tail(alpha)))
         return boundary.critical(alpha) if self.side == "two-sided" else boundary.one_sided_critical(alpha)
 
     def limits(self, estimate: FloatArray, half_width: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -156,6 +156,7 @@ class ZTests:
     pvalue (J,): p-values, not adjusted for several tests; an array without dimensions where J is 1.
     c_names: Names of the combinations, as the hypothesis states them.
     sequence: Where the tests hold at all looks, what was fixed before the first look.
+    covariance: Covariance of the combinations.
     """
 
     effect: FloatArray
@@ -163,6 +164,7 @@ class ZTests:
     statistic: FloatArray
     pvalue: FloatArray
     c_names: list[str]
+    covariance: Covariance
     alternative: Alternative = TWO_SIDED
     sequence: ConfidenceSequence | None = None
 
@@ -181,8 +183,11 @@ class ZTests:
             Lower and upper limits; one of the two is infinite for one-sided alternatives.
         """
         level = self._level(alpha)
-        critical = self.alternative.critical(level, None if self.sequence is None else self.sequence.boundary())
-        return np.column_stack(self.alternative.limits(self.effect, critical * self.sd))
+        if self.sequence is None:
+            critical = self.covariance.from_normal(self.alternative.critical(level))
+        else:
+            critical = self.alternative.critical(level, self.sequence.boundary())
+        return np.column_stack(self.alternative.limits(self.effect, critical * self.covariance.widened.std_errors))
 
     def _level(self, alpha: float | None) -> float:
         """Return the alpha of intervals; raise where a caller asks for another one than that of a sequential view."""
@@ -198,7 +203,7 @@ Tests = TypeVar("Tests", bound=ZTests)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WaldTestResults:
-    """One joint chi-squared test; attributes have the names that they have in statsmodels.
+    """One joint chi-squared test, or F test with few units; attributes have the names that they have in statsmodels.
 
     Attributes
     ----------
@@ -210,16 +215,19 @@ class WaldTestResults:
         Degrees of freedom: the structural rank of the restrictions.
     sequence : ConfidenceSequence or None
         Where the test holds at all looks, what was fixed before the first look.
+    law : str
+        ``"chi2"``, or ``"F"`` with fewer than 100 prompts or clusters (Hotelling's test).
     """
 
     statistic: float
     pvalue: float
     df_denom: int
     sequence: ConfidenceSequence | None = field(default=None, repr=False)
+    law: str = "chi2"
 
     def summary(self) -> str:
         """Return statistic, p-value and degrees of freedom as text."""
-        kind = "(chi2)" if self.sequence is None else f"valid {self.sequence.clause}"
+        kind = f"({self.law})" if self.sequence is None else f"valid {self.sequence.clause}"
         numbers = f"statistic={self.statistic}, p-value={self.pvalue}, df_denom={self.df_denom}"
         return f"<Wald test {kind}: {numbers}>"
 
@@ -242,17 +250,20 @@ def z_tests(
                 f"combination that the functional leaves free, such as a difference"
             )
         # Where the terms of a variance cancel, the sum is a rounding error instead of zero.
-        terms = np.abs(matrix[row]) @ np.abs(covariance.matrix) @ np.abs(matrix[row])
-        if not matrix[row] @ covariance.matrix @ matrix[row] > _ROUNDING * terms:
+        varied = covariance.widened.matrix
+        terms = np.abs(matrix[row]) @ np.abs(varied) @ np.abs(matrix[row])
+        if not matrix[row] @ varied @ matrix[row] > _ROUNDING * terms:
             raise HypothesisError(
                 f"{label!r} has a standard error of zero, because it does not vary in these data, and a z test divides "
                 f"by the standard error; leave it out"
             )
-    std_errors = np.sqrt(np.einsum("jd,de,je->j", matrix, covariance.matrix, matrix))
+    covariance = covariance.of_combinations(matrix)
     effect, sequence = matrix @ estimates.estimate, estimates.sequence
-    z = alternative.statistics(effect - hypothesis.value, std_errors)
-    p = alternative.p_values(z, None if sequence is None else sequence.boundary())
-    return kind(effect, std_errors, z, np.squeeze(p), list(hypothesis.labels), alternative, sequence)
+    z = alternative.statistics(effect - hypothesis.value, covariance.widened.std_errors)
+    boundary = None if sequence is None else sequence.boundary()
+    p = alternative.p_values(z if boundary else covariance.to_normal(z), boundary)
+    names = list(hypothesis.labels)
+    return kind(effect, covariance.std_errors, z, np.squeeze(p), names, covariance, alternative, sequence)
 
 
 @one_thread()
@@ -263,7 +274,7 @@ def wald_test(estimates: NamedEstimates, hypothesis: LinearHypothesis) -> WaldTe
     independent restrictions on what the functional leaves free. With ``sequence`` the p-value is that of the joint
     martingale of :mod:`dmlrank.inference.confidence_sequence` in place of the chi-squared distribution.
     """
-    covariance, matrix, value = estimates.covariance, hypothesis.matrix, hypothesis.value
+    covariance, matrix, value = estimates.covariance.widened, hypothesis.matrix, hypothesis.value
     about = listed(hypothesis.labels)
     left_vectors, sizes, _ = np.linalg.svd(matrix @ covariance.basis, full_matrices=True)
     rank = int((sizes > _FIXED_BELOW * np.linalg.norm(matrix)).sum())
@@ -296,7 +307,8 @@ def wald_test(estimates: NamedEstimates, hypothesis: LinearHypothesis) -> WaldTe
     misfit, sequence = restrictions @ estimates.estimate - values, estimates.sequence
     statistic = float(misfit @ np.linalg.pinv(restrictions @ (covariance.matrix @ restrictions.T)) @ misfit)
     if sequence is None:
-        return WaldTestResults(statistic, float(chi2.sf(statistic, rank)), rank)
+        law = "F" if np.isfinite(covariance.df) else "chi2"
+        return WaldTestResults(statistic, float(covariance.wald_law(rank).sf(statistic)), rank, law=law)
     return WaldTestResults(statistic, sequence.boundary(1, rank).joint_p_value(statistic, rank), rank, sequence)
 
 
@@ -355,7 +367,7 @@ def wald_test_of_difference(
     statistic, df = float(coordinates @ np.linalg.solve(variance, coordinates)), int(differs.sum())
     std_errors = (difference if unanimous_covariance is None else difference.plus(unanimous_covariance)).std_errors
     if null is None:
-        pvalue, n_draws = float(chi2.sf(statistic, df)), 0
+        pvalue, n_draws = float(scipy.stats.chi2.sf(statistic, df)), 0
     else:
         draws = null(directions, rng)
         n_draws = len(draws)

@@ -8,9 +8,7 @@ import numpy as np
 import pandas as pd
 
 from .._utils.number_text import p_value_clause
-from ..data.preferences import PreferenceData
 from ..exceptions import listed
-from ..fit.estimand import explain_disconnected
 from ..report.statements import as_sentence, counted, percentage
 from .check import DRIFT_ALPHA, MOST_NAMED, SMALL_SHARE, Check
 from .time_check import TimeCheck
@@ -27,41 +25,61 @@ _PAIRS_NAMED = 5
 _LARGEST_RATIO = 1.5
 
 
-def find_problems(
-    check: Check, data: PreferenceData, graph: object, *, missing: str, n_folds: int, notices: tuple[str, ...]
-) -> Iterator[str]:
-    """Yield sentences about problems of a fit to these data, the gravest first."""
-    if len(check.components) > 1:
-        parts = check.graph.components()
-        pairs = data if check.position_bias else data.unordered()
-        yield as_sentence(explain_disconnected(pairs, parts, graph, min_labels=check.min_labels))
+def find_errors(check: Check, missing: str, n_folds: int) -> Iterator[str]:
+    """Yield sentences about what stops a fit to these data: missing values, and too few prompts."""
+    if check.scores is not None:
+        yield from check.scores.problems() if missing == "raise" else ()
+        return
+    yield from _missing_values(check, missing)
+    if check.features and check.n_contexts < n_folds:
+        yield f"{counted(check.n_contexts, 'prompt')} cannot be divided into n_folds={n_folds} folds. Use fewer folds."
+
+
+def find_problems(check: Check, shared: tuple[str, ...], notices: tuple[str, ...]) -> Iterator[str]:
+    """Yield sentences about problems of a fit to these data, the gravest first.
+
+    ``shared`` are the columns whose texts several prompts share.
+    """
+    if check.scores is not None:
+        yield from _similar_models(check)
+        yield from _few_clusters(check)
+        return
     contexts = check.pairs[["shown_first", "shown_second"]].min(axis=1)
     # The number of each pair's contexts that has to reach min_labels: in its rarer order, or in both.
     contexts = contexts if check.position_bias else check.pairs["contexts"]
     if (check.pairs["compared"] == (contexts >= check.min_labels)).all():
         # Elsewhere the user gave a graph, and the settings do not decide which pairs are compared.
         yield from _better_settings(check)
-    yield from _missing_values(check, missing)
-    if check.features and check.n_contexts < n_folds:
-        yield f"{counted(check.n_contexts, 'prompt')} cannot be divided into n_folds={n_folds} folds. Use fewer folds."
     yield from (as_sentence(notice) for notice in notices)
-    for names in check.similar_models:
+    if check.n_copies:
         yield (
-            f"Are {' and '.join(map(repr, names))} the same model? The names differ only in blanks, letter case or "
-            f"Unicode form, and they are ranked as {len(names)} models. If they are one model, write one name in the "
-            f"data."
+            f"{counted(check.n_copies, 'row')} equal an earlier row in every column, and a fit counts each of them "
+            f"as a vote. If they are copies, drop them: data.drop_duplicates()."
         )
     yield from _pair_problems(check, contexts < check.min_labels)
     # Preferences between 0 and 1 are not labels that could be counted. Of grades and of labels that are derived from
     # scores, a fit learns the mean worth, however often each of them occurs.
     if check.labels["votes"].sum() >= check.n_votes and check.outcome_kind == "labels":
         yield from _label_problems(check)
-    yield from _repetitions(check, () if data.shared_texts is None else tuple(data.shared_texts.names))
+    yield from _repetitions(check, shared)
     if check.has_display_order:
         yield from _order_effects(check)
     if check.time is not None:
         yield from _unavailable_pairs(check.time)
         yield from _drift(check.time)
+    yield from _few_clusters(check)
+
+
+def _similar_models(check: Check) -> Iterator[str]:
+    for names in check.similar_models:
+        yield (
+            f"Are {' and '.join(map(repr, names))} the same model? The names differ only in blanks, letter case or "
+            f"Unicode form, and they are ranked as {len(names)} models. If they are one model, write one name in the "
+            f"data."
+        )
+
+
+def _few_clusters(check: Check) -> Iterator[str]:
     for name, row in check.clusters.iterrows():
         if row["clusters"] <= _FEW_CLUSTERS:
             yield (
@@ -90,7 +108,7 @@ def _better_settings(check: Check) -> Iterator[str]:
         f"uses {100 * current['share']:.3g} % of the votes, and its standard errors of bt are up to "
         f"{current['se_largest']:.2f} times those of Bradley-Terry maximum likelihood"
         if np.isfinite(current["se_largest"])
-        else "does not connect the models"
+        else "does not connect all models"
     )
     yield (
         f"A fit with these settings {finding}. With {', '.join(changes)} it would use {100 * best['share']:.3g} % of "

@@ -16,6 +16,7 @@ from ..report.leaderboard import choose_models
 from ..report.page.render_page import render_page, write_page
 from ..report.statements import counted
 from ..tables.summary_table import Summarised, Summary
+from .score_check import ScoreCheck
 from .time_check import TimeCheck
 
 _TITLE = "Check before a fit"
@@ -126,6 +127,8 @@ class Check(Summarised):
         Weights of the pairs: ``"equal"``, ``"counts"`` or ``"given"``.
     n_rows : int
         Rows of the frame.
+    n_copies : int
+        Rows that equal an earlier row in every column of the frame.
     n_dropped : int
         Rows in which a needed value is missing.
     n_unreadable : int
@@ -175,20 +178,25 @@ class Check(Summarised):
         Size of a fit.
     problems : tuple of str
         Problems of a fit in sentences with advice, the gravest first; empty where there are none.
+    errors : tuple of str
+        The problems with which a fit ends with an error.
     outcome_kind : {"labels", "grades", "preferences", "probabilities", "scores", "ranks"}
         What the outcome holds, or what the pairs are derived from. Pairs derived from scores or ranks have no display
         order; ``order`` and ``position`` then describe the alphabetical order of the models and mean nothing.
     time : TimeCheck or None
         Availability of models, votes by period and drift, with ``time=``: frames ``periods``, ``models``, ``pairs``,
         ``prompts`` and ``votes``.
+    scores : ScoreCheck or None
+        Of a table of scores: its ``models`` and ``tasks``, and how many prompts have a score of every model. The frames
+        about votes are then those of comparisons of the scores.
 
     Examples
     --------
     >>> import dmlrank as dr
     >>> battles = dr.datasets.simulate_arena(n=2000, rng=0)
     >>> check = dr.check("winner ~ 1 | model_a + model_b", battles.replace({"model_a": {"gpt-4": "GPT-4"}}))
-    >>> check.problems[0][:40]
-    "Are 'GPT-4' and 'gpt-4' the same model? "
+    >>> check.problems[0][:48]
+    '2 names differ only by blanks, letter case or Un'
     """
 
     formula: str
@@ -199,6 +207,7 @@ class Check(Summarised):
     settings: pd.DataFrame
     edge_weights: str
     n_rows: int
+    n_copies: int
     n_dropped: int
     n_unreadable: int
     n_contexts: int
@@ -221,8 +230,10 @@ class Check(Summarised):
     missing: pd.Series
     cost: Cost
     problems: tuple[str, ...]
+    errors: tuple[str, ...]
     outcome_kind: str = "labels"
     time: TimeCheck | None = None
+    scores: ScoreCheck | None = None
 
     @property
     def has_display_order(self) -> bool:
@@ -230,8 +241,9 @@ class Check(Summarised):
         return self.outcome_kind not in DERIVED_KINDS
 
     def as_text(self) -> str:
-        """Return the page as plain text."""
-        return self.summary().as_text()
+        """Return the page as plain text, for a table of scores with the table of models by task."""
+        tables = [self.summary(), *(_page_tables(self) if self.scores is not None else ())]
+        return "\n\n".join(table.as_text() for table in tables)
 
     def as_html(self) -> str:
         """Return the page as HTML; names are escaped."""
@@ -264,10 +276,12 @@ class Check(Summarised):
         OptionError
             If ``models`` and ``top`` are both given, or have values that they cannot have.
         """
-        ranking = np.argsort(-self.models["win_share"].fillna(-1).to_numpy(), kind="stable").tolist()
-        shown = choose_models([str(name) for name in self.models.index], ranking, models, top)
-        # The order of a derived pair is that of the names, which says nothing.
-        frame = self.models if self.has_display_order else self.models.drop(columns="share_first")
+        frame, by = (self.models, "win_share") if self.scores is None else (self.scores.models, "mean")
+        ranking = np.argsort(-frame[by].fillna(-np.inf).to_numpy(), kind="stable").tolist()
+        shown = choose_models([str(name) for name in frame.index], ranking, models, top)
+        if not self.has_display_order:
+            # The order of a derived pair is that of the names, which says nothing.
+            frame = frame.drop(columns="share_first", errors="ignore")
         heads = [name.replace("_", " ") for name in frame.columns]
         table = _table(_TITLE, frame.iloc[list(shown.places)], heads, notes=self.problems or (_NO_PROBLEMS,))
         table = replace(table, header=tuple(facts(self)))
@@ -308,13 +322,22 @@ def facts(check: Check) -> list[tuple[str, str]]:
     identifiers = f"identified by {', '.join(check.context)}" if check.context else "every row is a prompt of its own"
     features = ", ".join(check.features[:6]) + (", ..." if len(check.features) > 6 else "")
     unreadable = f"; {check.n_unreadable:,} cannot be read" if check.n_unreadable else ""
+    copies = f"; {check.n_copies:,} equal an earlier row in every column" if check.n_copies else ""
     dropped = f"; {check.n_dropped:,} {'others' if unreadable else 'of them'} with a missing value"
     repeats, cost = check.repeats, check.cost
     several = f"; prompts with more than one vote: {repeats.contexts:,} (at most {repeats.most_votes:,} votes)"
     missing = check.missing[check.missing > 0]
+    if check.scores is not None:
+        lines = [
+            ("Formula:", check.formula),
+            ("Prompts:", f"{check.scores.n_prompts:,} ({identifiers})"),
+            *check.scores.facts(),
+            ("Features:", f"{len(check.features)}: {features}" if check.features else "none"),
+        ]
+        return lines + _cluster_facts(check)
     lines = [
         ("Formula:", check.formula),
-        ("Rows:", f"{check.n_rows:,}{unreadable}{dropped if check.n_dropped else ''}"),
+        ("Rows:", f"{check.n_rows:,}{copies}{unreadable}{dropped if check.n_dropped else ''}"),
         ("Prompts:", f"{check.n_contexts:,} ({identifiers}), {check.n_unlabelled:,} without a label"),
         (
             "Votes:",
@@ -326,9 +349,7 @@ def facts(check: Check) -> list[tuple[str, str]]:
         *_pair_facts(check),
         *_order_facts(check),
     ]
-    for name, row in check.clusters.iterrows():
-        sizes = f"{row['smallest']:,} to {row['largest']:,} {row['of']}, median {row['median']:g}"
-        lines.append(("Clusters:", f"{row['clusters']:,} {name} ({sizes})"))
+    lines += _cluster_facts(check)
     lines += [] if check.time is None else _time_facts(check.time)
     return [
         *lines,
@@ -342,6 +363,15 @@ def facts(check: Check) -> list[tuple[str, str]]:
             f"predict, {cost.megabytes:,.1f} MB of features",
         ),
     ]
+
+
+def _cluster_facts(check: Check) -> list[tuple[str, str]]:
+    """Return numbers and sizes of clusters."""
+    lines = []
+    for name, row in check.clusters.iterrows():
+        sizes = f"{row['smallest']:,} to {row['largest']:,} {row['of']}, median {row['median']:g}"
+        lines.append(("Clusters:", f"{row['clusters']:,} {name} ({sizes})"))
+    return lines
 
 
 def _label(label: str, read_as: str, votes: int) -> str:
@@ -446,6 +476,12 @@ def _drift_fact(time: TimeCheck, tests: pd.DataFrame, noun: str) -> str:
 
 def _page_tables(check: Check) -> list[Summary]:
     """Return the tables of the page below that of the models: pairs, labels, options, periods, availability."""
+    if check.scores is not None:
+        if not len(check.scores.tasks):
+            return []
+        by_task = check.scores.tasks.reset_index()
+        numbers = by_task.drop(columns="model").set_axis(by_task["model"])
+        return [_table("Models by task", numbers, numbers.columns, text_columns=(1,))]
     shown = check.pairs.sort_values("contexts", kind="stable").head(_PAIRS_SHOWN)
     note = "Pairs with the fewest labelled prompts stand first."
     if len(check.pairs) > len(shown):

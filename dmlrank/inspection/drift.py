@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+import scipy
 from numpy.typing import NDArray
-from scipy.stats import t as student_t
 
 from ..data.preferences import FloatArray, IntArray
 from ..inference.multiple_testing import holm
@@ -113,7 +113,7 @@ def _tests_of_column(column: Column, n_periods: int) -> tuple[FloatArray, FloatA
     untested = np.full(n_periods, np.nan)
     difference = np.divide(total, (n_cells * (1 - share)).sum(axis=0), out=untested.copy(), where=is_enough)
     z = np.divide(total, np.sqrt(variance), out=untested, where=is_enough)
-    return n_rows, difference, z, 2 * student_t.sf(np.abs(z), np.maximum(n_clusters - 1, 1))
+    return n_rows, difference, z, 2 * scipy.stats.t.sf(np.abs(z), np.maximum(n_clusters - 1, 1))
 
 
 def follows_time(values: NDArray[np.floating]) -> bool:

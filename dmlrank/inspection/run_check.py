@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import scipy
 from numpy.typing import NDArray
-from scipy.stats import binomtest, chi2, norm
 
 from .._utils.computation import collected_warnings
 from ..data.arrays import name_of
+from ..data.columns import similar_names
 from ..data.contexts import readable_rows, repeated_values
-from ..data.derived_pairs import DERIVED_KINDS
+from ..data.derived_pairs import DERIVED_KINDS, DerivedPairs
 from ..data.formula.parse import names_in, parse_formula
-from ..data.frames import column_names, require_columns
+from ..data.frames import column_names, count_copies, require_columns
 from ..data.graph import Graph, PairRule, VoteCounts, laplacian_inverse
 from ..data.outcomes import require_mirrored_worths
 from ..data.preferences import Cells, FloatArray, PreferenceData
 from ..data.read_votes import missing_values, preferences_of, take_rows
 from ..data.vote_columns import Clusters, cluster_columns, read_clusters
-from ..exceptions import OptionError
-from ..fit.estimand import OrderChoice, check_edge_weights, comparison_graph, edges_of_option, order_by_counts
+from ..exceptions import GraphError, OptionError
+from ..fit.estimand import check_edge_weights, choose_pairs, comparison_graph, restrict_items, votes_left_out
 from ..fit.stages import warn_of_dependence
 from ..fit.state import Source
 from ..functionals import CategoryWeights
 from ..options import Options
 from ..report.statements import as_sentence
-from .advice import find_problems
+from .advice import find_errors, find_problems
 from .check import Check, Cost, FirstPositionWins, OrderTest, Repeats
+from .score_check import ScoreCheck
 from .time_check import inspect_time
 
 
@@ -39,14 +39,17 @@ def inspect_data(source: Source, options: Options, *, time: str | None, period: 
     available, formula = column_names(source.data), parse_formula(source.formula)
     further = () if time is None else (time,)
     require_columns(further, available, "time=")
-    rows = take_rows(
-        source.formula,
-        source.data,
-        source.environment,
-        context=options.context,
-        groups=cluster_columns(options.clusters, available),
-        optional=(*names_in(formula.features).values, *further),
-    )
+    with collected_warnings() as of_names:
+        rows = take_rows(
+            source.formula,
+            source.data,
+            source.environment,
+            context=options.context,
+            groups=cluster_columns(options.clusters, available),
+            optional=(*names_in(formula.features).values, *further),
+            categories=options.categories,
+            fold_names=options.fold_names,
+        )
     # Without the rows that a fit refuses.
     readable, unreadable = readable_rows(rows, options.categories)
     n_unreadable = len(rows.table) - len(readable.table)
@@ -59,12 +62,13 @@ def inspect_data(source: Source, options: Options, *, time: str | None, period: 
         )
         clusters = read_clusters(data, options.clusters, options.context)
         warn_of_dependence(data, clusters, options.context)
-    counts, min_labels = data.pair_counts(), options.min_labels
-    if isinstance(options.position_bias, str):
-        order = order_by_counts(counts, min_labels, edges_of_option(options.graph, data.n_items))
-    else:
-        order = OrderChoice(bool(options.position_bias))
-    compared = comparison_graph(data if order.matters else data.unordered(), options.graph, min_labels)
+    scores = None
+    if isinstance(source.data, DerivedPairs) and source.data.rows is not None:
+        scores = ScoreCheck.of(source.data, formula)
+    order = choose_pairs(data, options)
+    counts, min_labels = data.pair_counts(), order.min_labels
+    of_fit = data if order.matters else data.unordered()
+    compared = comparison_graph(of_fit, options.graph, min_labels)
     check_edge_weights(options.edge_weights, data, compared)
     # Sum and sum of squares of the shares that the item shown first won in every labelled cell, (K, K) each.
     share, pair = (
@@ -86,6 +90,7 @@ def inspect_data(source: Source, options: Options, *, time: str | None, period: 
         edge_weights=options.edge_weights if isinstance(options.edge_weights, str) else "given",
         settings=settings,
         n_rows=data.n_rows,
+        n_copies=0 if rows.are_partitioned or scores is not None else count_copies(source.data, available),
         n_dropped=data.n_dropped - n_unreadable,
         n_unreadable=n_unreadable,
         n_contexts=data.n_contexts,
@@ -107,32 +112,35 @@ def inspect_data(source: Source, options: Options, *, time: str | None, period: 
         missing=pd.Series(
             {name: int(np.sum(mask)) for name, mask in missing_values(rows).items()}, name="missing", dtype=int
         ),
-        similar_models=_similar_names(data.items),
+        similar_models=similar_names(data.items),
         cost=Cost(
             training_rows=round(len(data.cells) * (options.n_folds - 1) / options.n_folds),
             probabilities=data.n_contexts * data.n_items * (data.n_items - 1) * data.n_categories,
             megabytes=data.x.nbytes / 1e6,
         ),
         problems=(),
+        errors=(),
         outcome_kind=data.outcome_kind,
         time=None if time is None else inspect_time(data, time, period, clusters=clusters, by_order=order.matters),
+        scores=scores,
     )
-    problems = find_problems(
-        check,
-        data,
-        options.graph,
-        missing=str(options.missing),
-        n_folds=options.n_folds,
-        notices=tuple(map(str, notices)),
-    )
-    of_worths: tuple[str, ...] = ()
-    if not order.matters:
-        # A fit that joins the display orders refuses worths of grades that are not mirrored.
-        try:
+    errors = [*unreadable, *find_errors(check, str(options.missing), options.n_folds)]
+    left_out = ""
+    try:
+        if not order.matters:
+            # A fit that joins the display orders refuses worths of grades that are not mirrored.
             require_mirrored_worths(options.categories)
-        except OptionError as error:
-            of_worths = (as_sentence(str(error)),)
-    return replace(check, problems=(*of_worths, *unreadable, *problems))
+        if scores is None:
+            ranked = restrict_items(of_fit, options, min_labels)
+            graph = comparison_graph(ranked, options.graph, min_labels)
+            left_out = votes_left_out(
+                of_fit, ranked, graph, options, order, equal_weights=check.edge_weights == "equal"
+            )
+    except (OptionError, GraphError) as error:
+        errors.insert(0, as_sentence(str(error)))
+    shared = () if data.shared_texts is None else tuple(data.shared_texts.names)
+    problems = find_problems(check, shared, (*([left_out] if left_out else []), *map(str, (*of_names, *notices))))
+    return replace(check, problems=(*errors, *problems), errors=tuple(errors))
 
 
 def _label_table(data: PreferenceData, outcome: str) -> pd.DataFrame:
@@ -195,7 +203,7 @@ def _pair_table(data: PreferenceData, counts: NDArray[np.int64], total: FloatArr
             "votes": votes[first, second] + votes[second, first],
             "share_first": share_first,
             "p_balanced": [
-                binomtest(a, a + b).pvalue if a + b else np.nan
+                scipy.stats.binomtest(a, a + b).pvalue if a + b else np.nan
                 for a, b in zip(n_first.tolist(), n_second.tolist(), strict=True)
             ],
             "win_share": win_share,
@@ -236,7 +244,7 @@ def order_test(counts: NDArray[np.int64]) -> OrderTest:
     n_first, n_second = counts[first, second], counts[second, first]
     statistic, df = float(((n_first - n_second) ** 2 / (n_first + n_second)).sum()), len(first)
     n_one_order = int((np.minimum(n_first, n_second) == 0).sum())
-    return OrderTest(statistic, df, float(chi2.sf(statistic, df)), n_one_order)
+    return OrderTest(statistic, df, float(scipy.stats.chi2.sf(statistic, df)), n_one_order)
 
 
 def position_effect(counts: NDArray[np.int64], total: FloatArray, square: FloatArray) -> FirstPositionWins:
@@ -256,7 +264,7 @@ def position_effect(counts: NDArray[np.int64], total: FloatArray, square: FloatA
     variance = (squares - n * mean**2).sum() / max(n.sum() - n.size, 1.0)
     error = float(np.sqrt((weight**2 * (variance / n).sum(axis=0)).sum()) / 2)
     adjusted = float((weight * mean.mean(axis=0)).sum())
-    p_value = float(2 * norm.sf(abs(adjusted - 0.5) / error)) if error > 0 else np.nan
+    p_value = float(2 * scipy.stats.norm.sf(abs(adjusted - 0.5) / error)) if error > 0 else np.nan
     return FirstPositionWins(share, adjusted, error, p_value)
 
 
@@ -266,16 +274,6 @@ def _count_repeats(cells: Cells) -> Repeats:
     has_several = cells.n_votes > 1
     agreement = float((cells.y[has_several].max(axis=1) > 1 - 1e-9).mean()) if has_several.any() else np.nan
     return Repeats(int((votes > 1).sum()), int(votes.max()), int(has_several.sum()), agreement)
-
-
-def _similar_names(names: Iterable[str]) -> list[tuple[str, ...]]:
-    """Return groups of different names that look the same: without invisible characters, blanks and letter case."""
-    alike: dict[str, list[str]] = {}
-    for name in dict.fromkeys(names):
-        normal = unicodedata.normalize("NFKC", name)
-        visible = "".join(letter for letter in normal if unicodedata.category(letter) != "Cf")
-        alike.setdefault(" ".join(unicodedata.normalize("NFKC", visible.casefold()).split()), []).append(name)
-    return [tuple(group) for group in alike.values() if len(group) > 1]
 
 
 # --- choices of options -----------------------------------------------------------------------------------------------

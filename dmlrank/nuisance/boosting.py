@@ -11,17 +11,20 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from math import prod
 from numbers import Integral
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-import lightgbm as lgb
 import numpy as np
-from lightgbm.callback import CallbackEnv, EarlyStopException
 from numpy.typing import NDArray
 
 from .._utils.computation import current, report
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError, OptionTypeError, check_choice, listed, nearest, shown
 from .training_rows import PairRows, TrainingRows, stack_rows
+
+if TYPE_CHECKING:
+    import lightgbm as lgb
+    from lightgbm.callback import CallbackEnv
+
 
 Parameter: TypeAlias = float | int | str | bool
 
@@ -105,6 +108,8 @@ def fixed_parameters(n_classes: int | None, seed: int, n_threads: int) -> dict[s
 @lru_cache(maxsize=1)
 def _parameters_by_name() -> Mapping[str, str]:
     """Return the parameter that each name stands for, by LightGBM's own table of names."""
+    import lightgbm as lgb
+
     table: dict[str, list[str]] = getattr(getattr(lgb.basic, "_ConfigAliases", None), "_get_all_param_aliases", dict)()
     return {name: name for name in SETTABLE} | {
         name: parameter for parameter, names in table.items() for name in (parameter, *names)
@@ -162,6 +167,8 @@ def check_parameters(parameters: Mapping[str, Parameter], option: str) -> None:
 @lru_cache(maxsize=1000)
 def _grow_two_trees(items: tuple[tuple[str, type, Parameter], ...], option: str) -> None:
     """Check that LightGBM grows two trees with these parameters on a few rows, of two categories and of three."""
+    import lightgbm as lgb
+
     parameters = {name: value for name, _, value in items}
     for n_classes in (None, 3):
         settings = {**fixed_parameters(n_classes, 0, 1), **as_settings(parameters).parameters}
@@ -347,6 +354,8 @@ def cross_validate_last_round(
     needs the last one only, as the number of rounds is a part of the configuration. The losses of all other rounds took
     a sixth of its time.
     """
+    import lightgbm as lgb
+
     losses = []
     for fold in folds:
         training, held_out = (train.subset(np.sort(rows).tolist(), {**train.params, **parameters}) for rows in fold)
@@ -402,6 +411,8 @@ def tuned_settings(
 
     Shapes: unit (r,).
     """
+    import lightgbm as lgb
+
     if isinstance(tune, Mapping):
         return as_settings(tune)
     search = RandomSearch() if tune == "random" else tune
@@ -436,6 +447,8 @@ def _record_or_stop(losses: list[float], best: Sequence[float], env: CallbackEnv
 
     It stops where the loss no longer falls, or is larger than the best configuration's at the same round.
     """
+    from lightgbm.callback import EarlyStopException
+
     losses.append(float(env.evaluation_result_list[0][2]))
     n_rounds = len(losses)
     stale = n_rounds - 1 - int(np.argmin(losses)) >= PATIENCE
@@ -492,6 +505,8 @@ class BinnedPairs:
 
         Shapes: x (n, p), context, first, second (r,).
         """
+        import lightgbm as lgb
+
         # Contexts are numbered in the order of their first appearance, and the rows are sorted by this number.
         first_row = np.full(len(x), len(context))
         first_row[context[::-1]] = np.arange(len(context))[::-1]
@@ -533,6 +548,8 @@ class BinnedPairs:
 
 def _join_columns(rows: lgb.Dataset, other: lgb.Dataset) -> None:
     """Append the columns of another data set of the same rows, as ``rows.add_features_from(other)`` does."""
+    import lightgbm as lgb
+
     library, check = getattr(lgb.basic, "_LIB", None), getattr(lgb.basic, "_safe_call", None)
     handles = [getattr(dataset, "_handle", None) for dataset in (rows, other)]
     if library is None or check is None or None in handles:
@@ -587,6 +604,8 @@ class BinnedRows:
     @classmethod
     def of(cls, rows: TrainingRows, tune: Tune, *, has_items: bool) -> BinnedRows:
         """Bin rows; ``has_items`` says whether the last two features are codes of items."""
+        import lightgbm as lgb
+
         p = rows.features.shape[1]
         items = [p - 2, p - 1] if has_items else "auto"
         bins: Mapping[str, Parameter] = as_settings(tune).parameters if isinstance(tune, Mapping) else {}
@@ -657,6 +676,8 @@ def train_booster(
     rows: TrainingRows | BinnedRows, spec: BoosterSpec, rng: np.random.Generator, settings: Settings | None = None
 ) -> lgb.Booster:
     """Train a booster, and select its hyperparameters on the training rows alone."""
+    import lightgbm as lgb
+
     seed = int(rng.integers(2**31 - 1))
     has_items = spec.n_items is not None
     binned = BinnedRows.of(rows, spec.tune, has_items=has_items) if isinstance(rows, TrainingRows) else rows

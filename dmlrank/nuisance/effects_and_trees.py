@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
-import lightgbm as lgb
 import numpy as np
 
 from .._utils.computation import Threads, current, in_workers, report
@@ -28,6 +27,10 @@ from .boosting import (
 )
 from .smooth import PenalisedLikelihood, SmoothBasis
 from .training_rows import FoldCells, LabelledRows
+
+if TYPE_CHECKING:
+    import lightgbm as lgb
+
 
 # With more labelled cells than this number, hyperparameters are selected on a sample of this size with one trial fold.
 SELECTION_SAMPLE = 20_000
@@ -264,7 +267,7 @@ class Selection(NamedTuple, Generic[E]):
 
 
 # The basis and the effects of a fold, and its booster, if it has one.
-FittedFold = tuple[SmoothBasis, E, lgb.Booster | None]
+FittedFold = tuple[SmoothBasis, E, "lgb.Booster | None"]
 
 
 class EffectsAndTrees(Generic[E]):
@@ -344,6 +347,8 @@ class EffectsAndTrees(Generic[E]):
 
 def _select(learner: EffectsAndTrees[E], _: int) -> Selection[E]:
     """Select the penalty of the effects and how to boost."""
+    import lightgbm as lgb
+
     tuned = learner.select_effects()
     rows, fits = learner.rows(tuned), tuned.fits
     loss, best, selected = rows.loss_without_trees(tuned), None, learner.candidates[0]
@@ -366,7 +371,8 @@ def _select(learner: EffectsAndTrees[E], _: int) -> Selection[E]:
         report(n_tried, len(candidates), "boosting, configurations", minor=True)
         if learner.gives_up and not best.rounds:
             break
-    n_rounds, boosters = 0, list[lgb.Booster]()
+    n_rounds = 0
+    boosters: list[lgb.Booster] = []
     if best is not None:
         best.keep_best_rounds()
         n_rounds, boosters = best.rounds, best.boosters if best.rounds else []
@@ -378,6 +384,8 @@ def _select(learner: EffectsAndTrees[E], _: int) -> Selection[E]:
 
 def _fit_fold(shared: tuple[EffectsAndTrees[E], Selection[E]], f: int) -> FittedFold[E]:
     """Fit effects and booster of one fold with the selected settings."""
+    import lightgbm as lgb
+
     learner, selection = shared
     stage, fitted, booster = selection.stage, learner.fit_effects(f, selection.tuned), None
     if stage.rounds:

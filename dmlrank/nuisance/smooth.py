@@ -11,8 +11,8 @@ from math import lcm
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.interpolate import BSpline
 
 from .._utils.computation import product, rows_of_a_product, transposed_product
 from ..data.arrays import FloatArray, IntArray, row_slices
@@ -251,7 +251,7 @@ def _has_middle_values(values: FloatArray, centre: FloatArray) -> NDArray[np.boo
 def _b_splines(feature: FloatArray, knots: FloatArray) -> FloatArray:
     """Return the B-splines, (n, b), at the values of a feature, (n,), which are clipped to the range of the knots."""
     inside = np.clip(feature, knots[0], knots[-1])
-    return np.asarray(BSpline.design_matrix(inside, knots, _DEGREE).toarray())
+    return np.asarray(scipy.interpolate.BSpline.design_matrix(inside, knots, _DEGREE).toarray())
 
 
 def _fit_spline(feature: FloatArray) -> _Spline | None:
@@ -265,7 +265,7 @@ def _fit_spline(feature: FloatArray) -> _Spline | None:
     is_positive = spectrum > _TINY * spectrum[-1]
     whitening = axes[:, is_positive] / np.sqrt(spectrum[is_positive])
     grid = np.linspace(inner[0], inner[-1], _GRID)
-    bend = BSpline(knots, np.eye(len(mean)), _DEGREE).derivative(2)(grid)
+    bend = scipy.interpolate.BSpline(knots, np.eye(len(mean)), _DEGREE).derivative(2)(grid)
     roughness, rotation = np.linalg.eigh(whitening.T @ (bend.T @ bend) @ whitening)
     if len(roughness) < 2 or not roughness[1] > 0:
         return None

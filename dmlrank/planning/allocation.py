@@ -20,8 +20,8 @@ from functools import partial
 from typing import TypeAlias, TypeVar
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from .._utils.computation import current, in_order
 from ..data.preferences import FloatArray, IntArray
@@ -94,6 +94,11 @@ def at_rows(table: FloatArray, rows: Rows) -> FloatArray:
     return table if len(table) == 1 else table[rows]
 
 
+def _lower_at(lower: FloatArray | float, rows: Rows) -> FloatArray | float:
+    """Return the smallest propensities of some rows."""
+    return lower[rows] if isinstance(lower, np.ndarray) else lower
+
+
 def propensity_table(propensities: Propensities) -> FloatArray:
     """Return all propensities as an array, (n, m)."""
     if isinstance(propensities, np.ndarray):
@@ -150,13 +155,13 @@ class Constraints:
     """The constraints of an allocation.
 
     cost (n or 1, m or 1): Cost of a label; positive.
-    lower: Smallest propensity; the smallest propensities together cost no more than the budget.
+    lower: Smallest propensity, one number or (n, m); the smallest propensities together cost no more than the budget.
     one_pair: Whether the propensities of a context add up to at most one.
     count (n,): Number of contexts that each row stands for; None for one.
     """
 
     cost: FloatArray
-    lower: float
+    lower: FloatArray | float
     budget: float
     one_pair: bool
     count: FloatArray | None = None
@@ -185,7 +190,9 @@ def allocate(rates: CellRates, constraints: Constraints, *, start: float | None 
     # at most one label is therefore a largest level of the context.
     cap = None
     if constraints.one_pair:
-        cap = np.concatenate(map_blocks(lambda block: _one_pair_level(rates[block], lower), rates.shape))
+        cap = np.concatenate(
+            map_blocks(lambda block: _one_pair_level(rates[block], _lower_at(lower, block)), rates.shape)
+        )
     level = _budget_level(rates, constraints, cap, start)
     propensities = Computed(rates.shape, partial(_propensities_at_level, rates, lower, level, cap))
     multiplier = 0.0 if np.isinf(level) else level**-2.0 if level > 0 else np.inf
@@ -230,7 +237,7 @@ def kkt_residual(rates: CellRates, constraints: Constraints, allocation: Allocat
             total_price = total_price + allocation.context_multiplier[block, None]
         gain = np.square(rates[block] / propensity) * cost
         violation = (gain - total_price) / np.maximum(np.maximum(total_price, gain), np.finfo(float).tiny)
-        at_floor = propensity <= constraints.lower * (1 + 1e-12)
+        at_floor = propensity <= np.multiply(_lower_at(constraints.lower, block), 1 + 1e-12)
         np.maximum(violation, 0, out=violation, where=at_floor)
         np.minimum(violation, 0, out=violation, where=propensity >= 1 - 1e-12)
         return float(np.abs(violation).max(initial=0.0))
@@ -242,13 +249,13 @@ def kkt_residual(rates: CellRates, constraints: Constraints, allocation: Allocat
 
 
 def _propensities_at_level(
-    rates: CellRates, lower: float, level: float, cap: FloatArray | None, rows: Rows
+    rates: CellRates, lower: FloatArray | float, level: float, cap: FloatArray | None, rows: Rows
 ) -> FloatArray:
     """Return the propensities of some rows at a level, or at the largest level of the row, ``cap``."""
-    return _at_level(rates[rows], lower, level if cap is None else np.minimum(level, cap[rows]))
+    return _at_level(rates[rows], _lower_at(lower, rows), level if cap is None else np.minimum(level, cap[rows]))
 
 
-def _at_level(rate: FloatArray, lower: float, level: FloatArray | float) -> FloatArray:
+def _at_level(rate: FloatArray, lower: FloatArray | float, level: FloatArray | float) -> FloatArray:
     """Return level x rate, (b, m), clipped to the range from the smallest propensity to one; overwrites ``rate``.
 
     Where the level is infinite, the result is one for every label with information.
@@ -279,7 +286,7 @@ def _budget_level(rates: CellRates, constraints: Constraints, cap: FloatArray | 
             if not np.isfinite(level):
                 return total, 0.0
             # Only propensities that are not clipped change with the level.
-            is_free = (propensity > lower) & (propensity < 1)
+            is_free = (propensity > _lower_at(lower, block)) & (propensity < 1)
             if cap is not None:
                 is_free &= (cap[block] > level)[:, None]
             np.multiply(propensity, is_free, out=propensity)
@@ -311,7 +318,7 @@ def _budget_level(rates: CellRates, constraints: Constraints, cap: FloatArray | 
     return level
 
 
-def _one_pair_level(rate: FloatArray, lower: float) -> FloatArray:
+def _one_pair_level(rate: FloatArray, lower: FloatArray | float) -> FloatArray:
     """Find the level at which the propensities of a row add up to one, (b,); infinite where there is none."""
     with np.errstate(divide="ignore"):
         level = np.asarray(1 / rate.sum(axis=1), dtype=np.float64)
@@ -350,7 +357,7 @@ def _propensities_at_price(
 
 def _allocate_one_pair(rates: CellRates, constraints: Constraints) -> Allocation:
     """Allocate at most one label per context where the pairs of a context differ in cost."""
-    cost, lower, budget = constraints.cost, constraints.lower, constraints.budget
+    cost, lower, budget = constraints.cost, float(np.min(constraints.lower)), constraints.budget
 
     def allocation_at(multiplier: float) -> Allocation:
         def nu_of(block: slice) -> FloatArray:
@@ -374,7 +381,7 @@ def _allocate_one_pair(rates: CellRates, constraints: Constraints) -> Allocation
     low = high - 4.0
     while excess(low) <= 0:
         high, low = low, low - 4.0
-    return allocation_at(float(np.exp(brentq(excess, low, high, xtol=1e-15, rtol=8.9e-16))))
+    return allocation_at(float(np.exp(scipy.optimize.brentq(excess, low, high, xtol=1e-15, rtol=8.9e-16))))
 
 
 def _context_multipliers(root: FloatArray, price: FloatArray, lower: float) -> FloatArray:

@@ -189,7 +189,7 @@ def optimise(
 
     Without ``certify`` the violation of the optimality conditions is NaN where the search does not need it.
     """
-    constraints = Constraints(problem.cost, lower, budget, problem.one_pair, problem.count)
+    constraints = problem.constraints(lower, budget)
     if problem.interdependent:
         return _with_interdependent_labels(problem, precision, constraints)
     if not precision.linear:
@@ -257,7 +257,7 @@ def _first_step(problem: DesignProblem, precision: Precision, constraints: Const
     if sample is None:
         return SearchStart(problem.labelling_covariance(np.broadcast_to(min(1.0, share_of_all), problem.shape)))
     budget = constraints.budget * sample.total_cost / problem.total_cost
-    return optimise(sample, precision, lower=constraints.lower, budget=budget, certify=False).start
+    return optimise(sample, precision, lower=float(np.min(constraints.lower)), budget=budget, certify=False).start
 
 
 def _check_regular(criterion: Criterion, sigma: FloatArray) -> None:
@@ -325,7 +325,7 @@ def _with_interdependent_labels(problem: DesignProblem, precision: Precision, co
         cycle += 1
         first = step(propensity, labelling)
         second = step(*first[1:])
-        extrapolated = _extrapolate_two_steps(propensity, first[1], second[1], constraints.lower)
+        extrapolated = _extrapolate_two_steps(propensity, first[1], second[1], float(np.min(constraints.lower)))
         # The extrapolated propensities may violate the constraints; the step from there meets them again.
         third = step(extrapolated, problem.labelling_covariance(extrapolated))
         is_better = precision.objective(third[2]) < precision.objective(second[2])

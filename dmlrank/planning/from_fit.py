@@ -21,6 +21,7 @@ from ..estimation.cross_fitting import MuSource, distinct_rows
 from ..exceptions import DataError, OptionError, listed
 from ..fit.estimand import finite_table
 from ..fit.estimates import Estimates
+from ..fit.estimators import MEANS
 from ..fit.state import FitState
 from ..functionals.linear_scores import Linearised
 from .allocation import Computed, Rows
@@ -29,6 +30,7 @@ from .design import problem_of, specify
 from .plan import Plan
 from .plan_options import PlanOptions, read_context_weights, read_costs
 from .problem import Pairs, Tables
+from .score_plan import design_scores
 from .specification import PlanNames, solve
 
 # Number of probabilities that are predicted at a time, and the largest number that is kept in memory.
@@ -62,9 +64,16 @@ def design_fit(
     options: PlanOptions,
     from_scratch: bool = False,
     *,
+    candidate: str | None = None,
     stored_numbers: int = STORED_NUMBERS,
 ) -> Plan:
     """Return the plan for the prompts of a fit, or for the new prompts in ``newdata``."""
+    if steps.estimator is MEANS:
+        if newdata is not None or from_scratch:
+            raise OptionError("a plan for scores adds runs to those of the fit; leave newdata= and from_scratch= out")
+        return design_scores(estimates, steps, options, candidate=candidate)
+    if candidate is not None:
+        raise OptionError("candidate= is a model of a plan for means of scores, and these data are votes; leave it out")
     if not steps.estimator.has_first_stages:
         raise OptionError(
             f"estimator={estimates.estimator!r} has no cross-fitted probabilities of every pair on every prompt, which "

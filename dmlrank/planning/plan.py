@@ -26,6 +26,7 @@ from .plan_options import check_mu, check_number, check_positive, mu_array
 from .plan_summary import draw_plan, plan_summary
 from .precision import Regret, cheapest_solution, max_width, pair_critical_value, predicted_precision, regret_of
 from .rounds import Decision, decide, draw_sample, tasks_json
+from .score_problem import ScoreProblem
 from .specification import PlanSolution, PlanSpecification
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class Plan(Summarised):
     def propensity(self) -> FloatArray:
         """Probability that a pair is labelled on a context, (n, K, K), zero off the graph; computed on every call.
 
+        In a plan for scores: the probability that a model is run on a prompt in this or an earlier round, (n, K).
         ``[:, j, k]`` is about j shown first and k second. With ``position_bias=False`` the array is symmetric, and the
         probability is that of a label in either order.
         """
@@ -394,6 +396,7 @@ class Plan(Summarised):
             If the plan has costs or weights by context, since those of other contexts are not known.
         """
         specification, problem = self.specification, self.specification.problem
+        self._check_votes("at")
         if specification.predict is not None and np.ndim(cast("ArrayLike", contexts)) != 4:
             mu = specification.predict(contexts)
         else:
@@ -486,6 +489,7 @@ class Plan(Summarised):
         >>> 0 < loss.excess < loss.sharp_bound < loss.bound
         True
         """
+        self._check_votes("regret")
         return regret_of(self.specification, self.solution, mu)
 
     def summary(
@@ -570,13 +574,15 @@ class Plan(Summarised):
         >>> [tick.get_text() for tick in plan.plot("pairs", top=2).get_yticklabels()]
         ['model_1 − model_2', 'model_0 − model_2']
         """
+        self._check_votes("plot")
         return draw_plan(self.specification, self.solution, picture, ax=ax, models=models, top=top)
 
     def sample(self, rng: int | np.random.Generator | None = None) -> pd.DataFrame:
         """Draw the pairs to label on each context.
 
         Pairs are drawn independently, or at most one of a context in a plan with ``one_pair=True``. With
-        ``position_bias=False`` the display order of a drawn pair is drawn, too.
+        ``position_bias=False`` the display order of a drawn pair is drawn, too. A plan for scores draws one uniform
+        number for each prompt, so that models are run on the same prompts as far as possible.
 
         Parameters
         ----------
@@ -588,7 +594,10 @@ class Plan(Summarised):
         DataFrame
             One row for every label to buy: the columns that identify the context, the two models in their display
             order, and ``propensity``, which estimation needs (``dml_rank(..., propensity="propensity")``). A context
-            without a label has one row in which models and propensity are missing: estimation uses its features.
+            without a label has one row in which models and propensity are missing: estimation uses its features. Of a
+            plan for scores: a row for every run to make that the fit does not have, with the columns that identify
+            the prompt, the model and ``propensity``, that after all rounds. Add the scores to the table and fit it
+            with the plan: ``dml_rank(..., propensity=plan)``.
 
         Examples
         --------
@@ -600,6 +609,8 @@ class Plan(Summarised):
         """
         generator = np.random.default_rng(resolve_seed(rng)) if not isinstance(rng, np.random.Generator) else rng
         problem = self.specification.problem
+        if isinstance(problem, ScoreProblem):
+            return problem.draw(self.solution.propensities, self.specification.names, generator)
         return draw_sample(self.solution.propensities, problem, self.specification.names, generator)
 
     def export(self, path: str | os.PathLike[str], rng: int | np.random.Generator | None = None) -> pd.DataFrame:
@@ -646,6 +657,14 @@ class Plan(Summarised):
             }
             write_file(path, tasks_json(rows, self.specification.names, header))
         return rows
+
+    def _check_votes(self, method: str) -> None:
+        """Raise where a method is about votes and the plan is for scores."""
+        if self.specification.problem.of_scores:
+            raise OptionError(
+                f"{method}() is about labels of pairs, and this plan is for scores; its propensities of prompts and "
+                f"models are plan.propensity"
+            )
 
     def _std_errors(self, sigma: FloatArray, name: str) -> pd.Series:
         """Return standard errors of the scores, from n times their covariance, (K, K)."""

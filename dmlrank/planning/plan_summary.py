@@ -19,6 +19,7 @@ from ..report.statements import counted, percentage
 from ..tables.summary_table import Summary
 from .allocation import map_blocks
 from .precision import predicted_precision
+from .score_problem import ScoreProblem
 from .specification import PlanSolution, PlanSpecification
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def plan_summary(
 ) -> Summary:
     """Return the summary of a plan: its cost and predicted precision, beside those of the uniform plan."""
     all_models, names, problem = specification.names.models, specification.names.scores, specification.problem
-    of_models, labels = names == all_models, _expected_labels(specification, solution)
+    of_models, of_scores = names == all_models, isinstance(problem, ScoreProblem)
     if top is not None and not of_models:
         raise OptionError(
             "top= shows the models with the highest scores, and the outputs of this functional "
@@ -57,7 +58,11 @@ def plan_summary(
 
     ranking = np.argsort(-specification.scores, kind="stable") if of_models else np.arange(len(names))
     shown = choose_models(names, ranking.tolist(), models, top, noun="model" if of_models else "output")
-    per_model = labels.sum(axis=1) + (labels.sum(axis=0) if problem.pairs.ordered else 0)
+    if isinstance(problem, ScoreProblem):
+        per_model = problem.expected_runs(solution.propensities)
+    else:
+        labels = _expected_labels(specification, solution)
+        per_model = labels.sum(axis=1) + (labels.sum(axis=0) if problem.pairs.ordered else 0)
     counts = {model: f"{count:,.1f}" for model, count in zip(all_models, per_model, strict=True)}
     rows = [(*row, counts.get(row[0], "")) for row in precision_rows(np.eye(len(names)), names, shown.places)]
     level = f"{100 * (1 - alpha):g}%"
@@ -72,8 +77,17 @@ def plan_summary(
         )
     in_table = {all_models[place] for place in shown.places} if of_models else set(all_models)
     by_score = ranking if of_models else np.arange(len(all_models))
+    heads = ("score", "std err", "uniform", f"{level} width", "ratio", "runs" if of_scores else "labels")
+    if of_scores:
+        table = Summary(
+            "Plan of Runs",
+            _header_of_runs(specification, solution, float(per_model.sum())),
+            tuple((head, 1) for head in heads),
+            tuple(rows),
+            tuple(notes),
+        )
+        return table.with_notes(shown.note("Cost, runs and widths"))
     pair_rows, pair_note = _rows_of_pairs(specification, solution, labels, by_score, in_table)
-    heads = ("score", "std err", "uniform", f"{level} width", "ratio", "labels")
     table = Summary(
         "Labelling Plan",
         _header(specification, solution),
@@ -143,8 +157,32 @@ def _header(specification: PlanSpecification, solution: PlanSolution) -> tuple[t
     )
 
 
+def _header_of_runs(
+    specification: PlanSpecification, solution: PlanSolution, n_runs: float
+) -> tuple[tuple[str, str, str, str], ...]:
+    """Return the entries above the table of a plan for scores."""
+    problem, table = specification.problem, solution.propensity
+    targets = f"{len(specification.contrasts)} contrasts" if len(specification.contrasts) else "all scores"
+    budget = f"{solution.budget:,.6g} ({'slack' if solution.slack else 'binding'})"
+    return (
+        ("Functional:", problem.functional.label, "No. Prompts:", f"{problem.n_contexts:,}"),
+        ("Criterion:", f"A (sum of variances), {targets}", "Expected runs:", f"{n_runs:,.1f}"),
+        ("Budget:", budget, "Expected cost:", f"{solution.expected_cost:,.6g}"),
+        ("Propensity:", f"{table.min():.3g} to {table.max():.3g}", "Groups of models:", f"{len(problem.pairs)}"),
+    )
+
+
 def _notes(specification: PlanSpecification, solution: PlanSolution, level: str) -> list[str]:
     """Return the notes below the table."""
+    if specification.problem.of_scores:
+        return [
+            f"Standard errors are predicted for a fit of all runs, earlier and planned, with propensity=plan. uniform: "
+            f"all models that are not complete, on the same random prompts, at the same cost; ratio: std err divided "
+            f"by uniform. {level} width: full width of simultaneous intervals (max-t). runs: expected number of "
+            f"further runs. Models that are compared are run on the same prompts.",
+            f"The plan meets the conditions of an optimum with a relative error of "
+            f"{solution.optimum.kkt_residual:.1e}.",
+        ]
     source, earlier = "from the planned labels alone", specification.earlier
     if earlier is not None:
         source = "from the labels of the fit and the planned labels together"

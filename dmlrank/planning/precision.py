@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
+import scipy
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
-from scipy.stats import norm
 
 from .._utils.computation import one_thread
 from ..data.preferences import FloatArray
@@ -80,7 +79,7 @@ def pair_critical_value(specification: PlanSpecification, solution: PlanSolution
     n_scores = len(specification.scores)
     if method != "max-t":
         n_pairs = n_scores * (n_scores - 1) // 2 if method == "bonferroni" else 1
-        return float(norm.ppf(1 - alpha / (2 * n_pairs)))
+        return float(scipy.stats.norm.ppf(1 - alpha / (2 * n_pairs)))
     covariance = contrast_covariance(specification, solution.sigma, np.eye(n_scores))
     return MaxT(covariance, specification.seed).critical_of_pairs(alpha)
 
@@ -162,7 +161,7 @@ class _Solver:
             high, low, step = low, max(low - step, least), 2 * step
         while high < largest_log and log_ratio(high) > 0:
             low, high, step = high, min(high + step, largest_log), 2 * step
-        budget = float(brentq(log_ratio, low, high, xtol=_CLOSE / 4)) if log_ratio(high) < 0 else high
+        budget = float(scipy.optimize.brentq(log_ratio, low, high, xtol=_CLOSE / 4)) if log_ratio(high) < 0 else high
         # The root may lie just below the budget that is large enough.
         while log_ratio(budget) > 0 and budget < largest_log:
             budget += _CLOSE / 2

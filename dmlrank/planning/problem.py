@@ -27,6 +27,7 @@ from .allocation import (
     CellArray,
     CellRates,
     Computed,
+    Constraints,
     Propensities,
     Rows,
     at_rows,
@@ -129,6 +130,7 @@ class DesignProblem:
         more cells are stored in single precision; computations are in double precision in any case.
     deviations: Standard deviations of labels, where one pass over mu has computed them.
     interdependent: Whether the information of a label depends on the other labels of its context.
+    of_scores: Whether the cells are runs of groups of models, and not labels of pairs.
     """
 
     functional: Functional
@@ -145,6 +147,12 @@ class DesignProblem:
     double_cells: int = 20_000_000
     deviations: LabelDeviations | None = None
     interdependent: ClassVar[bool] = False
+    of_scores: ClassVar[bool] = False
+
+    @property
+    def spent(self) -> float:
+        """Cost that is in the propensities, but was paid in earlier rounds."""
+        return 0.0
 
     @property
     def n_rows(self) -> int:
@@ -223,6 +231,10 @@ class DesignProblem:
     def total_cost(self) -> float:
         """Cost of a label on every pair of every context."""
         return self.expected_cost(np.broadcast_to(1.0, self.shape))
+
+    def constraints(self, lower: float, budget: float) -> Constraints:
+        """Return the constraints of an allocation with propensities of at least ``lower`` within a budget."""
+        return Constraints(self.cost, lower, budget, self.one_pair, self.count)
 
     def expected_cost(self, propensities: Propensities) -> float:
         """Return the expected cost of propensities, (g, m)."""

@@ -96,7 +96,8 @@ class PlanSpecification:
 
     def uniform(self, cost: float) -> float:
         """Return the uniform plan's propensity at this cost, or the largest possible one."""
-        return min(self.max_uniform, cost / self.problem.total_cost)
+        problem = self.problem
+        return min(self.max_uniform, (cost + problem.spent) / (problem.total_cost + problem.spent))
 
     def smallest_propensity(self, budget: float) -> float:
         """Return the smallest propensity of a plan within a budget."""

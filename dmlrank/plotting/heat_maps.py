@@ -1,4 +1,4 @@
-"""Heat maps: a number by pair of models, scores by model and group, and the win matrix of significant differences."""
+"""Heat maps: a number by pair of models, scores by model and group, and the matrix of differences between models."""
 
 from __future__ import annotations
 
@@ -88,13 +88,15 @@ def group_heat_map(
     return columns.axes[0]
 
 
-# With more models, cells have no room for a number, for lines between them, or for themselves.
+# With more models, cells have no room for a number, or for lines between them.
 _MOST_WITH_DIFFERENCES, _MOST_WITH_LINES = 14, 100
+# With more models, cells are pixels of an image in files of vectors, and by default only the best models are drawn.
+MOST_IN_MATRIX, BEST_IN_MATRIX = 59, 40
 # Inches of a cell.
 _LARGEST_WIN_CELL = 0.42
 
 
-def win_matrix(
+def difference_matrix(
     models: Sequence[str],
     difference: NDArray[np.float64],
     rejected: NDArray[np.bool_],
@@ -107,11 +109,13 @@ def win_matrix(
     Shapes: difference (K, K), rejected (K, K).
     """
     n_models = len(models)
-    axes, pitch = _square(models, "a win matrix", _LARGEST_WIN_CELL, ax)
+    axes, pitch = _square(models, "a matrix of differences", _LARGEST_WIN_CELL, ax)
     scale = float(np.nanmax(np.abs(difference))) or 1.0
     axes.set_facecolor(theme.NOT_SIGNIFICANT)
     significant = np.where(rejected, difference, np.nan)
-    image = axes.pcolormesh(significant, cmap=theme.signed_colours(), vmin=-scale, vmax=scale)
+    image = axes.pcolormesh(
+        significant, cmap=theme.signed_colours(), vmin=-scale, vmax=scale, rasterized=n_models > MOST_IN_MATRIX
+    )
     if n_models <= _MOST_WITH_LINES:
         image.set_edgecolor("white")
         image.set_linewidth(0.6 if n_models <= 30 else 0.2)

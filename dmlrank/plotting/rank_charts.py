@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # Largest number of lines of a bump chart, and of lines in colour: those that move most.
 _MOST_LINES, _MOST_COLOURED = 100, 8
+# Lines of a bump chart whose models nobody chose.
+MOST_BY_DEFAULT = 20
 # Letters of groups longer than this are left out of the picture.
 _LONGEST_LETTERS = 8
 _STILL = "0.68"
@@ -74,8 +76,9 @@ def bump_chart(
 ) -> Axes:
     """Draw a line per model through its ranks in the results, with names at the ends.
 
-    The lines of the models that move most are coloured and thick. Where some models are left out, the ranks of the
-    others may lie close together; their names then stand apart, with thin lines to the ranks.
+    The lines of the first models are coloured and thick. Models whose ranks move most would be a poor choice: those are
+    the ones with few votes. Where some models are left out, the ranks of the others may lie close together; their names
+    then stand apart, with thin lines to the ranks.
 
     Shapes: ranks (K, R).
     """
@@ -92,21 +95,25 @@ def bump_chart(
     pitch = height / n_ranks
     size = float(np.clip(height / (min(n_models, n_ranks) * _NAME_HEIGHT), 1.0, theme.TEXT_SIZE))
     drawn_names = map(theme.literal, theme.short_names(models))
-    # Colours of the models whose ranks differ most between results.
-    range_of_ranks = np.nanmax(ranks, axis=1) - np.nanmin(ranks, axis=1)
-    movers = [int(j) for j in np.argsort(-range_of_ranks, kind="stable")[:_MOST_COLOURED] if range_of_ranks[j] > 0]
-    colours = dict(zip(sorted(movers), theme.palette(len(movers)), strict=True))
+    colours = dict(enumerate(theme.palette(min(n_models, _MOST_COLOURED))))
     names_at: dict[tuple[int, float, int], list[tuple[str, theme.Colour]]] = defaultdict(list)
     for number, (name, line) in enumerate(zip(drawn_names, ranks, strict=True)):
-        colour, moves = colours.get(number, _STILL), number in colours
-        width, marker = (2.2, 0.4 * size) if moves else (1.1, 0.28 * size)
+        colour, is_coloured = colours.get(number, _STILL), number in colours
+        width, marker = (2.2, 0.4 * size) if is_coloured else (1.1, 0.28 * size)
         axes.plot(
-            place, line, "-o", color=colour, linewidth=width, markersize=1.4 * marker, clip_on=False, zorder=2 + moves
+            place,
+            line,
+            "-o",
+            color=colour,
+            linewidth=width,
+            markersize=1.4 * marker,
+            clip_on=False,
+            zorder=2 + is_coloured,
         )
         ranked = np.flatnonzero(~np.isnan(line))
         ends = [(ranked[0], -1), (ranked[-1], 1)] if len(ranked) else []
         for end, side in ends[: len(ranked)]:
-            names_at[int(end), float(line[end]), side].append((name, colour if moves else "0.3"))
+            names_at[int(end), float(line[end]), side].append((name, colour if is_coloured else "0.3"))
     _write_names_at_ends(axes, names_at, size=size, pitch=pitch)
     theme.write_names(axes, results, place, axis="x", pitch=72 * _RESULT_WIDTH if ax is None else float("nan"))
     axes.xaxis.tick_top()

@@ -23,7 +23,7 @@ from .statements import (
     as_sentence,
     counted,
     features_of,
-    first_place_note,
+    gap_note,
     interval_method,
     neutral_text,
     part_note,
@@ -33,6 +33,7 @@ from .statements import (
     tie_weight,
     unit_sentences,
     untested_note,
+    verdict_sentences,
 )
 
 ASSOCIATION = (
@@ -42,7 +43,7 @@ ASSOCIATION = (
 # Sources of the propensities in words.
 _PROPENSITIES = {
     "estimated": "estimated from the features of the prompts",
-    "marginal": "the shares of prompts on which the pairs were voted on, the same for all prompts",
+    "marginal": "the shares of prompts on which the pairs were {chosen}, the same for all prompts",
     "given": "those that were given with the data",
 }
 
@@ -68,7 +69,7 @@ def explanations(
     sections: list[tuple[str, Sequence[str]]] = [
         ("What the scores are", _score_sentences(results, level, on_page)),
         ("Style", style_sentences(results)),
-        ("First place", [] if on_page else first_place_note(results, level.separation)),
+        ("First place", [*([] if on_page else verdict_sentences(results, level)), *gap_note(results, level)]),
         (promises, _promises(results, level, tests, on_page)),
         ("Method", _method(results)),
         ("What is assumed", _assumptions(results)),
@@ -100,7 +101,7 @@ def _score_sentences(results: Estimates, level: SummaryLevel, on_page: bool) -> 
     compared = "the models that it is compared with"
     opponents = f"the other {len(results.models) - 1} models" if results.graph.complete else compared
     is_equal = results.style is not None and results.style.kind == "equal"
-    # Win shares are about the votes, which scores at equal style are not.
+    # Win probabilities are about the votes, which scores at equal style are not.
     unadjusted = ", without the adjustment for style" if is_equal else ""
     ties = results.description.tie_weights
     tie = f"; a tie counts {tie_weight(ties)}" if ties else ""
@@ -109,7 +110,11 @@ def _score_sentences(results: Estimates, level: SummaryLevel, on_page: bool) -> 
         " ".join(sentence for sentence in meaning if sentence),
         *_dependence_sentences(results),
         *tested,
-        *[f"The win share is the share of comparisons won against {opponents}{unadjusted}{tie}."]
+        *[
+            f"The win probability is the estimated probability that the model wins a comparison, averaged over "
+            f"{opponents}, which all count the same{unadjusted}{tie}. The share of its {results.counts}s that a model "
+            f"won may be another number, because it depends on the opponents that it met."
+        ]
         * (not results.are_means),
     ]
 
@@ -149,7 +154,7 @@ def _dependence_sentences(results: Estimates) -> list[str]:
         * estimator.assumes_bradley_terry,
         "For each prompt, scores are computed from the preference probabilities given the features in the formula; the "
         "scores shown are their averages over prompts. The functional is not linear, so that this target depends on "
-        "which features are conditioned on: a formula with other features would define other scores, and "
+        "which features are conditioned on: a formula with other features would define other scores; "
         "average='preferences' has a target that does not depend on the features."
         if has_features
         else "The scores describe preferences averaged over all prompts. A formula with features would define other "
@@ -216,7 +221,7 @@ def _rank_sentences(results: Estimates, level: SummaryLevel, on_page: bool) -> l
         f" Models without a common {sign} in {column} are separated. Models that share a {sign} may still differ. A "
         f"dash stands for all {sign}s from the first to the last."
         if any(level.letters)
-        else " There are too many groups of models that are not separated to give them letters."
+        else " Groups of models that are not separated have letters where there are at most 20 models."
     )
     return [
         f"With {level.confidence} confidence all rank sets contain the true ranks. Two models are separated where the "
@@ -230,6 +235,14 @@ def _rank_sentences(results: Estimates, level: SummaryLevel, on_page: bool) -> l
 def _method(results: Estimates) -> list[str]:
     """Say how the scores were estimated."""
     description, estimator = results.description, results.estimated_by
+    if results.are_means and description.n_comparisons < description.n_contexts * len(results.names):
+        return [
+            "The scores are means over all prompts, although some models have no score on some of them. Features of "
+            "the formula, and models with a score on every prompt, predict the scores that are not there, out of fold, "
+            "and the scores that are there correct the predictions; where nothing predicts them, a score is the mean "
+            "of those that are there. Standard errors come from the variance between prompts. Differences of models "
+            "are paired on the prompts that both have."
+        ]
     if results.are_means:
         return [
             "The scores are plain means, and nothing is learnt. Standard errors come from the variance between "
@@ -244,23 +257,24 @@ def _method(results: Estimates) -> list[str]:
             f"The scores maximise the likelihood of {model}. Their standard errors are sandwich estimates, which do "
             f"not assume that the model is right."
         ]
-    source = _PROPENSITIES.get(description.propensity, description.propensity)
+    noun, chosen = f"{results.counts}s", _chosen(results)
+    source = _PROPENSITIES.get(description.propensity, description.propensity).format(chosen=chosen)
     how = (
         f"estimated with cross-fitting (learner: {description.learner}; {description.n_folds} folds, "
-        f"{counted(description.n_rep, 'repetition')}): the votes on a prompt are never predicted by a model that has "
+        f"{counted(description.n_rep, 'repetition')}): the {noun} on a prompt are never predicted by a model that has "
         f"seen them"
     )
     if description.n_folds == 1:
-        how = "estimated by the frequencies of the pairs among all votes, because there are no features"
+        how = f"estimated by the frequencies of the pairs among all {noun}, because there are no features"
     learnt = (
-        f"Preference probabilities were {how}. Propensities, the probabilities that a pair is voted on, are {source}."
+        f"Preference probabilities were {how}. Propensities, the probabilities that a pair is {chosen}, are {source}."
     )
     if not results.estimated_by.is_debiased:
         return [learnt, "The scores are computed from the learnt probabilities without a correction of their bias."]
     corrected = (
-        "Each score is first computed from these probabilities and then corrected with the votes, each weighted by one "
-        "over its propensity. The correction removes the first-order effect of errors in the learnt probabilities, so "
-        "that intervals can be valid although machine learning was used."
+        f"Each score is first computed from these probabilities and then corrected with the {noun}, each weighted by "
+        "one over its propensity. The correction removes the first-order effect of errors in the learnt probabilities, "
+        "so that intervals can be valid although machine learning was used."
     )
     bradley_terry = (
         "The estimator assumes that a Bradley-Terry model holds in every prompt."
@@ -268,6 +282,11 @@ def _method(results: Estimates) -> list[str]:
         else "No Bradley-Terry model is assumed."
     )
     return [learnt, f"{corrected} {bradley_terry}"]
+
+
+def _chosen(results: Estimates) -> str:
+    """Say what happens to some of the pairs on a prompt: votes on them, or comparisons of scores or ranks."""
+    return "voted on" if results.counts == "vote" else "compared"
 
 
 def _assumptions(results: Estimates) -> list[str]:
@@ -301,15 +320,17 @@ def _assumptions(results: Estimates) -> list[str]:
         return [
             sampling,
             f"Differences between models are {holds}. If they are not, the scores depend on how often each pair was "
-            f"voted on{where}.",
+            f"{_chosen(results)}{where}.",
         ]
     terms = features_of(results)
+    chosen = _chosen(results)
+    pairs = "which pairs are shown and voted on" if results.counts == "vote" else "which pairs are compared"
     choice = (
-        "Which pairs are shown and voted on does not depend on the prompt in a way that also matters for the outcome: "
-        "the formula has no features of the prompts"
+        f"{pairs.capitalize()} does not depend on the prompt in a way that also matters for the outcome: "
+        f"the formula has no features of the prompts"
         if not terms
-        else f"Given the features of the prompt in the formula ({terms}), which pairs are shown and voted on does not "
-        f"depend on how the votes would turn out"
+        else f"Given the features of the prompt in the formula ({terms}), {pairs} does not depend on how the {noun} "
+        f"would turn out"
     )
     normal = (
         f"Errors of the scores are normally distributed, which needs many prompts: every standard error rests on the "
@@ -318,8 +339,8 @@ def _assumptions(results: Estimates) -> list[str]:
     return [
         sampling,
         f"{choice}.",
-        f"Every compared pair had a chance to be voted on for every kind of prompt. The smallest propensity of a vote "
-        f"is {d.min_propensity:.3g}.",
+        f"Every compared pair had a chance to be {chosen} for every kind of prompt. The smallest propensity of a "
+        f"{results.counts} is {d.min_propensity:.3g}.",
         "The learnt probabilities are close enough to the truth: the error that remains after the correction is a "
         "product of the errors of the preference probabilities and of the propensities.",
         *[normal] * bool(np.isfinite(d.effective_contexts)),
@@ -352,12 +373,15 @@ def _left_out_note(results: Estimates) -> list[str]:
     sentences = []
     if d.pairs_left_out:
         pairs = counted(d.pairs_left_out, "pair")
-        with_votes = f" ({counted(n_lost, 'vote')})" if n_lost else ""
+        with_votes = f" ({counted(n_lost, results.counts)})" if n_lost else ""
         verb = "is" if d.pairs_left_out == 1 else "are"
         sentences.append(f"{pairs} with too few labels{with_votes} {verb} not compared.")
     if votes and n_lost and results.of_models:
         used, total = next((u, n) for u, n in zip(votes.used, votes.total, strict=True) if u < n)
-        sentences.append(f'In the column "votes", {used:,}/{total:,} means that {used:,} of {total:,} votes are used.')
+        noun = f"{results.counts}s"
+        sentences.append(
+            f'In the column "{noun}", {used:,}/{total:,} means that {used:,} of {total:,} {noun} are used.'
+        )
     if d.votes_dropped:
         verb = "is" if d.votes_dropped == 1 else "are"
         sentences.append(f"{counted(d.votes_dropped, 'later vote')} on the same prompt and pair {verb} left out.")
@@ -536,7 +560,11 @@ def slope_sentences(results: Estimates, style: StyleEstimates) -> str:
     errors = style.slope_covariance.std_errors
     slopes = []
     for name, slope, error, p in zip(
-        style.columns, style.slopes, errors, two_sided_p_values(z_statistics(style.slopes, errors)), strict=True
+        style.columns,
+        style.slopes,
+        errors,
+        two_sided_p_values(z_statistics(style.slopes, errors), style.slope_covariance),
+        strict=True,
     ):
         # The standard error has two digits.
         digits = decimals(np.array([error]), fewest=2)

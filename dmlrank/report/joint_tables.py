@@ -228,6 +228,7 @@ def comparison_summary(
     rank_changes: pd.DataFrame,
     reversals: pd.DataFrame | str,
     alpha: float,
+    first_notes: Sequence[str] = (),
     further_notes: Sequence[str] = (),
     intervals: ScoreIntervals | None = None,
     shown: ShownModels | None = None,
@@ -273,6 +274,8 @@ def comparison_summary(
         f"Each result has {shows} The number in brackets beside a rank is the number of places gained (+) or lost (-) "
         f"compared with {names[0]!r}, counted among the models that both results have."
     )
+    if first_notes:
+        meaning += " Changes of rank that may be noise are not shown."
     if len({functional_unit(result) for result in results}) > 1:
         meaning += " Scores of different functionals have different units: compare ranks, not scores."
     without_intervals = [
@@ -280,10 +283,33 @@ def comparison_summary(
         for name, result in zip(names, results, strict=True)
         if not result.has_intervals
     ]
-    notes = (meaning, *without_intervals, *further_notes, _reversal_note(names, results, reversals, alpha))
+    notes = (
+        *first_notes,
+        meaning,
+        *without_intervals,
+        *further_notes,
+        _reversal_note(names, results, reversals, alpha),
+    )
     together = 2 if intervals is None else 3
     table = Summary("Results Side by Side", tuple(header), tuple(heads), rows, notes, heads_together=together)
     return table.with_notes(shown.note("Ranks, changes of ranks and tests"))
+
+
+def move_sentence(moves: pd.DataFrame, names: Sequence[str], level: float) -> str:
+    """Say which models' ranks are shown to have changed; ``moves`` has these rows only."""
+    confidence = f"({100 * level:g} % joint confidence)"
+    if not len(moves):
+        later = " and ".join(map(repr, names[1:]))
+        return f"What moved: no model's rank is shown to differ between {names[0]!r} and {later} {confidence}."
+    texts = []
+    row: Any
+    for row in moves.head(_MOVES_NAMED).itertuples():
+        low, high = sorted((abs(row.conf_low), abs(row.conf_high)))
+        places = f"{low}" if low == high else f"{low} to {high}"
+        verb = "rose" if row.conf_low > 0 else "fell"
+        texts.append(f"{row.model} {verb} by {places} place{'s' * (high > 1)} in {row.result!r}")
+    more = f"; and {len(moves) - _MOVES_NAMED} more" if len(moves) > _MOVES_NAMED else ""
+    return f"What moved from {names[0]!r}: {'; '.join(texts)}{more} {confidence}."
 
 
 def _reversal_note(
@@ -321,7 +347,8 @@ def _reversal_note(
     )
 
 
-# Number of changes that a sentence names.
+# Number of changes of ranks, and of changes of scores, that a sentence names.
+_MOVES_NAMED = 5
 _CHANGES_NAMED = 5
 
 

@@ -113,6 +113,12 @@ def rows_to_show(results: Estimates, models: object = None, top: object = None) 
     return choose_models(results.models, ranking, models, top)
 
 
+def best_by_interval(results: Estimates) -> list[int]:
+    """Return places of the models by the lower ends of their intervals, which models with few votes do not lead."""
+    low = results.intervals(results.critical)[0] if results.has_intervals else results.estimate
+    return [int(j) for j in np.lexsort((-results.estimate, -low))]
+
+
 def joint_statements(results: Estimates) -> str:
     """Return what refers to all models in a table of some models, as the subject of a sentence."""
     if not results.has_intervals:
@@ -216,8 +222,10 @@ def leaderboard_columns(
             ascending=True,
             kind="text",
         )
-    if not results.are_means:
-        columns["share"] = _numbers("win", "Win share", results.shares, 2, "Share of comparisons won")
+    # Where the score is the win probability, it stands in the table once.
+    if not results.are_means and not np.allclose(results.shares, results.estimate, rtol=0, atol=1e-9):
+        said = "Estimated probability of a win, averaged over opponents that all count the same"
+        columns["share"] = _numbers("win", "Win probability", results.shares, 2, said)
     if results.votes is not None:
         # Where some votes are not used, used and all votes, such as 8/10.
         votes = list(zip(results.votes.used.tolist(), results.votes.total.tolist(), strict=True))
@@ -283,7 +291,8 @@ def build_summary(
 
 def fit_facts(results: Estimates) -> list[tuple[str, str]]:
     """Return labels and values of all facts on a fit, for a page."""
-    return [(label, value) for pair in zip(*_facts(results), strict=True) for label, value, _ in pair]
+    facts = (fact for pair in zip_longest(*_facts(results)) for fact in pair if fact is not None)
+    return [(label, value) for label, value, _ in facts]
 
 
 def _facts(results: Estimates) -> tuple[list[tuple[str, str, bool]], list[tuple[str, str, bool]]]:
@@ -308,6 +317,8 @@ def _facts(results: Estimates) -> tuple[list[tuple[str, str, bool]], list[tuple[
         estimator, n_runs = "means over prompts", description.n_votes / description.n_comparisons
         counts = n_votes if n_runs == 1 else f"{n_votes} ({n_runs:.3g} runs)"
     is_special = description.prompts == "fixed" or description.weighted
+    dates = [("Data from:", " to ".join(description.period), False)] * bool(description.period)
+    dates += [("Date of fit:", description.date, False)] * bool(description.date)
     left: list[tuple[str, str, bool]] = [
         ("Dep. Variable:", description.outcome, True),
         ("Functional:", functional_unit(results), True),
@@ -331,6 +342,7 @@ def _facts(results: Estimates) -> tuple[list[tuple[str, str, bool]], list[tuple[
         ("Smallest pair:", counted(description.smallest_pair, "prompt" if results.are_means else noun), False),
         ("Propensity (min):", f"{description.propensity}{propensity}", False),
         ("Seed:", str(description.seed), False),
+        *dates,
     ]
     return left, right
 
@@ -397,12 +409,17 @@ _OF_VOTES = (
 )
 
 
-def tidy_frame(results: Estimates, critical: float) -> pd.DataFrame:
-    """Return one row per score: term, estimate, std_error, statistic, p_value, conf_low, conf_high, votes.
+# What the intervals of each method are.
+INTERVAL_KINDS = {"max-t": "simultaneous", "bonferroni": "simultaneous (Bonferroni)", "none": "pointwise"}
 
-    A further column ``votes_left_out`` counts the votes on pairs that are not compared. Outputs that are not scores of
-    models have no columns of votes, and means of scores have a column ``scores`` in their place. Standard errors, tests
-    and limits are NaN in a result without intervals.
+
+def tidy_frame(results: Estimates, critical: float, p_adjusted: FloatArray, kind: str) -> pd.DataFrame:
+    """Return one row per score, with its test, interval and votes.
+
+    Columns: term, estimate, std_error, statistic, p_value, p_adjusted, conf_low, conf_high, interval, votes. ``kind``
+    says what the intervals are. A further column ``votes_left_out`` counts the votes on pairs that are not compared.
+    Outputs that are not scores of models have no columns of votes, and means of scores have a column ``scores`` in
+    their place. Standard errors, tests and limits are NaN in a result without intervals.
     """
     std_errors = results.std_errors
     lower, upper = results.intervals(critical)
@@ -414,8 +431,10 @@ def tidy_frame(results: Estimates, critical: float) -> pd.DataFrame:
             "std_error": std_errors,
             "statistic": z,
             "p_value": results.p_values(),
+            "p_adjusted": p_adjusted,
             "conf_low": lower,
             "conf_high": upper,
+            "interval": kind,
         }
     )
     if results.votes is not None and results.of_models:

@@ -8,19 +8,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._utils.number_text import decimals, fewest_decimals, p_value_clause
+from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_clause
 from ..data.derived_pairs import DERIVED_KINDS
 from ..exceptions import listed
 from ..fit.estimates import Estimates
-from ..inference.multiple_testing import differences
-from ..inference.ranks import smallest_gap
+from ..inference.ranks import FirstPlace, smallest_gap
 from ..inference.simultaneous import Separation
+from ..options import OPTIONS
 
 _NO_FEATURES = ("1", "0", "0 + 1", "1 + 0", "-1")
 _FRACTIONS = {0.0: "0", 0.5: "1/2", 1.0: "1"}
 _SMALLEST_PERCENTAGE = 0.05
 MODELS_NAMED = 10
-_POWER = 0.8
+_NAMED_IN_VERDICT = 6
+POWER = 0.8
+# Intervals of wins in 100 comparisons that are narrower than this have a digit after the point.
+_NARROW = 3
+# Beyond this multiple of the data no number of prompts is named.
+_MOST_TIMES = 1000
 # Parts of sentences that name attributes and methods, which only users of Python have.
 POINTERS_TO_METHODS = (" In words: res.explain(). Figures of the fit: res.diagnostics.", "; see .style", "; see .judge")
 _IN_WORDS, _SEE_STYLE, _SEE_JUDGE = POINTERS_TO_METHODS
@@ -36,6 +41,7 @@ class SummaryLevel:
     separation: Which models are above which; None where the estimates are not scores of models, or have no intervals.
     letters: The compact letter display by model; empty where there is no separation.
     bootstrap: Multipliers of the bootstrap behind critical value and separation; None for normal draws.
+    first: Whether first place is decided; None where there is no separation, or no difference varies.
     """
 
     alpha: float
@@ -43,6 +49,7 @@ class SummaryLevel:
     separation: Separation | None
     letters: tuple[str, ...] = ()
     bootstrap: str | None = None
+    first: FirstPlace | None = None
 
     @property
     def confidence(self) -> str:
@@ -74,6 +81,11 @@ def as_sentence(text: str) -> str:
 def counted(number: int, noun: str, plural: str | None = None) -> str:
     """Return a number with its noun in the singular or plural."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def enumerated(texts: Sequence[str]) -> str:
+    """Return texts with commas between them, and "and" before the last one."""
+    return " and ".join(filter(None, [", ".join(texts[:-1]), *texts[-1:]]))
 
 
 def percentage(share: float) -> str:
@@ -125,32 +137,26 @@ def interval_method(results: Estimates) -> str:
 
 def summary_notes(results: Estimates, level: SummaryLevel) -> tuple[str, ...]:
     """Return the notes below the summary: news, warnings in full, and in a few words what the numbers are."""
-    separation, doubts = level.separation, results.diagnostics.doubts
-    news, counts, doubtful = [], [], []
+    doubts = results.diagnostics.doubts
+    news, doubtful = verdict_sentences(results, level), []
     if not results.has_intervals:
         news.append(as_sentence(f"estimates without intervals: {results.why_no_intervals}"))
         news += [NO_ORDER] * results.of_models
-    if separation is not None:
-        n_pairs = len(results.models) * (len(results.models) - 1) // 2
-        verb = "is" if separation.n_separated == 1 else "are"
-        counts.append(f"{separation.n_separated:,} of {n_pairs:,} pairs of models {verb} separated.")
     warnings = fit_warnings(results)
     n_warnings = len(warnings)
     if not warnings:
-        counts.append(
+        news.append(
             "Warnings: none." if results.has_intervals else "Warnings: none except that there are no intervals."
         )
     if doubts and results.has_intervals:
         all_warnings = results.diagnostics.warnings
         numbers = [str(n) for n, text in enumerate(all_warnings, start=1) if text in doubts]
-        enumeration = " and ".join(filter(None, [", ".join(numbers[:-1]), numbers[-1]])) if numbers else ""
-        places = f"warning{'s' * (len(numbers) > 1)} {enumeration}" if len(all_warnings) > 1 else "the warning"
+        places = f"warning{'s' * (len(numbers) > 1)} {enumerated(numbers)}" if len(all_warnings) > 1 else "the warning"
         doubtful = [f"Intervals, tests and ranks may not hold for these data (see {places} below)."]
         doubtful += bootstrap_sentence(level)
-    first_place = first_place_note(results, separation)[:1]
     labels = ["Warning"] if n_warnings == 1 else [f"Warning {n} of {n_warnings}" for n in range(1, n_warnings + 1)]
     return (
-        *(" ".join(sentences) for sentences in (news, first_place, counts) if sentences),
+        *[" ".join(news)] * bool(news),
         *untested_note(results),
         *(" ".join(sentences) for sentences in (_conditions(results), doubtful) if sentences),
         *(f"{label}: {text}" for label, text in zip(labels, warnings, strict=True)),
@@ -210,9 +216,19 @@ def _in_short(results: Estimates, level: SummaryLevel) -> str:
             conditions.append("votes not cast are like those cast")
         looks = "" if results.sequence is None else f" {results.sequence.clause}"
         condition = f" if {' and '.join(conditions)}" if conditions else ""
-        confidence = f"{level.confidence} confidence{bootstrap}"
+        confidence = f"{level.confidence} confidence{bootstrap or few_units_words(results)}"
         sentences.append(f"All intervals{sets} hold jointly{looks} with {confidence}{condition}.")
     return " ".join(sentences) + _IN_WORDS
+
+
+def few_units_words(results: Estimates) -> str:
+    """Say in parentheses how intervals and tests allow for few prompts or clusters; empty where these are many."""
+    covariance = results.covariance
+    if np.isinf(covariance.df) or results.sequence is not None:
+        return ""
+    units = f"{covariance.df + 1:.0f} {_independent_units(results)[0].split(' (')[0]}"
+    pseudo = "" if covariance.allowance is None else " and an allowance beyond std err"
+    return f" ({units}: t quantiles{pseudo})"
 
 
 def _score_in_short(results: Estimates) -> str:
@@ -236,50 +252,165 @@ def _score_in_short(results: Estimates) -> str:
     return f"Scores: {definition}{unit}."
 
 
-# --- first place ------------------------------------------------------------------------------------------------------
+# --- the verdict ------------------------------------------------------------------------------------------------------
 
 
-def first_place_note(results: Estimates, separation: Separation | None) -> list[str]:
-    """Say whether first place is decided, and in a second part which gaps further prompts would show.
+def verdict_sentences(results: Estimates, level: SummaryLevel) -> list[str]:
+    """Say in a few sentences who leads, by how much, what is not decided, and what would decide it.
 
-    First place is decided where the model with the highest score is above every other model. Otherwise the sentence
-    names the best of the models that it is not separated from.
+    All of them follow from the tests behind the table, so that they cannot contradict it.
     """
-    if separation is None or not results.has_intervals or not np.isfinite(separation.critical):
+    first, separation = level.first, level.separation
+    if first is None or separation is None:
         return []
-    first, *followers = np.argsort(-results.estimate, kind="stable").tolist()
-    not_separated = [k for k in followers if not separation.above[first, k]]
-    rival = not_separated[0] if not_separated else followers[0]
-    pair = differences(results.covariance, np.array([first]), np.array([rival]))
-    if not pair.std_error[0] > 0:
-        return []
-    gap = float(results.estimate[first] - results.estimate[rival])
-    digits = decimals(pair.std_error, fewest=fewest_decimals(results.scale.natural))
+    leader = results.models[first.leader]
+    tied = [results.models[k] for k in first.others[~first.separated]]
+    n_others = len(first.others)
+    everyone = f"none of the other {n_others} models" if n_others > 1 else "no other model"
+    p = p_value_clause(float(first.p.max()))
+    equal = [results.models[k] for k in first.others[first.difference == 0]]
+    leads = f"{leader} leads" + (f", with the same score as {_some_of(equal)}" if equal else "")
+    if first.decided:
+        lead = f"First place is decided: {leader} is above every other model (P {p})."
+        if tied:
+            lead += f" Among all pairs at once, on which rank sets rest, {_not_separated(tied)} from it."
+    elif len(tied) == n_others:
+        lead = f"First place is not decided: {leads}, but {everyone} is separated from it (P {p})."
+    else:
+        lead = f"First place is not decided: {leads}, but {_not_separated(tied)} from it (P {p})."
+    n_pairs = len(results.models) * (len(results.models) - 1) // 2
+    verb = "is" if separation.n_separated == 1 else "are"
+    pairs = f"{separation.n_separated:,} of {n_pairs:,} pairs of models {verb} separated."
+    return [lead, _lead_sentence(results, level, first), pairs, *_what_would_decide(results, first)]
+
+
+def _not_separated(names: Sequence[str]) -> str:
+    """Say which models are not separated, without the end of the sentence."""
+    return f"{_some_of(names)} {'is' if len(names) == 1 else 'are'} not separated"
+
+
+def _some_of(names: Sequence[str]) -> str:
+    """Return names in a sentence; of many names the first ones, and how many others there are."""
+    few = len(names) <= _NAMED_IN_VERDICT + 1
+    return enumerated(names if few else [*names[:_NAMED_IN_VERDICT], f"{len(names) - _NAMED_IN_VERDICT} others"])
+
+
+def _lead_sentence(results: Estimates, level: SummaryLevel, first: FirstPlace) -> str:
+    """Say by how much the leader is above the best model that is not separated from it, or else the second one."""
+    place = int(np.argmin(first.separated))
+    leader, rival = results.models[first.leader], results.models[first.others[place]]
+    gap, critical = float(first.difference[place]), level.separation.critical if level.separation else np.nan
+    ends = gap + critical * float(first.std_error[place]) * np.array([-1, 1])
+    digits = decimals(first.std_error[[place]], fewest=fewest_decimals(results.scale.natural))
+    score, is_natural = float(results.estimate[first.leader]), results.scale.natural
+    is_share = is_natural and bool((results.estimate >= 0).all() and (results.estimate <= 1).all())
+
+    def interval(low: str, high: str) -> str:
+        return f"{level.confidence} simultaneous interval {low} to {high}"
+
+    if is_share and (results.are_means or results.functional == "borda"):
+        digits = max(digits - 2, 0)
+        points = [fixed_text(100 * number, digits) for number in (score, gap, *ends)]
+        opponents = "the other models" if results.graph.complete else "its opponents"
+        what = f"wins {points[0]} of 100 comparisons with {opponents}"
+        if results.are_means:
+            what = f"has a mean {results.description.outcome} of {points[0]} points of 100"
+        return f"{leader} {what}, {points[1]} more than {rival} ({interval(*points[2:])})."
+    texts = [fixed_text(number, digits) for number in (gap, *ends)]
     unit = " Elo points" if results.scale.name == "elo" else ""
-    lead = f"{results.models[first]} leads {results.models[rival]} by {gap:.{digits}f}{unit}"
-    if not not_separated:
-        p = p_value_clause(float(separation.p_above[first, followers].max()))
-        tests = "step-down tests" if results.sequence is None else "Holm's tests at all looks"
-        return [f"First place is decided: {lead} and is above every other model ({tests}; largest adj. P {p})."]
-    p = p_value_clause(float(separation.p_single[first, rival]))
-    lead = f"First place is not decided: {lead} (adj. P {p})."
+    if results.kind.link == "logit":
+        shares = 100 / (1 + np.exp(-np.array([gap, *ends]) / results.scale.factor))
+        wins, *limits = (fixed_text(share, int(shares[2] - shares[1] < _NARROW)) for share in shares)
+        compared = f"{leader} would win {wins} of 100 comparisons with {rival} ({interval(*limits)})"
+        return f"{compared}; it leads by {texts[0]}{unit}."
+    return f"{leader} leads {rival} by {texts[0]}{unit} ({interval(*texts[1:])})."
+
+
+def _what_would_decide(results: Estimates, first: FirstPlace) -> list[str]:
+    """Say how many prompts would decide first place if the estimated leads were true; nothing where it is decided."""
+    if first.decided:
+        return []
     if results.sequence is not None:
-        # The power of tests at one sample size says little about tests at all looks.
-        return [lead, "A later look may decide it."]
+        return ["A later look may decide it."]
+    times = first.times_more(POWER)
+    wanted = data_wanted(results, times)
+    if not wanted:
+        return []
+    rivals = [first.leader, *first.others[first.p > first.alpha]]
+    # Votes on pairs of other models say next to nothing about the difference of two such scores.
+    votes = results.votes if results.functional in ("borda", "bt") and results.counts == "vote" else None
+    involved, n_used = (int(votes.used[rivals].sum()), votes.n_used) if votes else (0, 0)
+    is_targeted = times <= _MOST_TIMES and not results.description.clusters
+    if results.are_means and is_targeted and len(rivals) < len(results.models):
+        return [f"{wanted} if the estimated leads were true; only these {len(rivals)} models need scores on them."]
+    if not is_targeted or not 0 < 2 * involved < n_used:
+        return [f"{wanted} if the estimated leads were true."]
+    closest = results.models[rivals[1]] if len(rivals) == 2 else f"its {len(rivals) - 1} closest rivals"
+    further = max(int(float(f"{np.ceil((times - 1) * involved):.2g}")), 1)
+    return [
+        f"If the estimated leads were true, about {further:,} further votes on pairs with the leader or "
+        f"{closest} would decide it (power {POWER:.2f}); with pairs drawn as so far, "
+        f"{wanted[0].lower()}{wanted[1:].partition(' would decide it')[0]}."
+    ]
+
+
+# Options and methods in the text of a warning, which only users of Python can use.
+_OPTION = re.compile(rf"(?<![\w.])(?:{'|'.join(OPTIONS)})=")
+_CODE = re.compile(rf"{_OPTION.pattern}|(?<!\w)\.?[a-z_]+\(\)|\b(?:update|design)\(")
+
+
+def without_code(text: str) -> str:
+    """Return a text for readers of a page: clauses that name options or methods of Python are left out.
+
+    In the first clause, which says what was found, the names of options go and their values stay.
+    """
+    without_brackets = re.sub(r" \([^()]*\)", lambda match: "" if _CODE.search(match[0]) else match[0], text)
+    first, *others = re.split(r"(?<=[.;])\s+", without_brackets)
+    kept = [_OPTION.sub("", first), *(clause for clause in others if not _CODE.search(clause))]
+    shown = " ".join(kept)
+    return f"{shown[:-1]}." if shown.endswith(";") else shown
+
+
+def data_wanted(results: Estimates, times: float) -> str:
+    """Say how many prompts would decide a question, a multiple of those that there are; no full stop.
+
+    Empty where no number of prompts would, or where the power at one sample size says little: for tests at all looks.
+    """
+    if results.description.prompts == "fixed" or results.sequence is not None:
+        return ""
+    unit, number, _ = _independent_units(results)
+    if times > _MOST_TIMES:
+        return f"Even {_MOST_TIMES:,} times as many {unit} would not decide it"
+    # Two digits, because what is estimated is uncertain.
+    wanted = max(int(float(f"{np.ceil(times * number):.2g}")), number + 1)
+    return f"About {wanted:,} {unit} in place of {number:,} would decide it (power {POWER:.2f})"
+
+
+def _independent_units(results: Estimates) -> tuple[str, int, str]:
+    """Return what the precision grows with, its number, and a remark where a second kind of cluster grows, too."""
     d = results.description
-    if d.prompts == "fixed":
-        return [lead]
-    # Which true gaps the present and larger numbers of prompts would show.
-    least, remark = smallest_gap(float(pair.std_error[0]), separation.critical, _POWER), ""
-    unit, number = "prompts" if d.context else "rows", d.n_contexts
-    if d.clusters:
-        unit, number = f"clusters (values of {d.clusters[0]!r})", results.covariance.n_clusters[0]
-        if len(d.clusters) > 1:
-            remark = f" The number of clusters (values of {d.clusters[1]!r}) is assumed to grow in proportion."
+    if not d.clusters:
+        return "prompts" if d.context else "rows", d.n_contexts, ""
+    remark = ""
+    if len(d.clusters) > 1:
+        remark = f" The number of clusters (values of {d.clusters[1]!r}) is assumed to grow in proportion."
+    return f"clusters (values of {d.clusters[0]!r})", results.covariance.n_clusters[0], remark
+
+
+def gap_note(results: Estimates, level: SummaryLevel) -> list[str]:
+    """Say which true gap between the leader and its best rival the present and larger numbers of prompts would show."""
+    first, separation, d = level.first, level.separation, results.description
+    if first is None or separation is None or first.decided or results.sequence is not None or d.prompts == "fixed":
+        return []
+    error = float(first.std_error[int(np.argmin(first.separated))])
+    if not error > 0:
+        return []
+    unit, number, remark = _independent_units(results)
+    digits = decimals(np.array([error]), fewest=fewest_decimals(results.scale.natural))
+    least = smallest_gap(error, separation.critical, POWER)
     present, doubled, tenfold = (f"{least / np.sqrt(multiple):.{digits}f}" for multiple in (1, 2, 10))
     return [
-        lead,
-        f"The smallest true gap that would be found with power {_POWER:.2f} is {present} with these {number:,} {unit}, "
+        f"The smallest true gap that would be found with power {POWER:.2f} is {present} with these {number:,} {unit}, "
         f"{doubled} with {number:,} more and {tenfold} with {9 * number:,} more.{remark}",
     ]
 
@@ -335,7 +466,7 @@ def part_note(results: Estimates) -> list[str]:
 
 def untested_note(results: Estimates) -> list[str]:
     """Say which scores have no test because their standard error is zero."""
-    errors = results.covariance.std_errors
+    errors = results.covariance.widened.std_errors
     if not results.has_intervals or not (results.fixed.any() or not (errors > 0).all()):
         return []
     names = ", ".join(name for name, error in zip(results.names, errors, strict=True) if not error > 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,22 +12,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from .._utils.computation import collected_warnings, one_thread
 from ..data.columns import is_unicode
+from ..data.graph import Graph
 from ..exceptions import HypothesisError, OptionError, OptionTypeError, check_choice, listed
 from ..fit.estimates import Estimates
 from ..fit.estimators import BT_MLE, DEBIASED
-from ..inference.ranks import ranks_of
-from ..inference.simultaneous import METHODS, MaxT, compare_differences
+from ..inference.ranks import rank_bounds, ranks_of
+from ..inference.simultaneous import METHODS, MaxT, compare_differences, separate
 from ..inference.wald import Alternative, WaldTestResults
-from ..plotting.rank_charts import bump_chart
+from ..plotting.rank_charts import MOST_BY_DEFAULT, bump_chart
 from ..plotting.theme import models_words
-from ..report.joint_tables import ScoreIntervals, change_notes, changes_summary, comparison_summary
-from ..report.leaderboard import ShownModels, choose_models, chosen_names
+from ..report.joint_tables import ScoreIntervals, change_notes, changes_summary, comparison_summary, move_sentence
+from ..report.leaderboard import ShownModels, best_by_interval, choose_models, chosen_names
 from ..report.page.board import Board
 from ..report.statements import functional_unit
 from ..tables.summary_table import Summary
 from .joint_estimates import JointBoards, JointEstimates
-from .joint_results import Changes, changes_between, joint_results
+from .joint_results import Changes, changes_between, joint_results, why_not_comparable
 from .rank_results import RankResults
 from .ranking import make_board
 from .requirements import Needs
@@ -75,6 +78,8 @@ class Comparison(JointBoards):
     samples : str
         How the samples of prompts are related, in a sentence: independent, or overlapping. Empty where all results are
         of the same prompts, or where there is no joint covariance.
+    basis : str
+        What the scores are computed from, where they were computed again on the pairs that all results compare.
 
     Examples
     --------
@@ -90,6 +95,7 @@ class Comparison(JointBoards):
     results: tuple[RankResults, ...]
     joint_or_reason: JointEstimates | str
     samples: str = ""
+    basis: str = ""
 
     @property
     def models(self) -> list[str]:
@@ -206,6 +212,71 @@ class Comparison(JointBoards):
         """
         return self._changes().of_pairs(alpha_or_default(alpha, self.joint.alpha), method)
 
+    @one_thread()
+    def moves(self, alpha: float | None = None) -> pd.DataFrame:
+        """Return how every model's rank differs from its rank in the first result, with simultaneous intervals.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            One minus the joint level; the first fit's when None.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``result model before after change conf_low conf_high``, a row per later result and model that both
+            results have, with ranks among these models. ``change`` counts places gained. All intervals hold at once.
+
+        Raises
+        ------
+        OptionError
+            If a result has no intervals, or if alpha cannot be used.
+
+        Notes
+        -----
+        The rank sets of R results hold with probability 1 - alpha / R each, so that all changes lie between the
+        differences of their ends with probability 1 - alpha, however the results depend on each other.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> months = [dr.datasets.simulate_arena(n=1500, rng=seed) for seed in (0, 1)]
+        >>> january, february = (dr.dml_rank("winner ~ 1 | model_a + model_b", month, rng=0) for month in months)
+        >>> moves = dr.compare(january, february, independent=True).moves()
+        >>> moves.columns.tolist()[2:], bool((moves["conf_low"] > 0).any())
+        (['before', 'after', 'change', 'conf_low', 'conf_high'], False)
+        """
+        level = alpha_or_default(alpha, self.results[0].estimates.alpha) / len(self.results)
+        above = []
+        for name, result in zip(self.names, self.results, strict=True):
+            e = result.estimates
+            if not e.has_intervals:
+                raise OptionError(f"{name!r} is an estimate without intervals: {e.why_no_intervals}")
+            above.append(separate(e.estimate, result.simultaneous, level).above)
+        first, frames = self.results[0], []
+        for number, (name, result) in enumerate(zip(self.names[1:], self.results[1:], strict=True), start=1):
+            shared = [model for model in self.models if model in first.models and model in result.models]
+            ranks, ends = [], []
+            for place, one in ((0, first), (number, result)):
+                chosen = [one.models.index(model) for model in shared]
+                ranks.append(ranks_of(one.estimates.estimate[chosen]))
+                ends.append(rank_bounds(above[place][np.ix_(chosen, chosen)]))
+            (best, worst), (later_best, later_worst) = ends
+            frames.append(
+                pd.DataFrame(
+                    {
+                        "result": name,
+                        "model": shared,
+                        "before": ranks[0],
+                        "after": ranks[1],
+                        "change": ranks[0] - ranks[1],
+                        "conf_low": best - later_worst,
+                        "conf_high": worst - later_best,
+                    }
+                )
+            )
+        return pd.concat(frames, ignore_index=True)
+
     def test_unchanged(self) -> WaldTestResults:
         """Test by one Wald test that no model's score differs between the results.
 
@@ -305,14 +376,17 @@ class Comparison(JointBoards):
     def plot(self, ax: Axes | None = None, *, models: Sequence[str] | None = None, top: int | None = None) -> Axes:
         """Draw a bump chart: a line per model through its ranks in the results; this needs matplotlib.
 
+        The models that are best by the lower ends of their intervals in the first result are coloured.
+
         Parameters
         ----------
         ax : matplotlib Axes, optional
             Where to draw; a new figure otherwise.
         models : sequence of str, optional
-            Models in the picture; all when None. Ranks are those among all models of a result.
+            Models in the picture, the first eight of them coloured. Ranks are those among all models of a result.
         top : int, optional
-            Number of the best models of the first result in the picture.
+            Number of models in the picture, the best by the lower ends of their intervals in the first result; at most
+            20 when neither is given.
 
         Returns
         -------
@@ -326,7 +400,10 @@ class Comparison(JointBoards):
         UnknownModelError
             If no result has a model of this name.
         """
-        chosen = chosen_names(self.models, models, top)
+        e = self.results[0].estimates
+        best = [e.models[j] for j in best_by_interval(e)]
+        n_best = min(MOST_BY_DEFAULT, len(self.models)) if models is None and top is None else top
+        chosen = chosen_names([*best, *(name for name in self.models if name not in best)], models, n_best)
         ranks = self.ranks.loc[chosen].to_numpy(dtype=float, na_value=np.nan)
         title = f"Ranks by score within each result, {models_words(len(chosen), len(self.models))}"
         return bump_chart(chosen, self.names, ranks, ax, title=title)
@@ -359,11 +436,20 @@ class Comparison(JointBoards):
     def _side_by_side(self, intervals: ScoreIntervals | None = None, shown: ShownModels | None = None) -> Summary:
         """Return the table of scores and ranks, with the notes on samples, changes and reversals."""
         joint = self.joint_or_reason
+        rank_changes, moved = self.rank_changes, []
+        if self.samples:
+            # Between samples, a change of rank may be noise: only those that are shown to be none stand in the table.
+            moves = self.moves()
+            is_shown = (moves["conf_low"] > 0) | (moves["conf_high"] < 0)
+            for result, model in moves.loc[~is_shown, ["result", "model"]].to_numpy():
+                rank_changes.loc[model, result] = 0
+            moved = [move_sentence(moves[is_shown], self.names, 1 - self.results[0].estimates.alpha), self.basis]
         return comparison_summary(
             self.names,
             [result.estimates for result in self.results],
             self.ranks,
-            rank_changes=self.rank_changes,
+            rank_changes=rank_changes,
+            first_notes=[note for note in moved if note],
             reversals=joint if isinstance(joint, str) else self.reversals(),
             alpha=self.results[0].estimates.alpha if isinstance(joint, str) else joint.alpha,
             further_notes=[self.samples, *self._change_notes()] if self.samples else (),
@@ -416,7 +502,8 @@ def compare(*results: RankResults, independent: bool | None = None, **named: Ran
     Parameters
     ----------
     *results : RankResults
-        Results that get automatic names from the properties in which they differ. At least two results are needed,
+        Results that get automatic names from the properties in which they differ; with ``independent=True`` the names
+        of the caller's variables. At least two results are needed,
         counting the named ones.
     independent : bool, optional
         Whether the samples of all results are independent, such as the votes of two months on different prompts. None:
@@ -444,6 +531,10 @@ def compare(*results: RankResults, independent: bool | None = None, **named: Ran
 
     Notes
     -----
+    With ``independent=True``, live results with other models, pairs or weights of pairs are computed again on the
+    models and pairs that all of them compare, with equal weights, so that scores are the same quantity; the summary
+    says so.
+
     The block of a result in the joint covariance is the covariance that the result reports. The covariance between two
     results with n_1 and n_2 prompts is the sum of the products of their influence values over the prompts that both
     have, divided by n_1 n_2; products of sums by cluster where they have clusters. Two results have a prompt in common
@@ -470,7 +561,13 @@ def compare(*results: RankResults, independent: bool | None = None, **named: Ran
             raise OptionTypeError(f"compare takes results of dml_rank, not a {type(result).__name__}{hint}")
     if len(all_results) < 2:
         raise OptionError(f"compare needs at least two results, and got {len(all_results)}")
-    names = (*automatic_names([result.estimates for result in results], tuple(named)), *named)
+    frame = inspect.currentframe()
+    variables = dict(frame.f_back.f_locals) if independent is True and frame is not None and frame.f_back else {}
+    own = [next((name for name, value in variables.items() if value is result), "") for result in results]
+    if not all(own) or len({*own, *named}) < len(all_results):
+        # Samples have the names of the caller's variables where these are different names.
+        own = list(automatic_names([result.estimates for result in results], tuple(named)))
+    names = (*own, *named)
     return named_results(names, all_results, independent=independent)
 
 
@@ -490,7 +587,42 @@ def named_results(
         )
     for result in results:
         _NEEDS.check("compare", result)
-    return Comparison(tuple(names), tuple(results), *joint_results(names, results, independent))
+    results, basis = on_common_pairs(names, results) if independent else (results, "")
+    return Comparison(tuple(names), tuple(results), *joint_results(names, results, independent), basis)
+
+
+def on_common_pairs(names: Sequence[str], results: Sequence[RankResults]) -> tuple[Sequence[RankResults], str]:
+    """Return results whose scores are the same quantity: on the models and pairs that all compare, equally weighted.
+
+    Results that are comparable, or that cannot be made so, are returned as they are. The sentence says what was done.
+    """
+    estimates = [result.estimates for result in results]
+    if all(not why_not_comparable(estimates[0], other) for other in estimates[1:]):
+        return results, ""
+    if any(r.steps is None or not r.estimates.estimated_by.has_first_stages for r in results):
+        return results, ""
+    if any(e.part or not e.scale.natural for e in estimates):
+        return results, ""
+    models = [name for name in estimates[0].models if all(name in e.models for e in estimates)]
+    places = [[e.models.index(name) for name in models] for e in estimates]
+    edges = np.logical_and.reduce(
+        [e.graph.edges[np.ix_(chosen, chosen)] for e, chosen in zip(estimates, places, strict=True)]
+    )
+    if len(models) < 2 or not Graph(edges).connected:
+        return results, ""
+    read = dict.fromkeys(name for e in estimates for name in (*models, *e.models, *e.diagnostics.models_dropped))
+    graph = pd.DataFrame(False, index=list(read), columns=list(read))
+    graph.loc[models, models] = edges
+    with collected_warnings():
+        again = [result.update(graph=graph, component="largest", edge_weights="equal") for result in results]
+    if any(why_not_comparable(again[0].estimates, other.estimates) for other in again[1:]):
+        return results, ""
+    left_out = sorted({name for e in estimates for name in e.models} - set(models))
+    missing = f", without {listed(left_out, 5)}" if left_out else ""
+    return again, (
+        f"Scores of all results are computed on the {int(edges.sum()) // 2:,} pairs of {len(models)} models that "
+        f"{' and '.join(names)} all compare{missing}; these pairs have equal weights."
+    )
 
 
 def automatic_names(estimates: Sequence[Estimates], used_names: Sequence[str] = ()) -> tuple[str, ...]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import gammaln
-from scipy.stats import chi2
 
 from .._utils.argument_checks import array_of_numbers
 from .._utils.computation import one_thread
@@ -46,14 +45,16 @@ class Ellipsoid(TitledTable):
     basis : ndarray, shape (d, df)
         Orthonormal columns that span the free directions.
     radius2 : float
-        The chi-squared quantile with ``df`` degrees of freedom; larger where the region holds at all looks.
+        The chi-squared quantile with ``df`` degrees of freedom; larger where the region holds at all looks, and
+        Hotelling's with fewer than 100 prompts or clusters.
+    alpha : float
+        One minus the level.
     scores : bool
         Whether the region is one of scores, not of contrasts of scores.
     is_natural : bool
         Whether the scores have the functional's own unit.
     sequence : ConfidenceSequence or None
-        Where the region holds at all looks, what was fixed before the first look; ``radius2`` is then not a chi-squared
-        quantile.
+        Where the region holds at all looks, what was fixed before the first look.
 
     References
     ----------
@@ -66,6 +67,7 @@ class Ellipsoid(TitledTable):
     cov: FloatArray
     basis: FloatArray
     radius2: float
+    alpha: float = 0.05
     scores: bool = True
     is_natural: bool = True
     sequence: ConfidenceSequence | None = None
@@ -176,9 +178,7 @@ class Ellipsoid(TitledTable):
     @property
     def _level(self) -> str:
         """The level of confidence as a percentage."""
-        if self.sequence is not None:
-            return f"{100 * (1 - self.sequence.alpha):.4g}"
-        return f"{100 * chi2.cdf(self.radius2, self.df):.4g}"
+        return f"{100 * (1 - self.alpha):.4g}"
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw a region of two scores with its centre, with matplotlib.
@@ -216,7 +216,7 @@ def confidence_ellipsoid(
     is_natural: bool = True,
 ) -> Ellipsoid:
     """Compute the joint confidence region of d linear combinations of scores, less their hypothetical values."""
-    covariance, matrix, about = estimates.covariance, contrasts.matrix, listed(contrasts.labels)
+    covariance, matrix, about = estimates.covariance.widened, contrasts.matrix, listed(contrasts.labels)
     left_vectors, sizes, _ = np.linalg.svd(matrix @ covariance.basis, full_matrices=False)
     basis = left_vectors[:, sizes > _FIXED_BELOW * np.linalg.norm(matrix, axis=1).max()]
     cov = matrix @ covariance.matrix @ matrix.T
@@ -232,7 +232,7 @@ def confidence_ellipsoid(
             f"them out"
         )
     center, df, sequence = matrix @ estimates.estimate - contrasts.value, basis.shape[1], estimates.sequence
-    radius2 = float(chi2.ppf(1 - alpha, df))
+    radius2 = float(covariance.wald_law(df).ppf(1 - alpha))
     if sequence is not None:
         radius2 = sequence.boundary(1, df).squared_radius(sequence.alpha, df)
-    return Ellipsoid(contrasts.labels, center, cov, basis, radius2, scores, is_natural, sequence)
+    return Ellipsoid(contrasts.labels, center, cov, basis, radius2, alpha, scores, is_natural, sequence)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 import pandas as pd
+import scipy
 from numpy.typing import NDArray
-from scipy.stats import chi2
 
 from .._utils.computation import one_thread, warn
 from ..data.graph import VoteCounts
@@ -22,17 +22,17 @@ from ..fit.bt_mle import win_share
 from ..fit.estimates import Estimates
 from ..fit.estimators import MEANS
 from ..fit.state import FitState
-from ..inference.covariance import Covariance
+from ..inference.covariance import degrees_of_freedom
 from ..inference.multiple_testing import holm
 from ..inference.ranks import ranks_of
 from ..inference.simultaneous import Family
 from ..inference.wald import WaldTestResults, wald_test, z_statistics
 from ..plotting.heat_maps import group_heat_map
 from ..plotting.intervals import grouped_forest_plot
-from ..plotting.rank_charts import bump_chart
+from ..plotting.rank_charts import MOST_BY_DEFAULT, bump_chart
 from ..plotting.theme import level_words, models_words
 from ..report.joint_tables import GroupFacts, group_summary
-from ..report.leaderboard import rows_to_show
+from ..report.leaderboard import best_by_interval, rows_to_show
 from ..report.page.board import Board
 from ..tables.summary_table import Summary
 from .context_variables import ContextGroups
@@ -197,7 +197,10 @@ class GroupResults(JointBoards, Generic[Result]):
         labels = tuple(
             f"{self.groups[g]}: {name} - {self.groups[0]}: {name}" for g in range(1, n_groups) for name in chosen
         )
-        return wald_test(self.joint, LinearHypothesis(matrix, np.zeros(len(matrix)), labels))
+        # The groups together have the units of the fit.
+        covariance = replace(self.joint.covariance, df=self.estimates.covariance.df)
+        joint = replace(self.joint, covariance=covariance)
+        return wald_test(joint, LinearHypothesis(matrix, np.zeros(len(matrix)), labels))
 
     def equal_by_model(self) -> pd.DataFrame:
         """Test for every model by a Wald test that it has the same score in every group.
@@ -303,6 +306,8 @@ class GroupResults(JointBoards, Generic[Result]):
             raise OptionError(f"plot({picture!r}) has no intervals and does not use alpha=; leave alpha= out")
         e, alpha = self.estimates, alpha_or_default(alpha, self.joint.alpha)
         columns = list(rows_to_show(e, models, top).places)
+        if picture == "bump" and models is None:
+            columns = best_by_interval(e)[: top or MOST_BY_DEFAULT]
         names, label = [e.models[j] for j in columns], score_label(e)
         counts = f"{models_words(len(names), len(e.models))}, {len(self)} groups by {self.variable}"
         scores = self.joint.estimate.reshape(len(self), -1)
@@ -347,8 +352,13 @@ class GroupResults(JointBoards, Generic[Result]):
             estimate=self.joint.estimate[place],
             plugin=fact.plugin,
             shares=fact.shares,
-            covariance=Covariance(
-                covariance.matrix[place, place], e.covariance.basis, fact.n_clusters, covariance.note
+            covariance=replace(
+                covariance,
+                matrix=covariance.matrix[place, place],
+                basis=e.covariance.basis,
+                n_clusters=fact.n_clusters,
+                df=degrees_of_freedom(min(fact.n_clusters, default=fact.n_contexts)),
+                allowance=None if covariance.allowance is None else covariance.allowance[place, place],
             ),
             judge=None,
             votes=fact.votes,
@@ -395,7 +405,7 @@ def equality_test(estimate: FloatArray, covariance: FloatArray) -> tuple[float, 
     if not spectrum[0] > 1e-12 * max(spectrum[-1], 1e-300):
         return np.nan, df, np.nan
     statistic = float(gap @ np.linalg.solve(gap_covariance, gap))
-    return statistic, df, float(chi2.sf(statistic, df))
+    return statistic, df, float(scipy.stats.chi2.sf(statistic, df))
 
 
 def group_facts(
@@ -424,7 +434,7 @@ def group_facts(
         n_comparisons, n_votes = len(cells), int(cells.n_votes.sum())
         if steps.estimator is MEANS and data.scores is not None:
             by_model = data.scores.n_runs[inside].sum(axis=0)
-            n_comparisons, n_votes = n_contexts * data.n_items, int(by_model.sum())
+            n_comparisons, n_votes = int((data.scores.n_runs[inside] > 0).sum()), int(by_model.sum())
             votes = np.full_like(votes, n_contexts)
             counted = VoteCounts(by_model, by_model)
         phi = influence.centred_in(group)

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
+from scipy.linalg import block_diag
 
 from .._utils.computation import collected_warnings, one_thread
 from ..data.formula.features import new_features
@@ -15,6 +16,7 @@ from ..data.frames import column_names, require_columns, take_columns
 from ..data.preferences import FloatArray
 from ..estimation.influence import (
     Influence,
+    InfluenceInGroups,
     ProjectedInfluence,
     column_units,
     mean_over_repetitions,
@@ -23,7 +25,9 @@ from ..estimation.influence import (
 from ..exceptions import OptionError
 from ..fit.adjusted_for_style import StyleEstimates, style_gauge
 from ..fit.estimates import Estimates, Scale
+from ..fit.estimators import MEANS
 from ..fit.fit_covariance import clustered_covariance, unanimous_covariance_by_column, unanimous_covariance_by_group
+from ..fit.means import allowance_for_few
 from ..fit.post_estimation import (
     GroupScores,
     likelihood_scores_in_groups,
@@ -36,7 +40,7 @@ from ..fit.post_estimation import (
     scores_of_contexts,
 )
 from ..fit.state import FitState
-from ..inference.covariance import CentredSums, Covariance, clip_to_limits, transport_map
+from ..inference.covariance import CentredSums, Covariance, clip_to_limits, degrees_of_freedom, transport_map
 from .context_variables import read_design, read_groups, read_overlapping_groups
 from .groups import GroupResults, Result, group_facts
 from .joint_estimates import JointEstimates
@@ -119,6 +123,12 @@ def scores_by_group(
         repeated=[repetition.estimate for repetition in by_repetition],
     )
     facts = group_facts(steps, groups, influence, scale.of(np.mean([one.plugin for one in scores], axis=0)))
+    n_units = [min(fact.n_clusters, default=fact.n_contexts) for fact in facts]
+    covariance = replace(covariance, df=degrees_of_freedom(min(n_units)))
+    if steps.estimator is MEANS and np.isfinite(covariance.df):
+        covariance = replace(
+            covariance, allowance=_allowance_by_group(steps, scores[0].influence, n_units) * scale.factor**2
+        )
     estimate, covariance = clip_to_limits(influence.estimate, covariance, estimates.limits)
     index = pd.MultiIndex.from_product([groups.names, estimates.models], names=["group", "model"])
     return GroupResults(
@@ -229,6 +239,17 @@ def _project(
         repeated=[project_influence(values, design, with_blocks=False).estimate for values in rescaled],
     )
     return projected(steps.options.prompts == "fixed"), covariance
+
+
+def _allowance_by_group(steps: FitState, influence: InfluenceInGroups, n_units: Sequence[int]) -> FloatArray:
+    """Return what intervals of means of scores add to their covariance in groups of few units, (G K, G K)."""
+    cluster, blocks = steps.units.clusters, []
+    for part, contexts, count in zip(influence.parts, influence.contexts, n_units, strict=True):
+        codes = None if cluster is None else cluster.of_context[contexts]
+        few = np.isfinite(degrees_of_freedom(count))
+        zero = np.zeros((part.n_scores, part.n_scores))
+        blocks.append(allowance_for_few(part.estimate, part.by_context(), codes) if few else zero)
+    return np.asarray(block_diag(*blocks))
 
 
 def _joint_covariance(

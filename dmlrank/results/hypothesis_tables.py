@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from scipy.stats import norm
+import scipy
 
 from .._utils.computation import one_thread
 from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_text
@@ -21,7 +21,7 @@ from ..fit.state import FitState
 from ..inference.ranks import closest_cycle, count_cycles, find_cycles, margin_p_values
 from ..inference.simultaneous import TEST_COLUMNS
 from ..inference.wald import Alternative
-from ..plotting.heat_maps import win_matrix
+from ..plotting.heat_maps import BEST_IN_MATRIX, MOST_IN_MATRIX, difference_matrix
 from ..plotting.intervals import difference_plot
 from ..plotting.theme import level_words, literal, short_names
 from ..report.leaderboard import ShownModels, choose_models, chosen_names
@@ -203,7 +203,7 @@ class PairwiseResults(ModelTable):
         models: Sequence[str] | None = None,
         top: int | None = None,
     ) -> Axes:
-        """Draw the differences as a win matrix, or with their intervals; this needs matplotlib.
+        """Draw the differences as a matrix of differences, or with their intervals; this needs matplotlib.
 
         Parameters
         ----------
@@ -214,9 +214,10 @@ class PairwiseResults(ModelTable):
         ax : matplotlib Axes, optional
             Where to draw; a new figure otherwise.
         models : sequence of str, optional
-            Models in the picture; all when None. The tests are always those of the whole family.
+            Models in the picture. The tests are always those of the whole family.
         top : int, optional
-            Number of the best models in the picture.
+            Number of the best models in the picture. When neither is given, a matrix of 60 or more models shows the
+            best 40, and other pictures show all models.
 
         Returns
         -------
@@ -232,6 +233,8 @@ class PairwiseResults(ModelTable):
         """
         kind = picture or ("matrix" if self.against is None else "intervals")
         check_picture(kind, ("matrix", "intervals"))
+        if kind == "matrix" and models is None and top is None and len(self.models) > MOST_IN_MATRIX:
+            top = BEST_IN_MATRIX
         chosen = chosen_names(self.models, models, top)
         is_shown = self.result_frame["first"].isin(chosen) & (
             self.result_frame["second"].isin(chosen) | (self.result_frame["second"] == self.against)
@@ -287,7 +290,7 @@ class PairwiseResults(ModelTable):
         error = {"none": "error of each test", "fdr_bh": "false discovery rate"}.get(self.method, "family-wise error")
         control = f"{error} {100 * self.alpha:g} % ({self.method}) {self.looks}".rstrip()
         title = f"Coloured: {clause}; grey: not rejected\n{control}, {counts}"
-        return win_matrix(chosen, gap, coloured, title=title, ax=ax)
+        return difference_matrix(chosen, gap, coloured, title=title, ax=ax)
 
 
 _SHARES = ("share_ab", "share_bc", "share_ca")
@@ -614,7 +617,7 @@ def judge_table(estimates: Estimates, steps: FitState, alpha: float) -> pd.DataF
     require_intervals(estimates, "judge_table")
     influence, covariance = estimate_from_verdicts(steps, steps.verdicts)
     score, error = scale.of(influence.estimate), covariance.std_errors * scale.factor
-    half_width = norm.ppf(1 - alpha / 2) * error
+    half_width = covariance.from_normal(scipy.stats.norm.isf(alpha / 2)) * error
     columns = {
         "humans": scale.of(figures.alone),
         "humans_se": figures.alone_errors * scale.factor,

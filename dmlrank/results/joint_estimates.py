@@ -15,7 +15,7 @@ from ..inference.covariance import Covariance
 from ..inference.simultaneous import MaxT
 from ..inference.wald import NamedEstimates, WaldTestResults, read_alternative, two_sided_p_values, wald_test
 from ..report.page.board import Board
-from ..report.page.render_page import check_page_extra, render_page, write_page
+from ..report.page.render_page import Weighting, check_page_extra, render_page, write_page
 from ..tables.summary_table import Summarised, Summary
 from .requirements import ModelTable, joined_names
 from .score_tests import ZTestResults, t_test
@@ -107,8 +107,8 @@ class JointResults(Summarised):
             If there is no joint covariance, or alpha or the method cannot be used.
         """
         joint = self.joint
-        critical = MaxT(joint.covariance, joint.seed).critical(alpha_or_default(alpha, joint.alpha), method)
-        half_width = critical * joint.covariance.std_errors
+        max_t = MaxT(joint.covariance, joint.seed)
+        half_width = max_t.critical(alpha_or_default(alpha, joint.alpha), method) * max_t.covariance.std_errors
         limits = {"lower": joint.estimate - half_width, "upper": joint.estimate + half_width}
         return pd.DataFrame(limits, index=joint.index)
 
@@ -166,7 +166,7 @@ class JointResults(Summarised):
             "estimate": joint.estimate,
             "std_error": joint.covariance.std_errors,
             "statistic": z,
-            "p_value": two_sided_p_values(z),
+            "p_value": two_sided_p_values(z, joint.covariance),
             "conf_low": limits["lower"],
             "conf_high": limits["upper"],
         }
@@ -202,8 +202,13 @@ class JointBoards(JointResults, ModelTable):
         """
         check_page_extra()
         heading, boards, tables = self._page(alpha)
-        return write_page(path, render_page(heading if title is None else title, boards, tables))
+        page = render_page(heading if title is None else title, boards, tables, weighting=self._weighting(alpha))
+        return write_page(path, page)
 
     def _page(self, alpha: float | None) -> tuple[str, list[Board], list[Summary]]:
         """Return the default title, the leaderboards and the tables of the first tab."""
         raise NotImplementedError
+
+    def _weighting(self, alpha: float | None) -> Weighting | None:
+        """Return the scores of criteria that a reader of the page may weight; None where there are none."""
+        return None

@@ -277,6 +277,7 @@ def _joint_estimates(
             np.asarray(block_diag(*(block.basis for block in blocks))),
             tuple(count for block in blocks for count in block.n_clusters),
             "; ".join(dict.fromkeys(block.note for block in blocks if block.note)),
+            min(block.df for block in blocks),
         )
     scores = [(name, model) for name, e in zip(names, results, strict=True) for model in e.models]
     return JointEstimates.by_block(
@@ -364,7 +365,7 @@ class Changes:
         """Return the change of every model, with simultaneous intervals and adjusted p-values."""
         change, errors = self.joint.estimate, self.joint.covariance.std_errors
         z = z_statistics(change, errors)
-        p = adjusted = two_sided_p_values(z)
+        p = adjusted = two_sided_p_values(z, self.joint.covariance)
         max_t = MaxT(self.joint.covariance, self.joint.seed)
         half_width = max_t.critical(alpha, method) * errors
         if method == "max-t":
@@ -436,7 +437,7 @@ def changes_between(names: Sequence[str], results: Sequence[Estimates], joint: J
     changes = JointEstimates.by_block(
         pd.MultiIndex.from_product([names[1:], models], names=["result", "model"]),
         np.asarray((after - scores[0]).ravel()),
-        _mapped(joint.covariance, differences @ stacked),
+        mapped_covariance(joint.covariance, differences @ stacked),
         results[0],
         level_note,
     )
@@ -523,7 +524,7 @@ def _common_level(first: Estimates, models: Sequence[str], has_other_models: boo
     return np.eye(n_models), 0.0, ""
 
 
-def _mapped(covariance: Covariance, matrix: FloatArray) -> Covariance:
+def mapped_covariance(covariance: Covariance, matrix: FloatArray) -> Covariance:
     """Return the covariance of linear combinations of scores, with the free directions of the combinations.
 
     Shapes: matrix (m, d).
@@ -537,4 +538,4 @@ def _mapped(covariance: Covariance, matrix: FloatArray) -> Covariance:
     largest = np.abs(projected).max(initial=0.0)
     is_fixed = np.diag(projected) <= 1e-13 * largest
     projected[is_fixed] = projected[:, is_fixed] = 0.0
-    return Covariance(np.asarray((projected + projected.T) / 2), basis, covariance.n_clusters, covariance.note)
+    return replace(covariance, matrix=np.asarray((projected + projected.T) / 2), basis=basis)

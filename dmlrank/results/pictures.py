@@ -104,7 +104,7 @@ def draw_sheet(results: Any, **options: object) -> Figure:
             write_reason(part, f"Left out: {error}.")
     figure.supxlabel(text, fontsize=TEXT_SIZE, x=0.01, ha="left")
     part_of_prompts = f" ({e.part})" if e.part else ""
-    counts = f"{e.description.n_contexts:,} prompts, {e.description.n_votes:,} votes{part_of_prompts}"
+    counts = f"{e.description.n_contexts:,} prompts, {e.description.n_votes:,} {e.counts}s{part_of_prompts}"
     figure.suptitle(f"{functional_unit(e)}: {len(e.models)} models, {counts}")
     return figure
 

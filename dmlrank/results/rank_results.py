@@ -27,7 +27,7 @@ from ..fit.fit_covariance import multiplier_bootstrap
 from ..fit.method import run
 from ..fit.state import Extension, FitState, Source
 from ..inference.confidence_sequence import DEFAULT_START
-from ..inference.multiple_testing import BOOTSTRAP_DRAWS
+from ..inference.multiple_testing import BOOTSTRAP_DRAWS, differences
 from ..inference.ranks import letter_groups, rank_bounds, ranks_of
 from ..inference.simultaneous import (
     PAIR_METHODS,
@@ -46,11 +46,20 @@ from ..planning.plan_options import ContrastsLike, PlanOptions
 from ..planning.rounds import UntilLike
 from ..report.explanations import explanation_text
 from ..report.joint_tables import side_by_side_on_page
-from ..report.leaderboard import augment_frame, build_summary, glance_frame, rows_to_show, slim_summary, tidy_frame
+from ..report.leaderboard import (
+    INTERVAL_KINDS,
+    augment_frame,
+    build_summary,
+    glance_frame,
+    rows_to_show,
+    slim_summary,
+    tidy_frame,
+)
 from ..report.page.render_page import check_page_extra, page_title, render_page, write_page
-from ..report.statements import doubt_note, few_prompts_note, functional_unit, sequential_note
+from ..report.statements import doubt_note, few_prompts_note, functional_unit, sequential_note, verdict_sentences
 from ..storage.json_format import to_text
 from ..storage.pickled_fit import Rebuilt, read_pickle, store_steps, write_pickle
+from ..tables.display_text import inert
 from ..tables.summary_table import Summarised, Summary
 from .ellipsoid import Ellipsoid, confidence_ellipsoid
 from .groups import GroupResults
@@ -62,6 +71,8 @@ from .heterogeneity import (
     scores_of_prompts,
 )
 from .hypothesis_tables import CycleResults, JudgeReport, PairwiseResults, certified_cycles, judge_table
+from .judge_audit import JudgeAudit, audit_judges
+from .pareto import Pareto, score_against_cost
 from .pictures import SHEET_MODELS, draw_picture, draw_sheet
 from .projection import Projection
 from .ranking import RankSets, make_boards, pairs_to_compare, places_to_compare
@@ -89,8 +100,8 @@ from .score_tests import (
     t_test_of_scores,
     win_probability_of,
 )
-from .sensitivity_analysis import analyse_fragility, analyse_sensitivity
-from .sensitivity_results import FragilityResults, SensitivityResults
+from .sensitivity_analysis import analyse_fragility, analyse_sensitivity, score_bounds
+from .sensitivity_results import FragilityResults, ScoreBounds, SensitivityResults
 from .style_results import StyleResults
 from .views import (
     SLOPES_AT_ONE_LOOK,
@@ -529,7 +540,9 @@ class RankResults(Summarised):
         names = np.array(e.models, dtype=object)
         columns = {"first": names[first], "second": names[second]}
         return PairwiseResults(
-            pd.DataFrame(columns | {name: getattr(tests, name) for name in TEST_COLUMNS}),
+            pd.DataFrame(columns | {name: getattr(tests, name) for name in TEST_COLUMNS}).assign(
+                std_error=differences(e.covariance, first, second).std_error
+            ),
             method=method,
             side=side,
             delta=margin,
@@ -709,14 +722,18 @@ class RankResults(Summarised):
         no_style=NO_BOUNDS,
         one_look="intervals of its bounds hold for one look only",
         data=True,
-        no_means="its bounds are about votes that were not cast, and no score is missing",
     )
     def sensitivity(
         self,
         hypothesis: HypothesisLike | None = None,
-        gamma: float | Sequence[float] = (1, 1.1, 1.25, 1.5, 2),
-    ) -> SensitivityResults:
+        gamma: float | Sequence[float] | None = None,
+        *,
+        score_range: tuple[float, float] | None = None,
+    ) -> SensitivityResults | ScoreBounds:
         """Bound contrasts of scores if those who vote differ from those who do not, or a variable was omitted.
+
+        For means of scores of which some are missing (``missing="model"``), the bounds hold whatever the missing scores
+        are: all of them the worst for the contrast, or all the best [1]_.
 
         Shown battles without a vote are rows with two models and a missing winner. Given the label that a voter would
         give, the odds of voting are assumed to be within 1/gamma and gamma of the odds given the prompt and the pair;
@@ -728,19 +745,23 @@ class RankResults(Summarised):
         hypothesis : str, tuple, mapping, array or list, optional
             As for :meth:`t_test`. By default, the differences of neighbours on the leaderboard, whose intervals have
             the critical value of :meth:`t_test_pairwise` for all pairs.
-        gamma : float or sequence of float
-            Bounds of the odds ratio, at least 1.
+        gamma : float or sequence of float, optional
+            Bounds of the odds ratio, at least 1; by default 1, 1.1, 1.25, 1.5 and 2. Of votes only.
+        score_range : tuple of two floats, optional
+            The smallest and the largest possible score, for means of scores; by default those in the data.
 
         Returns
         -------
-        SensitivityResults
-            ``result_frame`` with bounds and intervals, ``tipping`` with the gamma at which each result changes and
-            robustness values for omitted variables, ``benchmark(features)``, ``summary()``, ``plot()``, ``contour()``.
+        SensitivityResults or ScoreBounds
+            Of votes, ``result_frame`` with bounds and intervals, ``tipping`` with the gamma at which each result
+            changes and robustness values for omitted variables, ``benchmark(features)``, ``summary()``, ``plot()``,
+            ``contour()``.
 
         Raises
         ------
         OptionError, OptionTypeError
-            If gamma cannot be used, or the fit has another estimator than ``"debiased"``, a judge or a subsample.
+            If gamma or score_range cannot be used, the fit has another estimator than ``"debiased"``, a judge or a
+            subsample, or no score is missing.
         HypothesisError, UnknownModelError
             If the hypothesis cannot be read, or has the same value whatever the data are.
 
@@ -748,6 +769,10 @@ class RankResults(Summarised):
         -----
         IntervalWarning
             If the data have no shown battles without a vote. The bounds are then wide.
+
+        References
+        ----------
+        .. [1] Manski (1990), Nonparametric bounds on treatment effects.
 
         Examples
         --------
@@ -760,7 +785,12 @@ class RankResults(Summarised):
         True
         """
         with one_thread(), self._computing():
-            return analyse_sensitivity(self.estimates, self._fit, self.simultaneous, hypothesis, gamma)
+            if self.estimates.are_means:
+                return score_bounds(self.estimates, self._fit, self.simultaneous, hypothesis, gamma, score_range)
+            if score_range is not None:
+                raise OptionError("score_range= is about means of scores, and these are scores of votes; leave it out")
+            gammas = (1, 1.1, 1.25, 1.5, 2) if gamma is None else gamma
+            return analyse_sensitivity(self.estimates, self._fit, self.simultaneous, hypothesis, gammas)
 
     @Needs(
         one_look="its refits and their intervals are those of one look",
@@ -1068,6 +1098,68 @@ class RankResults(Summarised):
         """
         return judge_table(self.estimates, self._fit, self._alpha(alpha))
 
+    @Needs(
+        one_look="its intervals hold for one look only",
+        data=True,
+        no_means="it compares verdicts of judges with votes, and scores have none",
+    )
+    def judge_audit(
+        self,
+        families: Mapping[str, Sequence[str]] | None = None,
+        style: str | Sequence[str] = (),
+        alpha: float | None = None,
+    ) -> JudgeAudit:
+        """Say how often judges agree with humans, and what they prefer more than humans on the same pairs.
+
+        Parameters
+        ----------
+        families : mapping, optional
+            For judges, the models of the judge's own family: ``{"gpt4": ["gpt-4", "gpt-3.5-turbo"]}``.
+        style : str or sequence of str
+            Columns of the data with style differences, first answer minus second answer, such as ``"log_length"``
+            (:func:`dmlrank.style_columns`).
+        alpha : float, optional
+            One minus the joint level; the fit's when None.
+
+        Returns
+        -------
+        JudgeAudit
+            ``table()`` with agreement and preferences of each judge, intervals and p-values for all of them at once;
+            ``test()``, a joint test of all preferences.
+
+        Raises
+        ------
+        OptionError
+            If the fit has no judge.
+        JudgeError
+            If a judge has no label or probabilities on a pair with votes.
+        DataError
+            If an effect does not vary on the pairs of a judge, or a style column holds no numbers.
+        UnknownModelError
+            If families name a judge or a model that the fit does not have.
+
+        Notes
+        -----
+        On every pair with votes and a verdict, the human share of wins of the first answer is subtracted from the
+        judge's. Least squares relate this excess to position (1 for the answer that the judge was shown first), style
+        differences, family (1 where only the first answer is of the judge's family, -1 where only the second is), and
+        the human preference that the fit expects without the judge: a judge who calls more ties is less decided, and
+        would otherwise seem to dislike the better models. Standard errors are those of prompts, or of the clusters of
+        prompts.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import dmlrank as dr
+        >>> battles, rng = dr.datasets.simulate_arena(n=2000, rng=0), np.random.default_rng(1)
+        >>> battles["verdict"] = battles["winner"].where(rng.random(2000) < 0.8, "model_a")
+        >>> battles["winner"] = battles["winner"].where(rng.random(2000) < 0.6)
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", battles, judge="verdict", position_bias=False, rng=0)
+        >>> res.judge_audit().table()[["effect", "estimate"]].round(2).to_numpy().tolist()
+        [['agreement', 0.89], ['strength', -0.24], ['position', 0.09]]
+        """
+        return audit_judges(self._fit, self._alpha(alpha), families, style)
+
     @Needs(means="it divides the variance of means between prompts and runs", data=True)
     def runs(self, prompt_cost: float | None = None, run_cost: float | None = None) -> pd.DataFrame:
         """Say whether more runs or more prompts make mean scores more precise.
@@ -1110,11 +1202,58 @@ class RankResults(Summarised):
         """
         return table_of_runs(self.estimates, self._fit, prompt_cost, run_cost)
 
+    @Needs(models=ORDER, intervals=True)
+    def pareto(self, cost: str | Mapping[str, float], alpha: float | None = None) -> Pareto:
+        """Set scores against costs: which models are dominated, which are on the front, and which are open.
+
+        Parameters
+        ----------
+        cost : str or mapping
+            The column of a table of scores that holds the cost of each run (tokens, dollars, seconds): a mean over
+            prompts, with a sampling error that depends on that of the scores. Or a known number for each model. Less
+            is better.
+        alpha : float, optional
+            Probability that any status is wrong; the fit's alpha when None.
+
+        Returns
+        -------
+        Pareto
+            ``table``, ``tests``, ``summary()`` and ``plot()``; ``report(pareto=...)`` adds it to the page.
+
+        Raises
+        ------
+        ColumnError
+            If the table has no such column.
+        DataError
+            If costs are not numbers, or are missing for some model on some prompt.
+        OptionError
+            If a model has no cost, or a column is named for votes.
+
+        Notes
+        -----
+        All differences of scores and of mean costs have max-t intervals that hold simultaneously. Statuses follow from
+        these intervals alone, so that with probability ``1 - alpha`` none is wrong.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> import dmlrank as dr
+        >>> task, model = (index.ravel() for index in np.indices((200, 3)))
+        >>> rng = np.random.default_rng(0)
+        >>> score = (rng.random(600) < np.array([0.9, 0.6, 0.5])[model]).astype(float)
+        >>> tokens = rng.gamma(4, np.array([100, 20, 60])[model])
+        >>> table = pd.DataFrame({"task": task, "model": np.array(list("abc"))[model], "score": score})
+        >>> res = dr.dml_rank("score ~ 1 | model", table.assign(tokens=tokens), context="task", rng=0)
+        >>> res.pareto("tokens").table[["model", "status", "dominated_by"]].to_numpy().tolist()
+        [['b', 'front', ''], ['c', 'open', ''], ['a', 'front', '']]
+        """
+        return score_against_cost(self.estimates, self.steps, cost, alpha)
+
     @Needs(
         no_style=NO_PLAN,
         one_look="widths and power of a plan are those of one look",
         data=True,
-        no_means="a plan chooses pairs to label, and scores have no pairs",
     )
     def design(
         self,
@@ -1129,10 +1268,16 @@ class RankResults(Summarised):
         until: UntilLike = None,
         newdata: object = None,
         from_scratch: bool = False,
+        candidate: str | None = None,
         executor: object = None,
         progress: bool | Report = False,
     ) -> Plan:
         """Plan which pairs to label next so that the scores become most precise for a budget.
+
+        For means of scores: plan which models to run next on which prompts. A cell is then a prompt and a model, its
+        residual variance is learnt from what features and the scores of complete models leave, and models that are
+        compared are run on the same prompts. ``costs`` are one number, (n,) by prompt, (K,) by model or (n, K). The
+        propensities are those after all rounds; fit all runs with ``propensity=plan``.
 
         The planned labels are added to the labels of the fit. The allocation and the predicted standard errors take
         account of the labels and verdicts that the fit has already. Functional, graph, category weights, position bias,
@@ -1161,6 +1306,10 @@ class RankResults(Summarised):
             column that identifies a prompt. None means the prompts of the fit, with out-of-fold probabilities.
         from_scratch : bool
             Whether to ignore the labels of the fit and plan for an estimate from the planned labels alone.
+        candidate : str, optional
+            For scores: the name of a model without a score, which the plan runs; a name for ``contrasts``. It is
+            expected to be like the best of the models that were run on every prompt. Without ``contrasts`` the plan is
+            for its difference from this model.
         executor : concurrent.futures.Executor or dask.distributed.Client, optional
             Workers that pass over the probabilities, as for :func:`dmlrank.dml_rank`. The plan does not depend on them.
         progress : bool or callable
@@ -1198,7 +1347,7 @@ class RankResults(Summarised):
             until=until,
         )
         with one_thread(), self._computing(executor, progress):
-            return design_fit(self.estimates, self._fit, newdata, options, from_scratch)
+            return design_fit(self.estimates, self._fit, newdata, options, from_scratch, candidate=candidate)
 
     # --- summaries, frames and plots ----------------------------------------------------------------------------------
 
@@ -1261,6 +1410,58 @@ class RankResults(Summarised):
             return slim_summary(e, level, shown).with_title(title)
         return build_summary(e, level, adjusted_p_values(e, self.simultaneous), shown).with_title(title)
 
+    @Needs(models=ORDER, intervals=True, drawn=True)
+    def verdict(self, alpha: float | None = None) -> str:
+        """Return the result in three to five sentences for those who decide.
+
+        Who leads and whether first place is decided, by how much, how many pairs of models are separated, and how many
+        prompts would decide first place. All of it follows from the tests behind :meth:`summary`, so that it cannot
+        contradict the table.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            One minus the level; the fit's when None.
+
+        Returns
+        -------
+        str
+            The sentences, on one line.
+
+        Raises
+        ------
+        OptionError
+            If the estimates are not scores of models.
+        NoIntervalError
+            If the result is an estimate without intervals.
+
+        Notes
+        -----
+        P answers one question: is the leader above every other model? It is the largest two-sided p-value of the
+        differences between the leader and each other model, and needs no adjustment for the number of models (the proof
+        is in ``dmlrank/inference/ranks.py``). Rank sets, letters and adjusted p-values answer all questions about
+        all pairs at once, and "separated" is meant in this sense. Sequential and bootstrap views take P from their
+        tests of all pairs. The number of prompts is a rough figure, because the estimated leads are uncertain.
+
+        References
+        ----------
+        Gutmann and Maymin (1987), Is the selected population the best?, Annals of Statistics 15.
+
+        Examples
+        --------
+        >>> import dmlrank as dr
+        >>> res = dr.dml_rank("winner ~ 1 | model_a + model_b", dr.datasets.simulate_arena(n=2000, rng=0), rng=0)
+        >>> res.verdict().split(":")[0]
+        'First place is not decided'
+        """
+        e = self.estimates
+        sentences = verdict_sentences(e, summary_level(e, self.simultaneous, self._alpha(alpha)))
+        if not sentences:
+            sentences = ["Nothing is decided: no difference between models varies in these data."]
+        about = [f"{e.part[0].upper()}{e.part[1:]}."] if e.part else []
+        looks = [f"This holds {e.sequence.clause}."] if e.sequence else []
+        return inert(" ".join([*about, *sentences, *looks, *doubt_note(e)]))
+
     @Needs(drawn=True)
     def explain(self, alpha: float | None = None) -> str:
         """Return in words what the scores, intervals and rank sets are, what is assumed, and the figures of the fit.
@@ -1303,9 +1504,11 @@ class RankResults(Summarised):
         Returns
         -------
         DataFrame
-            Columns ``term estimate std_error statistic p_value conf_low conf_high votes votes_left_out``. ``votes``
-            counts votes on compared pairs. The columns of votes are missing where the estimates are not scores of
-            models.
+            Columns ``term estimate std_error statistic p_value p_adjusted conf_low conf_high interval votes
+            votes_left_out``. ``p_value`` is that of :attr:`pvalues`, for each test alone. ``p_adjusted`` is adj. P of
+            the summary, for all tests together. ``interval`` says whether the intervals are simultaneous or pointwise.
+            ``votes`` counts votes on compared pairs. The columns of votes are missing where the estimates are not
+            scores of models.
 
         Raises
         ------
@@ -1319,7 +1522,10 @@ class RankResults(Summarised):
         >>> res.tidy().columns.tolist()[:4]
         ['term', 'estimate', 'std_error', 'statistic']
         """
-        return tidy_frame(self.estimates, self._critical(alpha, method))
+        e, critical = self.estimates, self._critical(alpha, method)
+        if not e.has_intervals:
+            return tidy_frame(e, critical, np.full(len(e.names), np.nan), "none")
+        return tidy_frame(e, critical, adjusted_p_values(e, self.simultaneous), INTERVAL_KINDS[method])
 
     @Needs(drawn=True)
     def glance(self, alpha: float | None = None) -> pd.DataFrame:
@@ -1500,12 +1706,14 @@ class RankResults(Summarised):
         title: str | None = None,
         alpha: float | None = None,
         sensitivity: SensitivityResults | None = None,
+        pareto: Pareto | None = None,
+        judge_audit: JudgeAudit | None = None,
     ) -> str:
         """Write the leaderboard as one HTML file for publication; this needs Jinja2.
 
-        The page has a sortable table, the forest plot, the win matrix, a form that says whether two models are
-        separated, the sentence on first place, warnings, method, assumptions and diagnostics with the numbers of this
-        fit, and downloads as CSV and JSON. It loads nothing from the network. Tests of differences are those of
+        The page has a sortable table, the forest plot, the matrix of differences, a form that says whether two models
+        are separated, the sentence on first place, warnings, method, assumptions and diagnostics with the numbers of
+        this fit, and downloads as CSV and JSON. It loads nothing from the network. Tests of differences are those of
         :meth:`t_test_pairwise`. With scores at equal style, the page begins with the three leaderboards side by side
         and the slopes; raw scores and scores averaged over style have tabs of their own. For an estimate without
         intervals the page shows only the table and says why there are no intervals.
@@ -1520,6 +1728,10 @@ class RankResults(Summarised):
             One minus the joint level; the fit's when None.
         sensitivity : SensitivityResults, optional
             What :meth:`sensitivity` returned; the page gets a section on votes that were not cast.
+        pareto : Pareto, optional
+            What :meth:`pareto` returned; the page gets a section on score against cost.
+        judge_audit : JudgeAudit, optional
+            What :meth:`judge_audit` returned; the page gets a section on what judges prefer.
 
         Returns
         -------
@@ -1535,18 +1747,30 @@ class RankResults(Summarised):
         (True, True)
         """
         check_page_extra()
-        if sensitivity is not None and not isinstance(sensitivity, SensitivityResults):
-            raise OptionTypeError(
-                f"sensitivity is a {type(sensitivity).__name__}; allowed is what the method sensitivity() of a result "
-                f"returned, or None"
-            )
+        kinds: dict[str, tuple[object, type]] = {
+            "sensitivity": (sensitivity, SensitivityResults),
+            "pareto": (pareto, Pareto),
+            "judge_audit": (judge_audit, JudgeAudit),
+        }
+        for name, (given, kind) in kinds.items():
+            if given is not None and not isinstance(given, kind):
+                raise OptionTypeError(
+                    f"{name} is a {type(given).__name__}; allowed is what the method {name}() of a result returned, or "
+                    f"None"
+                )
         if sensitivity is not None and not sensitivity.is_of(self.estimates):
             raise OptionError(
                 "sensitivity= was computed from another result: its contrasts have other models or estimates than this "
                 "result; pass what the method sensitivity() of this result, in this unit, returned"
             )
-        remarks = () if sensitivity is None else (sensitivity.page_section(),)
-        boards = make_boards(self.estimates, self.simultaneous, self._alpha(alpha), remarks=remarks)
+        if pareto is not None and not pareto.is_of(self.estimates):
+            raise OptionError(
+                "pareto= was computed from another result: its models or scores differ; pass what the method pareto() "
+                "of this result, in this unit, returned"
+            )
+        remarks = tuple(part.page_section() for part in (sensitivity, judge_audit) if part is not None)
+        pictures = () if pareto is None else (pareto.page_section(),)
+        boards = make_boards(self.estimates, self.simultaneous, self._alpha(alpha), remarks=remarks, pictures=pictures)
         heading = page_title(boards[0]) if title is None else title
         # At equal style the page begins with the three leaderboards side by side.
         style = None if self.style is None or self.style.kind == "balanced" else self.style

@@ -48,10 +48,10 @@ def pairs_to_compare(models: list[int], against: int | None, side: str) -> tuple
         opponents = [j for j in models if j != against]
         return np.array(opponents), np.full(len(opponents), against)
     both_directions = side in ("larger", "smaller", "noninferiority")
-    places = range(len(models))
-    pairs = [(models[a], models[b]) for a in places for b in places if a < b or (both_directions and a != b)]
-    first, second = zip(*pairs, strict=True)
-    return np.array(first), np.array(second)
+    places = np.array(models)
+    differ = ~np.eye(len(models), dtype=bool)
+    first, second = np.nonzero(differ if both_directions else np.triu(differ))
+    return places[first], places[second]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -198,6 +198,7 @@ def make_board(
     alpha: float | None = None,
     is_explained: bool = True,
     remarks: tuple[tuple[str, tuple[str, ...]], ...] = (),
+    pictures: tuple[tuple[str, str, tuple[str, ...]], ...] = (),
 ) -> Board:
     """Return a leaderboard of a page, with the tests that its table and plots show."""
     e, joint = estimates, alpha_of(estimates, alpha)
@@ -207,7 +208,7 @@ def make_board(
         method = simultaneous.adjustment("max-t")
         pairs = pairs_to_compare(places_to_compare(e, None, None), None, "two-sided")
         tests = compare_differences(e.estimate, simultaneous, *pairs, method=method, alpha=joint)
-    return Board(name or "Leaderboard", e, level, tests, is_explained, remarks)
+    return Board(name or "Leaderboard", e, level, tests, is_explained, remarks, pictures)
 
 
 def make_boards(
@@ -216,6 +217,7 @@ def make_boards(
     alpha: float,
     *,
     remarks: tuple[tuple[str, tuple[str, ...]], ...] = (),
+    pictures: tuple[tuple[str, str, tuple[str, ...]], ...] = (),
 ) -> list[Board]:
     """Return the leaderboards of a result's page: one, or three with scores at equal style.
 
@@ -223,14 +225,14 @@ def make_boards(
     """
     style = estimates.style
     if style is None or style.kind != "equal":
-        return [make_board(estimates, simultaneous, alpha=alpha, remarks=remarks)]
+        return [make_board(estimates, simultaneous, alpha=alpha, remarks=remarks, pictures=pictures)]
     if simultaneous.multipliers is not None:
         raise OptionError(
             "report() of a bootstrap view of scores at equal style: the page also has raw scores and scores averaged "
             "over style, for which a fit keeps no influence values to multiply; publish summary() of the view, or the "
             "page of the result that bootstrap() was called on"
         )
-    boards = [make_board(estimates, simultaneous, "Equal style", alpha=alpha, remarks=remarks)]
+    boards = [make_board(estimates, simultaneous, "Equal style", alpha=alpha, remarks=remarks, pictures=pictures)]
     for which, name in (("raw", "Raw"), ("averaged", "Averaged over style")):
         scores = replace(
             estimates,

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
+import scipy
 from scipy.special import expit, logit
-from scipy.stats import norm
 
 from .._utils.computation import one_thread
 from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_clause, p_value_text
@@ -189,7 +189,8 @@ def win_probability(
     """
     share = min(max(estimate, 0.0), 1.0)
     std_error = float(np.hypot(covariance.std_errors[0], estimate - share))
-    half_width = (norm.ppf(1 - alpha / 2) if sequence is None else sequence.critical()) * std_error
+    critical = covariance.from_normal(scipy.stats.norm.isf(alpha / 2)) if sequence is None else sequence.critical()
+    half_width = critical * std_error
     if std_error < _MAX_LOGIT_ERROR * share * (1 - share):
         logit_half_width = half_width / (share * (1 - share))
         low, high = (float(expit(logit(share) + sign * logit_half_width)) for sign in (-1, 1))

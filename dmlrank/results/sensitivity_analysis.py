@@ -8,15 +8,18 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
+import scipy
 
 from .._utils.argument_checks import real_number
 from .._utils.computation import one_thread, warn
 from ..data.derived_pairs import DerivedPairs
 from ..data.hypotheses import HypothesisLike, LinearHypothesis, read_hypothesis
 from ..data.preferences import FloatArray, IntArray
+from ..estimation.influence import Influence
 from ..estimation.omitted_variables import robustness_value
 from ..exceptions import HypothesisError, IntervalWarning, OptionError, OptionTypeError, check_choice, shown
 from ..fit.estimates import Estimates
+from ..fit.fit_covariance import make_covariance
 from ..fit.state import FitState
 from ..inference.simultaneous import Family, MaxT, Simultaneous
 from ..report.statements import functional_unit
@@ -40,7 +43,7 @@ from ..sensitivity.vote_bounds import (
     tipping_gammas,
 )
 from .requirements import require_intervals
-from .sensitivity_results import FragilityResults, SensitivityResults
+from .sensitivity_results import FragilityResults, ScoreBounds, SensitivityResults
 
 # A contrast is fixed by the functional where its standard error is below this share of the largest standard error of a
 # score, times the largest absolute coefficient of the contrast.
@@ -99,6 +102,67 @@ def analyse_sensitivity(
         is_chosen_by_data=hypothesis is None,
     )
     return SensitivityResults(numbers, partial(benchmark_frame, steps, numbers, scale.factor))
+
+
+def score_bounds(
+    estimates: Estimates,
+    steps: FitState,
+    simultaneous: Simultaneous,
+    hypothesis: HypothesisLike | None,
+    gamma: object,
+    score_range: object,
+) -> ScoreBounds:
+    """Return bounds of contrasts of means for any missing scores, see :meth:`RankResults.sensitivity`."""
+    if gamma is not None:
+        raise OptionError("gamma= is about votes, and these are means of scores, whose bounds are by score_range=")
+    assert steps.data.scores is not None
+    scores = steps.data.scores.mean
+    is_missing = np.isnan(scores)
+    if not is_missing.any():
+        raise OptionError(
+            "sensitivity() of means of scores bounds what missing scores could change, and this fit has none; fit the "
+            "table with its gaps (missing='model')"
+        )
+    known = scores[~is_missing]
+    low, high = (float(known.min()), float(known.max())) if score_range is None else _checked_range(score_range, known)
+    contrasts, _, critical = _contrasts(estimates, simultaneous, hypothesis)
+    critical = critical or estimates.covariance.from_normal(float(scipy.stats.norm.isf(estimates.alpha / 2)))
+    matrix, filled = contrasts.matrix, np.where(is_missing, 0.0, scores)
+    ends = np.stack([matrix * low, matrix * high])
+    values = [filled @ matrix.T + is_missing @ extreme.T for extreme in (ends.min(axis=0), ends.max(axis=0))]
+    n = len(scores)
+    weight = np.ones(n) if steps.units.context_weight is None else steps.units.context_weight
+    influence = Influence(np.hstack(values), np.zeros((n, 2 * len(matrix))), np.arange(n), np.ones(n), weight)
+    covariance = make_covariance(influence, np.empty((0, 2 * len(matrix))), steps.units, fixed_prompts=False)
+    scale, shift = estimates.scale.factor, estimates.scale.shift * matrix.sum(axis=1)
+    (lower, upper), (of_lower, of_upper) = (
+        part.reshape(2, -1) * scale for part in (influence.estimate, covariance.std_errors)
+    )
+    frame = pd.DataFrame(
+        {
+            "hypothesis": list(contrasts.labels),
+            "lower": lower + shift,
+            "upper": upper + shift,
+            "conf_lower": lower + shift - critical * of_lower,
+            "conf_upper": upper + shift + critical * of_upper,
+        }
+    )
+    return ScoreBounds(frame, (low, high), int(is_missing.sum()))
+
+
+def _checked_range(score_range: object, known: FloatArray) -> tuple[float, float]:
+    """Return the smallest and the largest possible score; raise where a score lies outside."""
+    ends = list(score_range) if isinstance(score_range, (tuple, list)) else []
+    numbers = [real_number(end) for end in ends]
+    if len(numbers) != 2 or None in numbers or not numbers[0] < numbers[1]:  # type: ignore[operator]
+        raise OptionError(f"score_range={shown(score_range)} is not allowed: it is (smallest, largest), such as (0, 1)")
+    low, high = float(numbers[0]), float(numbers[1])  # type: ignore[arg-type]
+    if known.min() < low or known.max() > high:
+        raise OptionError(
+            f"score_range={shown(score_range)}: the scores lie between {known.min():g} and {known.max():g}; give a "
+            f"range that contains them"
+        )
+    return low, high
 
 
 def _tipping_frame(

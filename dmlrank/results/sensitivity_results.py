@@ -255,6 +255,55 @@ class SensitivityResults(TitledTable):
         return type(self), (self.numbers,)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoreBounds(TitledTable):
+    """Bounds of contrasts of means, whatever the missing scores are; :meth:`RankResults.sensitivity` returns one.
+
+    Attributes
+    ----------
+    result_frame : DataFrame
+        A row per contrast: ``hypothesis lower upper conf_lower conf_upper``. ``lower`` counts every missing score as
+        the worst for the contrast, ``upper`` as the best; the interval has the standard errors of both bounds.
+    score_range : tuple of float
+        The smallest and the largest score that a missing score may have.
+    n_missing : int
+        Number of missing scores, a score of a model on a prompt each.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import dmlrank as dr
+    >>> table = pd.DataFrame({"prompt": [*range(100)] * 2, "model": ["a"] * 100 + ["b"] * 100})
+    >>> table["score"] = [1, 1, 0, 1] * 25 + [0, 1, np.nan, 0] * 25
+    >>> table["long"] = table["prompt"] % 2
+    >>> res = dr.dml_rank("score ~ long | model", table, context="prompt", missing="model")
+    >>> res.sensitivity("a - b").result_frame[["lower", "upper"]].to_numpy().tolist()
+    [[0.25, 0.5]]
+    """
+
+    result_frame: pd.DataFrame
+    score_range: tuple[float, float]
+    n_missing: int
+
+    def summary(self, title: str | None = None) -> Summary:
+        numbers = self.result_frame.iloc[:, 1:].to_numpy()
+        digits = decimals(np.abs(numbers[:, 3] - numbers[:, 2]) / 4, fewest=1)
+        rows = tuple(
+            (str(name), *(f"{number:.{digits}f}" for number in row))
+            for name, row in zip(self.result_frame["hypothesis"], numbers, strict=True)
+        )
+        header = (
+            ("Missing scores:", f"{self.n_missing:,}", "Range of scores:", "{:g} to {:g}".format(*self.score_range)),
+        )
+        columns = tuple((head, 1) for head in ("lower", "upper", "conf_lower", "conf_upper"))
+        notes = (
+            "lower counts every missing score as the worst for the contrast, upper as the best; nothing is assumed "
+            "about why scores are missing. The interval contains both bounds with the confidence of the result.",
+        )
+        return Summary("Bounds for Missing Scores", header, columns, rows, notes, "hypothesis").with_title(title)
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class FragilityResults(TitledTable):
     """How few votes, contexts or groups of rows turn results; :meth:`RankResults.fragility` returns one.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +14,6 @@ from ..data.preferences import FloatArray
 from ..exceptions import OptionError, listed
 from ..fit.adjusted_for_style import StyleEstimates
 from ..fit.estimates import Estimates
-from ..inference.covariance import Covariance
 from ..inference.ranks import rank_bounds, ranks_of
 from ..inference.simultaneous import Family, MaxT, separate
 from ..inference.wald import WaldTestResults, two_sided_p_values, z_statistics
@@ -105,7 +104,9 @@ class StyleResults(JointResults):
     @property
     def pvalues(self) -> pd.Series:
         """Two-sided p-values of :attr:`tvalues`, not adjusted."""
-        values = two_sided_p_values(z_statistics(self.params.to_numpy(), self.bse.to_numpy()))
+        values = two_sided_p_values(
+            z_statistics(self.params.to_numpy(), self.bse.to_numpy()), self._equal.slope_covariance
+        )
         return pd.Series(values, index=self.columns, name="pvalues")
 
     def conf_int(self, alpha: float | None = None, method: str = "none") -> pd.DataFrame:
@@ -181,13 +182,15 @@ class StyleResults(JointResults):
         basis, n_models = self.estimates.covariance.basis, len(self.estimates.models)
         bounds = []
         for board in ("raw", "equal"):
-            covariance = Covariance(style.score_covariance(board), basis, self.estimates.covariance.n_clusters)
+            covariance = replace(self.estimates.covariance, matrix=style.score_covariance(board), basis=basis)
             max_t = MaxT(covariance, self.estimates.description.seed)
             bounds.append(rank_bounds(separate(style.scores(board), max_t, alpha / 2).above))
         (raw_best, raw_worst), (equal_best, equal_worst) = bounds
         raw, equal = (ranks_of(style.scores(board)) for board in ("raw", "equal"))
-        joint = Covariance(
-            style.score_covariance("raw", "equal"), np.asarray(np.kron(np.eye(2), basis), dtype=np.float64)
+        joint = replace(
+            covariance,
+            matrix=style.score_covariance("raw", "equal"),
+            basis=np.asarray(np.kron(np.eye(2), basis), dtype=np.float64),
         )
         contrasts = np.hstack([-np.eye(n_models), np.eye(n_models)])
         shift = style.scores("equal") - style.scores("raw")

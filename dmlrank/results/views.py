@@ -20,11 +20,12 @@ from ..exceptions import (
 )
 from ..fit.estimates import UNITS, Estimates, Scale
 from ..inference.confidence_sequence import DEFAULT_START, ConfidenceSequence
-from ..inference.ranks import letter_groups
+from ..inference.ranks import first_place, letter_groups
 from ..inference.simultaneous import METHODS, AllLooks, MaxT, Simultaneous, separate
 from ..inference.wald import z_statistics
 from ..report.statements import SummaryLevel
 
+_MOST_WITH_LETTERS = 20
 SLOPES_AT_ONE_LOOK = "slopes on style and rank changes have intervals for one look only"
 
 
@@ -72,8 +73,11 @@ def summary_level(estimates: Estimates, simultaneous: Simultaneous, alpha: float
     if not estimates.has_intervals or not estimates.of_models:
         return SummaryLevel(alpha, critical, None, bootstrap=simultaneous.multipliers)
     separation = separate(estimates.estimate, simultaneous, alpha)
-    letters = letter_groups(separation.separated, estimates.estimate)
-    return SummaryLevel(alpha, critical, separation, letters, simultaneous.multipliers)
+    # Letters of many models are longer than their names.
+    few = len(estimates.models) <= _MOST_WITH_LETTERS
+    letters = letter_groups(separation.separated, estimates.estimate) if few else ("",) * len(estimates.models)
+    first = first_place(estimates.estimate, simultaneous, separation)
+    return SummaryLevel(alpha, critical, separation, letters, simultaneous.multipliers, first)
 
 
 def adjusted_p_values(estimates: Estimates, simultaneous: Simultaneous) -> FloatArray:
@@ -177,7 +181,7 @@ def rescaled(estimates: Estimates, scale: Scale) -> Estimates:
         estimates,
         estimate=factor * natural_scores(estimates) + shift,
         plugin=factor * ((estimates.plugin - old.shift) / old.factor) + shift,
-        covariance=replace(covariance, matrix=covariance.matrix * multiplier**2),
+        covariance=covariance.scaled(multiplier),
         neutral=neutral,
         reason=_PREFIX_OF_REASON + estimates.reason.removeprefix(_PREFIX_OF_REASON),
         scale=scale,

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from scipy.interpolate import PchipInterpolator
-from scipy.optimize import brentq
+import scipy
 
 from .._utils.computation import collected_warnings
 from ..data.formula.parse import parse_formula
@@ -368,6 +367,8 @@ def tipping_gammas(gamma: FloatArray, distance: FloatArray) -> FloatArray:
         place = reached[0]
         root = log_gamma[place]
         if place and values[place]:
-            root = brentq(PchipInterpolator(log_gamma, values), log_gamma[place - 1], log_gamma[place])
+            root = scipy.optimize.brentq(
+                scipy.interpolate.PchipInterpolator(log_gamma, values), log_gamma[place - 1], log_gamma[place]
+            )
         tips[column] = np.exp(root)
     return tips

@@ -8,7 +8,7 @@ import math
 import os
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass, replace
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -291,6 +291,7 @@ def check_estimates(e: Estimates) -> None:
         "estimate": (e.estimate, np.isfinite(e.estimate).all()),
         "plugin": (e.plugin, not np.isinf(e.plugin).any()),
         "graph.edges": (e.graph.edges, (e.graph.edges == e.graph.edges.T).all() and not e.graph.edges.diagonal().any()),
+        "covariance.df": (e.covariance.df, e.covariance.df >= 1),
         "covariance.n_clusters": (n_clusters, len(n_clusters) == len(description.clusters)),
         "description.n_unlabelled": (description.n_unlabelled, description.n_unlabelled < description.n_contexts),
         "description.n_votes": (description.n_votes, description.n_comparisons <= description.n_votes),
@@ -321,13 +322,17 @@ def check_estimates(e: Estimates) -> None:
         for entry in name.split("."):
             value = getattr(value, entry, None)
         if value is not None:
-            slack, numbers = _ROUNDING_OF_RANGES, np.asarray(value, dtype=float)
+            # A count of hundreds of digits is no float, and beyond every range.
+            number = min(value, 2 * MAX_COUNT) if isinstance(value, int) else value
+            slack, numbers = _ROUNDING_OF_RANGES, np.asarray(number, dtype=float)
             is_inside = (numbers >= low - slack) & (numbers <= high + slack) | np.isnan(numbers)
             possible[name] = value, is_inside.all() and possible.get(name, (value, True))[1]
     # A count beyond 64 bits would be a float beside others.
     possible = {n: (count, count <= MAX_COUNT) for n, count in counts.items() if isinstance(count, int)} | possible
     _raise_where_impossible(possible)
     _check_covariance(e.covariance, e.estimate, "covariance")
+    if e.covariance.allowance is not None:
+        _check_covariance(replace(e.covariance, matrix=e.covariance.allowance), e.estimate, "covariance.allowance")
     if style is not None and style.covariance is not None:
         _check_covariance(style.covariance, style.estimate, "style.covariance")
     # Simultaneous intervals are wider than those of single scores, and not wider than those of Bonferroni.
@@ -367,6 +372,8 @@ def _check_words(e: Estimates) -> None:
     ]
     if e.style is not None:
         words.append(("style.kind", e.style.kind, ("equal", "balanced")))
+        if e.style.kind == "equal":
+            words.append(("functional", e.functional, ("borda", "bt")))
         words.append(("style.weights", e.style.weights, ("",) if e.style.kind == "equal" else ("band", "smooth")))
     for name, word, allowed in words:
         if word not in allowed:
@@ -403,6 +410,8 @@ def _check_shapes(e: Estimates) -> None:
         rank = min(covariance.basis.shape[-1], length)
         shapes[f"{name}.matrix"] = covariance.matrix, (length, length)
         shapes[f"{name}.basis"] = covariance.basis, (length, rank)
+        if covariance.allowance is not None:
+            shapes[f"{name}.allowance"] = covariance.allowance, (length, length)
     for name, (array, shape) in shapes.items():
         if array.shape != shape:
             raise StorageError(f"{name} has the shape {array.shape}; for {k} models it must be {shape}")

@@ -26,8 +26,7 @@ from .._utils.argument_checks import check_path
 from .._utils.atomic_write import write_file
 from .._utils.computation import collected_warnings
 from ..data.derived_pairs import DerivedPairs
-from ..data.formula.features import FeatureMap, caller_environment
-from ..data.formula.functions import resolve_functions
+from ..data.formula.features import FeatureMap, caller_environment, resolve_functions
 from ..data.formula.parse import names_in, parse_formula
 from ..data.frames import column_names, take_columns
 from ..data.read_votes import read_again
@@ -42,7 +41,7 @@ T = TypeVar("T")
 ArrayByDigest: TypeAlias = dict[str, NDArray[np.generic]]
 
 # Raised whenever a class of a saved fit changes, see tests/stored_results/saved_classes.py: other files are refused.
-_FORMAT = 7
+_FORMAT = 10
 # Bytes from which an array is stored once, however often it occurs.
 _LARGE = 10_000
 _SOURCE, _FEATURES = "source", "features"

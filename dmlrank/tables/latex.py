@@ -105,9 +105,9 @@ def latex_number(text: str) -> str:
     return signed.replace(". ", ".\\ ")
 
 
-def _breakable(text: str, every: int = 14) -> str:
+def _breakable(text: str) -> str:
     r"""Return an escaped name that may be divided over lines: after punctuation, and within very long words."""
-    pieces = re.findall(rf"[^-_/.: ]{{1,{every}}}[-_/.:]* *|[-_/.: ]+", inert(text))
+    pieces = re.findall(r"[^-_/.: ]{1,14}[-_/.:]* *|[-_/.: ]+", inert(text))
     # A line may end at a blank in any case.
     parts = (latex_text(piece) + ("" if piece.endswith(" ") else r"\allowbreak{}") for piece in pieces)
     return "".join(parts).removesuffix(r"\allowbreak{}")

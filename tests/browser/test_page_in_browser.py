@@ -14,7 +14,7 @@ import pytest
 import dmlrank as dr
 from dmlrank.tables.display_text import not_a_formula
 
-from ..support import HOSTILE_NAMES, needs, simulated_votes
+from ..support import HOSTILE_NAMES, from_benchmarks, needs, simulated_votes
 
 pytestmark = [needs("playwright"), needs("jinja2")]
 
@@ -54,7 +54,7 @@ def head(page, name):
 def test_the_table_sorts_by_mouse(open_page, arena_result):
     page = open_page(arena_result)
     assert head(page, "Rank").get_attribute("aria-sort") == "ascending"
-    best_first = column(page, 3)
+    best_first = column(page, 2)
     head(page, "Votes").get_by_role("button").click()
     page.wait_for_timeout(50)
     votes = [as_number(text) for text in column(page, 8)]
@@ -63,23 +63,23 @@ def test_the_table_sorts_by_mouse(open_page, arena_result):
     assert head(page, "Rank").get_attribute("aria-sort") is None
     head(page, "Score").get_by_role("button").click()
     page.wait_for_timeout(50)
-    assert column(page, 3) == best_first
+    assert column(page, 2) == best_first
     head(page, "Model").get_by_role("button").click()
     page.wait_for_timeout(50)
     assert head(page, "Model").get_attribute("aria-sort") == "ascending"
-    assert column(page, 3) == sorted(best_first)
+    assert column(page, 2) == sorted(best_first)
 
 
 @pytest.mark.parametrize("key", ["Enter", "Space"])
 def test_the_table_sorts_by_keyboard(open_page, arena_result, key):
     page = open_page(arena_result)
-    head(page, "Win share").get_by_role("button").focus()
+    head(page, "Win probability").get_by_role("button").focus()
     page.keyboard.press(key)
     page.wait_for_timeout(50)
-    assert head(page, "Win share").get_attribute("aria-sort") == "descending"
+    assert head(page, "Win probability").get_attribute("aria-sort") == "descending"
     page.keyboard.press(key)
     page.wait_for_timeout(50)
-    assert head(page, "Win share").get_attribute("aria-sort") == "ascending"
+    assert head(page, "Win probability").get_attribute("aria-sort") == "ascending"
     shares = [as_number(text) for text in column(page, 7)]
     assert shares == sorted(shares)
 
@@ -366,3 +366,29 @@ def test_axe_finds_nothing_serious(open_page, arena_result, hostile, groups, sch
             found = axe_module.Axe().run(page).response["violations"]
             told = [(v["id"], v["impact"], [n["html"] for n in v["nodes"][:3]]) for v in found]
             assert [finding for finding in told if finding[1] in ("serious", "critical", "moderate")] == []
+
+
+def test_weights_of_criteria_give_the_numbers_of_python(open_page):
+    table = from_benchmarks("decisions").table_of_criteria(300, np.random.default_rng(3))
+    criteria = dr.dml_rank("right + style + safety ~ 1 | model", table, context="prompt", rng=0)
+    page = open_page(criteria)
+    digits = criteria._weighting(None).digits
+    for values in ([50, 50, 50], [100, 0, 0], [13, 70, 31], [1, 100, 3], [0, 0, 77]):
+        page.evaluate(
+            """values => document.querySelectorAll(".weighting input").forEach((slider, m) => {
+                slider.value = values[m];
+                slider.dispatchEvent(new Event("input"));
+            })""",
+            values,
+        )
+        exact = criteria.at_weights(dict(zip(criteria.names, values, strict=True)))
+        expected = [
+            [name, f"{row.score:.{digits}f}", f"{row.lower:.{digits}f} to {row.upper:.{digits}f}"]
+            for name, row in exact.sort_values("score", ascending=False).iterrows()
+        ]
+        rows = page.locator(".weighting tbody tr").all()
+        assert [
+            [text.replace("−", "-") for text in row.locator("th, td").all_inner_texts()] for row in rows
+        ] == expected
+        shares = page.locator(".weighting output").all_inner_texts()
+        assert shares == [f"{100 * value / sum(values):.0f} %" for value in values]

@@ -124,7 +124,7 @@ BAD_DATA = {
     "outcome column": ("won ~ 1 | model_a + model_b", battles, {}, ColumnError, "won"),
     "unknown label": (PLAIN, lambda: at("winner", "modle_b"), {}, OutcomeError, "model_b"),
     "a third model wins": (PLAIN, third_wins, {}, OutcomeError, "koala"),
-    "against itself": (PLAIN, lambda: at("model_b", "claude", [0]), {}, DataError, "claude"),
+    "against itself": (PLAIN, lambda: changed(model_a="claude", model_b="claude"), {}, DataError, "claude"),
     "one model": (PLAIN, lambda: changed(model_a="gpt", model_b=None, winner=None), {}, DataError, "gpt"),
     "two islands": (PLAIN, two_islands, {}, GraphError, "claude"),
     "percentages": (PLAIN, lambda: changed(winner=37.5), {}, OutcomeError, "winner"),

@@ -201,6 +201,7 @@ def test_neither_units_of_features_nor_order_nor_names_matter(votes, result):
     assert_close(again[result.params.index], result.params)
 
 
+@pytest.mark.long
 def test_intervals_cover_where_the_model_holds():
     linear = dr.datasets.Bt(2, n_items=3, n_features=2, quadratic_scale=0.0, wave_scale=0.0)
     truth = linear.truth("bt", 200_000)

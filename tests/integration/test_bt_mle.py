@@ -14,7 +14,7 @@ from dmlrank.exceptions import GraphError, OptionError
 from dmlrank.options import OPTIONS
 
 FORMULA = "winner ~ 1 | model_a + model_b"
-MLE = {"estimator": "bt_mle", "min_labels": 10}
+MLE = {"estimator": "bt_mle", "min_labels": "auto"}
 
 
 @pytest.fixture(scope="module")
@@ -114,9 +114,7 @@ def test_the_summary_says_what_was_assumed(single, rank):
 def test_updates_go_there_and_back_without_training(repeated, rank, monkeypatch):
     trees = {"tune": {"n_estimators": 5}, "n_folds": 2, "propensity": "marginal"}
     debiased = rank(repeated, "winner ~ x0 | model_a + model_b", functional="rank_centrality", **trees)
-    from dmlrank.nuisance import boosting as lightgbm
-
-    monkeypatch.setattr(lightgbm.lgb, "train", None)
+    monkeypatch.setattr("lightgbm.train", None)
     fitted = debiased.update(estimator="bt_mle")
     assert (fitted.functional, fitted.estimator) == ("bt", "bt_mle")
     assert fitted.params.equals(rank(repeated, FORMULA, **MLE).params)

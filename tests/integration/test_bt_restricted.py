@@ -44,6 +44,7 @@ def result(rank, battles, known):
     return rank(battles, FORMULA, estimator="bt_restricted", **known)
 
 
+@pytest.mark.long
 def test_influence_values_are_the_formula(result, battles, known):
     mu, pi = known["mu"], known["propensity"]
     phi = []
@@ -168,6 +169,7 @@ def test_draws_are_samples_of_labels_from_the_model():
     np.testing.assert_allclose(made[:20], plain, rtol=1e-9)
 
 
+@pytest.mark.long
 def test_cycles_are_noticed(rank):
     sim = dr.datasets.Bt(n_items=4, n_features=2, gamma=1.5)
     battles = sim.sample(1500, rng=1)

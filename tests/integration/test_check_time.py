@@ -148,6 +148,7 @@ def test_other_forms_of_the_same_data(frame, found, kind):
         pd.testing.assert_frame_equal(getattr(again.time, name), getattr(reference.time, name))
 
 
+@pytest.mark.long
 def test_dependent_votes_make_p_values_larger(frame):
     user = np.random.default_rng(3).integers(400, size=len(frame))
     taste = np.random.default_rng(4).normal(size=400)

@@ -15,6 +15,7 @@ import pathlib
 import shlex
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -55,6 +56,7 @@ def csv(battles, tmp_path):
     return str(path)
 
 
+@pytest.mark.long
 def test_the_package_runs_as_a_module():
     ran = subprocess.run([sys.executable, "-m", "dmlrank.cli", "--version"], capture_output=True, text=True, check=True)
     assert ran.stdout == f"dmlrank {dr.__version__}\n"
@@ -102,7 +104,7 @@ def test_functionals_and_estimators_by_their_words(tmp_path, capsys):
     assert main(["design", *about, "--estimator", "bt_restricted", "--budget", "100"]) == 0
     assert "bt (Bradley-Terry assumed)" in capsys.readouterr().out
     assert main(["fit", *about, "--functional", "minimum"]) == 1
-    assert "functional='softmin'" in capsys.readouterr().err
+    assert "--functional softmin" in capsys.readouterr().err
 
 
 def test_json_lines_are_read_too(battles, tmp_path, capsys):
@@ -171,15 +173,45 @@ def test_claims_about_order_are_written(battles, csv, tmp_path, capsys):
     pd.testing.assert_frame_equal(ranks, result.ranks().result_frame, check_names=False)
 
 
+@pytest.mark.parametrize("options", [[], ["--component", "largest"], ["--component", "all"], ["--min-labels", "2000"]])
+def test_check_and_fit_end_with_the_same_code(battles, tmp_path, capsys, options):
+    rows = battles.dropna(subset=["winner"])[["model_a", "model_b", "winner"]]
+    apart = pd.DataFrame({"model_a": ["x", "x"], "model_b": ["y", "x"], "winner": ["model_a", "model_b"]})
+    for name, further in (("few", [apart]), ("many", [apart[:1]] * 400)):
+        path = str(tmp_path / f"{name}.csv")
+        pd.concat([rows, *further]).to_csv(path, index=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", dr.DmlrankWarning)
+            codes = [main([command, "winner ~ 1 | model_a + model_b", path, *options]) for command in ("check", "fit")]
+        fails = "all" in options or "2000" in options or (name == "many" and not options)
+        assert codes == [int(fails)] * 2
+        capsys.readouterr()
+
+
+def test_errors_are_in_the_words_of_the_command_line(tmp_path, capsys):
+    table = pd.DataFrame({"model_a": ["x", "y", "x"], "model_b": ["y", "x", "y"], "winner": [1, 2, 0]})
+    path = str(tmp_path / "battles.csv")
+    table.to_csv(path, index=False)
+    assert main(["fit", FORMULA, path]) == 1
+    said = capsys.readouterr().err
+    assert "the labels are the numbers 1, 2, 0" in said
+    assert "say what each number means with --categories 1=MEANING 2=MEANING 0=MEANING, each" in said
+    assert main(["fit", FORMULA, path, "--categories", "1=first", "2=second", "0=none"]) == 1
+    pd.concat([table.assign(winner="model_a")] * 9).assign(winner="n/a").to_csv(path, index=False)
+    assert main(["fit", FORMULA, path]) == 1
+    assert "--categories n/a=MEANING" in capsys.readouterr().err
+
+
 def test_check_agrees_with_the_api(battles, csv, capsys):
     call = ["check", FORMULA, csv, "--context", "question_id", "--min-labels", "40", "--groups", "question_id", "judge"]
     assert main(call) == 0
     groups = {"groups": ["question_id", "judge"]}
     expected = dr.check(FORMULA, battles, context="question_id", min_labels=40, cov_kwds=groups)
     shown = capsys.readouterr().out
-    for line in expected.as_text().splitlines():
-        if "thread" not in line and "trees" not in line:
-            assert line in shown
+    # The problems are in the words of the command line.
+    for line in dataclasses.replace(expected, problems=()).as_text().splitlines():
+        assert line in shown or "No problems were found" in line
+    assert len(shown) > 100 + sum(map(len, expected.problems))
     assert main(["check", FORMULA, csv, "--context", "promt"]) == 1
     assert "promt" in capsys.readouterr().err
 
@@ -202,7 +234,7 @@ def test_groups_and_categories_are_passed_on(battles, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["winner ~ 1 | model_a", "FILE"], "context="),
+        (["winner ~ 1 | model_a", "FILE"], "identify prompts with --context"),
         ([FORMULA, "nowhere.csv"], "there is no file 'nowhere.csv'"),
         ([FORMULA, "battles.xls"], "unknown ending"),
         ([FORMULA, "FILE", "--functional", "brda"], "did you mean 'borda'?"),
@@ -229,6 +261,7 @@ def test_every_option_of_the_table_has_its_word():
         assert {f"--{name}", f"--{name.replace('_', '-')}"} <= set(action.option_strings)
 
 
+@pytest.mark.long
 def test_order_repetitions_and_prompts_are_passed_on(battles, csv, capsys):
     options = ["--position-bias", "no", "--n-rep", "2", "--prompts", "fixed", "--weights", "length", "--context"]
     formula = "winner ~ length | model_a + model_b"
@@ -604,12 +637,12 @@ def test_a_disk_that_fills_during_the_fit_leaves_the_summary_and_the_other_files
     assert sorted(path.name for path in tmp_path.iterdir()) == ["battles.csv", "out.png"]
 
 
-@pytest.mark.parametrize("stage", ["build_parser", "frames_of", "dml_rank", "_show"])
+@pytest.mark.parametrize("stage", ["cli.main.build_parser", "cli.main.frames_of", "dml_rank", "cli.main._show"])
 def test_ctrl_c_ends_with_130(stage, csv, capsys, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(f"dmlrank.cli.main.{stage}", interrupted)
+    monkeypatch.setattr(f"dmlrank.{stage}", interrupted)
     assert main(["fit", FORMULA, csv, "--functional", "borda", "--n-folds", "2", "--tune", "none"]) == 130
     shown = capsys.readouterr()
     assert "interrupted" in shown.err
@@ -621,7 +654,7 @@ def test_memory_that_does_not_suffice_is_one_line(csv, capsys, monkeypatch):
     def fails(*_, **__):
         raise MemoryError("Unable to allocate 8 TiB")
 
-    monkeypatch.setattr("dmlrank.cli.main.dml_rank", fails)
+    monkeypatch.setattr("dmlrank.dml_rank", fails)
     assert main(["fit", FORMULA, csv]) == 1
     assert capsys.readouterr().err.startswith("dmlrank: there is not enough memory (Unable to allocate 8 TiB); fewer")
 
@@ -639,6 +672,7 @@ def test_a_small_file_that_expands_to_fill_the_memory_is_refused(battles, tmp_pa
     assert "expand to more than 268,435,456 bytes" in capsys.readouterr().err
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.name != "posix", reason="pipes and devices are Unix's")
 def test_a_reader_that_leaves_and_a_full_device(csv, tmp_path):
     call = [sys.executable, "-W", "ignore", "-m", "dmlrank.cli", "check", FORMULA, csv]
@@ -875,6 +909,7 @@ def test_rows_of_the_table_are_those_of_the_api(battles, csv, tmp_path, capsys, 
     assert len(pd.read_csv(paths["csv"])) == len(res.models)
 
 
+@pytest.mark.long
 def test_rows_of_groups_and_comparisons_are_chosen(battles, csv, capsys):
     formula = "winner ~ C(category) | model_a + model_b"
     call = [csv, "--context", "question_id", "--n-folds", "2", "--rng", "0", "--top", "2"]
@@ -896,7 +931,7 @@ def test_rows_of_groups_and_comparisons_are_chosen(battles, csv, capsys):
     ],
 )
 def test_wrong_rows_are_refused_before_the_fit(csv, capsys, monkeypatch, words, message):
-    monkeypatch.setattr("dmlrank.cli.main.dml_rank", lambda *_, **__: pytest.fail("the fit has begun"))
+    monkeypatch.setattr("dmlrank.dml_rank", lambda *_, **__: pytest.fail("the fit has begun"))
     assert main(["fit", FORMULA, csv, *words]) == 1
     assert message in capsys.readouterr().err
 
@@ -908,6 +943,7 @@ def test_models_and_top_exclude_each_other(csv, capsys):
     assert "not allowed with argument --top" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_scores_by_group_from_the_command_line(battles, csv, tmp_path, capsys):
     pytest.importorskip("jinja2")
     formula = "winner ~ C(category) | model_a + model_b"
@@ -1012,3 +1048,12 @@ def test_an_error_is_one_line(tmp_path, capsys):
     message = capsys.readouterr().err
     assert message.startswith("dmlrank: ")
     assert message.count("\n") == 1
+
+
+def test_the_verdict_in_place_of_the_table(battles, csv, capsys, tmp_path):
+    text, table = tmp_path / "said.txt", tmp_path / "table.md"
+    assert main(["fit", FORMULA, csv, "--verdict", "--out", str(text), "--out", str(table)]) == 0
+    said = capsys.readouterr().out
+    assert said == dr.dml_rank(FORMULA, battles, rng=0).verdict() + "\n"
+    assert text.read_text() == said
+    assert "|" in table.read_text()

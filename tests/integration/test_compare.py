@@ -39,7 +39,7 @@ def quiet(ignore_warnings):
 def test_every_result_keeps_its_own_covariance(fitted, kind):
     results = [fitted(functional, kind) for functional in ("borda", "bt", "rank_centrality")]
     if kind not in ("fixed", "weighted", "sampled"):
-        results.append(results[1].update(estimator="bt_mle", min_labels=10, mu=None, propensity="estimate"))
+        results.append(results[1].update(estimator="bt_mle", min_labels="auto", mu=None, propensity="estimate"))
     side = dr.compare(*results)
     joint = side.cov_params()
     for name, result in zip(side.names, results, strict=True):
@@ -219,7 +219,8 @@ def test_ranks_move_among_the_models_that_both_have(battles, rank, fitted):
     assert row[3:] == ("", "")
     moved = next(name for name in kept if before[name] != after[name])
     shown = next(row for row in side.summary().rows if row[0] == moved)
-    assert shown[4] == f"{side.ranks.loc[moved, 'fewer']} ({side.rank_changes.loc[moved, 'fewer']:+d})"
+    # So few votes do not show that the rank has changed.
+    assert shown[4] == str(side.ranks.loc[moved, "fewer"])
     tidy = side.tidy()
     assert list(tidy) == ["result", "term", "estimate", "std_error", "rank", "rank_change"]
     assert len(tidy) == 7

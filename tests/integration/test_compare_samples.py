@@ -241,11 +241,6 @@ def test_groups_of_one_fit_are_not_declared_independent(months, rank):
             {"category_weights": ([1, 0, 0.25], [0, 1, 0.25])},
             "ties and other categories count differently",
         ),
-        ({"edge_weights": "counts"}, "edge_weights= is 'equal' and 'counts'"),
-        (
-            {"graph": np.roll(np.eye(5, dtype=bool), 1, 0) | np.roll(np.eye(5, dtype=bool), -1, 0)},
-            "5 pairs of models are",
-        ),
         ({"prompts": "fixed"}, "prompts= is 'random' and 'fixed'"),
     ],
 )
@@ -258,6 +253,61 @@ def test_scores_that_are_other_quantities_have_no_changes(fitted, changes, reaso
     assert any(reason in note and "There are no tests of changes" in note for note in side.summary().notes)
     # Statements about the order within each result remain.
     assert isinstance(side.reversals(), pd.DataFrame)
+
+
+RING = np.roll(np.eye(5, dtype=bool), 1, 0) | np.roll(np.eye(5, dtype=bool), -1, 0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [({"edge_weights": "counts"}, "edge_weights= is 'equal' and 'counts'"), ({"graph": RING}, "5 pairs of models are")],
+)
+def test_samples_with_other_pairs_are_compared_on_the_common_ones(fitted, changes, reason):
+    a, b = fitted["a"], fitted["b"].update(**changes)
+    with pytest.raises(OptionError, match=reason):
+        dr.compare(a=a, b=b).changes()
+    side = dr.compare(a=a, b=b, independent=True)
+    n_pairs = 5 if "graph" in changes else 10
+    assert f"computed on the {n_pairs} pairs of 5 models" in side.summary().notes[1]
+    common = {"graph": changes.get("graph", "observed"), "edge_weights": "equal"}
+    expected = dr.compare(a=a.update(**common), b=b.update(**common), independent=True)
+    assert expected.basis == ""
+    pd.testing.assert_frame_equal(side.changes(), expected.changes())
+
+
+def test_models_of_one_sample_only_are_left_out_and_variables_are_names(months, rank):
+    (feb_votes, mar_votes), gone = months.values(), "model-3"
+    feb_votes = feb_votes[(feb_votes["model_a"] != gone) & (feb_votes["model_b"] != gone)]
+    feb, mar = (rank(votes, "winner ~ 1 | model_a + model_b", min_labels=1) for votes in (feb_votes, mar_votes))
+    side = dr.compare(feb, mar, independent=True)
+    assert side.names == ("feb", "mar")
+    assert gone not in side.models
+    assert "without 'model-3'" in side.basis
+    inside = mar_votes[(mar_votes["model_a"] != gone) & (mar_votes["model_b"] != gone)]
+    alone = rank(inside, "winner ~ 1 | model_a + model_b", min_labels=1)
+    np.testing.assert_allclose(side.params["mar"], alone.params[side.models], atol=1e-9)
+
+
+@pytest.mark.long
+def test_ranks_move_with_intervals_that_hold_jointly(rank):
+    """Ranks of two samples of the same preferences: the intervals contain no change in 95 % of the pairs of samples."""
+    formula, n_covered = "winner ~ 1 | model_a + model_b", 0
+    samples = [rank(simulated_votes(5, 300, seed=seed), formula, min_labels=1) for seed in range(24)]
+    for first, second in zip(samples[::2], samples[1::2], strict=True):
+        moves = dr.compare(first, second, independent=True).moves()
+        assert ((moves["conf_low"] <= moves["change"]) & (moves["change"] <= moves["conf_high"])).all()
+        n_covered += bool(((moves["conf_low"] <= 0) & (moves["conf_high"] >= 0)).all())
+    assert n_covered >= 11
+    votes = simulated_votes(5, 600, seed=100)
+    turned = votes.assign(winner=votes["winner"].replace({"model_a": "model_b", "model_b": "model_a"}))
+    before, after = (rank(frame, formula, min_labels=1) for frame in (votes, turned))
+    side = dr.compare(before=before, after=after, independent=True)
+    moves = side.moves().set_index("model")
+    shown = moves[(moves["conf_low"] > 0) | (moves["conf_high"] < 0)]
+    assert len(shown) >= 2
+    assert side.summary().notes[0].startswith("What moved from 'before': ")
+    of_row = {row[0]: row[4] for row in side.summary().rows}
+    assert {name for name, rank_text in of_row.items() if "(" in rank_text} == set(shown.index)
 
 
 def test_units_have_to_agree(fitted):
@@ -307,7 +357,7 @@ def test_other_models_are_compared_under_bradley_terry_alone(months, fitted, ran
     other = rank(fewer, functional="borda", propensity="marginal")
     with pytest.raises(OptionError, match="model-0"):
         dr.compare(a=fitted["a"], b=other).changes()
-    options = {"estimator": "bt_mle", "functional": "bt", "min_labels": 10}
+    options = {"estimator": "bt_mle", "functional": "bt", "min_labels": "auto"}
     a, b = rank(months["a"], **options), rank(fewer, **options)
     side = dr.compare(a=a, b=b)
     changes = side.changes().set_index("model")

@@ -209,6 +209,7 @@ def test_best_of_k_and_truncated_rankings_are_refused():
         (lambda t: pd.concat([t, t.iloc[:1]]), {}, DataError),
         (lambda t: t.assign(score="good"), {}, DataError),
         (lambda t: t.assign(score=np.inf), {}, DataError),
+        (lambda t: t.assign(score=[np.inf, *t.score[1:]]), {}, DataError),
         (lambda t: t[t.model == "m000"], {}, DataError),
         (lambda t: t.assign(model=None), {}, MissingDataError),
         (lambda t: t, {"score": "acc"}, ColumnError),

@@ -40,6 +40,7 @@ def bits(result):
     return [result.steps.data.x.tobytes(), *(frame.to_numpy(float).tobytes() for frame in frames)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("formula", "n_models", "n"),
     [

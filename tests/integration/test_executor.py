@@ -47,6 +47,7 @@ def numbers(result):
     return [result.params.to_numpy(), np.asarray(result.cov_params()), result.steps.influence.centred]
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::dmlrank.DmlrankWarning")
 @pytest.mark.parametrize("options", FITS.values(), ids=FITS)
 def test_workers_change_no_bit(battles, processes, options):
@@ -102,6 +103,7 @@ def test_groups_extensions_and_plans_on_workers_change_no_bit(battles, processes
         np.testing.assert_array_equal(extended.cov_params(), means.extend(later, refit="never").cov_params())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("estimator", ["debiased", "bt_restricted"])
 def test_plans_on_workers_change_no_bit(processes, estimator):
     simulator = dr.datasets.Ties(n_items=4)

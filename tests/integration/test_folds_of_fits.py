@@ -13,7 +13,7 @@ from dmlrank.data.formula.features import caller_environment
 from dmlrank.data.frames import column_names
 from dmlrank.data.read_votes import preferences_of, take_rows
 from dmlrank.data.vote_columns import cluster_columns, read_clusters
-from dmlrank.estimation.folds import assign_folds, extend_folds, fold_key
+from dmlrank.estimation.cross_fitting import assign_folds, extend_folds, fold_key
 from dmlrank.fit.stages import fold_units
 
 FORMULA = "winner ~ length | model_a + model_b"

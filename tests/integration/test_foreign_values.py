@@ -78,6 +78,7 @@ def test_values_of_another_type_are_refused(make):
         make()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "ask",
     [

@@ -61,6 +61,7 @@ def same(left, right):
     assert left.summary().as_text() == right.summary().as_text()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("context", ["prompt_id", None])
 def test_the_same_ranking_from_every_kind_of_frame(battles, as_kind, rank, context):
     expected = rank(as_kind(battles, "pandas"), FORMULA, context=context, **QUICK)

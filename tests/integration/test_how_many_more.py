@@ -53,6 +53,7 @@ def result():
     return fit(votes(1200, 0.1, 0))
 
 
+@pytest.mark.long
 def test_the_claim_holds_where_the_true_z_is_one():
     """At a true z of one the claims hardly vary, and gaps of that size are shown as often as they say."""
     n = 500

@@ -77,6 +77,7 @@ def test_a_constant_judge_says_nothing(battles, position_bias):
     np.testing.assert_allclose(constant.bse, alone.bse, rtol=1e-6)
 
 
+@pytest.mark.long
 def test_a_judge_that_guesses_does_no_harm():
     ratios = []
     for seed in range(4):
@@ -97,6 +98,7 @@ def test_a_biased_judge_does_not_move_the_scores():
     assert table.loc["dolly-v2-12b", "judge"] > table.loc["dolly-v2-12b", "both"] + 1
 
 
+@pytest.mark.long
 def test_order_of_rows_and_display_and_names_do_not_matter(battles, fitted):
     shuffled = fit(battles.sample(frac=1.0, random_state=3))
     np.testing.assert_allclose(shuffled.params, fitted.params, atol=1e-9)
@@ -112,6 +114,7 @@ def test_order_of_rows_and_display_and_names_do_not_matter(battles, fitted):
     np.testing.assert_allclose(displayed.bse, fitted.bse, rtol=1e-5)
 
 
+@pytest.mark.long
 def test_with_features_unlabelled_battles_teach_mu(battles):
     formula = "winner ~ length | model_a + model_b"
     result = fit(battles, formula=formula, propensity="marginal", functional="borda")
@@ -126,6 +129,7 @@ def test_with_features_unlabelled_battles_teach_mu(battles):
     )
 
 
+@pytest.mark.long
 def test_a_verdict_on_every_pair_of_every_prompt():
     simulator = dr.datasets.Ties()
     battles = simulator.sample(400, rng=1)
@@ -191,6 +195,7 @@ def test_labels_that_the_verdict_chose(battles):
     assert ((result.params - every_vote.params).abs() < 3.5 * result.bse).all()
 
 
+@pytest.mark.long
 def test_repetitions_clusters_and_annotators(battles):
     whole = fit(battles)
     twice = whole.update(n_rep=2)
@@ -292,6 +297,7 @@ def test_command_line(battles, tmp_path, capsys):
     assert "human votes" in shown
 
 
+@pytest.mark.long
 def test_verdicts_in_a_file_of_their_own(battles, fitted, tmp_path, capsys):
     path, other = tmp_path / "battles.csv", tmp_path / "verdicts.csv"
     battles.drop(columns="verdict").to_csv(path, index=False)

@@ -165,6 +165,7 @@ def test_the_second_order_bias_is_subtracted_and_reported(battles, rank):
         assert [("'m1'" in str(warning.message)) for warning in given] == [True] * (n_errors > 1)
 
 
+@pytest.mark.long
 def test_the_target_does_not_depend_on_the_features():
     simulator = dr.datasets.Ties(coefficients=0)
     rng = np.random.default_rng(0)
@@ -294,6 +295,7 @@ def test_a_comparison_tells_the_averages_apart(fitted):
     assert gap.sd.item() < 0.8 * np.hypot(scores.bse["m0"], preferences.bse["m0"])
 
 
+@pytest.mark.long
 def test_comparisons_and_judges_use_the_same_average(battles, rank):
     frame = battles.frame.assign(verdict=battles.frame["winner"])
     frame.loc[frame.index[::3], "verdict"] = "model_a"

@@ -195,7 +195,7 @@ def test_errors_of_graphs_recommend_what_has_intervals():
         fit(data, position_bias=True, min_labels=8)
     text = str(error.value)
     assert "complete" not in text
-    assert "min_labels=5 with position_bias=False would connect them, if display order does not matter" in text
+    assert "min_labels=5, position_bias=False connects them, if display order does not matter" in text
     with warnings.catch_warnings():
         # So few votes bring warnings of their own.
         warnings.simplefilter("ignore", dr.DmlrankWarning)

@@ -77,6 +77,7 @@ def test_few_clusters_do_not_matter_where_no_learner_uses_folds(battles):
     assert not any("n_folds" in message for message in given.diagnostics.warnings)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("n_clusters", "propensity"), [(2, "estimate"), (3, "marginal")])
 def test_there_are_as_many_folds_as_clusters_at_most(n_clusters, propensity, battles):
     battles["topic"] = np.arange(300) % n_clusters

@@ -218,6 +218,7 @@ def test_results_of_groups_have_intervals_tests_pictures_and_pages(fitted, tmp_p
     assert "odd prompts" in text
 
 
+@pytest.mark.long
 def test_intervals_of_overlapping_groups_cover_together():
     # Known first stages of the simulator; 200 samples of more tags are in benchmarks/groups.py.
     simulator, n_seeds, hits = dr.datasets.Ties(coefficients=0), 20, 0

@@ -218,6 +218,7 @@ def test_dominance_and_softmin_by_name(rank, battles, known, name):
     assert dr.read_json(res.to_json()).params.equals(res.params)
 
 
+@pytest.mark.long
 def test_plans_for_a_function_are_those_of_the_built_in_one(rank, battles, known):
     own = rank(battles.frame, functional=Custom(BradleyTerry(HALF).value, fixed=np.ones(4)), **known)
     expected = rank(battles.frame, functional="bt", **known)

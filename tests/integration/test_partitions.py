@@ -91,6 +91,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_files_give_the_numbers_of_the_same_rows_in_memory(options, folder, table):
     kwargs = {"context": "question_id", "n_folds": 2, "rng": 0, "n_jobs": 1} | options
@@ -130,11 +131,12 @@ def test_a_full_disk_is_said(monkeypatch):
 
 
 def _transforms():
-    from dmlrank.data.formula.functions import MISSING_ALLOWED, text
+    from dmlrank.data.formula.features import MISSING_ALLOWED, text
 
     return {"text": text, **MISSING_ALLOWED}
 
 
+@pytest.mark.long
 def test_an_update_groups_and_a_check_read_files_as_they_read_frames(folder, table, votes):
     options = {"context": "question_id", "n_folds": 2, "rng": 0, "n_jobs": 1, "propensity": "marginal"}
     results = [dr.dml_rank("winner ~ u + C(category) | model_a + model_b", data, **options) for data in (table, folder)]
@@ -215,8 +217,9 @@ def test_wrong_files_are_said(folder, votes, tmp_path):
     formula = "winner ~ u | model_a + model_b"
     with pytest.raises(DataError):
         dr.dml_rank(formula, str(tmp_path))
-    with pytest.raises(DataError):
-        dr.dml_rank(formula, str(tmp_path / "*.parquet"))
+    for pattern in (str(tmp_path / "*.parquet"), "half \udc80/*.parquet"):
+        with pytest.raises(DataError):
+            dr.dml_rank(formula, pattern)
     with pytest.raises(DataError):
         dr.dml_rank(formula, tmp_path / "votes.parquet")
     with pytest.raises(FrameTypeError):

@@ -95,6 +95,7 @@ def test_fixed_prompts_leave_the_uncertainty_of_the_labels(battles, rank):
     np.testing.assert_array_equal(fixed.predict(), random.predict())
 
 
+@pytest.mark.long
 def test_intervals_for_fixed_prompts_cover_the_mean_over_these_prompts(rank, draw_mu, draw_battles):
     rng = np.random.default_rng(3)
     mu = draw_mu(rng, 150, 3, 2, floor=0.2)

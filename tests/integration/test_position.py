@@ -125,6 +125,7 @@ def test_swapping_the_columns_changes_nothing(rank):
         np.testing.assert_allclose(one.cov_params(), other.cov_params(), atol=1e-14)
 
 
+@pytest.mark.long
 def test_learners_and_estimated_propensities_see_both_orders(rank):
     simulator = dr.datasets.Ties()
     votes = simulator.sample(400, rng=0)
@@ -166,6 +167,7 @@ def test_given_probabilities_and_counts_have_to_ignore_order(rank, draw_mu):
         rank(votes, position_bias=False, mu=without_order(mu), propensity=propensity)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("merged", [False, True])
 def test_the_position_test_rejects_as_often_as_it_should(rank, merged):
     mu = without_order(np.full((400, 3, 3, 3), 1 / 3) * ~np.eye(3, dtype=bool)[:, :, None])

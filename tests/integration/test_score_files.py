@@ -111,4 +111,4 @@ def test_options_of_scores_need_scores(long, capsys, tmp_path):
     assert "--lower-is-better is for a file of scores" in capsys.readouterr().err
     for words in (["--scores", "task"], ["--margin", "0.1"], ["--lower-is-better"]):
         assert main(["compare", "a.json", "b.json", *words]) == 1
-        assert f"{words[0]} is an option of a fit, but compare" in capsys.readouterr().err
+        assert f"{words[0]} is an option of a fit" in capsys.readouterr().err

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import ttest_rel
+from scipy.stats import t, ttest_rel
 from statsmodels.api import OLS
 
 import dmlrank as dr
@@ -167,9 +167,9 @@ def test_what_is_refused():
 
 def test_what_has_no_meaning_for_means_is_lacking():
     res = fit(draw())
-    for name in ("win_probability", "predict", "cycles", "sensitivity", "fragility", "design", "restriction_test"):
+    for name in ("win_probability", "predict", "cycles", "fragility", "restriction_test"):
         assert not hasattr(res, name)
-        assert hasattr(res.update(functional="borda"), name) or name in ("sensitivity", "fragility")
+        assert hasattr(res.update(functional="borda"), name) or name == "fragility"
 
 
 def test_updates_and_views():
@@ -219,6 +219,18 @@ def test_command_line(tmp_path, capsys):
     assert printed[:100] == words[:100]
 
 
+def test_tasks_of_the_command_line_count_the_same(tmp_path, capsys):
+    table = draw().assign(area=lambda d: np.where(d.task < 20, "small", "large"))
+    path, out = str(tmp_path / "scores.csv"), tmp_path / "fit.json"
+    table.to_csv(path, index=False)
+    options = ["fit", FORMULA, path, "--context", "task", "--tasks", "area"]
+    assert main([*options, "--out", str(out)]) == 0
+    expected = fit(table, weights=dr.EqualTasks("area"))
+    np.testing.assert_allclose(dr.read_json(out).params, expected.params, atol=1e-12)
+    assert main([*options, "--weights", "weight"]) == 1
+    assert "--tasks and --weights" in capsys.readouterr().err
+
+
 def draw_variances(seed, n=100, n_runs=3):
     """Scores of two models whose difference has a variance of 2 between prompts and of 1 between runs."""
     rng = np.random.default_rng(seed)
@@ -252,7 +264,165 @@ def test_runs_divide_the_variance():
     np.testing.assert_allclose(res.rescale(100).runs()["se"], 100 * runs["se"], rtol=1e-12)
 
 
+@pytest.mark.long
 def test_variance_split_is_right_on_average():
     shares = [fit(draw_variances(seed)).runs()["share_runs"].iloc[-1] for seed in range(60)]
     # Variances of 2 between prompts and of 1 / 3 between the means of three runs.
     np.testing.assert_allclose(np.mean(shares), (1 / 3) / (2 + 1 / 3), rtol=0.1)
+
+
+# --- missing scores that are modelled, and tasks ----------------------------------------------------------------------
+
+
+def with_gaps(n, seed, slope=1.2):
+    """Scores of three models that depend on a feature, of which the first model has all, and the truth."""
+    rng = np.random.default_rng(seed)
+    x, effect, mean = rng.normal(size=n), np.array([1.0, 0.8, 1.2]), np.array([0.2, 0.0, -0.2])
+    y = mean + effect * x[:, None] + 0.5 * rng.normal(size=n)[:, None] + 0.5 * rng.normal(size=(n, 3))
+    is_there = rng.random((n, 3)) < 1 / (1 + np.exp(-1 - slope * x))[:, None]
+    is_there[:, 0] = True
+    task, model = (part.ravel() for part in np.indices((n, 3)))
+    names = np.array(["m0", "m1", "m2"], dtype=object)[model]
+    table = pd.DataFrame({"task": task, "model": names, "accuracy": np.where(is_there, y, np.nan).ravel()})
+    return table.assign(x=x[task], topic=np.where(task % 2, "a", "b")), mean, y
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::dmlrank.exceptions.IntervalWarning")
+def test_modelled_scores_are_unbiased_where_plain_means_are_not():
+    errors, plain = [], []
+    for seed in range(25):
+        table, mean, _ = with_gaps(300, seed, slope=0.8)
+        res = dr.dml_rank("accuracy ~ x | model", table, context="task", missing="model", rng=seed)
+        errors.append((res.params.to_numpy() - mean) / res.bse.to_numpy())
+        seen = table.groupby("model")["accuracy"]
+        plain.append((seen.mean() - mean) / (seen.std() / np.sqrt(seen.count())))
+    # Means of 25 standardised errors have a standard error of 0.2.
+    assert np.abs(np.mean(errors, axis=0)).max() < 0.7
+    assert np.mean(plain, axis=0)[1:].min() > 1.5
+    assert (np.abs(errors) < 1.96).mean() > 0.85
+
+
+def test_without_features_modelled_scores_are_means_of_those_that_are_there():
+    table, *_ = with_gaps(80, 0)
+    with pytest.warns(dr.exceptions.IntervalWarning, match="without features"):
+        res = fit(table, missing="model")
+    text = " ".join(res.explain().split())
+    assert "although some models have no score on some of them" in text
+    assert "on the same prompts" not in text
+    together = wide(table).notna().astype(int)
+    assert res.estimates.description.smallest_pair == (together.T @ together).to_numpy()[np.triu_indices(3, 1)].min()
+    seen = table.groupby("model")["accuracy"]
+    np.testing.assert_allclose(res.params, seen.mean(), atol=1e-12)
+    n_seen = seen.count()
+    expected = np.sqrt(seen.var(ddof=0) / n_seen)
+    np.testing.assert_allclose(res.bse, expected, rtol=1e-10)
+    complete = draw()
+    np.testing.assert_array_equal(fit(complete, missing="model").params, fit(complete).params)
+
+
+def test_modelled_scores_in_another_order_and_what_follows():
+    table, *_ = with_gaps(150, 3, slope=0.5)
+    options = {"context": "task", "missing": "model", "rng": 0}
+    res = dr.dml_rank("accuracy ~ x | model", table, **options)
+    other = dr.dml_rank("accuracy ~ x | model", table.sample(frac=1, random_state=0), **options)
+    np.testing.assert_allclose(other.params, res.params, atol=1e-9)
+    np.testing.assert_allclose(other.bse, res.bse, rtol=1e-8)
+    scaled = dr.dml_rank("accuracy ~ x | model", table.assign(accuracy=table.accuracy * 3 + 1), **options)
+    np.testing.assert_allclose(scaled.params, res.params * 3 + 1, atol=1e-8)
+    groups = res.by("topic")
+    share = table.drop_duplicates("task")["topic"].value_counts(normalize=True)
+    np.testing.assert_allclose(share[groups.params.columns] @ groups.params.T[res.models], res.params, atol=1e-10)
+    assert dr.read_json(res.to_json()).bse.equals(res.bse)
+    assert "class=" in res.report()
+    pairs = table.assign(pair=table.task // 2)
+    clustered = dr.dml_rank("accuracy ~ x | model", pairs, cov_type="cluster", cov_kwds={"groups": "pair"}, **options)
+    np.testing.assert_allclose(clustered.bse, res.bse, rtol=0.5)
+    twice = dr.dml_rank("accuracy ~ x | model", pd.concat([table, table]), **options)
+    np.testing.assert_allclose(twice.params, res.params, atol=1e-10)
+    with pytest.raises(MissingDataError, match="runs"):
+        twice.runs()
+
+
+@pytest.mark.filterwarnings("ignore::dmlrank.exceptions.IntervalWarning")
+def test_equal_tasks_are_stratified_means():
+    table = draw(n=60)
+    table["area"] = np.select([table.task < 30, table.task < 50], ["a", "b"], "c")
+    table["accuracy"] += table.area.map({"a": 0, "b": 5, "c": 9})
+    res = fit(table, weights=dr.EqualTasks("area"))
+    y = wide(table)
+    by_area = y.groupby(table.drop_duplicates("task").set_index("task")["area"])
+    np.testing.assert_allclose(res.params, by_area.mean().mean(), atol=1e-12)
+    size = by_area.size().to_numpy()[:, None]
+    np.testing.assert_allclose(res.bse, np.sqrt((by_area.var() / size).sum() / 9), rtol=1e-10)
+    clustered = fit(table, weights=dr.EqualTasks("area"), cov_type="cluster", cov_kwds={"groups": "area"})
+    np.testing.assert_allclose(clustered.bse, by_area.mean().std() / np.sqrt(3), rtol=1e-10)
+    drawn = res.bootstrap("webb").conf_int()
+    assert ((drawn["upper"] - drawn["lower"]) < 12 * res.bse).all()
+    assert res.update(weights=None).bse.min() > 2 * res.bse.max()
+
+
+@pytest.mark.parametrize(
+    "change", [{"area": lambda t: np.where(t.task == 0, "alone", "a")}, {"area": lambda t: t.model + "x"}]
+)
+def test_tasks_that_cannot_count_the_same_are_refused(change):
+    with pytest.raises(DataError, match="area"):
+        fit(draw(n=30).assign(**change), weights=dr.EqualTasks("area"))
+
+
+@pytest.mark.filterwarnings("ignore:missing='model' without features")
+def test_bounds_contain_the_mean_whatever_the_missing_scores_are():
+    table, _, complete = with_gaps(60, 4, slope=0.5)
+    limits = (complete.min(), complete.max())
+    res = fit(table, missing="model")
+    every = {f"m{j}": complete[:, j].mean() for j in range(3)}
+    rng = np.random.default_rng(0)
+    bounds = res.sensitivity(["m0 - m1", "m1", "m2 - m1"], score_range=limits)
+    frame = bounds.result_frame.set_index("hypothesis")
+    y = wide(table)
+    for name, sign in (("m0 - m1", (1, -1, 0)), ("m1", (0, 1, 0)), ("m2 - m1", (0, -1, 1))):
+        worst = [y.iloc[:, j].fillna(limits[0] if s > 0 else limits[1]) for j, s in enumerate(sign)]
+        best = [y.iloc[:, j].fillna(limits[1] if s > 0 else limits[0]) for j, s in enumerate(sign)]
+        low, high = (sum(s * part for s, part in zip(sign, parts, strict=True)) for parts in (worst, best))
+        np.testing.assert_allclose(frame.loc[name, ["lower", "upper"]].to_list(), [low.mean(), high.mean()], atol=1e-12)
+        error = low.std(ddof=0) / np.sqrt(60)
+        np.testing.assert_allclose(
+            frame.loc[name, "conf_lower"], low.mean() - t.isf(0.025, 59) * np.sqrt(60 / 59) * error, rtol=1e-5
+        )
+        for _ in range(50):
+            filled = y.to_numpy().copy()
+            filled[np.isnan(filled)] = rng.uniform(*limits, int(np.isnan(filled).sum()))
+            assert low.mean() <= filled.mean(axis=0) @ sign <= high.mean()
+        assert low.mean() <= np.array(list(every.values())) @ sign <= high.mean()
+    assert "worst" in str(bounds.summary())
+    widest = res.sensitivity("m1", score_range=(-9, 9)).result_frame
+    assert widest["upper"][0] - widest["lower"][0] == pytest.approx(18 * y["m1"].isna().mean())
+    for options in ({"gamma": 2}, {"score_range": (0.0, 0.1)}, {"score_range": 3}):
+        with pytest.raises(OptionError):
+            res.sensitivity("m1", **options)
+    with pytest.raises(OptionError, match="missing"):
+        fit(draw()).sensitivity()
+
+
+def test_a_check_of_scores_speaks_of_scores(tmp_path):
+    table = draw(n=30, n_models=3, n_runs=2)
+    table["task"], table["prompt"] = np.where(table.task < 20, "algebra", "code"), table.task
+    table["error"] = None
+    table.loc[[0, 1, 9], "accuracy"] = np.nan
+    table.loc[[0, 9], "error"] = "timeout"
+    check = dr.check("accuracy ~ 1 | model", table, context="prompt")
+    text = str(check)
+    assert "votes" not in text.lower()
+    assert (check.scores.n_prompts, check.scores.n_common, check.scores.n_scores) == (30, 29, 177)
+    assert check.scores.models["prompts"].to_dict() == {"m00": 29, "m01": 30, "m02": 30}
+    assert check.scores.models["errors"].sum() == 2
+    assert check.scores.tasks.loc[("m00", "algebra"), "missing"] == 1
+    assert check.scores.tasks.loc[("m00", "code"), "prompts"] == 10
+    cells = table.dropna(subset="accuracy").groupby(["prompt", "model"])["accuracy"].mean().unstack()
+    np.testing.assert_allclose(check.scores.models["mean"], cells.mean(), atol=1e-12)
+    assert "missing='common'" in check.problems[0]
+    assert not dr.check("accuracy ~ 1 | model", table, context="prompt", missing=0.0).problems
+    path = tmp_path / "scores.csv"
+    table.to_csv(path, index=False)
+    assert main(["check", "accuracy ~ 1 | model", str(path), "--context", "prompt"]) == 1
+    assert "Models by task" in check.report()

@@ -102,6 +102,7 @@ def test_without_context_the_repeats_are_warned_of_too(data):
     assert "context='prompt' joins them" in told
 
 
+@pytest.mark.long
 def test_held_out_labels_are_not_those_of_the_same_text(data):
     """Dealt by identifier, a text is learnt from its copies: its log-loss was 0.67 where that of a new text is 0.76."""
     losses = [

@@ -16,6 +16,7 @@ import sys
 import zlib
 from dataclasses import replace
 
+import lightgbm as lgb
 import numpy as np
 import pandas as pd
 import patsy
@@ -23,7 +24,6 @@ import pytest
 
 import dmlrank as dr
 from dmlrank.exceptions import DataNotStoredError, OptionTypeError, StorageError
-from dmlrank.nuisance import boosting as lightgbm
 from dmlrank.storage import pickled_fit
 from dmlrank.storage.json_format import from_text, to_text
 
@@ -229,10 +229,13 @@ def test_what_a_fit_gives_is_in_the_ranges(results, frame, rank, kind):
     }[kind]()
     text = result.to_json()
     assert from_text(changed(text)).estimate.tobytes() == from_text(text).estimate.tobytes()
-    wrong = {"judge": {"judge__agreement": [[2.0, 0.5]]}, "style": {"style__log_loss": -1.0}}
-    entry, value = next(iter(wrong.get(kind, {"critical": 1.9}).items()))
-    with pytest.raises(StorageError, match=entry.replace("__", ".")):
-        from_text(changed(text, **{f"estimates__{entry}": value}))
+    wrong = {
+        "judge": {"judge__agreement": [[2.0, 0.5]]},
+        "style": {"style__log_loss": -1.0, "functional": "rank_centrality"},
+    }
+    for entry, value in wrong.get(kind, {"critical": 1.9}).items():
+        with pytest.raises(StorageError, match=entry.replace("__", ".")):
+            from_text(changed(text, **{f"estimates__{entry}": value}))
 
 
 def test_a_file_that_was_changed_is_refused(results):
@@ -294,6 +297,7 @@ def with_entry(text, path, value):
     return json.dumps(content)
 
 
+@pytest.mark.long
 def test_any_entry_of_any_kind_is_refused_or_answers(results, ignore_warnings):
     text = results.update(functional="bt").rescale("elo", anchor={"m1": 1000}).to_json()
     paths = [path for path in entries_of(json.loads(text)) if path]
@@ -421,8 +425,8 @@ def trained(monkeypatch):
     """Counts trainings of boosters, not LightGBM's trial of the caller's parameters on a few rows."""
     calls = []
     for name in ("train", "cv"):
-        kept = getattr(lightgbm.lgb, name)
-        monkeypatch.setattr(lightgbm.lgb, name, lambda *a, kept=kept, **k: calls.append(1) or kept(*a, **k))
+        kept = getattr(lgb, name)
+        monkeypatch.setattr(lgb, name, lambda *a, kept=kept, **k: calls.append(1) or kept(*a, **k))
     return calls
 
 
@@ -541,6 +545,7 @@ def test_what_cannot_be_stored_is_named(frame, rank, tmp_path):
         path.unlink()
 
 
+@pytest.mark.long
 def test_functions_of_an_imported_module_are_found_by_another_process(tmp_path, monkeypatch, ignore_warnings):
     module, path = tmp_path / "own_features.py", tmp_path / "stored"
     module.write_text("import patsy\n\ndef doubled(column):\n    return 2 * column\n")
@@ -619,7 +624,7 @@ def test_another_format_is_refused(tmp_path):
 def test_a_result_with_a_classifier_of_ones_own_is_stored_with_its_data(tmp_path):
     from sklearn.linear_model import LogisticRegression
 
-    battles = dr.datasets.simulate_ties(300, rng=0)
+    battles = dr.datasets.simulate_ties(1000, rng=0)
     fit = dr.dml_rank(
         "winner ~ x0 | model_a + model_b",
         battles,

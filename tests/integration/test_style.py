@@ -115,6 +115,7 @@ def test_every_column_has_a_head_of_its_own_in_csv(fitted):
     assert "| balanced | balanced std err |" in balanced.as_markdown()
 
 
+@pytest.mark.long
 @needs("jinja2")
 def test_a_page_begins_with_the_leaderboards_side_by_side(fitted):
     page = fitted.report()
@@ -132,6 +133,7 @@ def test_a_page_begins_with_the_leaderboards_side_by_side(fitted):
     assert 'id="overview"' not in fitted.update(adjust=None).report()
 
 
+@pytest.mark.long
 @needs("jinja2")
 def test_a_command_prints_the_leaderboards(battles, tmp_path, capsys):
     file, page = tmp_path / "battles.csv", tmp_path / "board.html"
@@ -166,6 +168,7 @@ def test_the_unit_of_a_style_column_changes_its_slope_alone(battles, fitted):
     np.testing.assert_allclose(again.style.params * [10, 1], fitted.style.params, rtol=1e-7)
 
 
+@pytest.mark.long
 def test_shuffled_rows_give_the_same_estimates(battles, fitted):
     named = battles.assign(prompt=np.arange(len(battles)))
     ordered = dr.dml_rank(FORMULA, named, adjust=ADJUST, context="prompt", **OPTIONS)
@@ -174,6 +177,7 @@ def test_shuffled_rows_give_the_same_estimates(battles, fitted):
     assert not np.allclose(ordered.style.params, 0)
 
 
+@pytest.mark.long
 def test_an_update_is_a_fit(battles, fitted):
     same_scores(fitted, fitted.update(adjust=None).update(adjust=ADJUST))
     same_scores(fitted, fitted.update(adjust=dr.EqualStyle(ADJUST)))
@@ -181,6 +185,7 @@ def test_an_update_is_a_fit(battles, fitted):
     same_scores(with_other, dr.dml_rank(FORMULA, battles, adjust="~ log_length", **OPTIONS))
 
 
+@pytest.mark.long
 def test_several_votes_on_one_pair_may_be_about_different_answers(battles):
     # Two votes on every prompt, the second one on other answers of the same models.
     rng = np.random.default_rng(0)
@@ -213,6 +218,7 @@ def test_groups_have_slopes_of_their_own(battles):
     np.testing.assert_allclose(every["late"].params, late.params, rtol=1e-9)
 
 
+@pytest.mark.long
 def test_weights_clusters_repetitions_and_fixed_prompts(battles, fitted):
     n = len(battles)
     doubled = fitted.update(weights=np.full(n, 2.0))
@@ -280,6 +286,7 @@ def test_methods_about_votes_as_they_are_refuse_adjusted_scores(fitted):
 # --- battles of equal style ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("weights", ["band", "smooth"])
 def test_battles_of_equal_style_are_near_the_truth(battles, weights):
     adjust = dr.BalancedStyle("~ log_length", within=0.6, weights=weights)
@@ -339,6 +346,7 @@ def test_combinations_that_have_no_meaning_are_refused(battles):
         dr.BalancedStyle("~ log_length", within=1, weights="soft")
 
 
+@pytest.mark.long
 def test_columns_that_cannot_be_used_are_refused(battles):
     def fit(table, adjust=ADJUST, **options):
         return dr.dml_rank(FORMULA, table, adjust=adjust, **(OPTIONS | options))
@@ -400,6 +408,7 @@ def test_slopes_that_may_be_far_off_give_a_warning(options):
         slope_of(one_column(**options))
 
 
+@pytest.mark.long
 def test_style_that_decides_the_vote_is_refused_in_log_odds_alone():
     frame = one_column(slope=np.inf)
     with pytest.raises(DataError):

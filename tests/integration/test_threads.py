@@ -19,6 +19,7 @@ def fit(n, **options):
     return dr.dml_rank(FORMULA, dr.datasets.simulate_arena(n=n, rng=n), **OPTIONS, **options)
 
 
+@pytest.mark.long
 def test_fits_that_overlap_have_their_own_warnings_and_leave_the_filters_alone():
     """One begins, the other begins, the first ends, the other ends: the order that mixes replaced filters up."""
     begun, ended = Event(), Event()

@@ -7,13 +7,13 @@ import pickle
 import warnings
 from dataclasses import FrozenInstanceError, asdict
 
+import lightgbm
 import numpy as np
 import pytest
 
 import dmlrank as dr
 from dmlrank.exceptions import DataError, DataNotStoredError, OptionError
 from dmlrank.functionals import BradleyTerry
-from dmlrank.nuisance import boosting as lightgbm
 from dmlrank.nuisance.outcome_model import cross_fit as learners
 from dmlrank.nuisance.propensity_model import estimate as selection_tables
 from dmlrank.options import OPTIONS as ALL_OPTIONS
@@ -46,10 +46,8 @@ def trained(monkeypatch):
     """Counts trainings and cross-validations of boosters."""
     calls = []
     for name in ("train", "cv"):
-        kept = getattr(lightgbm.lgb, name)
-        monkeypatch.setattr(
-            lightgbm.lgb, name, lambda *args, kept=kept, **kwargs: calls.append(1) or kept(*args, **kwargs)
-        )
+        kept = getattr(lightgbm, name)
+        monkeypatch.setattr(lightgbm, name, lambda *args, kept=kept, **kwargs: calls.append(1) or kept(*args, **kwargs))
     return calls
 
 
@@ -116,6 +114,7 @@ CHANGES = {
     "largest component": {"component": "largest"},
     "missing rows dropped": {"missing": "drop"},
     "threads": {"n_jobs": 2},
+    "folded names": {"fold_names": True},
     "categories": {"categories": {"both_good": "tie", "both_bad": "tie", "model_a": "first", "model_b": "second"}},
 }
 if importlib.util.find_spec("sklearn"):

@@ -131,7 +131,7 @@ def test_lost_votes_are_named_with_the_option_that_uses_them(rare):
     with pytest.warns(
         dr.DmlrankWarning, match=r"37 of the 61 votes of 'm03'.*fewer than min_labels=10.*in one of the two orders"
     ) as caught:
-        res = rank(votes, position_bias=True)
+        res = rank(votes, position_bias=True, min_labels=10)
     (said,) = [str(w.message) for w in caught if "left out" in str(w.message)]
     assert "position_bias=False would use 98.7 % of all votes" in said
     assert said in " ".join(res.summary().as_text().split())
@@ -151,7 +151,7 @@ def test_a_small_arena_is_fitted_and_not_refused():
         counts = np.zeros((15, 15), dtype=int)
         np.add.at(counts, (pairs[:, 0], pairs[:, 1]), 1)
         with pytest.raises(GraphError):
-            rank(draw_votes(counts, seed), position_bias=True)
+            rank(draw_votes(counts, seed), position_bias=True, min_labels=10)
         res = rank(draw_votes(counts, seed))
         fitted += res.estimates.votes.share_used > 0.9
     assert fitted == 10
@@ -159,9 +159,79 @@ def test_a_small_arena_is_fitted_and_not_refused():
 
 def test_errors_about_the_graph_name_what_works():
     counts = np.full((4, 4), 2) * ~np.eye(4, dtype=bool)
-    with pytest.raises(GraphError, match="counts"):
-        rank(draw_votes(counts))
-    assert rank(draw_votes(counts), min_labels=2, edge_weights="counts").estimates.votes.share_used == 1
+    with pytest.raises(GraphError, match="min_labels=2, position_bias=False connects them"):
+        rank(draw_votes(counts), min_labels=10, position_bias=True)
+    with pytest.warns(dr.DmlrankWarning, match="min_labels='auto' is 1: with 10, 100 % of .*edge_weights='counts'"):
+        assert rank(draw_votes(counts)).estimates.votes.share_used == 1
+
+
+def test_thin_pairs_do_not_disconnect_a_crowd():
+    """59 models, 927 pairs, 13 prompts and 8,931 votes, as in a crowd that compares many models on few prompts."""
+    rng = np.random.default_rng(0)
+    first, second = np.triu_indices(59, 1)
+    chosen = rng.choice(len(first), 927, replace=False)
+    share = rng.gamma(0.8, size=927)
+    pair = chosen[np.concatenate([np.arange(927), rng.choice(927, 8931 - 927, p=share / share.sum())])]
+    turn = rng.random((1, 8931)) < 0.5
+    a, b = np.where(turn, [first[pair], second[pair]], [second[pair], first[pair]])
+    strength = np.linspace(-1.5, 1.5, 59)
+    won = rng.random(8931) < 1 / (1 + np.exp(strength[b] - strength[a]))
+    votes = pd.DataFrame({"model_a": a, "model_b": b, "winner": np.where(won, "model_a", "model_b")}).astype(str)
+    votes["prompt"] = rng.integers(13, size=8931)
+    with pytest.warns(dr.DmlrankWarning, match=r"min_labels='auto' is 1: with 10, \d\d(\.\d)? % of the votes would"):
+        res = rank(votes, context="prompt", edge_weights="equal")
+    assert (len(res.models), res.estimates.votes.n_used) == (59, 8931)
+    by_counts = rank(votes, context="prompt", edge_weights="counts").params
+    assert np.corrcoef(by_counts, strength[by_counts.index.astype(int)])[0, 1] > 0.95
+    found = dr.check(PLAIN, votes, context="prompt")
+    assert (found.errors, found.min_labels) == ((), 1)
+
+
+@pytest.fixture
+def odd_rows(rare):
+    """Votes on four models with three rows of a model with itself, and two votes on a pair of its own."""
+    rare[3] = rare[:, 3] = (30, 30, 30, 0)
+    odd = pd.DataFrame(
+        {
+            "model_a": ["m00", "m00", "m01", "x", "x"],
+            "model_b": ["m00", "m00", "m01", "y", "y"],
+            "winner": ["tie", "model_a", "tie", "model_a", "model_b"],
+        }
+    )
+    return pd.concat([draw_votes(rare), odd], ignore_index=True)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"estimator": "bt_mle", "n_folds": 5}, {"min_labels": 1, "position_bias": False}]
+)
+def test_odd_rows_are_left_out_with_one_warning(odd_rows, options):
+    with pytest.warns(dr.DmlrankWarning, match="are left out") as caught:
+        res = rank(odd_rows, **options)
+    (said,) = [str(w.message) for w in caught if "left out" in str(w.message)]
+    assert "5 of 425 votes (1.2 %) are left out" in said
+    assert "3 rows compare a model with itself ('m00' 2, 'm01' 1)" in said
+    assert "2 votes are on 2 models that compared pairs do not connect with the others ('x', 'y')" in said
+    clean = odd_rows[:-5]
+    np.testing.assert_allclose(res.params, rank(clean, **options).params, atol=1e-12)
+    assert res.diagnostics.models_dropped == ("x", "y")
+    found = dr.check(PLAIN, odd_rows)
+    assert found.errors == ()
+    assert any("3 rows compare a model with itself" in problem for problem in found.problems)
+    with pytest.raises(GraphError, match="component='largest' ranks the 4 models of the largest alone"):
+        rank(odd_rows, component="all", **options)
+
+
+def test_many_votes_are_not_left_out(odd_rows):
+    apart = pd.concat([odd_rows, *[odd_rows[-2:]] * 20], ignore_index=True)
+    with pytest.raises(GraphError, match=r"the largest has 90.\d % of the votes, and 95 % have to stay; component='la"):
+        rank(apart)
+    assert "component='largest'" in dr.check(PLAIN, apart).errors[0]
+    assert dr.check(PLAIN, apart, component="largest").errors == ()
+    assert rank(apart, component="largest").models == rank(odd_rows).models
+    itself = pd.concat([odd_rows, *[odd_rows[-5:-2]] * 20], ignore_index=True)
+    with pytest.raises(dr.DmlrankError, match=r"63 of 485 rows compare a model with itself.* more than 5 %"):
+        rank(itself)
+    assert "Rows that compare a model with itself: 63 rows" in dr.check(PLAIN, itself).errors[0]
 
 
 def test_warnings_about_few_labels_name_weights_and_order():
@@ -183,7 +253,7 @@ def test_check_says_what_settings_cost(rare):
     assert "display order is ignored" in " ".join(found.as_text().split())
     row = found.settings.set_index(["position_bias", "min_labels", "edge_weights"]).loc[(True, 10, "equal")]
     assert row["votes"] == len(votes) - 37
-    ordered = dr.check(PLAIN, votes, position_bias=True)
+    ordered = dr.check(PLAIN, votes, position_bias=True, min_labels=10)
     assert ordered.position_bias
     assert any("With position_bias=False it would use 98.7 % of" in problem for problem in ordered.problems)
 

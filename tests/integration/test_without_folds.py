@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
+from dmlrank.estimation.cross_fitting import mu_by_fold
 from dmlrank.exceptions import DataError
 from dmlrank.nuisance.outcome_model.cross_fit import _PRIOR_STRENGTHS, main_effects, shrunken_frequencies
 
@@ -121,7 +122,7 @@ def test_a_label_is_held_out_by_taking_its_votes_away():
 def test_votes_of_a_cluster_are_held_out_together():
     frame = sparse_crowd(seed=1, n_prompts=40, big=False).assign(topic=lambda d: d["q"] // 4)
     result = rank(frame, cov_type="cluster", cov_kwds={"groups": "topic"})
-    constant, cells = result.steps.first.mu.by_fold(), result.steps.data.cells
+    constant, cells = mu_by_fold(result.steps.first.mu), result.steps.data.cells
     topic, votes, pilot = cells.context // 4, cells.y * cells.n_votes[:, None], constant.models[0]
     for i in range(0, len(cells), 11):
         same = (topic == topic[i]) & (cells.first == cells.first[i]) & (cells.second == cells.second[i])

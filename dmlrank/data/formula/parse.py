@@ -143,7 +143,7 @@ def parse_formula(formula: str) -> Formula:
     if len(items) == 1 and len(outcomes) > 1:
         raise FormulaError(
             f"{formula!r}: one item column after | means scores, and scores are one column, not {len(outcomes)} "
-            f"({', '.join(outcomes)}): {SHAPE_OF_SCORES!r}; fit each column of scores by itself"
+            f"({', '.join(outcomes)}): {SHAPE_OF_SCORES!r}; name one here (dml_rank takes several as criteria)"
         )
     columns = [*outcomes, *items]
     for name in columns:
@@ -155,6 +155,23 @@ def parse_formula(formula: str) -> Formula:
     if len(outcomes) > 1:
         return Formula(_slice(formula, tokens[:tilde]), features, first, second, tuple(outcomes))
     return Formula(outcomes[0], features, first, second)
+
+
+def criteria_of(formula: str) -> dict[str, str]:
+    """Return the formula of each criterion where several columns of scores stand left of ~; nothing elsewhere."""
+    if not isinstance(formula, str):
+        return {}
+    text = formula.strip()
+    tokens = _tokenize(text)
+    tilde, bar = _place_of_mark(tokens, "~", text), _place_of_mark(tokens, "|", text)
+    parts = _summands(tokens[:tilde])
+    if len(parts) < 2 or len(_summands(tokens[bar + 1 :])) != 1:
+        return {}
+    right = text[tokens[tilde].start :]
+    names = [_column_name(part, text, "left of ~ stand columns of scores joined by +") for part in parts]
+    if len(set(names)) < len(names):
+        raise FormulaError(f"{text!r}: a criterion is named twice; name each column of scores once")
+    return {name: f"{_slice(text, part)} {right}" for name, part in zip(names, parts, strict=True)}
 
 
 def one_sided(formula: object) -> str | None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
@@ -29,6 +28,10 @@ from .trees import (
     scores_by_first,
     sums_of_rectangles,
 )
+
+if TYPE_CHECKING:
+    import lightgbm as lgb
+
 
 # Largest number of entries of all tables of a booster, 64 MB.
 _MOST_ENTRIES = 8_000_000

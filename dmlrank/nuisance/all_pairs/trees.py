@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
@@ -16,6 +15,10 @@ from scipy.special import expit
 from ..._utils.computation import SINGLE_THREAD_MULTIPLICATIONS
 from ...data.outcomes import exchanged_wins
 from ...data.preferences import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    import lightgbm as lgb
+
 
 T = TypeVar("T", np.float64, np.intp)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from ..all_pairs.predict import PairTrees, predict_all_pairs
 from ..boosting import BoosterSpec, Tune, train_booster
 from ..training_rows import Folds, outcome_rows, stack_rows
 from .main_effects import SmoothBoostedMu, fit_smooth_boosted
-from .user_learners import fit_learner
+from .user_learners import RowsMu, fit_learner
 
 # Prior precision of an item's effects. It is far below the information of one vote, and large enough to keep the effect
 # of an item that never wins finite.
@@ -193,22 +193,6 @@ def _marginal_likelihood(votes: FloatArray, expected: FloatArray, strength: floa
     return float((gammaln(n + prior) - gammaln(prior)).sum() - (gammaln(total + strength) - gammaln(strength)).sum())
 
 
-class MuModel(Protocol):
-    """A fitted outcome model.
-
-    A model may have an attribute ``concurrent``. Where it is true, several threads may predict with the model at the
-    same time; where it is false or missing, one thread predicts at a time.
-    """
-
-    def predict(self, x: FloatArray) -> FloatArray:
-        """Return the category probabilities of every ordered pair, (n, K, K, C), in contexts with features ``x``."""
-        ...
-
-    def at(self, x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
-        """Return the category probabilities, (r, C), of one pair in each of r contexts with features ``x``, (r, p)."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class BoosterMu:
     """A booster over rows [x, first, second] as an outcome model.
@@ -314,6 +298,11 @@ class MeanMu:
         """Return the category probabilities, (r, C), of one pair in each context."""
         total = sum((model.at(x, first, second) for model in self.models[1:]), self.models[0].at(x, first, second))
         return total / len(self.models)
+
+
+# A trained model of mu: probabilities of all pairs in b contexts, ``predict``, (b, K, K, C), and of one pair in each
+# context, ``at``, (b, C).
+MuModel: TypeAlias = SmoothBoostedMu | BoosterMu | ConstantMu | MirroredMu | MeanMu | RowsMu
 
 
 def fit_all(

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
@@ -30,6 +29,10 @@ from ..effects_and_trees import (
 )
 from ..smooth import MULTINOMIAL_CURVATURE, Design, PenalisedLikelihood, SmoothBasis, with_constant
 from ..training_rows import FoldCells, LabelledRows, labelled_cells, stack_rows
+
+if TYPE_CHECKING:
+    import lightgbm as lgb
+
 
 # Every effect of MainEffects has a penalty, as a multiple of the ridge. For the curves of the strength it is the ridge
 # itself. It is small for the constant of the strength and for gamma, the effect of the distance between two items on

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-import lightgbm as lgb
 import numpy as np
 
 from ..._utils.computation import current, in_order, report
@@ -29,6 +28,9 @@ from ..boosting import (
 )
 from ..training_rows import Folds, PairRows, TrainingRows, ordered_cells, stack_rows
 from .pair_choice import PairShares, fit_pair_shares, pair_entries
+
+if TYPE_CHECKING:
+    import lightgbm as lgb
 
 
 class PairPropensity(Protocol):
@@ -80,21 +82,6 @@ class AnyLabelModel:
         if self.booster is None:
             return np.full(len(x), self.share)
         return np.asarray(self.booster.predict(x, num_threads=current().n_jobs or 0), dtype=float)
-
-
-class FoldPropensityModel(Protocol):
-    """A propensity model fitted for one fold, before its estimates are clipped at the floor and scaled."""
-
-    def table(self, x: FloatArray, n_items: int) -> FloatArray:
-        """Return the estimates for all pairs, (b, K, K); where display order is ignored, sums over both orders."""
-        ...
-
-    def at(self, x: FloatArray, first: IntArray, second: IntArray, n_items: int) -> FloatArray:
-        """Return the estimates for one pair of each context, (b,).
-
-        Shapes: x (b, p), first, second (b,).
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -182,6 +169,10 @@ class MeanPropensity:
         Shapes: x (b, p), first, second (b,).
         """
         return np.asarray(np.mean([model.at(x, first, second, n_items) for model in self.models], axis=0))
+
+
+# The model of one fold: the propensities of all pairs, ``table(x, n_items)``, (b, K, K), and of single pairs, ``at``.
+FoldPropensityModel: TypeAlias = PairChoicePropensity | BoostedPropensity | MeanPropensity
 
 
 def by_fold(
@@ -446,7 +437,7 @@ def boosters_by_fold(
         training = training_rows.pop(held_out) if held_out in training_rows else binned.only(fold != held_out)
         return train_booster(training, spec, rngs[held_out], settings)
 
-    boosters = list[lgb.Booster | None]()
+    boosters: list[lgb.Booster | None] = []
     for booster in in_order(train_fold, range(len(rngs)), workers, n_jobs_of_each=jobs_per_fold):
         boosters.append(booster)
         report(len(boosters), len(rngs), "propensity, folds")

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from math import lcm
+from typing import TYPE_CHECKING
 
-import lightgbm as lgb
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,6 +34,10 @@ from ..effects_and_trees import (
 )
 from ..smooth import Design, PenalisedLikelihood, SmoothBasis, column_sums, with_constant
 from ..training_rows import FoldCells, LabelledRows, labelled_cells, ordered_cells
+
+if TYPE_CHECKING:
+    import lightgbm as lgb
+
 
 # Prior precision of the effects w relative to the prior precision of the effects u: unless the data say otherwise,
 # features hardly influence whether an item is shown first or second.

@@ -12,10 +12,10 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 from patsy import EvalEnvironment
 from scipy.special import gammainc, gammaincc
-from scipy.stats import norm
 
 from ..._utils.argument_checks import real_array
 from ..._utils.computation import warn
@@ -271,7 +271,7 @@ class MeanWeights:
     def is_implausible(self) -> bool:
         """Whether the overall factor is far from one and differs from one significantly."""
         is_far = not _SMALLEST_FACTOR <= self.factor <= _LARGEST_FACTOR
-        return is_far and abs(self.z) > norm.isf(_LEVEL / 2)
+        return is_far and abs(self.z) > scipy.stats.norm.isf(_LEVEL / 2)
 
     @property
     def implausible_pairs(self) -> IntArray:

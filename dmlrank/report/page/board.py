@@ -30,6 +30,7 @@ class Board:
         each of those below it, and so on. None where there are no intervals or no models.
     is_explained: Whether the page explains method, assumptions and diagnostics below this leaderboard.
     remarks: Titles and paragraphs of further sections below the leaderboard.
+    pictures: Titles, pictures (SVG) and paragraphs of further sections with a picture.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Board:
     tests: PairTests | None
     is_explained: bool = True
     remarks: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    pictures: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
 
     def __post_init__(self) -> None:
         if self.tests is not None:
@@ -83,6 +85,8 @@ def board_data(board: Board) -> dict[str, object]:
         "ofModels": results.of_models,
         "about": _about(board),
     }
+    if results.kind.link == "logit":
+        data["unit"] = results.scale.factor
     if results.has_intervals:
         data |= {"se": _rounded(results.std_errors[order]), "low": _rounded(low[order]), "high": _rounded(high[order])}
     if results.of_models and not results.are_means:
@@ -94,8 +98,8 @@ def board_data(board: Board) -> dict[str, object]:
         data |= {
             "best": best[order].tolist(),
             "worst": worst[order].tolist(),
-            "group": [board.level.letters[j] for j in order],
         }
+        data |= {"group": [board.level.letters[j] for j in order]} if any(board.level.letters) else {}
     if board.tests is None and results.has_intervals:
         # Leaderboards have the standard errors of all differences instead, which the covariance follows from.
         matrix = results.covariance.matrix[np.ix_(order, order)]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 
 import numpy as np
@@ -12,7 +14,9 @@ import numpy as np
 from ..._utils.argument_checks import check_text
 from ..._utils.atomic_write import write_file
 from ..._version import __version__
+from ...data.preferences import FloatArray
 from ...exceptions import MissingExtraError
+from ...fit.estimates import FitDescription
 from ...tables.display_text import printable, undirected
 from ...tables.summary_table import Summary
 from ..explanations import explanations
@@ -20,11 +24,12 @@ from ..leaderboard import fit_facts, leaderboard_columns, score_digits
 from ..statements import (
     as_sentence,
     bootstrap_sentence,
-    first_place_note,
     fit_warnings,
     functional_unit,
     part_note,
     untested_note,
+    verdict_sentences,
+    without_code,
 )
 from .board import Board, board_data, content_hash, script_json
 from .svg import ROW_HEIGHT, ROWS_TOP, forest_svg, matrix_svg
@@ -32,16 +37,46 @@ from .svg import ROW_HEIGHT, ROWS_TOP, forest_svg, matrix_svg
 # A rank with a score, such as "2. 0.71 (0.02)", and another number at the start of a cell.
 _RANK = re.compile(r"^(\d+)\. ")
 _NUMBER = re.compile(r"^<?\+?(-?\d*\.?\d+)(?: \(| to |$)")
+_RANKED_SCORE = re.compile(r"^\d+\. ([+-]?\d+\.\d+) \(")
 # A score with decimals, alone or with its standard error.
 _SCORE = re.compile(r"^[+-]?\d+\.\d+(?: \(|$)")
 # The columns of the leaderboard's table.
-_COLUMNS = ("rank", "rank_set", "name", "score", "interval", "group", "share", "votes")
+_COLUMNS = ("rank", "name", "score", "interval", "rank_set", "group", "share", "votes")
 _PAPER = (
     "D. Frauen, A. Deviyani, M. van der Schaar and S. Feuerriegel (2026). Nonparametric LLM Evaluation from "
     "Preference Data. arXiv:2601.21816."
 )
 _ADDRESS = "https://arxiv.org/abs/2601.21816"
 _HYPHEN = re.compile(r"(?<![\w.])-(?=[\d.])")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weighting:
+    """Scores of K models on M criteria, which a reader weights by sliders.
+
+    scores (M, K): Scores by criterion and model.
+    covariance (K, M, M): Covariance of the scores of each model.
+    critical: Half-width of intervals in standard errors, for all weightings and models at once.
+    digits: Decimals of scores.
+    note: What the intervals hold for, in words.
+    """
+
+    criteria: tuple[str, ...]
+    models: tuple[str, ...]
+    scores: FloatArray
+    covariance: FloatArray
+    critical: float
+    digits: int
+    note: str
+
+    def data(self) -> dict[str, object]:
+        """Return the numbers for the page's script, in full precision."""
+        return {
+            "scores": self.scores.tolist(),
+            "covariance": self.covariance.tolist(),
+            "critical": self.critical,
+            "digits": self.digits,
+        }
 
 
 def check_page_extra() -> None:
@@ -61,7 +96,12 @@ def write_page(path: str | os.PathLike[str] | None, text: str) -> str:
 
 
 def render_page(
-    title: str, boards: Sequence[Board], overview: Sequence[Summary] = (), *, problems: Sequence[str] | None = None
+    title: str,
+    boards: Sequence[Board],
+    overview: Sequence[Summary] = (),
+    *,
+    problems: Sequence[str] | None = None,
+    weighting: Weighting | None = None,
 ) -> str:
     """Return one HTML file with leaderboards; several leaderboards stand behind tabs.
 
@@ -77,7 +117,9 @@ def render_page(
     hashes = " ".join(map(content_hash, scripts))
     policy = f"default-src 'none'; style-src {content_hash(style)}; script-src {hashes}; img-src data:; "
     policy += "base-uri 'none'; form-action 'none'"
-    data = {"title": printable(title), "boards": [board_data(board) for board in boards]}
+    data: dict[str, object] = {"title": printable(title), "boards": [board_data(board) for board in boards]}
+    if weighting is not None:
+        data["weighting"] = weighting.data()
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     text = environment.from_string(_asset("page.html")).render(
         title=printable(title),
@@ -92,6 +134,7 @@ def render_page(
         stripe_top=ROWS_TOP,
         stripe_height=ROW_HEIGHT,
         sorter_licence=_asset("sortable.LICENSE.txt").strip(),
+        weighting=weighting,
         problems=None if problems is None else [undirected(text) for text in problems],
         version=__version__,
     )
@@ -126,8 +169,8 @@ def _view(board: Board) -> Mapping[str, object]:
     units = "prompts" if d.context else "rows"
     looks = "" if results.sequence is None else f" Intervals, tests and rank sets hold {results.sequence.clause}."
     forest, matrix = _plots(board)
-    warnings = fit_warnings(results)
-    first_place = " ".join(first_place_note(results, level.separation))
+    warnings = [without_code(text) for text in fit_warnings(results)]
+    verdict = " ".join(verdict_sentences(results, level))
     found = leaderboard_columns(results, level)
     columns = [found[name] for name in _COLUMNS if name in found]
     cells = [(column.kind, column.page_cells) for column in columns]
@@ -137,22 +180,32 @@ def _view(board: Board) -> Mapping[str, object]:
         "name": printable(board.name),
         "facts": _facts(fit_facts(results)),
         "lead": printable(
-            f"{d.n_votes:,} {results.counts}s on {d.n_contexts:,} {units}. Scores: {functional_unit(results)}.{looks}"
+            f"{d.n_votes:,} {results.counts}s on {d.n_contexts:,} {units}{_dates(d)}. "
+            f"Scores: {functional_unit(results)}.{looks}"
         ),
-        "reason": as_sentence(results.why_no_intervals),
+        "reason": without_code(as_sentence(results.why_no_intervals)),
         "has_intervals": results.has_intervals,
         "of_models": results.of_models,
         "doubted": bool(results.diagnostics.doubts) and results.has_intervals,
         "warnings": [undirected(text) for text in (*warnings, *(bootstrap_sentence(level) if warnings else []))],
-        "first_place": [undirected(first_place)] if first_place else [],
+        "verdict": undirected(verdict),
         "columns": columns,
         "rows": [[(*of_column[j], kind) for kind, of_column in cells] for j in board.order],
         "forest": forest,
         "matrix": matrix,
+        "pictures": [(title, picture, list(map(undirected, texts))) for title, picture, texts in board.pictures],
         "confidence": level.confidence,
         "notes": [undirected(text) for text in notes],
-        "sections": [(title, list(map(undirected, paragraphs))) for title, paragraphs in sections],
+        "sections": [
+            (title, [undirected(without_code(text)) for text in paragraphs]) for title, paragraphs in sections
+        ],
     }
+
+
+def _dates(description: FitDescription) -> str:
+    """Return the days of the data and of the fit, after a comma; empty where they are not known."""
+    period = f", {' to '.join(dict.fromkeys(description.period))}" if description.period else ""
+    return period + (f"; fitted on {description.date}" if description.date else "")
 
 
 def _facts(facts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -161,7 +214,7 @@ def _facts(facts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def _plots(board: Board) -> tuple[str, str]:
-    """Return the forest plot and the win matrix; empty without intervals, and without tests of pairs."""
+    """Return the forest plot and the matrix of differences; empty without intervals, and without tests of pairs."""
     results, level, order = board.results, board.level, board.order
     if not results.has_intervals:
         return "", ""
@@ -186,7 +239,7 @@ def _plots(board: Board) -> tuple[str, str]:
         scores[:, None] - scores[None, :],
         np.asarray(level.separation.separated[np.ix_(order, order)]),
         digits=digits,
-        description=f"Win matrix of {len(order)} models: {level.separation.n_separated:,} of "
+        description=f"Matrix of differences of {len(order)} models: {level.separation.n_separated:,} of "
         f"{len(order) * (len(order) - 1) // 2:,} pairs are separated.",
     )
     return forest, matrix
@@ -206,12 +259,30 @@ def _overview(summary: Summary) -> Mapping[str, object]:
             for head, cells in zip(heads, columns[: len(summary.columns)], strict=False)
         ],
         "rows": [
-            [(printable(row[0]), ""), *((_HYPHEN.sub("\u2212", cell), _sort_key(cell)) for cell in row[1:])]
-            for row in summary.rows
+            [
+                (printable(row[0]), "", ""),
+                *(
+                    (_HYPHEN.sub("\u2212", cell), _sort_key(cell), shade)
+                    for cell, shade in zip(row[1:], of_row, strict=True)
+                ),
+            ]
+            for row, of_row in zip(summary.rows, _shades(summary), strict=True)
         ],
         "notes": [undirected(note) for note in summary.notes],
         "facts": _facts(summary.facts()),
     }
+
+
+def _shades(summary: Summary) -> list[list[str]]:
+    """Return a class of the style sheet for every cell with a rank and a score: blue for high scores, orange for low.
+
+    Scores of all columns are divided into six shades with as many cells each.
+    """
+    matches = [[_RANKED_SCORE.match(cell) for cell in row[1:]] for row in summary.rows]
+    scores = sorted(float(match[1]) for row in matches for match in row if match)
+    classes = ("b3", "b2", "b1", "a1", "a2", "a3")
+    limits = [scores[len(scores) * place // len(classes)] for place in range(1, len(classes))] if scores else []
+    return [[classes[bisect_right(limits, float(match[1]))] if match else "" for match in row] for row in matches]
 
 
 def _sort_key(cell: str) -> str:

@@ -110,6 +110,7 @@ def test_jobs_are_split_between_boosters_at_the_same_time_and_threads_of_each():
     assert jobs == [(2, 1), (2, 4), (1, 1), (1, None)]
 
 
+@pytest.mark.long
 def test_folds_at_once_give_the_numbers_of_folds_in_turn(rank, draw_battles):
     rng = np.random.default_rng(0)
     frame = draw_battles(rng, 3000, 4).frame
@@ -147,6 +148,7 @@ def fit_first_stages(data, n_jobs, selection_sample, monkeypatch, own_threads=10
     return mu, shares
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("selection_sample", [20_000, 300])
 def test_first_stages_do_not_depend_on_the_number_of_folds_at_once(make_data, selection_sample, monkeypatch):
     data = votes_with_jumps(make_data, 500)
@@ -168,6 +170,7 @@ def test_lightgbm_is_as_quiet_in_our_threads_as_elsewhere(capfd):
     assert capfd.readouterr().out == ""
 
 
+@pytest.mark.long
 def test_boosters_and_their_data_ask_for_as_many_threads(make_data, monkeypatch):
     """LightGBM warns where they differ. Small and large boosters are trained, on a sample and on all cells."""
     counts: list[tuple[int, int]] = []

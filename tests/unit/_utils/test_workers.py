@@ -134,6 +134,7 @@ def test_an_error_of_a_task_is_raised_and_the_workers_stay_usable(processes):
         assert run(fail, None, [0, 1]) == [0, 1]
 
 
+@pytest.mark.long
 def test_files_of_shared_values_are_removed(processes, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with computing(None, processes):
@@ -147,6 +148,7 @@ def test_files_of_shared_values_are_removed(processes, tmp_path, monkeypatch):
     assert current().workers is None
 
 
+@pytest.mark.long
 def test_a_process_that_ends_is_said():
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as executor:
         with (

@@ -114,7 +114,7 @@ def test_given_meanings_come_before_everything_known():
     [
         (["modle_a", "tie"], {}, ["label 'modle_a'; did you mean 'model_a'?", "labels found: 'modle_a', 'tie'"]),
         (["?", "!", "tie"], {}, ["unknown winner labels '?', '!'", "categories={'?': ..., '!': ...}, each meaning"]),
-        ([1, 2, 3], {}, ["unknown winner labels '1', '2', '3'", "numbers 1 and 0"]),
+        ([1, 2, 3], {}, ["the labels are the numbers 1, 2, 3; 1 (the", "categories={1: ..., 2: ..., 3: ...}, each"]),
         ([1, 0, 0.5], {"categories": {0.5: "tie"}}, []),
         (["1", "0"], {}, ["unknown winner labels '1', '0'"]),
         (["a", "b"], {"first": "a"}, ["'a' is a known spelling of 'first' and", "categories={'a': 'first'}", "rename"]),

@@ -12,7 +12,10 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
+from dmlrank.cli.main import main
 from dmlrank.exceptions import DataError, OptionError
+
+from ...support import needs
 
 
 def write(path, value, lines=False):
@@ -153,6 +156,89 @@ def test_a_zip_that_expands_without_end_is_refused(tmp_path, monkeypatch):
         dr.datasets.read_log(write(tmp_path / "samples_t.jsonl", [LINE | {"target": "x" * 200}], lines=True))
 
 
+def one_sample(**values):
+    return [{"id": 1, "epoch": 1, "scores": {"s": {"value": "C"}}} | values]
+
+
+@pytest.mark.parametrize("value", ["excellent", [1, 0], "inf", 1e999, 10**400, ""])
+def test_inspect_values_that_are_no_numbers_are_refused_with_the_sample(tmp_path, value):
+    file = eval_file(tmp_path / "x.eval", samples=one_sample(scores={"s": {"value": value}}))
+    with pytest.raises(DataError, match="sample 1 has the score"):
+        dr.datasets.read_log(file)
+
+
+@pytest.mark.parametrize(
+    ("sample", "error"),
+    [
+        ({"scores": None}, "no score"),
+        ({"scores": {}}, "no score"),
+        ({"scores": {"s": {"value": None}}}, "no score"),
+        ({"scores": {"s": {"value": float("nan")}}}, "no score"),
+        ({"scores": None, "limit": "token"}, "token"),
+        ({"error": "timeout"}, "timeout"),
+    ],
+)
+def test_a_score_that_is_not_there_is_missing_and_never_zero(tmp_path, sample, error):
+    samples = [*one_sample(), *one_sample(id=2, **sample)]
+    table = dr.datasets.read_log(eval_file(tmp_path / "x.eval", samples=samples))
+    assert table["score"][0] == 1
+    assert np.isnan(table["score"][1])
+    assert table.attrs["report"]["errors"] == {error: 1}
+
+
+def test_a_sample_that_met_a_limit_keeps_the_score_that_the_harness_gave_it(tmp_path):
+    table = dr.datasets.read_log(eval_file(tmp_path / "x.eval", samples=one_sample(limit="token")))
+    assert table[["score", "limit"]].values.tolist() == [[1.0, "token"]]
+
+
+def test_a_complete_log_is_taken_before_one_that_ended_early(tmp_path):
+    about = HEADER["eval"]
+    eval_file(tmp_path / "a.eval", HEADER | {"eval": about | {"created": "2026-01-01"}}, one_sample())
+    cancelled = HEADER | {"status": "cancelled", "eval": about | {"created": "2026-03-01"}}
+    eval_file(tmp_path / "b.eval", cancelled, one_sample(scores=None))
+    table = dr.datasets.read_log(tmp_path)
+    assert table["score"].tolist() == [1.0]
+    assert any("b.eval" in note for note in table.attrs["report"]["notes"])
+    failed = about | {"model": "other", "dataset": {"samples": 3}}
+    eval_file(tmp_path / "c.eval", HEADER | {"status": "error", "eval": failed}, one_sample())
+    notes = dr.datasets.read_log(tmp_path).attrs["report"]["notes"]
+    assert any("'error'" in note for note in notes)
+    assert any("1 of 6 samples" in note for note in notes)
+    with zipfile.ZipFile(tmp_path / "d.eval", "w") as archive:
+        archive.writestr("_journal/start.json", json.dumps({"eval": about | {"model": "third"}}))
+    with pytest.raises(DataError, match=r"d\.eval' was started"):
+        dr.datasets.read_log(tmp_path)
+
+
+def test_prompts_of_two_tasks_with_the_same_identifier_are_two_prompts(tmp_path):
+    for task in ("a", "b"):
+        eval_file(tmp_path / f"{task}.eval", HEADER | {"eval": HEADER["eval"] | {"task": task}}, one_sample())
+    table = dr.datasets.read_log(tmp_path)
+    assert table["prompt"].tolist() == ["a/1", "b/1"]
+    assert table.attrs["report"]["tasks"] == ["a", "b"]
+
+
+def test_damaged_files_are_named(tmp_path):
+    zstandard = pytest.importorskip("zstandard")
+    text = json.dumps(HEADER | {"samples": SAMPLES}).encode()
+    whole = zstandard.compress(text)
+    (tmp_path / "two_frames.json.zst").write_bytes(zstandard.compress(text[:50]) + zstandard.compress(text[50:]))
+    assert len(dr.datasets.read_log(tmp_path)) == len(SAMPLES)
+    damaged = {"a.json.zst": b"no zstandard", "b.json.gz": gzip.compress(text)[:-20], "c.eval": b"PK\x03\x04 nothing"}
+    damaged |= {"d.json": text[:-30], "e.json.zst": whole[:10] + b"xx" + whole[12:], "f.json.gz": b"\x1f\x8b nothing"}
+    for name, content in damaged.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(DataError, match=name.replace(".", r"\.")):
+            dr.datasets.read_log(tmp_path / name, kind="inspect")
+    lines = tmp_path / "samples_t.jsonl"
+    lines.write_text(json.dumps(LINE) + "\n{nonsense\n", encoding="utf-8")
+    with pytest.raises(DataError, match="line 2"):
+        dr.datasets.read_log(lines)
+    lines.write_text("\ufeff" + json.dumps(LINE) + "\n[1]\n", encoding="utf-8")
+    with pytest.raises(DataError, match="line 2 is no JSON object"):
+        dr.datasets.read_log(lines)
+
+
 # --- lm-evaluation-harness ---
 
 LINE = {
@@ -181,6 +267,20 @@ def test_lm_eval_reads_models_of_folders_and_takes_the_newest_date(tmp_path):
     assert any("2025" in note for note in table.attrs["report"]["notes"])
 
 
+def test_lm_eval_counts_a_document_that_is_there_twice_twice(tmp_path):
+    """The harness's mean is that of lines: a document that stands in the task twice counts twice in it."""
+    for name, right in (("a", [1, 0, 1, 1]), ("b", [0, 0, 1, 0])):
+        lines = [
+            LINE | {"doc_id": i, "doc_hash": doc_hash, "exact_match": float(right[i])}
+            for i, doc_hash in enumerate(["h0", "h0", "h1", "h2"])
+        ]
+        harness(tmp_path, model=name, lines=lines[::-1] if name == "b" else lines)
+    table = dr.read_log(tmp_path)
+    assert table["prompt"].nunique() == 4
+    assert scores(table)["b", "gsm8k/h0 #2", 1] == 0
+    assert table.groupby("model")["score"].mean().to_dict() == {"a": 0.75, "b": 0.25}
+
+
 def test_lm_eval_asks_for_metric_and_filter_and_refuses_documents_that_differ(tmp_path):
     file = harness(tmp_path, lines=[LINE, LINE | {"filter": "flexible", "exact_match": 0.0}])
     with pytest.raises(OptionError, match="'flexible', 'strict-match'"):
@@ -199,6 +299,27 @@ def test_lm_eval_asks_for_metric_and_filter_and_refuses_documents_that_differ(tm
         dr.datasets.read_log(harness(tmp_path / "ppl", lines=[LINE | {"exact_match": [1.0, 2.0]}]))
 
 
+def test_lm_eval_scores_that_are_not_there_ready_made_metrics_and_smaller_is_better(tmp_path):
+    lines = [
+        {"doc_id": i, "doc_hash": f"h{i}", "filter": "none", "prompt_hash": "p", "metrics": ["pass@1", "wer"], **value}
+        for i, value in enumerate([{"pass@1": 0.25, "wer": 0.1}, {"wer": None}, {"pass@1": None, "wer": 0.3}])
+    ]
+    file = harness(tmp_path, lines=lines)
+    # The hash of the prompt differs between chat templates, and is no key.
+    harness(tmp_path, model="other", lines=[line | {"prompt_hash": "q"} for line in lines])
+    table = dr.datasets.read_log(tmp_path, metric="pass@1")
+    assert table["prompt"].nunique() == 3
+    assert table["score"][:3].tolist()[0] == 0.25
+    assert table["score"].isna().sum() == 4
+    write(file.parent / "results_1.json", {"model_name": "m", "higher_is_better": {"gsm8k": {"wer": False}}})
+    table = dr.datasets.read_log(file, metric="wer")
+    assert table["score"].tolist()[::2] == [-0.1, -0.3]
+    assert any("smaller is better" in note for note in table.attrs["report"]["notes"])
+    harness(tmp_path, model="other", task="asr", lines=lines)
+    with pytest.raises(DataError, match="read one"):
+        dr.datasets.read_log(tmp_path, metric="wer")
+
+
 # --- judgments of pairs ---
 
 
@@ -213,6 +334,30 @@ def test_alpaca_eval_preferences_are_shares_for_the_baseline(tmp_path):
         dr.datasets.read_log(write(tmp_path / "x.json", [base | {"generator_2": "m", "preference": 2.5}]))
 
 
+def test_alpaca_eval_draws_of_older_versions_and_preferences_that_are_no_number(tmp_path):
+    base = {"instruction": "Say hi", "generator_1": "base", "generator_2": "m", "annotator": "j"}
+    records = [base | {"preference": value} for value in (0, 1.5, float("nan"))]
+    table = dr.read_log(write(tmp_path / "annotations.json", records))
+    assert table["winner"].tolist()[:2] == [0.5, 0.5]
+    assert np.isnan(table["winner"][2])
+
+
+def test_errors_of_mt_bench_are_those_of_clusters_of_questions(tmp_path):
+    rng = np.random.default_rng(8)
+    records = [
+        {"question_id": q, "turn": t, "model": m, "judge": ["j", "single-v1"], "score": int(rng.integers(1, 11))}
+        for q in range(81, 121)
+        for t in (1, 2)
+        for m in ("x", "y", "z")
+    ]
+    table = dr.read_log(write(tmp_path / "gpt-4_single.jsonl", records, lines=True))
+    res = dr.dml_rank(data=table, **table.attrs["report"]["fit"])
+    # The usual formula: deviations are summed by question.
+    score = table.pivot(index=["question", "turn"], columns="model", values="score")
+    deviation = (score - score.mean()).groupby("question").sum()
+    np.testing.assert_allclose(res.bse, np.sqrt((deviation**2).sum() * 40 / 39) / len(score))
+
+
 def test_arena_hard_keeps_both_orders(tmp_path):
     games = [{"score": "B>>A"}, {"score": "A>B"}]
     record = {"uid": "u1", "category": "hard", "judge": "j", "model": "m", "baseline": "b", "games": games}
@@ -222,6 +367,23 @@ def test_arena_hard_keeps_both_orders(tmp_path):
     assert table["winner"].tolist()[:2] == ["model_b", "model_a"]
     assert pd.isna(table["winner"][2])
     assert table["winner"][3] == "tie"
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_votes_of_lmarena_are_read_from_csv(tmp_path, packed):
+    path = tmp_path / ("battles.csv.gz" if packed else "battles.csv")
+    votes = pd.DataFrame({"model_a": ["x", "y"], "model_b": ["y", "x"], "winner": ["model_a", "tie (bothbad)"]})
+    votes.assign(question_id=["q1", "q2"], judge="u1", turn=2).to_csv(path, index=False)
+    table = dr.datasets.read_log(path)
+    expected = {"prompt": ["q1", "q2"], "judge": ["u1", "u1"], "turn": ["2", "2"]} | votes.to_dict("list")
+    assert {name: table[name].tolist() for name in expected} == expected
+    one_hot = votes.drop(columns="winner").assign(winner_model_a=[0, 0], winner_model_b=[1, 0], winner_tie=[0, 1], id=7)
+    one_hot.to_csv(path, index=False)
+    table = dr.datasets.read_log(path)
+    assert table[["prompt", "winner"]].values.tolist() == [["7", "model_b"], ["7", "tie"]]
+    votes.drop(columns="model_b").to_csv(path, index=False)
+    with pytest.raises(DataError, match="model_b"):
+        dr.datasets.read_log(path, kind="lmarena")
 
 
 def test_mt_bench_pairs_and_single_scores(tmp_path):
@@ -251,6 +413,60 @@ def test_wildbench_needs_to_know_which_answer_was_a(tmp_path):
     assert dr.datasets.read_log(scored)["score"].tolist() == [7]
 
 
+def test_verdicts_of_every_spelling_and_unknown_ones(tmp_path):
+    place = tmp_path / "eval=judge" / "ref=base"
+    spellings = {"A++": "model_a", "A+": "model_a", "A=B": "tie", "B+": "model_b", "B++": "model_b", "N/A": None}
+    spellings |= {"A": "model_a", "tie": "tie", "[[A<<B]]": "model_b"}
+    names = {"assignment": {"A": "m", "B": "base"}}
+    records = [names | {"session_id": f"s{i}", "parsed_result": {"choice": word}} for i, word in enumerate(spellings)]
+    records.append(names | {"session_id": "unparsed", "parsed_result": {"N/A": "N/A"}})
+    table = dr.datasets.read_log(write(place / "m.json", records))
+    assert [None if pd.isna(label) else label for label in table["winner"]] == [*spellings.values(), None]
+    games = {"uid": "u", "judge": "j", "model": "m", "baseline": "b", "games": [{"score": "A>>>B"}]}
+    with pytest.raises(DataError, match="A>>>B"):
+        dr.datasets.read_log(write(tmp_path / "m.jsonl", [games], lines=True))
+
+
+def test_judges_turns_and_the_star_are_said(tmp_path):
+    pair = {"question_id": 1, "model_1": "x", "model_2": "y", "g1_winner": "tie", "g2_winner": "model_2", "turn": 2}
+    pairs = [pair | {"judge": judge} for judge in (["gpt-4", "pair-v2"], ["other", "pair-v2"])]
+    table = dr.datasets.read_log(write(tmp_path / "pair.jsonl", pairs, lines=True))
+    assert table["judge"].unique().tolist() == ["gpt-4, pair-v2", "other, pair-v2"]
+    assert table["prompt"].tolist() == ["1 turn 2"] * 4
+    report = table.attrs["report"]
+    assert any("2 judges" in note for note in report["notes"])
+    # Both turns of a question are in one cluster; two models are no star.
+    assert report["fit"]["cov_kwds"] == {"groups": ["question"]}
+    assert "functional" not in report["fit"]
+    turns = [pair, pair | {"turn": 1, "judge": ["gpt-4", "pair-v1"]}]
+    turns = [{"judge": ["gpt-4", "pair-v2"]} | turn for turn in turns]
+    assert dr.datasets.read_log(write(tmp_path / "turns.jsonl", turns, lines=True)).attrs["report"]["notes"] == []
+
+
+def test_turns_of_a_question_are_a_cluster_of_the_fit(tmp_path, capsys):
+    rng = np.random.default_rng(8)
+    base = [{"question_id": q, "turn": turn, "judge": ["gpt-4", "v1"]} for q in range(40) for turn in (1, 2)]
+    scores = [
+        one | {"model": m, "score": int(s)} for one in base for m, s in zip("xyz", rng.integers(1, 11, 3), strict=True)
+    ]
+    file = write(tmp_path / "gpt-4_single.jsonl", scores, lines=True)
+    table = dr.read_log(file)
+    res = dr.dml_rank(data=table, **table.attrs["report"]["fit"])
+    assert res.estimates.description.clusters == ("question",)
+    np.testing.assert_allclose(res.params, table.groupby("model")["score"].mean())
+    assert main(["fit", str(file), "--out", str(tmp_path / "res.json")]) == 0
+    np.testing.assert_allclose(dr.read_json(tmp_path / "res.json").bse, res.bse)
+    assert "--groups question" in capsys.readouterr().err
+
+
+def test_scores_and_verdicts_in_one_folder_are_refused(tmp_path):
+    verdict = {"session_id": "s", "parsed_result": {"choice": "A+"}, "assignment": {"A": "m", "B": "b"}}
+    write(tmp_path / "eval=j" / "ref=b" / "m.json", [verdict])
+    write(tmp_path / "eval=j" / "m.json", [{"session_id": "s", "parsed_result": {"score": "7"}}])
+    with pytest.raises(DataError, match="by themselves"):
+        dr.datasets.read_log(tmp_path)
+
+
 # --- Every Eval Ever, promptfoo ---
 
 
@@ -276,6 +492,25 @@ def test_every_eval_ever_refuses_reduced_scores_that_look_like_runs(tmp_path):
     assert dr.datasets.read_log(write(tmp_path / "w_samples.jsonl", runs, lines=True))["run"].tolist() == [1, 2]
 
 
+def test_every_eval_ever_benchmarks_with_the_same_names_are_two_tasks(tmp_path):
+    for name, right in (("gsm8k", True), ("mmlu", False)):
+        line = {"evaluation_id": f"{name}/m/17", "model_id": "m", "evaluation_name": "accuracy", "sample_id": "1"}
+        write(tmp_path / name / "u_samples.jsonl", [line | {"evaluation": {"is_correct": right}}], lines=True)
+    table = dr.read_log(tmp_path)
+    assert table.set_index("prompt")["score"].to_dict() == {"gsm8k/accuracy/1": 1.0, "mmlu/accuracy/1": 0.0}
+    assert table["run"].tolist() == [1, 1]
+
+
+def test_rows_that_repeat_and_equal_scores_of_some_samples_are_said(tmp_path):
+    line = {"evaluation_id": "e", "model_id": "m", "evaluation_name": "acc"}
+    values = [("1", 1.0), ("1", 1.0), ("2", 1.0), ("2", 0.0)]
+    lines = [line | {"sample_id": sample, "evaluation": {"score": value}} for sample, value in values]
+    report = dr.read_log(write(tmp_path / "u_samples.jsonl", lines, lines=True)).attrs["report"]
+    assert any("1 of 2 samples" in note for note in report["notes"])
+    report = dr.read_log(eval_file(tmp_path / "x.eval", samples=SAMPLES[:1] * 2)).attrs["report"]
+    assert any("1 rows repeat" in note for note in report["notes"])
+
+
 def test_promptfoo_rows_with_equal_variables_are_runs(tmp_path):
     row = {"promptIdx": 0, "testIdx": 0, "provider": {"id": "openai:x", "label": "x"}, "vars": {"q": "1"}, "score": 1}
     rows = [
@@ -288,6 +523,54 @@ def test_promptfoo_rows_with_equal_variables_are_runs(tmp_path):
     assert table["score"].tolist()[:2] == [1, 0]
     assert np.isnan(table["score"][2])
     assert table["cost"][0] == 0.1
+
+
+def test_every_eval_ever_takes_direction_unknown_level_and_judges_from_the_file_beside(tmp_path):
+    line = {"evaluation_id": "e", "model_id": "m", "evaluation_name": "harm", "evaluation": {"score": 2.0}}
+    lines = [line | {"sample_id": "1", "sample_hash": "h1", "metadata": {"subject": "law"}}]
+    lines += [line | {"sample_id": "2", "sample_hash": "h2", "evaluation": {"score": -1}}]
+    file = write(tmp_path / "u_samples.jsonl", lines, lines=True)
+    config = {"lower_is_better": True, "has_unknown_level": True}
+    config |= {"llm_scoring": {"judges": [{"model_info": {"id": "org/judge"}}], "input_prompt": "?"}}
+    results = [{"evaluation_name": "harm", "metric_config": config, "score_details": {"score": 2.0}}]
+    write(tmp_path / "u.json", {"evaluation_id": "e", "evaluation_results": results})
+    table = dr.datasets.read_log(tmp_path)
+    assert table["prompt"].tolist() == ["harm/h1", "harm/h2"]
+    assert table["score"][0] == -2.0
+    assert np.isnan(table["score"][1])
+    assert table["judge"].tolist() == ["org/judge"] * 2
+    assert table["subject"][0] == "law"
+    notes = table.attrs["report"]["notes"]
+    assert any("smaller is better" in note for note in notes)
+    assert any("own log" in note for note in notes)
+    assert not any("not used" in note for note in notes)
+    write(file, [*lines, lines[0] | {"evaluation_name": "other"}], lines=True)
+    with pytest.raises(OptionError, match="'harm', 'other'"):
+        dr.datasets.read_log(tmp_path)
+    assert len(dr.datasets.read_log(tmp_path, metric="other")) == 1
+
+
+def test_promptfoo_models_are_providers_and_prompts_if_there_are_several(tmp_path):
+    def result(place, provider, label, **values):
+        said = {"promptIdx": place, "testIdx": 0, "provider": {"id": provider}, "prompt": {"label": label, "raw": "r"}}
+        return said | {"vars": {"b": 1, "a": "x"}, "score": 1, "namedScores": {"tone": 0.5, "facts": 1}} | values
+
+    rows = [result(0, "x", "p"), result(1, "y", "p", score=0, failureReason=1), result(0, "x", "p", score=None)]
+    log = {"evalId": "e", "results": {"version": 3, "results": rows}, "config": {"description": "sums"}}
+    table = dr.datasets.read_log(write(tmp_path / "one" / "out.json", log))
+    # promptIdx counts pairs of provider and prompt: it says nothing of the number of prompts.
+    assert table["model"].tolist() == ["x", "y", "x"]
+    assert table["score"].tolist()[:2] == [1, 0]
+    assert table["error"][2] == "no score"
+    assert table["prompt"].unique().tolist() == ['sums/{"a": "x", "b": 1}']
+    # Runs are counted over files.
+    write(tmp_path / "one" / "again.json", log)
+    assert dr.datasets.read_log(tmp_path / "one")["run"].max() == 4
+    assert dr.datasets.read_log(tmp_path / "one" / "out.json", metric="tone")["score"].tolist() == [0.5] * 3
+    with pytest.raises(OptionError, match="'facts', 'tone'"):
+        dr.datasets.read_log(tmp_path / "one", metric="other")
+    log["results"]["results"] = [result(0, "x", "p"), result(1, "x", "q")]
+    assert dr.datasets.read_log(write(tmp_path / "two.json", log))["model"].tolist() == ["x x p", "x x q"]
 
 
 # --- what holds for all ---
@@ -311,6 +594,34 @@ def test_unknown_files_kinds_and_mixtures_are_named(tmp_path):
         dr.datasets.read_log(tmp_path / "x.eval", metric="acc")
 
 
+def test_names_in_metadata_do_not_take_the_place_of_columns(tmp_path):
+    wrong = {"score": 0.1, "model": "other", "prompt": "p", "task": "t", "run": 9, "error": "none", "domain": "bio"}
+    sample = {"id": 1, "epoch": 1, "metadata": wrong, "scores": {"s": {"value": "C"}}}
+    table = dr.read_log(eval_file(tmp_path / "x.eval", samples=[sample]))
+    assert table.loc[0, ["prompt", "model", "score", "run", "task"]].tolist() == ["gpqa/1", "acme/m7b", 1.0, 1, "gpqa"]
+    assert table["error"].isna().all()
+    assert table.loc[0, ["log_score", "log_model", "domain"]].tolist() == [0.1, "other", "bio"]
+    row = {"provider": {"id": "x"}, "vars": {"q": "1"}, "score": 1, "namedScores": {"score": 0.2, "cost": 7}, "cost": 3}
+    table = dr.read_log(write(tmp_path / "results.json", {"results": {"results": [row]}}))
+    assert table.loc[0, ["score", "log_score", "cost", "log_cost"]].tolist() == [1, 0.2, 3, 7]
+
+
+def test_a_kind_is_recognised_behind_a_long_document(tmp_path):
+    long = {
+        "doc_id": 0,
+        "doc": {"question": "x" * 100_000},
+        **{k: v for k, v in LINE.items() if not k.startswith("doc")},
+    }
+    assert dr.read_log(harness(tmp_path, lines=[long | {"doc_hash": "a1"}])).attrs["report"]["kind"] == "lm_eval"
+
+
+def test_errors_are_said_in_a_few_words(tmp_path):
+    failed = {"id": 1, "epoch": 1, "scores": None, "error": {"message": "boom", "traceback": "line " * 1000}}
+    limited = {"id": 2, "epoch": 1, "scores": None, "limit": {"type": "token", "limit": 10}}
+    table = dr.read_log(write(tmp_path / "x.json", HEADER | {"samples": [failed, limited]}))
+    assert table.attrs["report"]["errors"] == {"boom": 1, "token": 1}
+
+
 def test_the_order_of_files_and_lines_does_not_matter(tmp_path):
     lines = [LINE | {"doc_id": i, "doc_hash": f"h{i}", "exact_match": float(i % 2)} for i in range(6)]
     for name, order in (("one", lines), ("two", lines[::-1])):
@@ -332,3 +643,121 @@ def test_votes_of_a_log_fit_as_they_are(tmp_path):
     table = dr.datasets.read_log(write(tmp_path / "all.jsonl", records, lines=True))
     res = dr.dml_rank("winner ~ 1 | model_a + model_b", table, functional="bt", context="prompt", rng=0)
     assert set(res.models) == {"base", *models}
+
+
+def test_scores_are_the_numbers_that_the_harnesses_print(tmp_path):
+    rng = np.random.default_rng(12)
+    models = {"x": 0.7, "y": 0.5, "z": 0.4}
+    printed, errors = {}, {}
+    for model, share in models.items():
+        scores = (rng.random(50) < share).astype(float)
+        lines = [LINE | {"doc_id": i, "doc_hash": f"h{i}", "exact_match": s} for i, s in enumerate(scores)]
+        harness(tmp_path / "lm", model=model, lines=lines)
+        # lm-evaluation-harness: the mean, and the sample's standard deviation over the root of n.
+        printed[model], errors[model] = scores.mean(), scores.std(ddof=1) / np.sqrt(50)
+    res = dr.dml_rank(data=(table := dr.read_log(tmp_path / "lm")), **table.attrs["report"]["fit"])
+    np.testing.assert_allclose(res.params[list(models)], list(printed.values()))
+    np.testing.assert_allclose(res.bse[list(models)], list(errors.values()), rtol=0.02)
+    preferences = {model: 1 + rng.random(50) for model in models}
+    for model, values in preferences.items():
+        base = {"generator_1": "base", "generator_2": model, "annotator": "j", "dataset": "d"}
+        records = [base | {"instruction": f"i{i}", "preference": value} for i, value in enumerate(values)]
+        write(tmp_path / "alpaca" / model / "annotations.json", records)
+    table = dr.read_log(tmp_path / "alpaca")
+    assert table.attrs["report"]["fit"]["functional"] == "bt"
+    # AlpacaEval's win rate is the mean of preference - 1.
+    rates = 1 - table.groupby("model_b")["winner"].mean()
+    np.testing.assert_allclose(rates[list(models)], [np.mean(preferences[model] - 1) for model in models])
+
+
+def test_verdicts_of_arena_hard_give_the_score_that_it_prints(tmp_path):
+    rng = np.random.default_rng(13)
+    worth = {"A>B": [1], "A>>B": [1] * 3, "A=B": [0.5], "A<B": [0], "B>A": [0], "A<<B": [0] * 3, "B>>A": [0] * 3}
+    games = [[{"score": s} for s in rng.choice(list(worth), 2)] for _ in range(60)]
+    base = {"judge": "j", "model": "m", "baseline": "b"}
+    records = [base | {"uid": f"u{i}", "games": two} for i, two in enumerate(games)]
+    # Its score of a model: strong verdicts count three times; the model is B in the first game and A in the second.
+    printed = [one for two in games for one in [1 - s for s in worth[two[0]["score"]]] + worth[two[1]["score"]]]
+    table = dr.read_log(write(tmp_path / "m.jsonl", records, lines=True))
+    first = table["winner"].map({"model_a": 1.0, "tie": 0.5, "model_b": 0.0})
+    share = first.where(table["model_a"] == "m", 1 - first)
+    times = table["grade"].str.contains(">>|<<").map({True: 3, False: 1})
+    assert np.average(share, weights=times) == pytest.approx(np.mean(printed))
+
+
+# --- the command line ---
+
+
+@pytest.fixture(scope="module")
+def three_kinds(tmp_path_factory):
+    """Return a folder with logs of three kinds side by side, of three models each."""
+    folder, rng = tmp_path_factory.mktemp("logs"), np.random.default_rng(5)
+    for model, share in {"acme/large": 0.7, "acme/small": 0.55, "base": 0.4}.items():
+        name, right = model.replace("/", "__"), (rng.random((40, 3)) < share)
+        samples = [
+            {"id": i, "epoch": run + 1, "scores": {"match": {"value": "C" if right[i, run] else "I"}}}
+            for i in range(40)
+            for run in (0, 1)
+        ]
+        eval_file(folder / "inspect" / f"{name}.eval", HEADER | {"eval": {"task": "t", "model": model}}, samples)
+        lines = [LINE | {"doc_id": i, "doc_hash": f"h{i}", "exact_match": float(right[i, 2])} for i in range(40)]
+        harness(folder / "lm_eval", model=name, lines=lines)
+        if model != "base":
+            games = [["A>B", "A=B"] if lost else ["B>A", "A>>B"] for lost in ~right[:, 0]]
+            base = {"judge": "j", "model": model, "baseline": "base"}
+            verdicts = [base | {"uid": f"u{i}", "games": [{"score": s} for s in pair]} for i, pair in enumerate(games)]
+            write(folder / "arena_hard" / f"{name}.jsonl", verdicts, lines=True)
+    return folder
+
+
+@needs("jinja2")
+def test_three_kinds_side_by_side_become_three_pages_with_a_command_each(three_kinds, tmp_path, capsys):
+    assert main(["fit", str(three_kinds)]) == 1
+    said = capsys.readouterr().err
+    for kind in ("arena_hard", "inspect", "lm_eval"):
+        assert f"dmlrank fit {three_kinds} --kind {kind}" in said
+        page = tmp_path / f"{kind}.html"
+        assert main(["fit", str(three_kinds), "--kind", kind, "--report", str(page)]) == 0
+        shown = capsys.readouterr()
+        assert "acme/large" in shown.out
+        assert "acme/large" in page.read_text(encoding="utf-8")
+        assert f"{kind}: " in shown.err
+        assert "not used, logs of " in shown.err
+        assert "--context prompt" in shown.err
+
+
+def test_commands_on_logs_say_what_they_read_and_agree_with_python(three_kinds, tmp_path, capsys):
+    folder = three_kinds / "inspect"
+    assert main(["check", str(folder)]) == 0
+    shown = capsys.readouterr()
+    assert "Common prompts:" in shown.out
+    assert "read as: 'score ~ 1 | model' --context prompt --run run" in shown.err
+    pattern, stored = str(folder / "*.eval"), tmp_path / "res.json"
+    assert main(["fit", "score ~ 1 | model", pattern, "--scorer", "match", "--out", str(stored)]) == 0
+    table = dr.read_log(folder)
+    fit = table.attrs["report"]["fit"]
+    res = dr.dml_rank(data=table, **fit)
+    np.testing.assert_allclose(dr.read_json(stored).params, res.params)
+    # inspect_ai's accuracy: the mean over samples of the mean over epochs.
+    printed = table.groupby(["model", "prompt"])["score"].mean().groupby("model").mean()
+    np.testing.assert_allclose(res.params[printed.index], printed)
+    assert main(["compare", "score ~ 1 | model", str(folder), "--functional", "mean", "borda"]) == 0
+    assert main(["gate", str(folder), "--candidate", "acme/large", "--baseline", "base", "--margin", "0"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("pass: acme/large")
+
+
+def test_a_table_without_a_formula_and_a_wrong_option_are_explained(three_kinds, tmp_path, capsys):
+    (tmp_path / "votes.csv").write_text("a,b\n1,2\n", encoding="utf-8")
+    for words, message in (
+        (["fit", str(tmp_path / "votes.csv")], "a table needs a formula"),
+        (["fit", str(tmp_path / "nothing")], "there is no file or folder"),
+        (["fit", str(three_kinds / "inspect"), "--scorer", "other"], "it has 'match'"),
+        (["check", str(three_kinds / "inspect"), "--metric", "acc"], "says nothing about a log of inspect"),
+        (["fit", str(three_kinds / "inspect"), "--kind", "lm_eval"], "it holds logs of 'inspect'"),
+        (["fit", str(write(tmp_path / "table.jsonl", [{"a": 1}]))], "a table needs a formula"),
+    ):
+        assert main(words) == 1
+        assert message in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["fit", "a.eval", "b.eval", "c.eval"])
+    assert "a pattern in quotation marks" in capsys.readouterr().err

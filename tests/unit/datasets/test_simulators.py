@@ -88,6 +88,7 @@ class Stacked:
         return np.hstack([kind(weights).value(mu) for kind in (Borda, BradleyTerry, RankCentrality)])
 
 
+@pytest.mark.long
 def test_draw_5_has_the_scores_by_which_it_is_known():
     scores = Ties(5).truth(Stacked())
     # 0.0005 of rounding, and three Monte-Carlo standard errors.

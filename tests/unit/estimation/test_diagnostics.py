@@ -218,6 +218,7 @@ def doubts(fit):
     return [text for text in fit.diagnostics.warnings if text.startswith(DOUBTS)]
 
 
+@pytest.mark.long
 def test_fits_warn_where_preferences_are_extreme_and_not_where_they_are_mild():
     mild = simulated(dr.datasets.Ties(coefficients=0).sample(1000, rng=0), "bt")
     assert doubts(mild) == []

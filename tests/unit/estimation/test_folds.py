@@ -13,7 +13,14 @@ import pytest
 from scipy.stats import chi2, kstest
 
 from dmlrank.data.contexts import identity_numbers
-from dmlrank.estimation.folds import UNITS_PER_FOLD, FoldUnits, assign_folds, extend_folds, fold_by_hash, fold_key
+from dmlrank.estimation.cross_fitting import (
+    UNITS_PER_FOLD,
+    FoldUnits,
+    assign_folds,
+    extend_folds,
+    fold_by_hash,
+    fold_key,
+)
 from dmlrank.exceptions import DataError
 from dmlrank.nuisance.training_rows import Folds
 
@@ -53,7 +60,7 @@ KEY = fold_key(0, 0)
 LITERAL_CODE = """
 import numpy as np
 from dmlrank.data.contexts import identity_numbers
-from dmlrank.estimation.folds import fold_by_hash, fold_key
+from dmlrank.estimation.cross_fitting import fold_by_hash, fold_key
 identifiers = {identifiers!r}
 column = np.empty(len(identifiers), dtype=object)
 column[:] = identifiers
@@ -188,6 +195,7 @@ def test_literal_folds():
     np.testing.assert_array_equal(folds, expected)
 
 
+@pytest.mark.long
 def test_another_process_with_another_hash_seed_deals_the_same_folds():
     identifiers, expected = zip(*LITERAL, strict=True)
     code = LITERAL_CODE.format(identifiers=list(identifiers))

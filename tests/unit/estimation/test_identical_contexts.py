@@ -9,7 +9,13 @@ import pytest
 
 from dmlrank.data.graph import Graph
 from dmlrank.data.preferences import gather_cells
-from dmlrank.estimation.cross_fitting import CrossFittedMu, HeldOutLabels, SuppliedMu, find_identical_contexts
+from dmlrank.estimation.cross_fitting import (
+    CrossFittedMu,
+    HeldOutLabels,
+    SuppliedMu,
+    find_identical_contexts,
+    mu_by_fold,
+)
 from dmlrank.estimation.diagnostics import calibration, effective_contexts
 from dmlrank.estimation.influence import (
     CompressedInfluence,
@@ -74,8 +80,8 @@ def both(case, estimands, floor=0.05):
     """The estimates from kinds of identical contexts and those from all contexts."""
     data, mu, propensity, weight = case
     given = estimands, data, NuisanceEstimates(mu, propensity, floor), blocks_by_context(data), TargetPopulation(weight)
-    assert len(mu.by_fold().identical_contexts(data)) < data.n_contexts
-    kinds = mu.by_fold().identical_contexts(data)
+    assert len(mu_by_fold(mu).identical_contexts(data)) < data.n_contexts
+    kinds = mu_by_fold(mu).identical_contexts(data)
     return evaluate_identical_contexts(kinds, *given), evaluate_contexts(*given, chunk=CHUNK)
 
 
@@ -221,7 +227,7 @@ def test_groups_do_not_depend_on_how_many_labels_are_possible(make_data, n_items
 
 def test_propensities_that_vary_within_a_group_are_noticed(make_data, draw_mu):
     data, mu, propensity, _ = draw(make_data, draw_mu, several=True)
-    kinds = mu.by_fold().identical_contexts(data)
+    kinds = mu_by_fold(mu).identical_contexts(data)
     assert kinds.is_constant_within_kinds(propensity)
     alike = np.flatnonzero(kinds.n_cells > 1)[0]
     propensity[np.flatnonzero(kinds.row == alike)[0]] *= 1.001
@@ -257,7 +263,9 @@ def test_the_one_step_estimator_groups_contexts_by_itself_where_this_is_cheaper(
 
 
 @pytest.mark.parametrize("score", ["borda", "bt", "rank_centrality"])
-def test_contexts_that_hardly_repeat_are_grouped_where_their_values_would_not_fit(make_data, draw_mu, score):
+def test_contexts_that_hardly_repeat_are_grouped_where_their_values_would_not_fit(
+    make_data, draw_mu, score, monkeypatch
+):
     rng = np.random.default_rng(9)
     n = 400
     first = rng.integers(K, size=3 * n)
@@ -271,7 +279,8 @@ def test_contexts_that_hardly_repeat_are_grouped_where_their_values_would_not_fi
     estimands = {"target": SCORES[score](CategoryWeights.half(C), Graph(~np.eye(K, dtype=bool)))}
     case = estimands, data, NuisanceEstimates(mu, propensity, 0.05), blocks_by_context(data)
     every_context = one_step(*case)
-    grouped = one_step(*case, max_stored=1000)
+    monkeypatch.setattr("dmlrank.estimation.one_step.MAX_STORED", 1000)
+    grouped = one_step(*case)
     assert isinstance(every_context.target, Influence)
     assert isinstance(grouped.target, CompressedInfluence)
     np.testing.assert_allclose(grouped.target.estimate, every_context.target.estimate, rtol=0, atol=1e-12)
@@ -316,7 +325,7 @@ def test_contexts_with_many_labels_have_the_sums_of_one_derivative_for_each_labe
     propensity = rng.uniform(0.2, 0.9, size=(n_items, n_items))[data.cells.first, data.cells.second]
     given = {"target": one}, data, NuisanceEstimates(mu, propensity, 0.05), blocks_by_context(data), TargetPopulation()
     by_label, by_context = (
-        evaluate_identical_contexts(mu.by_fold().identical_contexts(data), *given),
+        evaluate_identical_contexts(mu_by_fold(mu).identical_contexts(data), *given),
         evaluate_contexts(*given, chunk=1000),
     )
     written, known = by_label.target.by_context(), by_context.target

@@ -7,8 +7,8 @@ import pytest
 
 from dmlrank.data.preferences import Cells
 from dmlrank.estimation.cross_fitting import ContextPart, SuppliedMu, clip_and_renormalise
-from dmlrank.estimation.influence import NuisanceEstimates, blocks_by_context, blocks_by_group
-from dmlrank.estimation.one_step import one_step
+from dmlrank.estimation.influence import NuisanceEstimates, TargetPopulation, blocks_by_context, blocks_by_group
+from dmlrank.estimation.one_step import evaluate_contexts, one_step
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
 from dmlrank.nuisance.training_rows import Folds
 
@@ -106,7 +106,8 @@ def test_chunks_do_not_matter(score, case, by_group, chunk):
     folds = Folds(np.arange(40) % 3, np.arange(40), 3)
     whole = one_step({"target": score}, data, NuisanceEstimates(mu, propensity, 0.02), blocks)
     for source in (mu, Scattered(mu.mu, folds)):
-        parts = one_step({"target": score}, data, NuisanceEstimates(source, propensity, 0.02), blocks, chunk=chunk)
+        given = {"target": score}, data, NuisanceEstimates(source, propensity, 0.02), blocks, TargetPopulation()
+        parts = evaluate_contexts(*given, chunk=chunk)
         for name in ("value", "correction"):
             one, other = (getattr(passed.target, name) for passed in (whole, parts))
             np.testing.assert_allclose(other, one, rtol=1e-12, atol=1e-12)
@@ -132,9 +133,6 @@ class Scattered:
 
     def at(self, cells):
         return self.mu[cells.context, cells.first, cells.second]
-
-    def by_fold(self):
-        return None
 
 
 def test_several_scores_in_one_pass_are_those_of_one_pass_each(case):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dmlrank.estimation.folds import keyed_hash
+from dmlrank.estimation.cross_fitting import keyed_hash
 
 MASK = 2**64 - 1
 INITIAL = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)

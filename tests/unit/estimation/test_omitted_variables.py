@@ -124,6 +124,7 @@ def enumerated(make_data, law, truth, models):
         yield bias_scale(Borda(CategoryWeights.half(2)), CONTRASTS, data, nuisances, population, WORTH)
 
 
+@pytest.mark.long
 def test_leaving_a_feature_out_moves_no_estimate_beyond_the_bound(make_data):
     """1,000 laws of X and Z; in half of them Z moves the pairs of one model alone."""
     rng, used = np.random.default_rng(4), []

@@ -15,8 +15,7 @@ from dmlrank.estimation.influence import (
     blocks_by_context,
     blocks_by_group,
 )
-from dmlrank.estimation.one_step import one_step
-from dmlrank.estimation.residuals import pair_variance_scale, variance_correction
+from dmlrank.estimation.one_step import one_step, pair_variance_scale, variance_correction
 from dmlrank.functionals import Borda, BradleyTerry, CategoryWeights, RankCentrality
 
 K, C = 4, 3

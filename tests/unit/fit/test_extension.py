@@ -219,6 +219,7 @@ def test_scores_are_near_those_of_one_fit_of_all_rows(battles, extended):
     np.testing.assert_allclose(extended.bse, full.bse, rtol=0.1)
 
 
+@pytest.mark.long
 def test_no_reference_leads_to_an_earlier_result(battles, fitted):
     result = fitted
     references = []
@@ -329,7 +330,10 @@ def test_the_loss_test_is_planned_in_prompts_or_clusters_and_not_in_votes(battle
         twice["user"] = twice.question_id // 4
     old = twice[twice.question_id < N_OLD]
     fit = dr.dml_rank(FORMULA, old, **options)
-    extension = fit.extend(twice[(twice.question_id >= N_OLD) & (twice.question_id < 860)], refit="never").extension
+    rows = twice[(twice.question_id >= N_OLD) & (twice.question_id < 860)].copy()
+    # Labels that are predicted a little worse, so that the p-value lies between its limits.
+    rows.loc[rows.index[rows.winner.notna()][:30], "winner"] = "tie (bothbad)"
+    extension = fit.extend(rows, refit="never").extension
     labelled = old.dropna(subset=["winner"])
     n_units = labelled[cluster or "question_id"].nunique()
     assert extension.units_at_training == n_units < extension.votes_at_training == len(labelled)
@@ -337,6 +341,7 @@ def test_the_loss_test_is_planned_in_prompts_or_clusters_and_not_in_votes(battle
     later = battles[N_OLD:860].dropna(subset=["winner"])
     t = (later.question_id // 4 if cluster else later.question_id).nunique()
     boundary = Boundary(best_tau(0.05) * t / (0.25 * n_units))
+    assert 0.001 < extension.loss_p < 0.9
     assert extension.loss_p == pytest.approx(float(boundary.one_sided_p_values(np.array([extension.loss_z]))[0]))
 
 
@@ -368,7 +373,6 @@ def test_maximum_likelihood_is_computed_again(battles, estimator):
         (lambda rows: rows.assign(winner="banana"), errors.OutcomeError),
         (lambda rows: rows.assign(question_id=5), errors.DataError),
         (lambda rows: rows.assign(category="quantum"), errors.OptionError),
-        (lambda rows: rows.assign(model_a="newcomer")[:2], errors.GraphError),
         (lambda rows: {"winner": [1]}, errors.FrameTypeError),
     ],
 )

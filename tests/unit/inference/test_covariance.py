@@ -206,6 +206,7 @@ def test_standard_errors():
     assert Covariance(np.diag([4.0, 9.0]), np.eye(2)).std_errors.tolist() == [2, 3]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bias", [0.0, 0.25])
 def test_two_way_covariance_is_the_variance_of_estimates_whose_annotators_and_prompts_have_effects(make_data, bias):
     rng = np.random.default_rng(9)

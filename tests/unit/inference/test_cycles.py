@@ -54,6 +54,16 @@ def test_a_transitive_tournament_has_no_cycle():
     assert len(find_cycles(p, 1.0).items) == len(closest_cycle(p).items) == 0
 
 
+@pytest.mark.parametrize("first", range(5))
+def test_a_cycle_is_found_wherever_its_models_stand(first):
+    p = np.where(np.triu(np.ones((7, 7)), 1) > 0, 0.01, np.inf)
+    p[first, first + 2], p[first + 2, first] = np.inf, 0.02
+    assert count_cycles(np.isfinite(p)) == 1
+    for found in (find_cycles(p, 0.05), closest_cycle(p)):
+        assert found.items.tolist() == [[first, first + 1, first + 2]]
+        assert found.p_adjusted.tolist() == [0.02]
+
+
 def test_p_values_are_adjusted_for_all_pairs():
     estimate, error = np.array([0.4, 0.3, 0.0, 0.2]), np.array([0.1, 0.1, 0.1, 0.0])
     bound = margin_p_values(estimate, error, None)

@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from dmlrank.inference.covariance import Covariance, free_basis
 from dmlrank.inference.multiple_testing import differences, holm
-from dmlrank.inference.ranks import letter_groups, power_of, rank_bounds, ranks_of, smallest_gap
+from dmlrank.inference.ranks import abbreviate_letters, letter_groups, power_of, rank_bounds, ranks_of, smallest_gap
 from dmlrank.inference.simultaneous import MaxT, Separation, separate, separate_each
 
 
@@ -92,6 +92,7 @@ def test_scores_that_do_not_vary_separate_nothing():
     assert not separate_each(np.zeros(3), MaxT(covariance), 0.05).any()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("spread", [0.0, 0.3])
 def test_sets_hold_the_true_ranks_with_ties_and_near_ties(spread):
     """With equal scores every rank from 1 to K is right for none but the whole set."""
@@ -230,3 +231,11 @@ def test_each_model_is_separated_up_to_a_p_value_of_exactly_alpha():
     assert high == pytest.approx(p, abs=1e-12)
     assert separate_each(estimate, draws, p)[0, 1, 0]
     assert not separate_each(estimate, draws, np.nextafter(p, 0))[0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("letters", "short"),
+    [("", ""), ("a", "a"), ("abc", "abc"), ("abcd", "a-d"), ("abceghijk", "abceg-k"), ("51,52,53,54,60", "51-54,60")],
+)
+def test_four_consecutive_letters_are_abbreviated(letters, short):
+    assert abbreviate_letters(letters) == short

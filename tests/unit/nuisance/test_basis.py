@@ -180,6 +180,7 @@ def test_bases_of_single_features_join_to_the_one_of_all():
     assert [f for f, _ in joined.columns] == [0, 1, 3]
 
 
+@pytest.mark.long
 def test_the_basis_of_features_in_a_file_is_that_of_the_same_numbers_in_memory_in_single_precision():
     rng = np.random.default_rng(21)
     in_file = array_in_file((60_000, 40))

@@ -39,6 +39,7 @@ def covariance(mu, pi, places, ordered):
 
 
 # Earlier versions of scipy warn of the steps of the general solver.
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:Values in x were outside bounds:RuntimeWarning")
 @pytest.mark.parametrize(
     ("criterion", "one_pair", "ordered", "contrasted"),

@@ -84,6 +84,15 @@ def test_decisions_are_the_tests_of_the_view(res, make_plan):
     assert several.answers[0] in text
 
 
+def test_a_question_is_decided_against_its_wording_too(res, make_plan):
+    view = res.sequential(planned=2000)
+    best, worst = view.params.idxmax(), view.params.idxmin()
+    for question in ((best, worst), (worst, best)):
+        decision = make_plan(until=[question]).decide(view)
+        assert bool(decision)
+        assert decision.answers == [f"{best} > {worst}"]
+
+
 def test_a_decision_needs_a_question_and_a_sequential_view(res, make_plan):
     with pytest.raises(dr.exceptions.OptionError):
         make_plan(until="model_0 > model_1").decide(res)

@@ -10,7 +10,7 @@ import pytest
 
 from dmlrank.exceptions import OptionError
 from dmlrank.plotting.diagnostic_charts import pair_chart
-from dmlrank.plotting.heat_maps import group_heat_map, win_matrix
+from dmlrank.plotting.heat_maps import difference_matrix, group_heat_map
 from dmlrank.plotting.intervals import forest_plot, grouped_forest_plot
 from dmlrank.plotting.rank_charts import bump_chart, rank_set_chart
 from dmlrank.plotting.theme import (
@@ -61,7 +61,7 @@ def rank_sets(number, ax=None):
 
 def matrix(number, ax=None):
     gap = np.arange(number)[None, :] - np.arange(number)[:, None].astype(float)
-    return win_matrix(names(number), gap, np.abs(gap) > 3, title="Coloured: the difference is not 0", ax=ax)
+    return difference_matrix(names(number), gap, np.abs(gap) > 3, title="Coloured: the difference is not 0", ax=ax)
 
 
 def heat_map(number, ax=None):
@@ -95,6 +95,7 @@ def check_names_do_not_overlap(axes):
             assert overlaps(labels, renderer) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("draw", "number"),
     [
@@ -166,6 +167,7 @@ def test_the_square_of_few_models_fills_its_picture(number):
     assert width > 0.5 * axes.figure.bbox.width
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("draw", [forest, rank_sets, matrix, bump])
 def test_names_do_not_overlap_in_small_axes_of_the_caller(draw):
     _, axes = plt.subplots(figsize=(7, 5), layout="constrained")

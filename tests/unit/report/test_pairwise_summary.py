@@ -7,11 +7,13 @@ import re
 import string
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import dmlrank as dr
 from dmlrank.inference.ranks import abbreviate_letters
 
-from ...support import optional
+from ...support import optional, simulated_votes
 
 plt = optional("matplotlib.pyplot")
 
@@ -118,12 +120,17 @@ def test_regions_of_pairs_are_drawn(result):
 
 def test_first_place_is_open_with_the_gaps_that_more_prompts_would_show(result):
     text = " ".join(result.explain().split())
-    claim = r"First place is not decided: (\S+) leads (\S+) by ([\d.]+) \(adj\. P = ([\d.]+)\)\."
-    first, second, gap, p = re.search(claim, text).groups()
+    claim = (
+        r"First place is not decided: (\S+) leads, but (\S+) is not separated from it \(P = ([\d.]+)\)\. \1 would win "
+        r"(\d+) of 100 comparisons with \2 \(95 % simultaneous interval (\d+) to (\d+)\); it leads by ([\d.]+)\."
+    )
+    first, second, p, share, low, high, gap = re.search(claim, text).groups()
     row = result.t_test_pairwise().result_frame.iloc[0]
+    for said, column in ((share, "estimate"), (low, "conf_low"), (high, "conf_high")):
+        assert int(said) == round(100 / (1 + np.exp(-row[column])))
     assert (first, second) == (row["first"], row["second"])
     assert float(gap) == pytest.approx(row["estimate"], abs=5e-4)
-    assert float(p) == pytest.approx(row["p_adjusted"], abs=6e-3)
+    assert float(p) == pytest.approx(result.t_test(f"{first} - {second}").pvalue, abs=6e-4)
     claim = (
         r"The smallest true gap that would be found with power 0\.80 is ([\d.]+) with these ([\d,]+) prompts, "
         r"([\d.]+) with ([\d,]+) more and ([\d.]+) with ([\d,]+) more\."
@@ -138,9 +145,31 @@ def test_first_place_is_open_with_the_gaps_that_more_prompts_would_show(result):
     )
 
 
+@pytest.mark.parametrize("functional", ["borda", "bt"])
+def test_votes_on_the_leader_and_its_rivals_decide_as_the_verdict_says(functional):
+    """As many further votes on their pairs shrink the standard error as much as votes on all pairs would."""
+    formula, votes = "winner ~ 1 | model_a + model_b", simulated_votes(12, 6000, seed=4)
+    fit = dr.dml_rank(formula, votes, context="prompt", functional=functional, rng=0)
+    text = " ".join(fit.verdict().split())
+    claim = (
+        r"about ([\d,]+) further votes on pairs with the leader or (\S+) would .* ([\d,]+) prompts in place of 6,000"
+    )
+    further, rival, prompts = re.search(claim, text).groups()
+    pair = [fit.params.idxmax(), rival]
+    involved = votes[votes["model_a"].isin(pair) | votes["model_b"].isin(pair)]
+    times = int(prompts.replace(",", "")) / 6000
+    # The two models' own pair counts twice, and numbers have two digits.
+    assert int(further.replace(",", "")) / len(involved) == pytest.approx(times - 1, rel=0.15)
+    added = [involved.assign(prompt=involved["prompt"] + f"-{copy}") for copy in range(2)]
+    targeted = dr.dml_rank(formula, pd.concat([votes, *added]), context="prompt", functional=functional, rng=0)
+    errors = [result.t_test(f"{pair[0]} - {pair[1]}").sd.item() for result in (fit, targeted)]
+    assert errors[0] / errors[1] == pytest.approx(np.sqrt(3), rel=0.05)
+
+
 def test_first_place_is_decided_where_it_is(result):
     text = " ".join(result.explain(alpha=0.95).split())
-    assert re.search(r"First place is decided: \S+ leads \S+ by [\d.]+ and is above every other model", text)
+    assert re.search(r"First place is decided: \S+ is above every other model \(P = [\d.]+\)", text)
+    assert "would decide it" not in text
     assert "smallest true gap" not in text
 
 
@@ -148,6 +177,7 @@ def test_fixed_prompts_promise_nothing_and_the_plug_in_says_nothing(result):
     text = " ".join(result.update(prompts="fixed").explain(alpha=0.001).split())
     assert "First place is not decided" in text
     assert "smallest true gap" not in text
+    assert "would decide it" not in text
     assert "First place" not in result.update(estimator="plugin").explain()
 
 

@@ -112,6 +112,7 @@ def test_differences_are_shown_between_the_named_models(result):
         tests.summary(models="gpt-4")
 
 
+@pytest.mark.long
 def test_outputs_of_a_functional_have_no_top(battles):
     spread = dr.functionals.Custom(lambda mu: mu[:, :2, 3, 0] - mu[:, :2, 4, 0], outputs=("p", "q"), interior=False)
     shown = dr.dml_rank(FORMULA, battles, functional=spread, min_labels=5, position_bias=False, rng=0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -24,8 +26,11 @@ def result():
 
 def test_tidy_holds_the_numbers_of_the_result(result):
     tidy = result.tidy().set_index("term")
-    numbers = ["estimate", "std_error", "statistic", "p_value", "conf_low", "conf_high"]
-    assert list(tidy) == [*numbers, "votes", "votes_left_out"]
+    numbers = ["estimate", "std_error", "statistic", "p_value", "p_adjusted", "conf_low", "conf_high"]
+    assert list(tidy) == [*numbers, "interval", "votes", "votes_left_out"]
+    shown = pd.read_csv(io.StringIO(result.summary().as_csv()), index_col="model")["adj. P"].astype(str)
+    np.testing.assert_allclose(shown.str.lstrip("<").astype(float)[tidy.index], tidy["p_adjusted"], atol=0.001)
+    assert (tidy["p_adjusted"] >= tidy["p_value"]).all()
     np.testing.assert_array_equal(tidy["estimate"], result.params)
     np.testing.assert_array_equal(tidy["p_value"], result.pvalues)
     np.testing.assert_allclose(tidy[["conf_low", "conf_high"]], result.conf_int())
@@ -35,6 +40,10 @@ def test_tidy_holds_the_numbers_of_the_result(result):
 def test_tidy_takes_the_methods_of_conf_int(result, method):
     tidy = result.tidy(alpha=0.1, method=method)
     np.testing.assert_allclose(tidy[["conf_low", "conf_high"]], result.conf_int(alpha=0.1, method=method))
+    assert set(tidy["interval"]) == {
+        {"none": "pointwise", "max-t": "simultaneous"}.get(method, "simultaneous (Bonferroni)")
+    }
+    np.testing.assert_array_equal(tidy["p_adjusted"], result.tidy()["p_adjusted"])
 
 
 def test_the_forest_plot_draws_every_score_with_its_interval(result):
@@ -127,7 +136,7 @@ def test_contexts_of_several_columns_and_of_none(frame, rank):
 
 
 def test_maximum_likelihood_has_fitted_probabilities(frame, rank):
-    fitted = rank(frame, "winner ~ 1 | model_a + model_b", estimator="bt_mle", min_labels=10)
+    fitted = rank(frame, "winner ~ 1 | model_a + model_b", estimator="bt_mle", min_labels="auto")
     rows = fitted.augment(model="m0")
     assert not {"propensity", "weight", "fold"} & set(rows.columns)
     gap = rows["first"].map(fitted.params) - rows["second"].map(fitted.params)

@@ -14,6 +14,8 @@ import dmlrank as dr
 from dmlrank.exceptions import DataNotStoredError, NoIntervalError, OptionError, OptionTypeError, UnknownModelError
 from dmlrank.plotting.diagnostic_charts import reliability_curve
 
+from ...support import simulated_votes
+
 plt = pytest.importorskip("matplotlib.pyplot")
 
 FORMULA = "winner ~ C(category) + length | model_a + model_b"
@@ -265,6 +267,18 @@ def test_heat_maps_and_bump_charts_show_scores_and_ranks_by_group(result):
     lines = result.plot("bump", by="category", models=["gpt-4", "palm-2"]).lines
     expected = groups.params.rank(ascending=False, method="min").loc[["gpt-4", "palm-2"]]
     np.testing.assert_array_equal([line.get_ydata() for line in lines], expected)
+    best = np.argsort(-result.conf_int()["lower"].to_numpy(), kind="stable")[:3]
+    lines = result.plot("bump", by="category", top=3).lines
+    expected = groups.params.rank(ascending=False, method="min").iloc[best]
+    np.testing.assert_array_equal([line.get_ydata() for line in lines], expected)
+
+
+def test_a_matrix_of_many_models_shows_the_best_40():
+    votes = simulated_votes(60, 4000)
+    result = dr.dml_rank("winner ~ 1 | model_a + model_b", votes, estimator="bt_mle", rng=0)
+    axes = result.plot("matrix")
+    assert axes.collections[0].get_array().shape == (40, 40)
+    assert "60 models, 780 of 1,770 differences drawn" in axes.get_title().replace("\n", " ")
 
 
 def test_differences_between_groups_are_coloured_where_their_joint_interval_excludes_zero(result):

@@ -47,6 +47,7 @@ def test_a_group_is_a_result_of_the_class_that_it_comes_from(fitted):
     assert one.estimates.part == "category = coding"
 
 
+@pytest.mark.long
 def test_warnings_of_small_groups_point_at_the_line_that_asks():
     battles = dr.datasets.simulate_arena(n=1500, rng=0)
     few = battles.index[battles["category"] == "coding"][20:]

@@ -13,8 +13,8 @@ from dmlrank.exceptions import IntervalWarning, OptionError
 # What every public name of a result is in a sequential view.
 AT_ALL_LOOKS = {
     "pvalues", "conf_int", "t_test", "wald_test", "win_probability", "t_test_pairwise", "ranks", "best_set",
-    "ellipsoid", "summary", "explain", "tidy", "glance", "plot", "plots", "report", "save", "load", "to_json", "update",
-    "extend", "rescale",
+    "ellipsoid", "summary", "verdict", "explain", "tidy", "glance", "plot", "plots", "report", "save", "load",
+    "to_json", "update", "extend", "rescale", "pareto",
 }  # fmt: skip
 WITHOUT_STATEMENTS = {
     "models", "names", "categories", "params", "bse", "tvalues", "plugin", "influence", "nobs", "ncomparisons",
@@ -30,6 +30,7 @@ REFUSED = {
     "fragility": lambda view: view.fragility(),
     "restriction_test": lambda view: view.restriction_test(),
     "judge_table": lambda view: view.judge_table(),
+    "judge_audit": lambda view: view.judge_audit(),
     "design": lambda view: view.design(100),
     "sequential": lambda view: view.sequential(planned=5000),
     "bootstrap": lambda view: view.bootstrap("webb"),
@@ -50,6 +51,7 @@ OTHER_ALPHA = {
     "ellipsoid": lambda view: view.ellipsoid(alpha=0.1),
     "win_probability": lambda view: view.win_probability("gpt-4", "claude-v1", alpha=0.1),
     "summary": lambda view: view.summary(alpha=0.1),
+    "verdict": lambda view: view.verdict(alpha=0.1),
     "explain": lambda view: view.explain(alpha=0.1),
     "tidy": lambda view: view.tidy(alpha=0.1),
     "glance": lambda view: view.glance(alpha=0.1),
@@ -174,7 +176,7 @@ def test_what_is_held_is_said_where_it_is_shown(view):
     for text in texts:
         words = " ".join(text.split())
         assert "at all looks from 400 prompts on" in words
-        assert "planned=8,000, start=400, alpha=0.05 and the models" in words
+        assert "the planned 8,000, the start at 400, the level of 95 % and the models" in words
     assert "max-t" not in texts[0] + texts[1]
     assert "at all looks from 400 prompts on" in repr(view)
     pytest.importorskip("matplotlib")

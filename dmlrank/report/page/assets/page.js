@@ -52,6 +52,10 @@ class Board {
     const head = t.separated ? ["Separated: ", upper(), " is above ", lower(), "."] : ["Not separated: ", one(), " and ", other(), "."];
     let text = ": " + gap + ", " + this.level + " simultaneous interval " + fixed(t.low, n) + " to " + fixed(t.high, n) +
       ", adjusted p " + pText(t.p) + ".";
+    if (this.unit) {
+      const wins = (gap) => (100 / (1 + Math.exp(-gap / this.unit))).toFixed(0);
+      text += " This is " + wins(t.difference) + " wins in 100 comparisons of the two (" + wins(t.low) + " to " + wins(t.high) + ").";
+    }
     if (t.separated && t.low <= 0 && t.high >= 0) {
       text += " The step-down test of all pairs separates them, although this single-step interval contains zero.";
     }
@@ -275,6 +279,29 @@ const tabs = (list) => {
   select(buttons[0], false);
 };
 
+// --- weighting of criteria -------------------------------------------------------------------------------------------
+const weighting = (panel, { scores, covariance, critical, digits }) => {
+  const sliders = [...panel.querySelectorAll("input")], outputs = [...panel.querySelectorAll("output")];
+  const body = panel.querySelector("tbody"), rows = [...body.rows];
+  const update = () => {
+    const sum = sliders.reduce((total, slider) => total + Number(slider.value), 0);
+    const w = sliders.map((slider) => (sum ? Number(slider.value) / sum : 1 / sliders.length));
+    outputs.forEach((output, m) => { output.textContent = (100 * w[m]).toFixed(0) + " %"; });
+    const found = rows.map((row, j) => {
+      const score = w.reduce((total, share, m) => total + share * scores[m][j], 0);
+      const variance = w.reduce((total, a, m) => total + w.reduce((part, b, n) => part + a * b * covariance[j][m][n], 0), 0);
+      const half = critical * Math.sqrt(Math.max(variance, 0));
+      row.cells[1].textContent = fixed(score, digits);
+      row.cells[2].textContent = fixed(score - half, digits) + " to " + fixed(score + half, digits);
+      return [score, row];
+    });
+    body.append(...found.sort((a, b) => b[0] - a[0]).map((pair) => pair[1]));
+  };
+  sliders.forEach((slider) => slider.addEventListener("input", update));
+  panel.hidden = false;
+  update();
+};
+
 // --- start -----------------------------------------------------------------------------------------------------------
 document.querySelectorAll("table.sortable").forEach(sortable);
 for (const panel of document.querySelectorAll("[data-board]")) {
@@ -288,6 +315,7 @@ for (const panel of document.querySelectorAll("[data-board]")) {
   }));
   if (board.pairs) matrix(panel, board, picker(panel, board));
 }
+if (page.weighting) weighting(document.querySelector(".weighting"), page.weighting);
 // What is folded on the screen is printed.
 addEventListener("beforeprint", () => document.querySelectorAll(".panel details").forEach((part) => { part.open = true; }));
 const list = document.querySelector(".tabs");

@@ -9,7 +9,7 @@ import pandas as pd
 import patsy
 import pytest
 
-from dmlrank.data.formula.functions import MISSING_ALLOWED, Text
+from dmlrank.data.formula.features import MISSING_ALLOWED, Text
 from dmlrank.exceptions import DataError, MissingExtraError
 
 from ....support import optional

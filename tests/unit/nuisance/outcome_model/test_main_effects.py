@@ -102,6 +102,7 @@ def test_the_gradient_equals_finite_differences(n_categories, soft):
     np.testing.assert_allclose(gradient[lower], 0, atol=1e-12)
 
 
+@pytest.mark.long
 def test_the_fit_equals_scipys_of_the_same_penalised_likelihood():
     """Its twin writes the likelihood and the penalty out from the documentation, pair by pair."""
     rows, ridge, n_items = draw(4, 4, n=300, q=1, n_items=3), 2.0, 3

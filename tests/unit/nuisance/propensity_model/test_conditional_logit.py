@@ -93,6 +93,7 @@ def test_the_gradient_equals_finite_differences(chunk_size, parallel_from, monke
     assert value == pytest.approx(problem.effects(flat).loss(rows), rel=1e-12)
 
 
+@pytest.mark.long
 def test_the_fit_equals_scipys_of_the_same_penalised_likelihood():
     rows, truth = draw(3, 40, q=1)
     share, ridge = truth.share, 2.0

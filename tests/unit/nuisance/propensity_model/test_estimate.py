@@ -288,6 +288,7 @@ def test_few_pairs_are_all_used_as_negatives(draw):
     np.testing.assert_array_equal(rows.weight, 1)
 
 
+@pytest.mark.long
 def test_close_to_the_truth_with_many_pairs(rank):
     ties = dr.datasets.Ties(n_items=4, selection_strength=1.0)
     battles = ties.sample(3000, rng=0)

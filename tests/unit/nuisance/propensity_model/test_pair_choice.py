@@ -102,6 +102,7 @@ def test_smooth_effects_are_recovered(draw):
     assert divergence(truth, estimate) < 0.15 * divergence(truth, overall_shares(data))
 
 
+@pytest.mark.long
 def test_trees_learn_interactions_that_curves_cannot_express(draw):
     data, truth = draw(4, 2000, curve=0.0, jump=2.0)
     models = fit_pair_shares(data, random_folds(data), generators())
@@ -167,6 +168,7 @@ def test_the_effects_of_every_fold_are_learnt_from_the_other_folds_alone(make_da
         assert np.abs(difference).max() > 1e-3
 
 
+@pytest.mark.long
 def test_hyperparameters_selected_on_a_sample_are_used_for_all_folds(draw):
     data, truth = draw(9, 1500, jump=2.0)
     on_all_cells = tables(data, fit_pair_shares(data, random_folds(data), generators()))

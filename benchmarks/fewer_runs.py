@@ -1,0 +1,170 @@
+"""How much do plans of runs save on simulated benchmarks, and do intervals hold after three adaptive rounds?
+
+2,000 prompts, 12 models, scores of 0 and 1 from an item response model (difficulties, discriminations, clusters by
+task); in three further settings scores have no structure that a plan could use. With 10 % of all runs:
+
+- *uniform*: random cells, plain means of the scores that are there; *same m*: random cells, the package's fit of them.
+- *rounds*: 4 % of all runs, on random prompts, for all models; then two plans for the differences of the best six and
+  of the best three. A fit after each round. Standard errors of the differences of the three models that are best in
+  truth, and coverage of their intervals after each fit. ``covered_at_all_looks``: all intervals at 1 - .05 / 3 / 3.
+- ``planned_ratio`` is about the differences that the last plan was for, whichever models these are.
+- *means*: the same without contrasts, for all means; standard errors of the means.
+- *candidate*: a new model against the best of 11 that were run on all prompts, with a sixth of the runs, planned;
+  ``candidate_runs`` is the number of runs over that with which plain means of random prompts are as precise.
+
+``python benchmarks/fewer_runs.py --seeds 300`` writes docs/results/fewer_runs.csv.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy.special import expit
+
+import dmlrank as dr
+from dmlrank.exceptions import DmlrankWarning
+
+TABLE = Path(__file__).parents[1] / "docs" / "results" / "fewer_runs.csv"
+K = 12
+NAMES = np.array([f"m{j:02d}" for j in range(K)])
+PILOT, TOTAL = 0.04, 0.10
+# Standard deviations of difficulties between tasks and within tasks, and the mean discrimination; gap between models.
+SETTINGS = {
+    "difficulty": (0.0, 1.5, 1.5, 0.15),
+    "tasks": (1.0, 1.2, 1.5, 0.15),
+    "steep": (0.5, 2.0, 3.0, 0.3),
+    "no structure": (0.0, 0.0, 1.0, 0.15),
+    "no structure, equal models": (0.0, 0.0, 1.0, 0.0),
+    "no structure, rare successes": (0.0, 0.0, 1.0, 0.15),
+}
+
+
+def scores_of(setting: str, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return probabilities of success and scores, (n, K); the best model comes first."""
+    of_task, of_item, slope, gap = SETTINGS[setting]
+    # The tasks are the same in all benchmarks of a setting, and prompts are their units.
+    tasks = np.random.default_rng(1).normal(size=20)
+    difficulty = of_task * tasks[rng.integers(20, size=n)] + of_item * rng.normal(size=n)
+    ability = gap * np.arange(K)[::-1] - 5 * gap - (3.0 if "rare" in setting else 0.0)
+    discrimination = slope * np.exp(0.3 * rng.normal(size=n)) if of_item else np.ones(n)
+    p = expit(discrimination[:, None] * (ability - difficulty[:, None]))
+    return p, (rng.random((n, K)) < p).astype(float)
+
+
+@cache
+def truth_of(setting: str) -> np.ndarray:
+    """Return the means of the population that the prompts are a sample of, (K,)."""
+    return scores_of(setting, np.random.default_rng(2), 400_000)[0].mean(axis=0)
+
+
+def table_of(scores: np.ndarray, is_drawn: np.ndarray) -> pd.DataFrame:
+    """Return the drawn scores as a long table, with a row for every prompt without a run."""
+    prompt, model = np.nonzero(is_drawn)
+    drawn = pd.DataFrame({"prompt": prompt, "model": NAMES[model], "score": scores[is_drawn]})
+    return pd.concat([drawn, pd.DataFrame({"prompt": np.flatnonzero(~is_drawn.any(axis=1))})], ignore_index=True)
+
+
+def differences(contrasts: np.ndarray, res: dr.RankResults) -> tuple[np.ndarray, np.ndarray]:
+    """Return estimates and standard errors of contrasts."""
+    covariance = res.cov_params().loc[NAMES, NAMES].to_numpy()
+    return contrasts @ res.params[NAMES].to_numpy(), np.sqrt(np.einsum("ij,jk,ik->i", contrasts, covariance, contrasts))
+
+
+def fitted(scores: np.ndarray, is_drawn: np.ndarray, propensity: object) -> dr.RankResults:
+    """Fit the drawn scores."""
+    return dr.dml_rank("score ~ 1 | model", table_of(scores, is_drawn), context="prompt", propensity=propensity, rng=0)
+
+
+def run_rounds(
+    scores: np.ndarray, rng: np.random.Generator, plans: list[object]
+) -> tuple[list[dr.RankResults], np.ndarray]:
+    """Return the fits after the pilot and after each of the plans, which share the rest of the budget, and targets."""
+    n = len(scores)
+    propensity: object = pd.DataFrame(np.full((n, K), PILOT), columns=NAMES)
+    is_drawn = np.repeat(rng.random((n, 1)) < PILOT, K, axis=1)
+    fits = [fitted(scores, is_drawn, propensity)]
+    for contrasts in plans:
+        plan = fits[-1].design((TOTAL - PILOT) * n * K / len(plans), contrasts=contrasts)
+        rows = plan.sample(rng)
+        is_drawn[rows["prompt"], np.searchsorted(NAMES, rows["model"])] = True
+        fits.append(fitted(scores, is_drawn, plan))
+    return fits, plan.specification.criterion.rows
+
+
+def of_seed(setting: str, seed: int, n: int = 2000) -> dict[str, float]:
+    """Return what one simulated benchmark shows."""
+    rng = np.random.default_rng([seed, list(SETTINGS).index(setting)])
+    scores = scores_of(setting, rng, n)[1]
+    truth, top = truth_of(setting), np.zeros((3, K))
+    top[[0, 0, 1, 1, 2, 2], [0, 1, 0, 2, 1, 2]] = [1, -1, 1, -1, 1, -1]
+    is_drawn = rng.random((n, K)) < TOTAL
+    known = np.where(is_drawn, scores, np.nan)
+    count = is_drawn.sum(axis=0)
+    variances = np.nanvar(known, axis=0) / count
+    uniform = np.sqrt(np.square(top) @ variances)
+    same_m = differences(top, fitted(scores, is_drawn, np.full((n, K), TOTAL)))[1]
+    fits, planned = run_rounds(scores, rng, [dr.Top(6), dr.Top(3)])
+    found = {"uniform_se": uniform.mean(), "same_m_se": same_m.mean()}
+    found["planned_ratio"] = differences(planned, fits[-1])[1].mean() / np.sqrt(np.square(planned) @ variances).mean()
+    looks = []
+    for look, fit in enumerate(fits):
+        estimate, error = differences(top, fit)
+        z = np.abs(estimate - top @ truth) / error
+        found[f"covered_{look}"] = float((z < 1.96).mean())
+        looks.append((z < 2.773).all())
+        found["se"] = error.mean()
+    found["covered_at_all_looks"] = float(np.all(looks))
+    means = run_rounds(scores, rng, [None, None])[0][-1]
+    found["means_ratio"] = float(means.bse.mean() / np.sqrt(variances).mean())
+    found["means_covered"] = float((np.abs(means.params[NAMES] - truth) < 1.96 * means.bse[NAMES]).mean())
+    earlier = np.ones((n, K), dtype=bool)
+    earlier[:, 1] = False
+    res = dr.dml_rank("score ~ 1 | model", table_of(scores, earlier), context="prompt", rng=0)
+    plan = res.design(n / 6, candidate=NAMES[1], contrasts=[f"{NAMES[1]} - {NAMES[0]}"])
+    rows = plan.sample(rng)
+    earlier[rows["prompt"], 1] = True
+    estimate, error = differences(top[:1], fitted(scores, earlier, plan))
+    found["candidate_covered"] = float(abs(estimate[0] - top[0] @ truth) < 1.96 * error[0])
+    # Plain means: the new model on m random prompts, the best on all prompts.
+    variance = scores[:, :2].var(axis=0)
+    covariance = float(np.cov(scores[:, :2].T)[0, 1])
+    m = variance[1] / (error[0] ** 2 - (variance[0] - 2 * covariance) / n)
+    found["candidate_runs"] = float(len(rows) / min(m, n)) if m > 0 else float(len(rows) / n)
+    return found
+
+
+def main() -> None:
+    """Run the study."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=300)
+    parser.add_argument("--settings", nargs="+", default=list(SETTINGS))
+    arguments = parser.parse_args()
+    rows = []
+    for setting in arguments.settings:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DmlrankWarning)
+            found = pd.DataFrame([of_seed(setting, seed) for seed in range(arguments.seeds)])
+        mean = found.mean()
+        row = {
+            "setting": setting,
+            "seeds": arguments.seeds,
+            "se_over_uniform": mean["se"] / mean["uniform_se"],
+            "se_over_same_m": mean["se"] / mean["same_m_se"],
+            **{
+                name: mean[name]
+                for name in found
+                if "cover" in name or name.startswith(("means", "planned", "candidate"))
+            },
+        }
+        rows.append(row)
+        print(pd.DataFrame([row]).round(3).to_string(index=False), flush=True)
+        pd.DataFrame(rows).round(4).to_csv(TABLE, index=False)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""The gate of a pipeline: whether a candidate is as good as a baseline, as one line and an exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy
+
+from .._utils.argument_checks import check_alpha
+from .._utils.number_text import decimals, fewest_decimals, fixed_text
+from ..exceptions import OptionError
+
+if TYPE_CHECKING:
+    from ..results.rank_results import RankResults
+
+# Decisions with their exit codes; 1 and 2 are those of errors.
+EXIT_CODES = {"pass": 0, "worse": 3, "not decided": 4}
+
+
+def check_gate(candidate: str, baseline: str, margin: float, level: float) -> None:
+    """Check, before a fit, the options of a gate that can be judged without the data."""
+    if candidate == baseline:
+        raise OptionError(f"--candidate and --baseline are both {candidate!r}; name two different models")
+    if not (np.isfinite(margin) and margin >= 0):
+        raise OptionError(f"--margin is {margin:g}; give a number of at least 0, in the unit of the scores")
+    if not 0.5 <= level < 1:
+        raise OptionError(f"--level is {level:g}; give a number from 0.5 to below 1, such as 0.95")
+    check_alpha(1 - level)
+
+
+def decide(results: RankResults, candidate: str, baseline: str, margin: float, level: float) -> Mapping[str, object]:
+    """Return the decision of a gate with its figures and one line of text.
+
+    The candidate passes where the lower confidence limit of candidate - baseline is above -margin, and is worse where
+    the upper limit is below it. Each limit holds by itself with probability ``level``. Only one of the two claims can
+    be wrong, so that a wrong decision has probability 1 - level at most.
+    """
+    from ..inference.multiple_testing import differences
+    from ..report.statements import POWER, data_wanted
+    from ..results.requirements import place_of
+
+    e, alpha = results.estimates, round(1 - level, 12)
+    places = [np.array([place_of(e.models, name)]) for name in (candidate, baseline)]
+    gap = float(e.estimate[places[0]][0] - e.estimate[places[1]][0])
+    std_error = float(differences(e.covariance.widened, *places).std_error[0])
+    figures: dict[str, object] = {
+        "candidate": candidate,
+        "baseline": baseline,
+        "margin": margin,
+        "level": level,
+        "difference": gap,
+        "std_error": std_error,
+    }
+    if not std_error > 0:
+        same = f"the difference of {candidate} and {baseline} is {gap:g} on all prompts, and says nothing about others"
+        return figures | {"decision": "not decided", "text": f"not decided: {same}"}
+    above, below = (results.t_test((candidate, baseline), delta=-margin, side=side) for side in ("larger", "smaller"))
+    low, high = float(above.conf_int(alpha)[0, 0]), float(below.conf_int(alpha)[0, 1])
+    p_pass, p_worse = float(above.pvalue), float(below.pvalue)
+    digits = decimals(np.array([std_error]), fewest=fewest_decimals(e.scale.natural))
+    shown = {name: fixed_text(value, digits) for name, value in {"gap": gap, "low": low, "high": high}.items()}
+    least = f"{baseline} - {margin:g}" if margin else baseline
+    about, confidence = f"difference {shown['gap']}", f"with {100 * level:g} % confidence"
+    looks = "" if e.sequence is None else f", {e.sequence.clause}"
+    decision = "pass" if p_pass <= alpha else "worse" if p_worse <= alpha else "not decided"
+    if decision == "pass":
+        text = f"{candidate} is at least {least}: {about}, above {shown['low']} {confidence}{looks}"
+    elif decision == "worse":
+        text = f"{candidate} is below {least}: {about}, below {shown['high']} {confidence}{looks}"
+    else:
+        text = f"is {candidate} at least {least}? {about}, above {shown['low']} and below {shown['high']}, each "
+        text += f"{confidence}{looks}"
+        wanted = (above.alternative.critical(alpha) + float(scipy.stats.norm.ppf(POWER))) * std_error
+        more = data_wanted(e, (wanted / abs(gap + margin)) ** 2 if gap + margin else np.inf)
+        text += f"; {more[0].lower()}{more[1:]} if the difference were true" if more else ""
+    figures |= {"lower": low, "upper": high, "p_pass": p_pass, "p_worse": p_worse}
+    return figures | {"decision": decision, "text": f"{decision}: {text}"}

@@ -1,0 +1,211 @@
+"""Means of scores of which some are missing: corrected by what features say, or drawn with known propensities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit
+
+from ..data.preferences import FloatArray, IntArray
+from ..nuisance.style import AdditiveModel, AdditiveRows, context_design, fit_by_fold, predict_by_fold
+
+# A propensity is at least this share of the rate at which the model's scores are there.
+_RELATIVE_FLOOR = 0.1
+# Penalties of the ridge regression of scores, in units of the variance of a regressor; the last one leaves the mean.
+_PENALTIES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 1e6)
+# Number of rows by which chance may improve on the mean; see ridge_out_of_fold.
+_CHANCE = 4.0
+# Fewest scores of a model from which a regression is learnt; with fewer its mean is used.
+_FEWEST_TO_REGRESS = 10
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CorrectedMeans:
+    """Fitted scores m, (n, K), corrections S / pi (Y - m), (n, K), and the weights S / pi, (n, K)."""
+
+    fitted: FloatArray
+    correction: FloatArray
+    inverse: FloatArray
+
+
+def corrected_means(
+    scores: FloatArray, x: FloatArray, seed_order: IntArray, *, fold: IntArray, n_folds: int, weight: FloatArray
+) -> CorrectedMeans:
+    r"""Correct the means of scores for missing scores, by what is learnt from features on the other folds.
+
+    Shapes: scores (n, K), NaN where missing, x (n, p), seed_order, fold, weight (n,).
+
+    Notes
+    -----
+    Let S_ij = 1 where prompt i has a score Y_ij of model j. With m_j(x) = E[Y_ij | x] and \pi_j(x) = P(S_ij = 1 | x),
+
+        theta_j = mean over i of { m_j(x_i) + S_ij / \pi_j(x_i) (Y_ij - m_j(x_i)) }
+
+    estimates E[Y_ij] if a score is missing for reasons that x holds. The error of order n^-1/2 is that of the influence
+    values, because the bias is the product of the errors of m and \pi. Both are additive in smooth curves of the
+    features: a linear regression of scores, and a logistic regression of S, in which models share curves and deviate
+    from them. They are fitted out of fold, with ridges by held-out loss. \pi is at least a tenth of the share of
+    prompts with a score, and scaled so that the mean of S / \pi is one. Without features m_j is the mean of the scores
+    that are there and \pi_j their share, so that theta_j is this mean.
+
+    References
+    ----------
+    Robins, Rotnitzky and Zhao (1994), Estimation of regression coefficients when some regressors are not always
+    observed.
+    """
+    is_there = np.isfinite(scores)
+    share = np.average(is_there, axis=0, weights=weight)
+    known = np.where(is_there, scores, 0.0)
+    fitted = np.broadcast_to(np.average(known, axis=0, weights=weight) / share, scores.shape)
+    propensity = np.broadcast_to(share, scores.shape)
+    if n_folds > 1:
+        fitted = _learnt(scores, is_there, x, seed_order, fold=fold, n_folds=n_folds, logistic=False)
+        has_gaps = ~is_there.all(axis=0)
+        propensity = np.ones(scores.shape)
+        gaps = is_there[:, has_gaps].astype(float)
+        everywhere = np.ones(gaps.shape, dtype=bool)
+        learnt = _learnt(gaps, everywhere, x, seed_order, fold=fold, n_folds=n_folds, logistic=True)
+        propensity[:, has_gaps] = np.maximum(expit(learnt), _RELATIVE_FLOOR * share[has_gaps])
+    inverse = is_there / propensity
+    inverse = inverse / np.average(inverse, axis=0, weights=weight)
+    return CorrectedMeans(np.array(fitted), inverse * (known - fitted), inverse)
+
+
+def drawn_means(
+    scores: FloatArray,
+    x: FloatArray,
+    seed_order: IntArray,
+    propensity: FloatArray,
+    *,
+    fold: IntArray,
+    n_folds: int,
+    weight: FloatArray,
+) -> CorrectedMeans:
+    r"""Correct the means of scores that were drawn with known propensities.
+
+    Shapes: scores, propensity (n, K), NaN where a score was not drawn, x (n, p), seed_order, fold, weight (n,).
+
+    Notes
+    -----
+    The estimate is the mean of m_j(x_i) + S_ij / \pi_ij (Y_ij - m_j(x_i)), where m_j is a ridge regression on smooth
+    features and on the scores of *complete* models, whose propensities are one, fitted on other folds.
+
+    *Unbiased.* Let G hold features, all scores that the models would have, and every draw on other folds. If
+    P(S_ij = 1 | G) = \pi_ij, the term of prompt i has the conditional mean Y_ij whatever m_j is, because m_j is a
+    function of G: features, scores of complete models, and a fit to other folds. Scores of models that are not complete
+    are no regressors. Models are drawn together, so that their S_ik would tell S_ij.
+
+    *Rounds.* Each prompt has one uniform number u_i that never changes, and S_ij = 1 if u_i < \pi_ij. A round raises
+    \pi_ij. What is known of u_i after a round is an interval: above the propensities of models without a score, below
+    those of models with one. The next round draws u_i from it, so that no number has to be stored, and S_ij has again
+    the probability \pi_ij.
+
+    Let \pi_i^{(r)} be a function of G for every round r: of features, scores of complete models, and draws and scores
+    of *other* folds. Then S_i^{(r)} / \pi_i^{(r)} has the conditional mean one after every round, so that the estimate
+    is unbiased whenever rounds end. Since P(S^{(r-1)} = 1 | S^{(r)} = 1, G) = \pi^{(r-1)} / \pi^{(r)}, it is a reverse
+    martingale in r, E[S^{(r-1)} / \pi^{(r-1)} | S^{(r)}, G] = S^{(r)} / \pi^{(r)}, whose mean squared error decreases
+    from look to look. With R planned looks, intervals of level 1 - alpha / R hold jointly at all looks.
+
+    The rules of a round are learnt on the other folds, but the rules of different folds depend on each other, and G
+    contains the draws of prompt i through them. Each rule is a few numbers (ridge coefficients, variances, one
+    multiplier of the budget), averages that one prompt changes by O(1 / n). If they converge, and propensities stay
+    above a floor, the estimate differs from that with the limiting rules by o(n^-1/2); it is asymptotically normal, and
+    the variance between prompts of its terms is consistent. Which models a round is for, such as the best three, is
+    such a rule once their order has settled.
+
+    References
+    ----------
+    Ohlsson (1995), Coordination of samples using permanent random numbers; Robins, Rotnitzky and Zhao (1994).
+    """
+    is_there = np.isfinite(scores)
+    inverse = np.divide(is_there, propensity, out=np.zeros(scores.shape), where=is_there)
+    is_complete = np.asarray((propensity >= 1).all(axis=0) & is_there.all(axis=0))
+    known = np.where(is_there, scores, 0.0)
+    fitted, regressors = known.copy(), score_regressors(scores[:, is_complete], x, seed_order)
+    for item in np.flatnonzero(~is_complete):
+        fitted[:, item] = ridge_out_of_fold(
+            known[:, item], regressors, inverse[:, item] * weight, fold=fold, n_folds=n_folds
+        )
+    return CorrectedMeans(fitted, inverse * (known - fitted), inverse)
+
+
+def score_regressors(complete: FloatArray, x: FloatArray, seed_order: IntArray) -> FloatArray:
+    """Return smooth features, scores of complete models and their squared mean, (n, q), for regressions of scores."""
+    columns = [complete]
+    if complete.shape[1] > 1:
+        columns.append(np.square(complete.mean(axis=1, keepdims=True)))
+    if x.shape[1]:
+        columns.append(context_design(x[np.argsort(seed_order)], x, 1)[:, 1:])
+    return np.hstack(columns)
+
+
+def ridge_out_of_fold(
+    y: FloatArray, regressors: FloatArray, weight: FloatArray, *, fold: IntArray, n_folds: int
+) -> FloatArray:
+    """Predict y, (n,), from a ridge regression on the other folds, with the penalty of the least leave-one-out loss.
+
+    Rows with a weight of zero are predicted, but not learnt from.
+
+    Shapes: regressors (n, q), weight, fold (n,).
+    """
+    fitted = np.empty(len(y))
+    for number in range(n_folds):
+        is_held_out = fold == number
+        used = np.flatnonzero((weight > 0) & (~is_held_out if n_folds > 1 else is_held_out))
+        if not len(used):
+            # No score of the model in any other fold: any number is valid, and zero is one.
+            fitted[is_held_out] = 0.0
+            continue
+        w = weight[used] / weight[used].sum()
+        centre, mean = w @ regressors[used], float(w @ y[used])
+        root, z = np.sqrt(w), regressors[used] - centre
+        scale = np.sqrt(w @ np.square(z))
+        is_varying = scale > 1e-9
+        fitted[is_held_out] = mean
+        if not is_varying.any() or len(used) < _FEWEST_TO_REGRESS:
+            continue
+        z = z[:, is_varying] / scale[is_varying]
+        values, vectors = np.linalg.eigh((z * w[:, None]).T @ z)
+        turned, residual = z @ vectors, y[used] - mean
+        slope, squares = (turned * w[:, None]).T @ residual, np.square(turned * root[:, None])
+        losses = []
+        for penalty in _PENALTIES:
+            leverage = w + squares @ (1 / (np.maximum(values, 0) + penalty))
+            left_out = (residual - turned @ (slope / (np.maximum(values, 0) + penalty))) / np.maximum(
+                1 - leverage, 0.05
+            )
+            losses.append(float(w @ np.square(left_out)))
+        # Chance improves on the mean by a few rows in their number; regressors have to improve on it by more.
+        if min(losses) >= losses[-1] * (1 - _CHANCE / len(used)):
+            continue
+        best = _PENALTIES[int(np.argmin(losses))]
+        coefficients = (vectors @ (slope / (np.maximum(values, 0) + best))) / scale[is_varying]
+        rows = regressors[is_held_out][:, is_varying] - centre[is_varying]
+        fitted[is_held_out] += rows @ coefficients
+    return fitted
+
+
+def _learnt(
+    values: FloatArray,
+    is_used: np.ndarray,
+    x: FloatArray,
+    seed_order: IntArray,
+    *,
+    fold: IntArray,
+    n_folds: int,
+    logistic: bool,
+) -> FloatArray:
+    """Regress values, (n, K), on features and models, one regression per fold; return its predictors out of fold."""
+    n, n_items = values.shape
+    context, item = (part.ravel() for part in np.indices((n, n_items)))
+    design = context_design(x[np.argsort(seed_order)], x, n_items)
+    # The second item of a row is one further item that stands for all models.
+    all_models = np.full(n * n_items, n_items)
+    rows = AdditiveRows(design[context], item, all_models, np.empty((n * n_items, 0)), np.ones(n * n_items))
+    model = AdditiveModel(n_items + 1, 1, False, logistic, np.empty(0))
+    used = np.flatnonzero(is_used.ravel())
+    centre, scale = (0.0, 1.0) if logistic else (values.ravel()[used].mean(), values.ravel()[used].std() or 1.0)
+    y = ((values.ravel()[used] - centre) / scale)[:, None]
+    fits = fit_by_fold(model, rows.only(used), [y] * n_folds, fold[context[used]])
+    return centre + scale * predict_by_fold(fits, rows, fold[context])[:, 0].reshape(n, n_items)

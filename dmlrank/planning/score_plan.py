@@ -1,0 +1,244 @@
+"""A plan of runs from a fit of scores: what its residuals say of further runs, and of a candidate."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse.csgraph import connected_components
+
+from ..data.formula.parse import parse_formula
+from ..data.preferences import FloatArray
+from ..estimation.cross_fitting import assign_folds, fold_key
+from ..estimation.influence import Influence
+from ..estimation.missing_scores import ridge_out_of_fold, score_regressors
+from ..exceptions import OptionError, OptionTypeError, listed
+from ..fit.estimates import Estimates
+from ..fit.means import known_propensity
+from ..fit.stages import fold_units
+from ..fit.state import FitState
+from .plan import Plan
+from .plan_options import PlanOptions, make_criterion, read_context_weights
+from .rounds import read_until
+from .score_problem import RunGroups, ScoreProblem
+from .specification import PlanNames, PlanSpecification, solve
+
+# A residual variance is at least this share of the model's mean, because rare misses are hard to predict.
+_LEAST_VARIANCE = 0.1
+# Number of scores, or of pairs of scores, that a model's own factor, or correlation, is weighed against.
+_PRIOR_SCORES = 20.0
+_LARGEST_CORRELATION = 0.95
+
+
+def design_scores(estimates: Estimates, steps: FitState, options: PlanOptions, *, candidate: str | None = None) -> Plan:
+    """Return the plan of further runs, of the models of a fit and of a ``candidate`` that has not been run."""
+    scores, data, n = steps.data.scores, steps.data, steps.data.n_contexts
+    assert scores is not None
+    if options.criterion != "A" or options.one_pair or options.explore:
+        raise OptionError(
+            "a plan for scores minimises a sum of variances: leave criterion=, one_pair= and explore= at their defaults"
+        )
+    is_there, known = np.isfinite(scores.mean), known_propensity(steps.options.propensity, data, steps.source)
+    before = is_there.astype(float) if known is None else known
+    if known is None and not is_there.all():
+        raise OptionError(
+            "this fit has missing scores and no known propensities, so that a plan cannot add to its draws; draw with "
+            "known propensities (propensity=), or fit the prompts with scores of all models (missing='common')"
+        )
+    if not np.isfinite(before).all():
+        raise OptionError(
+            "the propensities of scores that were not drawn are not known from a column; pass the propensities of all "
+            "prompts and models to the fit: the plan of the last round, or a frame of prompts by models"
+        )
+    influence = steps.influence
+    assert isinstance(influence, Influence)
+    fitted, weight = influence.value, read_context_weights(steps.units.context_weight, n)
+    residual = np.where(is_there, np.where(is_there, scores.mean, 0.0) - fitted, np.nan)
+    is_complete = np.asarray((before >= 1).all(axis=0))
+    names, estimate, proxy = list(estimates.names), np.asarray(estimates.estimate), None
+    if candidate is not None:
+        if candidate in names:
+            raise OptionError(f"candidate={candidate!r} has scores already; leave candidate= out")
+        proxy = _best_of(estimate, is_complete)
+        fitted, residual = _with_candidate(steps, fitted, scores.mean, residual, proxy, is_complete)
+        names, estimate = [*names, candidate], np.append(estimate, estimate[proxy])
+        before = np.hstack([before, np.zeros((n, 1))])
+        is_there = np.hstack([is_there, np.zeros((n, 1), dtype=bool)])
+        is_complete = np.append(is_complete, False)
+    if is_complete.all():
+        raise OptionError("every model was run on every prompt; name a model to run in candidate=")
+    gauge = steps.setup.functional.gauge(len(names)).basis
+    questions = read_until(options.until, names)
+    wanted = list(questions) if options.contrasts is None and questions else options.contrasts
+    if wanted is None and proxy is not None:
+        wanted = [f"{candidate} - {names[proxy]}"]
+    criterion, contrasts, labels = make_criterion("A", wanted, names, estimate, gauge)
+    metric = criterion.rows.T @ criterion.rows
+    if not np.diag(metric)[~is_complete].any():
+        raise OptionError(f"the models of {listed(labels, 5)} were run on all prompts: no run makes these more precise")
+    is_open = np.flatnonzero(~is_complete)
+    group = np.full(len(names), -1)
+    group[is_open] = connected_components(metric[np.ix_(is_open, is_open)] != 0)[1]
+    n_groups = int(group.max()) + 1
+    cost = read_run_costs(options.costs, n, len(names))
+    problem = ScoreProblem(
+        functional=steps.setup.functional,
+        mu=residual_deviations(residual, fitted, is_there, before, is_complete, proxy),
+        row=np.arange(n),
+        floor=0.0,
+        pairs=RunGroups(np.arange(n_groups), np.arange(n_groups), len(names), False, group),
+        cost=np.stack([cost[:, group == g].sum(axis=1) for g in range(n_groups)], axis=1),
+        one_pair=False,
+        context_weight=weight,
+        fixed_prompts=steps.options.prompts == "fixed",
+        correlation=residual_correlations(residual, is_complete),
+        before=before,
+        is_there=is_there,
+        cost_of_run=cost,
+    )
+    specification = PlanSpecification(
+        problem=problem,
+        criterion=criterion,
+        contrasts=contrasts,
+        contrast_labels=labels,
+        scores=estimate,
+        between_covariance=_between(problem, estimates.covariance.matrix * n, fitted),
+        full_covariance=problem.labelling_covariance(np.ones(problem.shape)),
+        gauge=gauge,
+        min_propensity=options.min_propensity,
+        explore=0.0,
+        names=PlanNames(
+            tuple(names),
+            data.context_ids,
+            steps.options.context,
+            parse_formula(steps.source.formula).first,
+            "",
+            tuple(names),
+        ),
+        alpha=estimates.alpha,
+        seed=estimates.description.seed,
+        questions=questions,
+    )
+    return Plan(specification, solve(specification, options.budget))
+
+
+def _best_of(estimate: FloatArray, is_complete: NDArray[np.bool_]) -> int:
+    """Return the best of the models that were run on every prompt, or of all where there is none."""
+    return int(np.argmax(np.where(is_complete, estimate, -np.inf) if is_complete.any() else estimate))
+
+
+def _with_candidate(
+    steps: FitState,
+    fitted: FloatArray,
+    scores: FloatArray,
+    residual: FloatArray,
+    proxy: int,
+    is_complete: NDArray[np.bool_],
+) -> tuple[FloatArray, FloatArray]:
+    """Return predictions and residuals with those of a candidate, for which a model stands that was run: ``proxy``.
+
+    What other complete models say of the proxy, out of fold, is what all of them are expected to say of the candidate.
+    """
+    if not is_complete[proxy]:
+        return np.hstack([fitted, fitted[:, [proxy]]]), np.hstack([residual, residual[:, [proxy]]])
+    data, others = steps.data, is_complete.copy()
+    others[proxy] = False
+    n_folds = min(steps.options.n_folds, data.n_contexts)
+    fold = assign_folds(
+        fold_units(data, steps.units.clusters, n_folds=n_folds), n_folds, fold_key(steps.options.seed, 0)
+    ).fold
+    regressors, y = score_regressors(scores[:, others], data.x, data.seed_order), scores[:, proxy]
+    predicted = ridge_out_of_fold(y, regressors, np.ones(len(y)), fold=fold, n_folds=n_folds)
+    return np.column_stack([fitted, predicted]), np.column_stack([residual, y - predicted])
+
+
+def residual_deviations(
+    residual: FloatArray,
+    fitted: FloatArray,
+    is_there: NDArray[np.bool_],
+    before: FloatArray,
+    is_complete: NDArray[np.bool_],
+    proxy: int | None = None,
+) -> FloatArray:
+    """Return standard deviations of residuals given the predictions, (n, K): zero for complete models.
+
+    Shapes: residual, NaN where there is no score, fitted, is_there, before (n, K), is_complete (K,).
+    """
+    has_residual, is_open = np.isfinite(residual), ~is_complete
+    inverse = np.where(has_residual, 1 / np.where(is_there, before, 1.0), 0.0)
+    squares = np.where(has_residual, np.square(residual), 0.0)
+    cells = np.nonzero(has_residual & is_open)
+    mean = max(float(np.average(squares[cells], weights=inverse[cells])), 1e-12)
+    # In units of a residual, so that predictions that hardly differ hardly tell residuals apart, given the penalty.
+    z = (fitted - fitted[cells].mean()) / np.sqrt(mean)
+    centre = [float(np.average(z[cells] ** power, weights=inverse[cells])) for power in (1, 2)]
+    curve = np.stack([z - centre[0], z**2 - centre[1]])
+    of_cells, w = curve[:, cells[0], cells[1]], inverse[cells] / inverse[cells].mean()
+    gram = (of_cells * w) @ of_cells.T + _PRIOR_SCORES * np.eye(2)
+    coefficients = np.linalg.solve(gram, (of_cells * w) @ (squares[cells] - mean))
+    variance = np.maximum(mean + np.tensordot(coefficients, curve, 1), _LEAST_VARIANCE * mean)
+    # A factor for each model: its squared residuals over those that the common curve expects.
+    effective = np.square(inverse.sum(axis=0)) / np.maximum(np.square(inverse).sum(axis=0), 1e-12)
+    expected = (inverse * variance).sum(axis=0) / np.maximum(inverse.sum(axis=0), 1e-12)
+    observed = (inverse * squares).sum(axis=0) / np.maximum(inverse.sum(axis=0), 1e-12)
+    factor = (effective * observed + _PRIOR_SCORES * expected) / (
+        (effective + _PRIOR_SCORES) * np.maximum(expected, 1e-12)
+    )
+    return np.asarray(np.where(is_open, np.sqrt(variance * np.where(is_open, factor, 1.0)), 0.0))
+
+
+def residual_correlations(residual: FloatArray, is_complete: NDArray[np.bool_]) -> FloatArray:
+    """Return correlations of residuals of models that were run on the same prompts, (K, K), drawn to their mean.
+
+    Negative correlations count as zero, because models are run on the same prompts in any case.
+
+    Shapes: residual (n, K), NaN where there is no score, is_complete (K,).
+    """
+    both = np.isfinite(residual) & ~is_complete
+    values, shared = np.where(both, residual, 0.0), both.astype(float)
+    squares = np.square(values).T @ shared
+    size, count = np.sqrt(squares * squares.T), shared.T @ shared
+    correlation = np.divide(values.T @ values, size, out=np.zeros(size.shape), where=size > 0)
+    off = ~np.eye(len(size), dtype=bool)
+    total = count[off].sum()
+    mean = float((count * correlation)[off].sum() / total) if total else 0.0
+    correlation = np.clip(
+        (count * correlation + _PRIOR_SCORES * mean) / (count + _PRIOR_SCORES), 0, _LARGEST_CORRELATION
+    )
+    np.fill_diagonal(correlation, 1.0)
+    values_, vectors = np.linalg.eigh(correlation)
+    correlation = (vectors * np.maximum(values_, 1e-6)) @ vectors.T
+    return np.asarray(correlation / np.sqrt(np.outer(np.diag(correlation), np.diag(correlation))))
+
+
+def _between(problem: ScoreProblem, sigma: FloatArray, fitted: FloatArray) -> FloatArray:
+    """Return B, (K, K): the fit's covariance less that of its draws; a candidate has the covariance of predictions."""
+    so_far = np.where(problem.before > 0, problem.before, 1.0)
+    n_known = len(sigma)
+    total = np.cov(fitted, rowvar=False, ddof=0)
+    drawn = np.zeros_like(total)
+    deviation = problem.deviation
+    for j in range(n_known):
+        weight = deviation[:, [j]] / np.maximum(so_far[:, [j]], so_far[:, :n_known])
+        drawn[j, :n_known] = (weight * deviation[:, :n_known]).mean(axis=0)
+    total[:n_known, :n_known] = sigma - (drawn * problem.correlation)[:n_known, :n_known]
+    values, vectors = np.linalg.eigh((total + total.T) / 2)
+    return np.asarray((vectors * np.maximum(values, 0)) @ vectors.T)
+
+
+def read_run_costs(costs: ArrayLike, n: int, n_models: int) -> FloatArray:
+    """Return the cost of a run, (n or 1, K), from one number, (n,), (K,) where K differs from n, or (n, K)."""
+    try:
+        array = np.asarray(costs, dtype=float)
+    except (TypeError, ValueError, OverflowError):
+        array = np.empty((0,) * 3)
+    shapes = {(): (1, 1), (n,): (n, 1), (n_models,): (1, n_models), (n, n_models): (n, n_models)}
+    if array.shape not in shapes:
+        raise OptionTypeError(
+            f"costs has shape {array.shape}; allowed are one number, a number per prompt ({n},), a number per model "
+            f"({n_models},), or a number per prompt and model ({n}, {n_models})"
+        )
+    if not (np.isfinite(array) & (array > 0)).all():
+        raise OptionError("costs has values that are not positive numbers; every cost of a run must be above zero")
+    return np.array(
+        np.broadcast_to(array.reshape(shapes[array.shape]), (n if array.ndim and array.shape[0] == n else 1, n_models))
+    )

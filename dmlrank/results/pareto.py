@@ -1,0 +1,322 @@
+"""Score against cost: which models are shown to be dominated, which to be on the front, and which are open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.linalg import block_diag
+
+from .._utils.argument_checks import real_number
+from .._utils.computation import collected_warnings, one_thread
+from .._utils.number_text import decimals, fixed_text
+from ..data.arrays import FloatArray
+from ..data.derived_pairs import DerivedPairs
+from ..data.pairs_from_scores import further_scores
+from ..estimation.diagnostics import FEW_UNLIKE, effective_contexts, warn_of_few_prompts
+from ..estimation.influence import Influence
+from ..exceptions import MissingDataError, OptionError, OptionTypeError, listed, shown
+from ..fit.estimates import Estimates
+from ..fit.fit_covariance import clustered_covariance, covariance_of
+from ..fit.state import FitState
+from ..inference.covariance import Covariance, match_blocks, stack_influences
+from ..inference.simultaneous import AllLooks, MaxT, PairTests, compare_differences
+from ..plotting.front_chart import STATUSES, front_chart
+from ..report.leaderboard import rows_to_show, score_digits
+from ..report.page.svg import front_svg
+from ..report.statements import counted, functional_unit
+from ..tables.summary_table import Summary
+from .requirements import ModelTable, require_steps
+from .views import alpha_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Names of dominating models in a cell of the printed table.
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Pareto(ModelTable):
+    """Scores against costs with statuses that hold together; :meth:`RankResults.pareto` returns this class.
+
+    Model k dominates model j if its score is larger and its cost smaller (where costs are known: not larger). With
+    probability ``1 - alpha`` no status is wrong. All statuses follow from the frame ``tests``, whose intervals hold
+    simultaneously.
+
+    Attributes
+    ----------
+    table : DataFrame
+        A row per model, the cheapest first: ``model``, ``score``, ``cost``, ``status`` and ``dominated_by``, the names
+        of the models that are shown to dominate it. ``score_low``, ``score_high``, ``cost_low`` and ``cost_high`` are
+        simultaneous intervals of all scores and costs, which the picture shows. The status is
+
+        - ``"dominated"``: some model is shown to be better in both,
+        - ``"front"``: against every other model the score is shown to be larger, or the cost smaller,
+        - ``"open"``: neither is shown.
+    tests : DataFrame
+        A row per pair of models and quantity (``score``, and ``cost`` where it is random) with the simultaneous
+        interval of the difference ``first - second``.
+    cost : str
+        What the cost is.
+    alpha : float
+        Probability that any status is wrong.
+    """
+
+    table: pd.DataFrame
+    tests: pd.DataFrame
+    cost: str
+    alpha: float
+    estimates: Estimates
+
+    @property
+    def models(self) -> list[str]:
+        """Names of the models, the cheapest first."""
+        return list(self.table["model"])
+
+    def summary(
+        self, title: str | None = None, *, models: Sequence[str] | None = None, top: int | None = None
+    ) -> Summary:
+        e, frame = self.estimates, self.table
+        which = rows_to_show(e, models, top)
+        kept = [e.models[j] for j in which.places]
+        if models is None:
+            kept = [name for name in frame["model"] if name in set(kept)]
+        frame = frame.set_index("model").loc[kept]
+        digits = score_digits(e), cost_digits(frame)
+        rows = []
+        for name, row in frame.iterrows():
+            cells = [
+                fixed_text(row[column], places) if np.isfinite(row[column]) else ""
+                for of, places in zip(("score", "cost"), digits, strict=True)
+                for column in (of, f"{of}_low", f"{of}_high")
+            ]
+            by = row["dominated_by"].split(", ") if row["dominated_by"] else []
+            more = f" and {len(by) - _NAMED} more" if len(by) > _NAMED else ""
+            rows.append((str(name), *cells, row["status"], ", ".join(by[:_NAMED]) + more))
+        counts = self.table["status"].value_counts()
+        header = (
+            ("Score:", functional_unit(e), "No. Prompts:", f"{e.description.n_contexts:,}"),
+            ("Cost:", self.cost, "Front:", f"{counts.get('front', 0)} of {len(self.table)} models"),
+        )
+        columns = (("score", 1), ("[interval]", 2), ("cost", 1), ("[interval]", 2), ("status", 1), ("dominated by", 1))
+        notes = (self.sentence(), which.note("Statuses and intervals"))
+        return Summary(
+            "Score against Cost", header, columns, tuple(rows), tuple(filter(None, notes)), text_columns=(7, 8)
+        ).with_title(title)
+
+    def sentence(self) -> str:
+        """Return what the statuses mean, in words."""
+        known = "" if "cost" in set(self.tests["quantity"]) else " Costs are taken as known."
+        looks = "" if self.estimates.sequence is None else f" {self.estimates.sequence.promise}"
+        return (
+            f"With {100 * (1 - self.alpha):g} % confidence no status is wrong. Dominated: some model is shown to have "
+            f"a larger score at a lower cost. Front: against every other model the score is shown to be larger or the "
+            f"cost lower. Open: neither is shown.{known}{looks}"
+        )
+
+    def plot(self, ax: Axes | None = None, *, models: Sequence[str] | None = None, top: int | None = None) -> Axes:
+        """Draw scores over costs with their intervals, the three statuses by shape and colour; this needs matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure otherwise.
+        models : sequence of str, optional
+            Models in the picture; all when None. Statuses are always those among all models.
+        top : int, optional
+            Number of the models with the highest scores in the picture.
+
+        Returns
+        -------
+        matplotlib Axes
+            The axes of the picture. Names that would cover others are left out, those of the front last.
+        """
+        kept = {self.estimates.models[j] for j in rows_to_show(self.estimates, models, top).places}
+        frame = self.table[self.table["model"].isin(kept)]
+        title = f"Score against cost, {100 * (1 - self.alpha):g} % simultaneous"
+        return front_chart(frame, across=self._axis, up=f"score: {functional_unit(self.estimates)}", title=title, ax=ax)
+
+    def page_section(self) -> tuple[str, str, tuple[str, ...]]:
+        """Return title, picture and paragraphs of the section in a page, which :meth:`RankResults.report` writes."""
+        frame, digits = self.table, (score_digits(self.estimates), cost_digits(self.table))
+        unit = f"score: {functional_unit(self.estimates)}"
+        models = {status: frame["model"][frame["status"] == status] for status in STATUSES}
+        by_status = (f"{status}: {listed(names, 25) or 'none'}" for status, names in models.items())
+        picture = front_svg(frame, digits=digits, across=self._axis, up=unit)
+        return "Score against cost", picture, (self.sentence(), *(f"{text.capitalize()}." for text in by_status))
+
+    @property
+    def _axis(self) -> str:
+        """The label of the axis of costs."""
+        return f"{self.cost}, mean over prompts" if "cost" in set(self.tests["quantity"]) else self.cost
+
+    def is_of(self, estimates: Estimates) -> bool:
+        """Return whether the analysis has the scores of these estimates, in their unit."""
+        a, b = self.estimates, estimates
+        return a.models == b.models and bool(np.array_equal(a.estimate, b.estimate))
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{(self.table['status'] == status).sum()} {status}" for status in STATUSES)
+        return f"<Pareto: {counted(len(self.table), 'model')}, {counts}>"
+
+
+def cost_digits(table: pd.DataFrame) -> int:
+    """Return the decimals of costs: two figures of the smallest error, or four of the smallest cost."""
+    error = (table["cost_high"] - table["cost_low"]).to_numpy() / 4
+    size = error[error > 0] if (error > 0).any() else np.abs(table["cost"].to_numpy()) / 100
+    return decimals(size[size > 0], fewest=0) if (size > 0).any() else 0
+
+
+@one_thread()
+def score_against_cost(
+    e: Estimates, steps: FitState | None, cost: str | Mapping[str, float], alpha: float | None
+) -> Pareto:
+    """Return the statuses of all models, see :meth:`RankResults.pareto`."""
+    alpha = alpha_of(e, alpha)
+    n_models = len(e.models)
+    covariance, values, name = e.covariance, e.estimate, cost if isinstance(cost, str) else "cost"
+    if isinstance(cost, str):
+        costs, of_costs, covariance = _random_costs(e, require_steps(e, steps, "pareto() with a column"), cost)
+    else:
+        costs, of_costs = _known_costs(e.models, cost), None
+    # In units of the scores' errors, so that both parts of the joint covariance have one size.
+    unit = 1.0
+    if of_costs is not None:
+        unit = float(np.median(of_costs) / np.median(e.covariance.std_errors)) or 1.0
+        scale = np.repeat([1.0, 1 / unit], n_models)
+        covariance = replace(covariance, matrix=covariance.matrix * np.outer(scale, scale))
+        values = np.concatenate([values, costs / unit])
+    first, second = np.triu_indices(n_models, 1)
+    if of_costs is not None:
+        first, second = (np.concatenate([places, places + n_models]) for places in (first, second))
+    simultaneous = MaxT(covariance, e.description.seed) if e.sequence is None else AllLooks(covariance, e.sequence)
+    method = simultaneous.adjustment("max-t")
+    tests = compare_differences(values, simultaneous, first, second, method=method, alpha=alpha)
+    dominates, is_front = _statuses(tests, costs, are_random=of_costs is not None)
+    reach = simultaneous.critical(alpha) * covariance.std_errors
+    cost_reach = np.full(n_models, np.nan) if of_costs is None else reach[n_models:] * unit
+    table = pd.DataFrame(
+        {
+            "model": e.models,
+            "score": e.estimate,
+            "cost": costs,
+            "status": np.where(dominates.any(axis=0), "dominated", np.where(is_front, "front", "open")),
+            "dominated_by": [", ".join(e.models[k] for k in np.flatnonzero(by)) for by in dominates.T],
+            "score_low": e.estimate - reach[:n_models],
+            "score_high": e.estimate + reach[:n_models],
+            "cost_low": costs - cost_reach,
+            "cost_high": costs + cost_reach,
+        }
+    )
+    order = np.lexsort((-e.estimate, costs))
+    is_cost = tests.first >= n_models
+    factor, names = np.where(is_cost, unit, 1.0), np.array(e.models, dtype=object)
+    frame = pd.DataFrame(
+        {
+            "quantity": np.where(is_cost, "cost", "score"),
+            "first": names[tests.first % n_models],
+            "second": names[tests.second % n_models],
+            "estimate": tests.estimate * factor,
+            "std_error": tests.std_error * factor,
+            "conf_low": tests.conf_low * factor,
+            "conf_high": tests.conf_high * factor,
+        }
+    )
+    return Pareto(table.iloc[order].reset_index(drop=True), frame, name, alpha, e)
+
+
+def _statuses(tests: PairTests, costs: FloatArray, are_random: bool) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return whether model k is shown to dominate j, (K, K), at [k, j], and which models are on the front, (K,).
+
+    Known costs are compared as they are.
+    """
+    n_models = len(costs)
+    above = np.zeros((2 * n_models, 2 * n_models), dtype=bool)
+    above[tests.first, tests.second] = tests.conf_low > 0
+    above[tests.second, tests.first] = tests.conf_high < 0
+    score_larger, cost_smaller = above[:n_models, :n_models], above[n_models:, n_models:].T
+    cost_not_larger = cost_smaller
+    if not are_random:
+        cost_smaller, cost_not_larger = (less(costs[:, None], costs) for less in (np.less, np.less_equal))
+    is_ahead = score_larger | cost_smaller | np.eye(n_models, dtype=bool)
+    return score_larger & cost_not_larger, np.asarray(is_ahead.all(axis=1))
+
+
+def _known_costs(models: Sequence[str], cost: object) -> FloatArray:
+    """Return the costs that a user gives by model, (K,)."""
+    given = cost.to_dict() if isinstance(cost, pd.Series) else cost
+    if not isinstance(given, Mapping):
+        raise OptionTypeError(
+            f"cost={shown(cost)} is not allowed: name a column of the table of scores, or give a number for each model "
+            f"as a dictionary or Series"
+        )
+    missing, unknown = [name for name in models if name not in given], [name for name in given if name not in models]
+    if missing or unknown:
+        what = f"has no number for {listed(missing)}" if missing else f"has {listed(unknown)}, which were not ranked"
+        raise OptionError(f"cost= {what}; give one number for each of the {len(models)} models: {listed(models, 25)}")
+    numbers = [real_number(given[name]) for name in models]
+    wrong = [name for name, number in zip(models, numbers, strict=True) if number is None or not np.isfinite(number)]
+    if wrong:
+        raise OptionError(f"cost= of {wrong[0]!r} is {shown(given[wrong[0]])}; a cost is a finite number")
+    return np.array(numbers, dtype=float)
+
+
+def _random_costs(e: Estimates, steps: FitState, column: str) -> tuple[FloatArray, FloatArray | None, Covariance]:
+    """Return mean costs, their standard errors, (K,) each, and the joint covariance of scores and costs, (2 K, 2 K).
+
+    Costs are known, with None in place of errors, where each model costs the same on all prompts, or the prompts of the
+    fit are all there are.
+    """
+    source = steps.source.data
+    if not isinstance(source, DerivedPairs) or source.rows is None:
+        raise OptionError(
+            f"cost={column!r} names a column, which a table of scores has (formula 'score ~ 1 | model'); for votes, "
+            f"give a number for each model: pareto({{'{e.models[0]}': 0.5, ...}})"
+        )
+    data, units = steps.data, steps.units
+    places = [source.models.index(name) for name in e.models]
+    values = further_scores(source, column)[data.row_index[data.first_row]][:, places]
+    n_missing = np.isnan(values).sum(axis=0)
+    if n_missing.any():
+        j = int(n_missing.argmax())
+        raise MissingDataError(
+            f"column {column!r} has no value for {e.models[j]!r} on {n_missing[j]:,} of {len(values):,} prompts; "
+            f"every model needs a cost on every prompt: fit with missing='common', or give a number for each model"
+        )
+    n = len(values)
+    influence = Influence(
+        value=values,
+        correction=np.zeros_like(values),
+        block_context=np.arange(n),
+        block_weight=np.ones(n),
+        weight=np.ones(n) if units.context_weight is None else units.context_weight,
+    )
+    if steps.options.prompts == "fixed" or (values == values[0]).all():
+        return influence.estimate, None, e.covariance
+    costs_of_models = [f"{column} of {name}" for name in e.models]
+    warn_of_few_prompts(effective_contexts(influence), costs_of_models, n, FEW_UNLIKE, "add prompts")
+    none = np.empty((0, values.shape[1]))
+    with collected_warnings():
+        # The fit has warned of few clusters already.
+        of_costs = covariance_of(steps, influence, none)
+        parts = [steps.influence.by_context(), influence]
+        parts = parts if units.task is None else [part.within(units.task) for part in parts]
+        centred = [parts[0].centred * e.scale.factor, parts[1].centred]
+        joint = clustered_covariance(
+            stack_influences(centred, [none, none], [np.arange(0)] * 2),
+            block_diag(steps.setup.functional.gauge(data.n_items).basis, none),
+            units.clusters,
+            None,
+        )
+    matrix = match_blocks(joint.matrix, [e.covariance, of_costs])
+    basis = np.asarray(block_diag(e.covariance.basis, of_costs.basis))
+    allowance = e.covariance.allowance
+    if allowance is not None:
+        allowance = block_diag(allowance, np.zeros_like(allowance))
+    joint = replace(joint, matrix=matrix, basis=basis, note=e.covariance.note, allowance=allowance)
+    return influence.estimate, of_costs.std_errors, joint

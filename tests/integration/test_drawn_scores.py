@@ -1,0 +1,110 @@
+"""Scores that were drawn with known propensities: estimates, influence values, coverage, wrong propensities."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dmlrank as dr
+from dmlrank.cli.main import main
+from dmlrank.exceptions import ColumnError, MissingDataError, NuisanceError
+
+MODELS = np.array(["a", "b", "c", "d"])
+FORMULA = "score ~ 1 | model"
+
+
+def simulated(seed: int, n: int = 300) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return 0/1 scores, (n, 4), propensities, and what is drawn; the first two models are complete."""
+    rng = np.random.default_rng(seed)
+    scores = (rng.normal(size=(n, 1)) + 0.7 * rng.normal(size=(n, 4)) + [0.3, 0.2, 0.0, -0.2] > 0).astype(float)
+    propensity = np.ones((n, 4))
+    propensity[:, 2:] = rng.uniform(0.15, 0.5, size=(n, 1))
+    return scores, propensity, rng.random((n, 1)) < propensity
+
+
+def table_of(scores: np.ndarray, propensity: np.ndarray, is_drawn: np.ndarray) -> pd.DataFrame:
+    """Return the drawn scores as a long table."""
+    prompt, model = np.nonzero(is_drawn)
+    columns = {"prompt": prompt, "model": MODELS[model], "score": scores[is_drawn], "pi": propensity[is_drawn]}
+    return pd.DataFrame(columns)
+
+
+def test_the_estimate_is_the_mean_of_fitted_scores_and_weighted_residuals() -> None:
+    scores, propensity, is_drawn = simulated(1)
+    table = table_of(scores, propensity, is_drawn)
+    res = dr.dml_rank(FORMULA, table, context="prompt", propensity="pi", rng=0)
+    shuffled = table.sample(frac=1, random_state=1)
+    frame = pd.DataFrame(propensity[::-1], columns=MODELS, index=np.arange(300)[::-1])[list("dcba")]
+    for data, known in ((shuffled, "pi"), (table, frame), (table, propensity)):
+        other = dr.dml_rank(FORMULA, data, context="prompt", propensity=known, rng=0)
+        assert other.params.to_numpy() == pytest.approx(res.params.to_numpy(), abs=1e-12)
+    influence = res._fit.influence
+    fitted, weighted = influence.value, influence.correction
+    expected = np.where(is_drawn, (scores - fitted) / propensity, 0.0)
+    assert weighted == pytest.approx(expected, abs=1e-12)
+    phi = fitted + expected
+    assert res.params.to_numpy() == pytest.approx(phi.mean(axis=0))
+    assert res.bse.to_numpy() == pytest.approx(phi.std(axis=0) / np.sqrt(300))
+    assert res.params.iloc[:2].to_numpy() == pytest.approx(scores[:, :2].mean(axis=0))
+    # The other models' scores say much of a score: the prediction is out of fold and has a small error.
+    assert np.mean((scores - fitted)[:, 2:] ** 2) < 0.8 * scores[:, 2:].var()
+
+
+def test_prompts_without_a_run_are_rows_without_a_model() -> None:
+    scores, propensity, is_drawn = simulated(2)
+    drawn = table_of(scores, propensity, is_drawn)
+    drawn = drawn[drawn["model"].isin(["c", "d"])]
+    empty = pd.DataFrame({"prompt": np.setdiff1d(np.arange(300), drawn["prompt"])})
+    res = dr.dml_rank(FORMULA, pd.concat([drawn, empty]), context="prompt", propensity="pi", rng=0)
+    assert res.nobs == 300
+    # Without features and complete models, the correction is of a mean: the estimate is nearly the weighted mean.
+    weighted = (drawn["score"] / drawn["pi"]).groupby(drawn["model"]).sum()
+    share = (1 / drawn["pi"]).groupby(drawn["model"]).sum()
+    assert res.params.to_numpy() == pytest.approx((weighted / share).to_numpy(), abs=0.01)
+
+
+@pytest.mark.long
+def test_intervals_cover_where_scores_are_few() -> None:
+    rng, covered = np.random.default_rng(3), []
+    truth = np.array([simulated(seed, 4000)[0].mean(axis=0) for seed in range(5)]).mean(axis=0)
+    for seed in rng.integers(1 << 30, size=40):
+        table = table_of(*simulated(int(seed)))
+        res = dr.dml_rank(FORMULA, table, context="prompt", propensity="pi", rng=0)
+        z = (res.params.to_numpy() - truth) / res.bse.to_numpy()
+        covered.append(np.abs(z) < 1.96)
+    assert 0.88 < np.mean(covered) < 0.99
+
+
+def test_a_plan_for_a_new_model_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scores, _, _ = simulated(5, 120)
+    table = table_of(scores, np.ones((120, 4)), np.ones((120, 4), dtype=bool))
+    source, out = tmp_path / "scores.csv", tmp_path / "runs.csv"
+    table.to_csv(source, index=False)
+    call = ["design", FORMULA, str(source), "--context", "prompt", "--rng", "1", "--out", str(out)]
+    assert main([*call, "--budget", "30", "--candidate", "new", "--contrast", "new - a"]) == 0
+    assert "new - a" in capsys.readouterr().out
+    plan = dr.dml_rank(FORMULA, table, context="prompt", rng=1).design(30, candidate="new", contrasts=["new - a"])
+    rows = pd.read_csv(out)
+    assert rows["propensity"].to_numpy() == pytest.approx(plan.sample(1)["propensity"].to_numpy(), rel=1e-9)
+    assert main([*call, "--budget", "30"]) == 1
+    assert "candidate" in capsys.readouterr().err
+
+
+def test_wrong_propensities_are_refused() -> None:
+    scores, propensity, is_drawn = simulated(4)
+    table = table_of(scores, propensity, is_drawn)
+    wrong = table.assign(pi=table["pi"].where(table.index > 1, 0.0))
+    with pytest.raises(NuisanceError, match=r"2 such scores"):
+        dr.dml_rank(FORMULA, wrong, context="prompt", propensity="pi")
+    with pytest.raises(ColumnError, match=r"propensity='p' is no column"):
+        dr.dml_rank(FORMULA, table, context="prompt", propensity="p")
+    with pytest.raises(NuisanceError, match="one of \\(300, 4\\)"):
+        dr.dml_rank(FORMULA, table, context="prompt", propensity=propensity[:, :3])
+    with pytest.raises(NuisanceError, match="not 'd' of the scores"):
+        dr.dml_rank(FORMULA, table, context="prompt", propensity=pd.DataFrame(propensity[:, :3], columns=MODELS[:3]))
+    nothing = pd.concat([table, pd.DataFrame({"prompt": [0], "model": ["new"]})])
+    with pytest.raises(MissingDataError, match="'new' has no score"):
+        dr.dml_rank(FORMULA, nothing, context="prompt", propensity="pi")

@@ -1,0 +1,117 @@
+"""Fewer than 100 prompts or clusters: Student's quantiles, and the allowance for means of scores."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import f, norm, t
+
+import dmlrank as dr
+
+
+def table_of(y):
+    prompt, model = (places.ravel() for places in np.indices(y.shape))
+    return pd.DataFrame({"prompt": prompt, "model": np.array(list("abcdefgh"))[model], "score": y.ravel()})
+
+
+def fit(y, **options):
+    return dr.dml_rank("score ~ 1 | model", table_of(np.asarray(y, float)), context="prompt", rng=0, **options)
+
+
+def binary(n, k, seed=0, p=0.8):
+    return (np.random.default_rng(seed).random((n, k)) < p).astype(float)
+
+
+def test_two_models_by_hand():
+    n, y = 30, binary(30, 2)
+    res = fit(y)
+    d, law = y[:, 0] - y[:, 1], t(n - 1, scale=np.sqrt(n / (n - 1)))
+    # One pseudo prompt with a difference of 1, and for means the rule of three.
+    error = np.sqrt(d.var() / n + 1 / n**2)
+    pair = res.t_test_pairwise().result_frame.iloc[0]
+    assert pair["std_error"] == pytest.approx(d.std() / np.sqrt(n), rel=1e-10)
+    assert abs(pair["statistic"]) == pytest.approx(abs(d.mean()) / error, rel=1e-10)
+    assert pair["p_value"] == pytest.approx(2 * law.sf(abs(d.mean()) / error), rel=1e-10)
+    np.testing.assert_allclose(pair["conf_high"] - pair["estimate"], law.isf(0.025) * error, rtol=1e-6)
+    np.testing.assert_allclose(res.t_test("a - b").conf_int()[0, 1] - d.mean(), law.isf(0.025) * error, rtol=1e-10)
+    assert res.wald_test("a = b").pvalue == pytest.approx(pair["p_value"], rel=1e-8)
+    of_mean = np.sqrt(y.var(axis=0) / n + (3 / norm.isf(0.025)) ** 2 / n**2)
+    limits = res.conf_int(method="none")
+    np.testing.assert_allclose(limits["upper"] - res.params, law.isf(0.025) * of_mean, rtol=1e-10)
+    np.testing.assert_allclose(res.bse, y.std(axis=0) / np.sqrt(n), rtol=1e-10)
+    assert "30 prompts: t quantiles" in " ".join(res.summary().as_text().split())
+
+
+def test_models_that_agree_on_all_prompts_have_intervals():
+    one = binary(20, 1)
+    for y in (np.ones((20, 3)), np.repeat(one, 3, axis=1)):
+        res = fit(y)
+        pairs = res.t_test_pairwise().result_frame
+        assert (pairs["conf_high"] > 0.05).all()
+        assert not pairs["statistic"].any()
+        assert (res.conf_int()["upper"] - res.params > 3 / 20).all()
+    with pytest.warns(dr.exceptions.IntervalWarning, match="same on all"):
+        res = fit(np.full((20, 2), 0.3))
+    assert not res.bse.any()
+
+
+def test_units_and_order_of_models_do_not_matter():
+    y = np.random.default_rng(1).gamma(2, size=(25, 3))
+    one, other = fit(y), fit(5 - 2 * y[:, ::-1])
+    np.testing.assert_allclose(
+        one.estimates.covariance.widened.matrix, other.estimates.covariance.widened.matrix[::-1, ::-1] / 4, rtol=1e-10
+    )
+    np.testing.assert_allclose(one.rescale(3.0).conf_int(), 3 * one.conf_int(), rtol=1e-10)
+    assert dr.read_json(one.to_json()).summary().as_text() == one.summary().as_text()
+
+
+def test_independent_models_have_sidak_bounds_with_student_quantiles():
+    rng = np.random.default_rng(2)
+    res = fit(np.linalg.qr(rng.normal(size=(40, 6)) - 0.5)[0])
+    widened = res.estimates.covariance.widened
+    critical = (res.conf_int()["upper"] - res.params) / widened.std_errors
+    sidak = t.isf((1 - 0.95 ** (1 / 6)) / 2, 39) * np.sqrt(40 / 39)
+    assert 0.97 * sidak < critical.max() <= 1.003 * sidak
+
+
+def test_many_prompts_have_normal_quantiles_and_no_allowance():
+    covariance = fit(binary(100, 3)).estimates.covariance
+    assert (covariance.df, covariance.allowance) == (np.inf, None)
+
+
+def test_votes_on_few_prompts_have_student_quantiles():
+    rng = np.random.default_rng(4)
+    votes = pd.DataFrame(
+        {"model_a": "a", "model_b": "b", "winner": np.where(rng.random(80) < 0.6, "model_a", "model_b")}
+    )
+    res = dr.dml_rank("winner ~ 1 | model_a + model_b", votes, rng=0)
+    n, z = res.nobs, res.params.iloc[0] - 0.5
+    z /= res.bse.iloc[0]
+    assert n < 100
+    law = t(n - 1, scale=np.sqrt(n / (n - 1)))
+    np.testing.assert_allclose(res.pvalues, 2 * law.sf(abs(z)), rtol=1e-8)
+    np.testing.assert_allclose((res.conf_int(method="none")["upper"] - res.params) / res.bse, law.isf(0.025), rtol=1e-8)
+
+
+def test_few_clusters_have_one_degree_less_than_clusters():
+    y = binary(200, 3)
+    table = table_of(y).assign(suite=lambda d: d["prompt"] // 5)
+    res = dr.dml_rank(
+        "score ~ 1 | model", table, context="prompt", cov_type="cluster", cov_kwds={"groups": "suite"}, rng=0
+    )
+    covariance = res.estimates.covariance
+    assert covariance.df == 39
+    np.testing.assert_allclose(covariance.wald_law(2).sf(3.0), f(2, 38).sf(3.0 * 38 / 39 / 2), rtol=1e-10)
+    p = 2 * t(39).sf(abs(res.t_test("a - b").statistic))
+    np.testing.assert_allclose(res.t_test("a - b").pvalue, p, rtol=1e-8)
+
+
+def test_a_group_of_few_prompts_is_a_fit_of_few_prompts():
+    y = binary(150, 3)
+    table = table_of(y).assign(part=lambda d: np.where(d["prompt"] < 40, "few", "many"))
+    group = dr.dml_rank("score ~ 1 | model", table, context="prompt", rng=0).by("part")["few"]
+    single = dr.dml_rank("score ~ 1 | model", table[table["part"] == "few"], context="prompt", rng=0)
+    assert group.estimates.covariance.df == 39
+    np.testing.assert_allclose(
+        group.estimates.covariance.widened.matrix, single.estimates.covariance.widened.matrix, rtol=1e-10
+    )
+    np.testing.assert_allclose(group.conf_int(), single.conf_int(), rtol=1e-10)

@@ -1,0 +1,138 @@
+"""The gate of a pipeline: exit codes, one line, JSON, looks at growing data, and its error rates."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import dmlrank as dr
+from dmlrank.cli.main import main
+
+from ..support import from_benchmarks
+
+FORMULA = "accuracy ~ 1 | model"
+
+
+@pytest.fixture(scope="module")
+def study():
+    return from_benchmarks("decisions")
+
+
+@pytest.fixture(scope="module")
+def table(study):
+    return study.table_of_scores(600, -0.06, np.random.default_rng(1))
+
+
+@pytest.fixture
+def run(table, tmp_path, capsys):
+    path = tmp_path / "scores.csv"
+    table.to_csv(path, index=False)
+
+    def gate(*options, inputs=(FORMULA, str(path), "--context", "prompt"), candidate="candidate", margin="0.05"):
+        question = ["--candidate", candidate, "--baseline", "baseline", "--margin", margin]
+        status = main(["gate", *inputs, *question, *options])
+        return status, capsys.readouterr()
+
+    return gate
+
+
+@pytest.mark.parametrize(
+    ("margin", "status", "words"),
+    [
+        ("0.2", 0, r"^pass: candidate is at least baseline - 0.2: difference -[\d.]+, above -[\d.]+ with 95 % "),
+        ("0", 3, r"^worse: candidate is below baseline: difference -[\d.]+, below -[\d.]+ with 95 % confidence$"),
+        ("0.05", 4, r"^not decided: .* about [\d,]+ prompts in place of 600 would decide it \(power 0.80\) if the"),
+    ],
+)
+def test_the_exit_code_is_the_decision(run, margin, status, words):
+    code, said = run(margin=margin)
+    assert code == status
+    assert said.out.count("\n") == 1
+    assert re.search(words, said.out)
+    assert said.err == ""
+
+
+def test_the_figures_are_those_of_paired_tests_written_out(run, table):
+    status, said = run("--json", "--level", "0.9")
+    figures = json.loads(said.out)
+    wide = table.pivot(index="prompt", columns="model", values="accuracy")
+    gaps = (wide["candidate"] - wide["baseline"]).to_numpy()
+    error = gaps.std() / np.sqrt(len(gaps))
+    limits = gaps.mean() + norm.isf(0.1) * error * np.array([-1, 1])
+    np.testing.assert_allclose([figures["lower"], figures["upper"]], limits, rtol=1e-9)
+    assert figures["p_pass"] == pytest.approx(norm.sf((gaps.mean() + 0.05) / error))
+    assert figures["p_pass"] + figures["p_worse"] == pytest.approx(1)
+    expected = {True: "pass", False: "not decided"}[bool(limits[0] > -0.05)]
+    assert (figures["decision"], status) == (expected, {"pass": 0, "not decided": 4}[expected])
+
+
+def test_stored_results_and_votes_have_a_gate_too(run, table, tmp_path, capsys):
+    path = tmp_path / "stored.json"
+    dr.dml_rank(FORMULA, table, context="prompt").to_json(path)
+    assert run(inputs=(str(path),))[0] == run()[0] == 4
+    battles = tmp_path / "battles.csv"
+    dr.datasets.simulate_arena(n=1500, rng=0).to_csv(battles, index=False)
+    question = ["--candidate", "dolly-v2-12b", "--baseline", "gpt-4", "--margin", "0.02"]
+    assert main(["gate", "winner ~ 1 | model_a + model_b", str(battles), *question]) == 3
+    assert "worse: dolly-v2-12b is below gpt-4 - 0.02" in capsys.readouterr().out
+
+
+def test_looks_at_growing_data(run):
+    code, said = run("--planned", "900", "--start", "300", margin="0.3")
+    assert code == 0
+    assert said.out.endswith("at all looks from 300 prompts on\n")
+    code, said = run("--planned", "900", "--start", "300")
+    assert code == 4
+    assert "would decide it" not in said.out
+
+
+def test_a_candidate_that_answers_like_the_baseline_is_not_decided(table, tmp_path, capsys):
+    same = table.assign(accuracy=table.groupby("prompt")["accuracy"].transform("first"))
+    path = tmp_path / "same.csv"
+    same.to_csv(path, index=False)
+    question = ["--candidate", "candidate", "--baseline", "baseline", "--margin", "0.01", "--context", "prompt"]
+    assert main(["gate", FORMULA, str(path), *question]) == 4
+    assert "not decided: the difference of candidate and baseline is 0 on all prompts" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "margin", "message"),
+    [
+        (("--level", "0.3"), "0", "--level is 0.3; give a number from 0.5"),
+        (("--start", "300"), "0", "--start is the size of the first look"),
+        ((), "-1", "--margin is -1; give a number of at least 0"),
+        ((), "nan", "--margin is nan; give a number of at least 0"),
+    ],
+)
+def test_wrong_options_are_errors(run, options, margin, message):
+    code, said = run(*options, margin=margin)
+    assert code == 1
+    assert message in said.err
+
+
+def test_wrong_models_and_files_are_errors(run, tmp_path, table):
+    assert "name two different models" in run(candidate="baseline")[1].err
+    assert "there is no model 'candidat'; did you mean 'candidate'" in run(candidate="candidat")[1].err
+    stored = tmp_path / "stored.json"
+    dr.dml_rank(FORMULA, table, context="prompt").to_json(stored)
+    assert "give one stored result" in run(inputs=(str(stored), str(stored)))[1].err
+    assert "nothing is fitted" in run(inputs=(str(stored), "--context", "prompt"))[1].err
+    with pytest.raises(SystemExit) as ended:
+        main(["gate", str(stored), "--candidate", "candidate", "--baseline", "baseline"])
+    assert ended.value.code == 2
+
+
+@pytest.mark.long
+def test_wrong_decisions_are_rare(study):
+    """At the margin itself only "worse" is wrong."""
+    shares = study.gate(25, with_looks=(False,)).set_index("candidate")
+    bound = 0.05 + 3 * np.sqrt(0.05 * 0.95 / 25)
+    assert shares.loc["better", "worse"] <= bound
+    assert shares.loc["equal by the margin", "worse"] <= bound
+    assert shares.loc["worse", "pass"] <= bound
+    assert shares.loc["worse", "worse"] > 0.5
+    assert shares.loc["better", "pass"] > 0.4

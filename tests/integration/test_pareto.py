@@ -1,0 +1,183 @@
+"""Scores against costs: statuses from the intervals by brute force, joint covariance, pictures, page and errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+
+import dmlrank as dr
+from dmlrank.cli.main import main
+from dmlrank.exceptions import ColumnError, MissingDataError, OptionError, OptionTypeError
+
+from ..support import from_benchmarks
+
+FORMULA = "score ~ 1 | model"
+
+
+@pytest.fixture(scope="module")
+def study():
+    return from_benchmarks("decisions")
+
+
+def a_table(study, seed, n=450, k=6):
+    rng = np.random.default_rng(seed)
+    return study.table_of_costs(n, study.costs_and_abilities(k, rng), rng)
+
+
+def fit(table, **options):
+    return dr.dml_rank(FORMULA, table, **{"context": "prompt", "rng": 0} | options)
+
+
+def brute_force(found, costs=None):
+    """Return statuses and dominating models by enumeration of the pairs of models and their intervals."""
+    intervals = {}
+    for row in found.tests.itertuples():
+        intervals[row.quantity, row.first, row.second] = (row.conf_low, row.conf_high)
+        intervals[row.quantity, row.second, row.first] = (-row.conf_high, -row.conf_low)
+    statuses = {}
+    for j in found.models:
+        by, ahead = [], True
+        for k in found.models:
+            if k == j:
+                continue
+            score_low, score_high = intervals["score", k, j]
+            cheaper, dearer = (
+                (intervals["cost", k, j][1] < 0, intervals["cost", k, j][0] > 0)
+                if costs is None
+                else (costs[k] <= costs[j], costs[k] > costs[j])
+            )
+            if score_low > 0 and cheaper:
+                by.append(k)
+            ahead &= score_high < 0 or dearer
+        statuses[j] = ("dominated" if by else "front" if ahead else "open", set(by))
+    return statuses
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("known", [False, True])
+def test_statuses_are_those_of_the_intervals(study, seed, known):
+    res = fit(a_table(study, seed))
+    costs = dict(zip(res.models, np.random.default_rng(seed).integers(1, 4, 6).tolist(), strict=True))
+    found = res.pareto(costs if known else "tokens")
+    expected = brute_force(found, costs if known else None)
+    for row in found.table.itertuples():
+        assert (row.status, set(filter(None, row.dominated_by.split(", ")))) == expected[row.model]
+    assert len(set(found.table["status"])) > 1
+
+
+@pytest.mark.parametrize("options", [{}, {"cov_type": "cluster", "cov_kwds": {"groups": "suite"}}, {"weights": "w"}])
+def test_errors_are_those_of_scores_and_costs_by_hand(study, options):
+    table = a_table(study, 1)
+    prompt = table["prompt"].to_numpy()
+    table = table.assign(suite=prompt // 3, w=1.0 + prompt % 2).sample(frac=1, random_state=0)
+    res = fit(table, **options)
+    found = res.pareto("tokens")
+    costs = fit(table.assign(score=table["tokens"]), **options)
+    by_model = found.table.set_index("model").loc[res.models]
+    np.testing.assert_allclose(by_model["cost"], costs.params, rtol=1e-12)
+    pairs = found.tests.set_index("quantity")
+    for quantity, of in (("score", res), ("cost", costs)):
+        tests = [of.t_test((row.first, row.second)) for row in pairs.loc[quantity].itertuples()]
+        np.testing.assert_allclose(pairs.loc[quantity, "std_error"], [t.sd[0] for t in tests], rtol=1e-9)
+        np.testing.assert_allclose(pairs.loc[quantity, "estimate"], [t.effect[0] for t in tests], rtol=1e-9, atol=1e-12)
+    # One critical value for all, between that of the scores alone and Bonferroni's.
+    critical = (found.tests["conf_high"] - found.tests["estimate"]) / found.tests["std_error"]
+    alone = res.t_test_pairwise(method="max-t").result_frame
+    least = ((alone["conf_high"] - alone["estimate"]) / alone["std_error"]).iloc[0]
+    np.testing.assert_allclose(critical, critical.iloc[0], rtol=1e-9)
+    assert least < critical.iloc[0] < norm.isf(0.025 / 30)
+
+
+def test_a_cost_that_is_the_score_itself_depends_on_it_fully(study):
+    """A model is then never dominated, and the critical value is that of the scores alone, up to the error of draws."""
+    res = fit(a_table(study, 2).assign(tokens=lambda t: 5 * t["score"]))
+    found = res.pareto("tokens")
+    assert "dominated" not in set(found.table["status"])
+    frame, alone = found.tests, res.t_test_pairwise().result_frame
+    wide = [(t["conf_high"] - t["conf_low"]).iloc[0] / t["std_error"].iloc[0] for t in (frame, alone)]
+    assert wide[0] == pytest.approx(wide[1], abs=0.05)
+
+
+def test_units_order_and_runs_change_nothing(study):
+    table = a_table(study, 3)
+    found = fit(table).pareto("tokens").table
+    other = fit(table[::-1].assign(tokens=lambda t: 1e-6 * t["tokens"])).pareto("tokens").table
+    twice = fit(pd.concat([table, table])).pareto("tokens").table
+    for frame, factor in ((other, 1e6), (twice, 1.0)):
+        assert frame["model"].tolist() == found["model"].tolist()
+        assert frame["status"].tolist() == found["status"].tolist()
+        np.testing.assert_allclose(frame["cost_high"] * factor, found["cost_high"], rtol=1e-6)
+
+
+def test_a_column_that_is_one_number_for_each_model_is_known(study):
+    table = a_table(study, 4)
+    price = table["model"].map({name: place for place, name in enumerate(sorted(set(table["model"])))})
+    res = fit(table.assign(price=price))
+    column, numbers = res.pareto("price"), res.pareto({name: place for place, name in enumerate(res.models)})
+    pd.testing.assert_frame_equal(column.table, numbers.table, check_dtype=False)
+    assert "Costs are taken as known." in str(numbers)
+
+
+def test_common_prompts_votes_looks_and_extensions(study, arena_result):
+    table = a_table(study, 5)
+    gaps = table.drop(index=table.index[[0, 7, 20]])
+    common = gaps[gaps.groupby("prompt")["model"].transform("size") == 6]
+    a, b = fit(gaps, missing="common").pareto("tokens"), fit(common).pareto("tokens")
+    pd.testing.assert_frame_equal(a.table, b.table)
+    extended = fit(table[:2400]).extend(table[2400:]).pareto("tokens")
+    pd.testing.assert_frame_equal(extended.table, fit(table).pareto("tokens").table)
+    costs = {name: float(len(name)) for name in arena_result.models}
+    assert set(arena_result.pareto(costs).table["status"]) <= {"front", "open", "dominated"}
+    looks = fit(pd.concat([a_table(study, 5, n=700)])).sequential(900).pareto("tokens")
+    assert "at all looks" in looks.summary().notes[0]
+    assert brute_force(looks) == {
+        row.model: (row.status, set(filter(None, row.dominated_by.split(", ")))) for row in looks.table.itertuples()
+    }
+
+
+def test_what_is_shown(study, tmp_path, capsys):
+    table = a_table(study, 0)
+    res = fit(table)
+    found = res.pareto("tokens")
+    axes = found.plot()
+    assert {text.get_text().split()[0] for text in axes.get_legend().get_texts()} == set(found.table["status"])
+    assert found.summary(top=2).rows[0][0] in res.params.nlargest(2).index
+    page = res.report(pareto=found)
+    assert page.count('<g class="front">') == (found.table["status"] == "front").sum()
+    assert "Score against cost</h2>" in page
+    with pytest.raises(OptionError, match="computed from another result"):
+        fit(a_table(study, 1)).report(pareto=found)
+    path, written = tmp_path / "scores.csv", tmp_path / "page.html"
+    table.to_csv(path, index=False)
+    arguments = ["fit", FORMULA, str(path), "--context", "prompt", "--cost", "tokens", "--report", str(written)]
+    assert main(arguments) == 0
+    assert str(found).splitlines()[-3] in capsys.readouterr().out
+    assert "Score against cost</h2>" in written.read_text()
+    assert main([*arguments[:5], "--cost", "tokens", "x"]) == 1
+    assert "name one column, or give MODEL=NUMBER" in capsys.readouterr().err
+
+
+def test_bad_costs_are_errors(study, arena_result):
+    table = a_table(study, 0)
+    res = fit(table.assign(gap=table["tokens"].where(table.index != 4)))
+    with pytest.raises(ColumnError, match="tokes"):
+        res.pareto("tokes")
+    with pytest.raises(MissingDataError, match=r"no value for '.*' on 1 of 450 prompts"):
+        res.pareto("gap")
+    with pytest.raises(OptionError, match="has no number for"):
+        res.pareto({res.models[0]: 1.0})
+    with pytest.raises(OptionError, match="which were not ranked"):
+        res.pareto(dict.fromkeys([*res.models, "other"], 1.0))
+    with pytest.raises(OptionError, match="a cost is a finite number"):
+        res.pareto(dict.fromkeys(res.models, np.nan))
+    with pytest.raises(OptionTypeError, match="name a column"):
+        res.pareto(3.0)
+    with pytest.raises(OptionError, match="for votes, give a number for each model"):
+        arena_result.pareto("length")
+
+
+def test_the_joint_level_is_kept(study):
+    shares = study.pareto(8, 4, sizes=(400,))
+    assert (shares["a wrong status"] <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 8)).all()

@@ -1,0 +1,168 @@
+"""Plans for scores: optimal propensities, the variance formula, draws in rounds, what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy
+
+import dmlrank as dr
+from dmlrank.exceptions import OptionError, OptionTypeError
+from dmlrank.planning.plan import Plan
+from dmlrank.planning.score_problem import ScoreProblem
+
+MODELS = np.array(["a", "b", "c", "d"])
+N = 240
+
+
+@cache
+def fitted() -> tuple[np.ndarray, np.ndarray, dr.RankResults]:
+    """Return all scores, (n, 4), the propensities of a first round, and its fit; model a is complete."""
+    rng = np.random.default_rng(1)
+    signal = rng.normal(size=(N, 1))
+    scores = (signal + 0.6 * rng.normal(size=(N, 4)) + [0.6, 0.2, 0.0, -0.2] > 0).astype(float)
+    propensity = np.tile([1.0, 0.2, 0.2, 0.2], (N, 1))
+    is_drawn = rng.random((N, 1)) < propensity
+    table = table_of(scores, is_drawn)
+    first = pd.DataFrame(propensity, columns=MODELS)
+    return scores, is_drawn, dr.dml_rank("score ~ 1 | model", table, context="prompt", propensity=first, rng=0)
+
+
+def table_of(scores: np.ndarray, is_drawn: np.ndarray) -> pd.DataFrame:
+    """Return the drawn scores as a long table."""
+    prompt, model = np.nonzero(is_drawn)
+    return pd.DataFrame({"prompt": prompt, "model": MODELS[model], "score": scores[is_drawn]})
+
+
+def problem_of(plan: Plan) -> ScoreProblem:
+    """Return the design problem of a plan for scores."""
+    problem = plan.specification.problem
+    assert isinstance(problem, ScoreProblem)
+    return problem
+
+
+def variance_of_contrasts(plan: Plan, propensity: np.ndarray) -> float:
+    """Return the sum of variances of the plan's contrasts, n times, from the draws: by brute force over prompts."""
+    problem, rows = problem_of(plan), plan.specification.criterion.rows
+    total = 0.0
+    for deviation, p in zip(np.asarray(problem.mu), propensity, strict=True):
+        joint = np.minimum(p[:, None], p) / np.outer(p, p)
+        total += np.trace(rows @ (np.outer(deviation, deviation) * problem.correlation * joint) @ rows.T)
+    return float(total / len(propensity) + np.trace(rows @ plan.specification.between_covariance @ rows.T))
+
+
+@pytest.mark.parametrize("contrasts", [None, ["b - c"], ["b - c", "a - d"]])
+def test_propensities_are_those_of_a_convex_solver(contrasts: list[str] | None) -> None:
+    rng = np.random.default_rng(2)
+    costs = rng.uniform(0.5, 2.0, size=(N, 4))
+    plan = fitted()[2].design(120, contrasts=contrasts, costs=costs)
+    problem, group = problem_of(plan), problem_of(plan).pairs.group  # type: ignore[attr-defined]
+    assert plan.objective == pytest.approx(variance_of_contrasts(plan, plan.propensity), rel=1e-9)
+    assert plan.expected_cost == pytest.approx(120)
+    assert (plan.propensity * costs)[:, 1:].sum() - 0.2 * costs[:, 1:].sum() == pytest.approx(120)
+    # The information of each prompt and group, from its definition; a generic solver for the sum of a / p.
+    metric, deviation = plan.specification.criterion.rows.T @ plan.specification.criterion.rows, np.asarray(problem.mu)
+    chosen = np.arange(0, N, 12)
+    part = [np.where(group == g, 1.0, 0.0) for g in range(len(problem.pairs))]
+    gains = np.stack([((deviation * s) @ (metric * problem.correlation) * deviation * s).sum(axis=1) for s in part], 1)
+    cost = np.stack([(costs * s).sum(axis=1) for s in part], axis=1)
+    optimal = plan.solution.propensity[chosen].ravel()
+    gain, cost = gains[chosen].ravel() + 1e-9, cost[chosen].ravel()
+    found = scipy.optimize.minimize(
+        lambda p: (gain / p).sum(),
+        np.full(len(gain), 0.4),
+        jac=lambda p: -gain / p**2,
+        bounds=[(0.2, 1.0)] * len(gain),
+        constraints={"type": "ineq", "fun": lambda p: cost @ optimal - cost @ p, "jac": lambda p: -cost},
+        method="SLSQP",
+        options={"maxiter": 500, "ftol": 1e-12},
+    )
+    assert (gain / optimal).sum() <= found.fun * (1 + 1e-6)
+    assert (gain / optimal).sum() == pytest.approx(found.fun, rel=1e-4)
+
+
+def test_the_variance_of_the_draws_is_that_of_the_formula() -> None:
+    rng = np.random.default_rng(3)
+    residual, p = rng.normal(size=(50, 2)) + rng.normal(size=(50, 1)), rng.uniform(0.2, 1.0, size=(50, 2))
+    is_drawn = rng.random((20_000, 50, 1)) < p
+    error = ((is_drawn / p - 1) * residual) @ [1.0, -1.0]
+    outer = residual[:, :, None] * residual[:, None, :]
+    weight = 1 / np.maximum(p[:, :, None], p[:, None, :]) - 1
+    expected = np.einsum("ijk,j,k->", outer * weight, [1, -1], [1, -1])
+    assert error.sum(axis=1).var() == pytest.approx(expected, rel=0.05)
+
+
+def test_rounds_keep_propensities_and_run_models_on_the_same_prompts() -> None:
+    rng, share, both = np.random.default_rng(4), np.zeros((N, 4)), np.zeros(N)
+    before = np.tile([1.0, 0.2, 0.1, 0.3], (N, 1))
+    plan = fitted()[2].design(150)
+    problem, n_draws = problem_of(plan), 400
+    groups = np.maximum(rng.uniform(0.2, 0.9, size=(N, 3)), [0.2, 0.1, 0.3])
+    after = problem.pairs.matrices(groups)
+    for _ in range(n_draws):
+        is_drawn = rng.random((N, 1)) < before
+        rows = replace(problem, before=before, is_there=is_drawn).draw(groups, plan.specification.names, rng)
+        is_drawn[rows["prompt"], np.searchsorted(MODELS, rows["model"])] = True
+        share += is_drawn / n_draws
+        both += (is_drawn[:, 1] & is_drawn[:, 2]) / n_draws
+    error = np.sqrt(after * (1 - after) / n_draws)
+    assert np.all(np.abs(share - after) <= 5 * error + 1e-9)
+    assert both.mean() == pytest.approx(after[:, [1, 2]].min(axis=1).mean(), abs=0.01)
+
+
+def test_a_plan_predicts_the_standard_errors_of_the_fit_after_it() -> None:
+    scores, is_drawn, res = fitted()
+    plan = res.design(150, contrasts=["b - c"])
+    before = res.design(1e-6, contrasts=["b - c"], min_propensity=1e-9)
+    assert before.std_errors.to_numpy() == pytest.approx(res.bse.to_numpy(), rel=0.02)
+    rows = plan.sample(rng=5)
+    is_drawn = is_drawn.copy()
+    is_drawn[rows["prompt"], np.searchsorted(MODELS, rows["model"])] = True
+    after = dr.dml_rank("score ~ 1 | model", table_of(scores, is_drawn), context="prompt", propensity=plan, rng=0)
+    predicted = plan.predicted("b - c")["std_error"].iloc[0]
+    assert after.t_test("b - c").sd[0] == pytest.approx(predicted, rel=0.15)
+    assert predicted < plan.predicted("b - c")["uniform_std_error"].iloc[0]
+    assert set(rows["model"]) == {"b", "c"}
+    assert rows.groupby("prompt").size().max() == 2
+    assert "Expected runs:" in str(plan.summary())
+
+
+def test_a_candidate_is_run_where_its_score_is_not_foreseen() -> None:
+    scores, _, _ = fitted()
+    full = dr.dml_rank("score ~ 1 | model", table_of(scores, np.ones((N, 4), dtype=bool)), context="prompt", rng=0)
+    plan = full.design(60, candidate="new", until="new > b")
+    assert plan.propensity[:, :4].min() == 1.0
+    assert plan.names == ["a", "b", "c", "d", "new"]
+    assert plan.specification.contrast_labels == ("new - b",)
+    # A prompt that all others solve says little.
+    is_solved = scores[:, 1:].all(axis=1)
+    assert plan.propensity[is_solved, 4].max() < 0.5 * plan.propensity[~is_solved, 4].mean()
+    richer = full.design(60, candidate="new").for_power("new", "a", difference=0.2, method="none")
+    assert richer.power("new", "a", difference=0.2, method="none") == pytest.approx(0.8, abs=1e-3)
+
+
+def test_what_a_plan_for_scores_refuses() -> None:
+    scores, is_drawn, res = fitted()
+    full = dr.dml_rank("score ~ 1 | model", table_of(scores, np.ones((N, 4), dtype=bool)), context="prompt", rng=0)
+    with pytest.raises(OptionError, match="candidate="):
+        full.design(60)
+    with pytest.raises(OptionError, match="has scores already"):
+        full.design(60, candidate="a")
+    with pytest.raises(OptionTypeError, match=r"a number per model \(4,\)"):
+        res.design(60, costs=[1.0, 2.0])
+    with pytest.raises(OptionError, match="one_pair="):
+        res.design(60, one_pair=True)
+    with pytest.raises(OptionError, match="budget=3 is too small"):
+        res.design(3, min_propensity=0.25)
+    with pytest.raises(OptionError, match="plan for scores"):
+        res.design(60, newdata=pd.DataFrame({"prompt": [1]}))
+    column = table_of(scores, is_drawn).assign(pi=0.2)
+    column.loc[column["model"] == "a", "pi"] = 1.0
+    with pytest.raises(OptionError, match="not known from a column"):
+        dr.dml_rank("score ~ 1 | model", column, context="prompt", propensity="pi", rng=0).design(60)
+    with pytest.raises(OptionError, match=r"plot\(\) is about labels"):
+        res.design(60).plot()
