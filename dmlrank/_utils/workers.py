@@ -16,7 +16,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, CancelledError, Future, wait
+from concurrent.futures import BrokenExecutor, CancelledError
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -211,10 +211,12 @@ class DaskWorkers:
         return max(1, sum(self.client.nthreads().values()))
 
     def share(self, value: object) -> Any:
-        """Send a value to all workers."""
+        """Send a value to a worker; every other worker fetches it once."""
         self._wait_for_a_worker()
         try:
-            return self._scatter(InMemory(value, versions()))
+            # Workers fetch the value from one another. With broadcast=True, Dask waits for ever for a worker that ends
+            # while it receives the value.
+            return self.client.scatter(InMemory(value, versions()), hash=False)
         except (TypeError, AttributeError, pickle.PicklingError) as error:
             raise ExecutorError(
                 f"the data of the workers' tasks cannot be sent to Dask's workers: {error}; {_MUST_BE_IMPORTABLE}"
@@ -222,22 +224,6 @@ class DaskWorkers:
         except (TimeoutError, OSError, KeyError) as error:
             # Dask finds no worker, or loses one that is receiving the value.
             raise WorkersLostError(repr(error)) from error
-
-    def _scatter(self, value: InMemory) -> Any:
-        """Send a value to all workers, unless one of them ends meanwhile: Dask would wait for its answer for ever."""
-        workers, sent = set(self.client.nthreads()), Future[Any]()
-
-        def send() -> None:
-            try:
-                sent.set_result(self.client.scatter(value, hash=False, broadcast=True))
-            except BaseException as error:
-                sent.set_exception(error)
-
-        threading.Thread(target=send, daemon=True).start()
-        while not wait([sent], timeout=1.0).done:
-            if workers - set(self.client.nthreads()):
-                raise WorkersLostError("a worker of the Dask cluster ended while it received the data")
-        return sent.result()
 
     def submit(self, key: object, function: Callable[..., Any], *arguments: object) -> Any:
         """Hand a task over, under a name that Dask's dashboard shows."""
