@@ -75,6 +75,13 @@ def differences(contrasts: np.ndarray, res: dr.RankResults) -> tuple[np.ndarray,
     return contrasts @ res.params[NAMES].to_numpy(), np.sqrt(np.einsum("ij,jk,ik->i", contrasts, covariance, contrasts))
 
 
+def covered(res: dr.RankResults, alpha: float, contrasts: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Return whether the interval of each difference, by itself, contains the true one."""
+    pairs = [(NAMES[row.argmax()], NAMES[row.argmin()]) for row in contrasts]
+    limits = np.stack([res.t_test(pair).conf_int(alpha)[0] for pair in pairs])
+    return (limits[:, 0] <= contrasts @ truth) & (contrasts @ truth <= limits[:, 1])
+
+
 def fitted(scores: np.ndarray, is_drawn: np.ndarray, propensity: object) -> dr.RankResults:
     """Fit the drawn scores."""
     return dr.dml_rank("score ~ 1 | model", table_of(scores, is_drawn), context="prompt", propensity=propensity, rng=0)
@@ -113,23 +120,23 @@ def of_seed(setting: str, seed: int, n: int = 2000) -> dict[str, float]:
     found["planned_ratio"] = differences(planned, fits[-1])[1].mean() / np.sqrt(np.square(planned) @ variances).mean()
     looks = []
     for look, fit in enumerate(fits):
-        estimate, error = differences(top, fit)
-        z = np.abs(estimate - top @ truth) / error
-        found[f"covered_{look}"] = float((z < 1.96).mean())
-        looks.append((z < 2.773).all())
-        found["se"] = error.mean()
+        found[f"covered_{look}"] = covered(fit, 0.05, top, truth).mean()
+        looks.append(covered(fit, 0.05 / 9, top, truth).all())
+        found["se"] = differences(top, fit)[1].mean()
     found["covered_at_all_looks"] = float(np.all(looks))
     means = run_rounds(scores, rng, [None, None])[0][-1]
     found["means_ratio"] = float(means.bse.mean() / np.sqrt(variances).mean())
-    found["means_covered"] = float((np.abs(means.params[NAMES] - truth) < 1.96 * means.bse[NAMES]).mean())
+    limits = means.conf_int(method="none").loc[NAMES].to_numpy()
+    found["means_covered"] = float(((limits[:, 0] <= truth) & (truth <= limits[:, 1])).mean())
     earlier = np.ones((n, K), dtype=bool)
     earlier[:, 1] = False
     res = dr.dml_rank("score ~ 1 | model", table_of(scores, earlier), context="prompt", rng=0)
     plan = res.design(n / 6, candidate=NAMES[1], contrasts=[f"{NAMES[1]} - {NAMES[0]}"])
     rows = plan.sample(rng)
     earlier[rows["prompt"], 1] = True
-    estimate, error = differences(top[:1], fitted(scores, earlier, plan))
-    found["candidate_covered"] = float(abs(estimate[0] - top[0] @ truth) < 1.96 * error[0])
+    fit = fitted(scores, earlier, plan)
+    found["candidate_covered"] = float(covered(fit, 0.05, top[:1], truth)[0])
+    error = differences(top[:1], fit)[1]
     # Plain means: the new model on m random prompts, the best on all prompts.
     variance = scores[:, :2].var(axis=0)
     covariance = float(np.cov(scores[:, :2].T)[0, 1])

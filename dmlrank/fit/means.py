@@ -25,7 +25,7 @@ from ..estimation.unanimous_pairs import RULE_OF_THREE
 from ..exceptions import ColumnError, DataError, IntervalWarning, MissingDataError, NuisanceError, listed
 from ..functionals import CategoryWeights
 from ..functionals.linear_scores import MeanScore
-from ..inference.covariance import FEW_UNITS, CentredInfluence, cluster_sums
+from ..inference.covariance import FEW_UNITS, CentredInfluence, cluster_sums, degrees_of_freedom
 from .estimand import Setup
 from .fit_covariance import make_covariance
 from .stages import FirstStages, read_units
@@ -63,10 +63,11 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     units = read_units(data, stages.source, options, None)
     n = data.n_contexts
     weight = np.ones(n) if units.context_weight is None else units.context_weight
-    value, correction = scores.mean, np.zeros((n, data.n_items))
+    value, correction, share = scores.mean, np.zeros((n, data.n_items)), None
     if is_modelled:
         means = modelled_means(stages, data, scores, units, propensity)
         value, correction = means.fitted, means.correction
+        share = effective_shares(means.inverse * weight[:, None])
     influence = Influence(
         value=value,
         correction=correction,
@@ -75,11 +76,14 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
         weight=weight,
     )
     covariance = make_covariance(influence, setup.functional.gauge(data.n_items).basis, units, fixed_prompts=False)
+    if share is not None:
+        # A model is only as well known as the prompts with its scores allow.
+        covariance = replace(covariance, df=min(covariance.df, degrees_of_freedom(n * share.min())))
     if np.isfinite(covariance.df):
         by_context = influence.by_context()
         rows = by_context if units.task is None else by_context.within(units.task)
         cluster = units.clusters.of_context if units.clusters else None
-        covariance = replace(covariance, allowance=allowance_for_few(influence.estimate, rows, cluster))
+        covariance = replace(covariance, allowance=allowance_for_few(influence.estimate, rows, cluster, share))
     if not _FEWEST_UNITS <= covariance.df + 1 < FEW_UNITS:
         warn_of_few_prompts(effective_contexts(influence), data.items, n, FEW_UNLIKE, "add prompts")
     constant = [name for name, error in zip(data.items, covariance.widened.std_errors, strict=True) if not error > 0]
@@ -104,7 +108,17 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     )
 
 
-def allowance_for_few(estimate: FloatArray, influence: CentredInfluence, cluster: IntArray | None) -> FloatArray:
+def effective_shares(weight: FloatArray) -> FloatArray:
+    """Return Kish's (1965) effective number of prompts with a score of each model, as a share of all prompts, (K,).
+
+    Shapes: weight (n, K), zero where there is no score.
+    """
+    return np.asarray(np.square(weight.sum(axis=0)) / np.square(weight).sum(axis=0) / len(weight))
+
+
+def allowance_for_few(
+    estimate: FloatArray, influence: CentredInfluence, cluster: IntArray | None, share: FloatArray | None = None
+) -> FloatArray:
     """Return the covariance, (K, K), that intervals of means of few prompts, or clusters, add to the sample's.
 
     Scores near the end of their range, such as 29 of 30 solved, often have far too small a sample variance, and models
@@ -116,17 +130,22 @@ def allowance_for_few(estimate: FloatArray, influence: CentredInfluence, cluster
     deviations from a model's median. It is 1 for scores of 0 and 1, and large for skewed scores, whose sample variance
     is least reliable. The study is in docs/validity.md.
 
-    Shapes: estimate (K,), cluster (n,).
+    Where scores are missing, n is the effective number of prompts with scores of a model, its ``share`` of all prompts,
+    and the correction of a score, S / pi (Y - m), is multiplied by this share, so that it has the size of a residual.
+
+    Shapes: estimate (K,), cluster (n,), share (K,).
     """
     rows, _ = cluster_sums(influence, cluster)
-    scores = estimate + len(rows) * rows
+    share = np.ones(len(estimate)) if share is None else share
+    scores = estimate + len(rows) * rows * share
     smallest = 1e-12 * np.abs(scores).max()
     gaps = typical_square((scores[:, :j] - scores[:, [j]] for j in range(1, scores.shape[1])), smallest)
     deviations = typical_square([scores - np.median(scores, axis=0)], smallest)
     # Where no score differs from another one, only scores of 0 and 1 tell what a difference would be.
     unit = float(((np.abs(scores) <= 1e-9) | (np.abs(scores - 1) <= 1e-9)).all())
     own, common = gaps or deviations or unit, deviations or gaps or unit
-    return (own * np.eye(len(scores.T)) / 2 + (RULE_OF_THREE - 0.5) * common) / len(rows) ** 2
+    allowance = own * np.eye(len(share)) / 2 + (RULE_OF_THREE - 0.5) * common
+    return np.asarray(allowance / np.outer(share, share) / len(rows) ** 2)
 
 
 def typical_square(parts: Iterable[FloatArray], smallest: float) -> float:

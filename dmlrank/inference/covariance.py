@@ -254,7 +254,7 @@ def find_constant_combination(covariance: Covariance) -> FloatArray | None:
     return np.asarray(largest / np.abs(largest).max())
 
 
-def degrees_of_freedom(n_units: int) -> float:
+def degrees_of_freedom(n_units: float) -> float:
     """Return the degrees of freedom of t statistics from a number of independent units."""
     return float(n_units - 1) if n_units < FEW_UNITS else np.inf
 

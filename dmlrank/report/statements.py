@@ -226,7 +226,9 @@ def few_units_words(results: Estimates) -> str:
     covariance = results.covariance
     if np.isinf(covariance.df) or results.sequence is not None:
         return ""
-    units = f"{covariance.df + 1:.0f} {_independent_units(results)[0].split(' (')[0]}"
+    # Where scores are missing, the effective number of prompts of the model with the fewest scores.
+    are_effective = not covariance.n_clusters and covariance.df + 1 < results.description.n_contexts
+    units = f"{covariance.df + 1:.0f} {'effective ' * are_effective}{_independent_units(results)[0].split(' (')[0]}"
     pseudo = "" if covariance.allowance is None else " and an allowance beyond std err"
     return f" ({units}: t quantiles{pseudo})"
 

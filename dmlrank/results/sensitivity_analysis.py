@@ -126,7 +126,6 @@ def score_bounds(
     known = scores[~is_missing]
     low, high = (float(known.min()), float(known.max())) if score_range is None else _checked_range(score_range, known)
     contrasts, _, critical = _contrasts(estimates, simultaneous, hypothesis)
-    critical = critical or estimates.covariance.from_normal(float(scipy.stats.norm.isf(estimates.alpha / 2)))
     matrix, filled = contrasts.matrix, np.where(is_missing, 0.0, scores)
     ends = np.stack([matrix * low, matrix * high])
     values = [filled @ matrix.T + is_missing @ extreme.T for extreme in (ends.min(axis=0), ends.max(axis=0))]
@@ -134,6 +133,8 @@ def score_bounds(
     weight = np.ones(n) if steps.units.context_weight is None else steps.units.context_weight
     influence = Influence(np.hstack(values), np.zeros((n, 2 * len(matrix))), np.arange(n), np.ones(n), weight)
     covariance = make_covariance(influence, np.empty((0, 2 * len(matrix))), steps.units, fixed_prompts=False)
+    # Every prompt counts here, so that the degrees of freedom are those of all prompts.
+    critical = critical or covariance.from_normal(float(scipy.stats.norm.isf(estimates.alpha / 2)))
     scale, shift = estimates.scale.factor, estimates.scale.shift * matrix.sum(axis=1)
     (lower, upper), (of_lower, of_upper) = (
         part.reshape(2, -1) * scale for part in (influence.estimate, covariance.std_errors)

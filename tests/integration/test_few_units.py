@@ -115,3 +115,20 @@ def test_a_group_of_few_prompts_is_a_fit_of_few_prompts():
         group.estimates.covariance.widened.matrix, single.estimates.covariance.widened.matrix, rtol=1e-10
     )
     np.testing.assert_allclose(group.conf_int(), single.conf_int(), rtol=1e-10)
+
+
+def test_drawn_scores_have_the_allowance_of_the_prompts_that_were_drawn():
+    rng = np.random.default_rng(3)
+    y, is_drawn = binary(2000, 3, seed=3, p=0.95), np.repeat(rng.random((2000, 1)) < 0.04, 3, axis=1)
+    is_drawn[:, 2] |= rng.random(2000) < 0.4
+    propensity = np.where(np.arange(3) < 2, 0.04, 1 - 0.96 * 0.6) * np.ones((2000, 1))
+    table = pd.concat([table_of(y)[is_drawn.ravel()], pd.DataFrame({"prompt": np.flatnonzero(~is_drawn.any(axis=1))})])
+    res = dr.dml_rank("score ~ 1 | model", table, context="prompt", propensity=propensity, rng=0)
+    n = is_drawn[:, :2].sum() / 2
+    assert res.estimates.covariance.df == pytest.approx(n - 1)
+    assert f"{n:.0f} effective prompts: t quantiles" in " ".join(res.summary().as_text().split())
+    # Fewer scores of a model mean a larger allowance; those of the first two are what a table of their prompts has.
+    allowance = res.estimates.covariance.allowance
+    few = fit(y[is_drawn[:, 0]]).estimates.covariance.allowance
+    np.testing.assert_allclose(allowance[:2, :2], few[:2, :2], rtol=0.2)
+    assert allowance[2, 2] < allowance[0, 0] / 50
