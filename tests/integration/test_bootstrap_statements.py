@@ -207,6 +207,7 @@ def test_a_bootstrap_that_is_not_known_or_has_no_data_is_refused(few, tmp_path):
 
 
 @needs("jinja2")
+@pytest.mark.long
 def test_a_page_of_scores_at_equal_style_has_no_bootstrap_and_says_what_to_do():
     battles = dr.datasets.simulate_arena(n=800, rng=0)
     rng = np.random.default_rng(1)

@@ -89,6 +89,7 @@ def test_the_default_functional_is_bt(rank, battles, known, result):
 
 
 @pytest.mark.parametrize("position_bias", [True, False])
+@pytest.mark.long
 def test_the_restriction_test_is_chi_squared_of_the_influence_values(rank, battles, known, position_bias):
     if not position_bias:
         known = known | {"mu": without_order(known["mu"]), "propensity": either_order(known["propensity"])}
@@ -180,6 +181,7 @@ def test_cycles_are_noticed(rank):
     assert (np.abs(free.params - sim.truth("bt", 100_000)) < 4 * free.bse).all()
 
 
+@pytest.mark.long
 def test_clusters_and_repetitions(rank, battles, known, result):
     grouped = result.update(cov_type="cluster", cov_kwds={"groups": ["context", "judge"]})
     np.testing.assert_allclose(grouped.params, result.params, rtol=1e-12)

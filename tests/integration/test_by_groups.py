@@ -70,6 +70,7 @@ def borda_written_out(battles):
     return np.array(rows)
 
 
+@pytest.mark.long
 def test_scores_and_covariance_are_the_formula_written_out(battles, fitted):
     raw, group = borda_written_out(battles), by_prompt(battles.frame, "half")
     groups = fitted().by("half")

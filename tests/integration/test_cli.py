@@ -323,6 +323,7 @@ def test_compare_says_what_it_needs(words, message, capsys):
 
 
 @needs("matplotlib")
+@pytest.mark.long
 def test_a_plan_from_the_command_line_is_the_apis(battles, csv, tmp_path, capsys):
     prompts = dr.datasets.Arena().contexts(80, rng=5)[["question_id", "length"]]
     prompts.to_csv(tmp_path / "prompts.csv", index=False)
@@ -433,6 +434,7 @@ def test_text_gives_the_same_bits_as_from_the_frame(names, kind, tmp_path, capsy
     assert read.to_json() == expected.to_json()
 
 
+@pytest.mark.long
 def test_floats_and_whole_numbers_of_csv_are_exact(tmp_path, capsys, ignore_warnings):
     frame = battles_of(["a", "b", "c"], range(90)).astype({"q": "int64"})
     assert fitted(written_as(frame, "csv", tmp_path), tmp_path, "--context", "q").to_json() == (
@@ -505,6 +507,7 @@ def test_a_feature_that_names_something_is_not_read_as_fewer_numbers(tmp_path, c
 
 
 @needs("pyarrow")
+@pytest.mark.long
 def test_verdicts_in_csv_are_about_prompts_with_numbers_in_parquet(tmp_path, capsys, ignore_warnings):
     frame = battles_of(["a", "b", "c"], range(120)).astype({"q": "int64"})
     verdicts = frame.drop_duplicates(["q", "model_a", "model_b"])[["q", "model_a", "model_b", "winner"]]
@@ -659,6 +662,7 @@ def test_memory_that_does_not_suffice_is_one_line(csv, capsys, monkeypatch):
     assert capsys.readouterr().err.startswith("dmlrank: there is not enough memory (Unable to allocate 8 TiB); fewer")
 
 
+@pytest.mark.long
 def test_a_small_file_that_expands_to_fill_the_memory_is_refused(battles, tmp_path, capsys):
     text = battles.to_csv(index=False).encode()
     for ending, compress in {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}.items():

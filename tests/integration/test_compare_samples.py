@@ -219,6 +219,7 @@ def test_who_says_independent_is_checked(fitted, months, rank):
     assert len(dr.compare(*rows, independent=True).changes()) == 5
 
 
+@pytest.mark.long
 def test_groups_of_one_fit_are_not_declared_independent(months, rank):
     frames = [frame.assign(topic=np.tile(["x", "y"], 250)) for frame in months.values()]
     formula = "winner ~ C(topic) | model_a + model_b"
@@ -262,6 +263,7 @@ RING = np.roll(np.eye(5, dtype=bool), 1, 0) | np.roll(np.eye(5, dtype=bool), -1,
     ("changes", "reason"),
     [({"edge_weights": "counts"}, "edge_weights= is 'equal' and 'counts'"), ({"graph": RING}, "5 pairs of models are")],
 )
+@pytest.mark.long
 def test_samples_with_other_pairs_are_compared_on_the_common_ones(fitted, changes, reason):
     a, b = fitted["a"], fitted["b"].update(**changes)
     with pytest.raises(OptionError, match=reason):
@@ -339,6 +341,7 @@ def test_changes_have_the_decimals_of_other_tables(fitted):
     assert not any(f">{estimate:+.3f}<" in texts.replace("\u2212", "-") for estimate in estimates)
 
 
+@pytest.mark.long
 def test_features_matter_where_the_functional_is_not_linear(months, rank):
     frames = [frame.assign(length=np.arange(500) % 7) for frame in months.values()]
     one = rank(frames[0], functional="borda", propensity="marginal")

@@ -106,6 +106,7 @@ def test_shuffling_rows_with_given_nuisances(battles, rank, functional):
 )
 @pytest.mark.parametrize("formula", ["1", "x0 + x1"])
 @pytest.mark.parametrize("data", ["battles", "long_battles"])
+@pytest.mark.long
 def test_shuffling_rows_with_estimated_nuisances(request, rank, data, formula, options):
     frame = request.getfixturevalue(data).frame
     fits = [
@@ -116,6 +117,7 @@ def test_shuffling_rows_with_estimated_nuisances(request, rank, data, formula, o
     assert fits[0].diagnostics.log_loss == pytest.approx(fits[1].diagnostics.log_loss, rel=1e-12)
 
 
+@pytest.mark.long
 def test_shuffling_rows_with_annotators_and_tuned_boosters(long_battles, rank):
     options = {"cov_type": "cluster", "cov_kwds": {"groups": ["prompt", "judge"]}, "n_folds": 2, "tune": "cv"}
     frame = long_battles.frame[lambda rows: rows["prompt"] < "q200"]
@@ -137,6 +139,7 @@ def test_shuffling_rows_with_the_default_learner(long_battles, rank):
 
 @pytest.mark.parametrize("names", NAMES.values(), ids=NAMES)
 @pytest.mark.parametrize("position_bias", [True, False])
+@pytest.mark.long
 def test_renaming_models_with_smooth_effects(long_battles, rank, names, position_bias):
     called, frame = {f"m{j}": name for j, name in enumerate(names)}, long_battles.frame
     renamed = frame.assign(model_a=frame["model_a"].map(called), model_b=frame["model_b"].map(called))
@@ -192,6 +195,7 @@ def test_showing_pairs_the_other_way_round_without_features(battles, rank, funct
     assert_same(results, expected)
 
 
+@pytest.mark.long
 def test_threads_and_generators(long_battles, rank):
     formula, trees = "winner ~ x0 | model_a + model_b", {"n_estimators": 2, "num_leaves": 3}
     fits = [
@@ -223,6 +227,7 @@ BAGGED = {"n_folds": 2, "tune": {"n_estimators": 3, "bagging_fraction": 0.5, "ba
     [(FORMULA, SMOOTH), ("winner ~ x0 | model_a + model_b", BAGGED)],
     ids=["the default learner", "trees on parts of the rows"],
 )
+@pytest.mark.long
 def test_the_global_generator_is_neither_used_nor_changed(long_battles, rank, global_seed, formula, options):
     texts = []
     for seed in (0, 1):

@@ -89,6 +89,7 @@ def test_an_object_that_is_no_executor_is_refused(battles):
 
 
 @pytest.mark.filterwarnings("ignore::dmlrank.DmlrankWarning")
+@pytest.mark.long
 def test_groups_extensions_and_plans_on_workers_change_no_bit(battles, processes):
     options = {"context": "question_id", "n_folds": 2, "rng": 0, "min_labels": 1, "n_jobs": 1, "functional": "bt"}
     earlier, later = battles[:360], battles[360:]

@@ -45,6 +45,7 @@ def test_an_update_to_the_restricted_estimator_takes_its_functional():
     np.testing.assert_array_equal(updated.params, fresh.params)
 
 
+@pytest.mark.long
 def test_a_formula_of_600_columns():
     rng = np.random.default_rng(0)
     first = rng.integers(3, size=90)

@@ -266,6 +266,7 @@ def test_the_command_line_reads_a_folder(folder, capsys, tmp_path):
 
 
 @pytest.mark.parametrize("known", [True, False])
+@pytest.mark.long
 def test_a_dask_frame_is_read_partition_by_partition(known, votes):
     dd = pytest.importorskip("dask.dataframe")
     frame = dd.from_pandas(votes, npartitions=3)

@@ -49,6 +49,7 @@ def test_chatbot_arena_averages_repeated_prompts(arena):
     assert arena.estimates.description.categories == ("first", "second", "both_good", "both_bad")
 
 
+@pytest.mark.long
 def test_by_default_pairs_with_few_labels_are_left_out_and_borda_warns(folder):
     battles = dr.datasets.read_chatbot_arena(folder / "chatbot_arena" / "human.json")
     formula = "winner ~ 1 | model_a + model_b"

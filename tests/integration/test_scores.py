@@ -195,6 +195,7 @@ def test_stored_results(tmp_path):
 
 
 @pytest.mark.parametrize("n_models", [3, 60])
+@pytest.mark.long
 def test_tables_and_page_speak_of_scores(n_models, tmp_path):
     res = fit(draw(n_models=n_models))
     res.report(tmp_path / "page.html")

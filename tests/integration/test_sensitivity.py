@@ -373,6 +373,7 @@ def test_dropped_prompts_turn_first_place_in_a_fit_of_ones_own(battles, res):
 
 
 @pytest.mark.parametrize(("functional", "seed"), [("bt", 0), ("bt", 2), ("borda", 2), ("borda", 4)])
+@pytest.mark.long
 def test_the_rival_that_needs_the_fewest_is_found(functional, seed, ignore_warnings):
     """Model d has few votes: influence values name b, or d, where refits need fewer prompts for another rival."""
     rng, n = np.random.default_rng(seed), 220

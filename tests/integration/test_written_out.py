@@ -295,6 +295,7 @@ def test_debiased_scores_and_covariance(draw_battles, rank, name, kind, n_catego
 @pytest.mark.parametrize(
     ("kind", "n_categories", "graph"), [("half", 3, "path with a chord"), ("paper", 4, "complete")]
 )
+@pytest.mark.long
 def test_the_covariance_corrected_for_a_shrunken_mu(draw_battles, rank, name, kind, n_categories, graph):
     rng = np.random.default_rng(20 + n_categories)
     battles = draw_battles(rng, 20, N_ITEMS, n_categories, EDGES[graph], n_pairs=3, repeats=True, unlabelled=3)

@@ -127,6 +127,7 @@ def test_warnings_of_tasks_reach_the_caller_in_the_order_of_the_tasks(processes)
         assert all(isinstance(message, DmlrankWarning) for message in collected)
 
 
+@pytest.mark.long
 def test_an_error_of_a_task_is_raised_and_the_workers_stay_usable(processes):
     with computing(None, processes):
         with pytest.raises(KeyError, match="two"):
@@ -263,6 +264,7 @@ def test_a_value_is_sent_again_where_workers_are_lost():
         list(results_of_tasks(WorkersOfAStandIn(LosingClient(100)), added, 5, [1, 2], "tasks"))
 
 
+@pytest.mark.long
 def test_a_dask_cluster_carries_out_tasks_also_after_a_worker_has_ended(tmp_path):
     distributed = optional("distributed")
     options = {"dashboard_address": ":0", "worker_dashboard_address": ":0", "silence_logs": 50}

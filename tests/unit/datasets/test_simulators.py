@@ -107,6 +107,7 @@ def test_truth_is_the_mean_score_over_fresh_contexts(functional):
     assert list(scores.index) == ["model_0", "model_1", "model_2"]
 
 
+@pytest.mark.long
 def test_truth_is_the_mean_score_over_more_contexts_than_one_chunk_holds():
     ties, n = Ties(0), 150_000
     scores = Borda().bind(CategoryWeights.half(3)).value(ties.mu(ties.features(n, rng=0)))

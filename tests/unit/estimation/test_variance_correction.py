@@ -126,6 +126,7 @@ def variance_correction_of(score, mu, data, propensity):
     ).target.variance_correction
 
 
+@pytest.mark.long
 def test_at_the_true_mu_it_is_zero_on_average_and_elsewhere_what_is_missing_to_the_truth(score, make_data, draw_mu):
     rng = np.random.default_rng(3)
     true = draw_mu(rng, 1, K, C, floor=0.4)

@@ -266,6 +266,7 @@ def test_contexts_without_identifiers_and_prompts_without_votes_keep_their_place
 # --- models that enter ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_new_model_gets_effects_of_its_own_from_labels_outside_the_fold(battles):
     fit = dr.dml_rank(FORMULA, without_model(battles, "claude-v1", N_OLD), **OPTIONS, propensity="marginal")
     longer = fit.extend(battles[N_OLD:1000], refit="never")
@@ -399,6 +400,7 @@ def test_a_feature_level_that_is_new_is_trained(battles, quickly_fitted):
     assert "'quantum'" in quickly_fitted.extend(rows).extension.reason
 
 
+@pytest.mark.long
 def test_texts_that_the_fit_does_not_use_are_read_when_an_update_uses_them(battles):
     names = ["prompt", "judge"]
     frames = [battles.astype(dict.fromkeys(names, kind)) for kind in ("string", object)]

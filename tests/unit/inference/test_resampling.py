@@ -91,6 +91,7 @@ def test_bootstrapped_statistics_are_the_multiplied_rows_over_their_standard_err
 
 
 @pytest.mark.parametrize("kind", MULTIPLIERS)
+@pytest.mark.long
 def test_draws_of_many_units_have_the_covariance_of_all_of_them(kind):
     """Not every unit has a multiplier of its own: the others' sum is normal with their covariance."""
     rng = np.random.default_rng(3)

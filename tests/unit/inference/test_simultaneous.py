@@ -49,6 +49,7 @@ def test_independent_scores(d, alpha):
 
 
 @pytest.mark.parametrize(("d", "rho", "alpha"), [(3, 0.5, 0.01), (8, 0.2, 0.05), (8, 0.9, 0.2)])
+@pytest.mark.long
 def test_equicorrelated_scores(d, rho, alpha):
     size = np.linspace(0.1, 3, d)
     matrix = (rho + (1 - rho) * np.eye(d)) * np.outer(size, size)

@@ -98,6 +98,7 @@ def test_new_prompts_that_are_alike_are_one(fitted):
     np.testing.assert_allclose(plan.at(new), plan.propensity, rtol=1e-6)
 
 
+@pytest.mark.long
 def test_probabilities_that_do_not_fit_into_memory_are_read_when_they_are_needed(fitted):
     _, fit = fitted
     expected = fit.design(100)

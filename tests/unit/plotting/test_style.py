@@ -137,6 +137,7 @@ def test_columns_side_by_side_share_one_label():
     assert forest(20).get_xlabel() == "score: bt"
 
 
+@pytest.mark.long
 def test_no_tick_of_a_chart_of_ranks_stands_below_rank_one():
     axes = rank_sets(200)
     axes.figure.draw_without_rendering()
@@ -146,6 +147,7 @@ def test_no_tick_of_a_chart_of_ranks_stands_below_rank_one():
 
 
 @pytest.mark.parametrize("is_in_axes_of_the_caller", [False, True])
+@pytest.mark.long
 def test_names_of_a_bump_chart_of_the_best_of_many_models_stand_apart_and_can_be_read(is_in_axes_of_the_caller):
     axes = plt.subplots(figsize=(7, 5.2), layout="constrained")[1] if is_in_axes_of_the_caller else None
     ranks = np.stack([np.arange(1, 21), np.r_[np.arange(20, 1, -1), 190]], axis=1).astype(float)

@@ -139,6 +139,7 @@ def test_the_notes_say_what_the_features_do_to_the_target(formula, functional, w
     assert words is None or words in text
 
 
+@pytest.mark.long
 def test_the_summary_says_that_preferences_are_averaged():
     data = battles(n=500).assign(x=np.arange(500) % 7)
     for functional, is_non_linear in (("bt", True), ("borda", False)):

@@ -66,6 +66,7 @@ def test_a_point_is_inside_where_its_distance_says_so(summed):
     assert [region.contains(point) for point in points] == expected.tolist()
 
 
+@pytest.mark.long
 def test_coverage_is_the_level(summed):
     estimate, covariance = summed
     draws = np.random.default_rng(2).multivariate_normal(estimate, covariance.matrix, size=4000)
@@ -75,6 +76,7 @@ def test_coverage_is_the_level(summed):
         assert share == pytest.approx(0.9, abs=4 * np.sqrt(0.09 / 4000))
 
 
+@pytest.mark.long
 def test_volume_by_counting(summed):
     estimate, covariance = summed
     region = confidence_ellipsoid(estimate, covariance, NAMES, range(4), 0.2)

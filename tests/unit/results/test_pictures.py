@@ -316,6 +316,7 @@ def test_bands_of_chosen_models(result):
 # --- sheet and plan ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_sheet_has_the_important_pictures_and_says_what_is_left_out(result, stored):
     sheet = result.plots(top=3)
     titles = " ".join(axes.get_title() for axes in sheet.axes)

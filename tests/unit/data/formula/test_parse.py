@@ -125,6 +125,7 @@ def test_features_that_no_engine_can_read(features):
         names_in(features)
 
 
+@pytest.mark.long
 def test_a_sum_of_very_many_features_is_patsy_s():
     """Brackets keep patsy from descending once for every plus; what takes terms away has none."""
     kinds = ["x{}", "C(x{})", "x{}:y", "x{}*z", "(x{} + w)", "np.log(x{}) ** 2", "1"]
@@ -134,6 +135,7 @@ def test_a_sum_of_very_many_features_is_patsy_s():
     assert len(terms_of(" + ".join(f"x{i}" for i in range(3000)))) == 3001
 
 
+@pytest.mark.long
 def test_features_nested_too_deeply():
     with pytest.raises(FormulaError):
         terms_of(" - ".join(f"x{i}" for i in range(3000)))

@@ -193,6 +193,7 @@ def test_the_ridge_is_the_first_from_stiff_to_free_that_the_next_does_not_beat(d
     assert 0 < expected < len(losses) - 1
 
 
+@pytest.mark.long
 def test_many_labels_are_selected_by_one_fold_and_a_sample(draw):
     data = draw(10, 900, jump=2.0)
     few = fitted(data)

@@ -152,6 +152,7 @@ def test_showing_every_pair_the_other_way_round_exchanges_the_places():
     np.testing.assert_allclose(swapped.second, effects.first, atol=1e-5)
 
 
+@pytest.mark.long
 def test_the_order_of_rows_and_where_the_search_starts_do_not_matter():
     rows, truth = draw(9)
     reversed_rows = rows.only(np.arange(len(rows))[::-1])

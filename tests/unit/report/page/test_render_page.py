@@ -206,6 +206,7 @@ def test_the_page_is_small(n_models, n_votes, names, limit):
     assert len(result.report().encode()) < limit
 
 
+@pytest.mark.long
 def test_the_page_of_300_models_is_below_one_megabyte(arena_result):
     """Scores, standard errors and p-values of 300 models drawn at random, since a fit of them takes minutes."""
     rng, n_models = np.random.default_rng(0), 300
