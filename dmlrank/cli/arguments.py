@@ -166,7 +166,7 @@ class CommandParser(argparse.ArgumentParser):
                 positionals.append(words[position])
                 position += 1
                 continue
-            end, most = position + 1, self._max_values(words[position])
+            end, most = position + 1, self._max_values(*words[position : position + 2])
             while end < len(words) and end - position <= most and not _is_option(words[end]):
                 if most > 1 and is_formula(words[end]):
                     break
@@ -192,13 +192,15 @@ class CommandParser(argparse.ArgumentParser):
         """Whether the subcommand has a place for a formula."""
         return any(action.dest == "formula" for action in self._actions)
 
-    def _max_values(self, option: str) -> float:
-        """Return the largest number of values that follow an option, which may be abbreviated."""
+    def _max_values(self, option: str, following: str = "") -> float:
+        """Return the largest number of values that follow an option, which may be abbreviated, before another word."""
         actions = self._option_string_actions
         names = [option] if option in actions else [name for name in actions if name.startswith(option)]
         if "=" in option or not names:
             return 0
         n_values = actions[names[0]].nargs
+        if n_values == "?":
+            return int(following in ("yes", "no", "true", "false", "auto"))
         return math.inf if n_values == "+" else 1 if n_values is None else 0
 
     def _take_lacking_files(self, positionals: list[str], options: list[list[str]]) -> None:
@@ -289,6 +291,8 @@ def add_options(command: argparse.ArgumentParser, names: Sequence[str]) -> None:
         known: dict[str, Any] = {"choices": option.words} if option.words else {"metavar": option.metavar}
         known |= {"type": option.parse} if option.parse is not None else {}
         known |= {"nargs": "+"} if option.several else {}
+        # A question without an answer is answered by yes.
+        known |= {"nargs": "?", "const": True} if "yes|no" in (option.metavar or "") else {}
         # The spelling with dashes, which the help shows, and the name of the argument in the Python API.
         command.add_argument(*dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}"]), help=option.help, **known)
     add = command.add_argument

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import dmlrank as dr
+from dmlrank.cli.main import main
 from dmlrank.exceptions import OutcomeError
 
 PLAIN = "winner ~ 1 | model_a + model_b"
@@ -42,6 +43,17 @@ def test_names_that_look_the_same_have_one_note_and_can_be_one_model():
     named = dr.dml_rank(PLAIN, by_name, fold_names=True, **options)
     sides = messy["winner"].where(messy["winner"] == "model_a", "model_b")
     assert named.params.equals(dr.dml_rank(PLAIN, clean.assign(winner=sides), **options).params)
+
+
+@pytest.mark.parametrize(
+    "words", [["--fold-names", "{file}"], ["{file}", "--fold-names"], ["--fold-names", "yes", "{file}"]]
+)
+def test_a_question_on_the_command_line_is_answered_by_yes(words, tmp_path, capsys):
+    _, messy = with_messy_names()
+    file = str(tmp_path / "votes.csv")
+    messy.to_csv(file, index=False)
+    assert main(["check", PLAIN, *(word.format(file=file) for word in words)]) == 0
+    assert "differ only by" not in capsys.readouterr().out
 
 
 def test_a_label_can_mean_that_there_is_no_vote():
