@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -54,6 +55,7 @@ _Writers: TypeAlias = list[tuple[str | None, Callable[[str], object]]]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line."""
+    in_python, warnings.formatwarning = warnings.formatwarning, _warning_line
     try:
         parsed = build_parser().parse_args(arguments)
         status = parsed.carry_out(parsed)
@@ -72,6 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # To the null device, because Python prints the remaining output again when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BROKEN_PIPE if isinstance(error, BrokenPipeError) else _failed(f"the output cannot be printed: {error}")
+    finally:
+        warnings.formatwarning = in_python
     return status or 0
 
 
@@ -79,6 +83,13 @@ def _failed(message: str) -> int:
     """Print the message of an error as one line, in the words of the command line; return the exit status of errors."""
     print(f"dmlrank: {words.as_typed(' '.join(message.split()))}", file=sys.stderr)
     return _ERROR
+
+
+def _warning_line(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """Return a warning as one line, in the words of the command line; this is a function for warnings.formatwarning."""
+    return f"dmlrank: warning: {words.as_typed(' '.join(str(message).split()))}\n"
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -468,7 +479,7 @@ def _without_python(summary: Summary) -> Summary:
     notes = summary.notes
     for part in POINTERS_TO_METHODS:
         notes = tuple(note.replace(part, "") for note in notes)
-    return replace(summary, notes=notes)
+    return replace(summary, notes=tuple(map(words.as_typed, notes)))
 
 
 def _formats(

@@ -1061,3 +1061,18 @@ def test_the_verdict_in_place_of_the_table(battles, csv, capsys, tmp_path):
     assert said == dr.dml_rank(FORMULA, battles, rng=0).verdict() + "\n"
     assert text.read_text() == said
     assert "|" in table.read_text()
+
+
+def test_warnings_are_lines_in_the_words_of_the_command_line(tmp_path):
+    votes = dr.datasets.simulate_arena(n=300, rng=0)
+    votes.loc[:5, "model_b"] = votes.loc[:5, "model_a"]
+    votes.to_csv(tmp_path / "votes.csv", index=False)
+    call = [sys.executable, "-m", "dmlrank.cli", "fit", "winner ~ 1 | model_a + model_b", str(tmp_path / "votes.csv")]
+    done = subprocess.run(call, capture_output=True, text=True, check=True)
+    lines = done.stderr.splitlines()
+    assert lines
+    assert all(line.startswith("dmlrank: warning: ") for line in lines)
+    assert "6 rows compare a model with itself" in lines[0]
+    for text in (done.stderr, done.stdout):
+        assert "--min-labels auto is 1" in " ".join(text.split())
+        assert "min_labels" not in text
