@@ -387,7 +387,7 @@ def contradictions(result: dr.RankResults) -> list[str]:
         require(names <= tied, "models are named that do not share a letter with the leader")
         require(len(names) + int(more[1] if more else 0) == len(tied), "another number of models is not separated")
     of_leader = frame[(frame["first"] == leader) | (frame["second"] == leader)]
-    sign, p = re.search(r"\(P ([<=]) ([\d.]+)\)", said).groups()
+    sign, p = re.search(r"P ([<=]) ([\d.]+)\)", said).groups()
     require(float(p) <= of_leader["p_adjusted"].fillna(1).max() + 2e-3 or sign == "<", "P is above that of all pairs")
     require((float(p) <= alpha + 1e-3 or sign == "<") if decided else float(p) >= alpha - 1e-3, "P and the decision")
     share, total = re.search(r"(\d[\d,]*) of (\d[\d,]*) pairs of models", said).groups()
@@ -405,7 +405,7 @@ def contradictions(result: dr.RankResults) -> list[str]:
         require(close.all(), "the lead is not that of the tests of pairs")
         require(ends[0] <= 0 or rival in apart, "the interval excludes zero, and the pair is not separated")
     require(rival in tied or not tied, "the rival is separated, and others are not")
-    more = re.search(r"About ([\d,]+) \S+ in place of ([\d,]+)", said)
+    more = re.search(r"About ([\d,]+) \S+ in all \(([\d,]+) so far", said)
     require(more is None or not decided, "more prompts would decide what is decided")
     if more:
         require(int(more[1].replace(",", "")) > int(more[2].replace(",", "")), "fewer prompts would decide")

@@ -110,8 +110,10 @@ class DerivedPairs:
 
     def filled(self, value: float) -> DerivedPairs:
         """Return the same records with a number in place of every missing one."""
-        runs = None if self.runs is None else self.runs.filled(value)
-        return replace(self, values=np.where(np.isnan(self.values), value, self.values), runs=runs)
+        if self.runs is None:
+            return replace(self, values=np.where(np.isnan(self.values), value, self.values))
+        runs = self.runs.filled(value)
+        return replace(self, values=runs.table().mean, runs=runs)
 
     @property
     def score_table(self) -> ScoreTable:

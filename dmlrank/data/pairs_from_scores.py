@@ -343,7 +343,7 @@ def _derive(
     by_name = np.argsort(np.array(names, dtype=object), kind="stable")
     place = np.empty(len(names), dtype=np.intp)
     place[by_name] = np.arange(len(names))
-    item = place[coded[model].codes]
+    item = np.where(table[model].notna(), place[coded[model].codes], -1)
     first_row = np.unique(record, return_index=True)[1]
     found = None
     if not runs or run is not None:
@@ -403,9 +403,9 @@ def _refuse_repeats(
                 f"column with another value for every run"
             )
         raise DataError(
-            f"{found}; one is allowed. For repeated runs of a benchmark, pass the table itself to dml_rank with the "
-            f"formula {SHAPE_OF_SCORES!r}; for several graders, name the column that tells them apart, in prompt= or "
-            f"annotator="
+            f"{found}; one is allowed. For repeated runs of a benchmark, fit the table itself with a formula such as "
+            f"'score ~ 1 | {model}', context={keys[0]!r} and, for the column of runs, run=; for several graders, name "
+            f"the column that tells them apart, in prompt= or annotator="
         )
 
 

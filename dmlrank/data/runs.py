@@ -33,31 +33,40 @@ class Runs:
     """Scores of single runs, sorted by record and item; a record is a prompt.
 
     record, item, value (r,): Record, item and score of each run; no score is missing.
-    shape: Numbers of records and items, (n, K).
+    n_lost (n, K): Number of runs without a score.
     """
 
     record: IntArray
     item: IntArray
     value: FloatArray
-    shape: tuple[int, int]
+    n_lost: IntArray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of records and items, (n, K)."""
+        return self.n_lost.shape[0], self.n_lost.shape[1]
 
     @classmethod
     def of(cls, record: IntArray, item: IntArray, value: FloatArray, shape: tuple[int, int]) -> Runs:
         """Return the runs that have a score, sorted."""
         has_score = ~np.isnan(value)
+        n_lost = np.zeros(shape, dtype=np.intp)
+        is_lost = ~has_score & (item >= 0)
+        np.add.at(n_lost, (record[is_lost], item[is_lost]), 1)
         record, item, value = record[has_score], item[has_score], value[has_score]
         order = np.lexsort((item, record))
-        return cls(record[order], item[order], value[order], shape)
+        return cls(record[order], item[order], value[order], n_lost)
 
     def only(self, is_used: NDArray[np.bool_]) -> Runs:
         """Return the runs of some of the records, by a mask, (n,)."""
         inside = is_used[self.record]
         record = (np.cumsum(is_used) - 1)[self.record[inside]]
-        return Runs(record, self.item[inside], self.value[inside], (int(is_used.sum()), self.shape[1]))
+        return Runs(record, self.item[inside], self.value[inside], self.n_lost[is_used])
 
     def filled(self, value: float) -> Runs:
-        """Return the runs with one further run of this score for every record and item without a score."""
-        record, item = np.nonzero(self.table().n_runs == 0)
+        """Return the runs with this score for every run without one, and for every record and item without a run."""
+        n_further = np.where(self.table().n_runs == 0, np.maximum(self.n_lost, 1), self.n_lost)
+        record, item = (np.repeat(place, n_further.ravel()) for place in map(np.ravel, np.indices(self.shape)))
         return Runs.of(
             np.concatenate([self.record, record]),
             np.concatenate([self.item, item]),

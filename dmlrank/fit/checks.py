@@ -170,7 +170,8 @@ def warn_of_unanimous_pairs(
         return
     names = listed((f"{data.items[j]} - {data.items[k]}" for j, k in unanimous.pairs), _MOST_NAMED)
     clauses = [f"{listed(names_of, _MOST_NAMED)} {outcome}" for outcome, names_of in models.items() if names_of]
-    clauses.append(f"on {len(unanimous.pairs)} of {setup.graph.n_edges} compared pairs all labels agree ({names})")
+    n_unanimous, n_edges = len(unanimous.pairs), setup.graph.n_edges
+    clauses.append(f"on {n_unanimous} of {n_edges} compared pairs labels do not differ between prompts ({names})")
     limit = ""
     if not setup.functional.linear and (models[_WON] or models[_LOST]):
         limit = (

@@ -79,11 +79,10 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     if share is not None:
         # A model is only as well known as the prompts with its scores allow.
         covariance = replace(covariance, df=min(covariance.df, degrees_of_freedom(n * share.min())))
-    if np.isfinite(covariance.df):
-        by_context = influence.by_context()
-        rows = by_context if units.task is None else by_context.within(units.task)
-        cluster = units.clusters.of_context if units.clusters else None
-        covariance = replace(covariance, allowance=allowance_for_few(influence.estimate, rows, cluster, share))
+    by_context = influence.by_context()
+    rows = by_context if units.task is None else by_context.within(units.task)
+    cluster = units.clusters.of_context if units.clusters else None
+    covariance = replace(covariance, allowance=allowance_for_few(influence.estimate, rows, cluster, share))
     if not _FEWEST_UNITS <= covariance.df + 1 < FEW_UNITS:
         warn_of_few_prompts(effective_contexts(influence), data.items, n, FEW_UNLIKE, "add prompts")
     constant = [name for name, error in zip(data.items, covariance.widened.std_errors, strict=True) if not error > 0]
@@ -119,12 +118,13 @@ def effective_shares(weight: FloatArray) -> FloatArray:
 def allowance_for_few(
     estimate: FloatArray, influence: CentredInfluence, cluster: IntArray | None, share: FloatArray | None = None
 ) -> FloatArray:
-    """Return the covariance, (K, K), that intervals of means of few prompts, or clusters, add to the sample's.
+    """Return the covariance, (K, K), that intervals of means of prompts, or clusters, add to the sample's.
 
-    Scores near the end of their range, such as 29 of 30 solved, often have far too small a sample variance, and models
-    that agree on all prompts have none for their difference. The allowance is c r^2 / n^2, in the spirit of pseudo
-    prompts (Agresti and Coull 1998; Bonett and Price 2012): for a difference c is 1, one pseudo prompt on which the
-    models differ by r; for a mean it is that of the rule of three, so that an interval for 0 of n reaches 3 / n.
+    It vanishes beside the sample's as 1 / n. Scores near the end of their range, such as 29 of 30 solved, often have far
+    too small a sample variance, and models that agree on all prompts have none for their difference. The allowance is
+    c r^2 / n^2, in the spirit of pseudo prompts (Agresti and Coull 1998; Bonett and Price 2012): for a difference c is
+    1, one pseudo prompt on which the models differ by r; for a mean it is that of the rule of three, so that an interval
+    for 0 of n reaches 3 / n.
 
     r^2, the size of a typical deviation, is sum d^4 / sum d^2, of differences between models on a prompt and of
     deviations from a model's median. It is 1 for scores of 0 and 1, and large for skewed scores, whose sample variance

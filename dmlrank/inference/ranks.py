@@ -267,6 +267,7 @@ class FirstPlace:
     separated (K - 1,): Whether all pairs at once separate them from the leader.
     critical: Critical value of each difference for the question who is first; NaN for tests at all looks.
     alpha: Probability of a wrong claim of first place.
+    is_single: Whether p-values are of one question, who is first; otherwise they are adjusted for all pairs.
     """
 
     leader: int
@@ -277,6 +278,7 @@ class FirstPlace:
     separated: NDArray[np.bool_]
     critical: float
     alpha: float
+    is_single: bool
 
     @property
     def decided(self) -> bool:
@@ -317,4 +319,5 @@ def first_place(estimate: FloatArray, simultaneous: Simultaneous, separation: Se
         separated=separation.above[first, others],
         critical=single.critical if is_normal else critical,
         alpha=separation.alpha,
+        is_single=is_normal,
     )

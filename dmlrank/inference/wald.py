@@ -208,27 +208,46 @@ class WaldTestResults:
     Attributes
     ----------
     statistic : float
-        Wald statistic.
+        Wald statistic; with few units, F.
     pvalue : float
         p-value.
-    df_denom : int
-        Degrees of freedom: the structural rank of the restrictions.
+    df_denom : float
+        Degrees of freedom: of chi-squared, the structural rank of the restrictions; of F, those of the denominator.
     sequence : ConfidenceSequence or None
         Where the test holds at all looks, what was fixed before the first look.
     law : str
         ``"chi2"``, or ``"F"`` with fewer than 100 prompts or clusters (Hotelling's test).
+    df_num : int or None
+        Degrees of freedom of the numerator of F; None for chi-squared.
     """
 
     statistic: float
     pvalue: float
-    df_denom: int
+    df_denom: float
     sequence: ConfidenceSequence | None = field(default=None, repr=False)
     law: str = "chi2"
+    df_num: int | None = None
+
+    @property
+    def rank(self) -> int:
+        """Number of independent restrictions."""
+        return int(self.df_denom if self.df_num is None else self.df_num)
+
+    @property
+    def figures(self) -> str:
+        """The statistic with its law and degrees of freedom, such as ``chi2(3) = 8.1``, for sentences."""
+        df = f"{self.df_denom:g}" if self.df_num is None else f"{self.df_num}, {self.df_denom:g}"
+        return f"{self.law}({df}) = {float(self.statistic):.1f}"
 
     def summary(self) -> str:
         """Return statistic, p-value and degrees of freedom as text."""
         kind = f"({self.law})" if self.sequence is None else f"valid {self.sequence.clause}"
-        numbers = f"statistic={self.statistic}, p-value={self.pvalue}, df_denom={self.df_denom}"
+        df = (
+            f"df_denom={self.df_denom:g}"
+            if self.df_num is None
+            else f"df_num={self.df_num}, df_denom={self.df_denom:g}"
+        )
+        numbers = f"statistic={self.statistic}, p-value={self.pvalue}, {df}"
         return f"<Wald test {kind}: {numbers}>"
 
     def __str__(self) -> str:
@@ -307,8 +326,11 @@ def wald_test(estimates: NamedEstimates, hypothesis: LinearHypothesis) -> WaldTe
     misfit, sequence = restrictions @ estimates.estimate - values, estimates.sequence
     statistic = float(misfit @ np.linalg.pinv(restrictions @ (covariance.matrix @ restrictions.T)) @ misfit)
     if sequence is None:
-        law = "F" if np.isfinite(covariance.df) else "chi2"
-        return WaldTestResults(statistic, float(covariance.wald_law(rank).sf(statistic)), rank, law=law)
+        law = covariance.wald_law(rank)
+        p = float(law.sf(statistic))
+        if np.isinf(covariance.df):
+            return WaldTestResults(statistic, p, rank)
+        return WaldTestResults(statistic / law.kwds["scale"], p, float(law.args[1]), law="F", df_num=rank)
     return WaldTestResults(statistic, sequence.boundary(1, rank).joint_p_value(statistic, rank), rank, sequence)
 
 

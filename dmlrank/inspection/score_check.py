@@ -15,6 +15,8 @@ from ..report.statements import counted
 
 # Columns with these names, as tables of logs have them, say what a prompt belongs to and why a score is missing.
 _TASK, _ERROR = "task", "error"
+# Runs of a model on a prompt, on average, from which on the prompts may be something else.
+_MANY_RUNS = 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,6 +31,8 @@ class ScoreCheck:
         Scores of single runs.
     most_runs : int
         Most runs of a model on a prompt.
+    n_lost : int
+        Runs without a score of a model that has a score on the prompt from another run.
     models : DataFrame
         By model: ``prompts`` with a score, prompts where the score is ``missing``, ``scores`` (runs with a score),
         ``errors`` (rows without a score that name an error, in a column of this name) and the ``mean`` over prompts.
@@ -40,6 +44,7 @@ class ScoreCheck:
     n_common: int
     n_scores: int
     most_runs: int
+    n_lost: int
     models: pd.DataFrame
     tasks: pd.DataFrame
 
@@ -57,7 +62,7 @@ class ScoreCheck:
         )
         tasks = rows.groupby(keys, sort=False, observed=True)["task"].first()
         cells = rows.groupby([*keys, model], sort=False, observed=True).agg(
-            scores=("score", "count"), mean=("score", "mean"), errors=("error", "sum")
+            scores=("score", "count"), runs=("score", "size"), mean=("score", "mean"), errors=("error", "sum")
         )
         by_prompt = cells["scores"].unstack(fill_value=0)
         mean, errors = cells["mean"].unstack(), cells["errors"].unstack(fill_value=0)
@@ -81,6 +86,7 @@ class ScoreCheck:
             n_common=int((by_prompt > 0).all(axis=1).sum()),
             n_scores=int(known.sum()),
             most_runs=int(by_prompt.to_numpy().max()),
+            n_lost=int((cells["runs"] - cells["scores"])[cells["scores"] > 0].sum()),
             models=counted_by_model(np.ones(len(by_prompt), dtype=bool)),
             tasks=pd.concat(by_task, names=["task"]).swaplevel() if by_task else pd.DataFrame(),
         )
@@ -99,14 +105,25 @@ class ScoreCheck:
         ]
 
     def problems(self) -> Iterator[str]:
-        """Yield what to do about missing scores."""
+        """Yield what to do about missing scores, and about prompts that may be none."""
         gaps = self.models["missing"][self.models["missing"] > 0].sort_values(ascending=False, kind="stable")
-        if not len(gaps):
-            return
-        worst = listed([f"{name} ({count:,})" for name, count in gaps.items()], 5)
-        yield (
-            f"Scores are missing of {worst}; {self.n_common:,} of {self.n_prompts:,} prompts have a score of every "
-            f"model. Say what a missing score means: missing='common' restricts to these prompts, which is right if "
-            f"scores are missing for reasons that have nothing to do with the answers; missing='model' lets features "
-            f"of the formula say which scores are missing; missing=0.0 counts them as failures."
-        )
+        if len(gaps):
+            worst = listed([f"{name} ({count:,})" for name, count in gaps.items()], 5)
+            yield (
+                f"Scores are missing of {worst}; {self.n_common:,} of {self.n_prompts:,} prompts have a score of every "
+                f"model. Say what a missing score means: missing='common' restricts to these prompts, which is right "
+                f"if scores are missing for reasons that have nothing to do with the answers; missing='model' lets "
+                f"features of the formula say which scores are missing; missing=0.0 counts them as failures."
+            )
+        if self.n_lost:
+            yield (
+                f"{counted(self.n_lost, 'run')} without a score {'is' if self.n_lost == 1 else 'are'} left out, "
+                f"because the model has a score on the prompt from another run; missing=0.0 counts them as failures, too."
+            )
+        n_cells = int(self.models["prompts"].sum())
+        if self.n_scores > _MANY_RUNS * max(n_cells, 1):
+            yield (
+                f"A model has {self.n_scores / n_cells:.0f} scores on a prompt on average, which count as its runs: "
+                f"are the {self.n_prompts:,} values of the column of prompts prompts, or tasks of many prompts? Name the "
+                f"column that identifies a prompt in context=, and that of runs in run=."
+            )

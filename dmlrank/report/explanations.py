@@ -353,7 +353,8 @@ def _assumptions(results: Estimates) -> list[str]:
 def _data_sentences(results: Estimates) -> list[str]:
     """Say what was read, dropped and left out."""
     d = results.description
-    dropped = f" {counted(d.n_dropped, 'row')} with missing values {'was' if d.n_dropped == 1 else 'were'} dropped."
+    unit, gap = ("prompt", "without a score of every model") if results.are_means else ("row", "with missing values")
+    dropped = f" {counted(d.n_dropped, unit)} {gap} {'was' if d.n_dropped == 1 else 'were'} dropped."
     counts = f"{counted(d.n_votes, results.counts)} on {counted(d.n_contexts, 'prompt' if d.context else 'row')}"
     what = f"{results.counts} between these models" if results.diagnostics.models_dropped else results.counts
     unlabelled = f"; {counted(d.n_unlabelled, 'prompt')} without a {what}" if d.n_unlabelled else ""

@@ -146,8 +146,8 @@ def _equality_note(fit: Estimates, groups: Sequence[GroupFacts], equality: WaldT
     if isinstance(equality, str):
         return f"There is no test of equal scores in all groups: {equality}."
     note = (
-        f"Test that every model has the same score in all groups: chi2({equality.df_denom:g}) = "
-        f'{float(equality.statistic):.1f}, P {p_value_clause(float(equality.pvalue))}. "P equal" tests one model at a '
+        f"Test that every model has the same score in all groups: {equality.figures}, "
+        f'P {p_value_clause(float(equality.pvalue))}. "P equal" tests one model at a '
         f"time, adjusted for all models by Holm's method."
     )
     smallest = min(groups, key=lambda group: group.n_independent)
@@ -395,8 +395,8 @@ def change_notes(
     joint = (
         f"There is no joint test of all changes: {unchanged}."
         if isinstance(unchanged, str)
-        else f"Test that no score differs from {reference!r}: chi2({unchanged.df_denom:g}) = "
-        f"{float(unchanged.statistic):.1f}, P {p_value_clause(float(unchanged.pvalue))}."
+        else f"Test that no score differs from {reference!r}: {unchanged.figures}, "
+        f"P {p_value_clause(float(unchanged.pvalue))}."
     )
     significant = changes[changes["p_adjusted"] <= alpha].sort_values("p_adjusted", kind="stable")
     level = f"at a joint confidence level of {100 * (1 - alpha):g} %"

@@ -24,6 +24,8 @@ _NAMED_IN_VERDICT = 6
 POWER = 0.8
 # Intervals of wins in 100 comparisons that are narrower than this have a digit after the point.
 _NARROW = 3
+# An allowance is mentioned where it makes an interval wider by more than this factor.
+_SEEN_ABOVE = 1.02
 # Beyond this multiple of the data no number of prompts is named.
 _MOST_TIMES = 1000
 # Parts of sentences that name attributes and methods, which only users of Python have.
@@ -174,7 +176,7 @@ def _conditions(results: Estimates) -> list[str]:
         sentences.append(f"These models are left out: {listed(results.diagnostics.models_dropped, MODELS_NAMED)}.")
     if results.diagnostics.second_order_by_model and results.diagnostics.second_order_treatment != "left in":
         name, bias, _ = results.diagnostics.largest_second_order
-        sentences.append(f"A bias of up to {bias:+.1f} standard errors was removed ({name}).")
+        sentences.append(f"A bias of up to {bias:+.1f} standard errors was estimated and subtracted ({name}).")
     gain = results.diagnostics.gain_of_runs
     if gain is not None:
         first, second = (results.models[j] for j in np.argsort(-results.estimate, kind="stable")[:2])
@@ -209,7 +211,7 @@ def _in_short(results: Estimates, level: SummaryLevel) -> str:
     if results.has_intervals:
         if results.neutral != 0:
             sentences.append(f"z and adj. P: against {neutral_text(results) or 'the mean'}.")
-        sets = " and rank sets" if level.separation else ""
+        sets = ", and so do all rank sets," if level.separation else ""
         bootstrap = f" ({level.bootstrap} bootstrap)" if level.bootstrap else ""
         conditions = ["the Bradley-Terry model holds"] * results.estimated_by.assumes_bradley_terry
         if results.estimated_by.has_first_stages and results.diagnostics.outcome_kind not in DERIVED_KINDS:
@@ -217,15 +219,19 @@ def _in_short(results: Estimates, level: SummaryLevel) -> str:
         looks = "" if results.sequence is None else f" {results.sequence.clause}"
         condition = f" if {' and '.join(conditions)}" if conditions else ""
         confidence = f"{level.confidence} confidence{bootstrap or few_units_words(results)}"
-        sentences.append(f"All intervals{sets} hold jointly{looks} with {confidence}{condition}.")
+        sentences.append(f"All intervals hold jointly{looks} with {confidence}{sets}{condition}.")
     return " ".join(sentences) + _IN_WORDS
 
 
 def few_units_words(results: Estimates) -> str:
     """Say in parentheses how intervals and tests allow for few prompts or clusters; empty where these are many."""
     covariance = results.covariance
-    if np.isinf(covariance.df) or results.sequence is not None:
+    if results.sequence is not None:
         return ""
+    if np.isinf(covariance.df):
+        # Small beside the sampling error of many prompts, unless scores are near the end of their range.
+        is_seen = (covariance.widened.std_errors > _SEEN_ABOVE * covariance.std_errors).any()
+        return " (with an allowance beyond std err)" if is_seen else ""
     # Where scores are missing, the effective number of prompts of the model with the fewest scores.
     are_effective = not covariance.n_clusters and covariance.df + 1 < results.description.n_contexts
     units = f"{covariance.df + 1:.0f} {'effective ' * are_effective}{_independent_units(results)[0].split(' (')[0]}"
@@ -269,17 +275,18 @@ def verdict_sentences(results: Estimates, level: SummaryLevel) -> list[str]:
     tied = [results.models[k] for k in first.others[~first.separated]]
     n_others = len(first.others)
     everyone = f"none of the other {n_others} models" if n_others > 1 else "no other model"
-    p = p_value_clause(float(first.p.max()))
+    question = "test of first place" if first.is_single else "adjusted for all pairs"
+    p = f"{question}: P {p_value_clause(float(first.p.max()))}"
     equal = [results.models[k] for k in first.others[first.difference == 0]]
     leads = f"{leader} leads" + (f", with the same score as {_some_of(equal)}" if equal else "")
     if first.decided:
-        lead = f"First place is decided: {leader} is above every other model (P {p})."
+        lead = f"First place is decided: {leader} is above every other model ({p})."
         if tied:
             lead += f" Among all pairs at once, on which rank sets rest, {_not_separated(tied)} from it."
     elif len(tied) == n_others:
-        lead = f"First place is not decided: {leads}, but {everyone} is separated from it (P {p})."
+        lead = f"First place is not decided: {leads}, but {everyone} is separated from it ({p})."
     else:
-        lead = f"First place is not decided: {leads}, but {_not_separated(tied)} from it (P {p})."
+        lead = f"First place is not decided: {leads}, but {_not_separated(tied)} from it ({p})."
     n_pairs = len(results.models) * (len(results.models) - 1) // 2
     verb = "is" if separation.n_separated == 1 else "are"
     pairs = f"{separation.n_separated:,} of {n_pairs:,} pairs of models {verb} separated."
@@ -323,8 +330,8 @@ def _lead_sentence(results: Estimates, level: SummaryLevel, first: FirstPlace) -
     if results.kind.link == "logit":
         shares = 100 / (1 + np.exp(-np.array([gap, *ends]) / results.scale.factor))
         wins, *limits = (fixed_text(share, int(shares[2] - shares[1] < _NARROW)) for share in shares)
-        compared = f"{leader} would win {wins} of 100 comparisons with {rival} ({interval(*limits)})"
-        return f"{compared}; it leads by {texts[0]}{unit}."
+        compared = f"{leader} would by its score win {wins} of 100 comparisons with {rival} ({interval(*limits)})"
+        return f"{compared}; its score is {texts[0]}{unit} higher."
     return f"{leader} leads {rival} by {texts[0]}{unit} ({interval(*texts[1:])})."
 
 
@@ -344,7 +351,9 @@ def _what_would_decide(results: Estimates, first: FirstPlace) -> list[str]:
     involved, n_used = (int(votes.used[rivals].sum()), votes.n_used) if votes else (0, 0)
     is_targeted = times <= _MOST_TIMES and not results.description.clusters
     if results.are_means and is_targeted and len(rivals) < len(results.models):
-        return [f"{wanted} if the estimated leads were true; only these {len(rivals)} models need scores on them."]
+        named = [results.models[k] for k in rivals]
+        who = enumerated(named) if len(named) <= 3 else f"the leader and its {len(named) - 1} closest rivals"
+        return [f"{wanted} if the estimated leads were true; only {who} need scores on them."]
     if not is_targeted or not 0 < 2 * involved < n_used:
         return [f"{wanted} if the estimated leads were true."]
     closest = results.models[rivals[1]] if len(rivals) == 2 else f"its {len(rivals) - 1} closest rivals"
@@ -385,7 +394,7 @@ def data_wanted(results: Estimates, times: float) -> str:
         return f"Even {_MOST_TIMES:,} times as many {unit} would not decide it"
     # Two digits, because what is estimated is uncertain.
     wanted = max(int(float(f"{np.ceil(times * number):.2g}")), number + 1)
-    return f"About {wanted:,} {unit} in place of {number:,} would decide it (power {POWER:.2f})"
+    return f"About {wanted:,} {unit} in all ({number:,} so far) would decide it (power {POWER:.2f})"
 
 
 def _independent_units(results: Estimates) -> tuple[str, int, str]:

@@ -125,10 +125,9 @@ def scores_by_group(
     facts = group_facts(steps, groups, influence, scale.of(np.mean([one.plugin for one in scores], axis=0)))
     n_units = [min(fact.n_clusters, default=fact.n_contexts) for fact in facts]
     covariance = replace(covariance, df=degrees_of_freedom(min(n_units)))
-    if steps.estimator is MEANS and np.isfinite(covariance.df):
-        covariance = replace(
-            covariance, allowance=_allowance_by_group(steps, scores[0].influence, n_units) * scale.factor**2
-        )
+    if steps.estimator is MEANS:
+        allowance = _allowance_by_group(steps, scores[0].influence) * scale.factor**2
+        covariance = replace(covariance, allowance=allowance)
     estimate, covariance = clip_to_limits(influence.estimate, covariance, estimates.limits)
     index = pd.MultiIndex.from_product([groups.names, estimates.models], names=["group", "model"])
     return GroupResults(
@@ -241,14 +240,12 @@ def _project(
     return projected(steps.options.prompts == "fixed"), covariance
 
 
-def _allowance_by_group(steps: FitState, influence: InfluenceInGroups, n_units: Sequence[int]) -> FloatArray:
-    """Return what intervals of means of scores add to their covariance in groups of few units, (G K, G K)."""
+def _allowance_by_group(steps: FitState, influence: InfluenceInGroups) -> FloatArray:
+    """Return what intervals of means of scores add to their covariance in groups, (G K, G K)."""
     cluster, blocks = steps.units.clusters, []
-    for part, contexts, count in zip(influence.parts, influence.contexts, n_units, strict=True):
+    for part, contexts in zip(influence.parts, influence.contexts, strict=True):
         codes = None if cluster is None else cluster.of_context[contexts]
-        few = np.isfinite(degrees_of_freedom(count))
-        zero = np.zeros((part.n_scores, part.n_scores))
-        blocks.append(allowance_for_few(part.estimate, part.by_context(), codes) if few else zero)
+        blocks.append(allowance_for_few(part.estimate, part.by_context(), codes))
     return np.asarray(block_diag(*blocks))
 
 

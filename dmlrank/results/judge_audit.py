@@ -140,7 +140,7 @@ class JudgeAudit(JointResults, TitledTable):
         for name in self.pairs:
             try:
                 test = self.test(name)
-                found = f"chi2({test.df_denom:g}) = {float(test.statistic):.1f}, P {p_value_clause(float(test.pvalue))}"
+                found = f"{test.figures}, P {p_value_clause(float(test.pvalue))}"
             except HypothesisError as error:
                 found = f"cannot be tested: {error}"
             texts.append(f"{name} prefers nothing more than humans do (joint test): {found}.")

@@ -24,6 +24,7 @@ from ..fit.estimates import Estimates
 from ..fit.fit_covariance import clustered_covariance, covariance_of
 from ..fit.state import FitState
 from ..inference.covariance import Covariance, match_blocks, stack_influences
+from ..inference.multiple_testing import differences
 from ..inference.simultaneous import AllLooks, MaxT, PairTests, compare_differences
 from ..plotting.front_chart import STATUSES, front_chart
 from ..report.leaderboard import rows_to_show, score_digits
@@ -222,7 +223,7 @@ def score_against_cost(
             "first": names[tests.first % n_models],
             "second": names[tests.second % n_models],
             "estimate": tests.estimate * factor,
-            "std_error": tests.std_error * factor,
+            "std_error": differences(covariance, tests.first, tests.second).std_error * factor,
             "conf_low": tests.conf_low * factor,
             "conf_high": tests.conf_high * factor,
         }

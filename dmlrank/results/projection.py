@@ -121,7 +121,7 @@ class Projection(JointResults, ModelTable):
             labels = tuple(joint.names[place] for place in places)
             try:
                 test = wald_test(joint, LinearHypothesis(identity[places], np.zeros(len(places)), labels))
-                rows[term] = (float(test.statistic), int(test.df_denom), float(test.pvalue))
+                rows[term] = (float(test.statistic), test.rank, float(test.pvalue))
             except HypothesisError:
                 rows[term] = (np.nan, len(columns) * joint.covariance.basis.shape[1] // len(self.coefficients), np.nan)
         return pd.DataFrame.from_dict(rows, orient="index", columns=["statistic", "df", "p_value"])

@@ -278,7 +278,7 @@ def test_equality_has_the_structural_rank(battles, fitted, functional):
 def test_equality_needs_more_clusters_than_restrictions(battles, fitted):
     frame = battles.frame.assign(pair=lambda d: "p" + (d["prompt"].str[1:].astype(int) % 3).astype(str))
     results = fitted("bt", **KINDS["cluster"])
-    assert results.by("half").test_equal().df_denom == 3
+    assert results.by("half").test_equal().rank == 3
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dr.DmlrankWarning)
         few = dr.dml_rank(

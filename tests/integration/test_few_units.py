@@ -73,9 +73,17 @@ def test_independent_models_have_sidak_bounds_with_student_quantiles():
     assert 0.97 * sidak < critical.max() <= 1.003 * sidak
 
 
-def test_many_prompts_have_normal_quantiles_and_no_allowance():
-    covariance = fit(binary(100, 3)).estimates.covariance
-    assert (covariance.df, covariance.allowance) == (np.inf, None)
+def test_many_prompts_have_normal_quantiles_and_the_allowance_vanishes():
+    # One more prompt does not change what is shown: the allowance does not end with Student's quantiles.
+    few, many = (fit(np.repeat([[1.0, 0.98]], n, axis=0)) for n in (99, 100))
+    assert (few.estimates.covariance.df, many.estimates.covariance.df) == (98, np.inf)
+    np.testing.assert_allclose(many.conf_int(), few.conf_int(), rtol=0.05)
+    always = fit(np.ones((100, 2)))
+    assert (always.conf_int()["upper"] - 1 > 3 / 100).all()
+    assert "allowance beyond std err" in str(always.summary())
+    # Beside scores that vary, it can be neglected.
+    plenty = fit(binary(5000, 3)).estimates.covariance
+    np.testing.assert_allclose(plenty.widened.std_errors, plenty.std_errors, rtol=2e-3)
 
 
 def test_votes_on_few_prompts_have_student_quantiles():

@@ -45,7 +45,11 @@ def run(table, tmp_path, capsys):
     [
         ("0.2", 0, r"^pass: candidate is at least baseline - 0.2: difference -[\d.]+, above -[\d.]+ with 95 % "),
         ("0", 3, r"^worse: candidate is below baseline: difference -[\d.]+, below -[\d.]+ with 95 % confidence$"),
-        ("0.05", 4, r"^not decided: .* about [\d,]+ prompts in place of 600 would decide it \(power 0.80\) if the"),
+        (
+            "0.05",
+            4,
+            r"^not decided: .* about [\d,]+ prompts in all \(600 so far\) would decide it \(power 0.80\) if the",
+        ),
     ],
 )
 def test_the_exit_code_is_the_decision(run, margin, status, words):
@@ -61,7 +65,8 @@ def test_the_figures_are_those_of_paired_tests_written_out(run, table):
     figures = json.loads(said.out)
     wide = table.pivot(index="prompt", columns="model", values="accuracy")
     gaps = (wide["candidate"] - wide["baseline"]).to_numpy()
-    error = gaps.std() / np.sqrt(len(gaps))
+    # One pseudo prompt on which the two models differ.
+    error = np.sqrt(gaps.var() / len(gaps) + 1 / len(gaps) ** 2)
     limits = gaps.mean() + norm.isf(0.1) * error * np.array([-1, 1])
     np.testing.assert_allclose([figures["lower"], figures["upper"]], limits, rtol=1e-9)
     assert figures["p_pass"] == pytest.approx(norm.sf((gaps.mean() + 0.05) / error))
@@ -90,13 +95,15 @@ def test_looks_at_growing_data(run):
     assert "would decide it" not in said.out
 
 
-def test_a_candidate_that_answers_like_the_baseline_is_not_decided(table, tmp_path, capsys):
+def test_a_candidate_that_answers_like_the_baseline_passes_with_enough_prompts(table, tmp_path, capsys):
     same = table.assign(accuracy=table.groupby("prompt")["accuracy"].transform("first"))
     path = tmp_path / "same.csv"
     same.to_csv(path, index=False)
-    question = ["--candidate", "candidate", "--baseline", "baseline", "--margin", "0.01", "--context", "prompt"]
-    assert main(["gate", FORMULA, str(path), *question]) == 4
-    assert "not decided: the difference of candidate and baseline is 0 on all prompts" in capsys.readouterr().out
+    question = ["--candidate", "candidate", "--baseline", "baseline", "--context", "prompt"]
+    # 600 prompts without a difference bound it by 1.64 / 600, so that a margin of 0.01 is met, and one of 0.002 is not.
+    for margin, status in (("0.01", 0), ("0.002", 4)):
+        assert main(["gate", FORMULA, str(path), *question, "--margin", margin]) == status
+        assert "difference 0.000" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

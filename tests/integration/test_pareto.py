@@ -82,10 +82,19 @@ def test_errors_are_those_of_scores_and_costs_by_hand(study, options):
         tests = [of.t_test((row.first, row.second)) for row in pairs.loc[quantity].itertuples()]
         np.testing.assert_allclose(pairs.loc[quantity, "std_error"], [t.sd[0] for t in tests], rtol=1e-9)
         np.testing.assert_allclose(pairs.loc[quantity, "estimate"], [t.effect[0] for t in tests], rtol=1e-9, atol=1e-12)
+
     # One critical value for all, between that of the scores alone and Bonferroni's.
-    critical = (found.tests["conf_high"] - found.tests["estimate"]) / found.tests["std_error"]
+    def widened(frame):
+        scores = [
+            np.eye(len(res.models))[[res.models.index(name) for name in pair]]
+            for pair in zip(frame["first"], frame["second"], strict=True)
+        ]
+        extra = [np.subtract(*rows) @ res.estimates.covariance.allowance @ np.subtract(*rows) for rows in scores]
+        return np.sqrt(frame["std_error"] ** 2 + np.where(frame.get("quantity", "score") == "score", extra, 0.0))
+
+    critical = (found.tests["conf_high"] - found.tests["estimate"]) / widened(found.tests)
     alone = res.t_test_pairwise(method="max-t").result_frame
-    least = ((alone["conf_high"] - alone["estimate"]) / alone["std_error"]).iloc[0]
+    least = ((alone["conf_high"] - alone["estimate"]) / widened(alone)).iloc[0]
     np.testing.assert_allclose(critical, critical.iloc[0], rtol=1e-9)
     assert least < critical.iloc[0] < norm.isf(0.025 / 30)
 

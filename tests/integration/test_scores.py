@@ -422,7 +422,15 @@ def test_a_check_of_scores_speaks_of_scores(tmp_path):
     cells = table.dropna(subset="accuracy").groupby(["prompt", "model"])["accuracy"].mean().unstack()
     np.testing.assert_allclose(check.scores.models["mean"], cells.mean(), atol=1e-12)
     assert "missing='common'" in check.problems[0]
-    assert not dr.check("accuracy ~ 1 | model", table, context="prompt", missing=0.0).problems
+    assert "1 run without a score is left out" in check.problems[1]
+    # A run without a score counts as a failure, too, beside one with a score.
+    failed = dr.dml_rank("accuracy ~ 1 | model", table, context="prompt", missing=0.0, rng=0)
+    by_hand = table.fillna({"accuracy": 0}).groupby(["model", "prompt"])["accuracy"].mean().groupby("model").mean()
+    np.testing.assert_allclose(failed.params, by_hand, atol=1e-12)
+    by_task = dr.check(
+        "accuracy ~ 1 | model", draw(n=2, n_models=2, n_runs=30).rename(columns={"task": "prompt"}), context="prompt"
+    )
+    assert "prompts, or tasks of many prompts?" in by_task.problems[0]
     path = tmp_path / "scores.csv"
     table.to_csv(path, index=False)
     assert main(["check", "accuracy ~ 1 | model", str(path), "--context", "prompt"]) == 1

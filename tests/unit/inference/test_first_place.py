@@ -134,7 +134,9 @@ def test_a_contradiction_would_be_found(template, monkeypatch):
 
 
 def test_verdicts_speak_in_the_unit_of_the_reader(template):
-    assert re.search(r"; it leads by [\d.]+ Elo points\.", template.update(functional="bt").rescale("elo").verdict())
+    assert re.search(
+        r"; its score is [\d.]+ Elo points higher\.", template.update(functional="bt").rescale("elo").verdict()
+    )
     assert "of 100 comparisons" in template.verdict()
     looks = template.sequential(9000).verdict()
     assert looks.endswith("A later look may decide it. This holds at all looks from 500 prompts on.")

@@ -121,8 +121,9 @@ def test_regions_of_pairs_are_drawn(result):
 def test_first_place_is_open_with_the_gaps_that_more_prompts_would_show(result):
     text = " ".join(result.explain().split())
     claim = (
-        r"First place is not decided: (\S+) leads, but (\S+) is not separated from it \(P = ([\d.]+)\)\. \1 would win "
-        r"(\d+) of 100 comparisons with \2 \(95 % simultaneous interval (\d+) to (\d+)\); it leads by ([\d.]+)\."
+        r"First place is not decided: (\S+) leads, but (\S+) is not separated from it \(test of first place: "
+        r"P = ([\d.]+)\)\. \1 would by its score win (\d+) of 100 comparisons with \2 \(95 % simultaneous interval "
+        r"(\d+) to (\d+)\); its score is ([\d.]+) higher\."
     )
     first, second, p, share, low, high, gap = re.search(claim, text).groups()
     row = result.t_test_pairwise().result_frame.iloc[0]
@@ -152,7 +153,8 @@ def test_votes_on_the_leader_and_its_rivals_decide_as_the_verdict_says(functiona
     fit = dr.dml_rank(formula, votes, context="prompt", functional=functional, rng=0)
     text = " ".join(fit.verdict().split())
     claim = (
-        r"about ([\d,]+) further votes on pairs with the leader or (\S+) would .* ([\d,]+) prompts in place of 6,000"
+        r"about ([\d,]+) further votes on pairs with the leader or (\S+) would .* "
+        r"([\d,]+) prompts in all \(6,000 so far\)"
     )
     further, rival, prompts = re.search(claim, text).groups()
     pair = [fit.params.idxmax(), rival]
@@ -168,7 +170,9 @@ def test_votes_on_the_leader_and_its_rivals_decide_as_the_verdict_says(functiona
 
 def test_first_place_is_decided_where_it_is(result):
     text = " ".join(result.explain(alpha=0.95).split())
-    assert re.search(r"First place is decided: \S+ is above every other model \(P = [\d.]+\)", text)
+    assert re.search(
+        r"First place is decided: \S+ is above every other model \(test of first place: P = [\d.]+\)", text
+    )
     assert "would decide it" not in text
     assert "smallest true gap" not in text
 
