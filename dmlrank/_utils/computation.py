@@ -323,6 +323,20 @@ def _prepare_thread() -> None:
 
 
 @contextmanager
+def warnings_as_lines(line_of: Callable[[str], str]) -> Iterator[None]:
+    """Print a warning as one line, which a function makes of its text, within the ``with`` block."""
+
+    def formatted(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> str:
+        return line_of(" ".join(str(message).split())) + "\n"
+
+    before, warnings.formatwarning = warnings.formatwarning, formatted
+    try:
+        yield
+    finally:
+        warnings.formatwarning = before
+
+
+@contextmanager
 def lightgbm_memory_errors() -> Iterator[None]:
     """Raise ``MemoryError`` where LightGBM has not enough memory within the ``with`` block, as numpy does."""
     try:

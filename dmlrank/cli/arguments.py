@@ -481,6 +481,7 @@ def api_options(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str
 
 
 _DICTIONARY = re.compile(r"\bcategories=\{([^{}]*)\}")
+_CLUSTERS = re.compile(r"(?:cov_type='cluster'(?: with |, ))?cov_kwds=\{'groups': \[?([^\]{}]*)\]?\}")
 _ARGUMENT = re.compile(r"(?<![\w-])(\w+)=('[^']*'|True\b|False\b|\d[\d.]*\b(?!,\d)|(?=[\s,;.)]|$))")
 
 
@@ -504,7 +505,8 @@ def as_typed(message: str) -> str:
         return f"--{name.replace('_', '-')}{f' {value}' if value else ''}"
 
     listed_pairs = _DICTIONARY.sub(lambda found: "--categories " + " ".join(map(entry, found[1].split(", "))), message)
-    return _ARGUMENT.sub(option, listed_pairs)
+    named_groups = _CLUSTERS.sub(lambda found: "--groups " + found[1].replace(",", "").replace("'", ""), listed_pairs)
+    return _ARGUMENT.sub(option, named_groups)
 
 
 # --- what is shown ----------------------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import sys
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,10 +13,14 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import pandas as pd
+
 import dmlrank as dr
 
 from .._utils.atomic_write import write_file
+from .._utils.computation import warnings_as_lines
 from .._version import __version__
+from ..data.formula.parse import parse_formula
 from ..exceptions import DmlrankError, FileWriteError, OptionError
 from ..inference.confidence_sequence import DEFAULT_START
 from ..inspection.time_check import PERIODS
@@ -55,10 +58,10 @@ _Writers: TypeAlias = list[tuple[str | None, Callable[[str], object]]]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line."""
-    in_python, warnings.formatwarning = warnings.formatwarning, _warning_line
     try:
         parsed = build_parser().parse_args(arguments)
-        status = parsed.carry_out(parsed)
+        with warnings_as_lines(lambda text: f"dmlrank: warning: {words.as_typed(text)}"):
+            status = parsed.carry_out(parsed)
         # Python has no standard output where the caller has closed it.
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -74,8 +77,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # To the null device, because Python prints the remaining output again when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BROKEN_PIPE if isinstance(error, BrokenPipeError) else _failed(f"the output cannot be printed: {error}")
-    finally:
-        warnings.formatwarning = in_python
     return status or 0
 
 
@@ -83,13 +84,6 @@ def _failed(message: str) -> int:
     """Print the message of an error as one line, in the words of the command line; return the exit status of errors."""
     print(f"dmlrank: {words.as_typed(' '.join(message.split()))}", file=sys.stderr)
     return _ERROR
-
-
-def _warning_line(
-    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
-) -> str:
-    """Return a warning as one line, in the words of the command line; this is a function for warnings.formatwarning."""
-    return f"dmlrank: warning: {words.as_typed(' '.join(str(message).split()))}\n"
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -426,7 +420,7 @@ def _gate(arguments: argparse.Namespace) -> int:
         inputs = [words.NO_FORMULA, inputs[0]]
     if len(inputs) == 2 and (inputs[0] == words.NO_FORMULA or "~" in inputs[0]):
         arguments.alpha = round(1 - arguments.level, 12)
-        results = _fitted(inputs[0], inputs[1], arguments)
+        results = _fitted(inputs[0], inputs[1], arguments, models=question[:2])
     elif "~" not in inputs[0] and len(inputs) == 1:
         words.refuse_fit_options(arguments)
         results = dr.read_json(inputs[0])
@@ -465,10 +459,16 @@ def _check_outputs(arguments: argparse.Namespace, inputs: Sequence[str], out: st
     files.check_outputs({name: getattr(arguments, name) for name in _WRITTEN if hasattr(arguments, name)}, sources, out)
 
 
-def _fitted(formula: str, file: str, arguments: argparse.Namespace) -> dr.RankResults:
-    """Return the fit of a file."""
+def _fitted(formula: str, file: str, arguments: argparse.Namespace, models: Sequence[str] = ()) -> dr.RankResults:
+    """Return the fit of a file; with ``models``, means of scores are those of these models alone."""
     formula, frames = frames_of(arguments, formula, file)
     words.check_models_of_table(arguments, formula, frames["file"])
+    rows, parts = frames["file"], parse_formula(formula)
+    if models and not parts.second and arguments.functional in (None, "mean") and isinstance(rows, pd.DataFrame):
+        # Scores that other models lack say nothing about these.
+        column = rows[parts.first].astype(str)
+        if set(models) <= set(column):
+            frames["file"] = rows[column.isin(models) | rows[parts.first].isna()]
     return dr.dml_rank(formula, frames["file"], env={}, **words.fit_options(arguments, frames))
 
 

@@ -306,7 +306,7 @@ _REFUSED = {
     "unknown": (
         "Unknown winner labels",
         "Say what the labels mean with categories={label: meaning}, where a meaning is 'first', 'second', 'both_good', "
-        "'both_bad' or 'tie'; this check left these rows out.",
+        "'both_bad', 'tie' or, for no vote, 'missing'; this check left these rows out.",
     ),
     "third": (
         "Rows that name a winner that was not compared",

@@ -435,7 +435,9 @@ def _unknown_labels_error(
             f"second wins) have a meaning of their own only where no other whole number occurs; say what each number "
             f"means with {_categories_template(unknown)}, each meaning one of {listed((*MEANINGS, _MISSING))}"
         )
-    hint = nearest(unknown[0], [*_MEANING_OF_WORD, *items]) if isinstance(unknown[0], str) else ""
+    # A short word is near to too many labels: 'n/a' does not mean 'a'.
+    words = [word for word in (*_MEANING_OF_WORD, *items) if len(str(word)) > 2]
+    hint = nearest(unknown[0], words) if isinstance(unknown[0], str) else ""
     return OutcomeError(
         f"unknown winner label{'s' * (len(unknown) > 1)} {listed(unknown)}{hint} (labels found: {listed(levels)}); "
         f"known are model_a, model_b, tie, tie (bothbad), both_good, a model's name, the numbers 1 and 0, and "

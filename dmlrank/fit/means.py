@@ -120,11 +120,11 @@ def allowance_for_few(
 ) -> FloatArray:
     """Return the covariance, (K, K), that intervals of means of prompts, or clusters, add to the sample's.
 
-    It vanishes beside the sample's as 1 / n. Scores near the end of their range, such as 29 of 30 solved, often have far
-    too small a sample variance, and models that agree on all prompts have none for their difference. The allowance is
-    c r^2 / n^2, in the spirit of pseudo prompts (Agresti and Coull 1998; Bonett and Price 2012): for a difference c is
-    1, one pseudo prompt on which the models differ by r; for a mean it is that of the rule of three, so that an interval
-    for 0 of n reaches 3 / n.
+    It vanishes beside the sample's as 1 / n. Scores near the end of their range, such as 29 of 30 solved, often have
+    far too small a sample variance, and models that agree on all prompts have none for their difference. The allowance
+    is c r^2 / n^2, in the spirit of pseudo prompts (Agresti and Coull 1998; Bonett and Price 2012): for a difference c
+    is 1, one pseudo prompt on which the models differ by r; for a mean it is that of the rule of three, so that an
+    interval for 0 of n reaches 3 / n.
 
     r^2, the size of a typical deviation, is sum d^4 / sum d^2, of differences between models on a prompt and of
     deviations from a model's median. It is 1 for scores of 0 and 1, and large for skewed scores, whose sample variance

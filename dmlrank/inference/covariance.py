@@ -22,6 +22,9 @@ from ..exceptions import DataError, IntervalWarning
 
 # Fewest independent units, prompts or clusters, for normal quantiles; below it they are Student's.
 FEW_UNITS = 100
+# Fewest clusters for which bootstrap('webb') is advised: with fewer, draws of six values are too few to tell.
+FEWEST_FOR_WEBB = 5
+WEBB_HINT = "; bootstrap('webb') of the result is a view whose intervals, tests and ranks allow for few clusters"
 # Fewest clusters without a warning.
 _FEW_CLUSTERS = 30
 # Results of sums and differences below this share of the summed numbers count as rounding errors.
@@ -343,7 +346,9 @@ def _count_clusters(groups: list[NDArray[np.intp]]) -> tuple[int, ...]:
         )
     if min(counts) <= _FEW_CLUSTERS:
         hint = (
-            "; bootstrap('webb') of the result is a view whose intervals, tests and ranks allow for few clusters"
+            WEBB_HINT
+            if len(groups) == 1 and counts[0] >= FEWEST_FOR_WEBB
+            else "; so few clusters say next to nothing of how much they vary"
             if len(groups) == 1
             else "; use columns with more clusters, if their clusters still keep dependent votes together"
         )

@@ -118,12 +118,13 @@ class ScoreCheck:
         if self.n_lost:
             yield (
                 f"{counted(self.n_lost, 'run')} without a score {'is' if self.n_lost == 1 else 'are'} left out, "
-                f"because the model has a score on the prompt from another run; missing=0.0 counts them as failures, too."
+                f"because the model has a score on the prompt from another run; missing=0.0 counts them as failures, "
+                f"too."
             )
         n_cells = int(self.models["prompts"].sum())
         if self.n_scores > _MANY_RUNS * max(n_cells, 1):
             yield (
                 f"A model has {self.n_scores / n_cells:.0f} scores on a prompt on average, which count as its runs: "
-                f"are the {self.n_prompts:,} values of the column of prompts prompts, or tasks of many prompts? Name the "
-                f"column that identifies a prompt in context=, and that of runs in run=."
+                f"are the {self.n_prompts:,} values of the column of prompts prompts, or tasks of many prompts? Name "
+                f"the column that identifies a prompt in context=, and that of runs in run=."
             )

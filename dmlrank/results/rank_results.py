@@ -27,6 +27,7 @@ from ..fit.fit_covariance import multiplier_bootstrap
 from ..fit.method import run
 from ..fit.state import Extension, FitState, Source
 from ..inference.confidence_sequence import DEFAULT_START
+from ..inference.covariance import FEWEST_FOR_WEBB, WEBB_HINT
 from ..inference.multiple_testing import BOOTSTRAP_DRAWS, differences
 from ..inference.ranks import letter_groups, rank_bounds, ranks_of
 from ..inference.simultaneous import (
@@ -2098,7 +2099,8 @@ class RankResults(Summarised):
         Raises
         ------
         OptionError
-            If the multipliers are unknown, there are clusters in two columns, or the result is a view already.
+            If the multipliers are unknown, there are clusters in two columns or fewer than 5, or the result is a view
+            already.
 
         Examples
         --------
@@ -2110,8 +2112,20 @@ class RankResults(Summarised):
         e = self.estimates
         check_whole("n_boot", n_boot, 100)
         seed = e.description.seed if rng is None else resolve_seed(rng)
+        n_clusters = min(e.covariance.n_clusters, default=FEWEST_FOR_WEBB)
+        if n_clusters < FEWEST_FOR_WEBB:
+            raise OptionError(
+                f"bootstrap() of {n_clusters} clusters has too few different draws: in simulations with 3 clusters, it "
+                f"separated equal models in 17 % of samples; at least {FEWEST_FOR_WEBB} are needed. The result itself "
+                f"has Student's quantiles"
+            )
+        said, doubts = (
+            tuple(text.replace(WEBB_HINT, "") for text in texts)
+            for texts in (e.diagnostics.warnings, e.diagnostics.doubts)
+        )
+        e = replace(e, diagnostics=replace(e.diagnostics, warnings=said, doubts=doubts))
         bootstrap = multiplier_bootstrap(self._fit, multipliers, e.scale.factor, seed, n_boot)
-        return replace(self, simultaneous=MaxT(e.covariance, bootstrap=bootstrap))
+        return replace(self, estimates=e, simultaneous=MaxT(e.covariance, bootstrap=bootstrap))
 
     @Needs()
     def rescale(

@@ -140,6 +140,16 @@ def test_a_page_carries_the_tests_of_the_same_bootstrap(few):
     assert "webb" not in few.report().replace("bootstrap('webb')", "").replace("bootstrap(&#39;webb&#39;)", "")
 
 
+def test_a_bootstrap_is_not_advised_where_it_is_used_and_refused_with_few_clusters(few):
+    assert "bootstrap('webb')" in str(few.diagnostics.warnings)
+    assert "bootstrap('webb')" not in str(few.bootstrap("webb").diagnostics.warnings)
+    votes = votes_of_few_users()
+    three = fit_of(votes.assign(user=votes["user"] % 3))
+    assert "bootstrap('webb')" not in str(three.diagnostics.warnings)
+    with pytest.raises(OptionError, match="3 clusters"):
+        three.bootstrap("webb")
+
+
 def test_tidy_has_the_intervals_of_the_bootstrap_and_the_same_tests(few):
     tidy, normal = few.bootstrap("webb").tidy(), few.tidy()
     np.testing.assert_allclose(tidy[["conf_low", "conf_high"]], few.bootstrap("webb").conf_int())

@@ -6,6 +6,7 @@ import json
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import norm
 
@@ -84,6 +85,14 @@ def test_stored_results_and_votes_have_a_gate_too(run, table, tmp_path, capsys):
     question = ["--candidate", "dolly-v2-12b", "--baseline", "gpt-4", "--margin", "0.02"]
     assert main(["gate", "winner ~ 1 | model_a + model_b", str(battles), *question]) == 3
     assert "worse: dolly-v2-12b is below gpt-4 - 0.02" in capsys.readouterr().out
+
+
+def test_gaps_of_other_models_do_not_matter(run, table, tmp_path):
+    third = table[table["model"] == "baseline"].assign(model="third").iloc[:-20]
+    path = tmp_path / "gaps.csv"
+    pd.concat([table, third]).to_csv(path, index=False)
+    status, said = run(inputs=(FORMULA, str(path), "--context", "prompt"))
+    assert (status, said.out) == (run()[0], run()[1].out)
 
 
 def test_looks_at_growing_data(run):
