@@ -183,8 +183,8 @@ def read_log(
     Parameters
     ----------
     path : str, path or list of them
-        A file, a folder with many runs, or a pattern such as ``"logs/*.eval"``. Files may end with ``.gz`` or ``.zst``
-        (extra ``logs``).
+        A file, a folder with many runs, or a pattern such as ``"logs/*.eval"``. Files other than ``.eval`` may end with
+        ``.gz`` or ``.zst`` (extra ``logs``).
     kind : str, optional
         ``"inspect"`` (inspect_ai, ``.eval`` and ``.json``), ``"lm_eval"`` (lm-evaluation-harness with
         ``--log_samples``), ``"alpaca_eval"``, ``"arena_hard"``, ``"mt_bench_pair"``, ``"mt_bench_single"``,
@@ -249,7 +249,7 @@ def read_log(
     table = _Table(kind, used)
     for name, group in files.items() if kind in files else ():
         if name != kind:
-            names = listed((file.name for file in group), 5)
+            names = listed(map(str, group), 5)
             table.notes.append(f"not used, {'logs of ' + name if name else 'no log'}: {names}")
     chosen = {"metric": metric, "filter": filter, "scorer": scorer}
     reader, options = READERS[kind]
@@ -264,6 +264,8 @@ def files_by_kind(path: LogPath) -> dict[str, list[Path]]:
     """Return the files of a path by the kind of their log; those of no known kind are under the empty text."""
     kinds: dict[str, list[Path]] = {}
     for file in log_files(path):
+        if not file.stat().st_size:
+            raise DataError(f"{str(file)!r} is empty: its run wrote nothing; leave the file out, or run it again")
         kind = _kind_of(file)
         if kind is not None:
             kinds.setdefault(kind, []).append(file)
@@ -344,6 +346,8 @@ def _in_words(error: Any) -> str:
 
 
 def _read_inspect(table: _Table, files: Sequence[Path], scorer: str | None) -> None:
+    documents: dict[str, tuple[int, str]] = {}
+    other_documents: Counter[tuple[str, str]] = Counter()
     logs: dict[tuple[str, str], tuple[tuple[bool, str, str], Path]] = {}
     for file in files:
         header = _inspect_header(file)
@@ -352,7 +356,9 @@ def _read_inspect(table: _Table, files: Sequence[Path], scorer: str | None) -> N
         log = ((is_done, str(about.get("created", "")), file.name), file)
         if key in logs:
             older = min(log, logs[key])[1]
-            table.notes.append(f"not used, another log of {key[1]} on {key[0]} is newer or complete: {older.name}")
+            table.notes.append(
+                f"not used, another log of {key[1]} on {key[0]} was taken, the newest complete one: {older.name}"
+            )
         logs[key] = max(log, logs.get(key, log))
     for (task, model), (_, file) in sorted(logs.items(), key=lambda item: item[1][1]):
         header, samples = _inspect_header(file), _inspect_samples(file)
@@ -370,6 +376,10 @@ def _read_inspect(table: _Table, files: Sequence[Path], scorer: str | None) -> N
             chosen = _choose("scorer", chosen or None, there, where)
         for sample in samples:
             name = f"{where}, sample {sample.get('id')!r}"
+            if "input" in sample:
+                document = hash(json.dumps(sample["input"], sort_keys=True))
+                known, other = documents.setdefault(f"{task}/{sample.get('id')}", (document, model))
+                other_documents[model, other] += known != document
             value = ((sample.get("scores") or {}).get(chosen) or {}).get("value")
             if isinstance(value, dict):
                 part = _choose("scorer", key_of_value or None, value, f"{name}, scorer {chosen!r},", f"{chosen}.")
@@ -390,6 +400,13 @@ def _read_inspect(table: _Table, files: Sequence[Path], scorer: str | None) -> N
                     **_plain({name: sample[name] for name in ("total_time", "limit") if name in sample}),
                     "error": _in_words(error) if error else None,
                 }
+            )
+
+    for (model, other), count in other_documents.items():
+        if count:
+            table.notes.append(
+                f"{count:,} samples of {model!r} have another input than the samples of {other!r} with their id: did "
+                f"both see one version of the task?"
             )
 
 
@@ -416,6 +433,8 @@ def _inspect_samples(file: Path) -> list[Record]:
 
 def _inspect_member(file: Path, *names: str) -> bytes | None:
     """Return the first of these members that an .eval file has."""
+    if file.suffix.lower() != ".eval":
+        raise DataError(f"{str(file)!r}: an .eval file is compressed in itself; unpack {file.suffix} first")
     with readable(file), zipfile.ZipFile(file) as archive:
         return next((found for name in names if (found := zip_member(archive, name, file)) is not None), None)
 
@@ -536,10 +555,20 @@ def _read_alpaca_eval(table: _Table, files: Sequence[Path]) -> None:
 
 
 def _read_arena_hard(table: _Table, files: Sequence[Path]) -> None:
+    seen: dict[tuple[str, ...], Path] = {}
     for file in files:
         for record in _records_in(file):
             model, baseline = str(record.get("model")), str(record.get("baseline"))
-            for number, game in enumerate(record.get("games") or []):
+            key = (str(record.get("uid")), model, baseline, str(record.get("judge")))
+            other = seen.setdefault(key, file)
+            if other != file:
+                raise DataError(
+                    f"{str(file)!r} and {str(other)!r} both judge {model!r} on {key[0]!r}, whose votes would count "
+                    f"twice; read one of them"
+                )
+            games = list(record.get("games") or [])
+            # A judgment has two games; one that is not there is a missing vote.
+            for number, game in enumerate([*games, *[None] * (2 - len(games))]):
                 # The first game shows the baseline first, the second one the model.
                 first, second = (baseline, model) if number % 2 == 0 else (model, baseline)
                 verdict = (game or {}).get("score")
@@ -753,7 +782,9 @@ def _read_promptfoo(table: _Table, files: Sequence[Path], metric: str | None) ->
                 model = f"{model} x {_prompt_label(record)}"
             prompt = table.once(f"{task}/{json.dumps(record.get('vars') or {}, sort_keys=True, ensure_ascii=False)}")
             runs[prompt, model] += 1
-            failed = record.get("failureReason") == 2
+            # Reason 1 is an assertion that failed, a score; without a reason, an error that was not graded is no score.
+            reason, is_graded = record.get("failureReason"), bool(record.get("gradingResult"))
+            failed = reason == 2 or (reason in (None, 0) and bool(record.get("error")) and not is_graded)
             value = record.get("score") if metric is None else (record.get("namedScores") or {}).get(metric)
             score = np.nan if failed else _score(value, f"{str(file)!r}, test {record.get('testIdx')}")
             error = str(record.get("error") or "error")[:200] if failed else "no score"

@@ -38,13 +38,19 @@ _ZIP_ZSTANDARD = 93
 
 
 def log_files(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
-    """Return the files of a path, a folder (with the folders in it), a pattern or a list of these, by name."""
+    """Return the files of a path, a folder (with the folders in it), a pattern or a list of these, by name.
+
+    Files and folders whose names begin with a point are left out.
+    """
     if isinstance(path, Sequence) and not isinstance(path, str | bytes):
         return sorted({file for one in path for file in log_files(one)})
     check_path(path)
     place = Path(path)
     if place.is_dir():
-        files = [file for file in place.rglob("*") if file.is_file() and ending(file) in LOG_ENDINGS]
+        inside = (
+            file for file in place.rglob("*") if not any(part[0] == "." for part in file.relative_to(place).parts)
+        )
+        files = [file for file in inside if file.is_file() and ending(file) in LOG_ENDINGS]
         if not files:
             raise DataError(f"the folder {str(place)!r} has no file that ends with {listed(LOG_ENDINGS)}")
         return sorted(files)

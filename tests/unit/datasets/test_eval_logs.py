@@ -218,6 +218,24 @@ def test_prompts_of_two_tasks_with_the_same_identifier_are_two_prompts(tmp_path)
     assert table.attrs["report"]["tasks"] == ["a", "b"]
 
 
+def test_empty_and_hidden_files_and_other_documents_are_not_passed_over(tmp_path):
+    eval_file(tmp_path / "a.eval", samples=[one | {"input": "2 + 2?"} for one in SAMPLES])
+    other = HEADER | {"eval": HEADER["eval"] | {"model": "acme/m8b"}}
+    eval_file(tmp_path / "b.eval", other, [one | {"input": "2 + 3?"} for one in SAMPLES])
+    (tmp_path / ".cache").mkdir()
+    (tmp_path / ".cache" / "broken.eval").write_text("{")
+    notes = dr.datasets.read_log(tmp_path).attrs["report"]["notes"]
+    assert any("4 samples of 'acme/m8b' have another input" in note for note in notes)
+    packed = tmp_path / "c.eval.gz"
+    packed.write_bytes(gzip.compress((tmp_path / "a.eval").read_bytes()))
+    with pytest.raises(DataError, match=r"unpack \.gz first"):
+        dr.datasets.read_log(packed)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "samples_x.jsonl").touch()
+    with pytest.raises(DataError, match=r"samples_x\.jsonl' is empty"):
+        dr.datasets.read_log(tmp_path)
+
+
 def test_damaged_files_are_named(tmp_path):
     zstandard = pytest.importorskip("zstandard")
     text = json.dumps(HEADER | {"samples": SAMPLES}).encode()
@@ -367,6 +385,12 @@ def test_arena_hard_keeps_both_orders(tmp_path):
     assert table["winner"].tolist()[:2] == ["model_b", "model_a"]
     assert pd.isna(table["winner"][2])
     assert table["winner"][3] == "tie"
+    # A game that is not there is a missing vote, and a judgment that stands in two files is refused.
+    table = dr.datasets.read_log(write(tmp_path / "m.jsonl", [record | {"games": games[:1]}], lines=True))
+    assert table.attrs["report"]["missing"] == 1
+    write(tmp_path / "copy" / "m.jsonl", records, lines=True)
+    with pytest.raises(DataError, match="both judge 'm' on 'u1'"):
+        dr.datasets.read_log(tmp_path)
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -517,11 +541,12 @@ def test_promptfoo_rows_with_equal_variables_are_runs(tmp_path):
         row | {"cost": 0.1, "failureReason": 0},
         row | {"score": 0},
         row | {"failureReason": 2, "error": "rate limit"},
+        row | {"score": 0, "error": "API error 500"},
+        row | {"score": 0, "error": "expected 1", "gradingResult": {"pass": False}},
     ]
     table = dr.datasets.read_log(write(tmp_path / "results.json", {"results": {"results": rows}}))
-    assert table["run"].tolist() == [1, 2, 3]
-    assert table["score"].tolist()[:2] == [1, 0]
-    assert np.isnan(table["score"][2])
+    assert table["run"].tolist() == [1, 2, 3, 4, 5]
+    assert table["score"].fillna(-1).tolist() == [1, 0, -1, -1, 0]
     assert table["cost"][0] == 0.1
 
 
