@@ -108,6 +108,12 @@ class DerivedPairs:
         runs = None if self.runs is None else self.runs.only(is_used)
         return replace(self, table=self.table[is_used].reset_index(drop=True), values=self.values[is_used], runs=runs)
 
+    @property
+    def n_missing(self) -> int:
+        """Number of missing numbers: of runs, and of models on records without a run."""
+        lost = np.isnan(self.values).astype(np.intp)
+        return int((lost if self.runs is None else np.maximum(lost, self.runs.n_lost)).sum())
+
     def filled(self, value: float) -> DerivedPairs:
         """Return the same records with a number in place of every missing one."""
         if self.runs is None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .._utils.computation import collected_warnings
 from .._utils.number_text import fixed_text
 from .._version import __version__
-from ..data.derived_pairs import DERIVED_KINDS
+from ..data.derived_pairs import DERIVED_KINDS, DerivedPairs
 from ..data.frames import period_of
 from ..data.graph import Graph, VoteCounts
 from ..data.preferences import FloatArray, PreferenceData
@@ -27,6 +27,7 @@ from ..nuisance.outcome_model.main_effects import SmoothBoostedMu
 from ..nuisance.outcome_model.user_learners import learner_name
 from ..nuisance.propensity_model.estimate import Propensity
 from ..nuisance.training_rows import log_loss
+from ..options import EqualTasks
 from ..style_adjustment import BalancedStyle
 from ..tables.summary_table import Summary
 from .adjusted_for_style import StyleEstimates
@@ -203,6 +204,9 @@ class FitDescription:
     average: What is averaged over prompts: the scores F(mu(x)), or the preferences mu(x) before F is computed.
     date: Day on which the fit was made (UTC), such as "2026-03-31"; empty in results that older versions stored.
     period: First and last day in the data, where the user's frame has one column of times; empty elsewhere.
+    n_filled, filled_with: Number of missing scores, runs included, that count as a value (``missing=0.0``), and this
+        value.
+    equal_tasks: Column of the tasks that all count the same (``weights=EqualTasks(...)``); empty elsewhere.
     """
 
     formula: str
@@ -233,6 +237,9 @@ class FitDescription:
     average: str = "scores"
     date: str = ""
     period: tuple[str, ...] = ()
+    n_filled: int = 0
+    filled_with: float = 0.0
+    equal_tasks: str = ""
 
 
 # Units of log-odds by name, with the factors that make them.
@@ -548,6 +555,9 @@ def _description(steps: FitState) -> FitDescription:
         n_comparisons, n_votes = int((data.scores.n_runs > 0).sum()), int(data.scores.n_runs.sum())
         is_there = (data.scores.n_runs > 0).astype(int)
         n_unlabelled, smallest_pair = 0, int((is_there.T @ is_there)[steps.setup.graph.edges].min())
+    n_filled, derived = 0, steps.source.data
+    if not isinstance(options.missing, str) and isinstance(derived, DerivedPairs):
+        n_filled = derived.n_missing
     return FitDescription(
         formula=steps.source.formula,
         outcome=steps.source.formula.split("~")[0].strip(),
@@ -577,6 +587,9 @@ def _description(steps: FitState) -> FitDescription:
         average=options.average,
         date=datetime.now(UTC).date().isoformat(),
         period=period_of(steps.source.data),
+        n_filled=n_filled,
+        filled_with=0.0 if isinstance(options.missing, str) else float(options.missing),
+        equal_tasks=options.weights.column if isinstance(options.weights, EqualTasks) else "",
     )
 
 

@@ -147,9 +147,9 @@ class Check(Summarised):
     labels : DataFrame
         ``label read_as votes share``: a row per label that occurs.
     models : DataFrame
-        By model: ``contexts votes opponents share_first win_share component``. Opponents are those on the graph,
-        ``share_first`` is the share of the model's contexts in which it was shown first; ``win_share`` counts a tie as
-        one half.
+        By model: ``comparisons votes opponents share_first win_share component``. Opponents are those on the graph,
+        ``share_first`` is the share of the model's comparisons in which it was shown first; ``win_share`` counts a tie
+        as one half.
     pairs : DataFrame
         A row per unordered pair: ``first second contexts shown_first shown_second votes share_first p_balanced
         win_share compared``. ``shown_first`` counts contexts with ``first`` shown first. ``p_balanced`` is the p-value

@@ -173,7 +173,7 @@ def _model_table(data: PreferenceData, counts: NDArray[np.int64], total: FloatAr
         share_first, win_share = counts.sum(axis=1) / n_contexts, wins / n_contexts
     return pd.DataFrame(
         {
-            "contexts": n_contexts,
+            "comparisons": n_contexts,
             "votes": (votes + votes.T).sum(axis=1),
             "opponents": graph.degrees,
             "share_first": share_first,

@@ -332,6 +332,8 @@ def _assumptions(results: Estimates) -> list[str]:
         else f"Given the features of the prompt in the formula ({terms}), {pairs} does not depend on how the {noun} "
         f"would turn out"
     )
+    is_linear = results.averages_preferences or (results.functional in FUNCTIONALS and results.kind.linear)
+    squares = "" if is_linear else ", and of squares of the errors of the preference probabilities"
     normal = (
         f"Errors of the scores are normally distributed, which needs many prompts: every standard error rests on the "
         f"equivalent of at least {d.effective_contexts:,.0f} prompts."
@@ -342,7 +344,7 @@ def _assumptions(results: Estimates) -> list[str]:
         f"Every compared pair had a chance to be {chosen} for every kind of prompt. The smallest propensity of a "
         f"{results.counts} is {d.min_propensity:.3g}.",
         "The learnt probabilities are close enough to the truth: the error that remains after the correction is a "
-        "product of the errors of the preference probabilities and of the propensities.",
+        f"product of the errors of the preference probabilities and of the propensities{squares}.",
         *[normal] * bool(np.isfinite(d.effective_contexts)),
     ]
 

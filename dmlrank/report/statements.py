@@ -24,6 +24,8 @@ _NAMED_IN_VERDICT = 6
 POWER = 0.8
 # Intervals of wins in 100 comparisons that are narrower than this have a digit after the point.
 _NARROW = 3
+# A gain of runs above this is said in words, because its estimate is noisy.
+_NEARLY_ALL = 0.9
 # An allowance is mentioned where it makes an interval wider by more than this factor.
 _SEEN_ABOVE = 1.02
 # Beyond this multiple of the data no number of prompts is named.
@@ -177,10 +179,20 @@ def _conditions(results: Estimates) -> list[str]:
     if results.diagnostics.second_order_by_model and results.diagnostics.second_order_treatment != "left in":
         name, bias, _ = results.diagnostics.largest_second_order
         sentences.append(f"A bias of up to {bias:+.1f} standard errors was estimated and subtracted ({name}).")
+    d = results.description
+    if d.n_filled:
+        verb = "counts" if d.n_filled == 1 else "count"
+        sentences.append(f"{counted(d.n_filled, 'missing score')} {verb} as {d.filled_with:g}.")
+    if results.are_means and d.n_dropped:
+        verb = "is" if d.n_dropped == 1 else "are"
+        sentences.append(f"{counted(d.n_dropped, 'prompt')} without a score of every model {verb} left out.")
+    if d.equal_tasks:
+        sentences.append(f"Tasks (values of {d.equal_tasks!r}) count the same.")
     gain = results.diagnostics.gain_of_runs
     if gain is not None:
         first, second = (results.models[j] for j in np.argsort(-results.estimate, kind="stable")[:2])
-        sentences.append(f"More runs could shrink the interval of {first} - {second} by at most {100 * gain:.0f} %.")
+        most = f"by at most {100 * gain:.0f} %" if gain < _NEARLY_ALL else "a lot: nearly all of it seems to be of runs"
+        sentences.append(f"More runs could shrink the interval of {first} - {second} {most}.")
     style, judge, extension = results.style, results.judge, results.extension
     if style is not None and style.kind == "balanced":
         sentences.append(

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from .._utils.computation import collected_warnings, one_thread
+from ..data.arrays import FloatArray
 from ..data.columns import is_unicode
 from ..data.graph import Graph
 from ..exceptions import HypothesisError, OptionError, OptionTypeError, check_choice, listed
@@ -532,8 +533,8 @@ def compare(*results: RankResults, independent: bool | None = None, **named: Ran
     Notes
     -----
     With ``independent=True``, live results with other models, pairs or weights of pairs are computed again on the
-    models and pairs that all of them compare, with equal weights, so that scores are the same quantity; the summary
-    says so.
+    models and pairs that all of them compare, so that scores are the same quantity; the summary says so. Pairs have
+    equal weights, or with ``edge_weights="counts"`` in all of them the harmonic means of their numbers of prompts.
 
     The block of a result in the joint covariance is the covariance that the result reports. The covariance between two
     results with n_1 and n_2 prompts is the sum of the products of their influence values over the prompts that both
@@ -613,16 +614,33 @@ def on_common_pairs(names: Sequence[str], results: Sequence[RankResults]) -> tup
     read = dict.fromkeys(name for e in estimates for name in (*models, *e.models, *e.diagnostics.models_dropped))
     graph = pd.DataFrame(False, index=list(read), columns=list(read))
     graph.loc[models, models] = edges
+    edge_weights: str | pd.DataFrame = "equal"
+    if all(e.description.edge_weights == "counts" for e in estimates):
+        edge_weights = graph.astype(float)
+        edge_weights.loc[models, models] = np.where(edges, _harmonic_counts(results, models), 0.0)
     with collected_warnings():
-        again = [result.update(graph=graph, component="largest", edge_weights="equal") for result in results]
+        again = [result.update(graph=graph, component="largest", edge_weights=edge_weights) for result in results]
     if any(why_not_comparable(again[0].estimates, other.estimates) for other in again[1:]):
         return results, ""
     left_out = sorted({name for e in estimates for name in e.models} - set(models))
     missing = f", without {listed(left_out, 5)}" if left_out else ""
+    harmonic = "the harmonic means of their numbers of prompts as weights"
     return again, (
         f"Scores of all results are computed on the {int(edges.sum()) // 2:,} pairs of {len(models)} models that "
-        f"{' and '.join(names)} all compare{missing}; these pairs have equal weights."
+        f"{' and '.join(names)} all compare{missing}; these pairs have "
+        f"{'equal weights' if isinstance(edge_weights, str) else harmonic}."
     )
+
+
+def _harmonic_counts(results: Sequence[RankResults], models: Sequence[str]) -> FloatArray:
+    """Return the harmonic mean over results of the number of labelled prompts of each pair, (K, K)."""
+    inverse = np.zeros((len(models), len(models)))
+    for result in results:
+        data = result._fit.data
+        places = [data.items.index(name) for name in models]
+        counts = data.pair_counts()
+        inverse += 1 / np.maximum((counts + counts.T)[np.ix_(places, places)], 1)
+    return np.asarray(len(results) / inverse)
 
 
 def automatic_names(estimates: Sequence[Estimates], used_names: Sequence[str] = ()) -> tuple[str, ...]:

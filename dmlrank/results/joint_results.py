@@ -468,6 +468,9 @@ def why_not_comparable(first: Estimates, other: Estimates) -> str:
     return "" if a.estimated_by.assumes_bradley_terry else _why_other_mean(a, b)
 
 
+_BY_ITSELF = ", which compare(a, b, independent=True) in Python does by itself for fits that hold their data"
+
+
 def _why_other_mean(a: Estimates, b: Estimates) -> str:
     """Return why two results average over other opponents, pairs or features; an empty text where they do not."""
     only = sorted(set(a.models) ^ set(b.models))
@@ -475,13 +478,14 @@ def _why_other_mean(a: Estimates, b: Estimates) -> str:
         return (
             f"their models differ ({listed(only, 5)} in one of them only), and without a Bradley-Terry model each "
             f"score depends on all models of its result; fit both to the votes between the models that they share"
+            f"{_BY_ITSELF}"
         )
     places = [b.models.index(name) for name in a.models]
     n_pairs = int((a.graph.edges != b.graph.edges[np.ix_(places, places)]).sum()) // 2
     if n_pairs:
         return (
             f"{n_pairs:,} pairs of models are compared in one of them only, and without a Bradley-Terry model each "
-            f"score depends on the compared pairs; fit both with the same pairs as graph="
+            f"score depends on the compared pairs; fit both with the same pairs as graph={_BY_ITSELF}"
         )
     weights = (a.description.edge_weights, b.description.edge_weights)
     if weights[0] != weights[1] or weights[0] in ("counts", "votes"):

@@ -67,7 +67,7 @@ def test_pairs_against_a_count_by_hand(frame, found):
         both = {pair.first, pair.second}
         assert pair.votes == sum({a, b} == both for a, b in labelled[["model_a", "model_b"]].to_numpy())
     assert found.models["votes"].sum() == 2 * found.n_votes
-    assert (found.models["share_first"] * found.models["contexts"]).sum() == pytest.approx(found.n_comparisons)
+    assert (found.models["share_first"] * found.models["comparisons"]).sum() == pytest.approx(found.n_comparisons)
 
 
 def test_the_order_test_is_a_sum_of_chi_squares():

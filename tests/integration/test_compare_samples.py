@@ -290,6 +290,20 @@ def test_models_of_one_sample_only_are_left_out_and_variables_are_names(months, 
     np.testing.assert_allclose(side.params["mar"], alone.params[side.models], atol=1e-9)
 
 
+def test_pairs_counted_in_both_samples_have_the_harmonic_means_of_their_counts(months, rank):
+    formula = "winner ~ 1 | model_a + model_b"
+    feb, mar = (rank(votes, formula, min_labels=1, edge_weights="counts") for votes in months.values())
+    side = dr.compare(feb, mar, independent=True)
+    assert "harmonic means" in side.basis
+    counts = [(n + n.T).astype(float) for n in (result.steps.data.pair_counts() for result in (feb, mar))]
+    off = ~np.eye(len(counts[0]), dtype=bool)
+    weights = np.zeros_like(counts[0])
+    weights[off] = 2 / (1 / counts[0][off] + 1 / counts[1][off])
+    for name, votes in zip(side.names, months.values(), strict=True):
+        alone = rank(votes, formula, min_labels=1, edge_weights=weights)
+        np.testing.assert_allclose(side.params[name], alone.params[side.models], atol=1e-9)
+
+
 @pytest.mark.long
 def test_ranks_move_with_intervals_that_hold_jointly(rank):
     """Ranks of two samples of the same preferences: the intervals contain no change in 95 % of the pairs of samples."""

@@ -253,7 +253,7 @@ def test_check_counts_what_the_written_out_comparisons_have():
     twin = dr.check(
         "winner ~ topic | model_a + model_b", written_out(table, 0.3 + 1e-9), context="task", position_bias=False
     )
-    names = ["contexts", "votes", "opponents", "win_share", "component"]
+    names = ["comparisons", "votes", "opponents", "win_share", "component"]
     pd.testing.assert_frame_equal(check.models[names], twin.models[names])
     shown = ["first", "second", "contexts", "votes", "win_share", "compared"]
     pd.testing.assert_frame_equal(check.pairs[shown], twin.pairs[shown])
