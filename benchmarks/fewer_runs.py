@@ -10,7 +10,8 @@ task); in three further settings scores have no structure that a plan could use.
 - ``planned_ratio`` is about the differences that the last plan was for, whichever models these are.
 - *means*: the same without contrasts, for all means; standard errors of the means.
 - *candidate*: a new model against the best of 11 that were run on all prompts, with a sixth of the runs, planned;
-  ``candidate_runs`` is the number of runs over that with which plain means of random prompts are as precise.
+  ``candidate_runs`` is the number of runs over that with which plain means of random prompts are as precise, and
+  ``candidate_least_runs`` the same of a plan that knows the probability of success of every prompt.
 
 ``python benchmarks/fewer_runs.py --seeds 300`` writes docs/results/fewer_runs.csv.
 """
@@ -60,6 +61,16 @@ def scores_of(setting: str, rng: np.random.Generator, n: int) -> tuple[np.ndarra
 def truth_of(setting: str) -> np.ndarray:
     """Return the means of the population that the prompts are a sample of, (K,)."""
     return scores_of(setting, np.random.default_rng(2), 400_000)[0].mean(axis=0)
+
+
+def least_runs(setting: str) -> float:
+    """Return the ``candidate_runs`` of a plan that knows the probability of success of every prompt.
+
+    No prediction and no plan does better: the variance of a mean is at least (E sd(Y | prompt))^2 / runs, beside that
+    of the prompts.
+    """
+    p = scores_of(setting, np.random.default_rng(2), 400_000)[0][:, 1]
+    return float(np.sqrt(p * (1 - p)).mean() ** 2 / (p.mean() * (1 - p.mean())))
 
 
 def table_of(scores: np.ndarray, is_drawn: np.ndarray) -> pd.DataFrame:
@@ -167,6 +178,7 @@ def main() -> None:
                 for name in found
                 if "cover" in name or name.startswith(("means", "planned", "candidate"))
             },
+            "candidate_least_runs": least_runs(setting),
         }
         rows.append(row)
         print(pd.DataFrame([row]).round(3).to_string(index=False), flush=True)

@@ -125,10 +125,12 @@ def warn_of_few_prompts(
     """
     fewest = int(np.argmin(effective))
     if effective[fewest] < _FEWEST_EFFECTIVE:
+        others = int((effective < _FEWEST_EFFECTIVE).sum()) - 1
+        more = f" ({others} further {'has' if others == 1 else 'have'} fewer, too)" if others else ""
         warn(
             f"few prompts determine the standard error of {models[fewest]!r}: their effective number is "
             f"{effective[fewest]:.0f} of {n_contexts:,} prompts, and a reliable interval needs at least "
-            f"{_FEWEST_EFFECTIVE:.0f}. {outweighing}, and the interval may be far too short; {advice}",
+            f"{_FEWEST_EFFECTIVE:.0f}{more}. {outweighing}, and the interval may be far too short; {advice}",
             stacklevel=2,
             kind=IntervalWarning,
         )
