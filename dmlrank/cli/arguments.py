@@ -499,7 +499,7 @@ def as_typed(message: str) -> str:
 
     def option(found: re.Match[str]) -> str:
         name, value = found.groups()
-        if name not in PASSED_ON and name != "categories":
+        if name not in (*PASSED_ON, "categories", "candidate"):
             return found[0]
         value = {"True": "yes", "False": "no"}.get(value, value.strip("'"))
         return f"--{name.replace('_', '-')}{f' {value}' if value else ''}"

@@ -261,6 +261,9 @@ def _design(arguments: argparse.Namespace) -> None:
     contrasts: dr.Top | dr.Against | list[str] | None = arguments.contrasts
     if arguments.top or arguments.against:
         contrasts = dr.Top(arguments.top) if arguments.top else dr.Against(arguments.against)
+    pictures = [path for path in arguments.out or () if Path(path).suffix.lower() in files.FIGURES]
+    if pictures and results.estimates.are_means:
+        raise OptionError(f"--out {pictures[0]}: a plan for scores has no picture; write it as .csv or .json")
     plan = results.design(
         arguments.budget,
         arguments.criterion,

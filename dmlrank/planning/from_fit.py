@@ -70,7 +70,9 @@ def design_fit(
     """Return the plan for the prompts of a fit, or for the new prompts in ``newdata``."""
     if steps.estimator is MEANS:
         if newdata is not None or from_scratch:
-            raise OptionError("a plan for scores adds runs to those of the fit; leave newdata= and from_scratch= out")
+            raise OptionError(
+                "plans for new prompts and plans from scratch are for votes; a plan for scores adds runs to those of the fit"
+            )
         return design_scores(estimates, steps, options, candidate=candidate)
     if candidate is not None:
         raise OptionError("candidate= is a model of a plan for means of scores, and these data are votes; leave it out")

@@ -41,8 +41,8 @@ def design_scores(estimates: Estimates, steps: FitState, options: PlanOptions, *
     before = is_there.astype(float) if known is None else known
     if known is None and not is_there.all():
         raise OptionError(
-            "this fit has missing scores and no known propensities, so that a plan cannot add to its draws; draw with "
-            "known propensities (propensity=), or fit the prompts with scores of all models (missing='common')"
+            "this fit has missing scores and no known propensities, so that a plan cannot add to its draws: fit with "
+            "the probabilities with which the scores were drawn (propensity=), or leave out the models that have gaps"
         )
     if not np.isfinite(before).all():
         raise OptionError(
@@ -65,7 +65,10 @@ def design_scores(estimates: Estimates, steps: FitState, options: PlanOptions, *
         is_there = np.hstack([is_there, np.zeros((n, 1), dtype=bool)])
         is_complete = np.append(is_complete, False)
     if is_complete.all():
-        raise OptionError("every model was run on every prompt; name a model to run in candidate=")
+        raise OptionError(
+            "every model was run on every prompt of the fit: name a model that has not been run in candidate=; whether "
+            "further runs or further prompts are worth more, runs() of the result says"
+        )
     gauge = steps.setup.functional.gauge(len(names)).basis
     questions = read_until(options.until, names)
     wanted = list(questions) if options.contrasts is None and questions else options.contrasts
