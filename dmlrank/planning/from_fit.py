@@ -71,7 +71,8 @@ def design_fit(
     if steps.estimator is MEANS:
         if newdata is not None or from_scratch:
             raise OptionError(
-                "plans for new prompts and plans from scratch are for votes; a plan for scores adds runs to those of the fit"
+                "plans for new prompts and plans from scratch are for votes; a plan for scores adds runs to those of "
+                "the fit"
             )
         return design_scores(estimates, steps, options, candidate=candidate)
     if candidate is not None:

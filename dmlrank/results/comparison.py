@@ -636,7 +636,8 @@ def _harmonic_counts(results: Sequence[RankResults], models: Sequence[str]) -> F
     """Return the harmonic mean over results of the number of labelled prompts of each pair, (K, K)."""
     inverse = np.zeros((len(models), len(models)))
     for result in results:
-        data = result._fit.data
+        assert result.steps is not None
+        data = result.steps.data
         places = [data.items.index(name) for name in models]
         counts = data.pair_counts()
         inverse += 1 / np.maximum((counts + counts.T)[np.ix_(places, places)], 1)
