@@ -274,6 +274,7 @@ def test_a_model_that_was_only_seen_in_one_kind_of_prompt_is_named(votes):
         fit(votes[~has_last | (votes["group"] == "low")], "winner ~ C(group) | model_a + model_b")
 
 
+@pytest.mark.long
 def test_separated_labels_are_told_from_strong_ones(votes):
     wins = votes["winner"].where(votes["winner"].isna(), "model_b")
     beats = (votes["model_a"] < votes["model_b"]) == (votes["x0"] > 0.5)

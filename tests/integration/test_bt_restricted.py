@@ -214,6 +214,7 @@ def test_marginal_propensities(rank, battles, known, position_bias):
 
 @pytest.mark.parametrize("position_bias", [True, False])
 @pytest.mark.parametrize("one_pair", [True, False])
+@pytest.mark.long
 def test_estimated_tables_hold_the_cells(rank, battles, known, position_bias, one_pair):
     mu = known["mu"] if position_bias else without_order(known["mu"])
     if one_pair:
@@ -286,6 +287,7 @@ def test_what_is_refused(rank, battles, known, result, draw_battles):
 
 
 @pytest.mark.usefixtures("ignore_warnings")
+@pytest.mark.long
 def test_groups_and_comparisons_are_those_of_its_influence_values(result, features):
     free = result.update(estimator="debiased")
     side = dr.compare(result, free)

@@ -152,6 +152,7 @@ def test_the_groups_average_to_the_whole(battles, fitted, functional, weights):
     np.testing.assert_allclose(share[1], weight[inside].sum() / weight.sum())
 
 
+@pytest.mark.long
 def test_weights_are_those_of_the_target_population(battles, fitted):
     weight = by_prompt(battles.frame, "importance")
     raw, group = borda_written_out(battles), by_prompt(battles.frame, "half")

@@ -110,6 +110,7 @@ def test_drift_of_prompts_is_found_where_it_is(frame):
     assert drift.time.votes["p_adjusted"].min() > 0.05
 
 
+@pytest.mark.long
 def test_drift_of_votes_is_found_where_it_is(frame):
     worse = (frame["tstamp"] > pd.Timestamp("2024-03-04", tz="UTC")) & (np.arange(len(frame)) % 2 == 0)
     lost = frame.copy()
@@ -127,6 +128,7 @@ def test_drift_of_votes_is_found_where_it_is(frame):
 
 
 @pytest.mark.parametrize("kind", ["naive", "Tokyo", "seconds", "text", "shuffled", "sides"])
+@pytest.mark.long
 def test_other_forms_of_the_same_data(frame, found, kind):
     times = frame["tstamp"].dt.floor("us")
     other = frame.assign(tstamp=times)
@@ -206,6 +208,7 @@ def test_what_cannot_be_read_is_refused(frame):
 
 
 @needs("jinja2")
+@pytest.mark.long
 def test_the_command_line_writes_what_the_check_finds(frame, found, tmp_path, capsys):
     frame.to_csv(tmp_path / "battles.csv", index=False)
     call = ["check", FORMULA, str(tmp_path / "battles.csv"), "--context", "question_id", "--time", "tstamp"]

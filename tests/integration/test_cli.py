@@ -62,6 +62,7 @@ def test_the_package_runs_as_a_module():
     assert ran.stdout == f"dmlrank {dr.__version__}\n"
 
 
+@pytest.mark.long
 def test_demo_prints_a_summary(capsys):
     assert main(["demo", "--contexts", "2000", "--functional", "borda"]) == 0
     shown = capsys.readouterr().out
@@ -174,6 +175,7 @@ def test_claims_about_order_are_written(battles, csv, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("options", [[], ["--component", "largest"], ["--component", "all"], ["--min-labels", "2000"]])
+@pytest.mark.long
 def test_check_and_fit_end_with_the_same_code(battles, tmp_path, capsys, options):
     rows = battles.dropna(subset=["winner"])[["model_a", "model_b", "winner"]]
     apart = pd.DataFrame({"model_a": ["x", "x"], "model_b": ["y", "x"], "winner": ["model_a", "model_b"]})
@@ -442,6 +444,7 @@ def test_floats_and_whole_numbers_of_csv_are_exact(tmp_path, capsys, ignore_warn
     )
 
 
+@pytest.mark.long
 def test_a_large_csv_has_one_spelling_of_each_name(tmp_path):
     path = tmp_path / "large.csv"
     rows = ["model_a,1.0,2.50"] * 300_000 + ["model_b,beta,1.0"] * 300_000
@@ -462,6 +465,7 @@ def test_words_for_nothing_are_labels_as_in_the_api(word, kind, tmp_path, capsys
     assert fitted(path, tmp_path).estimates.description.n_votes == 270
 
 
+@pytest.mark.long
 def test_a_numeric_label_is_named_by_its_text(tmp_path, capsys, ignore_warnings):
     frame = battles_of(["a", "b", "c"], range(360))
     frame["winner"] = np.random.default_rng(1).choice([1, 0, 0.5], len(frame))
@@ -851,6 +855,7 @@ def test_figures_need_nothing_that_matplotlib_3_8_lacks(tmp_path):
     assert "<svg" in (tmp_path / "out.svg").read_text()
 
 
+@pytest.mark.long
 def test_pages_are_written_from_fits_and_stored_results(csv, tmp_path, capsys):
     pytest.importorskip("jinja2")
     stored, fitted, page, both = (str(tmp_path / name) for name in ("one.json", "fit.html", "page.html", "both.html"))
@@ -974,6 +979,7 @@ def months(tmp_path_factory):
     return [str(folder / f"{name}.json") for name in ("february", "march")]
 
 
+@pytest.mark.long
 def test_stored_months_are_compared_where_the_user_says_they_are_independent(months, tmp_path, capsys):
     assert main(["compare", *months]) == 0
     assert "There are no tests between the results" in capsys.readouterr().out

@@ -326,6 +326,7 @@ def test_ranks_move_with_intervals_that_hold_jointly(rank):
     assert {name for name, rank_text in of_row.items() if "(" in rank_text} == set(shown.index)
 
 
+@pytest.mark.long
 def test_units_have_to_agree(fitted):
     a, b = fitted["a"].update(functional="bt"), fitted["b"].update(functional="bt")
     with pytest.raises(OptionError, match="natural"):
@@ -425,6 +426,7 @@ def test_only_bradley_terry_scores_can_be_restricted_to_common_models():
         assert gap(functional, additive) > 1e-3
 
 
+@pytest.mark.long
 def test_the_page_has_the_changes_and_the_intervals(fitted):
     pytest.importorskip("jinja2")
     side = dr.compare(**fitted)

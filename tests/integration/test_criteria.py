@@ -98,6 +98,7 @@ def test_who_can_be_first_by_brute_force(fitted):
     np.testing.assert_allclose(found[list(fitted.names)].sum(axis=1), 1.0)
 
 
+@pytest.mark.long
 def test_the_page_has_the_numbers(fitted):
     page = fitted.report()
     data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, flags=re.S)[1])

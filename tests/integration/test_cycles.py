@@ -63,6 +63,7 @@ def test_a_planted_cycle_is_found(functional):
         assert order[0] in getattr(cycles.summary(), form)()
 
 
+@pytest.mark.long
 def test_bradley_terry_data_have_no_certified_cycle():
     # Ten models of nearly equal strength: the estimates have cycles. 500 seeds are in benchmarks/cycles.py.
     strength = np.linspace(-0.2, 0.2, 10)

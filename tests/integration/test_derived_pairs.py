@@ -85,6 +85,7 @@ def test_the_fit_is_that_of_the_written_out_comparisons(functional, missing, ign
     assert res.glance()["nvotes"].item() == len(frame)
 
 
+@pytest.mark.long
 def test_features_clusters_groups_and_updates_use_columns_of_the_prompt(tmp_path, ignore_warnings):
     table = table_of(benchmark(80, 4))
     pairs = dr.pairs_from_scores(table, **COLUMNS)

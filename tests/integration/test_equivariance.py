@@ -44,6 +44,7 @@ def assert_same(results, expected, places=None, tolerance=1e-10):
 
 @pytest.mark.parametrize("functional", FUNCTIONALS.values(), ids=FUNCTIONALS)
 @pytest.mark.parametrize("names", NAMES.values(), ids=NAMES)
+@pytest.mark.long
 def test_renaming_models_with_given_nuisances(battles, rank, functional, names):
     options = {"functional": functional, "graph": "complete"}
     expected = rank(battles.frame, mu=battles.mu, propensity=battles.propensity, **options)
@@ -149,6 +150,7 @@ def test_renaming_models_with_smooth_effects(long_battles, rank, names, position
 
 
 @pytest.mark.parametrize("position_bias", [True, False])
+@pytest.mark.long
 def test_showing_pairs_the_other_way_round_with_smooth_effects(long_battles, rank, position_bias):
     frames = (long_battles.frame, mirrored(long_battles.frame))
     expected, results = (rank(frame, FORMULA, position_bias=position_bias, **SMOOTH) for frame in frames)

@@ -39,6 +39,7 @@ def grid(x, rng):
 
 @pytest.mark.parametrize("formula", [FORMULA, FORMULA.replace("x", "1")])
 @pytest.mark.parametrize("functional", ["borda", "bt"])
+@pytest.mark.long
 def test_fixed_prompts_are_never_less_certain_than_new_ones(rank, formula, functional):
     for seed in range(2):
         rng = np.random.default_rng(seed)

@@ -94,6 +94,7 @@ def test_outcomes_of_every_type_from_every_kind_of_frame(battles, as_kind, rank,
 
 @pytest.mark.usefixtures("ignore_warnings")
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.long
 def test_new_prompts_and_clusters_in_every_kind_of_frame(battles, as_kind, rank, kind):
     formula, options = "winner ~ length + topic + code | model_a + model_b", QUICK | {"missing": "keep"}
     expected = rank(as_kind(battles, "pandas"), formula, context="prompt_id", **options)

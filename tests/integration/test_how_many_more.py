@@ -108,6 +108,7 @@ def test_summary_and_plan_agree_on_what_as_many_prompts_again_would_show(result)
     assert labels == pytest.approx(1200, rel=0.3)
 
 
+@pytest.mark.long
 def test_labels_already_bought_are_counted(result):
     own = result.design(0.01)
     np.testing.assert_allclose(own.std_errors, result.bse, rtol=1e-3)

@@ -87,6 +87,7 @@ def test_a_fit_by_groups_is_the_fit_of_all_contexts(battles, functional, options
 
 
 @pytest.mark.usefixtures("ignore_warnings")
+@pytest.mark.long
 def test_results_by_group_are_compared_grouped_and_bootstrapped(battles, monkeypatch):
     by_fit = []
     for number in range(2):

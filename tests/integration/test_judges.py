@@ -66,6 +66,7 @@ def test_without_it_the_fit_is_the_one_that_never_had_one(battles, fitted):
 
 
 @pytest.mark.parametrize("position_bias", [True, False])
+@pytest.mark.long
 def test_a_constant_judge_says_nothing(battles, position_bias):
     # With a judge, the second-order bias is left in.
     options = {"position_bias": position_bias, "propensity": "marginal", "min_labels": 1, "second_order": False}
@@ -86,6 +87,7 @@ def test_a_judge_that_guesses_does_no_harm():
     assert max(ratios) < 1.03
 
 
+@pytest.mark.long
 def test_a_biased_judge_does_not_move_the_scores():
     battles = arena(n=4000)
     favours = battles["model_a"].eq("dolly-v2-12b").map({True: "model_a", False: None})
@@ -179,6 +181,7 @@ def test_given_probabilities_stay_and_the_verdicts_still_help(battles):
     assert (result.bse / alone.bse).mean() < 0.9
 
 
+@pytest.mark.long
 def test_labels_that_the_verdict_chose(battles):
     # Humans are asked more often where the judge saw a tie: pi is estimated from the verdict.
     rng = np.random.default_rng(5)
@@ -277,6 +280,7 @@ def test_the_report_is_stored_and_scaled(fitted, tmp_path):
     pd.testing.assert_series_equal(back.update(functional="borda").params, fitted.update(functional="borda").params)
 
 
+@pytest.mark.long
 def test_several_judges_are_at_least_as_good_as_one(battles, fitted):
     rng = np.random.default_rng(9)
     second = battles["all_votes"].where(
@@ -287,6 +291,7 @@ def test_several_judges_are_at_least_as_good_as_one(battles, fitted):
     assert both.bse.mean() < fitted.bse.mean()
 
 
+@pytest.mark.long
 def test_command_line(battles, tmp_path, capsys):
     path = tmp_path / "battles.csv"
     battles.to_csv(path, index=False)

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::dmlrank.exceptions.DmlrankWarni
 TREES = {"n_estimators": 2, "num_leaves": 3}
 
 
+@pytest.mark.long
 def test_verdicts_of_a_judge_beside_an_array_of_propensities():
     battles = dr.datasets.simulate_arena(n=300, rng=0)
     battles["verdict"] = battles["winner"].fillna("tie")

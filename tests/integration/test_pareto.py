@@ -129,6 +129,7 @@ def test_a_column_that_is_one_number_for_each_model_is_known(study):
     assert "Costs are taken as known." in str(numbers)
 
 
+@pytest.mark.long
 def test_common_prompts_votes_looks_and_extensions(study, arena_result):
     table = a_table(study, 5)
     gaps = table.drop(index=table.index[[0, 7, 20]])
@@ -146,6 +147,7 @@ def test_common_prompts_votes_looks_and_extensions(study, arena_result):
     }
 
 
+@pytest.mark.long
 def test_what_is_shown(study, tmp_path, capsys):
     table = a_table(study, 0)
     res = fit(table)
@@ -187,6 +189,7 @@ def test_bad_costs_are_errors(study, arena_result):
         arena_result.pareto("length")
 
 
+@pytest.mark.long
 def test_the_joint_level_is_kept(study):
     shares = study.pareto(8, 4, sizes=(400,))
     assert (shares["a wrong status"] <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 8)).all()

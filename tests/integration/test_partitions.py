@@ -148,6 +148,7 @@ def test_an_update_groups_and_a_check_read_files_as_they_read_frames(folder, tab
     assert str(checks[0]) == str(checks[1])
 
 
+@pytest.mark.long
 def test_dropped_and_missing_rows(folder, votes, tmp_path):
     holes = votes.assign(u=votes["u"].where(votes["question_id"] % 10 != 3))
     holes.iloc[:500].to_parquet(tmp_path / "a.parquet", index=False)
@@ -256,6 +257,7 @@ def test_files_and_folders_that_begin_with_an_underscore_are_left_out(folder, vo
         dr.dml_rank("winner ~ 1 | model_a + model_b", str(tmp_path), rng=0)
 
 
+@pytest.mark.long
 def test_the_command_line_reads_a_folder(folder, capsys, tmp_path):
     command = ["winner ~ u | model_a + model_b", str(folder), "--context", "question_id"]
     fit = ["fit", *command, "--rng", "0", "--propensity", "marginal", "--out", str(tmp_path / "fit.json")]

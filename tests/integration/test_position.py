@@ -109,6 +109,7 @@ def test_with_balanced_orders_both_settings_agree(rank):
     assert ((merged.params - ordered.params).abs() < ordered.bse).all()
 
 
+@pytest.mark.long
 def test_with_one_order_rare_merging_gains_by_the_ratio_of_the_derivation(rank):
     ordered, merged = both_settings(rank, 0.85, seed=1, n=6000)
     np.testing.assert_allclose((ordered.bse / merged.bse) ** 2, 1 / (4 * 0.85 * 0.15), rtol=0.1)

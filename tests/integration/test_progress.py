@@ -50,6 +50,7 @@ def test_a_random_search_tells_of_its_draws(battles, rank):
     assert heard[:3] == [(1, 2, "tuning, draws"), (2, 2, "tuning, draws"), (1, 2, "mu, folds")]
 
 
+@pytest.mark.long
 def test_results_are_the_same_with_progress(battles, rank):
     one, other = rank(battles, FORMULA), rank(battles, FORMULA, progress=lambda *_: None)
     np.testing.assert_array_equal(one.params, other.params)

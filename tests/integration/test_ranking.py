@@ -219,6 +219,7 @@ def test_a_constant_is_refused_on_every_side(result):
         result.ellipsoid(contrasts=[everything])
 
 
+@pytest.mark.long
 def test_without_data_everything_but_the_bootstrap_answers(result, tmp_path):
     result.save(tmp_path / "fit.pickle")
     for stored in (

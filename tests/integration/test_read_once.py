@@ -71,6 +71,7 @@ def judge_by_context(contexts, models):
         {"weights": "length"},
     ],
 )
+@pytest.mark.long
 def test_verdicts_functions_clusters_and_weights_stay_with_their_rows(battles, restless, options):
     given = {"learner": constant_shares, "propensity": "marginal"} | OPTIONS | options
     expected, found = (dr.dml_rank(FORMULA, data, **given) for data in (battles, restless))

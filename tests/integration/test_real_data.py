@@ -92,6 +92,7 @@ def test_mt_bench_with_prompts_and_judges_clustered(folder):
     assert (result.bse / independent.bse).median() > 1.2
 
 
+@pytest.mark.long
 def test_maximum_likelihood_is_statsmodels_glm_and_the_published_ranking(folder):
     battles = dr.datasets.read_chatbot_arena(folder / "chatbot_arena" / "human.json")
     formula = "winner ~ 1 | model_a + model_b"
@@ -159,6 +160,7 @@ def test_first_place_of_mt_bench_is_open_once_votes_are_not_taken_as_independent
     assert clustered.best_set() == ["gpt-4", "claude-v1"]
 
 
+@pytest.mark.long
 def test_gpt4_beside_the_humans_of_mt_bench(folder):
     votes = dr.datasets.read_mt_bench(folder / "mt_bench")
     verdicts = dr.datasets.read_mt_bench(folder / "mt_bench" / "gpt4_pair.jsonl").drop(columns="judge")

@@ -40,6 +40,7 @@ def same(one, other):
     np.testing.assert_array_equal(one.bse, other.bse[one.bse.index])
 
 
+@pytest.mark.long
 def test_both_forms_and_all_kinds_of_files_give_the_fit_in_python(wide, long, capsys, tmp_path):
     res = dr.dml_rank(FORMULA, dr.pairs_from_scores(long, prompt="task", model="model", score="accuracy"), rng=0)
     long.to_csv(tmp_path / "long.csv", index=False)
@@ -53,6 +54,7 @@ def test_both_forms_and_all_kinds_of_files_give_the_fit_in_python(wide, long, ca
     assert set(res.params.index) == set(MODELS)
 
 
+@pytest.mark.long
 def test_parquet_features_clusters_and_margin(wide, long, capsys, tmp_path, ignore_warnings):
     pytest.importorskip("pyarrow")
     wide.to_parquet(tmp_path / "wide.parquet")

@@ -322,6 +322,7 @@ def test_without_features_modelled_scores_are_means_of_those_that_are_there():
     np.testing.assert_array_equal(fit(complete, missing="model").params, fit(complete).params)
 
 
+@pytest.mark.long
 def test_modelled_scores_in_another_order_and_what_follows():
     table, *_ = with_gaps(150, 3, slope=0.5)
     options = {"context": "task", "missing": "model", "rng": 0}

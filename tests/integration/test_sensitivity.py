@@ -178,6 +178,7 @@ def test_tables_hold_the_same_numbers(sensitivity):
     assert [head.rsplit(" ", 1)[-1] for head in heads[2:6]] == ["lower", "upper"] * 2
 
 
+@pytest.mark.long
 def test_at_the_tipping_point_the_bound_is_zero(res, sensitivity):
     tips = sensitivity.tipping.set_index("hypothesis")
     for name, column, bound in [
@@ -259,6 +260,7 @@ def test_a_benchmark_leaves_features_out(battles):
         res.sensitivity("ant - dog", gamma=1).benchmark(3)
 
 
+@pytest.mark.long
 def test_a_feature_of_one_models_pairs_moves_no_estimate_beyond_its_benchmark():
     """z makes the first of twelve models both shown more often and better, and nothing else."""
     rng, n = np.random.default_rng(0), 2000
@@ -390,6 +392,7 @@ def test_the_rival_that_needs_the_fewest_is_found(functional, seed, ignore_warni
     assert res.fragility().result_frame["dropped"][0] == of_each.min()
 
 
+@pytest.mark.long
 def test_significance_ends_earlier_than_the_sign(battles, res):
     frames = [res.fragility("ant - cat", target=target).result_frame for target in ("significance", "sign")]
     assert frames[0]["dropped"][0] < frames[1]["dropped"][0]

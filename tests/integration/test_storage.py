@@ -512,6 +512,7 @@ def test_modules_arrays_and_vectors_of_the_caller(frame, rank, tmp_path):
     same(loaded.update(functional="bt"), result.update(functional="bt"))
 
 
+@pytest.mark.long
 def test_missing_values_and_dropped_models(frame, rank, tmp_path):
     data = frame.copy()
     data.loc[data["prompt"] == "q003", "x0"] = np.nan

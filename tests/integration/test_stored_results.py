@@ -50,6 +50,7 @@ def test_entries_that_later_versions_add_have_a_default():
     assert dr.read_json(json.dumps(content)).params.equals(dr.read_json(path).params)
 
 
+@pytest.mark.long
 def test_a_change_of_the_classes_of_saved_fits_has_a_number_of_its_own():
     """Otherwise a board that an earlier version saved would end with an error of Python, or with wrong numbers."""
     path = STORED / "saved_classes.py"

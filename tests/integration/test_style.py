@@ -91,6 +91,7 @@ def test_rank_changes_hold_jointly(fitted):
     assert (changes["p_adjusted"][abs(shift) > 5] < 0.01).all()
 
 
+@pytest.mark.long
 def test_borda_and_orders_that_matter(battles):
     options = OPTIONS | {"functional": "borda", "position_bias": True}
     fitted = dr.dml_rank(FORMULA, battles, adjust=ADJUST, **options)
@@ -149,6 +150,7 @@ def test_a_command_prints_the_leaderboards(battles, tmp_path, capsys):
 # --- what does not change the estimates ---------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_order_of_the_answers_does_not_matter(battles):
     # Estimated propensities describe which of the two answers was shown first, too.
     options = OPTIONS | {"propensity": "marginal", "adjust": ADJUST}
@@ -234,6 +236,7 @@ def test_weights_clusters_repetitions_and_fixed_prompts(battles, fitted):
     assert abs(repeated.style.params - fitted.style.params).max() < fitted.style.bse.max()
 
 
+@pytest.mark.long
 def test_two_way_clusters_count_every_vote_of_an_annotator(battles):
     # Two annotators vote on every prompt; their votes are blocks of their own.
     rng = np.random.default_rng(1)
@@ -303,6 +306,7 @@ def test_battles_of_equal_style_are_near_the_truth(battles, weights):
     assert dr.read_json(fitted.to_json()).style.n_votes_left == left
 
 
+@pytest.mark.long
 def test_a_limit_that_no_vote_exceeds_changes_nothing(battles):
     raw = dr.dml_rank(FORMULA, battles, propensity="marginal", second_order=False, **OPTIONS)
     wide = raw.update(adjust=dr.BalancedStyle("~ log_length", within=1e9))

@@ -185,6 +185,7 @@ def test_every_kind_of_fit_holds_it(options):
     assert any("'z' lost all their votes" in text for text in result.diagnostics.warnings)
 
 
+@pytest.mark.long
 def test_features_judges_and_weights():
     data = hopeless().sample(frac=1, random_state=0)
     rng = np.random.default_rng(0)
@@ -247,6 +248,7 @@ def test_shares_stay_between_zero_and_one():
     assert result.estimates.shares.max() <= 1
 
 
+@pytest.mark.long
 def test_variances_of_rounding_are_zero_and_stored():
     data = dr.datasets.simulate_arena(n=800, rng=0)
     # A constant, but for the rounding of sums.

@@ -114,6 +114,7 @@ def test_votes_are_counted_by_model(rare):
     assert likelihood["votes_left_out"].sum() == 0
 
 
+@pytest.mark.long
 def test_votes_of_a_group_are_those_of_its_prompts():
     battles = dr.datasets.simulate_arena(n=1500, rng=0)
     res = dr.dml_rank("winner ~ C(category) | model_a + model_b", battles, context="question_id", n_folds=2, rng=0)
@@ -143,6 +144,7 @@ def test_lost_votes_are_named_with_the_option_that_uses_them(rare):
         rank(votes, graph=edges, estimator="bt_mle", n_folds=5)
 
 
+@pytest.mark.long
 def test_a_small_arena_is_fitted_and_not_refused():
     fitted = 0
     for seed in range(10):
@@ -165,6 +167,7 @@ def test_errors_about_the_graph_name_what_works():
         assert rank(draw_votes(counts)).estimates.votes.share_used == 1
 
 
+@pytest.mark.long
 def test_thin_pairs_do_not_disconnect_a_crowd():
     """59 models, 927 pairs, 13 prompts and 8,931 votes, as in a crowd that compares many models on few prompts."""
     rng = np.random.default_rng(0)

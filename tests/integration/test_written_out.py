@@ -267,6 +267,7 @@ def pair_votes(frame):
 @pytest.mark.parametrize("name", FUNCTIONALS)
 @pytest.mark.parametrize(("kind", "n_categories"), SCHEMES, ids=[f"{kind}-{c}" for kind, c in SCHEMES])
 @pytest.mark.parametrize(("graph", "many"), [("complete", False), ("path with a chord", True)])
+@pytest.mark.long
 def test_debiased_scores_and_covariance(draw_battles, rank, name, kind, n_categories, graph, many):
     rng = np.random.default_rng(n_categories)
     extra = {"n_pairs": 3, "repeats": True, "unlabelled": 5} if many else {}
@@ -319,6 +320,7 @@ def test_the_covariance_corrected_for_a_shrunken_mu(draw_battles, rank, name, ki
 
 @pytest.mark.parametrize("name", ["borda", "bt"])
 @pytest.mark.parametrize("graph", ["complete", "path with a chord"])
+@pytest.mark.long
 def test_edges_weighted_by_their_counts(draw_battles, rank, name, graph):
     battles = draw_battles(np.random.default_rng(9), 40, edges=EDGES[graph], n_pairs=2, repeats=True, unlabelled=3)
     importance = pair_votes(battles.frame)

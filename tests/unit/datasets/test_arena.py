@@ -112,6 +112,7 @@ def test_truth_is_the_mean_over_the_prompts(name, many):
     np.testing.assert_allclose(arena.truth(named(name)), truth)
 
 
+@pytest.mark.long
 def test_lengths_of_prompts_have_the_distribution_that_truth_uses():
     groups, prompts = draw_prompts(30_000, np.random.default_rng(0))
     lengths = np.array([len(prompt) for prompt in prompts])

@@ -736,6 +736,7 @@ def three_kinds(tmp_path_factory):
 
 
 @needs("jinja2")
+@pytest.mark.long
 def test_three_kinds_side_by_side_become_three_pages_with_a_command_each(three_kinds, tmp_path, capsys):
     assert main(["fit", str(three_kinds)]) == 1
     said = capsys.readouterr().err

@@ -243,6 +243,7 @@ def test_mt_bench_gives_the_published_agreement(real):
 
 
 @pytest.mark.parametrize("name", ["human", "gpt-4-0125-preview", "gpt-3.5-turbo"])
+@pytest.mark.long
 def test_chatbot_arena_has_its_battles(real, name):
     battles = read_chatbot_arena(real / "chatbot_arena" / f"{name}.json")
     assert list(battles) == ["question_id", "model_a", "model_b", "winner", "num"]

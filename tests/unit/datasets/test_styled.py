@@ -28,6 +28,7 @@ def test_the_truth_of_a_pair_is_that_of_a_large_sample(nonlinearity):
     np.testing.assert_allclose(slopes, truth.slopes, atol=0.012)
 
 
+@pytest.mark.long
 def test_at_linear_log_odds_the_slopes_are_the_coefficients():
     truth = Styled(0.7, -0.3).truth("bt")
     np.testing.assert_allclose(truth.slopes, [0.7, -0.3], atol=1e-9)

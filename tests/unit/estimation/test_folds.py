@@ -179,6 +179,7 @@ def test_folds_are_uniform_and_independent_between_repetitions_and_neighbours(na
         assert kstest(p_values_of_test, "uniform").pvalue > 1e-3
 
 
+@pytest.mark.long
 def test_pairs_of_identifiers_share_a_fold_with_the_probability_of_a_random_draw():
     numbers = np.arange(40, dtype=np.uint64)
     fold = np.stack([fold_by_hash(numbers, fold_key(seed, 0), 4) for seed in range(3000)])

@@ -99,6 +99,7 @@ CASES = {
 @pytest.mark.parametrize("options", [CASES[name] for name in ("plain", "soft", "all")], ids=["plain", "soft", "all"])
 @pytest.mark.parametrize(("weights", "complete"), [(WEIGHTS["half"], True), (WEIGHTS["unshared"], False)])
 @pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
+@pytest.mark.long
 def test_groups_give_the_numbers_of_all_contexts(make_data, draw_mu, options, weights, complete, score):
     edges = ~np.eye(K, dtype=bool)
     if not complete:

@@ -122,6 +122,7 @@ def test_the_change_is_the_sum_over_all_pairs_of_labels(monkeypatch, position_bi
     assert np.abs(expected).max() > 1e-4
 
 
+@pytest.mark.long
 def test_pairs_of_labels_of_one_cluster_do_not_count(monkeypatch):
     monkeypatch.setattr(module, "_COLUMNS_PER_LABEL", 100)
     frame = battles(14).assign(cluster=np.arange(14) // 2)

@@ -178,6 +178,7 @@ EVALUATORS = [(name, "additive") for name in SHARP] + [(name, "any") for name in
 @pytest.mark.parametrize("ordered", [True, False])
 @pytest.mark.parametrize("n_categories", [2, 3])
 @pytest.mark.parametrize(("name", "evaluator"), EVALUATORS)
+@pytest.mark.long
 def test_bounds_and_their_influence(name, evaluator, n_categories, ordered, make_data):
     """By enumeration: the mean of the values is the bound, and E[phi s] is its derivative along any submodel."""
     rng = np.random.default_rng(3)

@@ -134,6 +134,7 @@ def propensities_by_hand(fit, data):
 
 
 @pytest.mark.parametrize(("functional", "score"), [("borda", borda), ("bt", bradley_terry)])
+@pytest.mark.long
 def test_an_extension_is_the_one_step_estimate_with_the_models_of_the_fit(battles, fitted, functional, score):
     fit = fitted.update(functional=functional)
     longer = fit.extend(battles[N_OLD:800], refit="never")
@@ -212,6 +213,7 @@ def test_extensions_in_two_steps_are_one_extension(battles, fitted, extended):
     assert (by_steps.extension.number, by_steps.extension.rows_since_training) == (2, 100)
 
 
+@pytest.mark.long
 def test_scores_are_near_those_of_one_fit_of_all_rows(battles, extended):
     """A seeded small version of ``benchmarks/extend.py``, which has coverage and models that enter, too."""
     full = dr.dml_rank(FORMULA, battles[:800], **OPTIONS)
@@ -242,6 +244,7 @@ def test_a_new_prompt_of_an_old_cluster_is_predicted_by_the_learner_of_its_fold(
     assert longer.extension.contexts_of_no_fold == expected.count(5) >= 3
 
 
+@pytest.mark.long
 def test_without_features_a_chain_of_extensions_is_a_new_fit(battles):
     # From 200 prompts per fold on, folds do not depend on the number of prompts.
     options = {**OPTIONS, "n_folds": 2}
@@ -464,6 +467,7 @@ def test_the_summary_says_what_was_added_and_which_prompts_are_out_of_whose_samp
     assert "700 prompts are predicted by the learner of their fold" in text
 
 
+@pytest.mark.long
 def test_a_stored_extension_goes_on(battles, extended, tmp_path):
     extended.save(tmp_path / "fit.dml", with_data=True)
     loaded = dr.load(tmp_path / "fit.dml")
@@ -481,6 +485,7 @@ def test_the_unit_of_the_scores_stays(battles, fitted):
     assert longer.params.mean() == pytest.approx(1000)
 
 
+@pytest.mark.long
 def test_a_new_model_gets_shares_of_its_own_and_all_propensities_are_scaled(battles, fitted):
     rows = battles[750:1000].replace({"model_a": {"gpt-4": "gpt-5"}, "model_b": {"gpt-4": "gpt-5"}})
     longer = fitted.extend(rows, refit="never")

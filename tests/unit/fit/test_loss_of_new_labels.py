@@ -29,6 +29,7 @@ def p_values(rng, shift, looks):
         yield test.p_value
 
 
+@pytest.mark.long
 def test_the_error_rate_holds_at_all_looks_together():
     rng = np.random.default_rng(1)
     rejected = [min(p_values(rng, 0.0, range(30, 101, 10))) <= LOSS_ERROR_RATE for _ in range(300)]

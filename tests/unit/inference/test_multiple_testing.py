@@ -50,6 +50,7 @@ class Fixed:
 
 
 @pytest.mark.parametrize("seed", range(5))
+@pytest.mark.long
 def test_holm_s_adjustment_is_that_of_statsmodels(seed):
     rng = np.random.default_rng(seed)
     p = rng.uniform(size=12) ** 4

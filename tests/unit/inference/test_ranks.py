@@ -184,6 +184,7 @@ def test_too_many_groups_have_no_letters_and_take_no_time():
     assert all(letter_groups(separated[:8, :8], -np.arange(8.0), max_groups=16))
 
 
+@pytest.mark.long
 def test_many_models_are_separated_in_blocks_with_fewer_draws():
     """Against a plain twin with all t statistics in one array; 250 models have 62,250 ordered pairs."""
     rng = np.random.default_rng(9)
@@ -217,6 +218,7 @@ def test_a_p_value_of_exactly_alpha_separates():
     np.testing.assert_array_equal(separation.separated, separation.above | separation.above.T)
 
 
+@pytest.mark.long
 def test_each_model_is_separated_up_to_a_p_value_of_exactly_alpha():
     """For two models, the families are one two-sided pair of tests with the p-value of a plain test."""
     estimate, covariance = np.array([0.2, -0.2]), Covariance(0.01 * np.array([[1.0, -1.0], [-1.0, 1.0]]), np.eye(2))

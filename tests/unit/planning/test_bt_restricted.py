@@ -105,6 +105,7 @@ def test_it_beats_the_plan_for_the_projection_and_predicts_its_errors():
     )
 
 
+@pytest.mark.long
 def test_weights_budgets_and_other_contexts():
     sim = dr.datasets.Bt(n_items=3, n_features=2)
     mu = sim.mu(sim.features(40, rng=1))

@@ -42,6 +42,7 @@ def in_order(rows):
 
 @pytest.mark.parametrize("functional", FUNCTIONALS)
 @pytest.mark.parametrize(("ordered", "one_pair"), [(False, True), (True, False)])
+@pytest.mark.long
 def test_predicted_standard_errors_are_those_of_the_estimator(ties, label, rank, functional, ordered, one_pair):
     """The package's own estimator with true nuisances: its covariance estimates what the plan predicted."""
     rng = np.random.default_rng(5)
@@ -59,6 +60,7 @@ def test_predicted_standard_errors_are_those_of_the_estimator(ties, label, rank,
     assert (np.abs(fits[0].params - truth) < 4 * plan.std_errors).all()
 
 
+@pytest.mark.long
 def test_repeated_offers_need_the_probability_of_a_label_not_the_expected_number(ties, label, rank):
     """Borda with useless probabilities: what is left of the bias is that of the propensity."""
     rng = np.random.default_rng(6)
@@ -77,6 +79,7 @@ def test_repeated_offers_need_the_probability_of_a_label_not_the_expected_number
     assert errors[1] > 6
 
 
+@pytest.mark.long
 def test_the_mixture_of_rounds_is_unbiased_and_more_even(ties, label, rank):
     rng = np.random.default_rng(7)
     x = ties.features(4000, rng=rng)

@@ -96,6 +96,7 @@ def test_the_variance_of_the_draws_is_that_of_the_formula() -> None:
     assert error.sum(axis=1).var() == pytest.approx(expected, rel=0.05)
 
 
+@pytest.mark.long
 def test_rounds_keep_propensities_and_run_models_on_the_same_prompts() -> None:
     rng, share, both = np.random.default_rng(4), np.zeros((N, 4)), np.zeros(N)
     before = np.tile([1.0, 0.2, 0.1, 0.3], (N, 1))

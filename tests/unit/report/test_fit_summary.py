@@ -153,6 +153,7 @@ def test_the_summary_says_that_preferences_are_averaged():
         assert result.glance()["average"].tolist() == ["preferences"]
 
 
+@pytest.mark.long
 def test_the_second_order_bias_is_stated_where_there_is_one():
     data = battles(n=900).assign(x=np.arange(900) % 7)
     result = dr.dml_rank("winner ~ x | model_a + model_b", data, functional="bt", rng=0)

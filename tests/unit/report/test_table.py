@@ -158,6 +158,7 @@ def test_latex_escapes(name, written):
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="there is no pdflatex")
 @pytest.mark.parametrize("which", ["summary", "plain"])
+@pytest.mark.long
 def test_latex_compiles_within_the_line(which, request, tmp_path):
     (tmp_path / "table.tex").write_text(DOCUMENT % request.getfixturevalue(which).as_latex(), encoding="utf-8")
     call = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "table.tex"]

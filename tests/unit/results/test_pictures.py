@@ -206,6 +206,7 @@ def test_equal_propensities_are_one_bar(battles):
     assert "none is clipped" in axes.get_title()
 
 
+@pytest.mark.long
 def test_calibration_draws_the_bins_of_the_labels(result):
     axes = result.plot("calibration")
     cells = result.augment()
@@ -273,6 +274,7 @@ def test_heat_maps_and_bump_charts_show_scores_and_ranks_by_group(result):
     np.testing.assert_array_equal([line.get_ydata() for line in lines], expected)
 
 
+@pytest.mark.long
 def test_a_matrix_of_many_models_shows_the_best_40():
     votes = simulated_votes(60, 4000)
     result = dr.dml_rank("winner ~ 1 | model_a + model_b", votes, estimator="bt_mle", rng=0)

@@ -228,6 +228,7 @@ def test_unequal_contexts_are_distinguished_even_where_their_keys_agree(keys_agr
     np.testing.assert_array_equal(place, [0, 1, 0, 2, 2, 2])
 
 
+@pytest.mark.long
 def test_memory_is_that_of_the_table_and_of_a_chunk(large):
     booster, n_items, x = large
     x = np.random.default_rng(4).normal(size=(12_000, x.shape[1]))

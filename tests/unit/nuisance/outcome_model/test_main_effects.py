@@ -192,6 +192,7 @@ def test_the_order_of_rows_does_not_matter():
     np.testing.assert_allclose(one, two, atol=1e-7)
 
 
+@pytest.mark.long
 def test_a_weight_is_a_number_of_votes():
     rows = draw(10, n=200)
     place = np.repeat(np.arange(200), rows.weight.astype(int))
@@ -208,6 +209,7 @@ def test_a_soft_label_is_a_vote_in_shares():
     np.testing.assert_allclose(one.table(rows.table[:5]), two.table(rows.table[:5]), atol=1e-4)
 
 
+@pytest.mark.long
 def test_where_the_search_starts_does_not_matter():
     rows = draw(12)
     _, stiff = fit_main_effects(rows, K, True, 100.0, tolerance=EXACT)
@@ -215,6 +217,7 @@ def test_where_the_search_starts_does_not_matter():
     np.testing.assert_allclose(one.table(rows.table[:5]), two.table(rows.table[:5]), atol=1e-5)
 
 
+@pytest.mark.long
 def test_the_loose_search_is_as_good_as_the_exact_one():
     rows = draw(13)
     problem = MainEffectsLikelihood(rows, K, True)

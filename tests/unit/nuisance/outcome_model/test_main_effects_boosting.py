@@ -78,12 +78,14 @@ def both_losses(data):
 
 
 @pytest.mark.parametrize("n_categories", [2, 3, 4])
+@pytest.mark.long
 def test_trees_are_added_where_they_help(draw, n_categories):
     models, loss, main = both_losses(draw(0, 600, n_categories, jump=2.0))
     assert all(model.trees is not None for model in models)
     assert loss < main - 5
 
 
+@pytest.mark.long
 def test_where_trees_do_not_help_they_are_left_out_or_gain_next_to_nothing(draw):
     """Chance alone lets some of many rounds win by a fraction of one label's log-loss."""
     left_out = 0
@@ -97,6 +99,7 @@ def test_where_trees_do_not_help_they_are_left_out_or_gain_next_to_nothing(draw)
 
 @pytest.mark.parametrize("ordered", [True, False])
 @pytest.mark.parametrize("jump", [0.0, 2.0])
+@pytest.mark.long
 def test_given_pairs_are_those_of_the_table(draw, jump, ordered):
     data = draw(2, jump=jump)
     model = fitted(data if ordered else data.unordered())[0]
@@ -208,6 +211,7 @@ def test_many_labels_are_selected_by_one_fold_and_a_sample(draw):
     assert np.abs(main[0] - main[1]).max() > 1e-3
 
 
+@pytest.mark.long
 def test_soft_labels_are_learnt_in_shares(draw):
     data = draw(11, jump=2.0)
     data.cells.y[:] = 0.6 * data.cells.y + 0.4 / 3
@@ -222,6 +226,7 @@ def test_a_fold_without_labels(draw):
     assert np.isfinite(models[2].predict(data.x[200:])).all()
 
 
+@pytest.mark.long
 def test_missing_values_and_features_in_single_precision(draw):
     x = np.random.default_rng(13).uniform(-1, 1, size=(300, 2))
     data = draw(13, 300, x=x, jump=2.0)

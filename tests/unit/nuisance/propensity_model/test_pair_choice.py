@@ -79,6 +79,7 @@ def overall_shares(data):
 
 
 @pytest.mark.parametrize("jump", [0.0, 2.0])
+@pytest.mark.long
 def test_the_share_of_a_single_pair_is_its_entry_in_the_table_and_shares_sum_to_one(draw, jump):
     data, _ = draw(1, jump=jump)
     models = fit_pair_shares(data, random_folds(data), generators())
@@ -110,6 +111,7 @@ def test_trees_learn_interactions_that_curves_cannot_express(draw):
     assert divergence(truth, tables(data, models)) < 0.4 * divergence(truth, overall_shares(data))
 
 
+@pytest.mark.long
 def test_features_without_information_hardly_change_the_shares(draw):
     excess = []
     for seed in range(6):

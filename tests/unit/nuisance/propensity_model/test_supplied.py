@@ -91,6 +91,7 @@ def selected_on(n, seed):
     return frame, chance[np.arange(n), [int(np.flatnonzero((pairs == d).all(axis=1))[0]) for d in drawn]]
 
 
+@pytest.mark.long
 def test_an_estimated_propensity_uses_the_features_of_its_own_formula(rank):
     frame, truth = selected_on(1500, seed=2)
     error = {}

@@ -200,6 +200,7 @@ def long_names(n_models):
     ("n_models", "n_votes", "names", "limit"),
     [(8, 1000, None, 50_000), (60, 8000, long_names(60), 102_000)],
 )
+@pytest.mark.long
 def test_the_page_is_small(n_models, n_votes, names, limit):
     battles = simulated_votes(n_models, n_votes, names=names)
     result = dr.dml_rank(FORMULA, battles, functional="bt", context="prompt", position_bias=False, min_labels=1, rng=0)
@@ -273,6 +274,7 @@ def test_own_functionals_have_no_order(arena_result, ignore_warnings):
     assert "Differences of all pairs" not in page
 
 
+@pytest.mark.long
 def test_groups_and_comparisons_have_a_tab_for_every_leaderboard(arena_result, tmp_path):
     battles = simulated_votes(4, 1200).assign(topic=np.tile(["code", "math"], 600))
     groups = dr.dml_rank("winner ~ C(topic) | model_a + model_b", battles, context="prompt", rng=0).by("topic")
@@ -329,6 +331,7 @@ def test_numbers_are_written_with_a_minus_sign():
     assert interval_text(-2.0, 1.0, 0) == "−2 to 1"
 
 
+@pytest.mark.long
 def test_scores_of_groups_are_shaded_by_their_size(arena_result):
     battles = simulated_votes(4, 1200).assign(topic=np.tile(["code", "math"], 600))
     result = dr.dml_rank("winner ~ C(topic) | model_a + model_b", battles, context="prompt", rng=0)
