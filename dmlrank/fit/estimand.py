@@ -498,8 +498,9 @@ def votes_left_out(
     all_count = ""
     if choice.lost_with_ten is not None and equal_weights:
         all_count = (
-            f"min_labels='auto' is 1: with 10, {100 * choice.lost_with_ten:.3g} % of the votes would be left out. "
-            f"Pairs with few labels count as much as others; edge_weights='counts' gives them less weight"
+            f"One label of a pair suffices (min_labels='auto' is 1), because 10 would leave out "
+            f"{100 * choice.lost_with_ten:.3g} % of the votes. Pairs with few labels count as much as others; "
+            f"edge_weights='counts' gives them less weight"
         )
     if counts.uses_most and not n_same and not (dropped and options.component == "auto"):
         return all_count

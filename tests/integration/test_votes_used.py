@@ -163,7 +163,10 @@ def test_errors_about_the_graph_name_what_works():
     counts = np.full((4, 4), 2) * ~np.eye(4, dtype=bool)
     with pytest.raises(GraphError, match="min_labels=2, position_bias=False connects them"):
         rank(draw_votes(counts), min_labels=10, position_bias=True)
-    with pytest.warns(dr.DmlrankWarning, match="min_labels='auto' is 1: with 10, 100 % of .*edge_weights='counts'"):
+    with pytest.warns(
+        dr.DmlrankWarning,
+        match=r"min_labels='auto' is 1\), because 10 would leave out 100 % of .*edge_weights='counts'",
+    ):
         assert rank(draw_votes(counts)).estimates.votes.share_used == 1
 
 
@@ -181,7 +184,9 @@ def test_thin_pairs_do_not_disconnect_a_crowd():
     won = rng.random(8931) < 1 / (1 + np.exp(strength[b] - strength[a]))
     votes = pd.DataFrame({"model_a": a, "model_b": b, "winner": np.where(won, "model_a", "model_b")}).astype(str)
     votes["prompt"] = rng.integers(13, size=8931)
-    with pytest.warns(dr.DmlrankWarning, match=r"min_labels='auto' is 1: with 10, \d\d(\.\d)? % of the votes would"):
+    with pytest.warns(
+        dr.DmlrankWarning, match=r"min_labels='auto' is 1\), because 10 would leave out \d\d(\.\d)? % of the votes"
+    ):
         res = rank(votes, context="prompt", edge_weights="equal")
     assert (len(res.models), res.estimates.votes.n_used) == (59, 8931)
     by_counts = rank(votes, context="prompt", edge_weights="counts").params
