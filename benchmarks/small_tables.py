@@ -272,7 +272,8 @@ def summary(rows: pd.DataFrame) -> pd.DataFrame:
     best = rows[rows["coverage"] >= 0.93].groupby(keys)["half_width"].min().rename("best").reset_index()
     rows = rows.merge(best, on=keys, how="left")
     rows = rows.assign(ratio=rows["half_width"] / rows["best"])
-    grouped = rows.groupby(["target", "kind", "method"])
+    rows = rows.assign(prompts=np.where(rows["n"] < min(LARGER_SIZES), "20 to 50", "100 and 200"))
+    grouped = rows.groupby(["prompts", "target", "kind", "method"])
     return grouped.apply(figures_of, include_groups=False).round(3).reset_index()
 
 

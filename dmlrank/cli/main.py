@@ -468,10 +468,11 @@ def _fitted(formula: str, file: str, arguments: argparse.Namespace, models: Sequ
     words.check_models_of_table(arguments, formula, frames["file"])
     rows, parts = frames["file"], parse_formula(formula)
     if models and not parts.second and arguments.functional in (None, "mean") and isinstance(rows, pd.DataFrame):
-        # Scores that other models lack say nothing about these.
+        # Scores that other models lack say nothing about these. Their prompts stay, as rows without a model.
         column = rows[parts.first].astype(str)
         if set(models) <= set(column):
-            frames["file"] = rows[column.isin(models) | rows[parts.first].isna()]
+            is_other = ~column.isin(models)
+            frames["file"] = rows.assign(**{name: rows[name].mask(is_other) for name in (parts.first, parts.outcome)})
     return dr.dml_rank(formula, frames["file"], env={}, **words.fit_options(arguments, frames))
 
 

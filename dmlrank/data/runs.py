@@ -48,7 +48,10 @@ class Runs:
 
     @classmethod
     def of(cls, record: IntArray, item: IntArray, value: FloatArray, shape: tuple[int, int]) -> Runs:
-        """Return the runs that have a score, sorted."""
+        """Return the runs that have a score, sorted, and count those without.
+
+        ``item`` is -1 for a record that nothing was run on.
+        """
         has_score = ~np.isnan(value)
         n_lost = np.zeros(shape, dtype=np.intp)
         is_lost = ~has_score & (item >= 0)

@@ -122,7 +122,7 @@ def multiplier_bootstrap(
     rows, small_sample_factor = cluster_sums(influence.by_context(), clusters.of_context if clusters else None)
     rows = rows * factor
     # The part of the covariance that the influence values of the units do not contain: variance between repetitions,
-    # variance correction, unanimous pairs and the allowance for few units.
+    # variance correction, unanimous pairs and the allowance.
     added = steps.covariance.widened.matrix * factor**2 - small_sample_factor * rows.T @ rows
     return MultiplierBootstrap(rows, small_sample_factor, added, kind, seed, n_draws)
 

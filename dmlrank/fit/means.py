@@ -31,7 +31,7 @@ from .fit_covariance import make_covariance
 from .stages import FirstStages, read_units
 from .state import FitState, Source, Units
 
-# Fewest prompts, or clusters, with which the allowance for few of them has been found to suffice.
+# Fewest prompts, or clusters, with which the allowance has been found to suffice.
 _FEWEST_UNITS = 20
 
 
@@ -82,7 +82,7 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     by_context = influence.by_context()
     rows = by_context if units.task is None else by_context.within(units.task)
     cluster = units.clusters.of_context if units.clusters else None
-    covariance = replace(covariance, allowance=allowance_for_few(influence.estimate, rows, cluster, share))
+    covariance = replace(covariance, allowance=allowance_of_means(influence.estimate, rows, cluster, share))
     if not _FEWEST_UNITS <= covariance.df + 1 < FEW_UNITS:
         warn_of_few_prompts(effective_contexts(influence), data.items, n, FEW_UNLIKE, "add prompts")
     constant = [name for name, error in zip(data.items, covariance.widened.std_errors, strict=True) if not error > 0]
@@ -115,7 +115,7 @@ def effective_shares(weight: FloatArray) -> FloatArray:
     return np.asarray(np.square(weight.sum(axis=0)) / np.square(weight).sum(axis=0) / len(weight))
 
 
-def allowance_for_few(
+def allowance_of_means(
     estimate: FloatArray, influence: CentredInfluence, cluster: IntArray | None, share: FloatArray | None = None
 ) -> FloatArray:
     """Return the covariance, (K, K), that intervals of means of prompts, or clusters, add to the sample's.

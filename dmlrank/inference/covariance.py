@@ -89,7 +89,7 @@ class Covariance:
     n_clusters: Number of clusters of each clustering; empty where contexts are independent.
     note: Remark for the reader about how the covariance was computed; may be empty.
     df: Degrees of freedom of t statistics: independent units less one where these are few; otherwise infinite.
-    allowance (d, d): Covariance that intervals and tests add where units are few, and standard errors leave out.
+    allowance (d, d): Covariance that intervals and tests of mean scores add, and standard errors leave out.
     """
 
     matrix: FloatArray
@@ -120,6 +120,11 @@ class Covariance:
     def widened(self) -> Covariance:
         """The covariance behind intervals and tests."""
         return self if self.allowance is None else replace(self, matrix=self.matrix + self.allowance, allowance=None)
+
+    @property
+    def is_visibly_widened(self) -> bool:
+        """Whether the allowance makes some interval wider by more than 2 %, so that readers have to know of it."""
+        return bool((self.widened.std_errors > 1.02 * self.std_errors).any())
 
     def scaled(self, factor: float) -> Covariance:
         """Return the covariance of the estimates times a factor."""

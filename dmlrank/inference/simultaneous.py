@@ -109,7 +109,7 @@ class Family:
 class MaxT:
     """max-t of scores and of their differences; what is drawn is kept.
 
-    covariance: The covariance with its allowance for few units.
+    covariance: The covariance with its allowance.
     bootstrap: The multiplier bootstrap that draws; None for normal draws.
     multipliers: Kind of the bootstrap's multipliers; None for normal draws.
 

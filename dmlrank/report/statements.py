@@ -26,8 +26,6 @@ POWER = 0.8
 _NARROW = 3
 # A gain of runs above this is said in words, because its estimate is noisy.
 _NEARLY_ALL = 0.9
-# An allowance is mentioned where it makes an interval wider by more than this factor.
-_SEEN_ABOVE = 1.02
 # Beyond this multiple of the data no number of prompts is named.
 _MOST_TIMES = 1000
 # Parts of sentences that name attributes and methods, which only users of Python have.
@@ -169,7 +167,7 @@ def summary_notes(results: Estimates, level: SummaryLevel) -> tuple[str, ...]:
 
 
 def _conditions(results: Estimates) -> list[str]:
-    """Say what only some fits have: parts of the prompts, votes on similar style, judges, extensions."""
+    """Say what only some fits have: parts of the prompts, missing scores, style, judges, extensions."""
     sentences = []
     if results.part:
         what = "Warnings" if results.are_means else "Outcome model, propensities and warnings"
@@ -242,8 +240,7 @@ def few_units_words(results: Estimates) -> str:
         return ""
     if np.isinf(covariance.df):
         # Small beside the sampling error of many prompts, unless scores are near the end of their range.
-        is_seen = (covariance.widened.std_errors > _SEEN_ABOVE * covariance.std_errors).any()
-        return " (with an allowance beyond std err)" if is_seen else ""
+        return " (with an allowance beyond std err)" if covariance.is_visibly_widened else ""
     # Where scores are missing, the effective number of prompts of the model with the fewest scores.
     are_effective = not covariance.n_clusters and covariance.df + 1 < results.description.n_contexts
     units = f"{covariance.df + 1:.0f} {'effective ' * are_effective}{_independent_units(results)[0].split(' (')[0]}"

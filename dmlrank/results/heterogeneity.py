@@ -27,7 +27,7 @@ from ..fit.adjusted_for_style import StyleEstimates, style_gauge
 from ..fit.estimates import Estimates, Scale
 from ..fit.estimators import MEANS
 from ..fit.fit_covariance import clustered_covariance, unanimous_covariance_by_column, unanimous_covariance_by_group
-from ..fit.means import allowance_for_few
+from ..fit.means import allowance_of_means
 from ..fit.post_estimation import (
     GroupScores,
     likelihood_scores_in_groups,
@@ -245,7 +245,7 @@ def _allowance_by_group(steps: FitState, influence: InfluenceInGroups) -> FloatA
     cluster, blocks = steps.units.clusters, []
     for part, contexts in zip(influence.parts, influence.contexts, strict=True):
         codes = None if cluster is None else cluster.of_context[contexts]
-        blocks.append(allowance_for_few(part.estimate, part.by_context(), codes))
+        blocks.append(allowance_of_means(part.estimate, part.by_context(), codes))
     return np.asarray(block_diag(*blocks))
 
 

@@ -85,10 +85,9 @@ class ZTestResults(Summarised, ZTests):
             rows.append((name, gap, error, fixed_text(z, 2), p_value_text(float(p)), low, high))
         level = f"{100 * (1 - self._level(alpha)):g}%"
         columns = (("coef", 1), ("std err", 1), ("z", 1), ("P" if sided else "P>|z|", 1), (f"[{level} CI]", 2))
-        df, allowance = self.covariance.df, self.covariance.allowance
+        df = self.covariance.df
         few = f"Student's t with {df:.0f} degrees of freedom" if np.isfinite(df) else "normal"
-        wider = self.covariance.widened.std_errors > 1.02 * self.covariance.std_errors
-        beyond = ", with an allowance beyond std err in z" if allowance is not None and wider.any() else ""
+        beyond = ", with an allowance beyond std err in z" if self.covariance.is_visibly_widened else ""
         law = f"P and intervals: {few}{beyond}." if (np.isfinite(df) or beyond) and self.sequence is None else ""
         notes = tuple(filter(None, (law, self.remark)))
         return Summary(default, (), columns, tuple(rows), notes, row_head="hypothesis").with_title(title)

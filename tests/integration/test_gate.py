@@ -87,12 +87,27 @@ def test_stored_results_and_votes_have_a_gate_too(run, table, tmp_path, capsys):
     assert "worse: dolly-v2-12b is below gpt-4 - 0.02" in capsys.readouterr().out
 
 
+def test_scores_that_never_vary_are_not_decided(table, tmp_path, capsys):
+    path = tmp_path / "constant.csv"
+    table.assign(accuracy=0.3).to_csv(path, index=False)
+    question = ["--candidate", "candidate", "--baseline", "baseline", "--margin", "0.01", "--context", "prompt"]
+    with pytest.warns(dr.exceptions.IntervalWarning, match="same on all"):
+        assert main(["gate", FORMULA, str(path), *question]) == 4
+    assert "is 0 on all prompts, and says nothing about others" in capsys.readouterr().out
+
+
 def test_gaps_of_other_models_do_not_matter(run, table, tmp_path):
     third = table[table["model"] == "baseline"].assign(model="third").iloc[:-20]
     path = tmp_path / "gaps.csv"
     pd.concat([table, third]).to_csv(path, index=False)
     status, said = run(inputs=(FORMULA, str(path), "--context", "prompt"))
     assert (status, said.out) == (run()[0], run()[1].out)
+    # A prompt on which only the third model was run counts as a failure of both.
+    alone = pd.concat([table, third.assign(prompt=third["prompt"] + 10_000)[:50]])
+    alone.to_csv(path, index=False)
+    status, said = run("--json", inputs=(FORMULA, str(path), "--context", "prompt", "--missing", "0.0"))
+    whole = json.loads(run("--json")[1].out)["difference"]
+    assert json.loads(said.out)["difference"] == pytest.approx(whole * 600 / 650)
 
 
 def test_looks_at_growing_data(run):
