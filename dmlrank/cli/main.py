@@ -418,7 +418,8 @@ def _gate(arguments: argparse.Namespace) -> int:
     gate.check_gate(*question)
     if arguments.start is not None and arguments.planned is None:
         raise OptionError("--start is the size of the first look of --planned N; give --planned, too")
-    inputs: list[str] = arguments.inputs
+    # A formula may stand behind the file, as in the other commands.
+    inputs: list[str] = sorted(arguments.inputs, key=lambda word: "~" not in word)
     if len(inputs) == 1 and words.is_log(arguments, inputs[0]):
         inputs = [words.NO_FORMULA, inputs[0]]
     if len(inputs) == 2 and (inputs[0] == words.NO_FORMULA or "~" in inputs[0]):

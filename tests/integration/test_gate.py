@@ -102,6 +102,7 @@ def test_gaps_of_other_models_do_not_matter(run, table, tmp_path):
     pd.concat([table, third]).to_csv(path, index=False)
     status, said = run(inputs=(FORMULA, str(path), "--context", "prompt"))
     assert (status, said.out) == (run()[0], run()[1].out)
+    assert run(inputs=(str(path), FORMULA, "--context", "prompt"))[0] == status
     # A prompt on which only the third model was run counts as a failure of both.
     alone = pd.concat([table, third.assign(prompt=third["prompt"] + 10_000)[:50]])
     alone.to_csv(path, index=False)
