@@ -39,7 +39,7 @@ confounding, JASA.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -116,28 +116,55 @@ class ExtremeShares:
 
     def of(self, mu: FloatArray) -> FloatArray:
         """Return the extreme probabilities u, (..., C), for probabilities ``mu``, (..., C), of votes that were cast."""
-        best = self._cumulative(mu)
-        share = np.where(best * (self.gamma + 1) < 1, self.gamma * best, 1 - (1 - best) / self.gamma)
-        return self._by_category(share)
+        extreme = by_category_first(mu.shape)
+        best = below = np.zeros(mu.shape[:-1])
+        for category in self._categories(mu):
+            best = best + _get(mu, category)
+            share = np.minimum(self.gamma * best, 1 - (1 - best) / self.gamma)
+            _put(extreme, category, share - below)
+            below = share
+        return extreme
 
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
         """Return the derivative of u along ``delta``, (..., C), a direction that sums to zero over the categories."""
-        slope = np.where(self._cumulative(mu) * (self.gamma + 1) < 1, self.gamma, 1 / self.gamma)
-        return self._by_category(self._cumulative(delta) * slope)
+        derivative = by_category_first(mu.shape)
+        best = change = below = np.zeros(mu.shape[:-1])
+        for category in self._categories(mu):
+            best, change = best + _get(mu, category), change + _get(delta, category)
+            slope = np.where(best * (self.gamma + 1) < 1, self.gamma, 1 / self.gamma) * change
+            _put(derivative, category, slope - below)
+            below = slope
+        return derivative
 
-    def _cumulative(self, values: FloatArray) -> FloatArray:
-        """Return the sums of values over the best categories, (..., C)."""
-        return np.cumsum(np.take_along_axis(values, np.broadcast_to(self.order, values.shape), axis=-1), axis=-1)
+    def _categories(self, mu: FloatArray) -> Iterator[int | IntArray]:
+        """Yield the best category, the second best and so on: one for all probabilities, or one for each of them."""
+        yield from self.order.tolist() if self.order.ndim == 1 else np.moveaxis(self.order, -1, 0)
 
-    def _by_category(self, cumulative: FloatArray) -> FloatArray:
-        """Return the differences of cumulative sums in the original order of the categories."""
-        shares, order = np.empty_like(cumulative), np.broadcast_to(self.order, cumulative.shape)
-        np.put_along_axis(shares, order, np.diff(cumulative, axis=-1, prepend=0.0), axis=-1)
-        return shares
+
+def _get(values: FloatArray, category: int | IntArray) -> FloatArray:
+    """Return the values, (...), of one category, or of the category that is given for each place."""
+    if isinstance(category, int):
+        return values[..., category]
+    return np.take_along_axis(values, category[..., None], axis=-1)[..., 0]
+
+
+def _put(values: FloatArray, category: int | IntArray, new: FloatArray) -> None:
+    """Replace the values that :func:`_get` returns."""
+    if isinstance(category, int):
+        values[..., category] = new
+    else:
+        np.put_along_axis(values, category[..., None], new[..., None], axis=-1)
+
+
+def by_category_first(shape: tuple[int, ...]) -> FloatArray:
+    """Return memory for probabilities, (..., C), in which those of one category lie side by side."""
+    return np.moveaxis(np.empty((shape[-1], *shape[:-1])), 0, -1)
 
 
 # Largest number of rows of votes or battles that are evaluated at a time.
 _ROWS = 50_000
+# Largest number of terms of pairs that are evaluated at a time, so that a few arrays of this size stay in cache.
+_TERMS = 60_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -234,8 +261,8 @@ def additive_bounds(
     contrasts: FloatArray,
     gammas: Sequence[float],
     inputs: BoundInputs,
-) -> list[Influence]:
-    """Return the influence of the lower and upper bounds of contrasts, one for each gamma.
+) -> Iterator[Influence]:
+    """Yield the influence of the lower and upper bounds of contrasts, one for each gamma.
 
     Shapes: contrasts (J, K).
     """
@@ -245,15 +272,14 @@ def additive_bounds(
     order = np.argsort(-inputs.worth, kind="stable")
     task = _AdditiveTask(functional, contrasts, inputs, directions @ contrasts.T, order)
     rows = CorrectionRows.of(inputs, functional.interior)
-    values = np.empty((len(gammas), data.n_contexts, 2 * n_contrasts))
     values_of_part = partial(task.values, gammas=tuple(gammas))
-    for part, part_values in over_parts(values_of_part, inputs.nuisances.mu, contexts_at_a_time(data), "bounds"):
-        values[:, part.contexts] = part_values
+    parts = list(over_parts(values_of_part, inputs.nuisances.mu, contexts_at_a_time(data), "bounds"))
     voting = inputs.voting
-    return [
-        Influence(value, task.corrections(rows, gamma), voting.block_context, voting.block_weight, inputs.weight)
-        for value, gamma in zip(values, gammas, strict=True)
-    ]
+    for number, gamma in enumerate(gammas):
+        value, correction = np.empty((data.n_contexts, 2 * n_contrasts)), task.corrections(rows, gamma)
+        for part, (distinct, place) in parts:
+            value[part.contexts] = distinct[number, place]
+        yield Influence(value, correction, voting.block_context, voting.block_weight, inputs.weight)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -271,21 +297,34 @@ class _AdditiveTask:
     slopes: FloatArray
     order: IntArray
 
-    def values(self, part: ContextPart, gammas: Sequence[float]) -> FloatArray:
-        """Return c'F(mu+) of every context of a part, lower and upper bound, (gammas, c, 2 J)."""
+    def values(self, part: ContextPart, gammas: Sequence[float]) -> tuple[FloatArray, IntArray]:
+        """Return c'F(mu+) of a part, lower and upper bound.
+
+        Shapes: values (gammas, s, 2 J) of distinct contexts, and which of them each context of the part equals, (c,).
+        """
         rates, row, place = self.inputs.rates(part)
-        mu = self.inputs.mu(part.probabilities(), self.functional.interior)[row]
-        centre, terms = self.functional.value(mu) @ self.contrasts.T, self.functional.pair_terms(mu)
+        probabilities = self.inputs.mu(part.probabilities(), self.functional.interior)
         flat = self.slopes.reshape(-1, len(self.contrasts))
-        rising, falling = np.maximum(flat, 0.0), np.minimum(flat, 0.0)
-        values = np.empty((len(gammas), len(part.contexts), 2 * len(self.contrasts)))
-        for number, gamma in enumerate(gammas):
-            high, low = (
-                self._term_changes(mu, terms, rates, shares).reshape(len(mu), -1) for shares in self._extremes(gamma)
-            )
-            lower, upper = low @ rising + high @ falling, high @ rising + low @ falling
-            values[number] = np.hstack([centre + lower, centre + upper])[place]
-        return values
+        size = np.abs(flat)
+        values = np.empty((len(gammas), len(row), 2 * len(self.contrasts)))
+        step = max(1, _TERMS // rates[0].size)
+        # Terms of both display orders then have a constant sum: what is best for one item is worst for the other.
+        mirrored = not self.inputs.data.ordered and self.functional.category_weights.total is not None
+        for start in range(0, len(row), step):
+            rows = slice(start, start + step)
+            mu = by_category_first((len(row[rows]), *probabilities.shape[1:]))
+            mu[...] = probabilities[row[rows]]
+            centre, terms = self.functional.value(mu) @ self.contrasts.T, self.functional.pair_terms(mu)
+            for number, gamma in enumerate(gammas):
+                best, worst = self._extremes(gamma)
+                high = self._term_changes(mu, terms, rates[rows], best)
+                low = -high.swapaxes(1, 2) if mirrored else self._term_changes(mu, terms, rates[rows], worst)
+                high, low = high.reshape(len(mu), -1), low.reshape(len(mu), -1)
+                # The upper bound has the high terms of pairs in which the contrast rises and the low terms of pairs in
+                # which it falls; the lower bound has the others.
+                middle, half_width = centre + (high + low) @ flat / 2, (high - low) @ size / 2
+                values[number, rows] = np.hstack([middle - half_width, middle + half_width])
+        return values, place
 
     def _extremes(self, gamma: float) -> tuple[ExtremeShares, ExtremeShares]:
         """Return the shares that are best for the item shown first, and those that are worst."""
@@ -297,11 +336,12 @@ class _AdditiveTask:
         Shapes: mu (b, K, K, C), terms (b, K, K), rates (b, K, K).
         """
         extreme, rate = shares.of(mu), rates[..., None]
-        moved = rate * mu + (1 - rate) * extreme
+        extreme -= mu
+        moved = mu + (1 - rate) * extreme
         change = self.functional.pair_terms(moved)
         change -= terms
         if self.inputs.voting.shown is None:
-            change -= rates * self.functional.pair_terms(moved, mu - extreme)
+            change += rates * self.functional.pair_terms(moved, extreme)
         return change
 
     def corrections(self, all_rows: CorrectionRows, gamma: float) -> FloatArray:

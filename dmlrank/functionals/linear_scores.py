@@ -173,7 +173,7 @@ class Linearised(Functional):
 
     def derivative(self, mu: FloatArray, delta: FloatArray) -> FloatArray:
         flat = self.jacobian.reshape(len(self.jacobian), -1)
-        return np.asarray(delta.reshape(len(delta), -1) @ flat.T)
+        return np.asarray(delta.reshape(len(delta), flat.shape[1]) @ flat.T)
 
     def derivative_at(
         self, mu: FloatArray, delta: FloatArray, first: IntArray, second: IntArray, n_items: int

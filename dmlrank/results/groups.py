@@ -437,9 +437,9 @@ def group_facts(
             n_comparisons, n_votes = int((data.scores.n_runs[inside] > 0).sum()), int(by_model.sum())
             votes = np.full_like(votes, n_contexts)
             counted = VoteCounts(by_model, by_model)
-        phi = influence.centred_in(group)
-        square = np.square(phi).sum(axis=0)
-        effective = square**2 / np.maximum((phi**4).sum(axis=0), 1e-300)
+        squares = np.square(influence.centred_in(group))
+        square = squares.sum(axis=0)
+        effective = square**2 / np.maximum(np.square(squares).sum(axis=0), 1e-300)
         facts.append(
             GroupFacts(
                 name=groups.names[group],

@@ -281,8 +281,10 @@ def _joint_covariance(
             joint = joint.plus(unanimous_covariance * scale.factor**2)
         if influence.variance_correction is not None:
             corrected = of_scores.with_variance_correction(influence.variance_correction / influence.n_contexts)
-            inflation = np.kron(columns, transport_map(of_scores.matrix, corrected))
-            joint = replace(joint, matrix=inflation @ joint.matrix @ inflation.T)
+            inflation = transport_map(of_scores.matrix, corrected)
+            blocks = joint.matrix.reshape(n_columns, len(inflation), n_columns, len(inflation))
+            inflated = np.einsum("ab,pbqc,dc->paqd", inflation, blocks, inflation, optimize=True)
+            joint = replace(joint, matrix=inflated.reshape(joint.matrix.shape))
         return joint
 
     fixed = steps.options.prompts == "fixed"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -235,6 +235,7 @@ class BoundEvaluation:
     def at(self, gammas: Sequence[float], alpha: float) -> Bounds:
         """Return the bounds with their standard errors."""
         n, functional = len(self.contrasts), self.steps.setup.functional
+        bounds_of: Callable[..., Iterable[Influence]]
         bounds_of = additive_bounds if _has_pair_terms(self.steps) else first_order_bounds
         step = max(1, _MAX_STORED // (self.steps.data.n_contexts * 2 * n))
         estimates, errors, critical = [], [], []
@@ -266,10 +267,10 @@ class BoundEvaluation:
         second_order = repetition.second_order
         if second_order is None or second_order.correction is None or not self.steps.options.second_order:
             return influence
-        # The blocks of the fit come before those of battles that belong to none.
-        correction, added = influence.correction.copy(), second_order.correction @ self.contrasts.T
-        correction[: len(added)] += np.tile(added, (1, 2))
-        return replace(influence, correction=correction)
+        # The blocks of the fit come before those of battles that belong to none. The array is this influence's own.
+        added = second_order.correction @ self.contrasts.T
+        influence.correction[: len(added)] += np.tile(added, (1, 2))
+        return influence
 
     def _covariance(self, influences: Sequence[Influence]) -> Covariance:
         """Return the covariance of lower and upper bounds, (2 J, 2 J), of the fit's type."""

@@ -187,7 +187,7 @@ def test_bounds_and_their_influence(name, evaluator, n_categories, ordered, make
     population = ShownPopulation(rng, *drawn(rng, n_categories, ordered))
     inputs, base = population.inputs(make_data, weights, ordered)
     evaluate = additive_bounds if evaluator == "additive" else first_order_bounds
-    influence = evaluate(functional, CONTRASTS, [gamma], inputs)[0]
+    (influence,) = evaluate(functional, CONTRASTS, [gamma], inputs)
     uncentred = influence.value + influence.correction_by_context
     # At the population the derivatives do not cross zero, so that the extreme category of a pair stays what it is.
     signs = [gradient(functional, population.mu, c, ordered) for c in CONTRASTS]
@@ -232,7 +232,7 @@ def test_the_influence_where_every_pair_counts_as_shown(name, make_data):
     worth = np.subtract(weights.first, weights.second)
     inputs = BoundInputs(data, nuisances, blocks, voting, np.ones(data.n_contexts), worth)
     evaluate = additive_bounds if name in SHARP else first_order_bounds
-    influence = evaluate(functional, contrast[None], [gamma], inputs)[0]
+    (influence,) = evaluate(functional, contrast[None], [gamma], inputs)
     g = gradient(functional, population.mu, contrast, ordered=True)
     labelled = np.array([[[(j, k) in pattern for pattern in population.patterns] for k in range(3)] for j in range(3)])
 
@@ -274,7 +274,7 @@ def test_bounds_are_the_extremes_over_all_laws(name, make_data):
     functional = FUNCTIONALS[name](weights)
     mu, rate = drawn(rng, 2, ordered=True)
     inputs, _ = ShownPopulation(rng, mu, rate).inputs(make_data, weights, ordered=True)
-    influence = additive_bounds(functional, CONTRASTS, [gamma], inputs)[0]
+    (influence,) = additive_bounds(functional, CONTRASTS, [gamma], inputs)
     prompt = 0
     atom = int(np.flatnonzero(np.all(inputs.nuisances.mu.mu == mu[prompt], axis=(1, 2, 3)))[0])
     pairs = list(itertools.permutations(range(N_ITEMS), 2))
