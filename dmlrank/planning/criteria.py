@@ -28,6 +28,11 @@ _ROUNDING = 1e-12
 # The search for an optimum ends if a step changes the logarithm of the labelling covariance by no more than this in
 # every direction.
 _TOLERANCE = 1e-6
+# A search whose steps evaluate the scores of many prompts ends if the optimality conditions are violated by less than
+# this. Every propensity is then within half of this share of its optimum for the metric, so that the part of the
+# criterion that a plan changes is at most a quarter of the square, 2e-4, above its smallest value. In a plan for 52
+# models (rank centrality, 16,000 prompts) the first step had a violation of 0.016 and a criterion 4e-7 too large.
+_NEARLY_STATIONARY = 0.03
 # Largest number of steps of a search where the objective is not linear in the labelling covariance.
 MAX_STEPS = 300
 # Largest number of steps of a search in an interdependent problem; three steps are one cycle of the search.
@@ -227,8 +232,14 @@ def _by_steps(
     # A step starts at the labelling covariance ``state`` and leads to ``reached``, in coordinates of the basis.
     state = reached = basis.T @ start.labelling @ basis
     best, past = np.inf, list[tuple[FloatArray, FloatArray]]()
+    is_slow, accepted = problem.deviations is None and problem.sample() is not None, None
     for step in range(1, MAX_STEPS + 1):
-        allocation = allocate(problem.label_rates(precision.metric(basis @ state @ basis.T)), constraints, start=level)
+        rates = problem.label_rates(precision.metric(basis @ state @ basis.T))
+        if accepted is not None and is_slow and state is reached:
+            residual = kkt_residual(rates, constraints, accepted.allocation)
+            if residual <= _NEARLY_STATIONARY:
+                return replace(accepted, kkt_residual=residual)
+        allocation = allocate(rates, constraints, start=level)
         level = None if allocation.multiplier == 0 else level_of(allocation.multiplier)
         labelling = problem.labelling_covariance(allocation.propensities)
         objective = precision.objective(labelling)
@@ -236,6 +247,7 @@ def _by_steps(
             state, past = reached, []
             continue
         best, reached = min(best, objective), basis.T @ labelling @ basis
+        accepted = _optimum(precision, allocation, labelling, np.nan, step)
         move = float(np.abs(np.log(scipy.linalg.eigh(reached, state, eigvals_only=True))).max())
         is_last = move <= _TOLERANCE
         remaining = 0 if is_last else max(1, round(np.log10(move / _TOLERANCE)))
