@@ -16,7 +16,7 @@ from patsy import EvalEnvironment
 from .._utils.computation import warn
 from ..exceptions import DataError, shown
 from .arrays import AnyArray, IntArray, is_vector_column, name_of
-from .columns import CodedColumn, identity_texts
+from .columns import CodedColumn, Columns, identity_texts
 from .derived_pairs import DerivedPairs
 from .equal_values import value_codes
 from .formula.features import FeatureNames
@@ -151,11 +151,9 @@ def identifiers(rows: Rows, first_row: IntArray) -> NDArray[np.object_]:
     columns. Without ``context=``, the identifier is the position of the row.
     """
     ids = np.empty(len(first_row), dtype=object)
-    table = rows.table[list(rows.context)].iloc[first_row]
-    if not rows.context:
-        ids[:] = rows.index[first_row]
-    else:
-        ids[:] = table[rows.context[0]].tolist() if len(rows.context) == 1 else list(table.itertuples(False, None))
+    ids[:] = rows.index[first_row]
+    if rows.context:
+        ids[:] = Columns(rows.context, rows.table.iloc[first_row]).identifiers(rows.context)
     return ids
 
 
@@ -211,17 +209,17 @@ def identity_numbers(identifiers: AnyArray) -> IdentityNumbers:
     are_whole = pd.api.types.infer_dtype(identifiers, skipna=False) == "integer"
     if are_whole and identifiers.min() >= -_LARGEST and identifiers.max() <= _LARGEST:
         return identifiers.astype(np.int64).view(np.uint64)
-    numbers = (_number_of_text(identity_text(identifier)) for identifier in identifiers)
-    return np.fromiter(numbers, np.uint64, len(identifiers))
-
-
-def _number_of_text(text: str) -> int:
-    """Return a number of 64 bits: the whole number that a text holds, as a two's complement, or the text's hash."""
-    whole = _WHOLE_NUMBER(text)
-    if whole:
-        return int(whole[1]) % 2**64
-    # Half of a surrogate pair, which is no valid UTF-8, may stand in texts that were read from broken files.
-    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+    # Numbers of 64 bits: the whole number that a text holds, as a two's complement, or the text's hash.
+    numbers = np.empty(len(identifiers), np.uint64)
+    for place, identifier in enumerate(identifiers):
+        text = identity_text(identifier)
+        if whole := _WHOLE_NUMBER(text):
+            numbers[place] = int(whole[1]) % 2**64
+        else:
+            # Half of a surrogate pair, which is no valid UTF-8, may stand in texts that were read from broken files.
+            hashed = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8)
+            numbers[place] = int.from_bytes(hashed.digest(), "little")
+    return numbers
 
 
 def identity_text(identifier: object) -> str:
@@ -288,7 +286,22 @@ def readable_rows(rows: Rows, categories: Categories | None) -> tuple[Rows, tupl
     for kind, mask in refused.items():
         if mask.any():
             title, advice = _REFUSED[kind]
-            sentences.append(f"{title}: {_count_and_first(rows, kind, mask)}. A fit raises an error. {advice}")
+            first_row, column = int(np.flatnonzero(mask)[0]), rows.roles[formula.outcomes[0]].only(mask)
+            if kind == "unknown":
+                counts = np.bincount(column.codes, minlength=len(column.levels))
+                labels = [f"{name_of(label)!r} in {n:,} rows" for label, n in zip(column.levels, counts, strict=True)]
+                further = f" and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
+                found_rows = f"{', '.join(labels[:_MOST_NAMED])}{further}"
+            else:
+                if kind == "same":
+                    column = rows.roles[formula.first].only(mask)
+                level = column.levels[column.codes[0]]
+                cell = repr(level) if isinstance(level, str) else name_of(level)
+                if kind == "improper":
+                    cell = ", ".join(f"{name} = {rows.table[name].iloc[first_row]:g}" for name in formula.probabilities)
+                count = int(mask.sum())
+                found_rows = f"{count:,} row{'s' * (count != 1)}, first row {rows.index[first_row]} ({cell})"
+            sentences.append(f"{title}: {found_rows}. A fit raises an error. {advice}")
     is_refused = np.logical_or.reduce([np.zeros(len(is_vote), dtype=bool), *refused.values()])
     return (rows.only(~is_refused), tuple(sentences)) if (is_vote & ~is_refused).any() else (rows, ())
 
@@ -313,19 +326,3 @@ _REFUSED = {
         "Correct these rows, or leave them out, as this check did.",
     ),
 }
-
-
-def _count_and_first(rows: Rows, kind: str, mask: NDArray[np.bool_]) -> str:
-    """Return how many rows are refused, and which come first, in words."""
-    formula, count, first = rows.formula, int(mask.sum()), int(np.flatnonzero(mask)[0])
-    column = rows.roles[formula.first if kind == "same" else formula.outcomes[0]].only(mask)
-    if kind == "unknown":
-        counts = np.bincount(column.codes, minlength=len(column.levels))
-        labels = [f"{name_of(label)!r} in {n:,} rows" for label, n in zip(column.levels, counts, strict=True)]
-        further = f" and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
-        return f"{', '.join(labels[:_MOST_NAMED])}{further}"
-    level = column.levels[column.codes[0]]
-    cell = repr(level) if isinstance(level, str) else name_of(level)
-    if kind == "improper":
-        cell = ", ".join(f"{name} = {rows.table[name].iloc[first]:g}" for name in formula.probabilities)
-    return f"{count:,} row{'s' * (count != 1)}, first row {rows.index[first]} ({cell})"

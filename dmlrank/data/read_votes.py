@@ -54,7 +54,13 @@ def take_rows(
     roles = () if derived else (*formula.outcomes, *formula.items)
     require_columns(roles, available, f"formula {formula_text!r}")
     if derived is not None and derived.rows is not None:
-        _refuse_varying(derived, (*names_in(formula.features).values, *groups), available)
+        names_of_prompts = (*names_in(formula.features).values, *groups)
+        varying = [name for name in names_of_prompts if name not in available and name in derived.rows]
+        if varying:
+            raise DataError(
+                f"column {varying[0]!r} differs between the rows of a prompt; features, clusters and weights of a "
+                f"table of scores have one value per prompt ({listed(derived.prompt)}): leave {varying[0]!r} out"
+            )
     require_columns(context, available, "context=")
     require_columns(groups, available, "cov_kwds groups and weights")
     if propensity and propensity not in available:
@@ -76,7 +82,19 @@ def take_rows(
     table = take_columns(data, list(dict.fromkeys([*required, *existing])))
     names = locate_names(formula.features, available, environment, len(table), roles)
     labels = row_index(data, len(table))
-    coded = _coded_roles(table, roles, required, names.columns)
+    coded = {}
+    for name in required:
+        kind = kind_of_time(table[name]) if name in names.columns else None
+        if kind:
+            # Patsy would code dates and times as a category for each value.
+            raise DataError(
+                f"feature {name!r} is a {kind}; features must be numbers, categories or texts: turn {name!r} into a "
+                f"number (days since ...) or a category"
+            )
+        # Features that are numbers need no check, and vectors are checked when they are stacked.
+        if name not in names.columns or (table[name].dtype.kind == "O" and not is_vector_column(table[name])):
+            coded[name] = CodedColumn.of(table[name])
+    coded = {name: coded[name] for name in roles}
     if derived is None:
         if not formula.probabilities:
             coded[formula.outcome] = without_missing(coded[formula.outcome], categories)
@@ -132,35 +150,6 @@ def _with_folded_names(roles: dict[str, CodedColumn], formula: Formula, fold_nam
     }
 
 
-def _refuse_varying(derived: DerivedPairs, names: Sequence[str], available: Sequence[str]) -> None:
-    """Raise for columns of a table of scores that have several values on a prompt."""
-    varying = [name for name in names if name not in available and derived.rows is not None and name in derived.rows]
-    if varying:
-        raise DataError(
-            f"column {varying[0]!r} differs between the rows of a prompt; features, clusters and weights of a table of "
-            f"scores have one value per prompt ({listed(derived.prompt)}): leave {varying[0]!r} out"
-        )
-
-
-def _coded_roles(
-    table: pd.DataFrame, roles: Sequence[str], required: Sequence[str], features: Sequence[str]
-) -> dict[str, CodedColumn]:
-    """Return the columns of the outcome and of the items, coded; check that all columns can be read."""
-    coded = {}
-    for name in required:
-        kind = kind_of_time(table[name]) if name in features else None
-        if kind:
-            # Patsy would code dates and times as a category for each value.
-            raise DataError(
-                f"feature {name!r} is a {kind}; features must be numbers, categories or texts: turn {name!r} into a "
-                f"number (days since ...) or a category"
-            )
-        # Features that are numbers need no check, and vectors are checked when they are stacked.
-        if name not in features or (table[name].dtype.kind == "O" and not is_vector_column(table[name])):
-            coded[name] = CodedColumn.of(table[name])
-    return {name: coded[name] for name in roles}
-
-
 def preferences_of(
     all_rows: Rows,
     *,
@@ -182,10 +171,36 @@ def preferences_of(
     if warn_of_repeats(rows) and shared is not None:
         shared = replace(shared, was_warned_of=True)
     if votes == "first":
-        rows, row_context = _without_later_votes(rows, row_context)
+        # Without votes on a context and ordered pair with an earlier vote.
+        labelled, columns = rows.labelled, [rows.roles[name] for name in rows.formula.items]
+        names = dict.fromkeys(name_of(level) for column in columns for level in column.levels)
+        place_of = {name: place for place, name in enumerate(names)}
+        of_votes = pd.DataFrame({side: column.places(place_of)[labelled] for side, column in enumerate(columns)})
+        is_later = np.zeros(len(labelled), dtype=bool)
+        is_later[labelled] = of_votes.assign(context=row_context[labelled]).duplicated()
+        rows, row_context = replace(rows.only(~is_later), n_later_votes=int(is_later.sum())), row_context[~is_later]
         first_row = np.unique(row_context, return_index=True)[1]
     if rows.derived is None:
-        items, vote_row, first, second, outcomes = _votes_of_rows(rows, categories)
+        items, formula = _items(rows), rows.formula
+        place_of = {name: place for place, name in enumerate(items)}
+        if len(items) < 2:
+            models = f"only one model in the data ({items[0]!r})" if items else "no model in the data"
+            raise DataError(f"{models}; a ranking needs at least two")
+        vote_row = np.flatnonzero(rows.labelled)
+        if not len(vote_row):
+            raise DataError(
+                f"no row has a label: {formula.outcome!r} is missing in all {len(rows.table)} rows; a fit needs votes "
+                f"with a label"
+            )
+        first, second = (rows.roles[name].places(place_of)[vote_row] for name in formula.items)
+        votes_of_rows = rows.table[list(formula.outcomes)].iloc[vote_row].set_axis(rows.index[vote_row])
+        if formula.probabilities:
+            outcomes = read_probabilities(votes_of_rows, categories)
+        else:
+            label = rows.roles[formula.outcome]
+            label = label if len(vote_row) == len(rows.table) else label.only(vote_row)
+            compared_items = ComparedItems(first, second, items)
+            outcomes = read_labels(label, compared_items, votes_of_rows[formula.outcome], categories)
     else:
         compared = rows.derived if runs is not None else rows.derived.only(np.zeros(len(rows.table), dtype=bool))
         items, (vote_row, first, second, y) = rows.derived.models, compared.compare(by_run=runs == "random")
@@ -247,32 +262,6 @@ def _without_missing_scores(rows: Rows, missing: str | float) -> tuple[Rows, str
             f"leave out the models with the fewest scores, or count missing scores as a value, such as missing=0.0"
         )
     return rows.only(is_common), "raise"
-
-
-def _votes_of_rows(
-    rows: Rows, categories: Categories | None
-) -> tuple[tuple[str, ...], IntArray, IntArray, IntArray, Outcomes]:
-    """Return items, row, first item and second item of each vote of rows that hold at most one each, and labels."""
-    items, formula = _items(rows), rows.formula
-    place_of = {name: place for place, name in enumerate(items)}
-    first, second = (rows.roles[name].places(place_of) for name in (formula.first, formula.second))
-    if len(items) < 2:
-        models = f"only one model in the data ({items[0]!r})" if items else "no model in the data"
-        raise DataError(f"{models}; a ranking needs at least two")
-    vote_row = np.flatnonzero(rows.labelled)
-    if not len(vote_row):
-        raise DataError(
-            f"no row has a label: {formula.outcome!r} is missing in all {len(rows.table)} rows; a fit needs votes "
-            f"with a label"
-        )
-    first, second = first[vote_row], second[vote_row]
-    votes = rows.table[list(formula.outcomes)].iloc[vote_row].set_axis(rows.index[vote_row])
-    if formula.probabilities:
-        return items, vote_row, first, second, read_probabilities(votes, categories)
-    label = rows.roles[formula.outcome]
-    label = label if len(vote_row) == len(rows.table) else label.only(vote_row)
-    outcomes = read_labels(label, ComparedItems(first, second, items), votes[formula.outcome], categories)
-    return items, vote_row, first, second, outcomes
 
 
 def _complete_features(
@@ -393,19 +382,6 @@ def _feature_columns(rows: Rows, first_row: IntArray) -> dict[str, Variable]:
         return columns | rows.arrays
     columns = {name: rows.table[name].iloc[first_row] for name in columns}
     return columns | {name: array[first_row] for name, array in rows.arrays.items()}
-
-
-def _without_later_votes(rows: Rows, row_context: IntArray) -> tuple[Rows, IntArray]:
-    """The rows without votes on a context and ordered pair with an earlier vote, and the context of each, (rows,)."""
-    labelled, formula = rows.labelled, rows.formula
-    columns = rows.roles[formula.first], rows.roles[formula.second]
-    place_of = {name: number for number, name in enumerate({name_of(level) for c in columns for level in c.levels})}
-    votes = pd.DataFrame({"context": row_context[labelled]})
-    for side, column in enumerate(columns):
-        votes[side] = column.places(place_of)[labelled]
-    is_later = np.zeros(len(labelled), dtype=bool)
-    is_later[labelled] = votes.duplicated()
-    return replace(rows.only(~is_later), n_later_votes=int(is_later.sum())), row_context[~is_later]
 
 
 def _without_same(rows: Rows) -> Rows:

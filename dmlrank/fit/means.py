@@ -59,7 +59,7 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
             stacklevel=2,
         )
     weights, graph = CategoryWeights.for_categories(data.categories, "half"), Graph.all_pairs(data.n_items)
-    setup = Setup(MeanScore(number=source.number), weights, graph, "equal", 0)
+    setup = Setup(MeanScore(number=source.number), weights, graph, "equal")
     units = read_units(data, stages.source, options, None)
     n = data.n_contexts
     weight = np.ones(n) if units.context_weight is None else units.context_weight

@@ -1,6 +1,6 @@
 """The first stages of a fit: everything that costs time, read or learnt from the data and kept for later updates.
 
-:class:`FirstStages` trains; :class:`~dmlrank.fit.extended_stages.ExtendedStages` predicts from the models of an earlier
+:class:`FirstStages` trains; :class:`~dmlrank.fit.extension.ExtendedStages` predicts from the models of an earlier
 fit. Both keep what they compute under the same names and keys.
 """
 
@@ -138,12 +138,19 @@ class FirstStages:
     is in no key. Every stage draws from a seed of its own, so that an option that changes one stage never changes the
     draws of another.
 
+    read: The data where they were read before.
     estimator: How the scores are estimated.
     kept: Results of this fit by name.
     """
 
-    def __init__(self, source: Source, options: Options, earlier: Mapping[str, Kept] | None = None) -> None:
-        self.source, self.options, self.estimator = source, options, estimator_of(options)
+    def __init__(
+        self,
+        source: Source,
+        options: Options,
+        earlier: Mapping[str, Kept] | None = None,
+        read: PreferenceData | None = None,
+    ) -> None:
+        self.source, self.options, self.estimator, self.read = source, options, estimator_of(options), read
         self.earlier: Mapping[str, Kept] = {} if earlier is None else earlier
         self.kept: dict[str, Kept] = {}
         # How the learner of mu is tuned; None where the learner is the user's own.
@@ -170,10 +177,8 @@ class FirstStages:
 
     def data_as_read(self) -> PreferenceData:
         """Return the votes of the user's frame."""
-        return self.keep("data", (self.source, reading_options(self.options)), self._read)
-
-    def _read(self) -> PreferenceData:
-        return read_source(self.source, self.options)
+        read, key = self.read, (self.source, reading_options(self.options))
+        return self.keep("data", key, lambda: read_source(self.source, self.options) if read is None else read)
 
     def votes_that_count(
         self, data_as_read: PreferenceData
@@ -230,18 +235,15 @@ class FirstStages:
         """Return the number of folds and the units that are dealt to them."""
         o = self.options
         has_features = data.x.shape[1] > 0 or o.propensity_formula is not None
-        learns_by_verdicts_or_style = verdicts is not None or o.adjust is not None or self._draws_scores
+        # Scores that were drawn with known propensities may be predicted by scores of other models.
+        draws_scores = self.estimator is MEANS and not o.estimates_propensity
+        learns_by_verdicts_or_style = verdicts is not None or o.adjust is not None or draws_scores
         are_used = learns_by_verdicts_or_style or (has_features and (mu is None or o.estimates_propensity))
         key, clusters = (data, o.clusters, o.context, o.n_folds, are_used, mu), units.clusters
         n_folds = self.keep("number of folds", key, lambda: self._number_of_folds(data, clusters, mu, are_used))
         return n_folds, self.keep(
             "fold units", (*key, n_folds), lambda: fold_units(data, clusters, n_folds=n_folds, are_used=are_used)
         )
-
-    @property
-    def _draws_scores(self) -> bool:
-        """Whether scores were drawn with known propensities, so that scores of other models may predict them."""
-        return self.estimator is MEANS and not self.options.estimates_propensity
 
     def _number_of_folds(
         self, data: PreferenceData, clusters: Clusters | None, mu: SuppliedMu | None, are_used: bool
@@ -398,17 +400,32 @@ class FirstStages:
             judged = replace(data, cells=verdicts.cells)
             is_known_kind = o.estimates_propensity or (isinstance(o.propensity, str) and o.propensity == "marginal")
             of_judge = o if is_known_kind else replace(o, propensity="estimate")
-            of_verdicts = self._propensities_of_cells(judged, folds, of_judge, graph, seed, Draw.JUDGE_PROPENSITY).cells
+            of_verdicts = self.propensities_of_cells(judged, folds, of_judge, graph, seed, Draw.JUDGE_PROPENSITY).cells
             only_judged_labelled = (verdicts.label >= 0).all() and len(np.unique(verdicts.label)) == len(data.cells)
             if o.estimates_propensity and only_judged_labelled:
                 share = labelled_share(data, verdicts, folds)
                 return floored_and_scaled(of_verdicts[verdicts.label] * share, data), of_verdicts
-        return self._propensities_of_cells(data, folds, o, graph, seed, Draw.PROPENSITY), of_verdicts
+        return self.propensities_of_cells(data, folds, o, graph, seed, Draw.PROPENSITY), of_verdicts
 
-    def _propensities_of_cells(
+    def propensities_of_cells(
         self, data: PreferenceData, folds: Folds, options: Options, graph: Graph, seed: RepetitionSeed, draw: Draw
     ) -> Propensity:
-        return propensities_of_cells(data, folds, options, self.source, graph, seed.child(draw))
+        """Return the propensities of cells: from a column, a table or function, pair frequencies, or a model."""
+        o = options
+        if o.propensity_column:
+            return column_propensity(data, o.propensity_column)
+        # A first fit has read these columns together with the votes. Only an update may have to read them here.
+        needed = propensity_columns(o.propensity)
+        if not isinstance(o.propensity, str):
+            table = propensity_table(with_columns(data, self.source.data, needed), o.propensity)
+            return supplied_propensity(data, table, graph, estimator_named(o.estimator).needs_all_propensities)
+        if o.propensity == "marginal":
+            return marginal_propensity(data)
+        if o.propensity_formula is not None:
+            with_features = with_columns(data, self.source.data, needed)
+            x = propensity_features(with_features, o.propensity_formula, self.source.environment)
+            data = replace(data, x=x)
+        return estimate_propensity(data, folds, seed.child(draw).spawn(folds.n_folds), tune=o.tune)
 
     # --- floor, one-step terms, remaining bias ------------------------------------------------------------------------
 
@@ -453,11 +470,19 @@ class FirstStages:
                 lambda: mean_targets(mean_preferences(data, without_floor, blocks, population), data, setup, o)[0],
             )
         is_restricted = self.estimator.assumes_bradley_terry
+        estimands: dict[EstimandName, Functional] = {
+            "target": setup.functional if mean is None else mean.score,
+            "win_share": Borda(setup.weights, setup.graph),
+            "position_effect": PositionEffect(setup.weights, setup.graph),
+        }
+        if is_restricted:
+            restricted = restricted_score(setup, learnt.propensity, data.ordered)
+            estimands |= {"target": restricted, "projection": setup.functional}
         result = self.keep(
             f"one-step estimates {seed.repetition}",
             (data, *self._estimand, *learnt_key, floor, mean, is_restricted),
             lambda: one_step(
-                _estimands(setup, learnt.propensity if is_restricted else None, data.ordered, mean),
+                estimands,
                 data,
                 nuisances,
                 inputs.units.blocks,
@@ -491,35 +516,29 @@ class FirstStages:
         self, inputs: Inputs, mu: MuSource, one_step_result: OneStepResult, floor: float, seed: RepetitionSeed
     ) -> tuple[OneStepResult, SecondOrder | None]:
         """Return the one-step estimates without their second-order bias, and this bias; None without an estimate."""
-        estimated = self._second_order(inputs, mu, one_step_result, floor, seed)
-        if estimated is None or estimated.correction is None or not self.options.second_order:
+        o, data, units, functional = self.options, inputs.data, inputs.units, inputs.setup.functional
+        if functional.linear or not functional.uses_shares or functional.category_weights.total != 1:
+            return one_step_result, None
+        if not isinstance(mu, CrossFittedMu) or not data.x.shape[1] or not self.estimator.is_unrestricted_one_step:
+            return one_step_result, None
+        if o.judge is not None or o.adjust is not None or o.average == "preferences":
+            return one_step_result, None
+
+        def estimate() -> SecondOrder | None:
+            known, weight = (data, mu, floor), one_step_result.target.by_context().weight
+            if isinstance(functional, BradleyTerry):
+                return second_order(functional, *known, blocks=units.blocks, weight=weight, units=units.of_blocks(data))
+            return reported_alone(functional, *known, blocks=units.blocks, weight=weight, unit=units.of_contexts(data))
+
+        key = (data, *self._estimand, mu, floor, units)
+        estimated = self.keep(f"second-order bias {seed.repetition}", key, estimate)
+        if estimated is None or estimated.correction is None or not o.second_order:
             return one_step_result, estimated
         return self.keep(
             f"estimates without second-order bias {seed.repetition}",
             (one_step_result, estimated),
             lambda: estimated.removed_from(one_step_result),
         ), estimated
-
-    def _second_order(
-        self, inputs: Inputs, mu: MuSource, one_step_result: OneStepResult, floor: float, seed: RepetitionSeed
-    ) -> SecondOrder | None:
-        """Estimate the second-order bias of the scores; None where no estimate is available."""
-        o, data, functional = self.options, inputs.data, inputs.setup.functional
-        if functional.linear or not functional.uses_shares or functional.category_weights.total != 1:
-            return None
-        if not isinstance(mu, CrossFittedMu) or not data.x.shape[1] or not self.estimator.is_unrestricted_one_step:
-            return None
-        if o.judge is not None or o.adjust is not None or o.average == "preferences":
-            return None
-        units, weight = inputs.units, one_step_result.target.by_context().weight
-
-        def estimate() -> SecondOrder | None:
-            known = (data, mu, floor)
-            if isinstance(functional, BradleyTerry):
-                return second_order(functional, *known, blocks=units.blocks, weight=weight, units=units.of_blocks(data))
-            return reported_alone(functional, *known, blocks=units.blocks, weight=weight, unit=units.of_contexts(data))
-
-        return self.keep(f"second-order bias {seed.repetition}", (data, *self._estimand, mu, floor, units), estimate)
 
 
 def _is_same(a: object, b: object) -> bool:
@@ -635,31 +654,6 @@ def fold_units(data: PreferenceData, clusters: Clusters | None, *, n_folds: int,
 # --- pieces that other modules use ------------------------------------------------------------------------------------
 
 
-def propensities_of_cells(
-    data: PreferenceData,
-    folds: Folds,
-    options: Options,
-    source: Source,
-    graph: Graph,
-    seed: np.random.SeedSequence,
-) -> Propensity:
-    """Return the propensities of the data's cells: from a column, a table or function, pair frequencies, or a model."""
-    o = options
-    if o.propensity_column:
-        return column_propensity(data, o.propensity_column)
-    # A first fit has read these columns together with the votes. Only an update may have to read them here.
-    needed = propensity_columns(o.propensity)
-    if not isinstance(o.propensity, str):
-        table = propensity_table(with_columns(data, source.data, needed), o.propensity)
-        return supplied_propensity(data, table, graph, estimator_named(o.estimator).needs_all_propensities)
-    if o.propensity == "marginal":
-        return marginal_propensity(data)
-    if o.propensity_formula is not None:
-        data_with_columns = with_columns(data, source.data, needed)
-        data = replace(data, x=propensity_features(data_with_columns, o.propensity_formula, source.environment))
-    return estimate_propensity(data, folds, seed.spawn(folds.n_folds), tune=o.tune)
-
-
 def draw_sample(data: PreferenceData, size: int | None, seed: RepetitionSeed) -> IntArray | None:
     """Draw the contexts over which F(mu) is averaged, (s,); None for all contexts.
 
@@ -669,21 +663,6 @@ def draw_sample(data: PreferenceData, size: int | None, seed: RepetitionSeed) ->
         return None
     drawn = np.random.default_rng(seed.child(Draw.SAMPLE)).choice(data.n_contexts, size, replace=False)
     return np.sort(np.argsort(data.seed_order)[drawn])
-
-
-def _estimands(
-    setup: Setup, propensity: Propensity | None, ordered: bool, mean: MeanTarget | None
-) -> dict[EstimandName, Functional]:
-    """Return the estimands of a fit; with propensities, those of the fit that assumes Bradley-Terry."""
-    estimands: dict[EstimandName, Functional] = {
-        "target": setup.functional if mean is None else mean.score,
-        "win_share": Borda(setup.weights, setup.graph),
-        "position_effect": PositionEffect(setup.weights, setup.graph),
-    }
-    if propensity is None:
-        return estimands
-    restricted = restricted_score(setup, propensity, ordered)
-    return estimands | {"target": restricted, "projection": setup.functional}
 
 
 def restricted_score(setup: Setup, propensity: Propensity, ordered: bool) -> RestrictedBradleyTerry:
