@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from numbers import Real
 from typing import Any, Literal, get_args
 
@@ -15,6 +16,7 @@ from ._utils.argument_checks import (
     as_names,
     at_least,
     check_alpha,
+    check_flag,
     cluster_groups,
     cov_type_of,
     must_be,
@@ -84,18 +86,6 @@ def _option(default: object, help: str = "", **known: Any) -> Any:
     return field(metadata={"option": Option(default, help, **known)})
 
 
-def _may_be_floor(value: object) -> bool:
-    """Whether a value is "auto", or a probability below one half."""
-    number = real_number(value)
-    return value == "auto" if isinstance(value, str) else number is not None and 0 <= number < 0.5
-
-
-def _is_finite(value: object) -> bool:
-    """Whether a value is a finite number."""
-    number = real_number(value)
-    return number is not None and bool(np.isfinite(number))
-
-
 @dataclass(frozen=True)
 class EqualTasks:
     """Weights of prompts with which every task counts the same: the mean over tasks of the means within tasks.
@@ -129,30 +119,15 @@ class EqualTasks:
     column: str
 
 
-def _may_be_weights(value: object) -> bool:
-    """Whether a value is None, the name of a column, equal tasks, or numbers in one dimension."""
-    if value is None or isinstance(value, (str, EqualTasks)):
-        return True
-    return not isinstance(value, Mapping) and array_of_numbers(value, 1) is not None
-
-
 def _yes_no_or_word(text: str) -> bool | str:
     """Return True for "yes" and False for "no". Any other word is returned as it is; the option's check comes later."""
     return {"yes": True, "true": True, "no": False, "false": False}.get(text.lower(), text)
 
 
-def _whole_or_word(text: str) -> int | str:
-    """Return the whole number that a text of the command line holds, or any other word as it is."""
-    try:
-        return int(text)
-    except ValueError:
-        return text
-
-
-def _number_or_word(text: str) -> float | str:
+def _number_or_word(text: str, kind: type[float] = float) -> float | str:
     """Return the number that a text of the command line holds, or any other word as it is, which is checked later."""
     try:
-        return float(text)
+        return kind(text)
     except ValueError:
         return text
 
@@ -201,7 +176,7 @@ class Options:
         check=at_least(1, or_auto=True),
         used_by=_WITH_FIRST_STAGES,
         metavar="auto|N",
-        parse=_whole_or_word,
+        parse=partial(_number_or_word, kind=int),
     )
     component: str = _option(
         "auto",
@@ -253,7 +228,7 @@ class Options:
     fold_names: bool = _option(
         False,
         "whether names of models that differ only by blanks, letter case or Unicode form are one model (default no)",
-        check=must_be(lambda value: isinstance(value, bool | np.bool_), "True and False"),
+        check=check_flag,
         metavar="yes|no",
         parse=_yes_no_or_word,
     )
@@ -263,7 +238,11 @@ class Options:
         "prompts with scores of all models), model (features say which are missing), or the number that counts as a "
         "missing score",
         check=must_be(
-            lambda value: value in _MISSING if isinstance(value, str) else _is_finite(value),
+            lambda value: (
+                value in _MISSING
+                if isinstance(value, str)
+                else (number := real_number(value)) is not None and bool(np.isfinite(number))
+            ),
             "'raise', 'drop', 'keep', and for scores 'common', 'model' or the number that counts as a missing score",
             OptionError,
         ),
@@ -292,7 +271,11 @@ class Options:
         None,
         "weights of prompts in the target population",
         check=must_be(
-            _may_be_weights,
+            lambda value: (
+                value is None
+                or isinstance(value, (str, EqualTasks))
+                or (not isinstance(value, Mapping) and array_of_numbers(value, 1) is not None)
+            ),
             "the name of a column, EqualTasks(column), or one number per prompt in order of first appearance",
         ),
         used_by=(*_WITH_FIRST_STAGES, "means"),
@@ -350,7 +333,11 @@ class Options:
         "auto",
         "smallest probability of a category in mu (default auto: selected by log-loss)",
         check=must_be(
-            _may_be_floor,
+            lambda value: (
+                value == "auto"
+                if isinstance(value, str)
+                else (number := real_number(value)) is not None and 0 <= number < 0.5
+            ),
             "the smallest probability of a category in mu, a number in [0, 0.5), or 'auto'",
             OptionError,
         ),
@@ -361,7 +348,7 @@ class Options:
     second_order: bool = _option(
         True,
         "whether the second-order bias of bt scores is removed where mu is learnt from features (default yes)",
-        check=must_be(lambda value: isinstance(value, bool | np.bool_), "True and False"),
+        check=check_flag,
         used_by=("debiased",),
         metavar="yes|no",
         parse=_yes_no_or_word,

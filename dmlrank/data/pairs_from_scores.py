@@ -12,11 +12,10 @@ from .._utils.argument_checks import check_flag, check_whole, real_number
 from ..exceptions import DataError, MissingDataError, OptionError, OptionTypeError, listed, shown
 from .arrays import LARGEST_EXACT, FloatArray, IntArray, is_vector_column, name_of
 from .columns import CodedColumn, check_identity
-from .derived_pairs import DerivedPairs
+from .derived_pairs import DerivedPairs, Runs
 from .equal_values import value_codes
 from .formula.parse import SHAPE_OF_SCORES, parse_formula
 from .frames import column_names, require_columns, take_columns
-from .runs import Runs
 
 
 def pairs_from_scores(

@@ -31,10 +31,10 @@ from ..style_adjustment import BalancedStyle
 from ..tables.summary_table import Summary
 from .adjusted_for_style import StyleEstimates
 from .checks import one_sided_models, residual_position_test
+from .direct_fits import gain_of_runs
 from .estimators import MEANS, Estimator, estimator_named
 from .fit_covariance import covariance_of
 from .judge_value import JudgeFigures, judge_figures
-from .means import gain_of_runs
 from .state import Extension, FitState
 
 

@@ -58,7 +58,6 @@ from ..nuisance.propensity_model.supplied import check_mean_weights, check_prope
 from ..options import Options
 from ..style_adjustment import EqualStyle
 from .adjusted_for_style import joint_style_fit
-from .bt_mle import run_maximum_likelihood
 from .checks import (
     assess_validity,
     check_rank,
@@ -68,10 +67,10 @@ from .checks import (
     warn_of_unanimous_pairs,
     warn_of_uneven_orders,
 )
+from .direct_fits import run_maximum_likelihood, run_means
 from .estimand import comparison_graph, find_extrapolation, set_up, votes_left_out
 from .estimators import MEANS, estimator_of
 from .fit_covariance import clustered_covariance, label_errors, make_covariance
-from .means import run_means
 from .stages import FirstStages, RepetitionSeed, draw_sample
 from .state import FitState, Inputs, Repetition, Source, StyleFit
 

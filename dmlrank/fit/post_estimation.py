@@ -31,7 +31,7 @@ from ..functionals.linear_scores import PairScores
 from ..inference.covariance import Covariance
 from ..inference.wald import DifferenceTest, wald_test_of_difference
 from .adjusted_for_style import side_by_side
-from .bt_mle import win_probability_influence
+from .direct_fits import win_probability_influence
 from .estimand import mean_targets
 from .estimators import MEANS
 from .fit_covariance import covariance_of

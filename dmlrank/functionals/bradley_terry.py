@@ -10,8 +10,7 @@ import numpy as np
 from ..data.graph import Graph, laplacian_inverse
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import NuisanceError, OptionError
-from .base import Functional, Gauge
-from .category_weights import CategoryWeights
+from .base import CategoryWeights, Functional, Gauge
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,8 +18,7 @@ from ..data.graph import Graph
 from ..data.outcomes import exchanged_wins, in_other_order
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError
-from .base import Functional, Gauge, edge_matrix
-from .category_weights import CategoryWeights
+from .base import CategoryWeights, Functional, Gauge, edge_matrix
 
 # Entries of the tables that are in memory at a time where a second difference needs a table for every direction.
 _CHUNK = 2_000_000

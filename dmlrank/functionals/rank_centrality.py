@@ -10,8 +10,7 @@ from ..data.graph import Graph
 from ..data.outcomes import exchanged_wins
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import NuisanceError, OptionError, check_choice
-from .base import Functional, Gauge, checked_graph, symmetric_metric
-from .category_weights import CategoryWeights
+from .base import CategoryWeights, Functional, Gauge, checked_graph, symmetric_metric
 
 
 @dataclass(frozen=True, slots=True, eq=False)
