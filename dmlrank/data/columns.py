@@ -239,9 +239,8 @@ def identity_texts(column: pd.Series) -> pd.Series:
 
 def _check_whole_names_are_compared(column: pd.Series) -> None:
     """Raise where a name has the character NUL and pandas compares names only up to there, as it does before 3.0."""
-    if not _COMPARES_UP_TO_NUL or column.dtype != object:
-        return
-    if any("\0" in cell for cell in column if isinstance(cell, str)):
+    has_names = _COMPARES_UP_TO_NUL and column.dtype == object
+    if has_names and any("\0" in cell for cell in column if isinstance(cell, str)):
         raise DataError(
             f"column {column.name!r} holds a name with the character NUL, and pandas {pd.__version__} takes names for "
             f"the same that differ after this character only; remove the character, or install pandas 3"

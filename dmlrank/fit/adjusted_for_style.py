@@ -181,15 +181,11 @@ def joint_style_fit(
     estimates = np.stack([one.estimate for one in stacked])
     covariance = make_covariance(influence, gauge, inputs.units, fixed_prompts, estimates, unanimous_covariance=added)
     by_repetition = tuple(r.style_terms for r in repetitions if r.style_terms is not None)
-    _check_slopes(by_repetition[0], differences.names)
-    return StyleFit(differences, by_repetition, influence.estimate, covariance)
-
-
-def _check_slopes(terms: EqualStyleTerms, names: Sequence[str]) -> None:
-    """Warn where the slopes of style columns may be far off, and refuse to estimate a slope that may be infinite."""
-    at_edge = terms.share_at_edge(_EDGE) if terms.link.is_logit else np.zeros(len(names))
+    # Slopes may be far off, or infinite.
+    terms = by_repetition[0]
+    at_edge = terms.share_at_edge(_EDGE) if terms.link.is_logit else np.zeros(len(differences.names))
     left = np.diag(terms.relative(terms.means().variance))
-    for name, share, variation in zip(names, at_edge, left, strict=True):
+    for name, share, variation in zip(differences.names, at_edge, left, strict=True):
         if share > _DECIDED:
             raise DataError(
                 f"{share:.0%} of the variation of style column {name!r} is in votes whose winner style, models and "
@@ -210,6 +206,7 @@ def _check_slopes(terms: EqualStyleTerms, names: Sequence[str]) -> None:
                 f"and features determine it",
                 kind=IntervalWarning,
             )
+    return StyleFit(differences, by_repetition, influence.estimate, covariance)
 
 
 def side_by_side(parts: Sequence[Influence]) -> Influence:

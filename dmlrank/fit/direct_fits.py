@@ -29,7 +29,7 @@ from ..estimation.cross_fitting import assign_folds, fold_key
 from ..estimation.diagnostics import FEW_UNLIKE, effective_contexts, warn_of_few_prompts
 from ..estimation.influence import Influence
 from ..estimation.missing_scores import CorrectedMeans, corrected_means, drawn_means
-from ..estimation.unanimous_pairs import RULE_OF_THREE, LabelErrors, UnanimousPairs, find_unanimous_pairs
+from ..estimation.unanimous_pairs import RULE_OF_THREE, LabelErrors, find_unanimous_pairs
 from ..exceptions import ColumnError, DataError, IntervalWarning, MissingDataError, NuisanceError, OptionError, listed
 from ..functionals import Borda, CategoryWeights
 from ..functionals.linear_scores import MeanScore
@@ -79,14 +79,27 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
     likelihood = stages.keep(
         "likelihood",
         (data, graph_option, options.category_weights, estimator.name),
-        lambda: _maximise(data, setup, estimator.uses_features),
+        lambda: (
+            fit_contextual_bradley_terry(data, setup.weights.first, setup.graph.edges)
+            if estimator.uses_features
+            else fit_bradley_terry(won_votes(data, setup.weights.first, setup.graph.edges), data.items)
+        ),
     )
     influence = likelihood.influence(data, setup.weights.first, setup.graph.edges, units.blocks)
     unordered = data.unordered() if setup.weights.mirrored else data
     won = likelihood.cell_probabilities(unordered)
     mu = np.column_stack([won, 1 - won, np.zeros((len(won), data.n_categories - 2))])
-    unanimous = _unanimous_pairs(unordered, mu, setup, units)
-    added = None
+    # Labels are weighted by their votes, and both orders of a pair are one pair.
+    cells, clusters = unordered.cells, units.clusters
+    errors = LabelErrors(
+        cells=cells,
+        weight=cells.n_votes.astype(float),
+        mu=mu,
+        residual=cells.y - mu,
+        unit=cells.context if clusters is None else clusters.of_context[cells.context],
+        other_unit=crossed_cluster(unordered, clusters),
+    )
+    unanimous, added = find_unanimous_pairs(errors, unordered, setup.weights, setup.graph.edges), None
     if unanimous is not None:
         # All labels of a unanimous pair agree, so that the sandwich contains no variance of these labels.
         derivative = likelihood.mean_derivative(likelihood.mean_z[None])
@@ -115,30 +128,6 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
         likelihood=likelihood,
         unanimous=unanimous,
     )
-
-
-def _maximise(data: PreferenceData, setup: Setup, uses_features: bool) -> BradleyTerryFit:
-    """Return the model, with or without features, that maximises the likelihood of the votes on the graph."""
-    if uses_features:
-        return fit_contextual_bradley_terry(data, setup.weights.first, setup.graph.edges)
-    return fit_bradley_terry(won_votes(data, setup.weights.first, setup.graph.edges), data.items)
-
-
-def _unanimous_pairs(data: PreferenceData, mu: FloatArray, setup: Setup, units: Units) -> UnanimousPairs | None:
-    """Find the unanimous pairs; labels are weighted by their votes, and both orders of a pair are one pair.
-
-    Shapes: mu (m, C).
-    """
-    cells, clusters = data.cells, units.clusters
-    errors = LabelErrors(
-        cells=cells,
-        weight=cells.n_votes.astype(float),
-        mu=mu,
-        residual=cells.y - mu,
-        unit=cells.context if clusters is None else clusters.of_context[cells.context],
-        other_unit=crossed_cluster(data, clusters),
-    )
-    return find_unanimous_pairs(errors, data, setup.weights, setup.graph.edges)
 
 
 def win_share(
@@ -206,7 +195,9 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     if is_modelled:
         means = modelled_means(stages, data, scores, units, propensity)
         value, correction = means.fitted, means.correction
-        share = effective_shares(means.inverse * weight[:, None])
+        # Kish's (1965) effective number of prompts with a score of each model, as a share of all prompts.
+        weights_of_scores = means.inverse * weight[:, None]
+        share = np.asarray(np.square(weights_of_scores.sum(axis=0)) / np.square(weights_of_scores).sum(axis=0) / n)
     influence = Influence(
         value=value,
         correction=correction,
@@ -246,14 +237,6 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     )
 
 
-def effective_shares(weight: FloatArray) -> FloatArray:
-    """Return Kish's (1965) effective number of prompts with a score of each model, as a share of all prompts, (K,).
-
-    Shapes: weight (n, K), zero where there is no score.
-    """
-    return np.asarray(np.square(weight.sum(axis=0)) / np.square(weight).sum(axis=0) / len(weight))
-
-
 def allowance_of_means(
     estimate: FloatArray, influence: CentredInfluence, cluster: IntArray | None, share: FloatArray | None = None
 ) -> FloatArray:
@@ -278,22 +261,21 @@ def allowance_of_means(
     share = np.ones(len(estimate)) if share is None else share
     scores = estimate + len(rows) * rows * share
     smallest = 1e-12 * np.abs(scores).max()
-    gaps = typical_square((scores[:, :j] - scores[:, [j]] for j in range(1, scores.shape[1])), smallest)
-    deviations = typical_square([scores - np.median(scores, axis=0)], smallest)
+
+    def typical_square(parts: Iterable[FloatArray]) -> float:
+        squares = fourths = 0.0
+        for part in parts:
+            square = np.square(part[np.abs(part) > smallest])
+            squares, fourths = squares + float(square.sum()), fourths + float(np.square(square).sum())
+        return fourths / squares if squares else 0.0
+
+    gaps = typical_square(scores[:, :j] - scores[:, [j]] for j in range(1, scores.shape[1]))
+    deviations = typical_square([scores - np.median(scores, axis=0)])
     # Where no score differs from another one, only scores of 0 and 1 tell what a difference would be.
     unit = float(((np.abs(scores) <= 1e-9) | (np.abs(scores - 1) <= 1e-9)).all())
     own, common = gaps or deviations or unit, deviations or gaps or unit
     allowance = own * np.eye(len(share)) / 2 + (RULE_OF_THREE - 0.5) * common
     return np.asarray(allowance / np.outer(share, share) / len(rows) ** 2)
-
-
-def typical_square(parts: Iterable[FloatArray], smallest: float) -> float:
-    """Return sum d^4 / sum d^2 over the entries of arrays; 0 where none exceeds ``smallest``."""
-    squares = fourths = 0.0
-    for part in parts:
-        square = np.square(part[np.abs(part) > smallest])
-        squares, fourths = squares + float(square.sum()), fourths + float(np.square(square).sum())
-    return fourths / squares if squares else 0.0
 
 
 def modelled_means(

@@ -460,8 +460,24 @@ class Functional(ABC):
                 f"{self.name} got graph={shown(self.graph)}, a {type(self.graph).__name__}; allowed: a Graph such as "
                 f"Graph.of([(0, 1)], n_items=2), or None"
             )
-        if self.takes_edge_weights:
-            object.__setattr__(self, "edge_weights", checked_edge_weights(self.edge_weights))
+        if not self.takes_edge_weights or self.edge_weights is None:
+            return
+        numbers = array_of_numbers(self.edge_weights, 2)
+        if numbers is None:
+            raise OptionTypeError(
+                f"edge_weights is a {type(self.edge_weights).__name__} that holds no rows of numbers; allowed: a "
+                f"square matrix of numbers over the items"
+            )
+        if numbers.shape[0] != numbers.shape[1]:
+            raise OptionError(f"edge_weights has shape {numbers.shape}; allowed: a square matrix over the items")
+        if not (np.isfinite(numbers).all() and (numbers >= 0).all() and np.allclose(numbers, numbers.T)):
+            raise OptionError(
+                "edge_weights has entries that are infinite, missing, negative or different in the two orders of a "
+                "pair; allowed: a symmetric matrix of finite numbers that are not negative"
+            )
+        matrix = (numbers + numbers.T) / 2
+        matrix.setflags(write=False)
+        object.__setattr__(self, "edge_weights", matrix)
 
     @property
     def label(self) -> str:
@@ -946,29 +962,6 @@ def symmetric_metric(metric: FloatArray | None, n_scores: int) -> FloatArray:
     if metric.shape != (n_scores, n_scores):
         raise OptionError(f"metric has shape {metric.shape}; allowed for these scores: {(n_scores, n_scores)}")
     return (metric + metric.T) / 2
-
-
-def checked_edge_weights(edge_weights: ArrayLike | None) -> FloatArray | None:
-    """Return a read-only copy of edge weights, (K, K)."""
-    if edge_weights is None:
-        return None
-    numbers = array_of_numbers(edge_weights, 2)
-    if numbers is None:
-        raise OptionTypeError(
-            f"edge_weights is a {type(edge_weights).__name__} that holds no rows of numbers; allowed: a square matrix "
-            f"of numbers over the items"
-        )
-    matrix = numbers.copy()
-    if matrix.shape[0] != matrix.shape[1]:
-        raise OptionError(f"edge_weights has shape {matrix.shape}; allowed: a square matrix over the items")
-    if not (np.isfinite(matrix).all() and (matrix >= 0).all() and np.allclose(matrix, matrix.T)):
-        raise OptionError(
-            "edge_weights has entries that are infinite, missing, negative or different in the two orders of a pair; "
-            "allowed: a symmetric matrix of finite numbers that are not negative"
-        )
-    matrix = (matrix + matrix.T) / 2
-    matrix.setflags(write=False)
-    return matrix
 
 
 def checked_graph(graph: Graph | None, n_items: int) -> Graph:
