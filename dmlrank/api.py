@@ -24,12 +24,23 @@ from .inspection.check import Check
 from .inspection.run_check import inspect_data
 from .inspection.time_check import check_time_options
 from .nuisance.boosting import Tune
-from .options import Average, CovType, EqualTasks, EstimatorName, Missing, Options, Prompts, Runs, Votes
+from .options import (
+    Average,
+    BalancedStyle,
+    CovType,
+    EqualStyle,
+    EqualTasks,
+    EstimatorName,
+    Missing,
+    Options,
+    Prompts,
+    Runs,
+    Votes,
+)
 from .planning.plan import Plan
 from .results.rank_results import RankResults, fit
 from .results.weightings import criteria_of_results
 from .storage.json_format import from_text, read_text
-from .style_adjustment import BalancedStyle, EqualStyle
 
 
 def dml_rank(

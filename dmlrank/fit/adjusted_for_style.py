@@ -27,7 +27,7 @@ from ..nuisance.style import (
     predict_by_fold,
 )
 from ..nuisance.training_rows import Folds
-from ..style_adjustment import BalancedStyle
+from ..options import BalancedStyle
 from .estimand import Setup
 from .fit_covariance import make_covariance
 from .state import BalancedVotes, Inputs, Repetition, StyleFit, Units

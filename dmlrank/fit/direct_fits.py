@@ -34,7 +34,6 @@ from ..exceptions import ColumnError, DataError, IntervalWarning, MissingDataErr
 from ..functionals import Borda, CategoryWeights
 from ..functionals.linear_scores import MeanScore
 from ..inference.covariance import FEW_UNITS, CentredInfluence, cluster_sums, degrees_of_freedom
-from .checks import warn_of_unanimous_pairs, warn_of_uneven_orders
 from .estimand import (
     OrderChoice,
     Setup,
@@ -43,7 +42,13 @@ from .estimand import (
     set_up_likelihood,
     votes_left_out,
 )
-from .fit_covariance import clustered_covariance, crossed_cluster, make_covariance
+from .fit_covariance import (
+    clustered_covariance,
+    crossed_cluster,
+    make_covariance,
+    warn_of_unanimous_pairs,
+    warn_of_uneven_orders,
+)
 from .stages import FirstStages, read_units
 from .state import FitState, Source, Units
 

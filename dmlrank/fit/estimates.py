@@ -26,15 +26,13 @@ from ..nuisance.outcome_model.cross_fit import ConstantMu
 from ..nuisance.outcome_model.main_effects import SmoothBoostedMu
 from ..nuisance.outcome_model.user_learners import learner_name
 from ..nuisance.training_rows import log_loss
-from ..options import EqualTasks
-from ..style_adjustment import BalancedStyle
+from ..options import BalancedStyle, EqualTasks
 from ..tables.summary_table import Summary
 from .adjusted_for_style import StyleEstimates
-from .checks import one_sided_models, residual_position_test
 from .direct_fits import gain_of_runs
 from .estimators import MEANS, Estimator, estimator_named
-from .fit_covariance import covariance_of
-from .judge_value import JudgeFigures, judge_figures
+from .fit_covariance import covariance_of, one_sided_models, residual_position_test
+from .post_estimation import JudgeFigures, judge_figures
 from .state import Extension, FitState
 
 

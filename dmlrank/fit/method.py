@@ -55,22 +55,23 @@ from ..inference.covariance import Covariance
 from ..nuisance.boosting import check_tune
 from ..nuisance.outcome_model.user_learners import check_learner, checked_mu
 from ..nuisance.propensity_model.supplied import check_mean_weights, check_propensity
-from ..options import Options
-from ..style_adjustment import EqualStyle
+from ..options import EqualStyle, Options
 from .adjusted_for_style import joint_style_fit
-from .checks import (
+from .direct_fits import run_maximum_likelihood, run_means
+from .estimand import comparison_graph, find_extrapolation, set_up, votes_left_out
+from .estimators import MEANS, estimator_of
+from .fit_covariance import (
     assess_validity,
     check_rank,
+    clustered_covariance,
+    label_errors,
+    make_covariance,
     warn_of_large_bias,
     warn_of_means_outside,
     warn_of_scores_outside,
     warn_of_unanimous_pairs,
     warn_of_uneven_orders,
 )
-from .direct_fits import run_maximum_likelihood, run_means
-from .estimand import comparison_graph, find_extrapolation, set_up, votes_left_out
-from .estimators import MEANS, estimator_of
-from .fit_covariance import clustered_covariance, label_errors, make_covariance
 from .stages import FirstStages, RepetitionSeed, draw_sample
 from .state import FitState, Inputs, Repetition, Source, StyleFit
 
