@@ -344,11 +344,7 @@ class Options:
         used_by=_WITH_FIRST_STAGES,
     )
     category_weights: object = _option(
-        "half",
-        "how much ties count (default half)",
-        words=("half", "paper"),
-        only_words=False,
-        used_by=ESTIMATORS,
+        "half", "how much ties count (default half)", words=("half", "paper"), only_words=False, used_by=ESTIMATORS
     )
     position_bias: bool | str = _option(
         "auto",
@@ -535,12 +531,7 @@ class Options:
         parse=int,
     )
     seed: int = _option(
-        None,
-        "seed of all draws (default 0)",
-        convert=resolve_seed,
-        keyword="rng",
-        metavar="SEED",
-        parse=int,
+        None, "seed of all draws (default 0)", convert=resolve_seed, keyword="rng", metavar="SEED", parse=int
     )
     n_jobs: int | None = _option(
         None, "threads (default: all cores)", check=at_least(1, or_none=True), metavar="N", parse=int

@@ -319,12 +319,7 @@ def _naming_new_rows() -> Iterator[None]:
 
 
 def join_rows(
-    frame: Any,
-    new_rows: Any,
-    needed: Sequence[str],
-    identifiers: Sequence[str],
-    *,
-    already_read: Columns | None = None,
+    frame: Any, new_rows: Any, needed: Sequence[str], identifiers: Sequence[str], *, already_read: Columns | None = None
 ) -> JoinedRows:
     """Return the frame of a fit with further rows appended.
 

@@ -223,11 +223,7 @@ def read_probabilities(table: pd.DataFrame, categories: Categories | None = None
 
 
 def read_outcome_columns(
-    columns: Columns,
-    names: Sequence[str],
-    rows: IntArray,
-    pairs: ComparedItems,
-    categories: Categories | None = None,
+    columns: Columns, names: Sequence[str], rows: IntArray, pairs: ComparedItems, categories: Categories | None = None
 ) -> Outcomes:
     """Read one column of labels, or several columns of probabilities, in some rows. Shapes: rows (v,)."""
     table = columns.table(names, rows)

@@ -19,12 +19,7 @@ from ..data.formula.parse import parse_formula
 from ..data.graph import Graph
 from ..data.outcomes import require_mirrored_worths
 from ..data.preferences import FloatArray, IntArray, PreferenceData
-from ..estimation.bt_mle import (
-    BradleyTerryFit,
-    fit_bradley_terry,
-    fit_contextual_bradley_terry,
-    won_votes,
-)
+from ..estimation.bt_mle import BradleyTerryFit, fit_bradley_terry, fit_contextual_bradley_terry, won_votes
 from ..estimation.cross_fitting import assign_folds, fold_key
 from ..estimation.diagnostics import FEW_UNLIKE, effective_contexts, warn_of_few_prompts
 from ..estimation.influence import Influence
@@ -34,14 +29,7 @@ from ..exceptions import ColumnError, DataError, IntervalWarning, MissingDataErr
 from ..functionals import Borda, CategoryWeights
 from ..functionals.linear_scores import MeanScore
 from ..inference.covariance import FEW_UNITS, CentredInfluence, cluster_sums, degrees_of_freedom
-from .estimand import (
-    OrderChoice,
-    Setup,
-    comparison_graph,
-    restrict_items,
-    set_up_likelihood,
-    votes_left_out,
-)
+from .estimand import OrderChoice, Setup, comparison_graph, restrict_items, set_up_likelihood, votes_left_out
 from .fit_covariance import (
     clustered_covariance,
     crossed_cluster,
@@ -204,11 +192,7 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
         weights_of_scores = means.inverse * weight[:, None]
         share = np.asarray(np.square(weights_of_scores.sum(axis=0)) / np.square(weights_of_scores).sum(axis=0) / n)
     influence = Influence(
-        value=value,
-        correction=correction,
-        block_context=np.arange(n),
-        block_weight=np.ones(n),
-        weight=weight,
+        value=value, correction=correction, block_context=np.arange(n), block_weight=np.ones(n), weight=weight
     )
     covariance = make_covariance(influence, setup.functional.gauge(data.n_items).basis, units, fixed_prompts=False)
     if share is not None:

@@ -591,10 +591,7 @@ def refuse_fixed_inputs(steps: FitState) -> None:
     is_of_fixed_prompts = is_plan(options.propensity) or not words_and_functions
     fixed_inputs = {
         "mu": (options.mu is not None, "fit with learner= instead of mu="),
-        "weights": (
-            options.weights is not None and options.weights_column is None,
-            "put the weights in a column",
-        ),
+        "weights": (options.weights is not None and options.weights_column is None, "put the weights in a column"),
         "propensity": (is_of_fixed_prompts, "put the propensities in a column, or pass a function"),
         "judge": (are_of_fixed_prompts(options.judge), "put the verdicts in columns"),
     }

@@ -107,9 +107,7 @@ def fit_with(stages: FirstStages) -> FitState:
     first = repetitions[0]
     bias = second_order_bias(stages, inputs, repetitions, covariance)
     validity = stages.keep(
-        "validity",
-        key,
-        lambda: assess_validity(inputs, first, influence, covariance, bias, stages.estimator),
+        "validity", key, lambda: assess_validity(inputs, first, influence, covariance, bias, stages.estimator)
     )
     unit = inputs.units.of_contexts(inputs.data)
     propensity_factor = check_mean_weights(inputs.data, first.propensity, unit)

@@ -107,9 +107,7 @@ def _difference(projection: InfluenceFunction, restricted: InfluenceFunction) ->
     """Return the influence of the projection minus that of the restricted estimate."""
     projection, restricted = projection.by_context(), restricted.by_context()
     return replace(
-        restricted,
-        value=projection.value - restricted.value,
-        correction=projection.correction - restricted.correction,
+        restricted, value=projection.value - restricted.value, correction=projection.correction - restricted.correction
     )
 
 

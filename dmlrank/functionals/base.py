@@ -495,10 +495,7 @@ class Functional(ABC):
         return self.weights
 
     def bind(
-        self,
-        weights: CategoryWeights | None = None,
-        graph: Graph | None = None,
-        edge_weights: FloatArray | None = None,
+        self, weights: CategoryWeights | None = None, graph: Graph | None = None, edge_weights: FloatArray | None = None
     ) -> Self:
         """Return a copy of the functional in which the arguments replace settings that are None.
 
@@ -783,13 +780,7 @@ class Functional(ABC):
         return np.asarray((total + total.T) / 2, dtype=np.float64)
 
     def accumulate_at(
-        self,
-        mu: FloatArray,
-        amount: FloatArray,
-        labels: FloatArray,
-        first: IntArray,
-        second: IntArray,
-        n_items: int,
+        self, mu: FloatArray, amount: FloatArray, labels: FloatArray, first: IntArray, second: IntArray, n_items: int
     ) -> FloatArray:
         """Return :meth:`accumulate` of a pair-local functional that is not linear, from r ordered pairs.
 

@@ -127,13 +127,7 @@ class BradleyTerry(Functional):
         return _laplacian_sum(np.einsum("njk,njk->jk", amount, self._label_variance(mu, edges, labels)), edges)
 
     def accumulate_at(
-        self,
-        mu: FloatArray,
-        amount: FloatArray,
-        labels: FloatArray,
-        first: IntArray,
-        second: IntArray,
-        n_items: int,
+        self, mu: FloatArray, amount: FloatArray, labels: FloatArray, first: IntArray, second: IntArray, n_items: int
     ) -> FloatArray:
         edges, weights = self._edges(n_items), self.category_weights
         of_first, of_second = (1 / (s * (1 - s)) for s in self._preferences(mu, edges[first, second]))

@@ -137,11 +137,7 @@ class Linearised(Functional):
 
     @classmethod
     def at(
-        cls,
-        functional: Functional,
-        table: FloatArray,
-        centre: FloatArray | None = None,
-        bias: FloatArray | None = None,
+        cls, functional: Functional, table: FloatArray, centre: FloatArray | None = None, bias: FloatArray | None = None
     ) -> Linearised:
         """Return the linear approximation at a table of preferences, (K, K, C).
 

@@ -483,12 +483,7 @@ def locate_names(
 
 
 def fit_features(
-    features: str,
-    columns: Mapping[str, Variable],
-    n_rows: int,
-    environment: EvalEnvironment,
-    *,
-    in_file: bool = False,
+    features: str, columns: Mapping[str, Variable], n_rows: int, environment: EvalEnvironment, *, in_file: bool = False
 ) -> tuple[FloatArray, FeatureMap]:
     """Evaluate the features on one row per context and fit the transforms for further contexts. Shapes: X (n, p)."""
     terms = terms_of(features)
