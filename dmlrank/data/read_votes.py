@@ -377,11 +377,10 @@ def missing_values(rows: Rows, missing: str = "raise") -> dict[str, NDArray[np.b
 
 def _feature_columns(rows: Rows, first_row: IntArray) -> dict[str, Variable]:
     """Return the columns and arrays that the features use, with a value per context."""
-    columns: dict[str, Variable] = {name: rows.table[name] for name in rows.names.columns}
-    if len(first_row) == len(rows.table):  # every row is a context: nothing need be copied
-        return columns | rows.arrays
-    columns = {name: rows.table[name].iloc[first_row] for name in columns}
-    return columns | {name: array[first_row] for name, array in rows.arrays.items()}
+    # Where every row is a context, nothing is copied.
+    chosen = slice(None) if len(first_row) == len(rows.table) else first_row
+    columns: dict[str, Variable] = {name: rows.table[name].iloc[chosen] for name in rows.names.columns}
+    return columns | {name: array[chosen] for name, array in rows.arrays.items()}
 
 
 def _without_same(rows: Rows) -> Rows:

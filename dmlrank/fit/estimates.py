@@ -511,26 +511,19 @@ def style_estimates(steps: FitState) -> StyleEstimates | None:
     """Return what a result keeps of an adjustment for style; None without an adjustment."""
     adjust, style, balanced, n_votes = steps.options.adjust, steps.style, steps.balanced, steps.data.n_votes
     if isinstance(adjust, BalancedStyle) and balanced is not None:
-        return StyleEstimates(
-            kind="balanced",
-            formula=adjust.formula,
-            columns=adjust.columns,
-            deviations=balanced.deviations,
-            n_votes=balanced.n_votes,
-            n_votes_left=n_votes,
-            within=float(adjust.within),
-            weights=adjust.weights,
-        )
+        counts = (balanced.deviations, balanced.n_votes, n_votes)
+        within, weights = float(adjust.within), adjust.weights
+        return StyleEstimates("balanced", adjust.formula, adjust.columns, *counts, within=within, weights=weights)
     if adjust is None or style is None:
         return None
-    stages = [terms.stages for terms in style.by_repetition]
+    stages, differences = [terms.stages for terms in style.by_repetition], style.differences
     return StyleEstimates(
-        kind="equal",
-        formula=adjust.formula,
-        columns=style.differences.names,
-        deviations=style.differences.deviations,
-        n_votes=n_votes,
-        n_votes_left=n_votes,
+        "equal",
+        adjust.formula,
+        differences.names,
+        differences.deviations,
+        n_votes,
+        n_votes,
         estimate=style.estimate,
         covariance=style.covariance,
         log_loss=float(np.mean([one.log_loss for one in stages])),

@@ -1,4 +1,4 @@
-"""The covariance of the estimates of a fit, what is added for unanimous pairs, and signs that intervals may not hold."""
+"""The covariance of estimates of a fit, what is added for unanimous pairs, and signs that intervals may not hold."""
 
 from __future__ import annotations
 

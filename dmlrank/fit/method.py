@@ -72,7 +72,7 @@ from .fit_covariance import (
     warn_of_unanimous_pairs,
     warn_of_uneven_orders,
 )
-from .stages import FirstStages, RepetitionSeed, draw_sample
+from .stages import Draw, FirstStages, RepetitionSeed
 from .state import FitState, Inputs, Repetition, Source, StyleFit
 
 
@@ -185,20 +185,20 @@ def repeat(stages: FirstStages, inputs: Inputs, number: int) -> Repetition:
     folds = stages.folds(inputs, seed)
     learnt = stages.learn(inputs, folds, seed)
     floor = stages.floor(inputs, learnt.mu, seed)
-    sample = draw_sample(inputs.data, stages.options.subsample, seed)
+    sample, size, data = None, stages.options.subsample, inputs.data
+    if size is not None and size < data.n_contexts:
+        # The contexts over which F(mu) is averaged, whatever the order of the rows.
+        drawn = np.random.default_rng(seed.child(Draw.SAMPLE)).choice(data.n_contexts, size, replace=False)
+        sample = np.sort(np.argsort(data.seed_order)[drawn])
     one_step_result, mean = stages.correct(inputs, learnt, floor=floor, sample=sample, seed=seed)
     one_step_result, second_order = stages.without_second_order_bias(inputs, learnt.mu, one_step_result, floor, seed)
     style_terms, style_influence = stages.at_equal_style(inputs, folds, learnt.propensity, seed)
     return Repetition(
+        **learnt._asdict(),
         folds=folds,
-        mu=learnt.mu,
-        propensity=learnt.propensity,
         one_step_result=one_step_result,
         floor=floor,
         sample=sample,
-        mu_without_judge=learnt.mu_without_judge,
-        judge_correction=learnt.judge_correction,
-        judge_propensity=learnt.judge_propensity,
         mean=mean,
         second_order=second_order,
         style_terms=style_terms,

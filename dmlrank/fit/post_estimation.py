@@ -1,4 +1,4 @@
-"""Post-estimation from the first stages of a fit: pairs, restriction test, new contexts, groups, projections, judges."""
+"""Post-estimation from the first stages of a fit: pairs, restriction test, new contexts, groups, judges."""
 
 from __future__ import annotations
 

@@ -596,7 +596,8 @@ def read_units(
     Maximum likelihood has no first stages, and uses no weights. Verdicts of judges belong to no annotator.
     """
     clusters, weights, weight = read_clusters(data, options.clusters, options.context), options.weights, None
-    warn_of_dependence(data, clusters, options.context)
+    groups = [] if clusters is None else [clusters.of_context, clusters.second_of_context]
+    warn_of_shared_texts(data.shared_texts, groups, options.context)
     if for_first_stages and isinstance(weights, pd.Series):
         labels, contexts = pd.Index(list(data.context_ids)), f"the contexts ({listed(options.context)})"
         if not options.context:
@@ -617,12 +618,6 @@ def read_units(
         )
     blocks, annotator = blocks_by_group(data, clusters.of_vote, verdicts.cells.context if verdicts else None)
     return Units(blocks, clusters, annotator, weight)
-
-
-def warn_of_dependence(data: PreferenceData, clusters: Clusters | None, context: tuple[str, ...]) -> None:
-    """Warn where contexts share a text and are not in the same cluster."""
-    groups = [] if clusters is None else [clusters.of_context, clusters.second_of_context]
-    warn_of_shared_texts(data.shared_texts, [group for group in groups if group is not None], context)
 
 
 def fold_units(data: PreferenceData, clusters: Clusters | None, *, n_folds: int, are_used: bool = True) -> FoldUnits:
@@ -651,17 +646,6 @@ def fold_units(data: PreferenceData, clusters: Clusters | None, *, n_folds: int,
 
 
 # --- pieces that other modules use ------------------------------------------------------------------------------------
-
-
-def draw_sample(data: PreferenceData, size: int | None, seed: RepetitionSeed) -> IntArray | None:
-    """Draw the contexts over which F(mu) is averaged, (s,); None for all contexts.
-
-    The sample does not depend on the order of the rows.
-    """
-    if size is None or size >= data.n_contexts:
-        return None
-    drawn = np.random.default_rng(seed.child(Draw.SAMPLE)).choice(data.n_contexts, size, replace=False)
-    return np.sort(np.argsort(data.seed_order)[drawn])
 
 
 def restricted_score(setup: Setup, propensity: Propensity, ordered: bool) -> RestrictedBradleyTerry:
