@@ -15,6 +15,7 @@ from patsy import EvalEnvironment
 
 from .._utils.computation import warn
 from ..exceptions import DataError, shown
+from ..options import Options
 from .arrays import AnyArray, IntArray, is_vector_column, name_of
 from .columns import CodedColumn, Columns, identity_texts
 from .derived_pairs import DerivedPairs
@@ -22,7 +23,7 @@ from .equal_values import value_codes
 from .formula.features import FeatureNames
 from .formula.parse import Formula
 from .graph import MOST_OF_ALL
-from .outcomes import Categories, ComparedItems, improper_probabilities, unreadable_labels
+from .outcomes import ComparedItems, improper_probabilities, unreadable_labels
 
 # Whole numbers with at most this many digits can be sorted as texts without overflow.
 _MOST_DIGITS = 18
@@ -34,12 +35,11 @@ class Rows:
 
     formula: The formula of the fit.
     environment: Where functions and arrays of the formula are looked up.
+    options: The options of the fit.
     names: Columns and arrays that the features use.
     available: Names of all columns of the frame.
-    context, extras: Columns that identify a context, and columns of clusters, weights, propensities and style.
+    extras: Columns of clusters, weights, propensities and style.
     optional: Further columns that later steps may ask for. Their values may be missing.
-    propensity: The column of propensities, if there is one.
-    style: Columns with style differences.
     table: The columns, with a fresh index.
     roles: The columns of the outcome and of the items, coded as integers.
     arrays: The caller's arrays, one entry per row of the table.
@@ -54,13 +54,11 @@ class Rows:
 
     formula: Formula
     environment: EvalEnvironment
+    options: Options
     names: FeatureNames
     available: tuple[str, ...]
-    context: tuple[str, ...]
     extras: tuple[str, ...]
     optional: tuple[str, ...]
-    propensity: str | None
-    style: tuple[str, ...]
     table: pd.DataFrame
     roles: dict[str, CodedColumn]
     arrays: dict[str, AnyArray]
@@ -99,7 +97,7 @@ def find_contexts(rows: Rows) -> tuple[IntArray, IntArray, IntArray]:
 
     Shapes: row_context (rows,), first_row (n,), seed_order (n,).
     """
-    n, names, limit = len(rows.table), list(rows.context), 10**_MOST_DIGITS
+    n, names, limit = len(rows.table), list(rows.options.context), 10**_MOST_DIGITS
     if not names:
         return np.arange(n), np.arange(n), np.arange(n)
     column = rows.table[names[0]]
@@ -134,7 +132,8 @@ def check_constant_features(rows: Rows, row_context: IntArray, first_row: IntArr
         if differs.any():
             row = int(np.flatnonzero(differs)[0])
             n_contexts = len(np.unique(row_context[differs]))
-            identifier = dict(zip(rows.context, rows.table[list(rows.context)].iloc[row], strict=True))
+            context = rows.options.context
+            identifier = dict(zip(context, rows.table[list(context)].iloc[row], strict=True))
             cells = np.asarray(column)[[first_row[row_context[row]], row]]
             first, second = (shown(cell.item() if isinstance(cell, np.generic) else cell, 57) for cell in cells)
             raise DataError(
@@ -152,8 +151,8 @@ def identifiers(rows: Rows, first_row: IntArray) -> NDArray[np.object_]:
     """
     ids = np.empty(len(first_row), dtype=object)
     ids[:] = rows.index[first_row]
-    if rows.context:
-        ids[:] = Columns(rows.context, rows.table.iloc[first_row]).identifiers(rows.context)
+    if context := rows.options.context:
+        ids[:] = Columns(context, rows.table.iloc[first_row]).identifiers(context)
     return ids
 
 
@@ -162,7 +161,7 @@ def warn_of_repeats(rows: Rows) -> bool:
 
     Equal texts or vectors are most likely one prompt that was used more than once.
     """
-    if rows.context or not len(rows.names.columns):
+    if rows.options.context or not len(rows.names.columns):
         return False
     for name, count in repeated_values(rows.table[list(rows.names.columns)]).items():
         if count:
@@ -253,7 +252,7 @@ def identity_text(identifier: object) -> str:
 _MOST_NAMED = 5
 
 
-def readable_rows(rows: Rows, categories: Categories | None) -> tuple[Rows, tuple[str, ...]]:
+def readable_rows(rows: Rows) -> tuple[Rows, tuple[str, ...]]:
     """Return the rows that a fit can read, and a sentence about each kind of row that a fit refuses.
 
     The sentences are for the report of :func:`dmlrank.check`. If a fit can read no vote at all, all rows are returned
@@ -277,7 +276,7 @@ def readable_rows(rows: Rows, categories: Categories | None) -> tuple[Rows, tupl
         found = {"improper": improper_probabilities(rows.table[columns].iloc[votes].infer_objects())}
     elif len(votes):
         pairs = ComparedItems(first[votes], second[votes], names)
-        found = unreadable_labels(rows.roles[formula.outcome].only(votes), pairs, categories)
+        found = unreadable_labels(rows.roles[formula.outcome].only(votes), pairs, rows.options.categories)
     else:
         found = {}
     for kind, is_wrong in found.items():

@@ -13,6 +13,7 @@ from patsy import EvalEnvironment
 
 from .._utils.computation import warn
 from ..exceptions import ColumnError, DataError, MissingDataError, OptionError, listed, nearest
+from ..options import Options
 from .arrays import FloatArray, IntArray, Variable, as_array, is_vector_column, kind_of_time, name_of, row_slices
 from .columns import CodedColumn, Columns, align_by_index, check_identity, check_unicode, row_index, similar_names
 from .contexts import Rows, check_constant_features, find_contexts, identifiers, warn_of_repeats
@@ -22,7 +23,7 @@ from .formula.features import FeatureMap, check_features, fit_features, locate_n
 from .formula.parse import Formula, names_in, parse_formula
 from .frames import column_names, is_partitioned, require_columns, take_columns
 from .graph import MOST_OF_ALL
-from .outcomes import Categories, ComparedItems, Outcomes, read_labels, read_probabilities, without_missing
+from .outcomes import ComparedItems, Outcomes, read_labels, read_probabilities, without_missing
 from .preferences import PreferenceData, gather_cells
 
 # Groups of names that a warning lists.
@@ -35,14 +36,10 @@ def take_rows(
     formula_text: str,
     data: object,
     environment: EvalEnvironment,
+    options: Options,
     *,
-    context: Sequence[str] = (),
     groups: Sequence[str] = (),
-    propensity: str | None = None,
-    style: Sequence[str] = (),
     optional: Sequence[str] | None = (),
-    categories: Categories | None = None,
-    fold_names: bool = False,
 ) -> Rows:
     """Take all rows of a frame with every column that the fit or a later step asks for, in one reading.
 
@@ -50,6 +47,7 @@ def take_rows(
     missing afterwards, and with ``fold_names`` names of models that look the same are one name.
     """
     formula, available = parse_formula(formula_text), column_names(data)
+    context, propensity, style = options.context, options.propensity_column, options.style_columns
     derived = data if isinstance(data, DerivedPairs) else None
     roles = () if derived else (*formula.outcomes, *formula.items)
     require_columns(roles, available, f"formula {formula_text!r}")
@@ -97,8 +95,8 @@ def take_rows(
     coded = {name: coded[name] for name in roles}
     if derived is None:
         if not formula.probabilities:
-            coded[formula.outcome] = without_missing(coded[formula.outcome], categories)
-        coded = _with_folded_names(coded, formula, fold_names)
+            coded[formula.outcome] = without_missing(coded[formula.outcome], options.categories)
+        coded = _with_folded_names(coded, formula, options.fold_names)
     arrays = {
         name: as_array(align_by_index(environment.namespace[name], labels, name=name, of="the data's rows"))
         for name in names.arrays
@@ -106,13 +104,11 @@ def take_rows(
     return Rows(
         formula=formula,
         environment=environment,
+        options=options,
         names=names,
         available=tuple(available),
-        context=tuple(context),
         extras=extras,
         optional=existing,
-        propensity=propensity,
-        style=tuple(style),
         table=table,
         roles=coded,
         arrays=arrays,
@@ -150,27 +146,20 @@ def _with_folded_names(roles: dict[str, CodedColumn], formula: Formula, fold_nam
     }
 
 
-def preferences_of(
-    all_rows: Rows,
-    *,
-    categories: Categories | None = None,
-    missing: str | float = "raise",
-    votes: str = "mean",
-    runs: str | None = "random",
-    learnt: PreferenceData | None = None,
-) -> PreferenceData:
+def preferences_of(all_rows: Rows, *, learnt: PreferenceData | None = None, compares: bool = True) -> PreferenceData:
     """Return the preference data that the rows hold; contexts of ``learnt`` keep the features that they have there.
 
-    ``runs`` says what is compared where the rows hold scores: single runs, their means, or None for no comparisons.
+    ``compares`` says whether scores are compared where the rows hold scores.
     """
-    all_rows, missing = _without_missing_scores(all_rows, missing)
+    options = all_rows.options
+    all_rows, missing = _without_missing_scores(all_rows, options.missing)
     rows = _without_same(all_rows.only(_is_complete(all_rows, missing)))
     rows, contexts, x, feature_map = _complete_features(rows, missing, learnt)
     row_context, first_row, seed_order = contexts
     shared = find_shared_texts(rows.formula.features, _feature_columns(rows, first_row))
     if warn_of_repeats(rows) and shared is not None:
         shared = replace(shared, was_warned_of=True)
-    if votes == "first":
+    if options.votes == "first":
         # Without votes on a context and ordered pair with an earlier vote.
         labelled, columns = rows.labelled, [rows.roles[name] for name in rows.formula.items]
         names = dict.fromkeys(name_of(level) for column in columns for level in column.levels)
@@ -195,20 +184,20 @@ def preferences_of(
         first, second = (rows.roles[name].places(place_of)[vote_row] for name in formula.items)
         votes_of_rows = rows.table[list(formula.outcomes)].iloc[vote_row].set_axis(rows.index[vote_row])
         if formula.probabilities:
-            outcomes = read_probabilities(votes_of_rows, categories)
+            outcomes = read_probabilities(votes_of_rows, options.categories)
         else:
             label = rows.roles[formula.outcome]
             label = label if len(vote_row) == len(rows.table) else label.only(vote_row)
             compared_items = ComparedItems(first, second, items)
-            outcomes = read_labels(label, compared_items, votes_of_rows[formula.outcome], categories)
+            outcomes = read_labels(label, compared_items, votes_of_rows[formula.outcome], options.categories)
     else:
-        compared = rows.derived if runs is not None else rows.derived.only(np.zeros(len(rows.table), dtype=bool))
-        items, (vote_row, first, second, y) = rows.derived.models, compared.compare(by_run=runs == "random")
+        compared = rows.derived if compares else rows.derived.only(np.zeros(len(rows.table), dtype=bool))
+        items, (vote_row, first, second, y) = rows.derived.models, compared.compare(by_run=options.runs == "random")
         meanings, labels = ("first", "second", "tie")[: y.shape[1]], rows.derived.labels[: y.shape[1] - 1]
         outcomes = Outcomes(meanings, y, labels, rows.derived.kind)
     cells, vote_cell = gather_cells(row_context[vote_row], first, second, outcomes.y)
     # Later steps need no columns that only features use and that are large: vectors, and numbers of partitioned data.
-    named = {*rows.optional, *rows.context, *rows.extras}
+    named = {*rows.optional, *options.context, *rows.extras}
     large = {*rows.names.columns} if rows.are_partitioned else set()
     kept = [
         name
@@ -334,15 +323,15 @@ def _is_complete(rows: Rows, missing: str) -> NDArray[np.bool_]:
     masks = {name: mask for name, mask in missing_values(rows, missing).items() if mask.any()}
     counts = ", ".join(f"{name!r} in {mask.sum()} of {rows.n_rows} rows" for name, mask in masks.items())
     if missing != "drop" and masks:
-        identifiers = [name for name in masks if name in rows.context]
+        identifiers = [name for name in masks if name in rows.options.context]
         advice = "pass missing='drop' to drop these rows"
         if identifiers:
             advice = f"a row without {listed(identifiers)} belongs to no context: pass missing='drop' to drop it"
-        elif rows.propensity in masks:
+        elif (column := rows.options.propensity_column) in masks:
             advice = (
                 f"every vote needs the propensity of its pair, and missing='drop' would leave votes without it out. If "
                 f"the propensities of these votes are not known, as those of votes from before a plan, fit these votes "
-                f"alone with propensity='estimate', fill {rows.propensity!r} with the column 'propensity' of augment(),"
+                f"alone with propensity='estimate', fill {column!r} with the column 'propensity' of augment(),"
                 f" and fit all votes (documentation: how to stop, old votes and a plan)"
             )
         elif any(name in rows.names.columns for name in masks):
@@ -363,8 +352,9 @@ def missing_values(rows: Rows, missing: str = "raise") -> dict[str, NDArray[np.b
     labelled = rows.labelled
     roles = () if rows.derived else (*formula.outcomes, *formula.items)
     masks = {name: (rows.roles[name].codes < 0) & labelled for name in roles}
-    of_votes = {name for name in (rows.propensity, *rows.style) if name}
-    for name in (*rows.context, *rows.extras):
+    options = rows.options
+    of_votes = {options.propensity_column, *options.style_columns}
+    for name in (*options.context, *rows.extras):
         is_needed = labelled if name in of_votes else True
         masks[name] = table[name].isna().to_numpy() & is_needed
     if missing != "keep":

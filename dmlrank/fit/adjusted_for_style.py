@@ -30,7 +30,7 @@ from ..nuisance.training_rows import Folds
 from ..options import BalancedStyle
 from .estimand import Setup
 from .fit_covariance import make_covariance
-from .state import BalancedVotes, Inputs, Repetition, StyleFit, Units
+from .state import BalancedVotes, Inputs, Repetition, StyleFit
 
 # Log-odds that are hardly learnt, and shares of the variation of a style column in votes with larger ones: of slopes
 # that may be infinite, and of slopes that are too small. Smallest share of the variation left by models and features.
@@ -112,19 +112,14 @@ def _codes(data: PreferenceData) -> IntArray:
 
 
 def equal_style_terms(
-    data: PreferenceData,
-    setup: Setup,
-    differences: StyleDifferences,
-    *,
-    propensity: FloatArray,
-    fold: IntArray,
-    units: Units,
+    inputs: Inputs, differences: StyleDifferences, propensity: FloatArray, fold: IntArray
 ) -> EqualStyleTerms:
     """Fit the first stages of scores at equal style on rows of votes; return the terms of the one-step estimates.
 
     Shapes: propensity (m,), fold (n,).
     """
-    link, cells, style = LinkedScore(setup.functional, data.n_items, data.ordered), data.cells, differences.values
+    data, units, cells, style = inputs.data, inputs.units, inputs.data.cells, differences.values
+    link = LinkedScore(inputs.setup.functional, data.n_items, data.ordered)
     y, cell, context = link.preference(data.vote_y), data.vote_cell, cells.context[data.vote_cell]
     # Rows are sorted by context, and do not depend on the order of the votes.
     vote = np.lexsort((y, *style.T, cells.second[cell], cells.first[cell], data.seed_order[context]))
@@ -153,17 +148,14 @@ def equal_style_terms(
 
 
 def joint_style_fit(
-    inputs: Inputs,
-    differences: StyleDifferences,
-    repetitions: Sequence[Repetition],
-    fixed_prompts: bool,
-    unanimous_covariance: FloatArray | None,
+    inputs: Inputs, repetitions: Sequence[Repetition], fixed_prompts: bool, unanimous_covariance: FloatArray | None
 ) -> StyleFit:
     """Return joint estimates of raw scores, averaged scores, scores at equal style and slopes.
 
     Shapes: unanimous_covariance (K, K).
     """
-    stacked = []
+    differences, stacked = inputs.style, list[Influence]()
+    assert differences is not None
     for r in repetitions:
         raw, style = r.one_step_result.target.by_context(), r.style_influence
         assert style is not None, "a fit at equal style has the influence of its scores in every repetition"

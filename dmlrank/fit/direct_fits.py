@@ -103,7 +103,7 @@ def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) ->
     else:
         covariance = clustered_covariance(influence, gauge, units.clusters, units.annotator)
         covariance = covariance if added is None else covariance.plus(added)
-    warn_of_unanimous_pairs(data, setup, unanimous, unanimous_covariance=added, covariance=covariance)
+    warn_of_unanimous_pairs(data, setup, unanimous, added, covariance)
     if setup.weights.mirrored:
         remedy = "estimator='debiased' with position_bias=True"
         warn_of_uneven_orders(unordered, setup, mu, unit=units.of_contexts(data), remedy=remedy)

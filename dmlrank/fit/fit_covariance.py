@@ -353,18 +353,17 @@ def warn_of_unanimous_pairs(
     data: PreferenceData,
     setup: Setup,
     unanimous: UnanimousPairs | None,
-    *,
-    unanimous_covariance: FloatArray | None,
+    added: FloatArray | None,
     covariance: Covariance,
 ) -> None:
     """Warn where a model won or lost all its votes, or most of a variance was added for unanimous pairs.
 
-    Shapes: unanimous_covariance (d, d).
+    Shapes: added (d, d).
     """
-    if unanimous is None or unanimous_covariance is None:
+    if unanimous is None or added is None:
         return
     variances = np.square(covariance.std_errors)
-    is_mostly_added = np.diag(unanimous_covariance) > _LARGE_SHARE * np.where(variances > 0, variances, np.inf)
+    is_mostly_added = np.diag(added) > _LARGE_SHARE * np.where(variances > 0, variances, np.inf)
     models = one_sided_models(data, setup)
     if not is_mostly_added.any() and not any(models.values()):
         return

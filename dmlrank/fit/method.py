@@ -194,11 +194,15 @@ def repeat(stages: FirstStages, inputs: Inputs, number: int) -> Repetition:
     one_step_result, second_order = stages.without_second_order_bias(inputs, learnt.mu, one_step_result, floor, seed)
     style_terms, style_influence = stages.at_equal_style(inputs, folds, learnt.propensity, seed)
     return Repetition(
-        **learnt._asdict(),
         folds=folds,
+        mu=learnt.mu,
+        propensity=learnt.propensity,
         one_step_result=one_step_result,
         floor=floor,
         sample=sample,
+        mu_without_judge=learnt.mu_without_judge,
+        judge_correction=learnt.judge_correction,
+        judge_propensity=learnt.judge_propensity,
         mean=mean,
         second_order=second_order,
         style_terms=style_terms,
@@ -229,9 +233,9 @@ def estimate_scores(
     estimates = estimator.estimates(targets)
     covariance = make_covariance(influence, gauge, inputs.units, fixed, estimates, unanimous_covariance=added)
     warn_of_scores_outside(setup, influence, data.items)
-    warn_of_unanimous_pairs(data, setup, unanimous, unanimous_covariance=added, covariance=covariance)
+    warn_of_unanimous_pairs(data, setup, unanimous, added, covariance)
     check_rank(setup, covariance, data.items)
-    style = None if inputs.style is None else joint_style_fit(inputs, inputs.style, repetitions, fixed, added)
+    style = None if inputs.style is None else joint_style_fit(inputs, repetitions, fixed, added)
     return influence, covariance, unanimous, style
 
 

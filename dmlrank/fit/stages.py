@@ -505,9 +505,7 @@ class FirstStages:
         terms = self.keep(
             f"equal style {seed.repetition}",
             (inputs.data, *self._estimand, differences, propensity, folds, inputs.units),
-            lambda: equal_style_terms(
-                inputs.data, inputs.setup, differences, propensity=propensity.cells, fold=folds.fold, units=inputs.units
-            ),
+            lambda: equal_style_terms(inputs, differences, propensity.cells, folds.fold),
         )
         return terms, self.keep(f"influence at equal style {seed.repetition}", (terms,), terms.influence)
 
@@ -559,29 +557,18 @@ def reading_options(options: Options) -> tuple[object, ...]:
 
 def read_source(source: Source, options: Options, learnt: PreferenceData | None = None) -> PreferenceData:
     """Read the user's frame, with the columns that judges and propensities need."""
-    clusters = cluster_columns(options.clusters, column_names(source.data))
+    clusters, are_means = cluster_columns(options.clusters, column_names(source.data)), estimator_of(options) is MEANS
     judges, propensities = judge_columns(options.judge), propensity_columns(options.propensity)
     rows = take_rows(
         source.formula,
         source.data,
         source.environment,
-        context=options.context,
-        groups=(*clusters, options.weights_column) if options.weights_column else clusters,
         # The propensity of a score is not one of its prompt, and is read from the table of scores.
-        propensity=None if estimator_of(options) is MEANS else options.propensity_column,
-        style=options.style_columns,
+        replace(options, propensity="estimate") if are_means else options,
+        groups=(*clusters, options.weights_column) if options.weights_column else clusters,
         optional=None if judges is None or propensities is None else (*judges, *propensities),
-        categories=options.categories,
-        fold_names=options.fold_names,
     )
-    data = preferences_of(
-        rows,
-        categories=options.categories,
-        missing=options.missing,
-        votes=options.votes,
-        runs=None if estimator_of(options) is MEANS else options.runs,
-        learnt=learnt,
-    )
+    data = preferences_of(rows, learnt=learnt, compares=not are_means)
     if rows.are_partitioned:
         del rows  # the columns as they were read, which need as much memory again as the features
         release_unused_memory()

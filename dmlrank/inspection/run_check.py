@@ -44,22 +44,15 @@ def inspect_data(source: Source, options: Options, *, time: str | None, period: 
             source.formula,
             source.data,
             source.environment,
-            context=options.context,
+            replace(options, missing="drop") if options.missing == "raise" else options,
             groups=cluster_columns(options.clusters, available),
             optional=(*names_in(formula.features).values, *further),
-            categories=options.categories,
-            fold_names=options.fold_names,
         )
     # Without the rows that a fit refuses.
-    readable, unreadable = readable_rows(rows, options.categories)
+    readable, unreadable = readable_rows(rows)
     n_unreadable = len(rows.table) - len(readable.table)
     with collected_warnings() as notices:
-        data = preferences_of(
-            readable,
-            categories=options.categories,
-            missing="drop" if options.missing == "raise" else options.missing,
-            votes=options.votes,
-        )
+        data = preferences_of(readable)
         clusters = read_clusters(data, options.clusters, options.context)
         groups = [] if clusters is None else [clusters.of_context, clusters.second_of_context]
         warn_of_shared_texts(data.shared_texts, groups, options.context)
