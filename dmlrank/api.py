@@ -514,24 +514,24 @@ def check(
     >>> report.labels["read_as"].tolist(), report.graph.n_edges
     (['first', 'second', 'both_good', 'both_bad'], 28)
     """
-    given = {
-        "context": context,
-        "categories": categories,
-        "fold_names": fold_names,
-        "min_labels": min_labels,
-        "component": component,
-        "missing": missing,
-        "cov_type": "cluster" if cluster_groups(cov_kwds) else "robust",
-        "cov_kwds": cov_kwds,
-        "n_folds": n_folds,
-        "position_bias": position_bias,
-        "graph": graph,
-        "edge_weights": edge_weights,
-        "votes": votes,
-        "run": run,
-    }
+    options = Options.of(
+        context=context,
+        categories=categories,
+        fold_names=fold_names,
+        min_labels=min_labels,
+        component=component,
+        missing=missing,
+        cov_type="cluster" if cluster_groups(cov_kwds) else "robust",
+        cov_kwds=cov_kwds,
+        n_folds=n_folds,
+        position_bias=position_bias,
+        graph=graph,
+        edge_weights=edge_weights,
+        votes=votes,
+        run=run,
+    )
     check_time_options(time, period)
-    options, environment = Options.of(**given), caller_environment(env, depth=1)
+    environment = caller_environment(env, depth=1)
     with one_thread():
         data = read_scores(formula, data, context=options.context, run=options.run)
         options = options_for(data, options, {})

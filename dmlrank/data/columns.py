@@ -299,12 +299,11 @@ class JoinedRows(NamedTuple):
     """The rows of a fit, followed by further rows.
 
     table: All rows, with the columns of the frame of the fit.
-    n_old, n_new: Number of rows of the fit, and of further rows.
+    n_new: Number of further rows.
     remarks: Sentences on columns that only one of the two frames has.
     """
 
     table: PlainFrame
-    n_old: int
     n_new: int
     remarks: tuple[str, ...] = ()
 
@@ -377,7 +376,7 @@ def join_rows(
         remarks.append(
             f"the columns {listed(only_new)} of the new rows are not in the data of the fit and are left out"
         )
-    return JoinedRows(PlainFrame(pd.DataFrame(joined, index=index)), n_old, len(taken), tuple(remarks))
+    return JoinedRows(PlainFrame(pd.DataFrame(joined, index=index)), len(taken), tuple(remarks))
 
 
 def _check_repeated(old: dict[str, pd.Series], new: dict[str, pd.Series], identifiers: Sequence[str]) -> None:

@@ -689,6 +689,5 @@ def estimate_position_effect(steps: FitState) -> tuple[float, float]:
             covariance = covariance_of(steps, influence, np.empty((0, 1)), unanimous_covariance=unanimous_covariance)
         effect, error = float(influence.estimate[0]), float(covariance.std_errors[0])
         return effect, effect / error if error > 0 else float("nan")
-    gap = np.subtract(steps.setup.weights.first, steps.setup.weights.second)
-    unit = steps.units.of_contexts(steps.data)
-    return residual_position_test(steps.data.cells, gap, steps.first.one_step_result.held_out, unit)
+    mu, unit = steps.first.one_step_result.held_out, steps.units.of_contexts(steps.data)
+    return residual_position_test(steps.data, steps.setup, mu, unit)

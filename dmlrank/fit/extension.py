@@ -61,7 +61,7 @@ from ..nuisance.verdicts import Verdicts, are_of_fixed_prompts, human_given_verd
 from ..options import Options
 from .estimand import OrderChoice
 from .method import fit_with, run
-from .stages import Draw, FirstStages, RepetitionSeed, read_source
+from .stages import Draw, FirstStages, RepetitionSeed, read_source, reading_options
 from .state import Extension, FitState, Inputs, Source
 
 REFITS = ("auto", "never", "always")
@@ -113,13 +113,17 @@ class ExtendedStages(FirstStages):
     """
 
     def __init__(self, fit: FitState, source: Source, data: PreferenceData, place: IntArray) -> None:
-        super().__init__(source, fit.options, read=data)
+        super().__init__(source, fit.options)
         self.fit, self.data, self.place = fit, data, place
         self._trains = not data.x.shape[1]
         self._new_items: NewItems | None = None
         self._groupings: list[IntArray] = []
 
     # --- data and folds -----------------------------------------------------------------------------------------------
+
+    def data_as_read(self) -> PreferenceData:
+        """Return the data of all rows, which were read before."""
+        return self.keep("data", (self.source, reading_options(self.options)), lambda: self.data)
 
     def _choose_pairs(self, votes: PreferenceData) -> OrderChoice:
         """Return the choice of the fit, because its models were trained for this choice."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .._utils.computation import collected_warnings, warn
 from ..data.derived_pairs import DERIVED_KINDS
-from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
+from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.vote_columns import Clusters
 from ..estimation.diagnostics import Treatment, Validity, warn_about_intervals
 from ..estimation.influence import InfluenceFunction
@@ -406,15 +406,15 @@ def one_sided_models(data: PreferenceData, setup: Setup) -> dict[str, list[str]]
     return {outcome: [data.items[j] for j in np.flatnonzero(mask)] for outcome, mask in is_one_sided.items()}
 
 
-def residual_position_test(cells: Cells, gap: FloatArray, mu: FloatArray, unit: IntArray) -> tuple[float, float]:
+def residual_position_test(data: PreferenceData, setup: Setup, mu: FloatArray, unit: IntArray) -> tuple[float, float]:
     """Return the position effect and its z statistic, from a fit that ignores display order.
 
     The effect is the mean of the residuals, counted for the model that was shown first.
 
-    Shapes: gap (C,), mu (m, C), unit (n,).
+    Shapes: mu (m, C), unit (n,).
     """
-    sign = np.where(cells.flipped, -1.0, 1.0)
-    residual = sign * ((cells.y - mu) @ gap)
+    cells, sign = data.cells, np.where(data.cells.flipped, -1.0, 1.0)
+    residual = sign * ((cells.y - mu) @ np.subtract(setup.weights.first, setup.weights.second))
     std_error_of_sum = np.sqrt((np.bincount(unit[cells.context], weights=residual) ** 2).sum())
     both_orders = cells.flipped.any() and not cells.flipped.all()
     z = float(residual.sum() / std_error_of_sum) if both_orders and std_error_of_sum > 0 else float("nan")
@@ -431,8 +431,7 @@ def warn_of_uneven_orders(data: PreferenceData, setup: Setup, mu: FloatArray, *,
     """
     if data.ordered:
         return
-    gap = np.subtract(setup.weights.first, setup.weights.second)
-    z = residual_position_test(data.cells, gap, mu, unit)[1]
+    z = residual_position_test(data, setup, mu, unit)[1]
     if not abs(z) > _REAL_EFFECT:
         return
     compared = data.cells.only(setup.graph.edges[data.cells.first, data.cells.second])

@@ -137,19 +137,12 @@ class FirstStages:
     is in no key. Every stage draws from a seed of its own, so that an option that changes one stage never changes the
     draws of another.
 
-    read: The data where they were read before.
     estimator: How the scores are estimated.
     kept: Results of this fit by name.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        options: Options,
-        earlier: Mapping[str, Kept] | None = None,
-        read: PreferenceData | None = None,
-    ) -> None:
-        self.source, self.options, self.estimator, self.read = source, options, estimator_of(options), read
+    def __init__(self, source: Source, options: Options, earlier: Mapping[str, Kept] | None = None) -> None:
+        self.source, self.options, self.estimator = source, options, estimator_of(options)
         self.earlier: Mapping[str, Kept] = {} if earlier is None else earlier
         self.kept: dict[str, Kept] = {}
         # How the learner of mu is tuned; None where the learner is the user's own.
@@ -176,8 +169,8 @@ class FirstStages:
 
     def data_as_read(self) -> PreferenceData:
         """Return the votes of the user's frame."""
-        read, key = self.read, (self.source, reading_options(self.options))
-        return self.keep("data", key, lambda: read_source(self.source, self.options) if read is None else read)
+        key = (self.source, reading_options(self.options))
+        return self.keep("data", key, lambda: read_source(self.source, self.options))
 
     def votes_that_count(
         self, data_as_read: PreferenceData
