@@ -149,10 +149,9 @@ def identifiers(rows: Rows, first_row: IntArray) -> NDArray[np.object_]:
     The identifier is the cell of the column that ``context=`` names, or a tuple of cells if ``context=`` names several
     columns. Without ``context=``, the identifier is the position of the row.
     """
-    ids = np.empty(len(first_row), dtype=object)
-    ids[:] = rows.index[first_row]
-    if context := rows.options.context:
-        ids[:] = Columns(context, rows.table.iloc[first_row]).identifiers(context)
+    ids, context = np.empty(len(first_row), dtype=object), rows.options.context
+    columns = Columns(context, rows.table.iloc[first_row])
+    ids[:] = columns.identifiers(context) if context else rows.index[first_row]
     return ids
 
 

@@ -306,13 +306,15 @@ class ExtendedStages(FirstStages):
         old, before, now = self.fit.repetitions[seed.repetition], self.fit.setup, inputs.setup
         # F(mu) of an old context is the one of the fit where the models, the functional and the floor are.
         has_same_scores = (
-            not self._trains
+            old.sample is None
+            and old.mean is None
+            and not self._trains
             and floor == old.floor
             and not self.new_items(inputs.data).are_fitted
             and before.edge_weights == now.edge_weights != "counts"
             and (before.graph.edges == now.graph.edges).all()
         )
-        if old.sample is not None or old.mean is not None or not has_same_scores:
+        if not has_same_scores:
             return None
         n_contexts, by_name = inputs.data.n_contexts, dict[EstimandName, FloatArray]()
         names: tuple[EstimandName, ...] = ("target", "win_share", "position_effect")

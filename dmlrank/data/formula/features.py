@@ -470,7 +470,7 @@ def locate_names(
             columns.append(name)
         elif isinstance(value, kinds) and len(value) == n_rows:
             arrays.append(name)
-        elif is_feature or not (value is not None or name in _FORMULA_NAMES or hasattr(builtins, name)):
+        elif is_feature or not (name in environment.namespace or name in _FORMULA_NAMES or hasattr(builtins, name)):
             size = f" of {len(value)}" if isinstance(value, Sized) else ""
             expected = f"an array with one entry for each of the {n_rows} rows (it is a {type(value).__name__}{size})"
             raise ColumnError(
