@@ -50,7 +50,6 @@ ROOMS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("tests/unit/inference/test_confidence_sequence.py", "tests/unit/results/test_sequential_view.py"),
     ),
     "extension": ("dmlrank/fit/extension.py", ("tests/unit/fit/test_extension.py",)),
-    "extended stages": ("dmlrank/fit/extended_stages.py", ("tests/unit/fit/test_extension.py",)),
     "equal style": (
         "dmlrank/estimation/equal_style.py",
         ("tests/unit/estimation/test_pathwise_style.py", "tests/integration/test_style.py"),

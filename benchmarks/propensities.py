@@ -32,6 +32,7 @@ from dmlrank.nuisance.propensity_model.estimate import (
     pair_boosters,
 )
 from dmlrank.nuisance.training_rows import Folds
+from dmlrank.options import Options
 
 FloatArray = NDArray[np.float64]
 
@@ -97,7 +98,7 @@ def draw(setting: Setting, seed: int) -> tuple[PreferenceData, FloatArray]:
         winner=np.where(rng.random(n) < 0.5, "model_a", "model_b"),
     )
     formula = f"winner ~ {' + '.join(f'f{f}' for f in range(x.shape[1]))} | model_a + model_b"
-    data = preferences_of(take_rows(formula, frame, EvalEnvironment([{}])))
+    data = preferences_of(take_rows(formula, frame, EvalEnvironment([{}]), Options.of()))
     return data, table.reshape(n, -1)[np.arange(n), pair]
 
 

@@ -14,7 +14,7 @@ from scipy.special import expit
 import dmlrank as dr
 from dmlrank.data.graph import Graph
 from dmlrank.functionals import Borda, BradleyTerry, RankCentrality
-from dmlrank.functionals.category_weights import CategoryWeights
+from dmlrank.functionals.base import CategoryWeights
 
 FloatArray = NDArray[np.float64]
 

@@ -9,14 +9,13 @@ from .datasets.eval_logs import read_log
 from .exceptions import DmlrankError, DmlrankWarning
 from .functionals import CategoryWeights
 from .nuisance.boosting import RandomSearch
-from .options import EqualTasks
+from .options import BalancedStyle, EqualStyle, EqualTasks
 from .planning.design import design
 from .planning.plan import Plan
 from .planning.plan_options import Against, Top
 from .planning.rounds import mixture_propensity, repeated_propensity
 from .results.comparison import compare
 from .results.rank_results import RankResults
-from .style_adjustment import BalancedStyle, EqualStyle
 
 __all__ = [
     "Against",

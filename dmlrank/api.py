@@ -24,12 +24,23 @@ from .inspection.check import Check
 from .inspection.run_check import inspect_data
 from .inspection.time_check import check_time_options
 from .nuisance.boosting import Tune
-from .options import Average, CovType, EqualTasks, EstimatorName, Missing, Options, Prompts, Runs, Votes
+from .options import (
+    Average,
+    BalancedStyle,
+    CovType,
+    EqualStyle,
+    EqualTasks,
+    EstimatorName,
+    Missing,
+    Options,
+    Prompts,
+    Runs,
+    Votes,
+)
 from .planning.plan import Plan
 from .results.rank_results import RankResults, fit
 from .results.weightings import criteria_of_results
 from .storage.json_format import from_text, read_text
-from .style_adjustment import BalancedStyle, EqualStyle
 
 
 def dml_rank(
@@ -503,24 +514,24 @@ def check(
     >>> report.labels["read_as"].tolist(), report.graph.n_edges
     (['first', 'second', 'both_good', 'both_bad'], 28)
     """
-    given = {
-        "context": context,
-        "categories": categories,
-        "fold_names": fold_names,
-        "min_labels": min_labels,
-        "component": component,
-        "missing": missing,
-        "cov_type": "cluster" if cluster_groups(cov_kwds) else "robust",
-        "cov_kwds": cov_kwds,
-        "n_folds": n_folds,
-        "position_bias": position_bias,
-        "graph": graph,
-        "edge_weights": edge_weights,
-        "votes": votes,
-        "run": run,
-    }
+    options = Options.of(
+        context=context,
+        categories=categories,
+        fold_names=fold_names,
+        min_labels=min_labels,
+        component=component,
+        missing=missing,
+        cov_type="cluster" if cluster_groups(cov_kwds) else "robust",
+        cov_kwds=cov_kwds,
+        n_folds=n_folds,
+        position_bias=position_bias,
+        graph=graph,
+        edge_weights=edge_weights,
+        votes=votes,
+        run=run,
+    )
     check_time_options(time, period)
-    options, environment = Options.of(**given), caller_environment(env, depth=1)
+    environment = caller_environment(env, depth=1)
     with one_thread():
         data = read_scores(formula, data, context=options.context, run=options.run)
         options = options_for(data, options, {})

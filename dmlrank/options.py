@@ -1,13 +1,16 @@
-"""The options of a fit: a dataclass whose fields say what is known of each, and checks before any computation."""
+"""The options of a fit: a dataclass whose fields say what is known of each, checks, and the values of some options."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from numbers import Real
 from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ._utils.argument_checks import (
     array_of_numbers,
@@ -15,6 +18,7 @@ from ._utils.argument_checks import (
     as_names,
     at_least,
     check_alpha,
+    check_flag,
     cluster_groups,
     cov_type_of,
     must_be,
@@ -22,8 +26,157 @@ from ._utils.argument_checks import (
     resolve_seed,
     unfitted_copy,
 )
-from .exceptions import OptionError, check_choice, listed, nearest
-from .style_adjustment import BalancedStyle, EqualStyle, as_adjustment
+from .exceptions import OptionError, OptionTypeError, check_choice, listed, nearest, shown
+
+_QUOTED = re.compile(r"""Q\((["'])(.+)\1\)""")
+_NAME = re.compile(r"[^\W\d]\w*")
+_KINDS = ("band", "smooth")
+
+
+@dataclass(frozen=True, slots=True)
+class EqualStyle:
+    """Scores of models for answers of equal style: a value of ``adjust=`` of ``dml_rank``.
+
+    The slopes of the preference on style differences are estimated within prompt and pair. The scores are those of
+    answers with style differences of zero along these slopes. The adjustment is associational, not causal, because the
+    style of an answer depends on the model.
+
+    Parameters
+    ----------
+    formula : str
+        ``"~ log_length + headers"``: columns of the data with style differences, first answer minus second answer, as
+        :func:`dmlrank.style_columns` makes them. ``Q("a name")`` quotes a name that is no word.
+
+    Raises
+    ------
+    OptionError
+        If the formula has anything but names of columns.
+
+    References
+    ----------
+    Vansteelandt and Dukes (2022), Assumption-lean inference for generalised linear model parameters. Liu, Zhang and Cai
+    (2021), Double/debiased machine learning for logistic partially linear models.
+
+    Examples
+    --------
+    >>> EqualStyle("~ log_length + headers").columns
+    ('log_length', 'headers')
+    """
+
+    formula: str
+
+    def __post_init__(self) -> None:
+        style_names(self.formula)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns with style differences."""
+        return style_names(self.formula)
+
+
+@dataclass(frozen=True, slots=True)
+class BalancedStyle:
+    """Scores from battles whose two answers are of nearly equal style: a value of ``adjust=`` of ``dml_rank``.
+
+    Every vote has a weight w(D), where D are the style differences of its two answers. With the label Y, the preference
+    probabilities become E[w(D) Y | x] / E[w(D) | x]. No model of the effect of style is needed. Votes on answers of
+    different style do not count.
+
+    Parameters
+    ----------
+    formula : str
+        As for :class:`EqualStyle`.
+    within : float
+        Largest style difference of a vote that counts, in the unit of the columns; the same for all columns.
+    weights : {"band", "smooth"}
+        "band" is w = 1 where all differences are at most ``within``, otherwise 0. "smooth" is the product over columns
+        of 1 - (D / within)^2 where this is positive, otherwise 0.
+
+    Raises
+    ------
+    OptionError, OptionTypeError
+        If the formula has anything but names of columns, or another argument is not allowed.
+
+    Examples
+    --------
+    >>> BalancedStyle("~ log_length", within=0.2).vote_weights(np.array([[0.1], [-0.3]]))
+    array([1., 0.])
+    """
+
+    formula: str
+    within: float
+    weights: str = "band"
+
+    def __post_init__(self) -> None:
+        style_names(self.formula)
+        largest = real_number(self.within)
+        if largest is None:
+            raise OptionTypeError(
+                f"within={shown(self.within)} is not allowed; give the largest style difference, such as 0.2"
+            )
+        if not 0 < largest < float("inf"):
+            raise OptionError(f"within={shown(self.within)} is not allowed; give a positive number, such as 0.2")
+        check_choice(self.weights, _KINDS, "weights")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns with style differences."""
+        return style_names(self.formula)
+
+    def vote_weights(self, differences: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the weight w(D) of each vote.
+
+        Parameters
+        ----------
+        differences : ndarray, shape (v, r)
+            Style differences D of the two answers of each vote.
+
+        Returns
+        -------
+        ndarray, shape (v,)
+            Weights in [0, 1].
+        """
+        distance = np.abs(differences) / self.within
+        if self.weights == "band":
+            return (distance <= 1).all(axis=1).astype(float)
+        return np.asarray(np.clip(1 - distance**2, 0.0, None).prod(axis=1))
+
+
+def style_names(formula: str) -> tuple[str, ...]:
+    """Return the names of the columns in a formula of style differences."""
+    if not isinstance(formula, str):
+        raise OptionTypeError(
+            f"the style formula is a {type(formula).__name__}; give a text such as '~ log_length + headers'"
+        )
+    right_side = formula.strip().removeprefix("~")
+    names = []
+    for term in map(str.strip, right_side.split("+")):
+        quoted = _QUOTED.fullmatch(term)
+        if quoted is None and not _NAME.fullmatch(term):
+            raise OptionError(
+                f"the style formula {formula!r} has the term {term!r}; allowed: names of columns joined by '+', as in "
+                f"'~ log_length + headers', because a style difference has to change its sign where the answers are "
+                f"exchanged; compute other differences as columns"
+            )
+        names.append(quoted[2] if quoted else term)
+    if len(set(names)) < len(names):
+        raise OptionError(f"the style formula {formula!r} names a column twice; name every column once")
+    return tuple(names)
+
+
+def as_adjustment(adjust: object) -> object:
+    """Return what ``adjust=`` stands for: a text becomes :class:`EqualStyle`."""
+    if isinstance(adjust, str):
+        if adjust in ("at_zero", "zero"):
+            raise OptionError(
+                f"adjust={adjust!r}: the mean of F(m(x, D = 0)), scores of answers with exactly no style difference, "
+                f"cannot be estimated with an error that decreases like one over the root of the number of votes, "
+                f"because hardly any vote has a continuous difference of exactly zero; use "
+                f"adjust=EqualStyle('~ log_length'), or adjust=BalancedStyle('~ log_length', within=0.2)"
+            )
+        return EqualStyle(adjust)
+    return adjust
+
 
 EstimatorName = Literal["debiased", "plugin", "bt_restricted", "bt_mle", "bt_contextual"]
 CovType = Literal["robust", "cluster"]
@@ -84,18 +237,6 @@ def _option(default: object, help: str = "", **known: Any) -> Any:
     return field(metadata={"option": Option(default, help, **known)})
 
 
-def _may_be_floor(value: object) -> bool:
-    """Whether a value is "auto", or a probability below one half."""
-    number = real_number(value)
-    return value == "auto" if isinstance(value, str) else number is not None and 0 <= number < 0.5
-
-
-def _is_finite(value: object) -> bool:
-    """Whether a value is a finite number."""
-    number = real_number(value)
-    return number is not None and bool(np.isfinite(number))
-
-
 @dataclass(frozen=True)
 class EqualTasks:
     """Weights of prompts with which every task counts the same: the mean over tasks of the means within tasks.
@@ -129,30 +270,15 @@ class EqualTasks:
     column: str
 
 
-def _may_be_weights(value: object) -> bool:
-    """Whether a value is None, the name of a column, equal tasks, or numbers in one dimension."""
-    if value is None or isinstance(value, (str, EqualTasks)):
-        return True
-    return not isinstance(value, Mapping) and array_of_numbers(value, 1) is not None
-
-
 def _yes_no_or_word(text: str) -> bool | str:
     """Return True for "yes" and False for "no". Any other word is returned as it is; the option's check comes later."""
     return {"yes": True, "true": True, "no": False, "false": False}.get(text.lower(), text)
 
 
-def _whole_or_word(text: str) -> int | str:
-    """Return the whole number that a text of the command line holds, or any other word as it is."""
-    try:
-        return int(text)
-    except ValueError:
-        return text
-
-
-def _number_or_word(text: str) -> float | str:
+def _number_or_word(text: str, kind: type[float] = float) -> float | str:
     """Return the number that a text of the command line holds, or any other word as it is, which is checked later."""
     try:
-        return float(text)
+        return kind(text)
     except ValueError:
         return text
 
@@ -201,7 +327,7 @@ class Options:
         check=at_least(1, or_auto=True),
         used_by=_WITH_FIRST_STAGES,
         metavar="auto|N",
-        parse=_whole_or_word,
+        parse=partial(_number_or_word, kind=int),
     )
     component: str = _option(
         "auto",
@@ -218,11 +344,7 @@ class Options:
         used_by=_WITH_FIRST_STAGES,
     )
     category_weights: object = _option(
-        "half",
-        "how much ties count (default half)",
-        words=("half", "paper"),
-        only_words=False,
-        used_by=ESTIMATORS,
+        "half", "how much ties count (default half)", words=("half", "paper"), only_words=False, used_by=ESTIMATORS
     )
     position_bias: bool | str = _option(
         "auto",
@@ -253,7 +375,7 @@ class Options:
     fold_names: bool = _option(
         False,
         "whether names of models that differ only by blanks, letter case or Unicode form are one model (default no)",
-        check=must_be(lambda value: isinstance(value, bool | np.bool_), "True and False"),
+        check=check_flag,
         metavar="yes|no",
         parse=_yes_no_or_word,
     )
@@ -263,7 +385,11 @@ class Options:
         "prompts with scores of all models), model (features say which are missing), or the number that counts as a "
         "missing score",
         check=must_be(
-            lambda value: value in _MISSING if isinstance(value, str) else _is_finite(value),
+            lambda value: (
+                value in _MISSING
+                if isinstance(value, str)
+                else (number := real_number(value)) is not None and bool(np.isfinite(number))
+            ),
             "'raise', 'drop', 'keep', and for scores 'common', 'model' or the number that counts as a missing score",
             OptionError,
         ),
@@ -292,7 +418,11 @@ class Options:
         None,
         "weights of prompts in the target population",
         check=must_be(
-            _may_be_weights,
+            lambda value: (
+                value is None
+                or isinstance(value, (str, EqualTasks))
+                or (not isinstance(value, Mapping) and array_of_numbers(value, 1) is not None)
+            ),
             "the name of a column, EqualTasks(column), or one number per prompt in order of first appearance",
         ),
         used_by=(*_WITH_FIRST_STAGES, "means"),
@@ -350,7 +480,11 @@ class Options:
         "auto",
         "smallest probability of a category in mu (default auto: selected by log-loss)",
         check=must_be(
-            _may_be_floor,
+            lambda value: (
+                value == "auto"
+                if isinstance(value, str)
+                else (number := real_number(value)) is not None and 0 <= number < 0.5
+            ),
             "the smallest probability of a category in mu, a number in [0, 0.5), or 'auto'",
             OptionError,
         ),
@@ -361,7 +495,7 @@ class Options:
     second_order: bool = _option(
         True,
         "whether the second-order bias of bt scores is removed where mu is learnt from features (default yes)",
-        check=must_be(lambda value: isinstance(value, bool | np.bool_), "True and False"),
+        check=check_flag,
         used_by=("debiased",),
         metavar="yes|no",
         parse=_yes_no_or_word,
@@ -397,12 +531,7 @@ class Options:
         parse=int,
     )
     seed: int = _option(
-        None,
-        "seed of all draws (default 0)",
-        convert=resolve_seed,
-        keyword="rng",
-        metavar="SEED",
-        parse=int,
+        None, "seed of all draws (default 0)", convert=resolve_seed, keyword="rng", metavar="SEED", parse=int
     )
     n_jobs: int | None = _option(
         None, "threads (default: all cores)", check=at_least(1, or_none=True), metavar="N", parse=int

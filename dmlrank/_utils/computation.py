@@ -300,15 +300,12 @@ def at_the_same_time(first: Callable[[], T], second: Callable[[], R]) -> tuple[T
     Warnings of the package come in the order of the functions. If the first function raises an error, that of the
     second one is dropped.
     """
-
-    def with_warnings() -> tuple[R, list[DmlrankWarning]]:
-        with collected_warnings() as second_warnings:
-            return second(), second_warnings
-
     with ThreadPoolExecutor(1, initializer=_prepare_thread) as thread:
-        pending = thread.submit(copy_context().run, with_warnings)
+        with collected_warnings() as second_warnings:
+            # The context of the second function is copied here, and with it where its warnings go.
+            pending = thread.submit(copy_context().run, second)
         first_result = first()
-        second_result, second_warnings = pending.result()
+        second_result = pending.result()
     for message in second_warnings:
         warn(message, stacklevel=2)
     return first_result, second_result

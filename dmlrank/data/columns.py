@@ -239,9 +239,8 @@ def identity_texts(column: pd.Series) -> pd.Series:
 
 def _check_whole_names_are_compared(column: pd.Series) -> None:
     """Raise where a name has the character NUL and pandas compares names only up to there, as it does before 3.0."""
-    if not _COMPARES_UP_TO_NUL or column.dtype != object:
-        return
-    if any("\0" in cell for cell in column if isinstance(cell, str)):
+    has_names = _COMPARES_UP_TO_NUL and column.dtype == object
+    if has_names and any("\0" in cell for cell in column if isinstance(cell, str)):
         raise DataError(
             f"column {column.name!r} holds a name with the character NUL, and pandas {pd.__version__} takes names for "
             f"the same that differ after this character only; remove the character, or install pandas 3"
@@ -300,12 +299,11 @@ class JoinedRows(NamedTuple):
     """The rows of a fit, followed by further rows.
 
     table: All rows, with the columns of the frame of the fit.
-    n_old, n_new: Number of rows of the fit, and of further rows.
+    n_new: Number of further rows.
     remarks: Sentences on columns that only one of the two frames has.
     """
 
     table: PlainFrame
-    n_old: int
     n_new: int
     remarks: tuple[str, ...] = ()
 
@@ -320,12 +318,7 @@ def _naming_new_rows() -> Iterator[None]:
 
 
 def join_rows(
-    frame: Any,
-    new_rows: Any,
-    needed: Sequence[str],
-    identifiers: Sequence[str],
-    *,
-    already_read: Columns | None = None,
+    frame: Any, new_rows: Any, needed: Sequence[str], identifiers: Sequence[str], *, already_read: Columns | None = None
 ) -> JoinedRows:
     """Return the frame of a fit with further rows appended.
 
@@ -383,7 +376,7 @@ def join_rows(
         remarks.append(
             f"the columns {listed(only_new)} of the new rows are not in the data of the fit and are left out"
         )
-    return JoinedRows(PlainFrame(pd.DataFrame(joined, index=index)), n_old, len(taken), tuple(remarks))
+    return JoinedRows(PlainFrame(pd.DataFrame(joined, index=index)), len(taken), tuple(remarks))
 
 
 def _check_repeated(old: dict[str, pd.Series], new: dict[str, pd.Series], identifiers: Sequence[str]) -> None:

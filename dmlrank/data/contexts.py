@@ -15,14 +15,15 @@ from patsy import EvalEnvironment
 
 from .._utils.computation import warn
 from ..exceptions import DataError, shown
+from ..options import Options
 from .arrays import AnyArray, IntArray, is_vector_column, name_of
-from .columns import CodedColumn, identity_texts
+from .columns import CodedColumn, Columns, identity_texts
 from .derived_pairs import DerivedPairs
 from .equal_values import value_codes
 from .formula.features import FeatureNames
 from .formula.parse import Formula
 from .graph import MOST_OF_ALL
-from .outcomes import Categories, ComparedItems, improper_probabilities, unreadable_labels
+from .outcomes import ComparedItems, improper_probabilities, unreadable_labels
 
 # Whole numbers with at most this many digits can be sorted as texts without overflow.
 _MOST_DIGITS = 18
@@ -34,12 +35,11 @@ class Rows:
 
     formula: The formula of the fit.
     environment: Where functions and arrays of the formula are looked up.
+    options: The options of the fit.
     names: Columns and arrays that the features use.
     available: Names of all columns of the frame.
-    context, extras: Columns that identify a context, and columns of clusters, weights, propensities and style.
+    extras: Columns of clusters, weights, propensities and style.
     optional: Further columns that later steps may ask for. Their values may be missing.
-    propensity: The column of propensities, if there is one.
-    style: Columns with style differences.
     table: The columns, with a fresh index.
     roles: The columns of the outcome and of the items, coded as integers.
     arrays: The caller's arrays, one entry per row of the table.
@@ -54,13 +54,11 @@ class Rows:
 
     formula: Formula
     environment: EvalEnvironment
+    options: Options
     names: FeatureNames
     available: tuple[str, ...]
-    context: tuple[str, ...]
     extras: tuple[str, ...]
     optional: tuple[str, ...]
-    propensity: str | None
-    style: tuple[str, ...]
     table: pd.DataFrame
     roles: dict[str, CodedColumn]
     arrays: dict[str, AnyArray]
@@ -99,7 +97,7 @@ def find_contexts(rows: Rows) -> tuple[IntArray, IntArray, IntArray]:
 
     Shapes: row_context (rows,), first_row (n,), seed_order (n,).
     """
-    n, names, limit = len(rows.table), list(rows.context), 10**_MOST_DIGITS
+    n, names, limit = len(rows.table), list(rows.options.context), 10**_MOST_DIGITS
     if not names:
         return np.arange(n), np.arange(n), np.arange(n)
     column = rows.table[names[0]]
@@ -134,7 +132,8 @@ def check_constant_features(rows: Rows, row_context: IntArray, first_row: IntArr
         if differs.any():
             row = int(np.flatnonzero(differs)[0])
             n_contexts = len(np.unique(row_context[differs]))
-            identifier = dict(zip(rows.context, rows.table[list(rows.context)].iloc[row], strict=True))
+            context = rows.options.context
+            identifier = dict(zip(context, rows.table[list(context)].iloc[row], strict=True))
             cells = np.asarray(column)[[first_row[row_context[row]], row]]
             first, second = (shown(cell.item() if isinstance(cell, np.generic) else cell, 57) for cell in cells)
             raise DataError(
@@ -150,12 +149,9 @@ def identifiers(rows: Rows, first_row: IntArray) -> NDArray[np.object_]:
     The identifier is the cell of the column that ``context=`` names, or a tuple of cells if ``context=`` names several
     columns. Without ``context=``, the identifier is the position of the row.
     """
-    ids = np.empty(len(first_row), dtype=object)
-    table = rows.table[list(rows.context)].iloc[first_row]
-    if not rows.context:
-        ids[:] = rows.index[first_row]
-    else:
-        ids[:] = table[rows.context[0]].tolist() if len(rows.context) == 1 else list(table.itertuples(False, None))
+    ids, context = np.empty(len(first_row), dtype=object), rows.options.context
+    columns = Columns(context, rows.table.iloc[first_row])
+    ids[:] = columns.identifiers(context) if context else rows.index[first_row]
     return ids
 
 
@@ -164,7 +160,7 @@ def warn_of_repeats(rows: Rows) -> bool:
 
     Equal texts or vectors are most likely one prompt that was used more than once.
     """
-    if rows.context or not len(rows.names.columns):
+    if rows.options.context or not len(rows.names.columns):
         return False
     for name, count in repeated_values(rows.table[list(rows.names.columns)]).items():
         if count:
@@ -211,17 +207,17 @@ def identity_numbers(identifiers: AnyArray) -> IdentityNumbers:
     are_whole = pd.api.types.infer_dtype(identifiers, skipna=False) == "integer"
     if are_whole and identifiers.min() >= -_LARGEST and identifiers.max() <= _LARGEST:
         return identifiers.astype(np.int64).view(np.uint64)
-    numbers = (_number_of_text(identity_text(identifier)) for identifier in identifiers)
-    return np.fromiter(numbers, np.uint64, len(identifiers))
-
-
-def _number_of_text(text: str) -> int:
-    """Return a number of 64 bits: the whole number that a text holds, as a two's complement, or the text's hash."""
-    whole = _WHOLE_NUMBER(text)
-    if whole:
-        return int(whole[1]) % 2**64
-    # Half of a surrogate pair, which is no valid UTF-8, may stand in texts that were read from broken files.
-    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+    # Numbers of 64 bits: the whole number that a text holds, as a two's complement, or the text's hash.
+    numbers = np.empty(len(identifiers), np.uint64)
+    for place, identifier in enumerate(identifiers):
+        text = identity_text(identifier)
+        if whole := _WHOLE_NUMBER(text):
+            numbers[place] = int(whole[1]) % 2**64
+        else:
+            # Half of a surrogate pair, which is no valid UTF-8, may stand in texts that were read from broken files.
+            hashed = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8)
+            numbers[place] = int.from_bytes(hashed.digest(), "little")
+    return numbers
 
 
 def identity_text(identifier: object) -> str:
@@ -255,7 +251,7 @@ def identity_text(identifier: object) -> str:
 _MOST_NAMED = 5
 
 
-def readable_rows(rows: Rows, categories: Categories | None) -> tuple[Rows, tuple[str, ...]]:
+def readable_rows(rows: Rows) -> tuple[Rows, tuple[str, ...]]:
     """Return the rows that a fit can read, and a sentence about each kind of row that a fit refuses.
 
     The sentences are for the report of :func:`dmlrank.check`. If a fit can read no vote at all, all rows are returned
@@ -279,7 +275,7 @@ def readable_rows(rows: Rows, categories: Categories | None) -> tuple[Rows, tupl
         found = {"improper": improper_probabilities(rows.table[columns].iloc[votes].infer_objects())}
     elif len(votes):
         pairs = ComparedItems(first[votes], second[votes], names)
-        found = unreadable_labels(rows.roles[formula.outcome].only(votes), pairs, categories)
+        found = unreadable_labels(rows.roles[formula.outcome].only(votes), pairs, rows.options.categories)
     else:
         found = {}
     for kind, is_wrong in found.items():
@@ -288,7 +284,22 @@ def readable_rows(rows: Rows, categories: Categories | None) -> tuple[Rows, tupl
     for kind, mask in refused.items():
         if mask.any():
             title, advice = _REFUSED[kind]
-            sentences.append(f"{title}: {_count_and_first(rows, kind, mask)}. A fit raises an error. {advice}")
+            first_row, column = int(np.flatnonzero(mask)[0]), rows.roles[formula.outcomes[0]].only(mask)
+            if kind == "unknown":
+                counts = np.bincount(column.codes, minlength=len(column.levels))
+                labels = [f"{name_of(label)!r} in {n:,} rows" for label, n in zip(column.levels, counts, strict=True)]
+                further = f" and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
+                found_rows = f"{', '.join(labels[:_MOST_NAMED])}{further}"
+            else:
+                if kind == "same":
+                    column = rows.roles[formula.first].only(mask)
+                level = column.levels[column.codes[0]]
+                cell = repr(level) if isinstance(level, str) else name_of(level)
+                if kind == "improper":
+                    cell = ", ".join(f"{name} = {rows.table[name].iloc[first_row]:g}" for name in formula.probabilities)
+                count = int(mask.sum())
+                found_rows = f"{count:,} row{'s' * (count != 1)}, first row {rows.index[first_row]} ({cell})"
+            sentences.append(f"{title}: {found_rows}. A fit raises an error. {advice}")
     is_refused = np.logical_or.reduce([np.zeros(len(is_vote), dtype=bool), *refused.values()])
     return (rows.only(~is_refused), tuple(sentences)) if (is_vote & ~is_refused).any() else (rows, ())
 
@@ -313,19 +324,3 @@ _REFUSED = {
         "Correct these rows, or leave them out, as this check did.",
     ),
 }
-
-
-def _count_and_first(rows: Rows, kind: str, mask: NDArray[np.bool_]) -> str:
-    """Return how many rows are refused, and which come first, in words."""
-    formula, count, first = rows.formula, int(mask.sum()), int(np.flatnonzero(mask)[0])
-    column = rows.roles[formula.first if kind == "same" else formula.outcomes[0]].only(mask)
-    if kind == "unknown":
-        counts = np.bincount(column.codes, minlength=len(column.levels))
-        labels = [f"{name_of(label)!r} in {n:,} rows" for label, n in zip(column.levels, counts, strict=True)]
-        further = f" and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
-        return f"{', '.join(labels[:_MOST_NAMED])}{further}"
-    level = column.levels[column.codes[0]]
-    cell = repr(level) if isinstance(level, str) else name_of(level)
-    if kind == "improper":
-        cell = ", ".join(f"{name} = {rows.table[name].iloc[first]:g}" for name in formula.probabilities)
-    return f"{count:,} row{'s' * (count != 1)}, first row {rows.index[first]} ({cell})"

@@ -148,12 +148,14 @@ def join_shared(unit: IntArray, shared: SharedTexts | None, n_folds: int) -> Int
     return smallest[part]
 
 
-def warn_of_shared_texts(shared: SharedTexts | None, groups: Sequence[IntArray], context: tuple[str, ...]) -> None:
+def warn_of_shared_texts(
+    shared: SharedTexts | None, groups: Sequence[IntArray | None], context: tuple[str, ...]
+) -> None:
     """Warn where contexts share a text although the standard errors take them as independent. Shapes: groups (n,)."""
     if shared is None or shared.was_warned_of:
         return
     first = np.unique(shared.code, return_index=True)[1]
-    if any((group == group[first][shared.code]).all() for group in groups):
+    if any(group is not None and (group == group[first][shared.code]).all() for group in groups):
         return
     identifiers = f" under another {listed(context)}" if context else ""
     name = shared.column

@@ -141,8 +141,23 @@ def read_labels(
     if absent:
         warn(f"categories= names labels that do not occur: {listed(absent)}; the data have {listed(levels)}")
     if meanings is None:
+        try:
+            p = column.to_numpy(dtype=float)
+        except OverflowError:
+            raise too_large_error(column.name) from None
+        is_outside = ~((p >= -_ROUNDING) & (p <= 1 + _ROUNDING))
+        if is_outside.any():
+            row, value = column.index[is_outside][0], p[is_outside][0]
+            hint = "; divide percentages by 100" if 1 < p[is_outside].max() <= 100 and p.min() >= 0 else ""
+            raise OutcomeError(
+                f"the outcome {column.name!r} is {value:g} in row {row} ({int(is_outside.sum())} such rows): numbers "
+                f"other than 0 and 1 are read as preferences for the item shown first, which lie in [0, 1]{hint}; "
+                f"where the numbers are labels, say what each means with categories={{number: meaning}}, each meaning "
+                f"one of {listed(MEANINGS)}"
+            )
+        p = np.clip(p, 0.0, 1.0)
         read_as = (("1", "first"), ("0", "second"))
-        return Outcomes(MEANINGS[:2], _preference_probabilities(column), read_as, "preferences")
+        return Outcomes(MEANINGS[:2], np.stack([p, 1 - p], axis=1), read_as, "preferences")
     meanings = _read_ties_as_both_good(levels, meanings, user_meanings)
     y_of_level = np.zeros((len(levels), len(MEANINGS)))
     for row, meaning in zip(y_of_level, meanings, strict=True):
@@ -155,7 +170,15 @@ def read_labels(
     is_model = np.array([meaning is None for meaning in meanings], dtype=bool)[winner.codes]
     if is_model.any():
         winning_item = winner.places({name: number for number, name in enumerate(pairs.names)})[is_model]
-        y[is_model, _winning_sides(winning_item, pairs, is_model)] = 1
+        first, second = pairs.first[is_model], pairs.second[is_model]
+        is_third = (winning_item != first) & (winning_item != second)
+        if is_third.any():
+            winning, *compared = (pairs.names[column[is_third][0]] for column in (winning_item, first, second))
+            raise OutcomeError(
+                f"{int(is_third.sum())} votes name a winner that was not compared: {winning!r} in a comparison of "
+                f"{compared[0]!r} with {compared[1]!r}; correct these labels or drop the votes"
+            )
+        y[is_model, (winning_item != first).astype(np.intp)] = 1
     present = [number for number in range(len(MEANINGS)) if number < 2 or y[:, number].any()]
     texts = [
         "the model that wins" if meaning is None else meaning if isinstance(meaning, str) else f"{meaning:g}"
@@ -176,18 +199,31 @@ def read_probabilities(table: pd.DataFrame, categories: Categories | None = None
     user_meanings = _checked_categories(categories)
     names = [str(name) for name in table.columns]
     meanings = _read_ties_as_both_good(names, _column_meanings(names, user_meanings), user_meanings)
-    probabilities = dict(zip(meanings, _check_probabilities(table).T, strict=True))
+    for name, column in table.items():
+        if column.dtype.kind not in "biuf":
+            raise OutcomeError(
+                f"column {name!r} is {column.iloc[0]!r} in row {table.index[0]}; with several columns left of ~ each "
+                f"must hold the probabilities of a category, numbers in [0, 1]"
+            )
+    p, is_wrong = table.to_numpy(dtype=float), improper_probabilities(table)
+    if is_wrong.any():
+        row = int(np.flatnonzero(is_wrong)[0])
+        finding = "has a negative one" if p[row].min() < -_ROUNDING else f"sums to {p[row].sum():g}"
+        values = ", ".join(f"{name} = {value:g}" for name, value in zip(names, p[row], strict=True))
+        raise OutcomeError(
+            f"row {table.index[row]} {finding}: {values} ({int(is_wrong.sum())} such rows); the probabilities left of "
+            f"~ must not be negative and must sum to one in every row"
+        )
+    p = np.maximum(p, 0.0)
+    # Rows sum to one exactly.
+    probabilities = dict(zip(meanings, (p / p.sum(axis=1, keepdims=True)).T, strict=True))
     present = tuple(m for m in MEANINGS if m in probabilities and (m in MEANINGS[:2] or probabilities[m].any()))
     y = np.stack([probabilities[meaning] for meaning in present], axis=1)
     return Outcomes(present, y, tuple(zip(names, meanings, strict=True)), "probabilities")
 
 
 def read_outcome_columns(
-    columns: Columns,
-    names: Sequence[str],
-    rows: IntArray,
-    pairs: ComparedItems,
-    categories: Categories | None = None,
+    columns: Columns, names: Sequence[str], rows: IntArray, pairs: ComparedItems, categories: Categories | None = None
 ) -> Outcomes:
     """Read one column of labels, or several columns of probabilities, in some rows. Shapes: rows (v,)."""
     table = columns.table(names, rows)
@@ -224,52 +260,6 @@ def improper_probabilities(table: pd.DataFrame) -> NDArray[np.bool_]:
     probabilities = table.to_numpy(dtype=float)
     sums_to_one = np.abs(probabilities.sum(axis=1) - 1) <= _ROUNDING
     return ~((probabilities.min(axis=1) >= -_ROUNDING) & sums_to_one)
-
-
-def _preference_probabilities(winner: pd.Series) -> FloatArray:
-    """Return the probabilities of the two wins, (v, 2), from preferences for the item shown first.
-
-    Shapes: winner (v,).
-    """
-    try:
-        p = winner.to_numpy(dtype=float)
-    except OverflowError:
-        raise too_large_error(winner.name) from None
-    is_outside = ~((p >= -_ROUNDING) & (p <= 1 + _ROUNDING))
-    if is_outside.any():
-        row, value = winner.index[is_outside][0], p[is_outside][0]
-        hint = "; divide percentages by 100" if 1 < p[is_outside].max() <= 100 and p.min() >= 0 else ""
-        raise OutcomeError(
-            f"the outcome {winner.name!r} is {value:g} in row {row} ({int(is_outside.sum())} such rows): numbers other "
-            f"than 0 and 1 are read as preferences for the item shown first, which lie in [0, 1]{hint}; where the "
-            f"numbers are labels, say what each means with categories={{number: meaning}}, each meaning one of "
-            f"{listed(MEANINGS)}"
-        )
-    p = np.clip(p, 0.0, 1.0)
-    return np.stack([p, 1 - p], axis=1)
-
-
-def _check_probabilities(table: pd.DataFrame) -> FloatArray:
-    """Return columns of probabilities as rows that sum to one exactly, (v, C). Shapes: table (v, C)."""
-    for name, column in table.items():
-        if column.dtype.kind not in "biuf":
-            raise OutcomeError(
-                f"column {name!r} is {column.iloc[0]!r} in row {table.index[0]}; with several columns left of ~ each "
-                f"must hold the probabilities of a category, numbers in [0, 1]"
-            )
-    p = table.to_numpy(dtype=float)
-    is_wrong = improper_probabilities(table)
-    if is_wrong.any():
-        lowest, total = p.min(axis=1), p.sum(axis=1)
-        row = int(np.flatnonzero(is_wrong)[0])
-        finding = "has a negative one" if lowest[row] < -_ROUNDING else f"sums to {total[row]:g}"
-        values = ", ".join(f"{name} = {value:g}" for name, value in zip(table.columns, p[row], strict=True))
-        raise OutcomeError(
-            f"row {table.index[row]} {finding}: {values} ({int(is_wrong.sum())} such rows); the probabilities left of "
-            f"~ must not be negative and must sum to one in every row"
-        )
-    p = np.maximum(p, 0.0)
-    return p / p.sum(axis=1, keepdims=True)
 
 
 def _column_meanings(names: Sequence[str], user_meanings: Mapping[Hashable, Meaning]) -> list[str]:
@@ -391,30 +381,10 @@ def _level_meanings(
 
 def _read_ties_as_both_good(levels: Iterable[Hashable], meanings: list[M], user_meanings: Categories) -> list[M]:
     """Return the meanings, with "tie" replaced by "both_good" if the labels also have "both_bad"."""
-    is_from_spelling = [level not in user_meanings for level in levels]
-    spelt_meanings = [meaning for meaning, is_spelt in zip(meanings, is_from_spelling, strict=True) if is_spelt]
-    if "both_bad" not in spelt_meanings or "both_good" in meanings:
+    spelt = [(meaning, level not in user_meanings) for meaning, level in zip(meanings, levels, strict=True)]
+    if ("both_bad", True) not in spelt or "both_good" in meanings:
         return meanings
-    return [
-        "both_good" if meaning == "tie" and is_spelt else meaning
-        for meaning, is_spelt in zip(meanings, is_from_spelling, strict=True)
-    ]
-
-
-def _winning_sides(winning_item: IntArray, pairs: ComparedItems, votes: NDArray[np.bool_]) -> IntArray:
-    """Return 0 where the item shown first won, and 1 where the item shown second won, (w,): positions in ``MEANINGS``.
-
-    Shapes: winning_item (w,), votes (v,).
-    """
-    first, second = pairs.first[votes], pairs.second[votes]
-    is_third = (winning_item != first) & (winning_item != second)
-    if is_third.any():
-        winner, *compared = (pairs.names[column[is_third][0]] for column in (winning_item, first, second))
-        raise OutcomeError(
-            f"{int(is_third.sum())} votes name a winner that was not compared: {winner!r} in a comparison of "
-            f"{compared[0]!r} with {compared[1]!r}; correct these labels or drop the votes"
-        )
-    return np.asarray(winning_item != first, dtype=np.intp)
+    return ["both_good" if one == ("tie", True) else one[0] for one in spelt]
 
 
 def _unknown_labels_error(

@@ -12,11 +12,10 @@ from .._utils.argument_checks import check_flag, check_whole, real_number
 from ..exceptions import DataError, MissingDataError, OptionError, OptionTypeError, listed, shown
 from .arrays import LARGEST_EXACT, FloatArray, IntArray, is_vector_column, name_of
 from .columns import CodedColumn, check_identity
-from .derived_pairs import DerivedPairs
+from .derived_pairs import DerivedPairs, Runs
 from .equal_values import value_codes
 from .formula.parse import SHAPE_OF_SCORES, parse_formula
 from .frames import column_names, require_columns, take_columns
-from .runs import Runs
 
 
 def pairs_from_scores(
@@ -165,7 +164,20 @@ def pairs_from_rankings(
             f"models that were not part of a ranking; give models that share the last place the same rank"
         )
     derived = _derive(table, -ranks, prompts=prompts, annotators=annotators, model=model, number=rank)
-    _refuse_best_of(derived.values, rank)
+    rankings = derived.values[np.isfinite(derived.values).sum(axis=1) >= 3]
+    if len(rankings):
+        best = np.nanmax(rankings, axis=1, keepdims=True)
+        has_one_winner = (rankings == best).sum(axis=1) == 1
+        # Rankings without a single winner get zeros, so that no row consists of NaN alone.
+        losers = np.where(has_one_winner[:, None], np.where(rankings == best, np.nan, rankings), 0.0)
+        has_tied_losers = np.nanmax(losers, axis=1) == np.nanmin(losers, axis=1)
+        if (has_one_winner & has_tied_losers).all():
+            raise DataError(
+                f"column {rank!r} ranks one answer first and ties all others, in each of {len(rankings)} rankings: "
+                f"this is 'best of K'. Nobody compared the other answers with each other, and which pairs are known "
+                f"depends on which answer won, so that no comparison of two models can be derived. If annotators did "
+                f"find the other answers equal, pass pairs_from_scores(..., score={rank!r}, lower_is_better=True)"
+            )
     return replace(derived, kind="ranks", lower_wins=True)
 
 
@@ -406,27 +418,4 @@ def _refuse_repeats(
             f"{found}; one is allowed. For repeated runs of a benchmark, fit the table itself with a formula such as "
             f"'score ~ 1 | {model}', context={keys[0]!r} and, for the column of runs, run=; for several graders, name "
             f"the column that tells them apart, in prompt= or annotator="
-        )
-
-
-def _refuse_best_of(values: FloatArray, rank: str) -> None:
-    """Raise :class:`DataError` where every ranking of three or more models has one winner and ties the others.
-
-    Shapes: values (records, K).
-    """
-    n_ranked = np.isfinite(values).sum(axis=1)
-    rankings = values[n_ranked >= 3]
-    if not len(rankings):
-        return
-    best = np.nanmax(rankings, axis=1, keepdims=True)
-    has_one_winner = (rankings == best).sum(axis=1) == 1
-    # Rankings without a single winner get zeros, so that no row consists of NaN alone.
-    losers = np.where(has_one_winner[:, None], np.where(rankings == best, np.nan, rankings), 0.0)
-    has_tied_losers = np.nanmax(losers, axis=1) == np.nanmin(losers, axis=1)
-    if (has_one_winner & has_tied_losers).all():
-        raise DataError(
-            f"column {rank!r} ranks one answer first and ties all others, in each of {len(rankings)} rankings: this is "
-            f"'best of K'. Nobody compared the other answers with each other, and which pairs are known depends on "
-            f"which answer won, so that no comparison of two models can be derived. If annotators did find the other "
-            f"answers equal, pass pairs_from_scores(..., score={rank!r}, lower_is_better=True)"
         )

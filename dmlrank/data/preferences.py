@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from .arrays import AnyArray, FloatArray, IntArray
 from .columns import Columns
+from .derived_pairs import ScoreTable
 from .equal_values import SharedTexts
 from .formula.features import FeatureMap
 from .outcomes import exchange_wins, exchanged_wins
-from .runs import ScoreTable
 
 
 @dataclass(frozen=True, slots=True, eq=False)

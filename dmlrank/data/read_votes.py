@@ -13,6 +13,7 @@ from patsy import EvalEnvironment
 
 from .._utils.computation import warn
 from ..exceptions import ColumnError, DataError, MissingDataError, OptionError, listed, nearest
+from ..options import Options
 from .arrays import FloatArray, IntArray, Variable, as_array, is_vector_column, kind_of_time, name_of, row_slices
 from .columns import CodedColumn, Columns, align_by_index, check_identity, check_unicode, row_index, similar_names
 from .contexts import Rows, check_constant_features, find_contexts, identifiers, warn_of_repeats
@@ -22,7 +23,7 @@ from .formula.features import FeatureMap, check_features, fit_features, locate_n
 from .formula.parse import Formula, names_in, parse_formula
 from .frames import column_names, is_partitioned, require_columns, take_columns
 from .graph import MOST_OF_ALL
-from .outcomes import Categories, ComparedItems, Outcomes, read_labels, read_probabilities, without_missing
+from .outcomes import ComparedItems, Outcomes, read_labels, read_probabilities, without_missing
 from .preferences import PreferenceData, gather_cells
 
 # Groups of names that a warning lists.
@@ -35,14 +36,10 @@ def take_rows(
     formula_text: str,
     data: object,
     environment: EvalEnvironment,
+    options: Options,
     *,
-    context: Sequence[str] = (),
     groups: Sequence[str] = (),
-    propensity: str | None = None,
-    style: Sequence[str] = (),
     optional: Sequence[str] | None = (),
-    categories: Categories | None = None,
-    fold_names: bool = False,
 ) -> Rows:
     """Take all rows of a frame with every column that the fit or a later step asks for, in one reading.
 
@@ -50,11 +47,18 @@ def take_rows(
     missing afterwards, and with ``fold_names`` names of models that look the same are one name.
     """
     formula, available = parse_formula(formula_text), column_names(data)
+    context, propensity, style = options.context, options.propensity_column, options.style_columns
     derived = data if isinstance(data, DerivedPairs) else None
     roles = () if derived else (*formula.outcomes, *formula.items)
     require_columns(roles, available, f"formula {formula_text!r}")
     if derived is not None and derived.rows is not None:
-        _refuse_varying(derived, (*names_in(formula.features).values, *groups), available)
+        names_of_prompts = (*names_in(formula.features).values, *groups)
+        varying = [name for name in names_of_prompts if name not in available and name in derived.rows]
+        if varying:
+            raise DataError(
+                f"column {varying[0]!r} differs between the rows of a prompt; features, clusters and weights of a "
+                f"table of scores have one value per prompt ({listed(derived.prompt)}): leave {varying[0]!r} out"
+            )
     require_columns(context, available, "context=")
     require_columns(groups, available, "cov_kwds groups and weights")
     if propensity and propensity not in available:
@@ -76,11 +80,23 @@ def take_rows(
     table = take_columns(data, list(dict.fromkeys([*required, *existing])))
     names = locate_names(formula.features, available, environment, len(table), roles)
     labels = row_index(data, len(table))
-    coded = _coded_roles(table, roles, required, names.columns)
+    coded = {}
+    for name in required:
+        kind = kind_of_time(table[name]) if name in names.columns else None
+        if kind:
+            # Patsy would code dates and times as a category for each value.
+            raise DataError(
+                f"feature {name!r} is a {kind}; features must be numbers, categories or texts: turn {name!r} into a "
+                f"number (days since ...) or a category"
+            )
+        # Features that are numbers need no check, and vectors are checked when they are stacked.
+        if name not in names.columns or (table[name].dtype.kind == "O" and not is_vector_column(table[name])):
+            coded[name] = CodedColumn.of(table[name])
+    coded = {name: coded[name] for name in roles}
     if derived is None:
         if not formula.probabilities:
-            coded[formula.outcome] = without_missing(coded[formula.outcome], categories)
-        coded = _with_folded_names(coded, formula, fold_names)
+            coded[formula.outcome] = without_missing(coded[formula.outcome], options.categories)
+        coded = _with_folded_names(coded, formula, options.fold_names)
     arrays = {
         name: as_array(align_by_index(environment.namespace[name], labels, name=name, of="the data's rows"))
         for name in names.arrays
@@ -88,13 +104,11 @@ def take_rows(
     return Rows(
         formula=formula,
         environment=environment,
+        options=options,
         names=names,
         available=tuple(available),
-        context=tuple(context),
         extras=extras,
         optional=existing,
-        propensity=propensity,
-        style=tuple(style),
         table=table,
         roles=coded,
         arrays=arrays,
@@ -132,68 +146,58 @@ def _with_folded_names(roles: dict[str, CodedColumn], formula: Formula, fold_nam
     }
 
 
-def _refuse_varying(derived: DerivedPairs, names: Sequence[str], available: Sequence[str]) -> None:
-    """Raise for columns of a table of scores that have several values on a prompt."""
-    varying = [name for name in names if name not in available and derived.rows is not None and name in derived.rows]
-    if varying:
-        raise DataError(
-            f"column {varying[0]!r} differs between the rows of a prompt; features, clusters and weights of a table of "
-            f"scores have one value per prompt ({listed(derived.prompt)}): leave {varying[0]!r} out"
-        )
-
-
-def _coded_roles(
-    table: pd.DataFrame, roles: Sequence[str], required: Sequence[str], features: Sequence[str]
-) -> dict[str, CodedColumn]:
-    """Return the columns of the outcome and of the items, coded; check that all columns can be read."""
-    coded = {}
-    for name in required:
-        kind = kind_of_time(table[name]) if name in features else None
-        if kind:
-            # Patsy would code dates and times as a category for each value.
-            raise DataError(
-                f"feature {name!r} is a {kind}; features must be numbers, categories or texts: turn {name!r} into a "
-                f"number (days since ...) or a category"
-            )
-        # Features that are numbers need no check, and vectors are checked when they are stacked.
-        if name not in features or (table[name].dtype.kind == "O" and not is_vector_column(table[name])):
-            coded[name] = CodedColumn.of(table[name])
-    return {name: coded[name] for name in roles}
-
-
-def preferences_of(
-    all_rows: Rows,
-    *,
-    categories: Categories | None = None,
-    missing: str | float = "raise",
-    votes: str = "mean",
-    runs: str | None = "random",
-    learnt: PreferenceData | None = None,
-) -> PreferenceData:
+def preferences_of(all_rows: Rows, *, learnt: PreferenceData | None = None, compares: bool = True) -> PreferenceData:
     """Return the preference data that the rows hold; contexts of ``learnt`` keep the features that they have there.
 
-    ``runs`` says what is compared where the rows hold scores: single runs, their means, or None for no comparisons.
+    ``compares`` says whether scores are compared where the rows hold scores.
     """
-    all_rows, missing = _without_missing_scores(all_rows, missing)
+    options = all_rows.options
+    all_rows, missing = _without_missing_scores(all_rows, options.missing)
     rows = _without_same(all_rows.only(_is_complete(all_rows, missing)))
     rows, contexts, x, feature_map = _complete_features(rows, missing, learnt)
     row_context, first_row, seed_order = contexts
     shared = find_shared_texts(rows.formula.features, _feature_columns(rows, first_row))
     if warn_of_repeats(rows) and shared is not None:
         shared = replace(shared, was_warned_of=True)
-    if votes == "first":
-        rows, row_context = _without_later_votes(rows, row_context)
+    if options.votes == "first":
+        # Without votes on a context and ordered pair with an earlier vote.
+        labelled, columns = rows.labelled, [rows.roles[name] for name in rows.formula.items]
+        names = dict.fromkeys(name_of(level) for column in columns for level in column.levels)
+        place_of = {name: place for place, name in enumerate(names)}
+        of_votes = pd.DataFrame({side: column.places(place_of)[labelled] for side, column in enumerate(columns)})
+        is_later = np.zeros(len(labelled), dtype=bool)
+        is_later[labelled] = of_votes.assign(context=row_context[labelled]).duplicated()
+        rows, row_context = replace(rows.only(~is_later), n_later_votes=int(is_later.sum())), row_context[~is_later]
         first_row = np.unique(row_context, return_index=True)[1]
     if rows.derived is None:
-        items, vote_row, first, second, outcomes = _votes_of_rows(rows, categories)
+        items, formula = _items(rows), rows.formula
+        place_of = {name: place for place, name in enumerate(items)}
+        if len(items) < 2:
+            models = f"only one model in the data ({items[0]!r})" if items else "no model in the data"
+            raise DataError(f"{models}; a ranking needs at least two")
+        vote_row = np.flatnonzero(rows.labelled)
+        if not len(vote_row):
+            raise DataError(
+                f"no row has a label: {formula.outcome!r} is missing in all {len(rows.table)} rows; a fit needs votes "
+                f"with a label"
+            )
+        first, second = (rows.roles[name].places(place_of)[vote_row] for name in formula.items)
+        votes_of_rows = rows.table[list(formula.outcomes)].iloc[vote_row].set_axis(rows.index[vote_row])
+        if formula.probabilities:
+            outcomes = read_probabilities(votes_of_rows, options.categories)
+        else:
+            label = rows.roles[formula.outcome]
+            label = label if len(vote_row) == len(rows.table) else label.only(vote_row)
+            compared_items = ComparedItems(first, second, items)
+            outcomes = read_labels(label, compared_items, votes_of_rows[formula.outcome], options.categories)
     else:
-        compared = rows.derived if runs is not None else rows.derived.only(np.zeros(len(rows.table), dtype=bool))
-        items, (vote_row, first, second, y) = rows.derived.models, compared.compare(by_run=runs == "random")
+        compared = rows.derived if compares else rows.derived.only(np.zeros(len(rows.table), dtype=bool))
+        items, (vote_row, first, second, y) = rows.derived.models, compared.compare(by_run=options.runs == "random")
         meanings, labels = ("first", "second", "tie")[: y.shape[1]], rows.derived.labels[: y.shape[1] - 1]
         outcomes = Outcomes(meanings, y, labels, rows.derived.kind)
     cells, vote_cell = gather_cells(row_context[vote_row], first, second, outcomes.y)
     # Later steps need no columns that only features use and that are large: vectors, and numbers of partitioned data.
-    named = {*rows.optional, *rows.context, *rows.extras}
+    named = {*rows.optional, *options.context, *rows.extras}
     large = {*rows.names.columns} if rows.are_partitioned else set()
     kept = [
         name
@@ -247,32 +251,6 @@ def _without_missing_scores(rows: Rows, missing: str | float) -> tuple[Rows, str
             f"leave out the models with the fewest scores, or count missing scores as a value, such as missing=0.0"
         )
     return rows.only(is_common), "raise"
-
-
-def _votes_of_rows(
-    rows: Rows, categories: Categories | None
-) -> tuple[tuple[str, ...], IntArray, IntArray, IntArray, Outcomes]:
-    """Return items, row, first item and second item of each vote of rows that hold at most one each, and labels."""
-    items, formula = _items(rows), rows.formula
-    place_of = {name: place for place, name in enumerate(items)}
-    first, second = (rows.roles[name].places(place_of) for name in (formula.first, formula.second))
-    if len(items) < 2:
-        models = f"only one model in the data ({items[0]!r})" if items else "no model in the data"
-        raise DataError(f"{models}; a ranking needs at least two")
-    vote_row = np.flatnonzero(rows.labelled)
-    if not len(vote_row):
-        raise DataError(
-            f"no row has a label: {formula.outcome!r} is missing in all {len(rows.table)} rows; a fit needs votes "
-            f"with a label"
-        )
-    first, second = first[vote_row], second[vote_row]
-    votes = rows.table[list(formula.outcomes)].iloc[vote_row].set_axis(rows.index[vote_row])
-    if formula.probabilities:
-        return items, vote_row, first, second, read_probabilities(votes, categories)
-    label = rows.roles[formula.outcome]
-    label = label if len(vote_row) == len(rows.table) else label.only(vote_row)
-    outcomes = read_labels(label, ComparedItems(first, second, items), votes[formula.outcome], categories)
-    return items, vote_row, first, second, outcomes
 
 
 def _complete_features(
@@ -345,15 +323,15 @@ def _is_complete(rows: Rows, missing: str) -> NDArray[np.bool_]:
     masks = {name: mask for name, mask in missing_values(rows, missing).items() if mask.any()}
     counts = ", ".join(f"{name!r} in {mask.sum()} of {rows.n_rows} rows" for name, mask in masks.items())
     if missing != "drop" and masks:
-        identifiers = [name for name in masks if name in rows.context]
+        identifiers = [name for name in masks if name in rows.options.context]
         advice = "pass missing='drop' to drop these rows"
         if identifiers:
             advice = f"a row without {listed(identifiers)} belongs to no context: pass missing='drop' to drop it"
-        elif rows.propensity in masks:
+        elif (column := rows.options.propensity_column) in masks:
             advice = (
                 f"every vote needs the propensity of its pair, and missing='drop' would leave votes without it out. If "
                 f"the propensities of these votes are not known, as those of votes from before a plan, fit these votes "
-                f"alone with propensity='estimate', fill {rows.propensity!r} with the column 'propensity' of augment(),"
+                f"alone with propensity='estimate', fill {column!r} with the column 'propensity' of augment(),"
                 f" and fit all votes (documentation: how to stop, old votes and a plan)"
             )
         elif any(name in rows.names.columns for name in masks):
@@ -374,8 +352,9 @@ def missing_values(rows: Rows, missing: str = "raise") -> dict[str, NDArray[np.b
     labelled = rows.labelled
     roles = () if rows.derived else (*formula.outcomes, *formula.items)
     masks = {name: (rows.roles[name].codes < 0) & labelled for name in roles}
-    of_votes = {name for name in (rows.propensity, *rows.style) if name}
-    for name in (*rows.context, *rows.extras):
+    options = rows.options
+    of_votes = {options.propensity_column, *options.style_columns}
+    for name in (*options.context, *rows.extras):
         is_needed = labelled if name in of_votes else True
         masks[name] = table[name].isna().to_numpy() & is_needed
     if missing != "keep":
@@ -388,24 +367,10 @@ def missing_values(rows: Rows, missing: str = "raise") -> dict[str, NDArray[np.b
 
 def _feature_columns(rows: Rows, first_row: IntArray) -> dict[str, Variable]:
     """Return the columns and arrays that the features use, with a value per context."""
-    columns: dict[str, Variable] = {name: rows.table[name] for name in rows.names.columns}
-    if len(first_row) == len(rows.table):  # every row is a context: nothing need be copied
-        return columns | rows.arrays
-    columns = {name: rows.table[name].iloc[first_row] for name in columns}
-    return columns | {name: array[first_row] for name, array in rows.arrays.items()}
-
-
-def _without_later_votes(rows: Rows, row_context: IntArray) -> tuple[Rows, IntArray]:
-    """The rows without votes on a context and ordered pair with an earlier vote, and the context of each, (rows,)."""
-    labelled, formula = rows.labelled, rows.formula
-    columns = rows.roles[formula.first], rows.roles[formula.second]
-    place_of = {name: number for number, name in enumerate({name_of(level) for c in columns for level in c.levels})}
-    votes = pd.DataFrame({"context": row_context[labelled]})
-    for side, column in enumerate(columns):
-        votes[side] = column.places(place_of)[labelled]
-    is_later = np.zeros(len(labelled), dtype=bool)
-    is_later[labelled] = votes.duplicated()
-    return replace(rows.only(~is_later), n_later_votes=int(is_later.sum())), row_context[~is_later]
+    # Where every row is a context, nothing is copied.
+    chosen = slice(None) if len(first_row) == len(rows.table) else first_row
+    columns: dict[str, Variable] = {name: rows.table[name].iloc[chosen] for name in rows.names.columns}
+    return columns | {name: array[chosen] for name, array in rows.arrays.items()}
 
 
 def _without_same(rows: Rows) -> Rows:

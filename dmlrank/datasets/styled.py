@@ -14,7 +14,7 @@ from scipy.special import expit, logit, softmax
 from ..data.arrays import FloatArray
 from ..exceptions import OptionTypeError, check_choice
 from ..functionals import Borda, BradleyTerry, CategoryWeights, Functional
-from ..style_adjustment import BalancedStyle
+from ..options import BalancedStyle
 from .simulators import Rng, check_between, check_count, generator
 
 # Coefficients by model; with more models they repeat. The model with the longest answers is not the strongest one.

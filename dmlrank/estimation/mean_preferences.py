@@ -12,7 +12,7 @@ from scipy import sparse
 
 from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray, IntArray, PreferenceData
-from ..functionals.category_weights import CategoryWeights
+from ..functionals.base import CategoryWeights
 from ..functionals.linear_scores import Linearised
 from .cross_fitting import ContextPart, contexts_at_a_time, over_parts
 from .influence import (

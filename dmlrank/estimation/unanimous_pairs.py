@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from ..data.outcomes import exchanged_wins, in_other_order
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..functionals import Functional
-from ..functionals.category_weights import CategoryWeights
+from ..functionals.base import CategoryWeights
 from .cross_fitting import clip_and_renormalise
 
 # For n labels that are all losses, the rule of three gives the upper limit 3 / n for the probability of a win. If a

@@ -27,10 +27,10 @@ from ..nuisance.style import (
     predict_by_fold,
 )
 from ..nuisance.training_rows import Folds
-from ..style_adjustment import BalancedStyle
+from ..options import BalancedStyle
 from .estimand import Setup
 from .fit_covariance import make_covariance
-from .state import BalancedVotes, Inputs, Repetition, StyleFit, Units
+from .state import BalancedVotes, Inputs, Repetition, StyleFit
 
 # Log-odds that are hardly learnt, and shares of the variation of a style column in votes with larger ones: of slopes
 # that may be infinite, and of slopes that are too small. Smallest share of the variation left by models and features.
@@ -112,19 +112,14 @@ def _codes(data: PreferenceData) -> IntArray:
 
 
 def equal_style_terms(
-    data: PreferenceData,
-    setup: Setup,
-    differences: StyleDifferences,
-    *,
-    propensity: FloatArray,
-    fold: IntArray,
-    units: Units,
+    inputs: Inputs, differences: StyleDifferences, propensity: FloatArray, fold: IntArray
 ) -> EqualStyleTerms:
     """Fit the first stages of scores at equal style on rows of votes; return the terms of the one-step estimates.
 
     Shapes: propensity (m,), fold (n,).
     """
-    link, cells, style = LinkedScore(setup.functional, data.n_items, data.ordered), data.cells, differences.values
+    data, units, cells, style = inputs.data, inputs.units, inputs.data.cells, differences.values
+    link = LinkedScore(inputs.setup.functional, data.n_items, data.ordered)
     y, cell, context = link.preference(data.vote_y), data.vote_cell, cells.context[data.vote_cell]
     # Rows are sorted by context, and do not depend on the order of the votes.
     vote = np.lexsort((y, *style.T, cells.second[cell], cells.first[cell], data.seed_order[context]))
@@ -153,17 +148,14 @@ def equal_style_terms(
 
 
 def joint_style_fit(
-    inputs: Inputs,
-    differences: StyleDifferences,
-    repetitions: Sequence[Repetition],
-    fixed_prompts: bool,
-    unanimous_covariance: FloatArray | None,
+    inputs: Inputs, repetitions: Sequence[Repetition], fixed_prompts: bool, unanimous_covariance: FloatArray | None
 ) -> StyleFit:
     """Return joint estimates of raw scores, averaged scores, scores at equal style and slopes.
 
     Shapes: unanimous_covariance (K, K).
     """
-    stacked = []
+    differences, stacked = inputs.style, list[Influence]()
+    assert differences is not None
     for r in repetitions:
         raw, style = r.one_step_result.target.by_context(), r.style_influence
         assert style is not None, "a fit at equal style has the influence of its scores in every repetition"
@@ -181,15 +173,11 @@ def joint_style_fit(
     estimates = np.stack([one.estimate for one in stacked])
     covariance = make_covariance(influence, gauge, inputs.units, fixed_prompts, estimates, unanimous_covariance=added)
     by_repetition = tuple(r.style_terms for r in repetitions if r.style_terms is not None)
-    _check_slopes(by_repetition[0], differences.names)
-    return StyleFit(differences, by_repetition, influence.estimate, covariance)
-
-
-def _check_slopes(terms: EqualStyleTerms, names: Sequence[str]) -> None:
-    """Warn where the slopes of style columns may be far off, and refuse to estimate a slope that may be infinite."""
-    at_edge = terms.share_at_edge(_EDGE) if terms.link.is_logit else np.zeros(len(names))
+    # Slopes may be far off, or infinite.
+    terms = by_repetition[0]
+    at_edge = terms.share_at_edge(_EDGE) if terms.link.is_logit else np.zeros(len(differences.names))
     left = np.diag(terms.relative(terms.means().variance))
-    for name, share, variation in zip(names, at_edge, left, strict=True):
+    for name, share, variation in zip(differences.names, at_edge, left, strict=True):
         if share > _DECIDED:
             raise DataError(
                 f"{share:.0%} of the variation of style column {name!r} is in votes whose winner style, models and "
@@ -210,6 +198,7 @@ def _check_slopes(terms: EqualStyleTerms, names: Sequence[str]) -> None:
                 f"and features determine it",
                 kind=IntervalWarning,
             )
+    return StyleFit(differences, by_repetition, influence.estimate, covariance)
 
 
 def side_by_side(parts: Sequence[Influence]) -> Influence:

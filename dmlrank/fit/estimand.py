@@ -110,14 +110,12 @@ class Setup:
     """A functional bound to category weights and a graph.
 
     edge_weights: How the pairs are weighted, for the summary: "equal", "counts", "given" or "votes".
-    n_left_out: Number of pairs with labels that are not on the graph.
     """
 
     functional: Functional
     weights: CategoryWeights
     graph: Graph
     edge_weights: str
-    n_left_out: int
 
 
 def restrict_items(data: PreferenceData, options: Options, min_labels: int) -> PreferenceData:
@@ -130,7 +128,28 @@ def restrict_items(data: PreferenceData, options: Options, min_labels: int) -> P
     may_drop = options.component == "largest" or (options.component == "auto" and share >= 1 - MOST_OF_ALL)
     if may_drop and len(parts[0]) > 1:
         return data.restrict(parts[0])
-    raise GraphError(explain_disconnected(data, parts, options.graph, min_labels=min_labels, share=share))
+    names = "; ".join("{" + listed(data.items[j] for j in part) + "}" for part in parts[:5])
+    names += " and more" if len(parts) > 5 else ""
+    kept = f"the largest has {100 * share:.3g} % of the votes, and {100 * (1 - MOST_OF_ALL):g} % have to stay"
+    largest = "collect votes that compare models across components"
+    if len(parts[0]) > 1:
+        largest = f"component='largest' ranks the {len(parts[0])} models of the largest alone"
+    if not isinstance(options.graph, str):
+        raise GraphError(
+            f"graph= does not connect the models: {len(parts)} components {names}; {kept}; add pairs between the "
+            f"components, or use graph='observed' for the pairs that have labels"
+        )
+    if options.graph == "votes":
+        raise GraphError(f"no vote compares models across {len(parts)} components {names}; {kept}; {largest}")
+    changes, advice = connecting_options(data, min_labels), largest
+    if changes is not None:
+        condition = ", if display order does not matter" if "position_bias" in changes else ""
+        advice = f"{', '.join(f'{name}={value!r}' for name, value in changes.items())} connects them{condition}"
+    raise GraphError(
+        f"the comparisons do not connect the models: {len(parts)} components {names} "
+        f"(a pair needs min_labels={min_labels} labelled contexts"
+        f"{' in each order' if data.ordered else ''}); {kept}; {advice}"
+    )
 
 
 def _share_in_largest(data: PreferenceData, graph: Graph) -> float:
@@ -140,52 +159,18 @@ def _share_in_largest(data: PreferenceData, graph: Graph) -> float:
     return float(votes[np.ix_(part, part)].sum()) / 2 / max(data.n_votes + sum(count for _, count in data.same), 1)
 
 
-def explain_disconnected(
-    data: PreferenceData, components: list[NDArray[np.intp]], graph: object, *, min_labels: int, share: float
-) -> str:
-    """Explain that a graph falls into several components, and recommend one call.
-
-    ``share`` is that of the votes in the largest component.
-    """
-    names = "; ".join("{" + listed(data.items[j] for j in component) + "}" for component in components[:5])
-    names += " and more" if len(components) > 5 else ""
-    kept = f"the largest has {100 * share:.3g} % of the votes, and {100 * (1 - MOST_OF_ALL):g} % have to stay"
-    largest = "collect votes that compare models across components"
-    if len(components[0]) > 1:
-        largest = f"component='largest' ranks the {len(components[0])} models of the largest alone"
-    if not isinstance(graph, str):
-        return (
-            f"graph= does not connect the models: {len(components)} components {names}; {kept}; add pairs between the "
-            f"components, or use graph='observed' for the pairs that have labels"
-        )
-    if graph == "votes":
-        return f"no vote compares models across {len(components)} components {names}; {kept}; {largest}"
-    changes = connecting_options(data, min_labels)
-    advice = largest
-    if changes is not None:
-        condition = ", if display order does not matter" if "position_bias" in changes else ""
-        advice = f"{', '.join(f'{name}={value!r}' for name, value in changes.items())} connects them{condition}"
-    return (
-        f"the comparisons do not connect the models: {len(components)} components {names} "
-        f"(a pair needs min_labels={min_labels} labelled contexts"
-        f"{' in each order' if data.ordered else ''}); {kept}; {advice}"
-    )
-
-
 def comparison_graph(data: PreferenceData, graph: object, min_labels: int) -> Graph:
     """Return the graph that the option ``graph`` asks for.
 
     Shapes: graph (K, K).
     """
+    if isinstance(graph, str) and graph == "complete":
+        return Graph.all_pairs(data.n_items)
+    if isinstance(graph, str):
+        fewest, ordered = (1, False) if graph == "votes" else (min_labels, data.ordered)
+        return Graph.observed(data.pair_counts(), fewest, ordered)
     if isinstance(graph, Graph):
         edges = graph.edges
-    elif isinstance(graph, str) and graph == "votes":
-        counts = data.pair_counts()
-        return Graph.observed(counts + counts.T, 1)
-    elif isinstance(graph, str):
-        if graph == "complete":
-            return Graph.all_pairs(data.n_items)
-        return Graph.observed(data.pair_counts(), min_labels, data.ordered)
     else:
         try:
             edges = np.asarray(align_pairs_by_name(graph, data.items, name="graph"))
@@ -211,32 +196,6 @@ def set_up(data: PreferenceData, graph: Graph, options: Options, min_labels: int
         weighting = "given"
     weights_of_pairs = _edge_weights(options.edge_weights, data, graph)
     bound = bind_functional(unbound, weights, graph, edge_weights=weights_of_pairs, ordered=data.ordered)
-    _warn_of_graph(data, bound, graph, min_labels)
-    # Called for its errors: some functionals have no gauge on this graph.
-    bound.gauge(data.n_items)
-    return Setup(bound, weights, graph, weighting, _count_left_out(data, graph))
-
-
-def set_up_likelihood(data: PreferenceData, graph: Graph, category_weights: object, estimator: str) -> Setup:
-    """Bind the Bradley-Terry functional to the pairs with votes."""
-    weights = _category_weights(category_weights, data)
-    if weights.total is None or abs(weights.total - 1) > 1e-12:
-        raise OptionError(
-            f"category_weights are {weights.first} and {weights.second}, which do not sum to one in every category; "
-            f"estimator={estimator!r} counts every vote as one win, a tie as half a win for both models; use "
-            f"category_weights='half'"
-        )
-    return Setup(BradleyTerry().bind(weights, graph), weights, graph, "votes", _count_left_out(data, graph))
-
-
-def _count_left_out(data: PreferenceData, graph: Graph) -> int:
-    """Return the number of pairs with labels that are not on the graph."""
-    counts = data.pair_counts()
-    return int(np.triu((counts + counts.T > 0) & ~graph.edges).sum())
-
-
-def _warn_of_graph(data: PreferenceData, functional: Functional, graph: Graph, min_labels: int) -> None:
-    """Warn where compared pairs have few labels, or Borda scores compare models that met different opponents."""
     counts = data.pair_counts()
     has_enough, has_labels = (Graph.observed(counts, n_labels, data.ordered).edges for n_labels in (min_labels, 1))
     n_few = int(np.triu(graph.edges & has_labels & ~has_enough).sum())
@@ -249,14 +208,29 @@ def _warn_of_graph(data: PreferenceData, functional: Functional, graph: Graph, m
             stacklevel=2,
             kind=IntervalWarning,
         )
-    if functional.ignores_opponents and not graph.complete:
+    if bound.ignores_opponents and not graph.complete:
         n_pairs = data.n_items * (data.n_items - 1) // 2
         warn(
-            f"{functional.name} is computed on an incomplete graph ({graph.n_edges:,} of {n_pairs:,} pairs): models "
+            f"{bound.name} is computed on an incomplete graph ({graph.n_edges:,} of {n_pairs:,} pairs): models "
             f"faced different opponents, and a score depends on how strong these are; functional='bt' takes the "
             f"opponents into account",
             stacklevel=2,
         )
+    # Called for its errors: some functionals have no gauge on this graph.
+    bound.gauge(data.n_items)
+    return Setup(bound, weights, graph, weighting)
+
+
+def set_up_likelihood(data: PreferenceData, graph: Graph, category_weights: object, estimator: str) -> Setup:
+    """Bind the Bradley-Terry functional to the pairs with votes."""
+    weights = _category_weights(category_weights, data)
+    if weights.total is None or abs(weights.total - 1) > 1e-12:
+        raise OptionError(
+            f"category_weights are {weights.first} and {weights.second}, which do not sum to one in every category; "
+            f"estimator={estimator!r} counts every vote as one win, a tie as half a win for both models; use "
+            f"category_weights='half'"
+        )
+    return Setup(BradleyTerry().bind(weights, graph), weights, graph, "votes")
 
 
 def bind_functional(
@@ -403,17 +377,12 @@ def choose_pairs(votes: PreferenceData, options: Options) -> OrderChoice:
     choice = _choose_order(votes, options, _ENOUGH_LABELS)
     if not isinstance(options.graph, str) or options.graph != "observed":
         return choice
-    fewer = _choose_order(votes, options, 1)
-    (graph, share), (_, most) = (_pairs_of(votes, one) for one in (choice, fewer))
-    most = most if options.component == "largest" else 1.0
+    fewer, counts = _choose_order(votes, options, 1), votes.pair_counts()
+    graph, of_fewer = (Graph.observed(counts, one.min_labels, one.matters) for one in (choice, fewer))
+    share = _share_in_largest(votes, graph)
+    most = _share_in_largest(votes, of_fewer) if options.component == "largest" else 1.0
     is_enough = share >= (1 - MOST_OF_ALL) * most and (options.component != "all" or graph.connected)
     return choice if is_enough else replace(fewer, lost_with_ten=1 - share)
-
-
-def _pairs_of(votes: PreferenceData, choice: OrderChoice) -> tuple[Graph, float]:
-    """Return the compared pairs of a choice, and the share of the votes in their largest component."""
-    graph = Graph.observed(votes.pair_counts(), choice.min_labels, choice.matters)
-    return graph, _share_in_largest(votes, graph)
 
 
 def _choose_order(votes: PreferenceData, options: Options, min_labels: int) -> OrderChoice:
@@ -439,17 +408,13 @@ def _choose_order(votes: PreferenceData, options: Options, min_labels: int) -> O
         return OrderChoice(bool(options.position_bias), min_labels, may_be_ignored=not obstacle)
     if obstacle:
         return OrderChoice(True, min_labels, obstacle, may_be_ignored=False)
-    return order_by_counts(votes.pair_counts(), min_labels, edges_of_option(options.graph, votes.n_items))
-
-
-def order_by_counts(counts: NDArray[np.int64], min_labels: int, edges: NDArray[np.bool_] | None = None) -> OrderChoice:
-    """Choose by counts: order matters if every pair with enough labels in total has enough labels in each order.
-
-    Shapes: counts (K, K), edges (K, K).
-    """
+    # Order matters if every pair with enough labels in total has enough labels in each order.
+    counts, graph = votes.pair_counts(), options.graph
     in_total, in_each_order = (np.triu(Graph.observed(counts, min_labels, ordered).edges) for ordered in (False, True))
-    if edges is not None:
-        in_total, in_each_order = in_total & edges, in_each_order & edges
+    if not isinstance(graph, str):
+        edges = np.asarray(graph.edges if isinstance(graph, Graph) else graph)
+        if edges.shape == in_total.shape and edges.dtype == bool:
+            in_total, in_each_order = in_total & edges, in_each_order & edges
     n_enough, n_lacking = int(in_total.sum()), int((in_total & ~in_each_order).sum())
     labels = f"{min_labels} label{'s' * (min_labels != 1)}"
     if n_lacking:
@@ -460,14 +425,6 @@ def order_by_counts(counts: NDArray[np.int64], min_labels: int, edges: NDArray[n
         return OrderChoice(False, min_labels, reason)
     reason = f"every pair with at least {labels} has at least {min_labels} in each display order"
     return OrderChoice(True, min_labels, reason)
-
-
-def edges_of_option(graph: object, n_items: int) -> NDArray[np.bool_] | None:
-    """Return the edges of a graph that the caller gave, (K, K); None for a word, or a graph of another shape."""
-    if isinstance(graph, str):
-        return None
-    edges = np.asarray(graph.edges if isinstance(graph, Graph) else graph)
-    return edges if edges.shape == (n_items, n_items) and edges.dtype == bool else None
 
 
 def votes_left_out(

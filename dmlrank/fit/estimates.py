@@ -14,8 +14,8 @@ from .._version import __version__
 from ..data.derived_pairs import DERIVED_KINDS, DerivedPairs
 from ..data.frames import period_of
 from ..data.graph import Graph, VoteCounts
-from ..data.preferences import FloatArray, PreferenceData
-from ..estimation.diagnostics import Validity, effective_contexts
+from ..data.preferences import FloatArray
+from ..estimation.diagnostics import effective_contexts
 from ..exceptions import DmlrankWarning, IntervalWarning
 from ..functionals import KINDS, Functional
 from ..functionals.linear_scores import PositionEffect
@@ -25,17 +25,14 @@ from ..inference.wald import two_sided_p_values, z_statistics
 from ..nuisance.outcome_model.cross_fit import ConstantMu
 from ..nuisance.outcome_model.main_effects import SmoothBoostedMu
 from ..nuisance.outcome_model.user_learners import learner_name
-from ..nuisance.propensity_model.estimate import Propensity
 from ..nuisance.training_rows import log_loss
-from ..options import EqualTasks
-from ..style_adjustment import BalancedStyle
+from ..options import BalancedStyle, EqualTasks
 from ..tables.summary_table import Summary
 from .adjusted_for_style import StyleEstimates
-from .checks import one_sided_models, residual_position_test
+from .direct_fits import gain_of_runs
 from .estimators import MEANS, Estimator, estimator_named
-from .fit_covariance import covariance_of
-from .judge_value import JudgeFigures, judge_figures
-from .means import gain_of_runs
+from .fit_covariance import covariance_of, one_sided_models, residual_position_test
+from .post_estimation import JudgeFigures, judge_figures
 from .state import Extension, FitState
 
 
@@ -117,19 +114,19 @@ class Diagnostics:
         largest over models.
     """
 
-    log_loss: float
-    log_loss_constant: float
-    min_propensity: float
-    effective_share: float
-    propensity_floored: int
-    position_effect: float
-    position_z: float
-    mu_floored: int
-    mu_entries: int
-    pairs_left_out: int
-    pairs_extrapolated: int
-    models_dropped: tuple[str, ...]
-    labels: tuple[tuple[str, str], ...]
+    log_loss: float = float("nan")
+    log_loss_constant: float = float("nan")
+    min_propensity: float = float("nan")
+    effective_share: float = float("nan")
+    propensity_floored: int = 0
+    position_effect: float = float("nan")
+    position_z: float = float("nan")
+    mu_floored: int = 0
+    mu_entries: int = 0
+    pairs_left_out: int = 0
+    pairs_extrapolated: int = 0
+    models_dropped: tuple[str, ...] = ()
+    labels: tuple[tuple[str, str], ...] = ()
     outcome_kind: str = "labels"
     votes_dropped: int = 0
     warnings: tuple[str, ...] = ()
@@ -479,6 +476,11 @@ def collect(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> Estima
     names = functional.names(data.items)
     estimate, covariance = clip_to_limits(steps.influence.estimate, steps.covariance, functional.limits)
     at_means = [repetition.mean.plugin for repetition in steps.repetitions if repetition.mean is not None]
+    if steps.estimator is MEANS and data.scores is not None:
+        n_scores = data.scores.n_runs.sum(axis=0)
+        votes = VoteCounts(n_scores, n_scores)
+    else:
+        votes = VoteCounts.of(data.pair_votes(), steps.setup.graph)
     return Estimates(
         models=data.items,
         functional=functional.name,
@@ -499,44 +501,29 @@ def collect(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> Estima
         outputs=() if names == data.items else names,
         judge=None if steps.verdicts is None else judge_figures(steps, steps.verdicts),
         extrapolation=steps.extrapolation.reason,
-        votes=_counts(steps),
+        votes=votes,
         style=style_estimates(steps),
         extension=steps.extension,
     )
-
-
-def _counts(steps: FitState) -> VoteCounts:
-    """Return the votes of each model, or its scores where means of scores are estimated."""
-    if steps.estimator is not MEANS or steps.data.scores is None:
-        return VoteCounts.of(steps.data.pair_votes(), steps.setup.graph)
-    n_scores = steps.data.scores.n_runs.sum(axis=0)
-    return VoteCounts(n_scores, n_scores)
 
 
 def style_estimates(steps: FitState) -> StyleEstimates | None:
     """Return what a result keeps of an adjustment for style; None without an adjustment."""
     adjust, style, balanced, n_votes = steps.options.adjust, steps.style, steps.balanced, steps.data.n_votes
     if isinstance(adjust, BalancedStyle) and balanced is not None:
-        return StyleEstimates(
-            kind="balanced",
-            formula=adjust.formula,
-            columns=adjust.columns,
-            deviations=balanced.deviations,
-            n_votes=balanced.n_votes,
-            n_votes_left=n_votes,
-            within=float(adjust.within),
-            weights=adjust.weights,
-        )
+        counts = (balanced.deviations, balanced.n_votes, n_votes)
+        within, weights = float(adjust.within), adjust.weights
+        return StyleEstimates("balanced", adjust.formula, adjust.columns, *counts, within=within, weights=weights)
     if adjust is None or style is None:
         return None
-    stages = [terms.stages for terms in style.by_repetition]
+    stages, differences = [terms.stages for terms in style.by_repetition], style.differences
     return StyleEstimates(
-        kind="equal",
-        formula=adjust.formula,
-        columns=style.differences.names,
-        deviations=style.differences.deviations,
-        n_votes=n_votes,
-        n_votes_left=n_votes,
+        "equal",
+        adjust.formula,
+        differences.names,
+        differences.deviations,
+        n_votes,
+        n_votes,
         estimate=style.estimate,
         covariance=style.covariance,
         log_loss=float(np.mean([one.log_loss for one in stages])),
@@ -616,17 +603,11 @@ def _diagnostics(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
     """Return the diagnostics of a fit."""
     data, setup, errors = steps.data, steps.setup, steps.covariance.std_errors
     likelihood = steps.likelihood
+    counts = data.pair_counts()
     figures = Diagnostics(
         log_loss=likelihood.log_loss if likelihood else np.nan,
         log_loss_constant=float(np.log(2)) if likelihood else np.nan,
-        min_propensity=np.nan,
-        effective_share=np.nan,
-        propensity_floored=0,
-        position_effect=np.nan,
-        position_z=np.nan,
-        mu_floored=0,
-        mu_entries=0,
-        pairs_left_out=setup.n_left_out,
+        pairs_left_out=int(np.triu((counts + counts.T > 0) & ~setup.graph.edges).sum()),
         pairs_extrapolated=steps.extrapolation.n_pairs,
         models_dropped=steps.dropped,
         labels=data.labels,
@@ -638,8 +619,8 @@ def _diagnostics(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
     )
     validity = steps.validity
     if steps.estimator is MEANS:
-        effective = float(effective_contexts(steps.influence).min())
-        return replace(figures, effective_contexts=effective, gain_of_runs=gain_of_runs(steps))
+        n_effective = float(effective_contexts(steps.influence).min())
+        return replace(figures, effective_contexts=n_effective, gain_of_runs=gain_of_runs(steps))
     if validity is None:
         return figures
     first, result, propensity, mean = steps.first, steps.first.one_step_result, steps.first.propensity, steps.first.mean
@@ -650,6 +631,18 @@ def _diagnostics(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
     positive_share = share[share > 0]
     is_compared = setup.graph.edges[data.cells.first, data.cells.second]
     few = [data.items[j] for j in np.flatnonzero(validity.effective_contexts < _FEWEST_PROMPTS)]
+    # The effective share of the labels of each pair, with weights 1 / pi.
+    pair, weight = data.cells.first * data.n_items + data.cells.second, 1 / propensity.cells
+    count, total, square = (np.bincount(pair, weights=w) for w in (np.ones_like(weight), weight, weight**2))
+    effective = total[count > 0] ** 2 / (square[count > 0] * count[count > 0])
+    by_model = tuple[tuple[str, float, float], ...]()
+    if np.isfinite(validity.second_order).all() and validity.second_order.any():
+        ratios = (
+            np.stack([validity.second_order, validity.second_order_errors], axis=1)
+            / np.where(errors > 0, errors, np.inf)[:, None]
+        )
+        names = setup.functional.names(data.items)
+        by_model = tuple((name, float(bias), float(error)) for name, (bias, error) in zip(names, ratios, strict=True))
 
     def largest(bias: FloatArray) -> float:
         return float((np.abs(bias[errors > 0]) / errors[errors > 0]).max(initial=0.0))
@@ -659,7 +652,7 @@ def _diagnostics(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
         log_loss=log_loss(result.labels.mu, result.labels.votes, smallest=_SMALLEST_PROBABILITY) / data.n_votes,
         log_loss_constant=float(-(positive_share * np.log(positive_share)).sum()),
         min_propensity=float(propensity.cells[is_compared].min()),
-        effective_share=_effective_share(data, propensity),
+        effective_share=float(effective.min()),
         propensity_floored=propensity.n_floored,
         position_effect=position_effect,
         position_z=position_z,
@@ -676,20 +669,9 @@ def _diagnostics(steps: FitState, fit_warnings: tuple[DmlrankWarning, ...]) -> D
         effective_contexts=float(validity.effective_contexts.min()),
         models_with_few_prompts=tuple(few) if len(validity.effective_contexts) == len(data.items) else (),
         second_order=largest(validity.second_order),
-        second_order_by_model=_second_order_by_model(steps, validity),
+        second_order_by_model=by_model,
         second_order_treatment=validity.treatment,
     )
-
-
-def _second_order_by_model(steps: FitState, validity: Validity) -> tuple[tuple[str, float, float], ...]:
-    """Return the second-order bias of each score and its error, in standard errors; empty where it is 0 or unknown."""
-    errors = steps.covariance.std_errors
-    if not np.isfinite(validity.second_order).all() or not validity.second_order.any():
-        return ()
-    names = steps.setup.functional.names(steps.data.items)
-    figures = np.stack([validity.second_order, validity.second_order_errors], axis=1)
-    ratios = figures / np.where(errors > 0, errors, np.inf)[:, None]
-    return tuple((name, float(bias), float(error)) for name, (bias, error) in zip(names, ratios, strict=True))
 
 
 def estimate_position_effect(steps: FitState) -> tuple[float, float]:
@@ -707,15 +689,5 @@ def estimate_position_effect(steps: FitState) -> tuple[float, float]:
             covariance = covariance_of(steps, influence, np.empty((0, 1)), unanimous_covariance=unanimous_covariance)
         effect, error = float(influence.estimate[0]), float(covariance.std_errors[0])
         return effect, effect / error if error > 0 else float("nan")
-    gap = np.subtract(steps.setup.weights.first, steps.setup.weights.second)
-    unit = steps.units.of_contexts(steps.data)
-    return residual_position_test(steps.data.cells, gap, steps.first.one_step_result.held_out, unit)
-
-
-def _effective_share(data: PreferenceData, propensity: Propensity) -> float:
-    """Return the smallest effective share of labels over pairs, with weights w = 1 / pi."""
-    pair = data.cells.first * data.n_items + data.cells.second
-    weight = 1 / propensity.cells
-    count, total, square = (np.bincount(pair, weights=w) for w in (np.ones_like(weight), weight, weight**2))
-    has_labels = count > 0
-    return float((total[has_labels] ** 2 / (square[has_labels] * count[has_labels])).min())
+    mu, unit = steps.first.one_step_result.held_out, steps.units.of_contexts(steps.data)
+    return residual_position_test(steps.data, steps.setup, mu, unit)

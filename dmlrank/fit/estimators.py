@@ -106,11 +106,6 @@ class Estimator:
         return np.stack([one.estimate if self.is_debiased else one.plugin for one in influences])
 
 
-def _is_word(functional: object, word: str) -> bool:
-    """Whether the option is a word; arrays and other wrong values are refused later."""
-    return isinstance(functional, str) and functional == word
-
-
 def _is_bradley_terry(functional: object) -> bool:
     """Whether the option asks for Bradley-Terry scores."""
     return functional == BradleyTerry.name or isinstance(functional, BradleyTerry)
@@ -190,8 +185,8 @@ def estimator_named(name: str) -> Estimator:
 
 def estimator_of(options: Options) -> Estimator:
     """Return the estimator of a fit: that of the options, or the means of scores."""
-    is_mean = _is_word(options.functional, MeanScore.name) and options.estimator == DEBIASED.name
-    return MEANS if is_mean else estimator_named(options.estimator)
+    is_mean = isinstance(options.functional, str) and options.functional == MeanScore.name
+    return MEANS if is_mean and options.estimator == DEBIASED.name else estimator_named(options.estimator)
 
 
 # Options that concern votes by people, and why they have no meaning for pairs derived from scores or rankings.
@@ -214,11 +209,26 @@ def options_for(data: object, options: Options, given: Mapping[str, object]) -> 
     if derived is not None:
         options = _for_derived_pairs(options, derived)
     is_table = derived is not None and derived.kind == "scores" and derived.runs is not None
-    if _is_word(options.functional, "auto"):
+    if isinstance(options.functional, str) and options.functional == "auto":
         is_mean = is_table and options.estimator == DEBIASED.name
         options = replace(options, functional=MeanScore.name if is_mean else Borda.name)
-    if _is_word(options.functional, MeanScore.name):
-        _check_mean(options, derived)
+    if isinstance(options.functional, str) and options.functional == MeanScore.name:
+        if derived is None or derived.kind != "scores":
+            what = "votes" if derived is None else "ranks"
+            raise OptionError(
+                f"functional='mean' is the mean of scores, and these data are {what}; use functional='borda', or a "
+                f"formula of scores ({SHAPE_OF_SCORES!r})"
+            )
+        if derived.lower_wins:
+            raise OptionError(
+                f"functional='mean' was given with lower_is_better=True, and ranks of means have the largest first; "
+                f"multiply {derived.number!r} by -1, or use functional='borda'"
+            )
+        if options.estimator != DEBIASED.name and not estimator_named(options.estimator).assumes_bradley_terry:
+            raise OptionError(
+                f"functional='mean' was given with estimator={options.estimator!r}; means of scores have one "
+                f"estimator: leave estimator out"
+            )
     if options.runs != OPTIONS["runs"].default and not is_table:
         raise OptionError(
             f"runs={options.runs!r} is about repeated runs in a table of scores ({SHAPE_OF_SCORES!r}), and these data "
@@ -226,26 +236,6 @@ def options_for(data: object, options: Options, given: Mapping[str, object]) -> 
         )
     estimator_of(options).check_options(given)
     return options
-
-
-def _check_mean(options: Options, derived: DerivedPairs | None) -> None:
-    """Raise where the data have no means of scores, or the estimator does not estimate them."""
-    if derived is None or derived.kind != "scores":
-        what = "votes" if derived is None else "ranks"
-        raise OptionError(
-            f"functional='mean' is the mean of scores, and these data are {what}; use functional='borda', or a formula "
-            f"of scores ({SHAPE_OF_SCORES!r})"
-        )
-    if derived.lower_wins:
-        raise OptionError(
-            f"functional='mean' was given with lower_is_better=True, and ranks of means have the largest first; "
-            f"multiply {derived.number!r} by -1, or use functional='borda'"
-        )
-    if options.estimator != DEBIASED.name and not estimator_named(options.estimator).assumes_bradley_terry:
-        raise OptionError(
-            f"functional='mean' was given with estimator={options.estimator!r}; means of scores have one estimator: "
-            f"leave estimator out"
-        )
 
 
 def _for_derived_pairs(options: Options, data: DerivedPairs) -> Options:

@@ -55,24 +55,24 @@ from ..inference.covariance import Covariance
 from ..nuisance.boosting import check_tune
 from ..nuisance.outcome_model.user_learners import check_learner, checked_mu
 from ..nuisance.propensity_model.supplied import check_mean_weights, check_propensity
-from ..options import Options
-from ..style_adjustment import EqualStyle
+from ..options import EqualStyle, Options
 from .adjusted_for_style import joint_style_fit
-from .bt_mle import run_maximum_likelihood
-from .checks import (
+from .direct_fits import run_maximum_likelihood, run_means
+from .estimand import comparison_graph, find_extrapolation, set_up, votes_left_out
+from .estimators import MEANS, estimator_of
+from .fit_covariance import (
     assess_validity,
     check_rank,
+    clustered_covariance,
+    label_errors,
+    make_covariance,
     warn_of_large_bias,
     warn_of_means_outside,
     warn_of_scores_outside,
     warn_of_unanimous_pairs,
     warn_of_uneven_orders,
 )
-from .estimand import comparison_graph, find_extrapolation, set_up, votes_left_out
-from .estimators import MEANS, estimator_of
-from .fit_covariance import clustered_covariance, label_errors, make_covariance
-from .means import run_means
-from .stages import FirstStages, RepetitionSeed, draw_sample
+from .stages import Draw, FirstStages, RepetitionSeed
 from .state import FitState, Inputs, Repetition, Source, StyleFit
 
 
@@ -107,9 +107,7 @@ def fit_with(stages: FirstStages) -> FitState:
     first = repetitions[0]
     bias = second_order_bias(stages, inputs, repetitions, covariance)
     validity = stages.keep(
-        "validity",
-        key,
-        lambda: assess_validity(inputs, first, influence, covariance, bias, stages.estimator),
+        "validity", key, lambda: assess_validity(inputs, first, influence, covariance, bias, stages.estimator)
     )
     unit = inputs.units.of_contexts(inputs.data)
     propensity_factor = check_mean_weights(inputs.data, first.propensity, unit)
@@ -187,7 +185,11 @@ def repeat(stages: FirstStages, inputs: Inputs, number: int) -> Repetition:
     folds = stages.folds(inputs, seed)
     learnt = stages.learn(inputs, folds, seed)
     floor = stages.floor(inputs, learnt.mu, seed)
-    sample = draw_sample(inputs.data, stages.options.subsample, seed)
+    sample, size, data = None, stages.options.subsample, inputs.data
+    if size is not None and size < data.n_contexts:
+        # The contexts over which F(mu) is averaged, whatever the order of the rows.
+        drawn = np.random.default_rng(seed.child(Draw.SAMPLE)).choice(data.n_contexts, size, replace=False)
+        sample = np.sort(np.argsort(data.seed_order)[drawn])
     one_step_result, mean = stages.correct(inputs, learnt, floor=floor, sample=sample, seed=seed)
     one_step_result, second_order = stages.without_second_order_bias(inputs, learnt.mu, one_step_result, floor, seed)
     style_terms, style_influence = stages.at_equal_style(inputs, folds, learnt.propensity, seed)
@@ -231,9 +233,9 @@ def estimate_scores(
     estimates = estimator.estimates(targets)
     covariance = make_covariance(influence, gauge, inputs.units, fixed, estimates, unanimous_covariance=added)
     warn_of_scores_outside(setup, influence, data.items)
-    warn_of_unanimous_pairs(data, setup, unanimous, unanimous_covariance=added, covariance=covariance)
+    warn_of_unanimous_pairs(data, setup, unanimous, added, covariance)
     check_rank(setup, covariance, data.items)
-    style = None if inputs.style is None else joint_style_fit(inputs, inputs.style, repetitions, fixed, added)
+    style = None if inputs.style is None else joint_style_fit(inputs, repetitions, fixed, added)
     return influence, covariance, unanimous, style
 
 

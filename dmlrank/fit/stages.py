@@ -1,6 +1,6 @@
 """The first stages of a fit: everything that costs time, read or learnt from the data and kept for later updates.
 
-:class:`FirstStages` trains; :class:`~dmlrank.fit.extended_stages.ExtendedStages` predicts from the models of an earlier
+:class:`FirstStages` trains; :class:`~dmlrank.fit.extension.ExtendedStages` predicts from the models of an earlier
 fit. Both keep what they compute under the same names and keys.
 """
 
@@ -71,8 +71,7 @@ from ..nuisance.propensity_model.supplied import (
 )
 from ..nuisance.training_rows import Folds
 from ..nuisance.verdicts import Verdicts, judge_columns, labelled_share, read_verdicts
-from ..options import EqualTasks, Options
-from ..style_adjustment import BalancedStyle
+from ..options import BalancedStyle, EqualTasks, Options
 from .adjusted_for_style import balanced_propensity, equal_style_terms, keep_balanced_votes, match_balanced_votes
 from .estimand import MeanTarget, OrderChoice, Setup, choose_pairs, mean_targets, restrict_items
 from .estimators import MEANS, estimator_named, estimator_of
@@ -170,10 +169,8 @@ class FirstStages:
 
     def data_as_read(self) -> PreferenceData:
         """Return the votes of the user's frame."""
-        return self.keep("data", (self.source, reading_options(self.options)), self._read)
-
-    def _read(self) -> PreferenceData:
-        return read_source(self.source, self.options)
+        key = (self.source, reading_options(self.options))
+        return self.keep("data", key, lambda: read_source(self.source, self.options))
 
     def votes_that_count(
         self, data_as_read: PreferenceData
@@ -230,18 +227,15 @@ class FirstStages:
         """Return the number of folds and the units that are dealt to them."""
         o = self.options
         has_features = data.x.shape[1] > 0 or o.propensity_formula is not None
-        learns_by_verdicts_or_style = verdicts is not None or o.adjust is not None or self._draws_scores
+        # Scores that were drawn with known propensities may be predicted by scores of other models.
+        draws_scores = self.estimator is MEANS and not o.estimates_propensity
+        learns_by_verdicts_or_style = verdicts is not None or o.adjust is not None or draws_scores
         are_used = learns_by_verdicts_or_style or (has_features and (mu is None or o.estimates_propensity))
         key, clusters = (data, o.clusters, o.context, o.n_folds, are_used, mu), units.clusters
         n_folds = self.keep("number of folds", key, lambda: self._number_of_folds(data, clusters, mu, are_used))
         return n_folds, self.keep(
             "fold units", (*key, n_folds), lambda: fold_units(data, clusters, n_folds=n_folds, are_used=are_used)
         )
-
-    @property
-    def _draws_scores(self) -> bool:
-        """Whether scores were drawn with known propensities, so that scores of other models may predict them."""
-        return self.estimator is MEANS and not self.options.estimates_propensity
 
     def _number_of_folds(
         self, data: PreferenceData, clusters: Clusters | None, mu: SuppliedMu | None, are_used: bool
@@ -398,17 +392,32 @@ class FirstStages:
             judged = replace(data, cells=verdicts.cells)
             is_known_kind = o.estimates_propensity or (isinstance(o.propensity, str) and o.propensity == "marginal")
             of_judge = o if is_known_kind else replace(o, propensity="estimate")
-            of_verdicts = self._propensities_of_cells(judged, folds, of_judge, graph, seed, Draw.JUDGE_PROPENSITY).cells
+            of_verdicts = self.propensities_of_cells(judged, folds, of_judge, graph, seed, Draw.JUDGE_PROPENSITY).cells
             only_judged_labelled = (verdicts.label >= 0).all() and len(np.unique(verdicts.label)) == len(data.cells)
             if o.estimates_propensity and only_judged_labelled:
                 share = labelled_share(data, verdicts, folds)
                 return floored_and_scaled(of_verdicts[verdicts.label] * share, data), of_verdicts
-        return self._propensities_of_cells(data, folds, o, graph, seed, Draw.PROPENSITY), of_verdicts
+        return self.propensities_of_cells(data, folds, o, graph, seed, Draw.PROPENSITY), of_verdicts
 
-    def _propensities_of_cells(
+    def propensities_of_cells(
         self, data: PreferenceData, folds: Folds, options: Options, graph: Graph, seed: RepetitionSeed, draw: Draw
     ) -> Propensity:
-        return propensities_of_cells(data, folds, options, self.source, graph, seed.child(draw))
+        """Return the propensities of cells: from a column, a table or function, pair frequencies, or a model."""
+        o = options
+        if o.propensity_column:
+            return column_propensity(data, o.propensity_column)
+        # A first fit has read these columns together with the votes. Only an update may have to read them here.
+        needed = propensity_columns(o.propensity)
+        if not isinstance(o.propensity, str):
+            table = propensity_table(with_columns(data, self.source.data, needed), o.propensity)
+            return supplied_propensity(data, table, graph, estimator_named(o.estimator).needs_all_propensities)
+        if o.propensity == "marginal":
+            return marginal_propensity(data)
+        if o.propensity_formula is not None:
+            with_features = with_columns(data, self.source.data, needed)
+            x = propensity_features(with_features, o.propensity_formula, self.source.environment)
+            data = replace(data, x=x)
+        return estimate_propensity(data, folds, seed.child(draw).spawn(folds.n_folds), tune=o.tune)
 
     # --- floor, one-step terms, remaining bias ------------------------------------------------------------------------
 
@@ -453,11 +462,19 @@ class FirstStages:
                 lambda: mean_targets(mean_preferences(data, without_floor, blocks, population), data, setup, o)[0],
             )
         is_restricted = self.estimator.assumes_bradley_terry
+        estimands: dict[EstimandName, Functional] = {
+            "target": setup.functional if mean is None else mean.score,
+            "win_share": Borda(setup.weights, setup.graph),
+            "position_effect": PositionEffect(setup.weights, setup.graph),
+        }
+        if is_restricted:
+            restricted = restricted_score(setup, learnt.propensity, data.ordered)
+            estimands |= {"target": restricted, "projection": setup.functional}
         result = self.keep(
             f"one-step estimates {seed.repetition}",
             (data, *self._estimand, *learnt_key, floor, mean, is_restricted),
             lambda: one_step(
-                _estimands(setup, learnt.propensity if is_restricted else None, data.ordered, mean),
+                estimands,
                 data,
                 nuisances,
                 inputs.units.blocks,
@@ -481,9 +498,7 @@ class FirstStages:
         terms = self.keep(
             f"equal style {seed.repetition}",
             (inputs.data, *self._estimand, differences, propensity, folds, inputs.units),
-            lambda: equal_style_terms(
-                inputs.data, inputs.setup, differences, propensity=propensity.cells, fold=folds.fold, units=inputs.units
-            ),
+            lambda: equal_style_terms(inputs, differences, propensity.cells, folds.fold),
         )
         return terms, self.keep(f"influence at equal style {seed.repetition}", (terms,), terms.influence)
 
@@ -491,35 +506,29 @@ class FirstStages:
         self, inputs: Inputs, mu: MuSource, one_step_result: OneStepResult, floor: float, seed: RepetitionSeed
     ) -> tuple[OneStepResult, SecondOrder | None]:
         """Return the one-step estimates without their second-order bias, and this bias; None without an estimate."""
-        estimated = self._second_order(inputs, mu, one_step_result, floor, seed)
-        if estimated is None or estimated.correction is None or not self.options.second_order:
+        o, data, units, functional = self.options, inputs.data, inputs.units, inputs.setup.functional
+        if functional.linear or not functional.uses_shares or functional.category_weights.total != 1:
+            return one_step_result, None
+        if not isinstance(mu, CrossFittedMu) or not data.x.shape[1] or not self.estimator.is_unrestricted_one_step:
+            return one_step_result, None
+        if o.judge is not None or o.adjust is not None or o.average == "preferences":
+            return one_step_result, None
+
+        def estimate() -> SecondOrder | None:
+            known, weight = (data, mu, floor), one_step_result.target.by_context().weight
+            if isinstance(functional, BradleyTerry):
+                return second_order(functional, *known, blocks=units.blocks, weight=weight, units=units.of_blocks(data))
+            return reported_alone(functional, *known, blocks=units.blocks, weight=weight, unit=units.of_contexts(data))
+
+        key = (data, *self._estimand, mu, floor, units)
+        estimated = self.keep(f"second-order bias {seed.repetition}", key, estimate)
+        if estimated is None or estimated.correction is None or not o.second_order:
             return one_step_result, estimated
         return self.keep(
             f"estimates without second-order bias {seed.repetition}",
             (one_step_result, estimated),
             lambda: estimated.removed_from(one_step_result),
         ), estimated
-
-    def _second_order(
-        self, inputs: Inputs, mu: MuSource, one_step_result: OneStepResult, floor: float, seed: RepetitionSeed
-    ) -> SecondOrder | None:
-        """Estimate the second-order bias of the scores; None where no estimate is available."""
-        o, data, functional = self.options, inputs.data, inputs.setup.functional
-        if functional.linear or not functional.uses_shares or functional.category_weights.total != 1:
-            return None
-        if not isinstance(mu, CrossFittedMu) or not data.x.shape[1] or not self.estimator.is_unrestricted_one_step:
-            return None
-        if o.judge is not None or o.adjust is not None or o.average == "preferences":
-            return None
-        units, weight = inputs.units, one_step_result.target.by_context().weight
-
-        def estimate() -> SecondOrder | None:
-            known = (data, mu, floor)
-            if isinstance(functional, BradleyTerry):
-                return second_order(functional, *known, blocks=units.blocks, weight=weight, units=units.of_blocks(data))
-            return reported_alone(functional, *known, blocks=units.blocks, weight=weight, unit=units.of_contexts(data))
-
-        return self.keep(f"second-order bias {seed.repetition}", (data, *self._estimand, mu, floor, units), estimate)
 
 
 def _is_same(a: object, b: object) -> bool:
@@ -541,29 +550,18 @@ def reading_options(options: Options) -> tuple[object, ...]:
 
 def read_source(source: Source, options: Options, learnt: PreferenceData | None = None) -> PreferenceData:
     """Read the user's frame, with the columns that judges and propensities need."""
-    clusters = cluster_columns(options.clusters, column_names(source.data))
+    clusters, are_means = cluster_columns(options.clusters, column_names(source.data)), estimator_of(options) is MEANS
     judges, propensities = judge_columns(options.judge), propensity_columns(options.propensity)
     rows = take_rows(
         source.formula,
         source.data,
         source.environment,
-        context=options.context,
-        groups=(*clusters, options.weights_column) if options.weights_column else clusters,
         # The propensity of a score is not one of its prompt, and is read from the table of scores.
-        propensity=None if estimator_of(options) is MEANS else options.propensity_column,
-        style=options.style_columns,
+        replace(options, propensity="estimate") if are_means else options,
+        groups=(*clusters, options.weights_column) if options.weights_column else clusters,
         optional=None if judges is None or propensities is None else (*judges, *propensities),
-        categories=options.categories,
-        fold_names=options.fold_names,
     )
-    data = preferences_of(
-        rows,
-        categories=options.categories,
-        missing=options.missing,
-        votes=options.votes,
-        runs=None if estimator_of(options) is MEANS else options.runs,
-        learnt=learnt,
-    )
+    data = preferences_of(rows, learnt=learnt, compares=not are_means)
     if rows.are_partitioned:
         del rows  # the columns as they were read, which need as much memory again as the features
         release_unused_memory()
@@ -578,7 +576,8 @@ def read_units(
     Maximum likelihood has no first stages, and uses no weights. Verdicts of judges belong to no annotator.
     """
     clusters, weights, weight = read_clusters(data, options.clusters, options.context), options.weights, None
-    warn_of_dependence(data, clusters, options.context)
+    groups = [] if clusters is None else [clusters.of_context, clusters.second_of_context]
+    warn_of_shared_texts(data.shared_texts, groups, options.context)
     if for_first_stages and isinstance(weights, pd.Series):
         labels, contexts = pd.Index(list(data.context_ids)), f"the contexts ({listed(options.context)})"
         if not options.context:
@@ -599,12 +598,6 @@ def read_units(
         )
     blocks, annotator = blocks_by_group(data, clusters.of_vote, verdicts.cells.context if verdicts else None)
     return Units(blocks, clusters, annotator, weight)
-
-
-def warn_of_dependence(data: PreferenceData, clusters: Clusters | None, context: tuple[str, ...]) -> None:
-    """Warn where contexts share a text and are not in the same cluster."""
-    groups = [] if clusters is None else [clusters.of_context, clusters.second_of_context]
-    warn_of_shared_texts(data.shared_texts, [group for group in groups if group is not None], context)
 
 
 def fold_units(data: PreferenceData, clusters: Clusters | None, *, n_folds: int, are_used: bool = True) -> FoldUnits:
@@ -633,57 +626,6 @@ def fold_units(data: PreferenceData, clusters: Clusters | None, *, n_folds: int,
 
 
 # --- pieces that other modules use ------------------------------------------------------------------------------------
-
-
-def propensities_of_cells(
-    data: PreferenceData,
-    folds: Folds,
-    options: Options,
-    source: Source,
-    graph: Graph,
-    seed: np.random.SeedSequence,
-) -> Propensity:
-    """Return the propensities of the data's cells: from a column, a table or function, pair frequencies, or a model."""
-    o = options
-    if o.propensity_column:
-        return column_propensity(data, o.propensity_column)
-    # A first fit has read these columns together with the votes. Only an update may have to read them here.
-    needed = propensity_columns(o.propensity)
-    if not isinstance(o.propensity, str):
-        table = propensity_table(with_columns(data, source.data, needed), o.propensity)
-        return supplied_propensity(data, table, graph, estimator_named(o.estimator).needs_all_propensities)
-    if o.propensity == "marginal":
-        return marginal_propensity(data)
-    if o.propensity_formula is not None:
-        data_with_columns = with_columns(data, source.data, needed)
-        data = replace(data, x=propensity_features(data_with_columns, o.propensity_formula, source.environment))
-    return estimate_propensity(data, folds, seed.spawn(folds.n_folds), tune=o.tune)
-
-
-def draw_sample(data: PreferenceData, size: int | None, seed: RepetitionSeed) -> IntArray | None:
-    """Draw the contexts over which F(mu) is averaged, (s,); None for all contexts.
-
-    The sample does not depend on the order of the rows.
-    """
-    if size is None or size >= data.n_contexts:
-        return None
-    drawn = np.random.default_rng(seed.child(Draw.SAMPLE)).choice(data.n_contexts, size, replace=False)
-    return np.sort(np.argsort(data.seed_order)[drawn])
-
-
-def _estimands(
-    setup: Setup, propensity: Propensity | None, ordered: bool, mean: MeanTarget | None
-) -> dict[EstimandName, Functional]:
-    """Return the estimands of a fit; with propensities, those of the fit that assumes Bradley-Terry."""
-    estimands: dict[EstimandName, Functional] = {
-        "target": setup.functional if mean is None else mean.score,
-        "win_share": Borda(setup.weights, setup.graph),
-        "position_effect": PositionEffect(setup.weights, setup.graph),
-    }
-    if propensity is None:
-        return estimands
-    restricted = restricted_score(setup, propensity, ordered)
-    return estimands | {"target": restricted, "projection": setup.functional}
 
 
 def restricted_score(setup: Setup, propensity: Propensity, ordered: bool) -> RestrictedBradleyTerry:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from ..data.graph import Graph
 from ..exceptions import OptionError, OptionTypeError, check_choice
-from .base import Adopted, Functional, Gauge
+from .base import Adopted, CategoryWeights, Functional, Gauge
 from .bradley_terry import BradleyTerry
-from .category_weights import CategoryWeights
 from .custom import Custom
 from .linear_scores import MeanScore
 from .preference_aggregates import Borda, Dominance, SoftMin

@@ -10,8 +10,7 @@ import numpy as np
 from ..data.graph import Graph, laplacian_inverse
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import NuisanceError, OptionError
-from .base import Functional, Gauge
-from .category_weights import CategoryWeights
+from .base import CategoryWeights, Functional, Gauge
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,16 +124,10 @@ class BradleyTerry(Functional):
 
     def accumulate(self, mu: FloatArray, amount: FloatArray, labels: FloatArray | None = None) -> FloatArray:
         edges = self._edges(mu.shape[1])
-        return _laplacian_sum(np.einsum("njk,njk->jk", amount, self._label_variance(mu, edges, labels)), edges)
+        return _laplacian_sum(np.einsum("njk,njk->jk", amount, self.label_variances(mu, labels)), edges)
 
     def accumulate_at(
-        self,
-        mu: FloatArray,
-        amount: FloatArray,
-        labels: FloatArray,
-        first: IntArray,
-        second: IntArray,
-        n_items: int,
+        self, mu: FloatArray, amount: FloatArray, labels: FloatArray, first: IntArray, second: IntArray, n_items: int
     ) -> FloatArray:
         edges, weights = self._edges(n_items), self.category_weights
         of_first, of_second = (1 / (s * (1 - s)) for s in self._preferences(mu, edges[first, second]))
@@ -149,8 +142,15 @@ class BradleyTerry(Functional):
         inverse = _laplacian_inverse(edges)
         return np.asarray((inverse[:, None, :] - inverse[None, :, :]) * (edges / 4)[:, :, None])
 
-    def label_variances(self, mu: FloatArray) -> FloatArray:
-        return self._label_variance(mu, self._edges(mu.shape[1]))
+    def label_variances(self, mu: FloatArray, labels: FloatArray | None = None) -> FloatArray:
+        # A label of (j, k) moves the log-odds of one edge only. With P_jk a column of L^+ B'W, the Jacobian is
+        # J_jk = P_jk (w1' / (s1 (1 - s1)) - w2' / (s2 (1 - s2))) / 4.
+        first, second = (1 / (s * (1 - s)) for s in self._preferences(mu, self._edges(mu.shape[1])))
+        var_first, var_second, covariance = self.category_weights.covariances(mu if labels is None else labels)
+        covariance *= -2 * first * second
+        covariance += np.square(first, out=first) * var_first
+        covariance += np.square(second, out=second) * var_second
+        return np.maximum(covariance, 0, out=covariance)
 
     def pair_terms(self, mu: FloatArray, delta: FloatArray | None = None) -> FloatArray:
         preferences = self._preferences(mu, self._edges(mu.shape[1]))
@@ -175,17 +175,6 @@ class BradleyTerry(Functional):
                     f"finite log-odds, between 0 and 1; give mu a floor above 0"
                 )
         return preferences
-
-    def _label_variance(self, mu: FloatArray, edges: FloatArray, labels: FloatArray | None = None) -> FloatArray:
-        """Return the variance of a label's effect on logit s1 - logit s2, of all pairs or of r pairs."""
-        # A label of (j, k) moves the log-odds of one edge only. With P_jk a column of L^+ B'W, the Jacobian is
-        # J_jk = P_jk (w1' / (s1 (1 - s1)) - w2' / (s2 (1 - s2))) / 4.
-        first, second = (1 / (s * (1 - s)) for s in self._preferences(mu, edges))
-        var_first, var_second, covariance = self.category_weights.covariances(mu if labels is None else labels)
-        covariance *= -2 * first * second
-        covariance += np.square(first, out=first) * var_first
-        covariance += np.square(second, out=second) * var_second
-        return np.maximum(covariance, 0, out=covariance)
 
     def _change(self, preferences: tuple[FloatArray, FloatArray], delta: FloatArray) -> FloatArray:
         """Return the derivative of logit s1 - logit s2 along ``delta`` at the preferences s1 and s2."""

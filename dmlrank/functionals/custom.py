@@ -16,8 +16,7 @@ from ..data.graph import Graph
 from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray
 from ..exceptions import GraphError, OptionError, OptionTypeError, failing_as, listed, shown
-from .base import Functional, Gauge, central_differences, checked_graph
-from .category_weights import CategoryWeights
+from .base import CategoryWeights, Functional, Gauge, central_differences, checked_graph
 
 _SEED = 20260121
 # Relative differences between values up to this number are rounding.

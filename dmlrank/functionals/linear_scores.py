@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +19,7 @@ from ..data.graph import Graph
 from ..data.outcomes import exchanged_wins, in_other_order
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError
-from .base import Functional, Gauge, edge_matrix
-from .category_weights import CategoryWeights
+from .base import CategoryWeights, Functional, Gauge, edge_matrix
 
 # Entries of the tables that are in memory at a time where a second difference needs a table for every direction.
 _CHUNK = 2_000_000
@@ -138,11 +138,7 @@ class Linearised(Functional):
 
     @classmethod
     def at(
-        cls,
-        functional: Functional,
-        table: FloatArray,
-        centre: FloatArray | None = None,
-        bias: FloatArray | None = None,
+        cls, functional: Functional, table: FloatArray, centre: FloatArray | None = None, bias: FloatArray | None = None
     ) -> Linearised:
         """Return the linear approximation at a table of preferences, (K, K, C).
 
@@ -243,7 +239,20 @@ def curvature_bias(
     if not len(first):
         return np.zeros(n_scores)
     if functional.pair_local:
-        return _local_curvature(functional, table, share[:, None] * direction, share, (first, second), ordered=ordered)
+        # The derivative at a pair depends on this pair alone.
+        delta = share[:, None] * direction
+        orders, step = [(first, second, delta)], max(1, _CHUNK // len(table))
+        if not ordered:
+            orders.append((second, first, delta[:, exchanged_wins(delta.shape[1])]))
+        sums = list[FloatArray]()
+        for j, k, change in orders:
+            for start in range(0, len(j), step):
+                part = slice(start, start + step)
+                mu, rows = table[j[part], k[part]], (j[part], k[part], len(table))
+                second_difference = functional.derivative_at(mu + change[part], change[part], *rows)
+                second_difference = second_difference - functional.derivative_at(mu - change[part], change[part], *rows)
+                sums.append((second_difference / (4 * share[part, None] ** 2)).sum(axis=0))
+        return reduce(np.add, sums)
     if 2 * len(first) * table.size > _MOST_ENTRIES:
         return np.full(n_scores, np.nan)
     at_table, total = functional.value(table[None])[0], np.zeros(n_scores)
@@ -274,37 +283,6 @@ def _step_lengths(functional: Functional, probabilities: FloatArray, direction: 
         room = np.minimum(wins, 1 - wins) if functional.interior else np.full_like(wins, _ROOM)
     ratio = np.divide(room, np.abs(change), out=np.full(change.shape, np.inf), where=change != 0)
     return np.minimum(1.0, _STEP * np.maximum(ratio.min(axis=1), 0.0))
-
-
-def _local_curvature(
-    functional: Functional,
-    table: FloatArray,
-    change: FloatArray,
-    share: FloatArray,
-    pairs: tuple[IntArray, IntArray],
-    *,
-    ordered: bool,
-) -> FloatArray:
-    """Return :func:`curvature_bias`, (d,), of a functional whose derivative at a pair depends on this pair alone.
-
-    Shapes: table (K, K, C), change (r, C), share (r,), pairs (r,).
-    """
-    first, second = pairs
-    orders = [(first, second, change)]
-    if not ordered:
-        orders.append((second, first, change[:, exchanged_wins(change.shape[1])]))
-    total: FloatArray | None = None
-    for j, k, delta in orders:
-        step = max(1, _CHUNK // len(table))
-        for start in range(0, len(j), step):
-            part = slice(start, start + step)
-            mu, rows = table[j[part], k[part]], (j[part], k[part], len(table))
-            second_difference = functional.derivative_at(mu + delta[part], delta[part], *rows)
-            second_difference = second_difference - functional.derivative_at(mu - delta[part], delta[part], *rows)
-            part_sum = (second_difference / (4 * share[part, None] ** 2)).sum(axis=0)
-            total = part_sum if total is None else total + part_sum
-    assert total is not None
-    return total
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,8 +16,7 @@ from .._utils.argument_checks import real_number
 from ..data.graph import Graph
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import OptionError, OptionTypeError, shown
-from .base import Functional, Gauge, symmetric_metric
-from .category_weights import CategoryWeights
+from .base import CategoryWeights, Functional, Gauge, symmetric_metric
 
 
 @dataclass(frozen=True, eq=False)

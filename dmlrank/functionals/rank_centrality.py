@@ -10,8 +10,7 @@ from ..data.graph import Graph
 from ..data.outcomes import exchanged_wins
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import NuisanceError, OptionError, check_choice
-from .base import Functional, Gauge, checked_graph, symmetric_metric
-from .category_weights import CategoryWeights
+from .base import CategoryWeights, Functional, Gauge, checked_graph, symmetric_metric
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,11 +140,7 @@ class RankCentrality(Functional):
         return np.asarray(change, dtype=np.float64)
 
     def information(self, mu: FloatArray, metric: FloatArray | None = None) -> FloatArray:
-        weights, walk, edges = (
-            self.category_weights,
-            self._solve(mu),
-            self._graph(mu.shape[1]).edges,
-        )
+        weights, walk, edges = (self.category_weights, self._solve(mu), self._graph(mu.shape[1]).edges)
         # With u_jk = inverse (e_k - origin_j), the Jacobian of a pair is (gain_j u_jk w2' + gain_k u_kj w1') / 2. The
         # trace needs the products u_jk'u_jk and u_jk'u_kj in the metric; one Gram matrix of the inverse gives them.
         gram = np.swapaxes(walk.inverse, 1, 2) @ symmetric_metric(metric, len(edges)) @ walk.inverse

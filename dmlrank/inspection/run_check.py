@@ -14,6 +14,7 @@ from ..data.arrays import name_of
 from ..data.columns import similar_names
 from ..data.contexts import readable_rows, repeated_values
 from ..data.derived_pairs import DERIVED_KINDS, DerivedPairs
+from ..data.equal_values import warn_of_shared_texts
 from ..data.formula.parse import names_in, parse_formula
 from ..data.frames import column_names, count_copies, require_columns
 from ..data.graph import Graph, PairRule, VoteCounts, laplacian_inverse
@@ -23,7 +24,6 @@ from ..data.read_votes import missing_values, preferences_of, take_rows
 from ..data.vote_columns import Clusters, cluster_columns, read_clusters
 from ..exceptions import GraphError, OptionError
 from ..fit.estimand import check_edge_weights, choose_pairs, comparison_graph, restrict_items, votes_left_out
-from ..fit.stages import warn_of_dependence
 from ..fit.state import Source
 from ..functionals import CategoryWeights
 from ..options import Options
@@ -44,24 +44,18 @@ def inspect_data(source: Source, options: Options, *, time: str | None, period: 
             source.formula,
             source.data,
             source.environment,
-            context=options.context,
+            replace(options, missing="drop") if options.missing == "raise" else options,
             groups=cluster_columns(options.clusters, available),
             optional=(*names_in(formula.features).values, *further),
-            categories=options.categories,
-            fold_names=options.fold_names,
         )
     # Without the rows that a fit refuses.
-    readable, unreadable = readable_rows(rows, options.categories)
+    readable, unreadable = readable_rows(rows)
     n_unreadable = len(rows.table) - len(readable.table)
     with collected_warnings() as notices:
-        data = preferences_of(
-            readable,
-            categories=options.categories,
-            missing="drop" if options.missing == "raise" else options.missing,
-            votes=options.votes,
-        )
+        data = preferences_of(readable)
         clusters = read_clusters(data, options.clusters, options.context)
-        warn_of_dependence(data, clusters, options.context)
+        groups = [] if clusters is None else [clusters.of_context, clusters.second_of_context]
+        warn_of_shared_texts(data.shared_texts, groups, options.context)
     scores = None
     if isinstance(source.data, DerivedPairs) and source.data.rows is not None:
         scores = ScoreCheck.of(source.data, formula)

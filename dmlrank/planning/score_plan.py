@@ -12,8 +12,8 @@ from ..estimation.cross_fitting import assign_folds, fold_key
 from ..estimation.influence import Influence
 from ..estimation.missing_scores import ridge_out_of_fold, score_regressors
 from ..exceptions import OptionError, OptionTypeError, listed
+from ..fit.direct_fits import known_propensity
 from ..fit.estimates import Estimates
-from ..fit.means import known_propensity
 from ..fit.stages import fold_units
 from ..fit.state import FitState
 from .plan import Plan

@@ -18,7 +18,7 @@ from ..data.preferences import FloatArray
 from ..estimation.influence import InfluenceInGroups, influence_in_groups
 from ..exceptions import DataError, HypothesisError, OptionError, listed
 from ..fit.adjusted_for_style import StyleEstimates
-from ..fit.bt_mle import win_share
+from ..fit.direct_fits import win_share
 from ..fit.estimates import Estimates
 from ..fit.estimators import MEANS
 from ..fit.state import FitState

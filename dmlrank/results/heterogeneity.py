@@ -24,10 +24,10 @@ from ..estimation.influence import (
 )
 from ..exceptions import OptionError
 from ..fit.adjusted_for_style import StyleEstimates, style_gauge
+from ..fit.direct_fits import allowance_of_means
 from ..fit.estimates import Estimates, Scale
 from ..fit.estimators import MEANS
 from ..fit.fit_covariance import clustered_covariance, unanimous_covariance_by_column, unanimous_covariance_by_group
-from ..fit.means import allowance_of_means
 from ..fit.post_estimation import (
     GroupScores,
     likelihood_scores_in_groups,

@@ -15,8 +15,7 @@ from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError, listed
 from ..fit.estimates import Estimates
-from ..fit.judge_value import JudgeFigures, estimate_from_verdicts
-from ..fit.post_estimation import pair_margins
+from ..fit.post_estimation import JudgeFigures, estimate_from_verdicts, pair_margins
 from ..fit.state import FitState
 from ..inference.ranks import closest_cycle, count_cycles, find_cycles, margin_p_values
 from ..inference.simultaneous import TEST_COLUMNS

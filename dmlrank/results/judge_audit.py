@@ -18,7 +18,7 @@ from ..data.preferences import FloatArray
 from ..data.style_columns import read_style_differences
 from ..exceptions import DataError, HypothesisError, JudgeError, OptionError, OptionTypeError, listed, shown
 from ..fit.fit_covariance import clustered_covariance
-from ..fit.judge_value import judged_winners
+from ..fit.post_estimation import judged_winners
 from ..fit.state import FitState
 from ..inference.covariance import stack_influences
 from ..inference.simultaneous import MaxT

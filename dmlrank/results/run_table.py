@@ -7,8 +7,8 @@ import pandas as pd
 
 from .._utils.argument_checks import real_number
 from ..exceptions import DataError, OptionError, shown
+from ..fit.direct_fits import variance_from_runs
 from ..fit.estimates import Estimates
-from ..fit.means import variance_from_runs
 from ..fit.state import FitState
 
 

@@ -18,7 +18,7 @@ from ..estimation.influence import Influence, InfluenceFunction, mean_influence
 from ..estimation.voting_bounds import BoundInputs, ShownRows, VotingStage, additive_bounds, first_order_bounds
 from ..exceptions import OptionError
 from ..fit.fit_covariance import make_covariance
-from ..fit.stages import Draw, RepetitionSeed, propensities_of_cells
+from ..fit.stages import Draw, FirstStages, RepetitionSeed
 from ..fit.state import FitState, Repetition
 from ..inference.covariance import Covariance
 from ..inference.simultaneous import Family
@@ -100,8 +100,8 @@ def _from_battles(steps: FitState, repetition: Repetition, number: int, battles:
     is_known_kind = is_marginal or options.estimates_propensity
     of_shown = options if is_known_kind else replace(options, propensity="estimate")
     cells, cell = battles.cells(data.n_items, data.n_categories)
-    shown, graph, seed_of_shown = replace(data, cells=cells), steps.setup.graph, seed.child(Draw.PROPENSITY)
-    propensity = propensities_of_cells(shown, repetition.folds, of_shown, steps.source, graph, seed_of_shown)
+    shown, graph, stages = replace(data, cells=cells), steps.setup.graph, FirstStages(steps.source, options)
+    propensity = stages.propensities_of_cells(shown, repetition.folds, of_shown, graph, seed, Draw.PROPENSITY)
     block_context, block_weight, annotator, block = _blocks(steps, battles)
     rate = rates.at(cells.context, cells.first, cells.second)[cell]
     return VotingStage(

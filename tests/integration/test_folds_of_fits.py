@@ -15,6 +15,7 @@ from dmlrank.data.read_votes import preferences_of, take_rows
 from dmlrank.data.vote_columns import cluster_columns, read_clusters
 from dmlrank.estimation.cross_fitting import assign_folds, extend_folds, fold_key
 from dmlrank.fit.stages import fold_units
+from dmlrank.options import Options
 
 FORMULA = "winner ~ length | model_a + model_b"
 FRAME = dr.datasets.simulate_arena(n=1200, rng=0).assign(topic=lambda frame: frame["question_id"] % 7)
@@ -25,7 +26,7 @@ ENVIRONMENT = caller_environment({}, depth=0)
 def deal(frame, *, context=("question_id",), groups=(), n_folds=5, formula=FORMULA):
     """Fold of each identifier."""
     columns = cluster_columns(groups, column_names(frame))
-    data = preferences_of(take_rows(formula, frame, ENVIRONMENT, context=context, groups=columns))
+    data = preferences_of(take_rows(formula, frame, ENVIRONMENT, Options.of(context=context), groups=columns))
     units = fold_units(data, read_clusters(data, groups, context), n_folds=n_folds)
     return dict(zip(data.context_ids, assign_folds(units, n_folds, KEY).fold.tolist(), strict=True))
 
@@ -127,6 +128,6 @@ def test_a_fit_is_extended_by_its_stored_seed(rank):
 
 
 def test_folds_that_nothing_uses_cost_no_hashes_of_texts():
-    data = preferences_of(take_rows(FORMULA, FRAME, ENVIRONMENT, context=("question_id",)))
+    data = preferences_of(take_rows(FORMULA, FRAME, ENVIRONMENT, Options.of(context="question_id")))
     units = fold_units(data, None, n_folds=5, are_used=False)
     np.testing.assert_array_equal(units.identity, data.seed_order)

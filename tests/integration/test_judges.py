@@ -13,7 +13,7 @@ import pytest
 import dmlrank as dr
 from dmlrank.cli.main import main
 from dmlrank.exceptions import JudgeError, OptionError
-from dmlrank.fit.judge_value import equivalent_votes, estimate_without_judge, share_and_kappa, winner_agreement
+from dmlrank.fit.post_estimation import equivalent_votes, estimate_without_judge, share_and_kappa, winner_agreement
 
 FORMULA = "winner ~ 1 | model_a + model_b"
 SWAP = {"model_a": "model_b", "model_b": "model_a"}

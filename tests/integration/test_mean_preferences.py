@@ -11,7 +11,7 @@ import pytest
 import dmlrank as dr
 from dmlrank.cli.main import main
 from dmlrank.exceptions import IntervalWarning, OptionError
-from dmlrank.fit.checks import warn_of_large_bias
+from dmlrank.fit.fit_covariance import warn_of_large_bias
 from dmlrank.functionals import BradleyTerry, CategoryWeights, Custom
 
 from ..support import COVARIANCES, by_prompt, draw_with_groups, fits_of, true_first_stages, without_order

@@ -19,6 +19,7 @@ from dmlrank.cli.main import main
 from dmlrank.data.frames import array_in_file, column_names, take_columns
 from dmlrank.data.read_votes import preferences_of, take_rows
 from dmlrank.exceptions import ColumnError, DataError, FrameTypeError, MissingDataError, StorageError
+from dmlrank.options import Options
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -71,6 +72,7 @@ def assert_same_bits(one, two):
     assert one.tidy().equals(two.tidy())
 
 
+OPTIONS_OF_DATA = Options.of(context="question_id")
 OPTIONS = {
     "bt, order matters": {"functional": "bt", "position_bias": True},
     "borda, order does not matter, clusters, weights": {
@@ -111,7 +113,7 @@ def test_features_are_in_a_file_in_single_precision(folder, table):
     pytest.importorskip("sklearn")
     environment = EvalEnvironment([{"np": np, **_transforms()}])
     in_memory, in_file = (
-        preferences_of(take_rows(formula, data, environment, context=("question_id",))) for data in (table, folder)
+        preferences_of(take_rows(formula, data, environment, OPTIONS_OF_DATA)) for data in (table, folder)
     )
     assert isinstance(in_file.x, np.memmap)
     assert not isinstance(in_memory.x, np.memmap)
@@ -210,7 +212,7 @@ def test_columns_that_the_formula_does_not_need_are_not_read(folder, monkeypatch
         return original(self, columns=columns, **options)
 
     monkeypatch.setattr(pq.ParquetFile, "read", recorded)
-    preferences_of(take_rows("winner ~ u | model_a + model_b", folder, EvalEnvironment([{}]), context=("question_id",)))
+    preferences_of(take_rows("winner ~ u | model_a + model_b", folder, EvalEnvironment([{}]), OPTIONS_OF_DATA))
     assert set(read) == {"winner", "model_a", "model_b", "u", "question_id"}
 
 

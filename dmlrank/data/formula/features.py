@@ -195,11 +195,6 @@ FURTHER_NAMES = MappingProxyType({"np": np, "text": text, **MISSING_ALLOWED})
 _FORMULA_NAMES = {**{name: getattr(patsy.builtins, name) for name in patsy.builtins.__all__}, **FURTHER_NAMES}
 
 
-def is_known(name: str, environment: EvalEnvironment) -> bool:
-    """Return whether a name stands for something where the formula is written, in patsy or in Python."""
-    return name in environment.namespace or name in _FORMULA_NAMES or hasattr(builtins, name)
-
-
 def resolve_functions(features: str, environment: EvalEnvironment) -> EvalEnvironment:
     """Return the environment of a formula in which every name that the features call is a function.
 
@@ -216,7 +211,7 @@ def resolve_functions(features: str, environment: EvalEnvironment) -> EvalEnviro
                     f"written, and no function; rename the variable, or pass env={{{name!r}: function}}"
                 )
             replaced[name] = function
-        elif not is_known(name, environment):
+        elif name not in namespace and name not in _FORMULA_NAMES and not hasattr(builtins, name):
             advice = equivalent(name) or f"{nearest(name, _FORMULA_NAMES, cutoff=0.8)}; pass env={{{name!r}: function}}"
             raise FormulaError(
                 f"the features {features!r} call {name!r}, which is not known where the formula is written{advice}"
@@ -475,7 +470,7 @@ def locate_names(
             columns.append(name)
         elif isinstance(value, kinds) and len(value) == n_rows:
             arrays.append(name)
-        elif is_feature or not is_known(name, environment):
+        elif is_feature or not (name in environment.namespace or name in _FORMULA_NAMES or hasattr(builtins, name)):
             size = f" of {len(value)}" if isinstance(value, Sized) else ""
             expected = f"an array with one entry for each of the {n_rows} rows (it is a {type(value).__name__}{size})"
             raise ColumnError(
@@ -488,12 +483,7 @@ def locate_names(
 
 
 def fit_features(
-    features: str,
-    columns: Mapping[str, Variable],
-    n_rows: int,
-    environment: EvalEnvironment,
-    *,
-    in_file: bool = False,
+    features: str, columns: Mapping[str, Variable], n_rows: int, environment: EvalEnvironment, *, in_file: bool = False
 ) -> tuple[FloatArray, FeatureMap]:
     """Evaluate the features on one row per context and fit the transforms for further contexts. Shapes: X (n, p)."""
     terms = terms_of(features)

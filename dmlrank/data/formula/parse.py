@@ -248,28 +248,23 @@ def names_in(features: str) -> FormulaNames:
                 f"the features {features!r} use 'Intercept', patsy's name for the constant; a column of this name is "
                 f"written Q('Intercept')"
             )
-        _collect_names(tree, names)
+        nodes = list(ast.walk(tree))
+        # Names that the factor itself binds: arguments of a lambda, variables of a comprehension.
+        bound = {node.arg for node in nodes if isinstance(node, ast.arg)}
+        bound |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        functions = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+        name_of = {id(node): name for node in nodes if (name := _name_or_quoted(node)) is not None}
+        if id(tree) in name_of:
+            names["features"].append(name_of[id(tree)])
+        for node in nodes:
+            if id(node) in name_of and (isinstance(node, ast.Call) or name_of[id(node)] not in bound):
+                names["calls" if id(node) in functions else "values"].append(name_of[id(node)])
+            if isinstance(node, ast.Attribute):
+                names["attributes"].append(ast.unparse(node))
+            if isinstance(node, ast.Call) and getattr(node.func, "id", None) not in ("C", "Q"):
+                parts = [id(part) for argument in node.args for part in ast.walk(argument)]
+                names["arguments"].extend(name_of[part] for part in parts if part in name_of)
     return FormulaNames(**{kind: tuple(dict.fromkeys(found)) for kind, found in names.items()})
-
-
-def _collect_names(tree: ast.expr, names: dict[str, list[str]]) -> None:
-    """Add the names in a factor to the lists of their kinds."""
-    nodes = list(ast.walk(tree))
-    # Names that the factor itself binds: arguments of a lambda, variables of a comprehension.
-    bound = {node.arg for node in nodes if isinstance(node, ast.arg)}
-    bound |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    functions = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
-    name_of = {id(node): name for node in nodes if (name := _name_or_quoted(node)) is not None}
-    if id(tree) in name_of:
-        names["features"].append(name_of[id(tree)])
-    for node in nodes:
-        if id(node) in name_of and (isinstance(node, ast.Call) or name_of[id(node)] not in bound):
-            names["calls" if id(node) in functions else "values"].append(name_of[id(node)])
-        if isinstance(node, ast.Attribute):
-            names["attributes"].append(ast.unparse(node))
-        if isinstance(node, ast.Call) and getattr(node.func, "id", None) not in ("C", "Q"):
-            parts = [id(part) for argument in node.args for part in ast.walk(argument)]
-            names["arguments"].extend(name_of[part] for part in parts if part in name_of)
 
 
 def equivalent(function: str) -> str:

@@ -8,15 +8,16 @@ import pytest
 
 from dmlrank.data.formula.features import caller_environment
 from dmlrank.data.read_votes import preferences_of, take_rows
+from dmlrank.options import Options
 
 
 @pytest.fixture(scope="session")
 def read():
-    def with_names(data, features="1", env=None, outcome="winner", **options):
+    def with_names(data, features="1", env=None, outcome="winner", groups=(), **options):
         """Preference data of a frame with the columns winner, a and b, and of names that the formula may use."""
         environment = caller_environment(env or {}, depth=0)
-        later = {name: options.pop(name) for name in ("categories", "missing", "votes") if name in options}
-        return preferences_of(take_rows(f"{outcome} ~ {features} | a + b", data, environment, **options), **later)
+        formula, options = f"{outcome} ~ {features} | a + b", Options.of(**options)
+        return preferences_of(take_rows(formula, data, environment, options, groups=groups))
 
     return with_names
 

@@ -22,6 +22,7 @@ from dmlrank.exceptions import (
     OptionError,
     OptionTypeError,
 )
+from dmlrank.options import Options
 
 QUICK = {"propensity": "marginal", "min_labels": 1, "tune": {"n_estimators": 2}, "rng": 0, "n_jobs": 1}
 
@@ -370,7 +371,9 @@ def test_reading_an_embedding_copies_it_once(many_votes):
         tracemalloc.start()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", dr.DmlrankWarning)
-            data = preferences_of(take_rows(f"winner ~ {features} | a + b", frame, caller_environment(env, depth=0)))
+            data = preferences_of(
+                take_rows(f"winner ~ {features} | a + b", frame, caller_environment(env, depth=0), Options.of())
+            )
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert data.x.shape[1] >= 2000

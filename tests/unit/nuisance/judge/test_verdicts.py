@@ -11,6 +11,7 @@ from dmlrank.data.formula.parse import parse_formula
 from dmlrank.data.read_votes import preferences_of, take_rows
 from dmlrank.exceptions import ColumnError, DataError, DmlrankError, JudgeError, OptionTypeError, OutcomeError
 from dmlrank.nuisance.verdicts import judge_columns, read_verdicts
+from dmlrank.options import Options
 
 FORMULA = "winner ~ x | model_a + model_b"
 MODELS = ["m0", "m1", "m2"]
@@ -31,7 +32,9 @@ def battles(n=60, seed=0):
 
 def read(judge, frame, position_bias=True, context=("question",), categories=None):
     data = preferences_of(
-        take_rows(FORMULA, frame, caller_environment(None, 0), context=context, optional=judge_columns(judge))
+        take_rows(
+            FORMULA, frame, caller_environment(None, 0), Options.of(context=context), optional=judge_columns(judge)
+        )
     )
     data = data if position_bias else data.unordered()
     return read_verdicts(judge, data, parse_formula(FORMULA), context=context, categories=categories), data

@@ -1,35 +1,156 @@
-"""A fit without first stages: means of scores over prompts."""
+"""Fits without first stages: Bradley-Terry by maximum likelihood, with or without features, and means of scores."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from .._utils.argument_checks import real_array
 from .._utils.computation import warn
 from ..data.arrays import name_of
-from ..data.derived_pairs import DerivedPairs
+from ..data.derived_pairs import DerivedPairs, ScoreTable
 from ..data.formula.parse import parse_formula
 from ..data.graph import Graph
+from ..data.outcomes import require_mirrored_worths
 from ..data.preferences import FloatArray, IntArray, PreferenceData
-from ..data.runs import ScoreTable
+from ..estimation.bt_mle import BradleyTerryFit, fit_bradley_terry, fit_contextual_bradley_terry, won_votes
 from ..estimation.cross_fitting import assign_folds, fold_key
 from ..estimation.diagnostics import FEW_UNLIKE, effective_contexts, warn_of_few_prompts
 from ..estimation.influence import Influence
 from ..estimation.missing_scores import CorrectedMeans, corrected_means, drawn_means
-from ..estimation.unanimous_pairs import RULE_OF_THREE
-from ..exceptions import ColumnError, DataError, IntervalWarning, MissingDataError, NuisanceError, listed
-from ..functionals import CategoryWeights
+from ..estimation.unanimous_pairs import RULE_OF_THREE, LabelErrors, find_unanimous_pairs
+from ..exceptions import ColumnError, DataError, IntervalWarning, MissingDataError, NuisanceError, OptionError, listed
+from ..functionals import Borda, CategoryWeights
 from ..functionals.linear_scores import MeanScore
 from ..inference.covariance import FEW_UNITS, CentredInfluence, cluster_sums, degrees_of_freedom
-from .estimand import Setup
-from .fit_covariance import make_covariance
+from .estimand import OrderChoice, Setup, comparison_graph, restrict_items, set_up_likelihood, votes_left_out
+from .fit_covariance import (
+    clustered_covariance,
+    crossed_cluster,
+    make_covariance,
+    warn_of_unanimous_pairs,
+    warn_of_uneven_orders,
+)
 from .stages import FirstStages, read_units
 from .state import FitState, Source, Units
+
+
+def run_maximum_likelihood(stages: FirstStages, data_as_read: PreferenceData) -> FitState:
+    """Carry out a fit by maximum likelihood.
+
+    The covariance is the sandwich H^-1 (sum of s s') H^-1, plus the covariance for unanimous pairs. H is the Hessian of
+    the negative log-likelihood. Each s is the gradient of the log-likelihood, summed over the votes of a context or
+    cluster. With features, the scores are means over contexts, which add their own variance unless prompts are fixed.
+
+    First stages of an earlier fit are kept: an update that changes the estimator back uses them again.
+    """
+    options, estimator = stages.options, stages.estimator
+    if estimator.uses_features and options.weights is not None:
+        raise OptionError(
+            f"weights= of the earlier fit is not used by estimator={estimator.name!r}, which averages over all prompts "
+            f"equally; use update(estimator={estimator.name!r}, weights=None), or estimator='debiased'"
+        )
+    # Maximum likelihood joins the two display orders of a pair.
+    require_mirrored_worths(options.categories)
+    # The votes alone decide which pairs are compared: min_labels= is an option of first stages.
+    graph_option = "votes" if isinstance(options.graph, str) else options.graph
+    of_votes = replace(options, graph=graph_option)
+    ranked = restrict_items(data_as_read, of_votes, 1)
+    data = stages.keep("ranked votes of the likelihood", (data_as_read, ranked.items), lambda: ranked)
+    graph = comparison_graph(data, graph_option, 1)
+    setup = set_up_likelihood(data, graph, options.category_weights, estimator.name)
+    left_out = votes_left_out(data_as_read, data, graph, of_votes, OrderChoice(False, 1))
+    if left_out:
+        warn(left_out, stacklevel=2)
+    units = read_units(data, stages.source, options, None, for_first_stages=False)
+    likelihood = stages.keep(
+        "likelihood",
+        (data, graph_option, options.category_weights, estimator.name),
+        lambda: (
+            fit_contextual_bradley_terry(data, setup.weights.first, setup.graph.edges)
+            if estimator.uses_features
+            else fit_bradley_terry(won_votes(data, setup.weights.first, setup.graph.edges), data.items)
+        ),
+    )
+    influence = likelihood.influence(data, setup.weights.first, setup.graph.edges, units.blocks)
+    unordered = data.unordered() if setup.weights.mirrored else data
+    won = likelihood.cell_probabilities(unordered)
+    mu = np.column_stack([won, 1 - won, np.zeros((len(won), data.n_categories - 2))])
+    # Labels are weighted by their votes, and both orders of a pair are one pair.
+    cells, clusters = unordered.cells, units.clusters
+    errors = LabelErrors(
+        cells=cells,
+        weight=cells.n_votes.astype(float),
+        mu=mu,
+        residual=cells.y - mu,
+        unit=cells.context if clusters is None else clusters.of_context[cells.context],
+        other_unit=crossed_cluster(unordered, clusters),
+    )
+    unanimous, added = find_unanimous_pairs(errors, unordered, setup.weights, setup.graph.edges), None
+    if unanimous is not None:
+        # All labels of a unanimous pair agree, so that the sandwich contains no variance of these labels.
+        derivative = likelihood.mean_derivative(likelihood.mean_z[None])
+        added = unanimous.covariance_along(partial(likelihood.changes, derivative, setup.weights.first))
+    gauge = setup.functional.gauge(influence.n_scores).basis
+    if estimator.uses_features and options.prompts == "fixed":
+        covariance = make_covariance(influence, gauge, units, True, unanimous_covariance=added)
+    else:
+        covariance = clustered_covariance(influence, gauge, units.clusters, units.annotator)
+        covariance = covariance if added is None else covariance.plus(added)
+    warn_of_unanimous_pairs(data, setup, unanimous, added, covariance)
+    if setup.weights.mirrored:
+        remedy = "estimator='debiased' with position_bias=True"
+        warn_of_uneven_orders(unordered, setup, mu, unit=units.of_contexts(data), remedy=remedy)
+    return FitState(
+        options=options,
+        source=stages.source,
+        data=data,
+        dropped=tuple(name for name in data_as_read.items if name not in data.items),
+        setup=setup,
+        units=units,
+        influence=influence,
+        win_share=win_share(data, setup, likelihood),
+        covariance=covariance,
+        kept={**stages.earlier, **stages.kept},
+        likelihood=likelihood,
+        unanimous=unanimous,
+    )
+
+
+def win_share(
+    data: PreferenceData, setup: Setup, likelihood: BradleyTerryFit, inside: NDArray[np.bool_] | None = None
+) -> FloatArray:
+    """Return the share of comparisons that each model wins according to the fitted probabilities, (K,).
+
+    Shapes: inside (n,).
+    """
+    mu = likelihood.mean_probabilities(data.x if inside is None else data.x[inside], data.n_categories)
+    return Borda(setup.weights, setup.graph).value(mu[None])[0]
+
+
+def win_probability_influence(steps: FitState, item: int, opponent: int) -> tuple[Influence, FloatArray | None]:
+    """Return the influence values of P(item beats opponent) in a fit by maximum likelihood, by the delta method.
+
+    With features, the probability is the mean over contexts.
+
+    Shapes: returns (1, 1).
+    """
+    likelihood, first_weights = steps.likelihood, steps.setup.weights.first
+    assert likelihood is not None
+    p, derivative = likelihood.win_probability(steps.data.x, item, opponent)
+    correction = likelihood.corrections(
+        derivative, steps.data, first_weights, edges=steps.setup.graph.edges, blocks=steps.units.blocks
+    )
+    changes = partial(likelihood.changes, derivative, first_weights)
+    unanimous_variance = None if steps.unanimous is None else steps.unanimous.covariance_along(changes)
+    return replace(steps.influence.by_context(), value=p[:, None], correction=correction), unanimous_variance
+
 
 # Fewest prompts, or clusters, with which the allowance has been found to suffice.
 _FEWEST_UNITS = 20
@@ -59,7 +180,7 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
             stacklevel=2,
         )
     weights, graph = CategoryWeights.for_categories(data.categories, "half"), Graph.all_pairs(data.n_items)
-    setup = Setup(MeanScore(number=source.number), weights, graph, "equal", 0)
+    setup = Setup(MeanScore(number=source.number), weights, graph, "equal")
     units = read_units(data, stages.source, options, None)
     n = data.n_contexts
     weight = np.ones(n) if units.context_weight is None else units.context_weight
@@ -67,13 +188,11 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     if is_modelled:
         means = modelled_means(stages, data, scores, units, propensity)
         value, correction = means.fitted, means.correction
-        share = effective_shares(means.inverse * weight[:, None])
+        # Kish's (1965) effective number of prompts with a score of each model, as a share of all prompts.
+        weights_of_scores = means.inverse * weight[:, None]
+        share = np.asarray(np.square(weights_of_scores.sum(axis=0)) / np.square(weights_of_scores).sum(axis=0) / n)
     influence = Influence(
-        value=value,
-        correction=correction,
-        block_context=np.arange(n),
-        block_weight=np.ones(n),
-        weight=weight,
+        value=value, correction=correction, block_context=np.arange(n), block_weight=np.ones(n), weight=weight
     )
     covariance = make_covariance(influence, setup.functional.gauge(data.n_items).basis, units, fixed_prompts=False)
     if share is not None:
@@ -107,14 +226,6 @@ def run_means(stages: FirstStages, data: PreferenceData) -> FitState:
     )
 
 
-def effective_shares(weight: FloatArray) -> FloatArray:
-    """Return Kish's (1965) effective number of prompts with a score of each model, as a share of all prompts, (K,).
-
-    Shapes: weight (n, K), zero where there is no score.
-    """
-    return np.asarray(np.square(weight.sum(axis=0)) / np.square(weight).sum(axis=0) / len(weight))
-
-
 def allowance_of_means(
     estimate: FloatArray, influence: CentredInfluence, cluster: IntArray | None, share: FloatArray | None = None
 ) -> FloatArray:
@@ -139,22 +250,21 @@ def allowance_of_means(
     share = np.ones(len(estimate)) if share is None else share
     scores = estimate + len(rows) * rows * share
     smallest = 1e-12 * np.abs(scores).max()
-    gaps = typical_square((scores[:, :j] - scores[:, [j]] for j in range(1, scores.shape[1])), smallest)
-    deviations = typical_square([scores - np.median(scores, axis=0)], smallest)
+
+    def typical_square(parts: Iterable[FloatArray]) -> float:
+        squares = fourths = 0.0
+        for part in parts:
+            square = np.square(part[np.abs(part) > smallest])
+            squares, fourths = squares + float(square.sum()), fourths + float(np.square(square).sum())
+        return fourths / squares if squares else 0.0
+
+    gaps = typical_square(scores[:, :j] - scores[:, [j]] for j in range(1, scores.shape[1]))
+    deviations = typical_square([scores - np.median(scores, axis=0)])
     # Where no score differs from another one, only scores of 0 and 1 tell what a difference would be.
     unit = float(((np.abs(scores) <= 1e-9) | (np.abs(scores - 1) <= 1e-9)).all())
     own, common = gaps or deviations or unit, deviations or gaps or unit
     allowance = own * np.eye(len(share)) / 2 + (RULE_OF_THREE - 0.5) * common
     return np.asarray(allowance / np.outer(share, share) / len(rows) ** 2)
-
-
-def typical_square(parts: Iterable[FloatArray], smallest: float) -> float:
-    """Return sum d^4 / sum d^2 over the entries of arrays; 0 where none exceeds ``smallest``."""
-    squares = fourths = 0.0
-    for part in parts:
-        square = np.square(part[np.abs(part) > smallest])
-        squares, fourths = squares + float(square.sum()), fourths + float(np.square(square).sum())
-    return fourths / squares if squares else 0.0
 
 
 def modelled_means(
