@@ -11,7 +11,9 @@ problem is called *interdependent*.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -140,10 +142,9 @@ class Precision:
 
     def _beyond(self, earlier: EarlierLabels) -> FloatArray:
         """Return the part of the fit's covariance beyond B, (K, K)."""
-        values, vectors = np.linalg.eigh(_symmetric(earlier.sigma - self.between_covariance))
         # By chance the fit's covariance may be smaller than B in a direction. There the fit's labels count as free of
         # noise.
-        return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
+        return of_eigenvalues(_symmetric(earlier.sigma - self.between_covariance), partial(np.maximum, 0.0))
 
 
 class SearchStart(NamedTuple):
@@ -220,7 +221,13 @@ def _by_steps(
     if start is None:
         start = _first_step(problem, precision, constraints)
     if precision.criterion.kind == "D":
-        _check_regular(precision.criterion, precision.sigma(start.labelling))
+        rows = precision.criterion.rows
+        variances = np.linalg.eigvalsh(rows @ precision.sigma(start.labelling) @ rows.T)
+        if not variances[0] > 1e-12 * variances[-1]:
+            raise OptionError(
+                "under these probabilities a combination of the scores has no variance, so that the determinant of "
+                "criterion='D' is zero; use criterion='A', or contrasts= without the combinations that have no variance"
+            )
     values, vectors = np.linalg.eigh(start.labelling)
     # The directions in which there is variance.
     basis, level = vectors[:, values > _ROUNDING * values[-1]], start.level
@@ -243,7 +250,7 @@ def _by_steps(
         report(step, step + remaining, "plan, steps", minor=problem.cell_type is np.float64)
         if is_last:
             break
-        past = [*past[1 - _HISTORY :], (_log(state), _log(reached))]
+        past = [*past[1 - _HISTORY :], (of_eigenvalues(state, np.log), of_eigenvalues(reached, np.log))]
         state = _extrapolate(past) if len(past) > 1 else reached
     optimum = _optimum(precision, allocation, labelling, np.nan, step)
     if not certify:
@@ -260,31 +267,19 @@ def _first_step(problem: DesignProblem, precision: Precision, constraints: Const
     return optimise(sample, precision, lower=float(np.min(constraints.lower)), budget=budget, certify=False).start
 
 
-def _check_regular(criterion: Criterion, sigma: FloatArray) -> None:
-    """Check that L Sigma L' is regular; otherwise raise, since its determinant is zero."""
-    values = np.linalg.eigvalsh(criterion.rows @ sigma @ criterion.rows.T)
-    if not values[0] > 1e-12 * values[-1]:
-        raise OptionError(
-            "under these probabilities a combination of the scores has no variance, so that the determinant of "
-            "criterion='D' is zero; use criterion='A', or contrasts= without the combinations that have no variance"
-        )
-
-
 def _extrapolate(past: list[tuple[FloatArray, FloatArray]]) -> FloatArray:
     """Return the Anderson acceleration of past steps, (r, r) each, as a positive definite matrix."""
     moves = np.stack([(after - before).ravel() for before, after in past])
     change = np.diff(moves, axis=0)
     share = np.linalg.lstsq(change.T, moves[-1], rcond=1e-10)[0]
     ends = np.stack([after for _, after in past])
-    mixed = ends[-1] - np.tensordot(share, np.diff(ends, axis=0), axes=1)
-    values, vectors = np.linalg.eigh((mixed + mixed.T) / 2)
-    return np.asarray((vectors * np.exp(values)) @ vectors.T, dtype=np.float64)
+    return of_eigenvalues(_symmetric(ends[-1] - np.tensordot(share, np.diff(ends, axis=0), axes=1)), np.exp)
 
 
-def _log(matrix: FloatArray) -> FloatArray:
-    """Return the logarithm of a positive definite matrix."""
+def of_eigenvalues(matrix: FloatArray, function: Callable[[FloatArray], FloatArray]) -> FloatArray:
+    """Return a symmetric matrix with a function of its eigenvalues in their place."""
     values, vectors = np.linalg.eigh(matrix)
-    return np.asarray((vectors * np.log(values)) @ vectors.T, dtype=np.float64)
+    return np.asarray((vectors * function(values)) @ vectors.T)
 
 
 def _symmetric(matrix: FloatArray) -> FloatArray:

@@ -19,7 +19,6 @@ from ..fit.estimand import bind_functional
 from ..fit.estimators import estimator_named
 from ..functionals import Borda, CategoryWeights, Functional
 from ..options import PROMPTS
-from .bt_restricted import RestrictedDesignProblem
 from .plan import Plan
 from .plan_options import (
     ContrastsLike,
@@ -35,7 +34,7 @@ from .plan_options import (
     read_graph,
     read_names,
 )
-from .problem import DesignProblem, Pairs
+from .problem import DesignProblem, Pairs, RestrictedDesignProblem
 from .rounds import UntilLike, read_until
 from .specification import PlanNames, PlanSpecification, solve
 

@@ -78,24 +78,17 @@ def plan_summary(
     in_table = {all_models[place] for place in shown.places} if of_models else set(all_models)
     by_score = ranking if of_models else np.arange(len(all_models))
     heads = ("score", "std err", "uniform", f"{level} width", "ratio", "runs" if of_scores else "labels")
-    if of_scores:
-        table = Summary(
-            "Plan of Runs",
-            _header_of_runs(specification, solution, float(per_model.sum())),
-            tuple((head, 1) for head in heads),
-            tuple(rows),
-            tuple(notes),
-        )
-        return table.with_notes(shown.note("Cost, runs and widths"))
-    pair_rows, pair_note = _rows_of_pairs(specification, solution, labels, by_score, in_table)
+    if not of_scores:
+        pair_rows, pair_note = _rows_of_pairs(specification, solution, labels, by_score, in_table)
+        rows, notes = [*rows, *pair_rows], [*notes, pair_note]
     table = Summary(
-        "Labelling Plan",
-        _header(specification, solution),
+        "Plan of Runs" if of_scores else "Labelling Plan",
+        _header(specification, solution, float(per_model.sum())),
         tuple((head, 1) for head in heads),
-        (*rows, *pair_rows),
-        (*notes, pair_note),
+        tuple(rows),
+        tuple(notes),
     )
-    return table.with_notes(shown.note("Cost, labels and widths"))
+    return table.with_notes(shown.note(f"Cost, {heads[-1]} and widths"))
 
 
 def _expected_labels(specification: PlanSpecification, solution: PlanSolution) -> FloatArray:
@@ -130,15 +123,16 @@ def _rows_of_pairs(
     return rows, note
 
 
-def _header(specification: PlanSpecification, solution: PlanSolution) -> tuple[tuple[str, str, str, str], ...]:
+def _header(
+    specification: PlanSpecification, solution: PlanSolution, n_runs: float
+) -> tuple[tuple[str, str, str, str], ...]:
     """Return the entries above the table: functional, criterion, budget and cost."""
     problem, criterion = specification.problem, specification.criterion
-    pairs = f"{len(problem.pairs)} {'ordered' if problem.pairs.ordered else 'unordered'}"
     targets = f"{len(specification.contrasts)} contrasts" if len(specification.contrasts) else "all scores"
     kind = {"A": "A (sum of variances)", "D": "D (log determinant)"}[criterion.kind]
     functional = "bt (Bradley-Terry assumed)" if problem.interdependent else problem.functional.label
     budget = f"{solution.budget:,.6g} ({'slack' if solution.slack else 'binding'})"
-    n_labels = problem.expected_labels(solution.propensities).sum()
+    cost = f"{solution.expected_cost:,.6g}"
     objectives = [f"{criterion.objective(sigma):.5g}" for sigma in (solution.sigma, solution.uniform_sigma)]
 
     def limits_of(rows: slice) -> tuple[float, float]:
@@ -147,28 +141,22 @@ def _header(specification: PlanSpecification, solution: PlanSolution) -> tuple[t
 
     lowest, highest = zip(*map_blocks(limits_of, problem.shape), strict=True)
     propensity = f"{min(lowest):.3g} to {max(highest):.3g}"
+    if problem.of_scores:
+        return (
+            ("Functional:", functional, "No. Prompts:", f"{problem.n_contexts:,}"),
+            ("Criterion:", f"{kind}, {targets}", "Expected runs:", f"{n_runs:,.1f}"),
+            ("Budget:", budget, "Expected cost:", cost),
+            ("Propensity:", propensity, "Groups of models:", f"{len(problem.pairs)}"),
+        )
+    pairs = f"{len(problem.pairs)} {'ordered' if problem.pairs.ordered else 'unordered'}"
+    n_labels = problem.expected_labels(solution.propensities).sum()
     return (
         ("Functional:", functional, "No. Contexts:", f"{problem.n_contexts:,}"),
         ("Criterion:", f"{kind}, {targets}", "Pairs:", pairs),
         ("Budget:", budget, "Labels per context:", "at most one" if problem.one_pair else "any number"),
-        ("Expected cost:", f"{solution.expected_cost:,.6g}", "Expected labels:", f"{n_labels:,.1f}"),
+        ("Expected cost:", cost, "Expected labels:", f"{n_labels:,.1f}"),
         ("Propensity:", propensity, "Uniform plan's share:", f"{100 * specification.explore:g} %"),
         ("Objective:", objectives[0], "Uniform plan's:", objectives[1]),
-    )
-
-
-def _header_of_runs(
-    specification: PlanSpecification, solution: PlanSolution, n_runs: float
-) -> tuple[tuple[str, str, str, str], ...]:
-    """Return the entries above the table of a plan for scores."""
-    problem, table = specification.problem, solution.propensity
-    targets = f"{len(specification.contrasts)} contrasts" if len(specification.contrasts) else "all scores"
-    budget = f"{solution.budget:,.6g} ({'slack' if solution.slack else 'binding'})"
-    return (
-        ("Functional:", problem.functional.label, "No. Prompts:", f"{problem.n_contexts:,}"),
-        ("Criterion:", f"A (sum of variances), {targets}", "Expected runs:", f"{n_runs:,.1f}"),
-        ("Budget:", budget, "Expected cost:", f"{solution.expected_cost:,.6g}"),
-        ("Propensity:", f"{table.min():.3g} to {table.max():.3g}", "Groups of models:", f"{len(problem.pairs)}"),
     )
 
 

@@ -262,7 +262,7 @@ def regret_of(specification: PlanSpecification, solution: PlanSolution, mu: Arra
     _, between_covariance, truth = by_context.scan()
     assumed_information, information = problem.label_information(metric)[row], truth.label_information(metric)
     floor, explore = solution.smallest_propensity, specification.explore
-    constraints = Constraints(truth.cost, floor, solution.budget, problem.one_pair)
+    constraints = Constraints(truth.cost, np.array([[floor]]), solution.budget, problem.one_pair)
     best = allocate(CellRates(np.sqrt(information / truth.cost)), constraints).propensity
     propensity, uniform = solution.propensity[row], specification.uniform(solution.expected_cost)
     best_variance = float((information / best).sum()) / n

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.csgraph import connected_components
@@ -16,6 +18,7 @@ from ..fit.estimates import Estimates
 from ..fit.means import known_propensity
 from ..fit.stages import fold_units
 from ..fit.state import FitState
+from .criteria import of_eigenvalues
 from .plan import Plan
 from .plan_options import PlanOptions, make_criterion, read_context_weights
 from .rounds import read_until
@@ -208,8 +211,7 @@ def residual_correlations(residual: FloatArray, is_complete: NDArray[np.bool_]) 
         (count * correlation + _PRIOR_SCORES * mean) / (count + _PRIOR_SCORES), 0, _LARGEST_CORRELATION
     )
     np.fill_diagonal(correlation, 1.0)
-    values_, vectors = np.linalg.eigh(correlation)
-    correlation = (vectors * np.maximum(values_, 1e-6)) @ vectors.T
+    correlation = of_eigenvalues(correlation, partial(np.maximum, 1e-6))
     return np.asarray(correlation / np.sqrt(np.outer(np.diag(correlation), np.diag(correlation))))
 
 
@@ -224,8 +226,7 @@ def _between(problem: ScoreProblem, sigma: FloatArray, fitted: FloatArray) -> Fl
         weight = deviation[:, [j]] / np.maximum(so_far[:, [j]], so_far[:, :n_known])
         drawn[j, :n_known] = (weight * deviation[:, :n_known]).mean(axis=0)
     total[:n_known, :n_known] = sigma - (drawn * problem.correlation)[:n_known, :n_known]
-    values, vectors = np.linalg.eigh((total + total.T) / 2)
-    return np.asarray((vectors * np.maximum(values, 0)) @ vectors.T)
+    return of_eigenvalues((total + total.T) / 2, partial(np.maximum, 0))
 
 
 def read_run_costs(costs: ArrayLike, n: int, n_models: int) -> FloatArray:

@@ -123,7 +123,7 @@ def test_a_row_that_counts_three_times_is_three_rows(one_pair, cost_of_pairs):
     information, cost = rng.exponential(size=(8, 6)), np.ones((1, 1))
     cost = rng.uniform(1, 2, size=(1, 6)) if cost_of_pairs else cost
     count = np.array([3, 1, 1, 2, 1, 4, 1, 1])
-    every, lower = np.repeat(np.arange(8), count), 0.01
+    every, lower = np.repeat(np.arange(8), count), np.array([[0.01]])
     constraints = Constraints(cost, lower, 5.0, one_pair)
     counted = allocate(CellRates(np.sqrt(information / cost)), replace(constraints, count=count.astype(float)))
     expected = allocate(CellRates(np.sqrt(information[every] / cost)), constraints)

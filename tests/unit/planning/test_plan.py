@@ -18,7 +18,7 @@ import dmlrank as dr
 from dmlrank._utils.computation import computing
 from dmlrank.exceptions import GraphError, HypothesisError, NuisanceError, OptionError, OptionTypeError
 from dmlrank.planning import criteria, plan_options, rounds
-from dmlrank.planning.allocation import Constraints, allocate, kkt_residual
+from dmlrank.planning.allocation import allocate, kkt_residual
 from dmlrank.planning.plan_options import PlanOptions, check_mu, read_costs
 from dmlrank.planning.problem import Pairs, pass_over
 from dmlrank.planning.specification import solve
@@ -80,7 +80,7 @@ def test_more_budget_is_worth_what_the_multiplier_says(mu):
 def test_a_wrong_plan_fails_the_optimality_conditions(mu):
     plan = dr.design(mu, "bt", budget=150)
     problem, lower = plan.specification.problem, plan.solution.smallest_propensity
-    rates, constraints = problem.label_rates(np.eye(4)), Constraints(problem.cost, lower, 150, one_pair=False)
+    rates, constraints = problem.label_rates(np.eye(4)), problem.constraints(lower, 150)
     allocation = allocate(rates, constraints)
     assert kkt_residual(rates, constraints, allocation) < 1e-12
     moved = allocation.propensity
