@@ -29,8 +29,7 @@ from ..functionals import CategoryWeights
 from ..options import Options
 from ..report.statements import as_sentence
 from .advice import find_errors, find_problems
-from .check import Check, Cost, FirstPositionWins, OrderTest, Repeats
-from .score_check import ScoreCheck
+from .check import Check, Cost, FirstPositionWins, OrderTest, Repeats, ScoreCheck
 from .time_check import inspect_time
 
 
@@ -71,11 +70,8 @@ def inspect_data(source: Source, options: Options, *, time: str | None, period: 
     compared = comparison_graph(of_fit, options.graph, min_labels)
     check_edge_weights(options.edge_weights, data, compared)
     # Sum and sum of squares of the shares that the item shown first won in every labelled cell, (K, K) each.
-    share, pair = (
-        data.cells.y @ np.array(CategoryWeights.half(data.n_categories).first),
-        data.cells.first * data.n_items + data.cells.second,
-    )
-    size = (data.n_items, data.n_items)
+    share = data.cells.y @ np.array(CategoryWeights.half(data.n_categories).first)
+    pair, size = data.cells.first * data.n_items + data.cells.second, (data.n_items, data.n_items)
     total, square = (np.bincount(pair, w, data.n_items**2).astype(float).reshape(size) for w in (share, share**2))
     settings = settings_table(counts, data.pair_votes(), min_labels)
     if data.outcome_kind in DERIVED_KINDS:
@@ -149,13 +145,11 @@ def _label_table(data: PreferenceData, outcome: str) -> pd.DataFrame:
     if data.outcome_kind in DERIVED_KINDS:
         n_tied = int(data.vote_y[:, 2:].sum())
         table["votes"] = [data.n_votes - n_tied, n_tied][: len(table)]
-        table["share"] = table["votes"] / data.n_votes
-        return table
-    raw = data.columns[outcome][data.vote_row] if outcome in data.columns else np.empty(0)
-    votes = pd.Series([name_of(label) for label in raw], dtype=object).value_counts()
-    table["votes"] = votes.reindex(table["label"]).fillna(0).to_numpy(dtype=int)
-    table["share"] = table["votes"] / data.n_votes
-    return table
+    else:
+        raw = data.columns[outcome][data.vote_row] if outcome in data.columns else np.empty(0)
+        votes = pd.Series([name_of(label) for label in raw], dtype=object).value_counts()
+        table["votes"] = votes.reindex(table["label"]).fillna(0).to_numpy(dtype=int)
+    return table.assign(share=table["votes"] / data.n_votes)
 
 
 def _model_table(data: PreferenceData, counts: NDArray[np.int64], total: FloatArray, graph: Graph) -> pd.DataFrame:

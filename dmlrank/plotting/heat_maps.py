@@ -84,8 +84,7 @@ def group_heat_map(
         theme.hide_frame(axes)
     bar = columns.axes[0].figure.colorbar(image, ax=list(columns.axes), shrink=0.6 if n_models > 12 else 0.95, pad=0.02)
     bar.set_label(label, fontsize=theme.TEXT_SIZE)
-    columns.write_title(title)
-    return columns.axes[0]
+    return columns.titled(title)
 
 
 # With more models, cells have no room for a number, or for lines between them.
@@ -164,5 +163,4 @@ def _finished_square(
     axes.figure.colorbar(image, ax=axes, shrink=0.7, aspect=30, fraction=0.05).set_label(
         label, fontsize=theme.TEXT_SIZE
     )
-    theme.write_title(axes, title)
-    return axes
+    return theme.write_title(axes, title)

@@ -36,11 +36,10 @@ def forest_plot(
     """Draw estimates with intervals, one below the other."""
     columns = theme.row_columns(ax, len(intervals), f"a forest plot of {len(intervals)} models")
     size = columns.marker_size
-    for axes, part in zip(columns.axes, columns.slices, strict=True):
-        rows = intervals[part]
+    for axes, rows, place in columns.parts(intervals):
         axes.errorbar(
             rows["estimate"].to_numpy(),
-            np.arange(len(rows))[::-1],
+            place,
             xerr=_reach(rows),
             fmt="o",
             color=theme.DARK,
@@ -51,8 +50,7 @@ def forest_plot(
         )
         theme.draw_reference(axes, reference)
         theme.horizontal_rows(axes, list(rows.index), label, columns.pitch)
-    columns.write_title(title)
-    return columns.axes[0]
+    return columns.titled(title)
 
 
 def _reach(rows: pd.DataFrame) -> NDArray[np.float64]:
@@ -80,8 +78,8 @@ def grouped_forest_plot(
     step = 0.76 / n_groups
     size = float(np.clip(0.5 * step * columns.pitch, 2.0, 5.0))
     looks = theme.series_styles(n_groups)
-    for axes, part in zip(columns.axes, columns.slices, strict=True):
-        place = np.arange(len(names[part]))[::-1]
+    for column, part in enumerate(columns.slices):
+        axes, place = columns.axes[column], np.arange(len(names[part]))[::-1]
         for g, ((group, frame), look) in enumerate(zip(intervals.items(), looks, strict=True)):
             rows = frame[part]
             # The first group stands on top, as in the legend.
@@ -103,8 +101,7 @@ def grouped_forest_plot(
         axes.set_xlabel(label, fontsize=theme.TEXT_SIZE)
         theme.hide_spines(axes)
     theme.outside_legend(columns.axes[-1], variable)
-    columns.write_title(title)
-    return columns.axes[0]
+    return columns.titled(title)
 
 
 def difference_plot(
@@ -118,9 +115,7 @@ def difference_plot(
     ends = intervals[["estimate", "low", "high"]].replace([-np.inf, np.inf], np.nan)
     first, last = min(0.0, ends.min().min()), max(0.0, ends.max().max())
     room = 0.08 * (last - first or 1.0)
-    for axes, part in zip(columns.axes, columns.slices, strict=True):
-        rows = intervals[part]
-        place = np.arange(len(rows))[::-1]
+    for axes, rows, place in columns.parts(intervals):
         colours = np.where(rows["rejected"], theme.DARK, _WEAK)
         low, high = (rows[end].clip(first - room, last + room) for end in ("low", "high"))
         axes.hlines(place, low, high, color=colours, linewidth=1.4)
@@ -131,8 +126,7 @@ def difference_plot(
             theme.draw_reference(axes, line)
         axes.set_xlim(first - room, last + room)
         theme.horizontal_rows(axes, list(rows.index), label, columns.pitch, longest=LONGEST_PAIR)
-    columns.write_title(title)
-    return columns.axes[0]
+    return columns.titled(title)
 
 
 def ellipse_plot(
@@ -156,8 +150,7 @@ def ellipse_plot(
     low, high = outline.min(axis=0), outline.max(axis=0)
     # The region fills a square, so that its shape can be seen also where one score varies little.
     middle, half = (low + high) / 2, 0.62 * float((high - low).max())
-    axes.set_xlim(middle[0] - half, middle[0] + half)
-    axes.set_ylim(middle[1] - half, middle[1] + half)
+    axes.axis([middle[0] - half, middle[0] + half, middle[1] - half, middle[1] + half])
     if scores:
         axes.axline((0.0, 0.0), slope=1, color=theme.REFERENCE, linewidth=0.9, linestyle="--", zorder=1)
     else:
@@ -165,8 +158,7 @@ def ellipse_plot(
         theme.draw_reference(axes, 0.0, vertical=False)
     axes.locator_params(nbins=5)
     axes.set_aspect("equal")
-    theme.finish(axes, theme.literal(names[0]), theme.literal(names[1]), title)
-    return axes
+    return theme.finish(axes, theme.literal(names[0]), theme.literal(names[1]), title)
 
 
 def band_plot(
@@ -197,5 +189,4 @@ def band_plot(
         axes.set_xlim(-0.6, len(values) - 0.4)
         theme.write_names(axes, [str(value) for value in values], place, axis="x")
     theme.outside_legend(axes)
-    theme.finish(axes, theme.literal(variable), label, title, grid="y")
-    return axes
+    return theme.finish(axes, theme.literal(variable), label, title, grid="y")

@@ -41,9 +41,7 @@ def rank_set_chart(ranks: pd.DataFrame, title: str, ax: Axes | None = None) -> A
     columns = theme.row_columns(ax, len(ranks), f"a chart of the ranks of {len(ranks)} models")
     first, last = int(ranks["lower"].min()), int(ranks["upper"].max())
     letters_fit = max(map(len, ranks["group"])) <= _LONGEST_LETTERS
-    for axes, part in zip(columns.axes, columns.slices, strict=True):
-        rows = ranks[part]
-        place = np.arange(len(rows))[::-1]
+    for axes, rows, place in columns.parts(ranks):
         # A set of one rank has to be seen, too: every bar reaches a third of a rank beyond its ends.
         length, thickness = rows["upper"] - rows["lower"] + 0.66, min(0.5, _THICKEST_BAR / columns.pitch)
         axes.barh(place, length, thickness, left=rows["lower"] - 0.33, color=theme.LIGHT, linewidth=0)
@@ -62,8 +60,7 @@ def rank_set_chart(ranks: pd.DataFrame, title: str, ax: Axes | None = None) -> A
             axes.text(
                 1.0, 1.0, " group", transform=axes.transAxes, va="bottom", fontsize=theme.TEXT_SIZE - 1, color="0.35"
             )
-    columns.write_title(title)
-    return columns.axes[0]
+    return columns.titled(title)
 
 
 def bump_chart(
@@ -100,16 +97,8 @@ def bump_chart(
     for number, (name, line) in enumerate(zip(drawn_names, ranks, strict=True)):
         colour, is_coloured = colours.get(number, _STILL), number in colours
         width, marker = (2.2, 0.4 * size) if is_coloured else (1.1, 0.28 * size)
-        axes.plot(
-            place,
-            line,
-            "-o",
-            color=colour,
-            linewidth=width,
-            markersize=1.4 * marker,
-            clip_on=False,
-            zorder=2 + is_coloured,
-        )
+        look: dict[str, Any] = {"linewidth": width, "markersize": 1.4 * marker, "zorder": 2 + is_coloured}
+        axes.plot(place, line, "-o", color=colour, clip_on=False, **look)
         ranked = np.flatnonzero(~np.isnan(line))
         ends = [(ranked[0], -1), (ranked[-1], 1)] if len(ranked) else []
         for end, side in ends[: len(ranked)]:
@@ -120,8 +109,7 @@ def bump_chart(
     # The ranks stand beside the names.
     axes.set_yticks([])
     theme.hide_frame(axes)
-    theme.write_title(axes, title)
-    return axes
+    return theme.write_title(axes, title)
 
 
 def _write_names_at_ends(
@@ -215,5 +203,4 @@ def leaderboards_plot(boards: Mapping[str, pd.DataFrame], adjusted_for: str, ax:
     axes.xaxis.tick_top()
     axes.set_yticks([])
     theme.hide_frame(axes)
-    theme.write_title(axes, f"Scores with standard errors, before and after adjusting for {adjusted_for}")
-    return axes
+    return theme.write_title(axes, f"Scores with standard errors, before and after adjusting for {adjusted_for}")
