@@ -34,9 +34,9 @@ from .plan_options import (
     read_graph,
     read_names,
 )
-from .problem import DesignProblem, Pairs, RestrictedDesignProblem
+from .problem import DesignProblem, Pairs, PlanNames, RestrictedDesignProblem
 from .rounds import UntilLike, read_until
-from .specification import PlanNames, PlanSpecification, solve
+from .specification import PlanSpecification, solve
 
 
 def design(

@@ -29,9 +29,9 @@ from .criteria import EarlierLabels
 from .design import problem_of, specify
 from .plan import Plan
 from .plan_options import PlanOptions, read_context_weights, read_costs
-from .problem import Pairs, Tables
+from .problem import Pairs, PlanNames, Tables
 from .score_plan import design_scores
-from .specification import PlanNames, solve
+from .specification import solve
 
 # Number of probabilities that are predicted at a time, and the largest number that is kept in memory.
 _CHUNK_NUMBERS = 2_000_000

@@ -25,8 +25,7 @@ from .allocation import Computed, Rows
 from .plan_options import check_mu, check_number, check_positive, mu_array
 from .plan_summary import draw_plan, plan_summary
 from .precision import Regret, cheapest_solution, max_width, pair_critical_value, predicted_precision, regret_of
-from .rounds import Decision, decide, draw_sample, tasks_json
-from .score_problem import ScoreProblem
+from .rounds import Decision, decide, tasks_json
 from .specification import PlanSolution, PlanSpecification
 
 if TYPE_CHECKING:
@@ -608,10 +607,7 @@ class Plan(Summarised):
         22
         """
         generator = np.random.default_rng(resolve_seed(rng)) if not isinstance(rng, np.random.Generator) else rng
-        problem = self.specification.problem
-        if isinstance(problem, ScoreProblem):
-            return problem.draw(self.solution.propensities, self.specification.names, generator)
-        return draw_sample(self.solution.propensities, problem, self.specification.names, generator)
+        return self.specification.problem.draw(self.solution.propensities, self.specification.names, generator)
 
     def export(self, path: str | os.PathLike[str], rng: int | np.random.Generator | None = None) -> pd.DataFrame:
         """Draw the pairs to label and write them to a file for an annotation tool.

@@ -19,7 +19,6 @@ from ..report.statements import counted, percentage
 from ..tables.summary_table import Summary
 from .allocation import map_blocks
 from .precision import predicted_precision
-from .score_problem import ScoreProblem
 from .specification import PlanSolution, PlanSpecification
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def plan_summary(
 ) -> Summary:
     """Return the summary of a plan: its cost and predicted precision, beside those of the uniform plan."""
     all_models, names, problem = specification.names.models, specification.names.scores, specification.problem
-    of_models, of_scores = names == all_models, isinstance(problem, ScoreProblem)
+    of_models, of_scores = names == all_models, problem.of_scores
     if top is not None and not of_models:
         raise OptionError(
             "top= shows the models with the highest scores, and the outputs of this functional "
@@ -58,11 +57,7 @@ def plan_summary(
 
     ranking = np.argsort(-specification.scores, kind="stable") if of_models else np.arange(len(names))
     shown = choose_models(names, ranking.tolist(), models, top, noun="model" if of_models else "output")
-    if isinstance(problem, ScoreProblem):
-        per_model = problem.expected_runs(solution.propensities)
-    else:
-        labels = _expected_labels(specification, solution)
-        per_model = labels.sum(axis=1) + (labels.sum(axis=0) if problem.pairs.ordered else 0)
+    per_model = problem.expected_by_model(solution.propensities)
     counts = {model: f"{count:,.1f}" for model, count in zip(all_models, per_model, strict=True)}
     rows = [(*row, counts.get(row[0], "")) for row in precision_rows(np.eye(len(names)), names, shown.places)]
     level = f"{100 * (1 - alpha):g}%"
@@ -79,7 +74,7 @@ def plan_summary(
     by_score = ranking if of_models else np.arange(len(all_models))
     heads = ("score", "std err", "uniform", f"{level} width", "ratio", "runs" if of_scores else "labels")
     if not of_scores:
-        pair_rows, pair_note = _rows_of_pairs(specification, solution, labels, by_score, in_table)
+        pair_rows, pair_note = _rows_of_pairs(specification, solution, by_score, in_table)
         rows, notes = [*rows, *pair_rows], [*notes, pair_note]
     table = Summary(
         "Plan of Runs" if of_scores else "Labelling Plan",
@@ -98,13 +93,14 @@ def _expected_labels(specification: PlanSpecification, solution: PlanSolution) -
 
 
 def _rows_of_pairs(
-    specification: PlanSpecification, solution: PlanSolution, labels: FloatArray, by_score: IntArray, in_table: Set[str]
+    specification: PlanSpecification, solution: PlanSolution, by_score: IntArray, in_table: Set[str]
 ) -> tuple[list[tuple[str, ...]], str]:
     """Return the rows of the pairs with the most expected labels, and a note on them and on all other pairs.
 
-    Shapes: labels (K, K), by_score (K,).
+    Shapes: by_score (K,).
     """
     problem, models = specification.problem, specification.names.models
+    labels = _expected_labels(specification, solution)
     first, second = (by_score[place] for place in np.triu_indices(len(models), 1))
     total = labels[first, second] + (labels[second, first] if problem.pairs.ordered else 0)
     order = np.argsort(-total, kind="stable")

@@ -21,6 +21,8 @@ from functools import partial
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from .._utils.computation import in_workers, report
 from ..data.graph import Graph
@@ -50,6 +52,8 @@ Tables: TypeAlias = FloatArray | Computed
 _FEW_CHUNKS = 20
 # Where a problem has more than four times as many rows, a search begins at the optimum of a sample of so many rows.
 SAMPLE_SIZE = 4_000
+# Number of contexts for which labels are drawn at a time.
+_DRAWN_CONTEXTS = 1024
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,6 +99,31 @@ class Pairs:
     def directed(self, columns: FloatArray) -> FloatArray:
         """Return matrices, (n, K, K), as :meth:`matrices`, where an unordered pair stands in the entry j < k alone."""
         return replace(self, ordered=True).matrices(columns)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlanNames:
+    """Names of the models, scores and contexts of a plan, and of the columns of its samples.
+
+    contexts (n,): Identifiers; tuples where several columns identify a context.
+    context_columns: The columns that identify a context.
+    first_column, second_column: The columns of the model shown first and of the one shown second.
+    scores: Names of the scores: those of the models, or of a functional's own outputs.
+    """
+
+    models: tuple[str, ...]
+    contexts: NDArray[np.object_]
+    context_columns: tuple[str, ...]
+    first_column: str
+    second_column: str
+    scores: tuple[str, ...] = ()
+
+    def rows_of(self, context: IntArray) -> pd.DataFrame:
+        """Return the columns that identify contexts, a row for each of the places ``context``."""
+        ids = list(self.contexts[context])
+        if len(self.context_columns) == 1:
+            return pd.DataFrame({self.context_columns[0]: pd.Series(ids).infer_objects()})
+        return pd.DataFrame(ids, columns=list(self.context_columns))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -256,6 +285,44 @@ class DesignProblem:
         """Return the expected number of labels of each pair, (m,), over all contexts."""
         count = self.count
         return np.asarray(sum(map_blocks(lambda block: count[block] @ propensities[block], self.shape)))
+
+    def expected_by_model(self, propensities: Propensities) -> FloatArray:
+        """Return the expected number of labels in which each model is compared, (K,)."""
+        labels = self.pairs.matrices(self.expected_labels(propensities)[None])[0]
+        return np.asarray(labels.sum(axis=1) + (labels.sum(axis=0) if self.pairs.ordered else 0))
+
+    def draw(self, propensities: Propensities, names: PlanNames, rng: np.random.Generator) -> pd.DataFrame:
+        """Draw the pairs to label on each context, independently or at most one of a context.
+
+        The frame has a row for every label to collect and for every context without a label, in the order of the
+        contexts.
+        """
+        places, drawn_propensities = [], []
+        for start in range(0, self.n_contexts, _DRAWN_CONTEXTS):
+            table = propensities[self.row[start : start + _DRAWN_CONTEXTS]]
+            if self.one_pair:
+                # One uniform number per context; the first pair whose cumulative probability exceeds it is drawn.
+                exceeds = rng.random((len(table), 1)) < np.cumsum(table, axis=1)
+                context = np.flatnonzero(exceeds[:, -1])
+                column = exceeds.argmax(axis=1)[context]
+            else:
+                context, column = np.nonzero(rng.random(table.shape) < table)
+            places.append(np.stack([context + start, column]))
+            drawn_propensities.append(table[context, column])
+        context, column = np.concatenate(places, axis=1)
+        first, second = self.pairs.first[column], self.pairs.second[column]
+        if not self.pairs.ordered:
+            exchange = rng.random(len(column)) < 0.5
+            first, second = np.where(exchange, second, first), np.where(exchange, first, second)
+        unlabelled = np.setdiff1d(np.arange(self.n_contexts), context)
+        every = np.concatenate([context, unlabelled])
+        order = np.argsort(every, kind="stable")
+        frame, models = names.rows_of(every[order]), np.array([*names.models, None], dtype=object)
+        no_model = np.full(len(unlabelled), len(names.models))
+        frame[names.first_column] = models[np.concatenate([first, no_model])[order]]
+        frame[names.second_column] = models[np.concatenate([second, no_model])[order]]
+        frame["propensity"] = np.concatenate([*drawn_propensities, np.full(len(unlabelled), np.nan)])[order]
+        return frame
 
     def scan(self) -> tuple[FloatArray, FloatArray, DesignProblem]:
         """Pass over mu once; return mean, (K,), and covariance, (K, K), of F(mu), and the problem with deviations."""

@@ -12,15 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
-from numpy.typing import NDArray
-
 from .._utils.computation import warn
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError
 from .allocation import CellRates, Computed, Propensities, Rows, propensity_table
 from .criteria import Criterion, EarlierLabels, Optimum, Precision, SearchStart, optimise
-from .problem import DesignProblem
+from .problem import DesignProblem, PlanNames
 
 # One minus the level of intervals and tests where no fit has one.
 ALPHA = 0.05
@@ -28,24 +25,6 @@ ALPHA = 0.05
 _SMALLEST_SHARE = 0.1
 # Violation of the optimality conditions above which there is a warning.
 _LARGEST_RESIDUAL = 1e-4
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PlanNames:
-    """Names of the models, scores and contexts of a plan, and of the columns of its samples.
-
-    contexts (n,): Identifiers; tuples where several columns identify a context.
-    context_columns: The columns that identify a context.
-    first_column, second_column: The columns of the model shown first and of the one shown second.
-    scores: Names of the scores: those of the models, or of a functional's own outputs.
-    """
-
-    models: tuple[str, ...]
-    contexts: NDArray[np.object_]
-    context_columns: tuple[str, ...]
-    first_column: str
-    second_column: str
-    scores: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -150,7 +150,7 @@ def ellipse_plot(
     low, high = outline.min(axis=0), outline.max(axis=0)
     # The region fills a square, so that its shape can be seen also where one score varies little.
     middle, half = (low + high) / 2, 0.62 * float((high - low).max())
-    axes.axis([middle[0] - half, middle[0] + half, middle[1] - half, middle[1] + half])
+    axes.axis((middle[0] - half, middle[0] + half, middle[1] - half, middle[1] + half))
     if scores:
         axes.axline((0.0, 0.0), slope=1, color=theme.REFERENCE, linewidth=0.9, linestyle="--", zorder=1)
     else:

@@ -17,7 +17,7 @@ from scipy.stats import norm
 import dmlrank as dr
 from dmlrank._utils.computation import computing
 from dmlrank.exceptions import GraphError, HypothesisError, NuisanceError, OptionError, OptionTypeError
-from dmlrank.planning import criteria, plan_options, rounds
+from dmlrank.planning import criteria, plan_options, problem
 from dmlrank.planning.allocation import allocate, kkt_residual
 from dmlrank.planning.plan_options import PlanOptions, check_mu, read_costs
 from dmlrank.planning.problem import Pairs, pass_over
@@ -189,7 +189,7 @@ def test_a_sample_and_its_checks_do_not_depend_on_how_many_contexts_are_looked_a
         plan = dr.design(mu, "bt", budget=40, one_pair=one_pair)
         drawn = []
         for contexts in (7, 4096):
-            monkeypatch.setattr(rounds, "_DRAWN_CONTEXTS", contexts)
+            monkeypatch.setattr(problem, "_DRAWN_CONTEXTS", contexts)
             drawn.append(plan.sample(0))
         pd.testing.assert_frame_equal(*drawn)
     monkeypatch.setattr(plan_options, "_CHECKED_CONTEXTS", 8)
