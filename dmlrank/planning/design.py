@@ -18,12 +18,12 @@ from ..exceptions import check_choice
 from ..fit.estimand import bind_functional
 from ..fit.estimators import estimator_named
 from ..functionals import Borda, CategoryWeights, Functional
+from ..nuisance.outcome_model.user_learners import check_mu
 from ..options import PROMPTS
 from .plan import Plan
 from .plan_options import (
     ContrastsLike,
     PlanOptions,
-    check_mu,
     check_number,
     make_criterion,
     mu_array,

@@ -15,10 +15,11 @@ from ..data.preferences import FloatArray
 from ..exceptions import NuisanceError, OptionError, check_choice
 from ..inference.covariance import Covariance, free_basis
 from ..inference.simultaneous import METHODS, MaxT
+from ..nuisance.outcome_model.user_learners import check_mu
 from ..tables.summary_table import Summarised, Summary
 from .allocation import CellRates, Constraints, allocate, at_rows
 from .criteria import SearchStart
-from .plan_options import check_mu, mu_array
+from .plan_options import mu_array
 from .specification import PlanSolution, PlanSpecification, solve
 
 # Relative precision of a budget that is searched for.

@@ -15,10 +15,10 @@ fixed information; see :mod:`dmlrank.planning.criteria`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -452,24 +452,11 @@ def pass_over(
     """
     size = max(1, problem.chunk_size // int(np.prod(problem.mu.shape[1:])))
     parts = [slice(start, min(start + size, problem.n_rows)) for start in range(0, problem.n_rows, size)]
-    results = in_workers(partial(_work_on, work), problem, _Tasks(parts, arguments_of), name="prompts of a plan")
+    tasks = [(part, arguments_of(part)) for part in parts]
+    results = in_workers(partial(_work_on, work), problem, tasks, name="prompts of a plan")
     for number, result in enumerate(results):
         yield parts[number], result
         report(number + 1, len(parts), "plan, prompts", minor=len(parts) < _FEW_CHUNKS)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Tasks(Sequence[Any]):
-    """The tasks of a pass. The arguments of a task are computed when the task is handed to a worker."""
-
-    parts: list[slice]
-    arguments_of: Callable[[slice], tuple[object, ...]]
-
-    def __len__(self) -> int:
-        return len(self.parts)
-
-    def __getitem__(self, number: Any) -> Any:
-        return self.parts[number], self.arguments_of(self.parts[number])
 
 
 def _work_on(work: Callable[..., T], problem: DesignProblem, task: tuple[slice, tuple[object, ...]]) -> T:

@@ -42,7 +42,7 @@ from ..data.preferences import FloatArray, IntArray
 from ..estimation.cross_fitting import assign_folds, fold_key
 from ..estimation.influence import Influence
 from ..estimation.missing_scores import ridge_out_of_fold, score_regressors
-from ..exceptions import OptionError, OptionTypeError, listed
+from ..exceptions import OptionError, listed
 from ..fit.estimates import Estimates
 from ..fit.means import known_propensity
 from ..fit.stages import fold_units
@@ -50,7 +50,7 @@ from ..fit.state import FitState
 from .allocation import CellRates, Constraints, Propensities, at_rows, propensity_table
 from .criteria import of_eigenvalues
 from .plan import Plan
-from .plan_options import PlanOptions, make_criterion, read_context_weights
+from .plan_options import PlanOptions, array_of_costs, make_criterion, read_context_weights
 from .problem import DesignProblem, Pairs, PlanNames
 from .rounds import read_until
 from .specification import PlanSpecification, solve
@@ -368,16 +368,8 @@ def _between(problem: ScoreProblem, sigma: FloatArray, fitted: FloatArray) -> Fl
 
 def read_run_costs(costs: ArrayLike, n: int, n_models: int) -> FloatArray:
     """Return the cost of a run, (n or 1, K), from one number, (n,), (K,) where K differs from n, or (n, K)."""
-    try:
-        array = np.asarray(costs, dtype=float)
-    except (TypeError, ValueError, OverflowError):
-        array = np.empty((0,) * 3)
+    array = array_of_costs(costs, {(n,): "prompt", (n_models,): "model", (n, n_models): "prompt and model"})
     shapes = {(): (1, 1), (n,): (n, 1), (n_models,): (1, n_models), (n, n_models): (n, n_models)}
-    if array.shape not in shapes:
-        raise OptionTypeError(
-            f"costs has shape {array.shape}; allowed are one number, a number per prompt ({n},), a number per model "
-            f"({n_models},), or a number per prompt and model ({n}, {n_models})"
-        )
     if not (np.isfinite(array) & (array > 0)).all():
         raise OptionError("costs has values that are not positive numbers; every cost of a run must be above zero")
     return np.array(

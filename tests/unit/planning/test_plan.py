@@ -17,9 +17,10 @@ from scipy.stats import norm
 import dmlrank as dr
 from dmlrank._utils.computation import computing
 from dmlrank.exceptions import GraphError, HypothesisError, NuisanceError, OptionError, OptionTypeError
-from dmlrank.planning import criteria, plan_options, problem
+from dmlrank.nuisance.outcome_model import user_learners
+from dmlrank.planning import criteria, problem
 from dmlrank.planning.allocation import allocate, kkt_residual
-from dmlrank.planning.plan_options import PlanOptions, check_mu, read_costs
+from dmlrank.planning.plan_options import PlanOptions, read_costs
 from dmlrank.planning.problem import Pairs, pass_over
 from dmlrank.planning.specification import solve
 
@@ -192,11 +193,11 @@ def test_a_sample_and_its_checks_do_not_depend_on_how_many_contexts_are_looked_a
             monkeypatch.setattr(problem, "_DRAWN_CONTEXTS", contexts)
             drawn.append(plan.sample(0))
         pd.testing.assert_frame_equal(*drawn)
-    monkeypatch.setattr(plan_options, "_CHECKED_CONTEXTS", 8)
+    monkeypatch.setattr(user_learners, "_CHECKED_CONTEXTS", 8)
     odd = mu.copy()
     odd[50, 1, 2] = 0.9
     with pytest.raises(NuisanceError):
-        check_mu(odd, "abcd", range(60), True)
+        user_learners.check_mu(odd, "abcd", range(60), True)
 
 
 def test_redundant_contrasts_have_the_determinant_of_independent_ones(mu):
