@@ -86,6 +86,8 @@ class ScoreProblem(DesignProblem):
     cost_of_run (n or 1, K): Cost of a run; ``cost`` has those of groups.
     """
 
+    mu: FloatArray
+    pairs: RunGroups
     correlation: FloatArray
     before: FloatArray
     is_there: NDArray[np.bool_]
@@ -93,21 +95,13 @@ class ScoreProblem(DesignProblem):
     of_scores: ClassVar[bool] = True
 
     @property
-    def deviation(self) -> FloatArray:
-        """Standard deviations of residuals, (n, K)."""
-        assert isinstance(self.mu, np.ndarray)
-        return self.mu
-
-    @property
     def groups(self) -> list[IntArray]:
         """The models of each group."""
-        assert isinstance(self.pairs, RunGroups)
         return [np.flatnonzero(self.pairs.group == g) for g in range(len(self.pairs))]
 
     @property
     def spent(self) -> float:
         """Expected cost of the rounds so far, of models that are not complete."""
-        assert isinstance(self.pairs, RunGroups)
         return float((self.before * self.cost_of_run)[:, self.pairs.group >= 0].sum())
 
     def sample(self) -> None:
@@ -135,7 +129,7 @@ class ScoreProblem(DesignProblem):
     def label_rates(self, metric: FloatArray) -> CellRates:
         weighed, rates = metric * self.correlation, np.empty(self.shape)
         for g, models in enumerate(self.groups):
-            deviation = self.deviation[:, models]
+            deviation = self.mu[:, models]
             rates[:, g] = ((deviation @ weighed[np.ix_(models, models)]) * deviation).sum(axis=1)
         return CellRates(np.sqrt(np.maximum(rates, 0) * self.scale(slice(0, self.n_rows)) / self.cost))
 
@@ -144,8 +138,8 @@ class ScoreProblem(DesignProblem):
         weight = self.scale(slice(0, self.n_rows))[:, 0] / self.n_contexts
         for g, models in enumerate(groups):
             for h, others in enumerate(groups[: g + 1]):
-                scaled = self.deviation[:, models] * (weight / np.maximum(table[:, g], table[:, h]))[:, None]
-                total[np.ix_(models, others)] = scaled.T @ self.deviation[:, others]
+                scaled = self.mu[:, models] * (weight / np.maximum(table[:, g], table[:, h]))[:, None]
+                total[np.ix_(models, others)] = scaled.T @ self.mu[:, others]
                 total[np.ix_(others, models)] = total[np.ix_(models, others)].T
         return total * self.correlation
 
@@ -158,7 +152,6 @@ class ScoreProblem(DesignProblem):
         The uniform number of a prompt lies above the propensities of models without a score, and below those of models
         with one.
         """
-        assert isinstance(self.pairs, RunGroups)
         is_open, after = self.pairs.group >= 0, self.pairs.matrices(propensity_table(propensities))
         low = np.where(self.is_there | ~is_open, 0.0, self.before).max(axis=1)
         high = np.where(self.is_there & is_open, self.before, 1.0).min(axis=1)
@@ -198,8 +191,13 @@ def design_scores(estimates: Estimates, steps: FitState, options: PlanOptions, *
     if candidate is not None:
         if candidate in names:
             raise OptionError(f"candidate={candidate!r} has scores already; leave candidate= out")
-        proxy = _best_of(estimate, is_complete)
-        fitted, residual = _with_candidate(steps, fitted, scores.mean, residual, proxy, is_complete)
+        # The best of the models that were run on every prompt, or of all where there is none, stands for the candidate.
+        proxy = int(np.argmax(np.where(is_complete, estimate, -np.inf) if is_complete.any() else estimate))
+        predicted, left = fitted[:, proxy], residual[:, proxy]
+        if is_complete[proxy]:
+            predicted = _predicted_by_others(steps, scores.mean, proxy, is_complete)
+            left = scores.mean[:, proxy] - predicted
+        fitted, residual = np.column_stack([fitted, predicted]), np.column_stack([residual, left])
         names, estimate = [*names, candidate], np.append(estimate, estimate[proxy])
         before = np.hstack([before, np.zeros((n, 1))])
         is_there = np.hstack([is_there, np.zeros((n, 1), dtype=bool)])
@@ -223,9 +221,10 @@ def design_scores(estimates: Estimates, steps: FitState, options: PlanOptions, *
     group[is_open] = connected_components(metric[np.ix_(is_open, is_open)] != 0)[1]
     n_groups = int(group.max()) + 1
     cost = read_run_costs(options.costs, n, len(names))
+    first = parse_formula(steps.source.formula).first
     problem = ScoreProblem(
         functional=steps.setup.functional,
-        mu=residual_deviations(residual, fitted, is_there, before, is_complete, proxy),
+        mu=residual_deviations(residual, fitted, np.where(is_there, before, 1.0), is_complete),
         row=np.arange(n),
         floor=0.0,
         pairs=RunGroups(np.arange(n_groups), np.arange(n_groups), len(names), False, group),
@@ -249,14 +248,7 @@ def design_scores(estimates: Estimates, steps: FitState, options: PlanOptions, *
         gauge=gauge,
         min_propensity=options.min_propensity,
         explore=0.0,
-        names=PlanNames(
-            tuple(names),
-            data.context_ids,
-            steps.options.context,
-            parse_formula(steps.source.formula).first,
-            "",
-            tuple(names),
-        ),
+        names=PlanNames(tuple(names), data.context_ids, steps.options.context, first, "", tuple(names)),
         alpha=estimates.alpha,
         seed=estimates.description.seed,
         questions=questions,
@@ -264,50 +256,29 @@ def design_scores(estimates: Estimates, steps: FitState, options: PlanOptions, *
     return Plan(specification, solve(specification, options.budget))
 
 
-def _best_of(estimate: FloatArray, is_complete: NDArray[np.bool_]) -> int:
-    """Return the best of the models that were run on every prompt, or of all where there is none."""
-    return int(np.argmax(np.where(is_complete, estimate, -np.inf) if is_complete.any() else estimate))
+def _predicted_by_others(steps: FitState, scores: FloatArray, proxy: int, is_complete: NDArray[np.bool_]) -> FloatArray:
+    """Return predictions of the scores of the model that stands for a candidate, (n,).
 
-
-def _with_candidate(
-    steps: FitState,
-    fitted: FloatArray,
-    scores: FloatArray,
-    residual: FloatArray,
-    proxy: int,
-    is_complete: NDArray[np.bool_],
-) -> tuple[FloatArray, FloatArray]:
-    """Return predictions and residuals with those of a candidate, for which a model stands that was run: ``proxy``.
-
-    What other complete models say of the proxy, out of fold, is what all of them are expected to say of the candidate.
+    What other complete models say of this model, out of fold, is what all of them are expected to say of the candidate.
     """
-    if not is_complete[proxy]:
-        return np.hstack([fitted, fitted[:, [proxy]]]), np.hstack([residual, residual[:, [proxy]]])
     data, others = steps.data, is_complete.copy()
     others[proxy] = False
     n_folds = min(steps.options.n_folds, data.n_contexts)
-    fold = assign_folds(
-        fold_units(data, steps.units.clusters, n_folds=n_folds), n_folds, fold_key(steps.options.seed, 0)
-    ).fold
-    regressors, y = score_regressors(scores[:, others], data.x, data.seed_order), scores[:, proxy]
-    predicted = ridge_out_of_fold(y, regressors, np.ones(len(y)), fold=fold, n_folds=n_folds)
-    return np.column_stack([fitted, predicted]), np.column_stack([residual, y - predicted])
+    units = fold_units(data, steps.units.clusters, n_folds=n_folds)
+    fold = assign_folds(units, n_folds, fold_key(steps.options.seed, 0)).fold
+    regressors = score_regressors(scores[:, others], data.x, data.seed_order)
+    return ridge_out_of_fold(scores[:, proxy], regressors, np.ones(len(scores)), fold=fold, n_folds=n_folds)
 
 
 def residual_deviations(
-    residual: FloatArray,
-    fitted: FloatArray,
-    is_there: NDArray[np.bool_],
-    before: FloatArray,
-    is_complete: NDArray[np.bool_],
-    proxy: int | None = None,
+    residual: FloatArray, fitted: FloatArray, before: FloatArray, is_complete: NDArray[np.bool_]
 ) -> FloatArray:
     """Return standard deviations of residuals given the predictions, (n, K): zero for complete models.
 
-    Shapes: residual, NaN where there is no score, fitted, is_there, before (n, K), is_complete (K,).
+    Shapes: residual, NaN where there is no score, fitted, before, 1 where there is no score, (n, K), is_complete (K,).
     """
     has_residual, is_open = np.isfinite(residual), ~is_complete
-    inverse = np.where(has_residual, 1 / np.where(is_there, before, 1.0), 0.0)
+    inverse = np.where(has_residual, 1 / before, 0.0)
     squares = np.where(has_residual, np.square(residual), 0.0)
     cells = np.nonzero(has_residual & is_open)
     mean = max(float(np.average(squares[cells], weights=inverse[cells])), 1e-12)
@@ -358,10 +329,9 @@ def _between(problem: ScoreProblem, sigma: FloatArray, fitted: FloatArray) -> Fl
     n_known = len(sigma)
     total = np.cov(fitted, rowvar=False, ddof=0)
     drawn = np.zeros_like(total)
-    deviation = problem.deviation
     for j in range(n_known):
-        weight = deviation[:, [j]] / np.maximum(so_far[:, [j]], so_far[:, :n_known])
-        drawn[j, :n_known] = (weight * deviation[:, :n_known]).mean(axis=0)
+        weight = problem.mu[:, [j]] / np.maximum(so_far[:, [j]], so_far[:, :n_known])
+        drawn[j, :n_known] = (weight * problem.mu[:, :n_known]).mean(axis=0)
     total[:n_known, :n_known] = sigma - (drawn * problem.correlation)[:n_known, :n_known]
     return of_eigenvalues((total + total.T) / 2, partial(np.maximum, 0))
 

@@ -103,23 +103,7 @@ def bump_chart(
         ends = [(ranked[0], -1), (ranked[-1], 1)] if len(ranked) else []
         for end, side in ends[: len(ranked)]:
             names_at[int(end), float(line[end]), side].append((name, colour if is_coloured else "0.3"))
-    _write_names_at_ends(axes, names_at, size=size, pitch=pitch)
-    theme.write_names(axes, results, place, axis="x", pitch=72 * _RESULT_WIDTH if ax is None else float("nan"))
-    axes.xaxis.tick_top()
-    # The ranks stand beside the names.
-    axes.set_yticks([])
-    theme.hide_frame(axes)
-    return theme.write_title(axes, title)
-
-
-def _write_names_at_ends(
-    axes: Axes,
-    names_at: Mapping[tuple[int, float, int], Sequence[tuple[str, theme.Colour]]],
-    *,
-    size: float,
-    pitch: float,
-) -> None:
-    """Write the names of a bump chart beside the ends of their lines, apart from each other."""
+    # The names stand beside the ends of their lines, apart from each other.
     for end, side in dict.fromkeys((end, side) for end, _, side in names_at):
         at_end = sorted(rank for other, rank, other_side in names_at if (other, other_side) == (end, side))
         apart = spread(at_end, size * _NAME_HEIGHT / pitch, axes.get_ylim()[0])
@@ -140,6 +124,12 @@ def _write_names_at_ends(
                 fontsize=size,
                 arrowprops=_LEADER | {"color": colour, "relpos": (side < 0, 0.5)} if is_spread else None,
             )
+    theme.write_names(axes, results, place, axis="x", pitch=72 * _RESULT_WIDTH if ax is None else float("nan"))
+    axes.xaxis.tick_top()
+    # The ranks stand beside the names.
+    axes.set_yticks([])
+    theme.hide_frame(axes)
+    return theme.write_title(axes, title)
 
 
 def spread(places: Sequence[float], distance: float, last: float) -> list[float]:

@@ -79,16 +79,9 @@ def _all_shown(steps: FitState, repetition: Repetition) -> VotingStage:
             "(rows with two models and a missing winner), and the propensities are given for the labelled pairs alone; "
             "add the shown battles without a vote, or give propensities of all pairs, or use propensity='estimate'"
         )
-    rates = PropensitiesAsVoteRates(pairs)
-    return VotingStage(
-        rates=rates,
-        cell_rate=np.minimum(repetition.propensity.cells, 1.0),
-        shown=None,
-        block_context=steps.units.blocks.context,
-        block_weight=steps.units.blocks.weight,
-        annotator=steps.units.annotator,
-        shares_rates=rates.is_constant,
-    )
+    rates, blocks = PropensitiesAsVoteRates(pairs), steps.units.blocks
+    cell_rate, annotator = np.minimum(repetition.propensity.cells, 1.0), steps.units.annotator
+    return VotingStage(rates, cell_rate, None, blocks.context, blocks.weight, annotator, rates.is_constant)
 
 
 def _from_battles(steps: FitState, repetition: Repetition, number: int, battles: ShownBattles) -> VotingStage:
@@ -208,21 +201,12 @@ class BoundEvaluation:
         battles = read_shown_battles(steps.data, formula.first, formula.second)
         weights, weight = steps.setup.weights, steps.population(steps.first).weights(steps.data.n_contexts)
         worth = np.subtract(weights.first, weights.second)
-        inputs = tuple(
-            BoundInputs(
-                steps.data,
-                repetition.nuisances,
-                steps.units.blocks,
-                _from_battles(steps, repetition, number, battles)
-                if battles.n_unvoted
-                else _all_shown(steps, repetition),
-                weight,
-                worth,
-            )
-            for number, repetition in enumerate(steps.repetitions)
-        )
+        inputs = []
+        for number, one in enumerate(steps.repetitions):
+            voting = _from_battles(steps, one, number, battles) if battles.n_unvoted else _all_shown(steps, one)
+            inputs.append(BoundInputs(steps.data, one.nuisances, steps.units.blocks, voting, weight, worth))
         added = contrasts @ _added_covariance(steps) @ contrasts.T
-        return cls(steps, contrasts, battles, inputs, np.tile(added, (2, 2)), critical_of_family)
+        return cls(steps, contrasts, battles, tuple(inputs), np.tile(added, (2, 2)), critical_of_family)
 
     @property
     def is_sharp(self) -> bool:
@@ -243,23 +227,14 @@ class BoundEvaluation:
             by_repetition = [bounds_of(functional, self.contrasts, some, inputs) for inputs in self.inputs]
             # The influence of lower and upper bounds, for each gamma with one entry per repetition.
             for one_step_influences in zip(*by_repetition, strict=True):
-                influences = [
-                    self._without_second_order_bias(influence, repetition)
-                    for influence, repetition in zip(one_step_influences, self.steps.repetitions, strict=True)
-                ]
+                influences = list(map(self._without_second_order_bias, one_step_influences, self.steps.repetitions))
                 covariance = self._covariance(influences)
                 estimates.append(np.mean([influence.estimate for influence in influences], axis=0))
                 errors.append(covariance.std_errors)
                 critical.append(max(Family.of_contrasts(covariance).critical(alpha), self.critical_of_family))
-        estimate, error = np.array(estimates), np.array(errors)
-        return Bounds(
-            np.asarray(gammas, dtype=float),
-            estimate[:, :n],
-            estimate[:, n:],
-            error[:, :n],
-            error[:, n:],
-            np.array(critical),
-        )
+        lower, upper = np.split(np.array(estimates), 2, axis=1)
+        lower_error, upper_error = np.split(np.array(errors), 2, axis=1)
+        return Bounds(np.asarray(gammas, dtype=float), lower, upper, lower_error, upper_error, np.array(critical))
 
     def _without_second_order_bias(self, influence: Influence, repetition: Repetition) -> Influence:
         """Return the influence of the bounds with what the fit added to the scores."""
@@ -300,14 +275,9 @@ def _added_covariance(steps: FitState) -> FloatArray:
     influence = steps.influence
     without: InfluenceFunction = replace(influence.by_context(), variance_correction=None)
     gauge = steps.setup.functional.gauge(steps.data.n_items).basis
+    estimates = steps.estimator.estimates([r.one_step_result.target for r in steps.repetitions])
     with collected_warnings():
-        alone = make_covariance(
-            without,
-            gauge,
-            steps.units,
-            steps.options.prompts == "fixed",
-            steps.estimator.estimates([r.one_step_result.target for r in steps.repetitions]),
-        )
+        alone = make_covariance(without, gauge, steps.units, steps.options.prompts == "fixed", estimates)
     return steps.covariance.matrix - alone.matrix
 
 
