@@ -35,7 +35,7 @@ from .plan_options import (
     read_names,
 )
 from .problem import DesignProblem, Pairs, PlanNames, RestrictedDesignProblem
-from .rounds import UntilLike, read_until
+from .rounds import UntilLike
 from .specification import PlanSpecification, solve
 
 
@@ -168,16 +168,7 @@ def design(
     >>> plan.sample(rng=0).columns.tolist()
     ['context', 'model_a', 'model_b', 'propensity']
     """
-    options = PlanOptions(
-        budget=budget,
-        criterion=criterion,
-        contrasts=contrasts,
-        costs=costs,
-        min_propensity=min_propensity,
-        one_pair=one_pair,
-        explore=explore,
-        until=until,
-    )
+    options = PlanOptions(budget, criterion, contrasts, costs, min_propensity, one_pair, explore, until)
     check_choice(estimator, ("debiased", "bt_restricted"), "estimator")
     check_choice(prompts, PROMPTS, "prompts")
     check_flag("position_bias", position_bias)
@@ -247,9 +238,7 @@ def specify(
     mean, between_covariance, problem = problem.by_row().scan()
     scores = scores_of(mean)
     gauge = functional.gauge(len(names.models)).basis
-    questions = read_until(options.until, names.scores)
-    wanted = list(questions) if options.contrasts is None and questions else options.contrasts
-    criterion, contrasts, labels = make_criterion(options.criterion, wanted, list(names.scores), scores, gauge)
+    criterion, contrasts, labels, questions = make_criterion(options, list(names.scores), scores, gauge)
     return PlanSpecification(
         problem=problem,
         criterion=criterion,

@@ -31,7 +31,7 @@ from ..functionals import CategoryWeights
 from ..inference.covariance import free_basis
 from .criteria import Criterion
 from .problem import Pairs
-from .rounds import UntilLike
+from .rounds import Questions, UntilLike, read_until
 
 T = TypeVar("T", bound=Hashable)
 
@@ -134,16 +134,19 @@ ContrastsLike = HypothesisLike | Top | Against | None
 
 
 def make_criterion(
-    kind: str, contrasts: ContrastsLike, models: list[str], scores: FloatArray, gauge: FloatArray
-) -> tuple[Criterion, FloatArray, tuple[str, ...]]:
-    """Return the criterion, the coefficients of the J contrasts, (J, K), and their names; J is 0 for all scores.
+    options: PlanOptions, models: list[str], scores: FloatArray, gauge: FloatArray
+) -> tuple[Criterion, FloatArray, tuple[str, ...], Questions]:
+    """Return criterion, coefficients of the J contrasts, (J, K), their names, and questions that end rounds.
+
+    J is 0 for all scores; questions are contrasts where no others are given.
 
     Shapes: scores (K,).
     """
-    free = free_basis(gauge, len(models))
+    kind, free, questions = options.criterion, free_basis(gauge, len(models)), read_until(options.until, models)
+    contrasts = list(questions) if options.contrasts is None and questions else options.contrasts
     if contrasts is None:
         rows = np.eye(len(models)) if kind == "A" else free.T
-        return Criterion(kind, rows), np.empty((0, len(models))), ()
+        return Criterion(kind, rows), np.empty((0, len(models))), (), questions
     if isinstance(contrasts, Top | Against):
         targets, labels = contrasts.rows(models, scores)
     else:
@@ -158,11 +161,11 @@ def make_criterion(
             f"contrast {label!r} has a value that the functional fixes, which no label can change; leave it out"
         )
     if kind == "A":
-        return Criterion(kind, targets), targets, labels
+        return Criterion(kind, targets), targets, labels, questions
     # Some contrasts may follow from others, as one of the three differences of three models follows from the other two.
     # Their covariance has the determinant zero. The criterion takes a basis of the contrasts in their place.
     _, size, directions = np.linalg.svd(free_targets, full_matrices=False)
-    return Criterion(kind, directions[size > 1e-9 * size[0]] @ free.T), targets, labels
+    return Criterion(kind, directions[size > 1e-9 * size[0]] @ free.T), targets, labels, questions
 
 
 def _differences(pairs: list[tuple[int, int]], models: list[str]) -> tuple[FloatArray, tuple[str, ...]]:
@@ -275,8 +278,8 @@ def array_of_costs(costs: ArrayLike, allowed: Mapping[tuple[int, ...], str]) -> 
     except (TypeError, ValueError, OverflowError):
         array, found = np.empty((0, 0)), f"is a {type(costs).__name__}"
     if array.ndim and array.shape not in allowed:
-        shapes = ", ".join(f"a number per {what} {shape}" for shape, what in allowed.items())
-        raise OptionTypeError(f"costs {found or f'has shape {array.shape}'}; allowed are one number, {shapes}")
+        shapes = ", or per ".join(f"{what} {shape}" for shape, what in allowed.items())
+        raise OptionTypeError(f"costs {found or f'has shape {array.shape}'}; give one number, or numbers per {shapes}")
     return array
 
 

@@ -125,6 +125,7 @@ def _tables(propensities: Sequence[ArrayLike]) -> FloatArray:
 
 
 UntilLike: TypeAlias = "str | tuple[str, str] | Sequence[str | tuple[str, str]] | None"
+Questions: TypeAlias = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -183,7 +184,7 @@ class Decision(Summarised):
         return table.with_title(title)
 
 
-def read_until(until: UntilLike, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
+def read_until(until: UntilLike, names: Sequence[str]) -> Questions:
     """Return the pairs of models whose order is asked for; an empty tuple where ``until`` is None."""
     if until is None:
         return ()
@@ -229,7 +230,7 @@ def _check_ranked(models: Iterable[str], names: Sequence[str]) -> None:
             )
 
 
-def decide(questions: tuple[tuple[str, str], ...], result: object) -> Decision:
+def decide(questions: Questions, result: object) -> Decision:
     """Return which questions a sequential view decides."""
     estimates = getattr(result, "estimates", None)
     if not isinstance(estimates, Estimates):

@@ -28,7 +28,7 @@ inference.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
 
@@ -49,11 +49,11 @@ from ..fit.stages import fold_units
 from ..fit.state import FitState
 from .allocation import CellRates, Constraints, Propensities, at_rows, propensity_table
 from .criteria import of_eigenvalues
+from .design import specify
 from .plan import Plan
 from .plan_options import PlanOptions, array_of_costs, make_criterion, read_context_weights
 from .problem import DesignProblem, Pairs, PlanNames
-from .rounds import read_until
-from .specification import PlanSpecification, solve
+from .specification import solve
 
 # A residual variance is at least this share of the model's mean, because rare misses are hard to predict.
 _LEAST_VARIANCE = 0.1
@@ -84,6 +84,7 @@ class ScoreProblem(DesignProblem):
     before (n, K): Propensities of the rounds so far.
     is_there (n, K): Whether there is a score.
     cost_of_run (n or 1, K): Cost of a run; ``cost`` has those of groups.
+    between_covariance (K, K): B.
     """
 
     mu: FloatArray
@@ -92,6 +93,7 @@ class ScoreProblem(DesignProblem):
     before: FloatArray
     is_there: NDArray[np.bool_]
     cost_of_run: FloatArray
+    between_covariance: FloatArray
     of_scores: ClassVar[bool] = True
 
     @property
@@ -106,6 +108,9 @@ class ScoreProblem(DesignProblem):
 
     def sample(self) -> None:
         return None
+
+    def scan(self) -> tuple[FloatArray, FloatArray, DesignProblem]:
+        return self.mu.mean(axis=0), self.between_covariance, self
 
     def expected_cost(self, propensities: Propensities) -> float:
         return float((propensity_table(propensities) * self.cost).sum()) - self.spent
@@ -207,12 +212,10 @@ def design_scores(estimates: Estimates, steps: FitState, options: PlanOptions, *
             "every model was run on every prompt of the fit: name a model that has not been run in candidate=; whether "
             "further runs or further prompts are worth more, runs() of the result says"
         )
+    if proxy is not None and options.contrasts is None and options.until is None:
+        options = replace(options, contrasts=[f"{candidate} - {names[proxy]}"])
     gauge = steps.setup.functional.gauge(len(names)).basis
-    questions = read_until(options.until, names)
-    wanted = list(questions) if options.contrasts is None and questions else options.contrasts
-    if wanted is None and proxy is not None:
-        wanted = [f"{candidate} - {names[proxy]}"]
-    criterion, contrasts, labels = make_criterion("A", wanted, names, estimate, gauge)
+    criterion, _, labels, _ = make_criterion(options, names, estimate, gauge)
     metric = criterion.rows.T @ criterion.rows
     if not np.diag(metric)[~is_complete].any():
         raise OptionError(f"the models of {listed(labels, 5)} were run on all prompts: no run makes these more precise")
@@ -220,11 +223,12 @@ def design_scores(estimates: Estimates, steps: FitState, options: PlanOptions, *
     group = np.full(len(names), -1)
     group[is_open] = connected_components(metric[np.ix_(is_open, is_open)] != 0)[1]
     n_groups = int(group.max()) + 1
-    cost = read_run_costs(options.costs, n, len(names))
-    first = parse_formula(steps.source.formula).first
+    cost, correlation = read_run_costs(options.costs, n, len(names)), residual_correlations(residual, is_complete)
+    so_far = np.where(is_there, before, 1.0)
+    deviation = residual_deviations(residual, fitted, so_far, is_complete)
     problem = ScoreProblem(
         functional=steps.setup.functional,
-        mu=residual_deviations(residual, fitted, np.where(is_there, before, 1.0), is_complete),
+        mu=deviation,
         row=np.arange(n),
         floor=0.0,
         pairs=RunGroups(np.arange(n_groups), np.arange(n_groups), len(names), False, group),
@@ -232,27 +236,16 @@ def design_scores(estimates: Estimates, steps: FitState, options: PlanOptions, *
         one_pair=False,
         context_weight=weight,
         fixed_prompts=steps.options.prompts == "fixed",
-        correlation=residual_correlations(residual, is_complete),
+        correlation=correlation,
         before=before,
         is_there=is_there,
         cost_of_run=cost,
+        between_covariance=_between(deviation, before, correlation, estimates.covariance.matrix * n, fitted),
     )
-    specification = PlanSpecification(
-        problem=problem,
-        criterion=criterion,
-        contrasts=contrasts,
-        contrast_labels=labels,
-        scores=estimate,
-        between_covariance=_between(problem, estimates.covariance.matrix * n, fitted),
-        full_covariance=problem.labelling_covariance(np.ones(problem.shape)),
-        gauge=gauge,
-        min_propensity=options.min_propensity,
-        explore=0.0,
-        names=PlanNames(tuple(names), data.context_ids, steps.options.context, first, "", tuple(names)),
-        alpha=estimates.alpha,
-        seed=estimates.description.seed,
-        questions=questions,
-    )
+    first = parse_formula(steps.source.formula).first
+    plan_names = PlanNames(tuple(names), data.context_ids, steps.options.context, first, "")
+    specification = specify(problem, options, plan_names, lambda _: estimate)
+    specification = replace(specification, alpha=estimates.alpha, seed=estimates.description.seed)
     return Plan(specification, solve(specification, options.budget))
 
 
@@ -323,16 +316,17 @@ def residual_correlations(residual: FloatArray, is_complete: NDArray[np.bool_]) 
     return np.asarray(correlation / np.sqrt(np.outer(np.diag(correlation), np.diag(correlation))))
 
 
-def _between(problem: ScoreProblem, sigma: FloatArray, fitted: FloatArray) -> FloatArray:
+def _between(
+    deviation: FloatArray, before: FloatArray, correlation: FloatArray, sigma: FloatArray, fitted: FloatArray
+) -> FloatArray:
     """Return B, (K, K): the fit's covariance less that of its draws; a candidate has the covariance of predictions."""
-    so_far = np.where(problem.before > 0, problem.before, 1.0)
-    n_known = len(sigma)
+    so_far, n_known = np.where(before > 0, before, 1.0), len(sigma)
     total = np.cov(fitted, rowvar=False, ddof=0)
     drawn = np.zeros_like(total)
     for j in range(n_known):
-        weight = problem.mu[:, [j]] / np.maximum(so_far[:, [j]], so_far[:, :n_known])
-        drawn[j, :n_known] = (weight * problem.mu[:, :n_known]).mean(axis=0)
-    total[:n_known, :n_known] = sigma - (drawn * problem.correlation)[:n_known, :n_known]
+        weight = deviation[:, [j]] / np.maximum(so_far[:, [j]], so_far[:, :n_known])
+        drawn[j, :n_known] = (weight * deviation[:, :n_known]).mean(axis=0)
+    total[:n_known, :n_known] = sigma - (drawn * correlation)[:n_known, :n_known]
     return of_eigenvalues((total + total.T) / 2, partial(np.maximum, 0))
 
 

@@ -154,15 +154,8 @@ def solve(
         propensities = Computed(problem.shape, rule)
         sigma = precision.sigma(problem.labelling_covariance(propensities))
     cost = problem.expected_cost(propensities)
-    return PlanSolution(
-        budget=budget,
-        expected_cost=cost,
-        smallest_propensity=lower,
-        propensities=propensities,
-        sigma=sigma,
-        uniform_sigma=precision.sigma(specification.full_covariance / specification.uniform(cost)),
-        optimum=best,
-    )
+    uniform_sigma = precision.sigma(specification.full_covariance / specification.uniform(cost))
+    return PlanSolution(budget, cost, lower, propensities, sigma, uniform_sigma, best)
 
 
 def _mixed(propensities: Propensities, share: float, uniform: float, rows: Rows) -> FloatArray:

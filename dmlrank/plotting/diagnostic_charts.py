@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _BARS = 30
 
 
-def overlap_chart(propensity: NDArray[np.float64], title: str, ax: Axes | None = None) -> Axes:
+def overlap_chart(propensity: FloatArray, title: str, ax: Axes | None = None) -> Axes:
     """Draw the histogram of the propensities of the labelled cells, and the share of cells below each propensity.
 
     Shapes: propensity (m,).
@@ -84,17 +84,10 @@ def reliability_chart(curves: Mapping[str, pd.DataFrame], title: str, ax: Axes |
     axes = theme.new_axes(ax, height=4.8, width=6.4)
     axes.axline((0.0, 0.0), slope=1, color=theme.REFERENCE, linewidth=0.9, linestyle="--", zorder=1)
     for (category, curve), look in zip(curves.items(), theme.series_styles(len(curves)), strict=True):
-        axes.errorbar(
-            curve["fitted"].to_numpy(),
-            curve["observed"].to_numpy(),
-            yerr=np.stack([curve["observed"] - curve["low"], curve["high"] - curve["observed"]]),
-            fmt=look.marker,
-            color=look.colour,
-            markersize=5,
-            elinewidth=1.1,
-            capsize=2,
-            label=theme.literal(category),
-        )
+        fitted, observed = curve["fitted"].to_numpy(), curve["observed"].to_numpy()
+        reach = np.stack([curve["observed"] - curve["low"], curve["high"] - curve["observed"]])
+        marks: dict[str, Any] = {"fmt": look.marker, "color": look.colour, "markersize": 5, "elinewidth": 1.1}
+        axes.errorbar(fitted, observed, yerr=reach, capsize=2, label=theme.literal(category), **marks)
     ends = np.concatenate([curve[["fitted", "low", "high"]].to_numpy().ravel() for curve in curves.values()])
     room = 0.04 * (ends.max() - ends.min() or 1.0)
     limits = max(-0.02, ends.min() - room), min(1.02, ends.max() + room)
@@ -107,7 +100,7 @@ _RAISES, _LOWERS = theme.DARK, "#e8953a"
 
 
 def influence_chart(
-    names: Sequence[str], values: NDArray[np.float64], *, label: str, title: str, ax: Axes | None = None
+    names: Sequence[str], values: FloatArray, *, label: str, title: str, ax: Axes | None = None
 ) -> Axes:
     """Draw the largest influence values as bars: dark blue where a prompt raises the score, light orange elsewhere.
 
@@ -124,7 +117,7 @@ def influence_chart(
 
 def pair_chart(
     names: Sequence[str],
-    labels: NDArray[np.float64],
+    labels: FloatArray,
     *,
     parts: Sequence[str],
     mean: float,

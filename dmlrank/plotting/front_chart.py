@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ..data.preferences import FloatArray
 from . import theme
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def names_with_room(
-    x: NDArray[np.float64], y: NDArray[np.float64], width: NDArray[np.float64], height: float, ends: tuple[float, float]
+    x: FloatArray, y: FloatArray, width: FloatArray, height: float, ends: tuple[float, float]
 ) -> list[tuple[int, bool, bool]]:
     """Return which names have room beside their points, those that come first before others.
 
@@ -118,15 +118,10 @@ def front_chart(table: pd.DataFrame, *, across: str, up: str, title: str, ax: Ax
     for j, is_right, is_above in names_with_room(at[:, 0], at[:, 1], width, theme.LINE_HEIGHT * text, ends):
         if j >= n_named(rows):
             break
-        axes.annotate(
-            names[j],
-            (rows["cost"].iloc[j], rows["score"].iloc[j]),
-            (4 if is_right else -4, 3 if is_above else -3),
-            textcoords="offset points",
-            ha="left" if is_right else "right",
-            va="bottom" if is_above else "top",
-            fontsize=text,
-            color="black" if rows["status"].iloc[j] == "front" else theme.WEAK_TEXT,
-            zorder=5,
-        )
+        status, score, cost = rows[["status", "score", "cost"]].iloc[j]
+        beside, align = (4, "left") if is_right else (-4, "right")
+        above, base = (3, "bottom") if is_above else (-3, "top")
+        look: dict[str, Any] = {"textcoords": "offset points", "ha": align, "va": base, "fontsize": text, "zorder": 5}
+        colour = "black" if status == "front" else theme.WEAK_TEXT
+        axes.annotate(names[j], (cost, score), (beside, above), color=colour, **look)
     return axes

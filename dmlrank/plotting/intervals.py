@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ..data.preferences import FloatArray
 from . import theme
 
 if TYPE_CHECKING:
@@ -36,24 +36,16 @@ def forest_plot(
     """Draw estimates with intervals, one below the other."""
     columns = theme.row_columns(ax, len(intervals), f"a forest plot of {len(intervals)} models")
     size = columns.marker_size
+    look: dict[str, Any] = {"fmt": "o", "color": theme.DARK, "ecolor": theme.LIGHT, "markersize": size}
+    look |= {"elinewidth": 0.3 * size, "capsize": 0.5 * size}
     for axes, rows, place in columns.parts(intervals):
-        axes.errorbar(
-            rows["estimate"].to_numpy(),
-            place,
-            xerr=_reach(rows),
-            fmt="o",
-            color=theme.DARK,
-            ecolor=theme.LIGHT,
-            markersize=size,
-            elinewidth=0.3 * size,
-            capsize=0.5 * size,
-        )
+        axes.errorbar(rows["estimate"].to_numpy(), place, xerr=_reach(rows), **look)
         theme.draw_reference(axes, reference)
         theme.horizontal_rows(axes, list(rows.index), label, columns.pitch)
     return columns.titled(title)
 
 
-def _reach(rows: pd.DataFrame) -> NDArray[np.float64]:
+def _reach(rows: pd.DataFrame) -> FloatArray:
     """Return the distances of the limits from the estimates, (2, d)."""
     return np.stack([rows["estimate"] - rows["low"], rows["high"] - rows["estimate"]])
 
@@ -83,16 +75,10 @@ def grouped_forest_plot(
         for g, ((group, frame), look) in enumerate(zip(intervals.items(), looks, strict=True)):
             rows = frame[part]
             # The first group stands on top, as in the legend.
-            axes.errorbar(
-                rows["estimate"].to_numpy(),
-                place + step * ((n_groups - 1) / 2 - g),
-                xerr=_reach(rows),
-                fmt=look.marker,
-                markersize=size,
-                color=look.colour,
-                elinewidth=0.35 * size,
-                label=theme.literal(group),
-            )
+            at = place + step * ((n_groups - 1) / 2 - g)
+            marks: dict[str, Any] = {"fmt": look.marker, "markersize": size, "color": look.colour}
+            marks |= {"elinewidth": 0.35 * size, "label": theme.literal(group)}
+            axes.errorbar(rows["estimate"].to_numpy(), at, xerr=_reach(rows), **marks)
         for line in place[:-1] - 0.5:
             axes.axhline(line, color=theme.GRID, linewidth=0.8, zorder=0)
         theme.draw_reference(axes, reference)
@@ -130,13 +116,7 @@ def difference_plot(
 
 
 def ellipse_plot(
-    outline: NDArray[np.float64],
-    center: NDArray[np.float64],
-    names: Sequence[str],
-    *,
-    scores: bool,
-    title: str,
-    ax: Axes | None = None,
+    outline: FloatArray, center: FloatArray, names: Sequence[str], *, scores: bool, title: str, ax: Axes | None = None
 ) -> Axes:
     """Draw the confidence region of two scores or contrasts with its centre.
 

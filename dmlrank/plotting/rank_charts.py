@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ..data.preferences import FloatArray
 from . import theme
 
 if TYPE_CHECKING:
@@ -64,12 +64,7 @@ def rank_set_chart(ranks: pd.DataFrame, title: str, ax: Axes | None = None) -> A
 
 
 def bump_chart(
-    models: Sequence[str],
-    results: Sequence[str],
-    ranks: NDArray[np.float64],
-    ax: Axes | None = None,
-    *,
-    title: str = "",
+    models: Sequence[str], results: Sequence[str], ranks: FloatArray, ax: Axes | None = None, *, title: str = ""
 ) -> Axes:
     """Draw a line per model through its ranks in the results, with names at the ends.
 
@@ -113,17 +108,10 @@ def bump_chart(
             labels = names_at[end, rank, side]
             names, colour = ", ".join(name for name, _ in labels), labels[0][1]
             text, align = (f"{names}  {rank:g}", "right") if side < 0 else (f"{rank:g}  {names}", "left")
-            axes.annotate(
-                text,
-                (end, rank),
-                ((22 if is_spread else 8) * side, -pitch * (place_of_name - rank)),
-                textcoords="offset points",
-                ha=align,
-                va="center",
-                color=colour,
-                fontsize=size,
-                arrowprops=_LEADER | {"color": colour, "relpos": (side < 0, 0.5)} if is_spread else None,
-            )
+            at = ((22 if is_spread else 8) * side, -pitch * (place_of_name - rank))
+            leader = _LEADER | {"color": colour, "relpos": (side < 0, 0.5)} if is_spread else None
+            written: dict[str, Any] = {"ha": align, "va": "center", "color": colour, "fontsize": size}
+            axes.annotate(text, (end, rank), at, textcoords="offset points", arrowprops=leader, **written)
     theme.write_names(axes, results, place, axis="x", pitch=72 * _RESULT_WIDTH if ax is None else float("nan"))
     axes.xaxis.tick_top()
     # The ranks stand beside the names.
@@ -176,17 +164,10 @@ def leaderboards_plot(boards: Mapping[str, pd.DataFrame], adjusted_for: str, ax:
         for column, board in enumerate(boards.values()):
             score, std_error, rank = (board[name].iloc[j] for name in ("score", "std_error", "rank"))
             text = f"{rank}  {names[j]}\n{score:.2f} ± {std_error:.2f}"
-            axes.text(
-                column,
-                places[j, column],
-                text.replace("\n", "   ") if n_models > 12 else text,
-                ha="center",
-                va="center",
-                fontsize=size,
-                color="black",
-                bbox={"boxstyle": "round,pad=0.25", "facecolor": "white", "edgecolor": colour, "linewidth": 1.2},
-                zorder=2,
-            )
+            text = text.replace("\n", "   ") if n_models > 12 else text
+            box = {"boxstyle": "round,pad=0.25", "facecolor": "white", "edgecolor": colour, "linewidth": 1.2}
+            look: dict[str, Any] = {"ha": "center", "va": "center", "color": "black", "zorder": 2}
+            axes.text(column, places[j, column], text, fontsize=size, bbox=box, **look)
     axes.set_xlim(-0.6, len(boards) - 0.4)
     axes.set_ylim(n_models - 0.3, -0.7)
     axes.set_xticks(range(len(boards)), list(boards), fontsize=theme.TEXT_SIZE)

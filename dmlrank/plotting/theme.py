@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..data.preferences import IntArray
+from ..data.preferences import FloatArray, IntArray
 from ..exceptions import MissingExtraError, OptionError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 Colour: TypeAlias = str | tuple[float, ...]
-TableOfRows = TypeVar("TableOfRows", pd.DataFrame, NDArray[np.float64])
+TableOfRows = TypeVar("TableOfRows", pd.DataFrame, FloatArray)
 
 DARK, LIGHT = "#1f4e79", "#7fa6c9"
 # Lines, grids and cells that say "nothing found"; the reference line is darker than the grid.

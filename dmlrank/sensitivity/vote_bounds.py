@@ -96,23 +96,11 @@ def _from_battles(steps: FitState, repetition: Repetition, number: int, battles:
     shown, graph, seed_of_shown = replace(data, cells=cells), steps.setup.graph, seed.child(Draw.PROPENSITY)
     propensity = propensities_of_cells(shown, repetition.folds, of_shown, steps.source, graph, seed_of_shown)
     block_context, block_weight, annotator, block = _blocks(steps, battles)
-    rate = rates.at(cells.context, cells.first, cells.second)[cell]
-    return VotingStage(
-        rates=rates,
-        cell_rate=rates.at(data.cells.context, data.cells.first, data.cells.second),
-        shown=ShownRows(
-            context=battles.context,
-            block=block,
-            first=battles.first,
-            second=battles.second,
-            rate=rate,
-            residual=(battles.voted - rate) * battles.share / propensity.cells[cell],
-            mu=repetition.mu.at(cells)[cell],
-        ),
-        block_context=block_context,
-        block_weight=block_weight,
-        annotator=annotator,
-    )
+    rate, mu = rates.at(cells.context, cells.first, cells.second)[cell], repetition.mu.at(cells)[cell]
+    residual = (battles.voted - rate) * battles.share / propensity.cells[cell]
+    shown_rows = ShownRows(battles.context, block, battles.first, battles.second, rate, residual, mu)
+    cell_rate = rates.at(data.cells.context, data.cells.first, data.cells.second)
+    return VotingStage(rates, cell_rate, shown_rows, block_context, block_weight, annotator)
 
 
 def _blocks(steps: FitState, battles: ShownBattles) -> tuple[IntArray, FloatArray, IntArray | None, IntArray]:
@@ -249,15 +237,11 @@ class BoundEvaluation:
     def _covariance(self, influences: Sequence[Influence]) -> Covariance:
         """Return the covariance of lower and upper bounds, (2 J, 2 J), of the fit's type."""
         influence = influences[0] if len(influences) == 1 else mean_influence(influences)
+        gauge, estimates = np.empty((0, influence.n_scores)), np.stack([one.estimate for one in influences])
+        units = replace(self.steps.units, annotator=self.inputs[0].voting.annotator)
+        is_fixed, added = self.steps.options.prompts == "fixed", self.added_covariance
         with collected_warnings():  # The fit has already warned of few clusters.
-            return make_covariance(
-                influence,
-                np.empty((0, influence.n_scores)),
-                replace(self.steps.units, annotator=self.inputs[0].voting.annotator),
-                self.steps.options.prompts == "fixed",
-                np.stack([influence.estimate for influence in influences]),
-                unanimous_covariance=self.added_covariance,
-            )
+            return make_covariance(influence, gauge, units, is_fixed, estimates, unanimous_covariance=added)
 
 
 def _has_pair_terms(steps: FitState) -> bool:
