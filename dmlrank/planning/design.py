@@ -20,6 +20,7 @@ from ..fit.estimators import estimator_named
 from ..functionals import Borda, CategoryWeights, Functional
 from ..nuisance.outcome_model.user_learners import check_mu
 from ..options import PROMPTS
+from .criteria import PlanSpecification, solve
 from .plan import Plan
 from .plan_options import (
     ContrastsLike,
@@ -36,7 +37,6 @@ from .plan_options import (
 )
 from .problem import DesignProblem, Pairs, PlanNames, RestrictedDesignProblem
 from .rounds import UntilLike
-from .specification import PlanSpecification, solve
 
 
 def design(

@@ -25,13 +25,12 @@ from ..fit.estimators import MEANS
 from ..fit.state import FitState
 from ..functionals.linear_scores import Linearised
 from .allocation import Computed, Rows
-from .criteria import EarlierLabels
+from .criteria import EarlierLabels, solve
 from .design import problem_of, specify
 from .plan import Plan
 from .plan_options import PlanOptions, read_context_weights, read_costs
 from .problem import Pairs, PlanNames, Tables
 from .score_plan import design_scores
-from .specification import solve
 
 # Number of probabilities that are predicted at a time, and the largest number that is kept in memory.
 _CHUNK_NUMBERS = 2_000_000

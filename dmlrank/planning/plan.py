@@ -23,11 +23,11 @@ from ..nuisance.outcome_model.user_learners import check_mu
 from ..tables.display_text import safe_csv
 from ..tables.summary_table import Summarised, Summary
 from .allocation import Computed, Rows
+from .criteria import PlanSolution, PlanSpecification
 from .plan_options import check_number, check_positive, mu_array
 from .plan_summary import draw_plan, plan_summary
 from .precision import Regret, cheapest_solution, max_width, pair_critical_value, predicted_precision, regret_of
 from .rounds import Decision, decide, tasks_json
-from .specification import PlanSolution, PlanSpecification
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -182,15 +182,10 @@ class Plan(Summarised):
         [0.033]
         """
         specification = self.specification
-        rows: FloatArray
-        labels: Sequence[str]
+        rows, labels = specification.targets
         if hypothesis is not None:
             combinations = read_hypothesis(hypothesis, self.names)
             rows, labels = combinations.matrix, combinations.labels
-        elif len(specification.contrasts):
-            rows, labels = specification.contrasts, specification.contrast_labels
-        else:
-            rows, labels = np.eye(len(self.names)), self.names
         level = self._alpha(alpha)
         return predicted_precision(specification, self.solution, rows, labels, alpha=level, method=method)
 

@@ -18,8 +18,8 @@ from ..report.leaderboard import choose_models, chosen_names
 from ..report.statements import counted, percentage
 from ..tables.summary_table import Summary
 from .allocation import map_blocks
+from .criteria import PlanSolution, PlanSpecification
 from .precision import predicted_precision
-from .specification import PlanSolution, PlanSpecification
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -86,12 +86,6 @@ def plan_summary(
     return table.with_notes(shown.note(f"Cost, {heads[-1]} and widths"))
 
 
-def _expected_labels(specification: PlanSpecification, solution: PlanSolution) -> FloatArray:
-    """Return the expected number of labels by pair, (K, K); symmetric where order does not matter."""
-    total = specification.problem.expected_labels(solution.propensities)
-    return specification.problem.pairs.matrices(total[None])[0]
-
-
 def _rows_of_pairs(
     specification: PlanSpecification, solution: PlanSolution, by_score: IntArray, in_table: Set[str]
 ) -> tuple[list[tuple[str, ...]], str]:
@@ -100,7 +94,7 @@ def _rows_of_pairs(
     Shapes: by_score (K,).
     """
     problem, models = specification.problem, specification.names.models
-    labels = _expected_labels(specification, solution)
+    labels = problem.expected_labels(solution.propensities)
     first, second = (by_score[place] for place in np.triu_indices(len(models), 1))
     total = labels[first, second] + (labels[second, first] if problem.pairs.ordered else 0)
     order = np.argsort(-total, kind="stable")
@@ -122,7 +116,7 @@ def _rows_of_pairs(
 def _header(
     specification: PlanSpecification, solution: PlanSolution, n_runs: float
 ) -> tuple[tuple[str, str, str, str], ...]:
-    """Return the entries above the table: functional, criterion, budget and cost."""
+    """Return the entries above the table; ``n_runs`` counts a label for both of its models."""
     problem, criterion = specification.problem, specification.criterion
     targets = f"{len(specification.contrasts)} contrasts" if len(specification.contrasts) else "all scores"
     kind = {"A": "A (sum of variances)", "D": "D (log determinant)"}[criterion.kind]
@@ -145,12 +139,11 @@ def _header(
             ("Propensity:", propensity, "Groups of models:", f"{len(problem.pairs)}"),
         )
     pairs = f"{len(problem.pairs)} {'ordered' if problem.pairs.ordered else 'unordered'}"
-    n_labels = problem.expected_labels(solution.propensities).sum()
     return (
         ("Functional:", functional, "No. Contexts:", f"{problem.n_contexts:,}"),
         ("Criterion:", f"{kind}, {targets}", "Pairs:", pairs),
         ("Budget:", budget, "Labels per context:", "at most one" if problem.one_pair else "any number"),
-        ("Expected cost:", cost, "Expected labels:", f"{n_labels:,.1f}"),
+        ("Expected cost:", cost, "Expected labels:", f"{n_runs / 2:,.1f}"),
         ("Propensity:", propensity, "Uniform plan's share:", f"{100 * specification.explore:g} %"),
         ("Objective:", objectives[0], "Uniform plan's:", objectives[1]),
     )
@@ -226,7 +219,7 @@ def draw_plan(
     chosen = [all_models.index(name) for name in names]
     if len(names) < 2:
         raise OptionError(f"a picture of pairs needs two models, and models= names one: {names[0]!r}")
-    labels = _expected_labels(specification, solution)[np.ix_(chosen, chosen)]
+    labels = problem.expected_labels(solution.propensities)[np.ix_(chosen, chosen)]
     title = (
         f"{specification.criterion.kind}-optimal plan: {problem.n_contexts:,} prompts, expected cost "
         f"{solution.expected_cost:,.5g}"

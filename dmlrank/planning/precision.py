@@ -18,9 +18,8 @@ from ..inference.simultaneous import METHODS, MaxT
 from ..nuisance.outcome_model.user_learners import check_mu
 from ..tables.summary_table import Summarised, Summary
 from .allocation import CellRates, Constraints, allocate, at_rows
-from .criteria import SearchStart
+from .criteria import PlanSolution, PlanSpecification, SearchStart, solve
 from .plan_options import mu_array
-from .specification import PlanSolution, PlanSpecification, solve
 
 # Relative precision of a budget that is searched for.
 _CLOSE = 1e-4
@@ -67,9 +66,7 @@ def predicted_precision(
 @one_thread()
 def max_width(specification: PlanSpecification, solution: PlanSolution, alpha: float, method: str) -> float:
     """Return the largest full width of the intervals of the target contrasts, or of all scores."""
-    contrasts = specification.contrasts
-    rows = contrasts if len(contrasts) else np.eye(len(specification.scores))
-    covariance = contrast_covariance(specification, solution.sigma, rows)
+    covariance = contrast_covariance(specification, solution.sigma, specification.targets[0])
     return float(2 * MaxT(covariance).critical(alpha, method) * covariance.std_errors.max())
 
 

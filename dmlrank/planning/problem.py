@@ -282,13 +282,14 @@ class DesignProblem:
         return sum(map_blocks(cost_of, self.shape))
 
     def expected_labels(self, propensities: Propensities) -> FloatArray:
-        """Return the expected number of labels of each pair, (m,), over all contexts."""
+        """Return the expected number of labels by pair, (K, K); symmetric where order does not matter."""
         count = self.count
-        return np.asarray(sum(map_blocks(lambda block: count[block] @ propensities[block], self.shape)))
+        total = sum(map_blocks(lambda block: count[block] @ propensities[block], self.shape))
+        return self.pairs.matrices(np.atleast_2d(total))[0]
 
     def expected_by_model(self, propensities: Propensities) -> FloatArray:
         """Return the expected number of labels in which each model is compared, (K,)."""
-        labels = self.pairs.matrices(self.expected_labels(propensities)[None])[0]
+        labels = self.expected_labels(propensities)
         return np.asarray(labels.sum(axis=1) + (labels.sum(axis=0) if self.pairs.ordered else 0))
 
     def draw(self, propensities: Propensities, names: PlanNames, rng: np.random.Generator) -> pd.DataFrame:

@@ -20,9 +20,9 @@ from dmlrank.exceptions import GraphError, HypothesisError, NuisanceError, Optio
 from dmlrank.nuisance.outcome_model import user_learners
 from dmlrank.planning import criteria, problem
 from dmlrank.planning.allocation import allocate, kkt_residual
+from dmlrank.planning.criteria import solve
 from dmlrank.planning.plan_options import PlanOptions, read_costs
 from dmlrank.planning.problem import Pairs, pass_over
-from dmlrank.planning.specification import solve
 
 from ...support import either_order, without_order
 
