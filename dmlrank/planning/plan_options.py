@@ -278,8 +278,8 @@ def array_of_costs(costs: ArrayLike, allowed: Mapping[tuple[int, ...], str]) -> 
     except (TypeError, ValueError, OverflowError):
         array, found = np.empty((0, 0)), f"is a {type(costs).__name__}"
     if array.ndim and array.shape not in allowed:
-        shapes = ", or per ".join(f"{what} {shape}" for shape, what in allowed.items())
-        raise OptionTypeError(f"costs {found or f'has shape {array.shape}'}; give one number, or numbers per {shapes}")
+        shapes = ", ".join(f"a number per {what} {shape}" for shape, what in allowed.items())
+        raise OptionTypeError(f"costs {found or f'has shape {array.shape}'}; allowed are one number, {shapes}")
     return array
 
 
