@@ -158,15 +158,9 @@ class ScoreCheck:
 
         def counted_by_model(inside: np.ndarray) -> pd.DataFrame:
             n_scored = (by_prompt[inside] > 0).sum()
-            return pd.DataFrame(
-                {
-                    "prompts": n_scored,
-                    "missing": int(inside.sum()) - n_scored,
-                    "scores": by_prompt[inside].sum(),
-                    "errors": errors[inside].sum(),
-                    "mean": mean[inside].mean(),
-                }
-            ).rename_axis("model")
+            numbers = {"prompts": n_scored, "missing": int(inside.sum()) - n_scored, "scores": by_prompt[inside].sum()}
+            numbers |= {"errors": errors[inside].sum(), "mean": mean[inside].mean()}
+            return pd.DataFrame(numbers).rename_axis("model")
 
         of_prompt = tasks.reindex(by_prompt.index).to_numpy()
         by_task = {name: counted_by_model(of_prompt == name) for name in pd.unique(of_prompt) if _TASK in table}
@@ -400,8 +394,8 @@ class Check(Summarised):
             frame = frame.drop(columns="share_first", errors="ignore")
         heads = [name.replace("_", " ") for name in frame.columns]
         table = _table(_TITLE, frame.iloc[list(shown.places)], heads, notes=self.problems or (_NO_PROBLEMS,))
-        table = replace(table, header=tuple(facts(self)))
-        return table.with_notes(shown.note("Facts and problems")).with_title(title)
+        notes = shown.note("Facts and problems")
+        return replace(table, header=tuple(facts(self))).with_notes(notes).with_title(title)
 
     def report(self, path: str | os.PathLike[str] | None = None, *, title: str | None = None) -> str:
         """Write the check as one HTML file, which loads nothing from the network; this needs Jinja2.
@@ -601,28 +595,18 @@ def _page_tables(check: Check) -> list[Summary]:
     ]
     ratios = {name: settings[name].map("{:.2f}".format, na_action="ignore") for name in ("se_median", "se_largest")}
     numbers = settings[["pairs", "votes", "share", "least_share"]].assign(**ratios).set_axis(options)
-    tables = [
+    labels = labels.assign(read_as=meanings)[["read_as", "votes", "share"]]
+    of_numbers = ("pairs", "votes used", "share", "least share of a model", "se (median)", "se (largest)")
+    of_options = (
+        "Each row is a choice of position_bias= (display order modelled or ignored), min_labels= and edge_weights=. "
+        "Standard errors are relative to those of a Bradley-Terry model fitted to all votes by maximum likelihood."
+    )
+    return [
         _table("Pairs", pairs, heads.values(), "pair", (note,), text_columns=(len(heads),)),
-        _table(
-            "Labels",
-            labels.assign(read_as=meanings)[["read_as", "votes", "share"]],
-            ("read as", "votes", "share"),
-            "label",
-            text_columns=(1,),
-        ),
-        _table(
-            "Choices of options",
-            numbers,
-            ("pairs", "votes used", "share", "least share of a model", "se (median)", "se (largest)"),
-            "display order, labels, weights",
-            (
-                "Each row is a choice of position_bias= (display order modelled or ignored), min_labels= and "
-                "edge_weights=. Standard errors are relative to those of a Bradley-Terry model fitted to all votes by "
-                "maximum likelihood.",
-            ),
-        ),
+        _table("Labels", labels, ("read as", "votes", "share"), "label", text_columns=(1,)),
+        _table("Choices of options", numbers, of_numbers, "display order, labels, weights", (of_options,)),
+        *(() if check.time is None else _time_tables(check.time)),
     ]
-    return tables + ([] if check.time is None else _time_tables(check.time))
 
 
 def _time_tables(time: TimeCheck) -> list[Summary]:
@@ -634,19 +618,11 @@ def _time_tables(time: TimeCheck) -> list[Summary]:
     p_values = {name: time.periods[name].map(p_value_text, na_action="ignore") for name in ("p_prompts", "p_votes")}
     by_arrival = time.models.sort_values("first", kind="stable")
     days = {name: by_arrival[name].dt.strftime("%Y-%m-%d") for name in ("first", "last")}
+    of_periods = ("prompts", "votes", "models with votes", "prompts: p", "votes: p")
+    of_models = ("first vote", "last vote", f"{time.period}s with votes", "share of prompts in between")
     return [
-        _table(
-            f"Votes by {time.period}",
-            time.periods.assign(**p_values),
-            ("prompts", "votes", "models with votes", "prompts: p", "votes: p"),
-            time.period,
-            (note,),
-        ),
-        _table(
-            "Availability of models",
-            by_arrival.assign(**days),
-            ("first vote", "last vote", f"{time.period}s with votes", "share of prompts in between"),
-        ),
+        _table(f"Votes by {time.period}", time.periods.assign(**p_values), of_periods, time.period, (note,)),
+        _table("Availability of models", by_arrival.assign(**days), of_models),
     ]
 
 

@@ -52,13 +52,9 @@ def inspect_data(source: Source, options: Options, *, time: str | None, period: 
     # Without the rows that a fit refuses.
     readable, unreadable = readable_rows(rows, options.categories)
     n_unreadable = len(rows.table) - len(readable.table)
+    missing = "drop" if options.missing == "raise" else options.missing
     with collected_warnings() as notices:
-        data = preferences_of(
-            readable,
-            categories=options.categories,
-            missing="drop" if options.missing == "raise" else options.missing,
-            votes=options.votes,
-        )
+        data = preferences_of(readable, categories=options.categories, missing=missing, votes=options.votes)
         clusters = read_clusters(data, options.clusters, options.context)
         warn_of_dependence(data, clusters, options.context)
     scores = None
@@ -77,6 +73,9 @@ def inspect_data(source: Source, options: Options, *, time: str | None, period: 
     if data.outcome_kind in DERIVED_KINDS:
         # Pairs derived from scores or ranks have no display order.
         settings = settings[~settings["position_bias"]].reset_index(drop=True)
+    missing_cells = {name: int(np.sum(mask)) for name, mask in missing_values(rows).items()}
+    n_training_rows = round(len(data.cells) * (options.n_folds - 1) / options.n_folds)
+    n_probabilities = data.n_contexts * data.n_items * (data.n_items - 1) * data.n_categories
     check = Check(
         formula=source.formula,
         context=options.context,
@@ -105,15 +104,9 @@ def inspect_data(source: Source, options: Options, *, time: str | None, period: 
         repeats=_count_repeats(data.cells),
         same_prompt=_repeated_features(data),
         clusters=_cluster_table(clusters),
-        missing=pd.Series(
-            {name: int(np.sum(mask)) for name, mask in missing_values(rows).items()}, name="missing", dtype=int
-        ),
+        missing=pd.Series(missing_cells, name="missing", dtype=int),
         similar_models=similar_names(data.items),
-        cost=Cost(
-            training_rows=round(len(data.cells) * (options.n_folds - 1) / options.n_folds),
-            probabilities=data.n_contexts * data.n_items * (data.n_items - 1) * data.n_categories,
-            megabytes=data.x.nbytes / 1e6,
-        ),
+        cost=Cost(n_training_rows, n_probabilities, data.x.nbytes / 1e6),
         problems=(),
         errors=(),
         outcome_kind=data.outcome_kind,
@@ -129,9 +122,8 @@ def inspect_data(source: Source, options: Options, *, time: str | None, period: 
         if scores is None:
             ranked = restrict_items(of_fit, options, min_labels)
             graph = comparison_graph(ranked, options.graph, min_labels)
-            left_out = votes_left_out(
-                of_fit, ranked, graph, options, order, equal_weights=check.edge_weights == "equal"
-            )
+            equal = check.edge_weights == "equal"
+            left_out = votes_left_out(of_fit, ranked, graph, options, order, equal_weights=equal)
     except (OptionError, GraphError) as error:
         errors.insert(0, as_sentence(str(error)))
     shared = () if data.shared_texts is None else tuple(data.shared_texts.names)

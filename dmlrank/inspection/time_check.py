@@ -112,8 +112,8 @@ def inspect_time(
     appearances = pd.DataFrame(
         {
             "model": np.concatenate([data.cells.first[data.vote_cell], data.cells.second[data.vote_cell]]),
-            "period": np.concatenate([vote_period] * 2),
-            "time": np.concatenate([vote_times] * 2),
+            "period": np.tile(vote_period, 2),
+            "time": np.tile(vote_times, 2),
         }
     )
     by_model = appearances.groupby("model")
@@ -168,12 +168,9 @@ def _wins_by_model(
     for model in range(data.n_items):
         as_first, as_second = np.flatnonzero(first == model), np.flatnonzero(second == model)
         votes = np.concatenate([as_first, as_second])
-        yield Column(
-            value=np.concatenate([win_share[as_first], 1 - win_share[as_second]]),
-            period=period[votes],
-            stratum=np.concatenate([opponents[0, as_first], opponents[1, as_second]]),
-            clusters=tuple(grouping[votes] for grouping in groupings),
-        )
+        value = np.concatenate([win_share[as_first], 1 - win_share[as_second]])
+        stratum = np.concatenate([opponents[0, as_first], opponents[1, as_second]])
+        yield Column(value, period[votes], stratum, tuple(grouping[votes] for grouping in groupings))
 
 
 def _shares_together(first: Times, last: Times, context_times: Times) -> FloatArray:
@@ -398,7 +395,7 @@ def bounded_features(x: NDArray[np.floating], names: Sequence[str], most: int = 
     scale = np.sqrt((deviation**2).mean(axis=0))
     varies = scale > 1e-12 * np.maximum(np.abs(filled).max(axis=0, initial=0.0), 1e-300)
     columns = deviation[:, varies] / scale[varies]
-    varying_names = [name for name, does_vary in zip(all_names, varies, strict=True) if does_vary]
+    varying_names = np.array(all_names, dtype=object)[varies].tolist()
     if len(varying_names) <= most:
         return columns, varying_names
     directions = np.random.default_rng(0).normal(size=(len(varying_names), most)) / np.sqrt(len(varying_names))

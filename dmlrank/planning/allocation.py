@@ -139,11 +139,6 @@ class Allocation:
     multiplier: float
     context_multiplier: FloatArray | None = None
 
-    @property
-    def propensity(self) -> FloatArray:
-        """All propensities as an array, (n, m), computed on every call."""
-        return propensity_table(self.propensities)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constraints:

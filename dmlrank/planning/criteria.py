@@ -328,7 +328,7 @@ def _with_interdependent_labels(problem: DesignProblem, precision: Precision, co
     def step(propensity: FloatArray, labelling: FloatArray) -> tuple[Allocation, FloatArray, FloatArray]:
         """Return the next allocation, its propensities and their labelling covariance."""
         allocation = allocate(rates_at(propensity, labelling), constraints)
-        table = allocation.propensity
+        table = propensity_table(allocation.propensities)
         return allocation, table, problem.labelling_covariance(table)
 
     cap = 1 / len(problem.pairs) if problem.one_pair else 1.0

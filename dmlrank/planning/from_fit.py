@@ -117,16 +117,10 @@ def design_fit(
         unit=estimates.scale.factor,
     )
 
-    def scores_of(mean: FloatArray) -> FloatArray:
-        """Return the fit's estimates, for new prompts plus the difference of the means of F(mu).
-
-        The bias of mu is assumed to be the same on the new prompts as on the fit's.
-        """
-        if newdata is None:
-            return estimates.estimate
-        # A constant that the fit adds to its scores (such as 1000 Elo points) is not added to the means of F(mu).
-        return estimates.estimate + mean - (estimates.plugin - estimates.scale.shift)
-
+    # The scores are the fit's estimates, for new prompts plus the difference of the means of F(mu): the bias of mu is
+    # assumed to be the same on the new prompts as on the fit's. A constant that the fit adds to its scores, such as
+    # 1000 Elo points, is not added to the means of F(mu).
+    estimate, plugin = estimates.estimate, estimates.plugin - estimates.scale.shift
     earlier = None
     if not from_scratch and estimates.has_intervals and (newdata is None or steps.options.prompts == "random"):
         share = None if newdata is None else n_contexts / (n_contexts + steps.data.n_contexts)
@@ -134,7 +128,7 @@ def design_fit(
     formula = parse_formula(steps.source.formula)
     names = PlanNames(steps.data.items, prompts.identifiers, prompts.columns, formula.first, formula.second)
     specification = replace(
-        specify(problem, options, names, scores_of),
+        specify(problem, options, names, lambda mean: estimate if newdata is None else estimate + mean - plugin),
         predict=partial(_predict, steps),
         earlier=earlier,
         alpha=estimates.alpha,

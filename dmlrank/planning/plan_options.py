@@ -191,14 +191,11 @@ class PlanOptions:
     until: UntilLike = None
 
     def __post_init__(self) -> None:
-        checked = {
-            "budget": check_positive(self.budget, "budget"),
-            "explore": check_number(self.explore, "explore", lambda x: 0 <= x < 1, "a share, from 0 to below 1"),
-        }
-        if self.min_propensity is not None:
-            checked["min_propensity"] = check_number(
-                self.min_propensity, "min_propensity", lambda x: 0 < x <= 1, "a number above 0 and at most 1"
-            )
+        explore = check_number(self.explore, "explore", lambda x: 0 <= x < 1, "a share, from 0 to below 1")
+        checked = {"budget": check_positive(self.budget, "budget"), "explore": explore}
+        if (least := self.min_propensity) is not None:
+            allowed = "a number above 0 and at most 1"
+            checked["min_propensity"] = check_number(least, "min_propensity", lambda x: 0 < x <= 1, allowed)
         check_choice(self.criterion, ("A", "D"), "criterion")
         for name, value in checked.items():
             object.__setattr__(self, name, value)

@@ -17,7 +17,7 @@ from ..inference.covariance import Covariance, free_basis
 from ..inference.simultaneous import METHODS, MaxT
 from ..nuisance.outcome_model.user_learners import check_mu
 from ..tables.summary_table import Summarised, Summary
-from .allocation import CellRates, Constraints, allocate, at_rows
+from .allocation import CellRates, Constraints, allocate, at_rows, propensity_table
 from .criteria import PlanSolution, PlanSpecification, SearchStart, solve
 from .plan_options import mu_array
 
@@ -261,7 +261,7 @@ def regret_of(specification: PlanSpecification, solution: PlanSolution, mu: Arra
     assumed_information, information = problem.label_information(metric)[row], truth.label_information(metric)
     floor, explore = solution.smallest_propensity, specification.explore
     constraints = Constraints(truth.cost, np.array([[floor]]), solution.budget, problem.one_pair)
-    best = allocate(CellRates(np.sqrt(information / truth.cost)), constraints).propensity
+    best = propensity_table(allocate(CellRates(np.sqrt(information / truth.cost)), constraints).propensities)
     propensity, uniform = solution.propensity[row], specification.uniform(solution.expected_cost)
     best_variance = float((information / best).sum()) / n
     between = float(np.trace(metric @ between_covariance))

@@ -223,8 +223,7 @@ def design_scores(estimates: Estimates, steps: FitState, options: PlanOptions, *
     group[is_open] = connected_components(metric[np.ix_(is_open, is_open)] != 0)[1]
     n_groups = int(group.max()) + 1
     cost, correlation = read_run_costs(options.costs, n, len(names)), residual_correlations(residual, is_complete)
-    so_far = np.where(is_there, before, 1.0)
-    deviation = residual_deviations(residual, fitted, so_far, is_complete)
+    deviation = residual_deviations(residual, fitted, np.where(is_there, before, 1.0), is_complete)
     problem = ScoreProblem(
         functional=steps.setup.functional,
         mu=deviation,
@@ -335,6 +334,5 @@ def read_run_costs(costs: ArrayLike, n: int, n_models: int) -> FloatArray:
     shapes = {(): (1, 1), (n,): (n, 1), (n_models,): (1, n_models), (n, n_models): (n, n_models)}
     if not (np.isfinite(array) & (array > 0)).all():
         raise OptionError("costs has values that are not positive numbers; every cost of a run must be above zero")
-    return np.array(
-        np.broadcast_to(array.reshape(shapes[array.shape]), (n if array.ndim and array.shape[0] == n else 1, n_models))
-    )
+    by_row = array.reshape(shapes[array.shape])
+    return np.array(np.broadcast_to(by_row, (len(by_row), n_models)))

@@ -321,8 +321,7 @@ def tipping_gammas(gamma: FloatArray, distance: FloatArray) -> FloatArray:
         place = reached[0]
         root = log_gamma[place]
         if place and values[place]:
-            root = scipy.optimize.brentq(
-                scipy.interpolate.PchipInterpolator(log_gamma, values), log_gamma[place - 1], log_gamma[place]
-            )
+            curve = scipy.interpolate.PchipInterpolator(log_gamma, values)
+            root = scipy.optimize.brentq(curve, log_gamma[place - 1], root)
         tips[column] = np.exp(root)
     return tips

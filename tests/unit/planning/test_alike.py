@@ -13,7 +13,7 @@ import pytest
 import dmlrank as dr
 from dmlrank.exceptions import DataNotStoredError
 from dmlrank.planning import problem
-from dmlrank.planning.allocation import CellRates, Constraints, allocate
+from dmlrank.planning.allocation import CellRates, Constraints, allocate, propensity_table
 from dmlrank.planning.criteria import solve
 from dmlrank.planning.from_fit import design_fit
 from dmlrank.planning.plan_options import PlanOptions
@@ -127,7 +127,8 @@ def test_a_row_that_counts_three_times_is_three_rows(one_pair, cost_of_pairs):
     constraints = Constraints(cost, lower, 5.0, one_pair)
     counted = allocate(CellRates(np.sqrt(information / cost)), replace(constraints, count=count.astype(float)))
     expected = allocate(CellRates(np.sqrt(information[every] / cost)), constraints)
-    np.testing.assert_allclose(counted.propensity[every], expected.propensity, rtol=1e-7)
+    tables = propensity_table(counted.propensities)[every], propensity_table(expected.propensities)
+    np.testing.assert_allclose(*tables, rtol=1e-7)
 
 
 @pytest.mark.parametrize("functional", ["borda", "bt"])

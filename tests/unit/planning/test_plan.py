@@ -19,7 +19,7 @@ from dmlrank._utils.computation import computing
 from dmlrank.exceptions import GraphError, HypothesisError, NuisanceError, OptionError, OptionTypeError
 from dmlrank.nuisance.outcome_model import user_learners
 from dmlrank.planning import criteria, problem
-from dmlrank.planning.allocation import allocate, kkt_residual
+from dmlrank.planning.allocation import allocate, kkt_residual, propensity_table
 from dmlrank.planning.criteria import solve
 from dmlrank.planning.plan_options import PlanOptions, read_costs
 from dmlrank.planning.problem import Pairs, pass_over
@@ -84,7 +84,7 @@ def test_a_wrong_plan_fails_the_optimality_conditions(mu):
     rates, constraints = problem.label_rates(np.eye(4)), problem.constraints(lower, 150)
     allocation = allocate(rates, constraints)
     assert kkt_residual(rates, constraints, allocation) < 1e-12
-    moved = allocation.propensity
+    moved = propensity_table(allocation.propensities)
     moved[0, 0] *= 1.05
     wrong = replace(allocation, propensities=moved)
     assert kkt_residual(rates, constraints, wrong) > 0.05
