@@ -13,10 +13,10 @@ problem is called *interdependent*.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.linalg
@@ -38,6 +38,8 @@ from .allocation import (
 )
 from .problem import DesignProblem, PlanNames
 
+# Coefficients of combinations of scores, (J, K), and their names.
+Targets: TypeAlias = tuple[FloatArray, Sequence[str]]
 # One minus the level of intervals and tests where no fit has one.
 ALPHA = 0.05
 # Without min_propensity= the smallest propensity is this share of the uniform plan's propensity.
@@ -400,8 +402,8 @@ class PlanSpecification:
     questions: tuple[tuple[str, str], ...] = ()
 
     @property
-    def targets(self) -> tuple[FloatArray, tuple[str, ...]]:
-        """The coefficients of the combinations of scores that the plan is for, contrasts or all scores, and names."""
+    def targets(self) -> Targets:
+        """What the plan is for: contrasts, or all scores."""
         if len(self.contrasts):
             return self.contrasts, self.contrast_labels
         return np.eye(len(self.scores)), self.names.scores

@@ -181,13 +181,11 @@ class Plan(Summarised):
         >>> plan.predicted("model_0 - model_1")["std_error"].round(3).tolist()
         [0.033]
         """
-        specification = self.specification
-        rows, labels = specification.targets
+        targets = self.specification.targets
         if hypothesis is not None:
             combinations = read_hypothesis(hypothesis, self.names)
-            rows, labels = combinations.matrix, combinations.labels
-        level = self._alpha(alpha)
-        return predicted_precision(specification, self.solution, rows, labels, alpha=level, method=method)
+            targets = combinations.matrix, combinations.labels
+        return predicted_precision(self.specification, self.solution, targets, self._alpha(alpha), method)
 
     def power(
         self,

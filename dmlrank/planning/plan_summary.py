@@ -9,7 +9,7 @@ import numpy as np
 
 from .._utils.argument_checks import check_whole
 from .._utils.number_text import decimals, fewest_decimals, fixed_text
-from ..data.preferences import FloatArray, IntArray
+from ..data.preferences import IntArray
 from ..exceptions import OptionError, OptionTypeError, check_choice, listed
 from ..plotting.diagnostic_charts import pair_chart
 from ..plotting.heat_maps import heat_map
@@ -18,7 +18,7 @@ from ..report.leaderboard import choose_models, chosen_names
 from ..report.statements import counted, percentage
 from ..tables.summary_table import Summary
 from .allocation import map_blocks
-from .criteria import PlanSolution, PlanSpecification
+from .criteria import PlanSolution, PlanSpecification, Targets
 from .precision import predicted_precision
 
 if TYPE_CHECKING:
@@ -45,13 +45,13 @@ def plan_summary(
             f"({listed(names, 5)}) are not scores of models; use models= with names of outputs"
         )
 
-    def precision_rows(coefficients: FloatArray, labels: Sequence[str], places: Sequence[int]) -> list[tuple[str, ...]]:
+    def precision_rows(targets: Targets, places: Sequence[int]) -> list[tuple[str, ...]]:
         """Return some rows of the table of predicted precision of combinations of scores."""
-        frame = predicted_precision(specification, solution, coefficients, labels, alpha=alpha, method="max-t")
+        frame = predicted_precision(specification, solution, targets, alpha, "max-t")
         digits = decimals(frame["std_error"].to_numpy(), fewest=fewest_decimals(problem.unit == 1.0))
         numbers = frame[["score", "std_error", "uniform_std_error", "width"]].to_numpy()
         return [
-            (labels[j], *(fixed_text(number, digits) for number in numbers[j]), f"{frame['ratio'].iloc[j]:.3f}")
+            (targets[1][j], *(fixed_text(number, digits) for number in numbers[j]), f"{frame['ratio'].iloc[j]:.3f}")
             for j in places
         ]
 
@@ -59,13 +59,13 @@ def plan_summary(
     shown = choose_models(names, ranking.tolist(), models, top, noun="model" if of_models else "output")
     per_model = problem.expected_by_model(solution.propensities)
     counts = {model: f"{count:,.1f}" for model, count in zip(all_models, per_model, strict=True)}
-    rows = [(*row, counts.get(row[0], "")) for row in precision_rows(np.eye(len(names)), names, shown.places)]
+    rows = [(*row, counts.get(row[0], "")) for row in precision_rows((np.eye(len(names)), names), shown.places)]
     level = f"{100 * (1 - alpha):g}%"
     notes = _notes(specification, solution, level)
     n_contrasts = len(specification.contrasts)
     if n_contrasts:
         places = range(min(n_contrasts, _MAX_CONTRASTS))
-        rows += [(*row, "") for row in precision_rows(specification.contrasts, specification.contrast_labels, places)]
+        rows += [(*row, "") for row in precision_rows(specification.targets, places)]
         part = f" (the first {_MAX_CONTRASTS} of {n_contrasts})" if n_contrasts > _MAX_CONTRASTS else ""
         notes.append(
             f"The rows below the models are the contrasts that the plan is for{part}; their intervals hold jointly."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,7 +18,7 @@ from ..inference.simultaneous import METHODS, MaxT
 from ..nuisance.outcome_model.user_learners import check_mu
 from ..tables.summary_table import Summarised, Summary
 from .allocation import CellRates, Constraints, allocate, at_rows, propensity_table
-from .criteria import PlanSolution, PlanSpecification, SearchStart, solve
+from .criteria import PlanSolution, PlanSpecification, SearchStart, Targets, solve
 from .plan_options import mu_array
 
 # Relative precision of a budget that is searched for.
@@ -41,18 +41,10 @@ def contrast_covariance(specification: PlanSpecification, sigma: FloatArray, row
 
 @one_thread()
 def predicted_precision(
-    specification: PlanSpecification,
-    solution: PlanSolution,
-    rows: FloatArray,
-    labels: Sequence[str],
-    *,
-    alpha: float,
-    method: str,
+    specification: PlanSpecification, solution: PlanSolution, targets: Targets, alpha: float, method: str
 ) -> pd.DataFrame:
-    """Return scores, predicted standard errors and full widths of intervals, for the plan and the uniform plan.
-
-    Shapes: rows (J, K).
-    """
+    """Return scores, predicted standard errors and full widths of intervals, for the plan and the uniform plan."""
+    rows, labels = targets
     columns: dict[str, FloatArray] = {"score": rows @ specification.scores}
     for prefix, sigma in (("", solution.sigma), ("uniform_", solution.uniform_sigma)):
         covariance = contrast_covariance(specification, sigma, rows)

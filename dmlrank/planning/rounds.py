@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from .._utils.argument_checks import array_of_numbers, check_flag
 from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_text
-from ..data.hypotheses import LinearHypothesis
+from ..data.hypotheses import read_hypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import NuisanceError, OptionError, OptionTypeError, UnknownModelError, listed, nearest, shown
 from ..fit.estimates import Estimates
@@ -243,13 +243,10 @@ def decide(questions: Questions, result: object) -> Decision:
             "until they decide; pass res.sequential(planned=, start=), with the same two numbers in every round"
         )
     names = estimates.names
-    matrix = np.zeros((len(questions), len(names)))
-    for row, pair in enumerate(questions):
-        _check_ranked(pair, names)
-        matrix[row, [names.index(name) for name in pair]] = 1, -1
+    _check_ranked([name for pair in questions for name in pair], names)
     labels = tuple(f"{first} > {second}" for first, second in questions)
     named = NamedEstimates(estimates.estimate, estimates.covariance, names, estimates.reason)
-    tests = z_tests(ZTests, named, LinearHypothesis(matrix, np.zeros(len(questions)), labels))
+    tests = z_tests(ZTests, named, replace(read_hypothesis(list(questions), names), labels=labels))
     estimate, error = tests.effect, tests.sd
     half_width = estimates.sequence.critical(len(questions)) * error
     is_decided = np.abs(estimate) >= half_width
