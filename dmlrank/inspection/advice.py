@@ -41,7 +41,12 @@ def find_problems(check: Check, shared: tuple[str, ...], notices: tuple[str, ...
     ``shared`` are the columns whose texts several prompts share.
     """
     if check.scores is not None:
-        yield from _similar_models(check)
+        for names in check.similar_models:
+            yield (
+                f"Are {' and '.join(map(repr, names))} the same model? The names differ only in blanks, letter case or "
+                f"Unicode form, and they are ranked as {len(names)} models. If they are one model, write one name in "
+                f"the data."
+            )
         yield from _few_clusters(check)
         return
     contexts = check.pairs[["shown_first", "shown_second"]].min(axis=1)
@@ -68,15 +73,6 @@ def find_problems(check: Check, shared: tuple[str, ...], notices: tuple[str, ...
         yield from _unavailable_pairs(check.time)
         yield from _drift(check.time)
     yield from _few_clusters(check)
-
-
-def _similar_models(check: Check) -> Iterator[str]:
-    for names in check.similar_models:
-        yield (
-            f"Are {' and '.join(map(repr, names))} the same model? The names differ only in blanks, letter case or "
-            f"Unicode form, and they are ranked as {len(names)} models. If they are one model, write one name in the "
-            f"data."
-        )
 
 
 def _few_clusters(check: Check) -> Iterator[str]:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
 from .._utils.number_text import p_value_clause, p_value_text
-from ..data.derived_pairs import DERIVED_KINDS
+from ..data.derived_pairs import DERIVED_KINDS, DerivedPairs
+from ..data.formula.parse import Formula
 from ..data.graph import Graph
+from ..exceptions import listed
 from ..report.leaderboard import choose_models
 from ..report.page.render_page import render_page, write_page
 from ..report.statements import counted
 from ..tables.summary_table import Summarised, Summary
-from .score_check import ScoreCheck
 from .time_check import TimeCheck
 
 _TITLE = "Check before a fit"
@@ -38,6 +39,10 @@ DRIFT_ALPHA = 0.05
 MOST_NAMED = 3
 # Pairs that were available together for a smaller share of the prompts than this one are reported.
 SMALL_SHARE = 0.5
+# Columns with these names, as tables of logs have them, say what a prompt belongs to and why a score is missing.
+_TASK, _ERROR = "task", "error"
+# Runs of a model on a prompt, on average, from which on the prompts may be something else.
+_MANY_RUNS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +106,111 @@ class Cost:
     training_rows: int
     probabilities: int
     megabytes: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoreCheck:
+    """What a table of scores holds.
+
+    Attributes
+    ----------
+    n_prompts, n_common : int
+        Prompts, and those of them with a score of every model.
+    n_scores : int
+        Scores of single runs.
+    most_runs : int
+        Most runs of a model on a prompt.
+    n_lost : int
+        Runs without a score of a model that has a score on the prompt from another run.
+    models : DataFrame
+        By model: ``prompts`` with a score, prompts where the score is ``missing``, ``scores`` (runs with a score),
+        ``errors`` (rows without a score that name an error, in a column of this name) and the ``mean`` over prompts.
+    tasks : DataFrame
+        The columns of ``models`` by model and task, where the table has a column ``task``; empty elsewhere.
+    """
+
+    n_prompts: int
+    n_common: int
+    n_scores: int
+    most_runs: int
+    n_lost: int
+    models: pd.DataFrame
+    tasks: pd.DataFrame
+
+    @classmethod
+    def of(cls, scores: DerivedPairs, formula: Formula) -> ScoreCheck:
+        """Count what a table of runs holds."""
+        table = scores.rows
+        assert table is not None
+        model, score, keys = formula.first, formula.outcome, list(scores.prompt)
+        known = table[score].notna()
+        rows = table[[*keys, model]].assign(
+            score=table[score].astype(float),
+            error=table[_ERROR].notna() & ~known if _ERROR in table else False,
+            task=table.get(_TASK, ""),
+        )
+        tasks = rows.groupby(keys, sort=False, observed=True)["task"].first()
+        cells = rows.groupby([*keys, model], sort=False, observed=True).agg(
+            scores=("score", "count"), runs=("score", "size"), mean=("score", "mean"), errors=("error", "sum")
+        )
+        by_prompt = cells["scores"].unstack(fill_value=0)
+        mean, errors = cells["mean"].unstack(), cells["errors"].unstack(fill_value=0)
+
+        def counted_by_model(inside: np.ndarray) -> pd.DataFrame:
+            n_scored = (by_prompt[inside] > 0).sum()
+            numbers = {"prompts": n_scored, "missing": int(inside.sum()) - n_scored, "scores": by_prompt[inside].sum()}
+            numbers |= {"errors": errors[inside].sum(), "mean": mean[inside].mean()}
+            return pd.DataFrame(numbers).rename_axis("model")
+
+        of_prompt = tasks.reindex(by_prompt.index).to_numpy()
+        by_task = {name: counted_by_model(of_prompt == name) for name in pd.unique(of_prompt) if _TASK in table}
+        return cls(
+            n_prompts=len(by_prompt),
+            n_common=int((by_prompt > 0).all(axis=1).sum()),
+            n_scores=int(known.sum()),
+            most_runs=int(by_prompt.to_numpy().max()),
+            n_lost=int((cells["runs"] - cells["scores"])[cells["scores"] > 0].sum()),
+            models=counted_by_model(np.ones(len(by_prompt), dtype=bool)),
+            tasks=pd.concat(by_task, names=["task"]).swaplevel() if by_task else pd.DataFrame(),
+        )
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Return the facts of the page, each a name and a sentence."""
+        cells = self.n_prompts * len(self.models)
+        n_missing, n_errors = int(self.models["missing"].sum()), int(self.models["errors"].sum())
+        runs = f"; at most {self.most_runs} runs of a model on a prompt" if self.most_runs > 1 else ""
+        errors = f"; {counted(n_errors, 'row')} with an error in place of a score" if n_errors else ""
+        return [
+            ("Models:", f"{len(self.models)}"),
+            ("Scores:", f"{self.n_scores:,}{runs}{errors}"),
+            ("Missing scores:", f"{n_missing:,} of {cells:,} (a model on a prompt)" if n_missing else "none"),
+            ("Common prompts:", f"{self.n_common:,} of {self.n_prompts:,} have a score of every model"),
+        ]
+
+    def problems(self) -> Iterator[str]:
+        """Yield what to do about missing scores, and about prompts that may be none."""
+        gaps = self.models["missing"][self.models["missing"] > 0].sort_values(ascending=False, kind="stable")
+        if len(gaps):
+            worst = listed([f"{name} ({count:,})" for name, count in gaps.items()], 5)
+            yield (
+                f"Scores are missing of {worst}; {self.n_common:,} of {self.n_prompts:,} prompts have a score of every "
+                f"model. Say what a missing score means: missing='common' restricts to these prompts, which is right "
+                f"if scores are missing for reasons that have nothing to do with the answers; missing='model' lets "
+                f"features of the formula say which scores are missing; missing=0.0 counts them as failures."
+            )
+        if self.n_lost:
+            yield (
+                f"{counted(self.n_lost, 'run')} without a score {'is' if self.n_lost == 1 else 'are'} left out, "
+                f"because the model has a score on the prompt from another run; missing=0.0 counts them as failures, "
+                f"too."
+            )
+        n_cells = int(self.models["prompts"].sum())
+        if self.n_scores > _MANY_RUNS * max(n_cells, 1):
+            yield (
+                f"A model has {self.n_scores / n_cells:.0f} scores on a prompt on average, which count as its runs: "
+                f"are the {self.n_prompts:,} values of the column of prompts prompts, or tasks of many prompts? Name "
+                f"the column that identifies a prompt in context=, and that of runs in run=."
+            )
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -284,8 +394,8 @@ class Check(Summarised):
             frame = frame.drop(columns="share_first", errors="ignore")
         heads = [name.replace("_", " ") for name in frame.columns]
         table = _table(_TITLE, frame.iloc[list(shown.places)], heads, notes=self.problems or (_NO_PROBLEMS,))
-        table = replace(table, header=tuple(facts(self)))
-        return table.with_notes(shown.note("Facts and problems")).with_title(title)
+        notes = shown.note("Facts and problems")
+        return replace(table, header=tuple(facts(self))).with_notes(notes).with_title(title)
 
     def report(self, path: str | os.PathLike[str] | None = None, *, title: str | None = None) -> str:
         """Write the check as one HTML file, which loads nothing from the network; this needs Jinja2.
@@ -327,16 +437,21 @@ def facts(check: Check) -> list[tuple[str, str]]:
     repeats, cost = check.repeats, check.cost
     several = f"; prompts with more than one vote: {repeats.contexts:,} (at most {repeats.most_votes:,} votes)"
     missing = check.missing[check.missing > 0]
+    formula = ("Formula:", check.formula)
+    of_features = ("Features:", f"{len(check.features)}: {features}" if check.features else "none")
+    of_clusters = [
+        (
+            "Clusters:",
+            f"{row['clusters']:,} {name} ({row['smallest']:,} to {row['largest']:,} {row['of']}, median "
+            f"{row['median']:g})",
+        )
+        for name, row in check.clusters.iterrows()
+    ]
     if check.scores is not None:
-        lines = [
-            ("Formula:", check.formula),
-            ("Prompts:", f"{check.scores.n_prompts:,} ({identifiers})"),
-            *check.scores.facts(),
-            ("Features:", f"{len(check.features)}: {features}" if check.features else "none"),
-        ]
-        return lines + _cluster_facts(check)
-    lines = [
-        ("Formula:", check.formula),
+        prompts = ("Prompts:", f"{check.scores.n_prompts:,} ({identifiers})")
+        return [formula, prompts, *check.scores.facts(), of_features, *of_clusters]
+    return [
+        formula,
         ("Rows:", f"{check.n_rows:,}{copies}{unreadable}{dropped if check.n_dropped else ''}"),
         ("Prompts:", f"{check.n_contexts:,} ({identifiers}), {check.n_unlabelled:,} without a label"),
         (
@@ -344,15 +459,12 @@ def facts(check: Check) -> list[tuple[str, str]]:
             f"{check.n_votes:,} on {check.n_comparisons:,} comparisons{several if repeats.contexts else ''}",
         ),
         ("Labels:", "; ".join(_label(*row) for row in check.labels[["label", "read_as", "votes"]].to_numpy())),
-        ("Features:", f"{len(check.features)}: {features}" if check.features else "none"),
+        of_features,
         ("Models:", f"{len(check.models)}, in {counted(len(check.components), 'connected component')}"),
         *_pair_facts(check),
         *_order_facts(check),
-    ]
-    lines += _cluster_facts(check)
-    lines += [] if check.time is None else _time_facts(check.time)
-    return [
-        *lines,
+        *of_clusters,
+        *(() if check.time is None else _time_facts(check.time)),
         (
             "Missing values:",
             ", ".join(f"{name} in {counted(count, 'row')}" for name, count in missing.items()) or "none",
@@ -365,22 +477,11 @@ def facts(check: Check) -> list[tuple[str, str]]:
     ]
 
 
-def _cluster_facts(check: Check) -> list[tuple[str, str]]:
-    """Return numbers and sizes of clusters."""
-    lines = []
-    for name, row in check.clusters.iterrows():
-        sizes = f"{row['smallest']:,} to {row['largest']:,} {row['of']}, median {row['median']:g}"
-        lines.append(("Clusters:", f"{row['clusters']:,} {name} ({sizes})"))
-    return lines
-
-
 def _label(label: str, read_as: str, votes: int) -> str:
     """Return a label with its meaning and votes."""
     meaning = f"{read_as} wins" if read_as in ("first", "second") else read_as.replace("_", " ")
-    if read_as[:1].isdigit():
-        # The worth of a grade.
-        meaning = f"{read_as} of a win for first"
-    return f"{label} = {meaning} ({votes:,})"
+    # A number is the worth of a grade.
+    return f"{label} = {f'{read_as} of a win for first' if read_as[:1].isdigit() else meaning} ({votes:,})"
 
 
 def _pair_facts(check: Check) -> list[tuple[str, str]]:
@@ -406,16 +507,14 @@ def _pair_facts(check: Check) -> list[tuple[str, str]]:
         f"({100 * equal['share']:.3g} % of all votes; for the model that loses most, "
         f"{100 * equal['least_share']:.3g} % of its votes). The frame .settings compares other choices"
     )
-    lines = [("Pairs compared:", pairs), ("Settings:", settings)]
-    if np.isfinite(equal["se_median"]):
-        precision = (
-            f"standard errors of functional='bt', expected from the numbers of labels, are {equal['se_median']:.2f} "
-            f"times those of a Bradley-Terry model fitted to all votes by maximum likelihood (median of the models; at "
-            f"most {equal['se_largest']:.2f}); with edge_weights='counts' {counts['se_median']:.2f} times (at most "
-            f"{counts['se_largest']:.2f})"
-        )
-        lines.append(("Precision:", precision))
-    return lines
+    precision = (
+        f"standard errors of functional='bt', expected from the numbers of labels, are {equal['se_median']:.2f} "
+        f"times those of a Bradley-Terry model fitted to all votes by maximum likelihood (median of the models; at "
+        f"most {equal['se_largest']:.2f}); with edge_weights='counts' {counts['se_median']:.2f} times (at most "
+        f"{counts['se_largest']:.2f})"
+    )
+    lines = [("Pairs compared:", pairs), ("Settings:", settings), ("Precision:", precision)]
+    return lines if np.isfinite(equal["se_median"]) else lines[:2]
 
 
 def _order_facts(check: Check) -> list[tuple[str, str]]:
@@ -479,9 +578,8 @@ def _page_tables(check: Check) -> list[Summary]:
     if check.scores is not None:
         if not len(check.scores.tasks):
             return []
-        by_task = check.scores.tasks.reset_index()
-        numbers = by_task.drop(columns="model").set_axis(by_task["model"])
-        return [_table("Models by task", numbers, numbers.columns, text_columns=(1,))]
+        by_task = check.scores.tasks.reset_index("task")
+        return [_table("Models by task", by_task, by_task.columns, text_columns=(1,))]
     shown = check.pairs.sort_values("contexts", kind="stable").head(_PAIRS_SHOWN)
     note = "Pairs with the fewest labelled prompts stand first."
     if len(check.pairs) > len(shown):
@@ -497,28 +595,18 @@ def _page_tables(check: Check) -> list[Summary]:
     ]
     ratios = {name: settings[name].map("{:.2f}".format, na_action="ignore") for name in ("se_median", "se_largest")}
     numbers = settings[["pairs", "votes", "share", "least_share"]].assign(**ratios).set_axis(options)
-    tables = [
+    labels = labels.assign(read_as=meanings)[["read_as", "votes", "share"]]
+    of_numbers = ("pairs", "votes used", "share", "least share of a model", "se (median)", "se (largest)")
+    of_options = (
+        "Each row is a choice of position_bias= (display order modelled or ignored), min_labels= and edge_weights=. "
+        "Standard errors are relative to those of a Bradley-Terry model fitted to all votes by maximum likelihood."
+    )
+    return [
         _table("Pairs", pairs, heads.values(), "pair", (note,), text_columns=(len(heads),)),
-        _table(
-            "Labels",
-            labels.assign(read_as=meanings)[["read_as", "votes", "share"]],
-            ("read as", "votes", "share"),
-            "label",
-            text_columns=(1,),
-        ),
-        _table(
-            "Choices of options",
-            numbers,
-            ("pairs", "votes used", "share", "least share of a model", "se (median)", "se (largest)"),
-            "display order, labels, weights",
-            (
-                "Each row is a choice of position_bias= (display order modelled or ignored), min_labels= and "
-                "edge_weights=. Standard errors are relative to those of a Bradley-Terry model fitted to all votes by "
-                "maximum likelihood.",
-            ),
-        ),
+        _table("Labels", labels, ("read as", "votes", "share"), "label", text_columns=(1,)),
+        _table("Choices of options", numbers, of_numbers, "display order, labels, weights", (of_options,)),
+        *(() if check.time is None else _time_tables(check.time)),
     ]
-    return tables + ([] if check.time is None else _time_tables(check.time))
 
 
 def _time_tables(time: TimeCheck) -> list[Summary]:
@@ -530,19 +618,11 @@ def _time_tables(time: TimeCheck) -> list[Summary]:
     p_values = {name: time.periods[name].map(p_value_text, na_action="ignore") for name in ("p_prompts", "p_votes")}
     by_arrival = time.models.sort_values("first", kind="stable")
     days = {name: by_arrival[name].dt.strftime("%Y-%m-%d") for name in ("first", "last")}
+    of_periods = ("prompts", "votes", "models with votes", "prompts: p", "votes: p")
+    of_models = ("first vote", "last vote", f"{time.period}s with votes", "share of prompts in between")
     return [
-        _table(
-            f"Votes by {time.period}",
-            time.periods.assign(**p_values),
-            ("prompts", "votes", "models with votes", "prompts: p", "votes: p"),
-            time.period,
-            (note,),
-        ),
-        _table(
-            "Availability of models",
-            by_arrival.assign(**days),
-            ("first vote", "last vote", f"{time.period}s with votes", "share of prompts in between"),
-        ),
+        _table(f"Votes by {time.period}", time.periods.assign(**p_values), of_periods, time.period, (note,)),
+        _table("Availability of models", by_arrival.assign(**days), of_models),
     ]
 
 

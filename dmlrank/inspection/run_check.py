@@ -29,8 +29,7 @@ from ..functionals import CategoryWeights
 from ..options import Options
 from ..report.statements import as_sentence
 from .advice import find_errors, find_problems
-from .check import Check, Cost, FirstPositionWins, OrderTest, Repeats
-from .score_check import ScoreCheck
+from .check import Check, Cost, FirstPositionWins, OrderTest, Repeats, ScoreCheck
 from .time_check import inspect_time
 
 
@@ -65,16 +64,16 @@ def inspect_data(source: Source, options: Options, *, time: str | None, period: 
     compared = comparison_graph(of_fit, options.graph, min_labels)
     check_edge_weights(options.edge_weights, data, compared)
     # Sum and sum of squares of the shares that the item shown first won in every labelled cell, (K, K) each.
-    share, pair = (
-        data.cells.y @ np.array(CategoryWeights.half(data.n_categories).first),
-        data.cells.first * data.n_items + data.cells.second,
-    )
-    size = (data.n_items, data.n_items)
+    share = data.cells.y @ np.array(CategoryWeights.half(data.n_categories).first)
+    pair, size = data.cells.first * data.n_items + data.cells.second, (data.n_items, data.n_items)
     total, square = (np.bincount(pair, w, data.n_items**2).astype(float).reshape(size) for w in (share, share**2))
     settings = settings_table(counts, data.pair_votes(), min_labels)
     if data.outcome_kind in DERIVED_KINDS:
         # Pairs derived from scores or ranks have no display order.
         settings = settings[~settings["position_bias"]].reset_index(drop=True)
+    missing_cells = {name: int(np.sum(mask)) for name, mask in missing_values(rows).items()}
+    n_training_rows = round(len(data.cells) * (options.n_folds - 1) / options.n_folds)
+    n_probabilities = data.n_contexts * data.n_items * (data.n_items - 1) * data.n_categories
     check = Check(
         formula=source.formula,
         context=options.context,
@@ -103,15 +102,9 @@ def inspect_data(source: Source, options: Options, *, time: str | None, period: 
         repeats=_count_repeats(data.cells),
         same_prompt=_repeated_features(data),
         clusters=_cluster_table(clusters),
-        missing=pd.Series(
-            {name: int(np.sum(mask)) for name, mask in missing_values(rows).items()}, name="missing", dtype=int
-        ),
+        missing=pd.Series(missing_cells, name="missing", dtype=int),
         similar_models=similar_names(data.items),
-        cost=Cost(
-            training_rows=round(len(data.cells) * (options.n_folds - 1) / options.n_folds),
-            probabilities=data.n_contexts * data.n_items * (data.n_items - 1) * data.n_categories,
-            megabytes=data.x.nbytes / 1e6,
-        ),
+        cost=Cost(n_training_rows, n_probabilities, data.x.nbytes / 1e6),
         problems=(),
         errors=(),
         outcome_kind=data.outcome_kind,
@@ -127,9 +120,8 @@ def inspect_data(source: Source, options: Options, *, time: str | None, period: 
         if scores is None:
             ranked = restrict_items(of_fit, options, min_labels)
             graph = comparison_graph(ranked, options.graph, min_labels)
-            left_out = votes_left_out(
-                of_fit, ranked, graph, options, order, equal_weights=check.edge_weights == "equal"
-            )
+            equal = check.edge_weights == "equal"
+            left_out = votes_left_out(of_fit, ranked, graph, options, order, equal_weights=equal)
     except (OptionError, GraphError) as error:
         errors.insert(0, as_sentence(str(error)))
     shared = () if data.shared_texts is None else tuple(data.shared_texts.names)
@@ -143,13 +135,11 @@ def _label_table(data: PreferenceData, outcome: str) -> pd.DataFrame:
     if data.outcome_kind in DERIVED_KINDS:
         n_tied = int(data.vote_y[:, 2:].sum())
         table["votes"] = [data.n_votes - n_tied, n_tied][: len(table)]
-        table["share"] = table["votes"] / data.n_votes
-        return table
-    raw = data.columns[outcome][data.vote_row] if outcome in data.columns else np.empty(0)
-    votes = pd.Series([name_of(label) for label in raw], dtype=object).value_counts()
-    table["votes"] = votes.reindex(table["label"]).fillna(0).to_numpy(dtype=int)
-    table["share"] = table["votes"] / data.n_votes
-    return table
+    else:
+        raw = data.columns[outcome][data.vote_row] if outcome in data.columns else np.empty(0)
+        votes = pd.Series([name_of(label) for label in raw], dtype=object).value_counts()
+        table["votes"] = votes.reindex(table["label"]).fillna(0).to_numpy(dtype=int)
+    return table.assign(share=table["votes"] / data.n_votes)
 
 
 def _model_table(data: PreferenceData, counts: NDArray[np.int64], total: FloatArray, graph: Graph) -> pd.DataFrame:

@@ -1,19 +1,36 @@
-"""The part of a check that is about time: availability of models, votes per period, drift of prompts and of votes."""
+"""The part of a check that is about time: availability of models, votes per period, drift of prompts and of votes.
+
+Drift is tested from arrays: that means do not change between periods, by one test for each period and column.
+
+Let e be the residuals of a column, centred within strata; for votes, a stratum is a pair of models. For a period t, the
+sum of e over the period is compared with the variance of this sum if times were exchanged at random within strata.
+This is the Mantel-Haenszel test of mean scores. With one stratum it is the score test that compares the mean of the
+period with the mean of all other periods. Rows of one prompt or cluster may depend on each other; their terms are
+therefore summed before they are squared, where this makes the variance larger.
+
+Sources: Mantel (1963), Chi-square tests with one degree of freedom; extensions of the Mantel-Haenszel procedure, JASA.
+Landis, Heyman and Koch (1978), Average partial association in three-way contingency tables, International Statistical
+Review. Liang and Zeger (1986), Longitudinal data analysis using generalized linear models, Biometrika, for sums over
+clusters.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+import scipy
+from numpy.typing import NDArray
 
 from .._utils.argument_checks import check_text
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.vote_columns import Clusters, Times, read_times
 from ..exceptions import OptionError, check_choice
 from ..functionals import CategoryWeights
-from .drift import Column, DriftTests, bounded_features, drift_tests, follows_time
+from ..inference.multiple_testing import holm
 
 # Name of each kind of period, with pandas' name for it.
 _FREQUENCIES = {"hour": "h", "day": "D", "week": "W-SUN", "month": "M", "quarter": "Q", "year": "Y"}
@@ -95,8 +112,8 @@ def inspect_time(
     appearances = pd.DataFrame(
         {
             "model": np.concatenate([data.cells.first[data.vote_cell], data.cells.second[data.vote_cell]]),
-            "period": np.concatenate([vote_period] * 2),
-            "time": np.concatenate([vote_times] * 2),
+            "period": np.tile(vote_period, 2),
+            "time": np.tile(vote_times, 2),
         }
     )
     by_model = appearances.groupby("model")
@@ -136,10 +153,8 @@ def _groupings(data: PreferenceData, clusters: Clusters | None) -> tuple[tuple[I
     context = data.cells.context[data.vote_cell]
     if clusters is None:
         return (), (() if len(np.unique(context)) == len(context) else (context,))
-    of_contexts = [clusters.of_context]
-    of_contexts += [] if clusters.second_of_context is None else [clusters.second_of_context]
-    of_votes = [grouping[context] for grouping in of_contexts]
-    of_votes += [] if clusters.of_vote is None else [clusters.of_vote]
+    of_contexts = [code for code in (clusters.of_context, clusters.second_of_context) if code is not None]
+    of_votes = [code[context] for code in of_contexts] + ([] if clusters.of_vote is None else [clusters.of_vote])
     return tuple(of_contexts), tuple(of_votes)
 
 
@@ -153,12 +168,9 @@ def _wins_by_model(
     for model in range(data.n_items):
         as_first, as_second = np.flatnonzero(first == model), np.flatnonzero(second == model)
         votes = np.concatenate([as_first, as_second])
-        yield Column(
-            value=np.concatenate([win_share[as_first], 1 - win_share[as_second]]),
-            period=period[votes],
-            stratum=np.concatenate([opponents[0, as_first], opponents[1, as_second]]),
-            clusters=tuple(grouping[votes] for grouping in groupings),
-        )
+        value = np.concatenate([win_share[as_first], 1 - win_share[as_second]])
+        stratum = np.concatenate([opponents[0, as_first], opponents[1, as_second]])
+        yield Column(value, period[votes], stratum, tuple(grouping[votes] for grouping in groupings))
 
 
 def _shares_together(first: Times, last: Times, context_times: Times) -> FloatArray:
@@ -194,11 +206,8 @@ def _pair_table(data: PreferenceData, first: Times, last: Times, shares: FloatAr
 def _test_table(tests: DriftTests, periods: tuple[str, ...], names: list[str], words: tuple[str, str]) -> pd.DataFrame:
     """Return the tests that were made as a table, a row for each."""
     period, column = np.nonzero(np.isfinite(tests.p_value))
-    cells = {
-        "period": np.array(periods, dtype=object)[period],
-        words[0]: np.array(names, dtype=object)[column],
-        words[1]: tests.n_rows[period, column],
-    }
+    cells: dict[str, object] = {"period": np.array(periods, dtype=object)[period]}
+    cells |= {words[0]: np.array(names, dtype=object)[column], words[1]: tests.n_rows[period, column]}
     numbers = {name: getattr(tests, name)[period, column] for name in ("difference", "z", "p_value", "p_adjusted")}
     return pd.DataFrame(cells | numbers)
 
@@ -256,3 +265,138 @@ def divide_time(times: Times, kind: str) -> Periods:
     forms = {"hour": "%Y-%m-%d %H:00", "day": "%Y-%m-%d", "week": "%Y-%m-%d"}
     names = tuple(p.start_time.strftime(forms[kind]) if kind in forms else str(p) for p in all_periods)
     return Periods(kind, names, int(ends.asi8[0]))
+
+
+# --- drift ------------------------------------------------------------------------------------------------------------
+
+# Fewest rows of a column, and fewest clusters, with which a period is tested. A row counts if its stratum also has rows
+# in other periods.
+FEWEST_ROWS = 20
+# Effective number of rows of a column, (sum e^2)^2 / sum e^4, that is expected in a period: below this number, for
+# instance where an event is rare, the sum over a period is not close to normal.
+_FEWEST_EFFECTIVE = 10.0
+# A feature follows the time if, in the order of time, it has at least this many rows for each change of its value.
+_FEWEST_ROWS_BY_CHANGE = 5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DriftTests:
+    """Tests of T periods and d columns; NaN where a period has too few rows for a test of a column.
+
+    n_rows (T, d): Rows of the period that count for the column: those of strata that have rows in other periods, too.
+    difference (T, d): Mean of the period minus mean of the other periods, within strata.
+    z (T, d): Sum over the period, divided by its standard error.
+    p_value (T, d): Two-sided p-values, from the t distribution with one degree of freedom less than there are clusters
+        of rows in the period.
+    p_adjusted (T, d): p-values adjusted for all tests by Holm's method.
+    """
+
+    n_rows: IntArray
+    difference: FloatArray
+    z: FloatArray
+    p_value: FloatArray
+    p_adjusted: FloatArray
+
+
+class Column(NamedTuple):
+    """Values of a column in the n rows that belong to it.
+
+    value (n,).
+    period (n,): Period of each row, from 0.
+    stratum (n,): Stratum of each row; means are compared within strata.
+    clusters (n,): Groupings of rows that may depend on each other; none where all rows are independent. The largest of
+        the variances counts.
+    """
+
+    value: FloatArray
+    period: IntArray
+    stratum: IntArray
+    clusters: Sequence[IntArray] = ()
+
+
+def drift_tests(columns: Iterable[Column], n_periods: int) -> DriftTests:
+    """Test for each period and column whether the mean of the period is that of the other periods."""
+    by_column = [_tests_of_column(column, n_periods) for column in columns]
+    # (d, 4, T), also without columns.
+    stacked = np.array(by_column).reshape(-1, 4, n_periods)
+    n_rows, difference, z, p_value = (stacked[:, part].T for part in range(4))
+    is_tested = np.isfinite(p_value)
+    p_adjusted = np.full(p_value.shape, np.nan)
+    p_adjusted[is_tested] = holm(p_value[is_tested])
+    return DriftTests(n_rows.astype(np.intp), difference, z, p_value, p_adjusted)
+
+
+def _tests_of_column(column: Column, n_periods: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return rows that count, differences, z statistics and p-values of one column by period, (T,) each."""
+    stratum, strata = pd.factorize(column.stratum)
+    n_cells = np.bincount(stratum * n_periods + column.period, minlength=len(strata) * n_periods)
+    n_cells = n_cells.reshape(len(strata), n_periods)
+    n_of_stratum = n_cells.sum(axis=1)
+    share = n_cells / n_of_stratum[:, None]
+    residual = column.value - (np.bincount(stratum, column.value) / n_of_stratum)[stratum]
+    # Rounding must not count as variation.
+    residual[np.abs(residual) < 1e-12 * np.abs(column.value).max(initial=0.0)] = 0.0
+    divisor = n_of_stratum / np.maximum(n_of_stratum - 1, 1)
+    variance = (share * (1 - share) * (np.bincount(stratum, residual**2) * divisor)[:, None]).sum(axis=0)
+    n_clusters = np.bincount(column.period, minlength=n_periods)
+    for grouping in column.clusters:
+        cluster, levels = pd.factorize(grouping)
+        scaled = residual * np.sqrt(divisor)[stratum]
+        for t in range(n_periods):
+            inside = column.period == t
+            terms = (inside - share[stratum, t]) * scaled
+            variance[t] = max(variance[t], np.square(np.bincount(cluster, terms, len(levels))).sum())
+            n_clusters[t] = min(n_clusters[t], len(np.unique(cluster[inside])))
+    n_rows = (n_cells * (share < 1)).sum(axis=0)
+    fourth = (residual**4).sum()
+    effective = (residual**2).sum() ** 2 / fourth if fourth > 0 else 0.0
+    is_enough = (np.minimum(n_rows, n_clusters) >= FEWEST_ROWS) & (variance > 0)
+    is_enough &= effective * n_rows >= _FEWEST_EFFECTIVE * len(residual)
+    total = np.bincount(column.period, residual, n_periods)
+    untested = np.full(n_periods, np.nan)
+    difference = np.divide(total, (n_cells * (1 - share)).sum(axis=0), out=untested.copy(), where=is_enough)
+    z = np.divide(total, np.sqrt(variance), out=untested, where=is_enough)
+    return n_rows, difference, z, 2 * scipy.stats.t.sf(np.abs(z), np.maximum(n_clusters - 1, 1))
+
+
+def follows_time(values: NDArray[np.floating]) -> bool:
+    """Return whether a feature, in the order of time, (n,), follows the time itself: a day number, or a month.
+
+    Such a feature never decreases or never increases, or its value changes rarely compared with the number of rows that
+    do not have the most frequent value. A constant does not follow the time.
+    """
+    steps = np.diff(values[~np.isnan(values)])
+    n_changes = int((steps != 0).sum())
+    if n_changes == 0:
+        return False
+    if n_changes > 1 and ((steps >= 0).all() or (steps <= 0).all()):
+        return True
+    n_rows = len(values) - int(np.unique(values, return_counts=True)[1].max())
+    return _FEWEST_ROWS_BY_CHANGE * n_changes <= n_rows
+
+
+def bounded_features(x: NDArray[np.floating], names: Sequence[str], most: int = 50) -> tuple[FloatArray, list[str]]:
+    """Return standardised features with indicators of missing values; random projections where there are many.
+
+    Features that do not vary are left out. Missing values are replaced by the mean. More than ``most`` features are
+    projected at random on ``most`` directions, the same ones each time.
+
+    Shapes: x (n, p), returns (n, d).
+    """
+    values = np.asarray(x, dtype=float)
+    is_missing = np.isnan(values)
+    with_missing = np.flatnonzero(is_missing.any(axis=0) & ~is_missing.all(axis=0))
+    n_present = np.maximum((~is_missing).sum(axis=0), 1)
+    mean = np.where(is_missing, 0.0, values).sum(axis=0) / n_present
+    filled = np.where(is_missing, mean, values)
+    filled = np.concatenate([filled, is_missing[:, with_missing]], axis=1)
+    all_names = [*names, *(f"{names[j]} (missing)" for j in with_missing.tolist())]
+    deviation = filled - filled.mean(axis=0)
+    scale = np.sqrt((deviation**2).mean(axis=0))
+    varies = scale > 1e-12 * np.maximum(np.abs(filled).max(axis=0, initial=0.0), 1e-300)
+    columns = deviation[:, varies] / scale[varies]
+    varying_names = np.array(all_names, dtype=object)[varies].tolist()
+    if len(varying_names) <= most:
+        return columns, varying_names
+    directions = np.random.default_rng(0).normal(size=(len(varying_names), most)) / np.sqrt(len(varying_names))
+    return columns @ directions, [f"projection {number + 1} of {len(varying_names)} features" for number in range(most)]

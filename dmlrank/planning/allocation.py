@@ -94,11 +94,6 @@ def at_rows(table: FloatArray, rows: Rows) -> FloatArray:
     return table if len(table) == 1 else table[rows]
 
 
-def _lower_at(lower: FloatArray | float, rows: Rows) -> FloatArray | float:
-    """Return the smallest propensities of some rows."""
-    return lower[rows] if isinstance(lower, np.ndarray) else lower
-
-
 def propensity_table(propensities: Propensities) -> FloatArray:
     """Return all propensities as an array, (n, m)."""
     if isinstance(propensities, np.ndarray):
@@ -144,24 +139,19 @@ class Allocation:
     multiplier: float
     context_multiplier: FloatArray | None = None
 
-    @property
-    def propensity(self) -> FloatArray:
-        """All propensities as an array, (n, m), computed on every call."""
-        return propensity_table(self.propensities)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constraints:
     """The constraints of an allocation.
 
     cost (n or 1, m or 1): Cost of a label; positive.
-    lower: Smallest propensity, one number or (n, m); the smallest propensities together cost no more than the budget.
+    lower (n or 1, m or 1): Smallest propensity; the smallest propensities together cost no more than the budget.
     one_pair: Whether the propensities of a context add up to at most one.
     count (n,): Number of contexts that each row stands for; None for one.
     """
 
     cost: FloatArray
-    lower: FloatArray | float
+    lower: FloatArray
     budget: float
     one_pair: bool
     count: FloatArray | None = None
@@ -191,7 +181,7 @@ def allocate(rates: CellRates, constraints: Constraints, *, start: float | None 
     cap = None
     if constraints.one_pair:
         cap = np.concatenate(
-            map_blocks(lambda block: _one_pair_level(rates[block], _lower_at(lower, block)), rates.shape)
+            map_blocks(lambda block: _one_pair_level(rates[block], at_rows(lower, block)), rates.shape)
         )
     level = _budget_level(rates, constraints, cap, start)
     propensities = Computed(rates.shape, partial(_propensities_at_level, rates, lower, level, cap))
@@ -237,7 +227,7 @@ def kkt_residual(rates: CellRates, constraints: Constraints, allocation: Allocat
             total_price = total_price + allocation.context_multiplier[block, None]
         gain = np.square(rates[block] / propensity) * cost
         violation = (gain - total_price) / np.maximum(np.maximum(total_price, gain), np.finfo(float).tiny)
-        at_floor = propensity <= np.multiply(_lower_at(constraints.lower, block), 1 + 1e-12)
+        at_floor = propensity <= at_rows(constraints.lower, block) * (1 + 1e-12)
         np.maximum(violation, 0, out=violation, where=at_floor)
         np.minimum(violation, 0, out=violation, where=propensity >= 1 - 1e-12)
         return float(np.abs(violation).max(initial=0.0))
@@ -249,10 +239,10 @@ def kkt_residual(rates: CellRates, constraints: Constraints, allocation: Allocat
 
 
 def _propensities_at_level(
-    rates: CellRates, lower: FloatArray | float, level: float, cap: FloatArray | None, rows: Rows
+    rates: CellRates, lower: FloatArray, level: float, cap: FloatArray | None, rows: Rows
 ) -> FloatArray:
     """Return the propensities of some rows at a level, or at the largest level of the row, ``cap``."""
-    return _at_level(rates[rows], _lower_at(lower, rows), level if cap is None else np.minimum(level, cap[rows]))
+    return _at_level(rates[rows], at_rows(lower, rows), level if cap is None else np.minimum(level, cap[rows]))
 
 
 def _at_level(rate: FloatArray, lower: FloatArray | float, level: FloatArray | float) -> FloatArray:
@@ -286,7 +276,7 @@ def _budget_level(rates: CellRates, constraints: Constraints, cap: FloatArray | 
             if not np.isfinite(level):
                 return total, 0.0
             # Only propensities that are not clipped change with the level.
-            is_free = (propensity > _lower_at(lower, block)) & (propensity < 1)
+            is_free = (propensity > at_rows(lower, block)) & (propensity < 1)
             if cap is not None:
                 is_free &= (cap[block] > level)[:, None]
             np.multiply(propensity, is_free, out=propensity)

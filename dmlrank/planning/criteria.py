@@ -1,4 +1,6 @@
-"""The A and the D criterion: the trace or the log determinant of a covariance, and the allocation that minimises it.
+"""The criterion of a plan (A or D), the allocation that minimises it, and what a plan is made of.
+
+The *specification* of a plan is its purpose and its limits, its *solution* the optimal propensities.
 
 Sigma is n times the covariance of the scores, and L, (J, K), holds the coefficients of the J contrasts that the plan is
 for. The A criterion is the trace of L Sigma L', the D criterion its log determinant. The *metric* is the derivative of
@@ -11,18 +13,39 @@ problem is called *interdependent*.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.linalg
 
-from .._utils.computation import report
+from .._utils.computation import report, warn
 from ..data.preferences import FloatArray
 from ..exceptions import OptionError
-from .allocation import Allocation, CellRates, Constraints, allocate, kkt_residual, level_of
-from .problem import DesignProblem
+from .allocation import (
+    Allocation,
+    CellRates,
+    Computed,
+    Constraints,
+    Propensities,
+    Rows,
+    allocate,
+    kkt_residual,
+    level_of,
+    propensity_table,
+)
+from .problem import DesignProblem, PlanNames
 
+# Coefficients of combinations of scores, (J, K), and their names.
+Targets: TypeAlias = tuple[FloatArray, Sequence[str]]
+# One minus the level of intervals and tests where no fit has one.
+ALPHA = 0.05
+# Without min_propensity= the smallest propensity is this share of the uniform plan's propensity.
+_SMALLEST_SHARE = 0.1
+# Violation of the optimality conditions above which there is a warning.
+_LARGEST_RESIDUAL = 1e-4
 # Share of the largest eigenvalue below which a direction has no variance.
 _ROUNDING = 1e-12
 # The search for an optimum ends if a step changes the logarithm of the labelling covariance by no more than this in
@@ -145,10 +168,9 @@ class Precision:
 
     def _beyond(self, earlier: EarlierLabels) -> FloatArray:
         """Return the part of the fit's covariance beyond B, (K, K)."""
-        values, vectors = np.linalg.eigh(_symmetric(earlier.sigma - self.between_covariance))
         # By chance the fit's covariance may be smaller than B in a direction. There the fit's labels count as free of
         # noise.
-        return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
+        return of_eigenvalues(_symmetric(earlier.sigma - self.between_covariance), partial(np.maximum, 0.0))
 
 
 class SearchStart(NamedTuple):
@@ -225,7 +247,13 @@ def _by_steps(
     if start is None:
         start = _first_step(problem, precision, constraints)
     if precision.criterion.kind == "D":
-        _check_regular(precision.criterion, precision.sigma(start.labelling))
+        rows = precision.criterion.rows
+        variances = np.linalg.eigvalsh(rows @ precision.sigma(start.labelling) @ rows.T)
+        if not variances[0] > 1e-12 * variances[-1]:
+            raise OptionError(
+                "under these probabilities a combination of the scores has no variance, so that the determinant of "
+                "criterion='D' is zero; use criterion='A', or contrasts= without the combinations that have no variance"
+            )
     values, vectors = np.linalg.eigh(start.labelling)
     # The directions in which there is variance.
     basis, level = vectors[:, values > _ROUNDING * values[-1]], start.level
@@ -255,7 +283,7 @@ def _by_steps(
         report(step, step + remaining, "plan, steps", minor=problem.cell_type is np.float64)
         if is_last:
             break
-        past = [*past[1 - _HISTORY :], (_log(state), _log(reached))]
+        past = [*past[1 - _HISTORY :], (of_eigenvalues(state, np.log), of_eigenvalues(reached, np.log))]
         state = _extrapolate(past) if len(past) > 1 else reached
     optimum = _optimum(precision, allocation, labelling, np.nan, step)
     if not certify:
@@ -272,31 +300,19 @@ def _first_step(problem: DesignProblem, precision: Precision, constraints: Const
     return optimise(sample, precision, lower=float(np.min(constraints.lower)), budget=budget, certify=False).start
 
 
-def _check_regular(criterion: Criterion, sigma: FloatArray) -> None:
-    """Check that L Sigma L' is regular; otherwise raise, since its determinant is zero."""
-    values = np.linalg.eigvalsh(criterion.rows @ sigma @ criterion.rows.T)
-    if not values[0] > 1e-12 * values[-1]:
-        raise OptionError(
-            "under these probabilities a combination of the scores has no variance, so that the determinant of "
-            "criterion='D' is zero; use criterion='A', or contrasts= without the combinations that have no variance"
-        )
-
-
 def _extrapolate(past: list[tuple[FloatArray, FloatArray]]) -> FloatArray:
     """Return the Anderson acceleration of past steps, (r, r) each, as a positive definite matrix."""
     moves = np.stack([(after - before).ravel() for before, after in past])
     change = np.diff(moves, axis=0)
     share = np.linalg.lstsq(change.T, moves[-1], rcond=1e-10)[0]
     ends = np.stack([after for _, after in past])
-    mixed = ends[-1] - np.tensordot(share, np.diff(ends, axis=0), axes=1)
-    values, vectors = np.linalg.eigh((mixed + mixed.T) / 2)
-    return np.asarray((vectors * np.exp(values)) @ vectors.T, dtype=np.float64)
+    return of_eigenvalues(_symmetric(ends[-1] - np.tensordot(share, np.diff(ends, axis=0), axes=1)), np.exp)
 
 
-def _log(matrix: FloatArray) -> FloatArray:
-    """Return the logarithm of a positive definite matrix."""
+def of_eigenvalues(matrix: FloatArray, function: Callable[[FloatArray], FloatArray]) -> FloatArray:
+    """Return a symmetric matrix with a function of its eigenvalues in their place."""
     values, vectors = np.linalg.eigh(matrix)
-    return np.asarray((vectors * np.log(values)) @ vectors.T, dtype=np.float64)
+    return np.asarray((vectors * function(values)) @ vectors.T)
 
 
 def _symmetric(matrix: FloatArray) -> FloatArray:
@@ -326,7 +342,7 @@ def _with_interdependent_labels(problem: DesignProblem, precision: Precision, co
     def step(propensity: FloatArray, labelling: FloatArray) -> tuple[Allocation, FloatArray, FloatArray]:
         """Return the next allocation, its propensities and their labelling covariance."""
         allocation = allocate(rates_at(propensity, labelling), constraints)
-        table = allocation.propensity
+        table = propensity_table(allocation.propensities)
         return allocation, table, problem.labelling_covariance(table)
 
     cap = 1 / len(problem.pairs) if problem.one_pair else 1.0
@@ -356,3 +372,149 @@ def _extrapolate_two_steps(start: FloatArray, first: FloatArray, second: FloatAr
     )
     length = np.clip(length, 1.0, _LONGEST)
     return np.asarray(np.clip(np.exp(origin + 2 * length * move + length**2 * turn), lower / 2, 1.0))
+
+
+# --- the purpose of a plan, and its solution --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlanSpecification:
+    """The purpose of a plan and its limits, the budget aside.
+
+    contrasts (J, K): Coefficients of the contrasts that the plan is for; J is 0 for a plan for all scores.
+    contrast_labels: Names of the contrasts.
+    scores (K,): The fit's estimates where a fit made the plan, else the mean of F(mu).
+    between_covariance (K, K): Covariance of the scores between contexts.
+    full_covariance (K, K): Labelling covariance with a label on every pair of every context.
+    gauge: Coefficients of the combinations of scores that the functional fixes; K columns.
+    explore: Share of the uniform plan that is mixed in.
+    predict: Takes a frame of further contexts and returns their probabilities, (n, K, K, C); None for a plan without a
+        fit.
+    earlier: The labels of the fit, to which those of the plan are added.
+    alpha: One minus the level of intervals and tests where the caller of a method gives none.
+    seed: Seed of the draws behind critical values.
+    questions: Pairs of models whose order ends rounds of labelling when it is decided.
+    """
+
+    problem: DesignProblem
+    criterion: Criterion
+    contrasts: FloatArray
+    contrast_labels: tuple[str, ...]
+    scores: FloatArray
+    between_covariance: FloatArray
+    full_covariance: FloatArray
+    gauge: FloatArray
+    min_propensity: float | None
+    explore: float
+    names: PlanNames
+    predict: Callable[[object], FloatArray] | None = None
+    earlier: EarlierLabels | None = None
+    alpha: float = ALPHA
+    seed: int = 0
+    questions: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def targets(self) -> Targets:
+        """What the plan is for: contrasts, or all scores."""
+        if len(self.contrasts):
+            return self.contrasts, self.contrast_labels
+        return np.eye(len(self.scores)), self.names.scores
+
+    @property
+    def precision(self) -> Precision:
+        """How precise the scores become, as a function of the labelling covariance."""
+        return Precision(self.criterion, self.between_covariance, self.earlier)
+
+    @property
+    def max_uniform(self) -> float:
+        """The largest propensity that all pairs can have at the same time."""
+        return 1 / len(self.problem.pairs) if self.problem.one_pair else 1.0
+
+    def uniform(self, cost: float) -> float:
+        """Return the uniform plan's propensity at this cost, or the largest possible one."""
+        problem = self.problem
+        return min(self.max_uniform, (cost + problem.spent) / (problem.total_cost + problem.spent))
+
+    def smallest_propensity(self, budget: float) -> float:
+        """Return the smallest propensity of a plan within a budget."""
+        if self.min_propensity is None:
+            return _SMALLEST_SHARE * self.uniform(budget)
+        if self.min_propensity > self.max_uniform * (1 + 1e-12):
+            raise OptionError(
+                f"min_propensity={self.min_propensity:g} on {len(self.problem.pairs)} pairs is more than one pair per "
+                f"context; with one_pair=True min_propensity is at most {self.max_uniform:.6g}"
+            )
+        least = self.min_propensity * self.problem.total_cost
+        if least > budget * (1 + 1e-12):
+            raise OptionError(
+                f"budget={budget:g} is too small for min_propensity={self.min_propensity:g} on every pair; raise the "
+                f"budget to {least:.8g}, or lower min_propensity to {budget / self.problem.total_cost:.6g}"
+            )
+        return self.min_propensity
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlanSolution:
+    """The optimal propensities of a specification within a budget, and the covariance that they lead to.
+
+    smallest_propensity: The smallest propensity that a pair of the graph may have, before the uniform plan is mixed in.
+    propensities (g, m): Propensities of the m pairs by row of the problem.
+    sigma, uniform_sigma (K, K): n times the covariance of the scores: for the plan, and for the uniform plan of the
+        same cost.
+    optimum: The optimum before the uniform plan is mixed in. Its violation of the optimality conditions is NaN where it
+        was not computed, which saves time in a search over budgets. The multiplier of its allocation is n times the
+        amount by which one more unit of budget lowers the objective.
+    """
+
+    budget: float
+    expected_cost: float
+    smallest_propensity: float
+    propensities: Propensities
+    sigma: FloatArray
+    uniform_sigma: FloatArray
+    optimum: Optimum
+
+    @property
+    def propensity(self) -> FloatArray:
+        """All propensities as an array, (g, m), computed on every call."""
+        return propensity_table(self.propensities)
+
+    @property
+    def slack(self) -> bool:
+        """Whether a larger budget would change nothing."""
+        return self.optimum.allocation.multiplier == 0
+
+
+def solve(
+    specification: PlanSpecification,
+    budget: float,
+    *,
+    rates: CellRates | None = None,
+    start: SearchStart | None = None,
+    certify: bool = True,
+) -> PlanSolution:
+    """Find the optimal propensities within a budget, mixed with the uniform plan where ``explore`` is positive."""
+    problem, precision, explore = specification.problem, specification.precision, specification.explore
+    lower = specification.smallest_propensity(budget)
+    best = optimise(problem, precision, lower=lower, budget=budget, rates=rates, start=start, certify=certify)
+    if best.kkt_residual > _LARGEST_RESIDUAL:
+        warn(
+            f"the plan violates the optimality conditions by {best.kkt_residual:.1e} (relative; kkt_residual), more "
+            f"than {_LARGEST_RESIDUAL:g}; the plan keeps to the budget and to the smallest propensity, but it may not "
+            f"be optimal",
+            stacklevel=2,
+        )
+    propensities, sigma = best.allocation.propensities, best.sigma
+    if explore:
+        # Both plans keep to the smallest propensity and the budget. So does their mixture.
+        rule = partial(_mixed, propensities, explore, specification.uniform(budget))
+        propensities = Computed(problem.shape, rule)
+        sigma = precision.sigma(problem.labelling_covariance(propensities))
+    cost = problem.expected_cost(propensities)
+    uniform_sigma = precision.sigma(specification.full_covariance / specification.uniform(cost))
+    return PlanSolution(budget, cost, lower, propensities, sigma, uniform_sigma, best)
+
+
+def _mixed(propensities: Propensities, share: float, uniform: float, rows: Rows) -> FloatArray:
+    """Return the propensities of some rows, mixed with a share of the uniform plan."""
+    return (1 - share) * propensities[rows] + share * uniform

@@ -18,13 +18,13 @@ from ..exceptions import check_choice
 from ..fit.estimand import bind_functional
 from ..fit.estimators import estimator_named
 from ..functionals import Borda, CategoryWeights, Functional
+from ..nuisance.outcome_model.user_learners import check_mu
 from ..options import PROMPTS
-from .bt_restricted import RestrictedDesignProblem
+from .criteria import PlanSpecification, solve
 from .plan import Plan
 from .plan_options import (
     ContrastsLike,
     PlanOptions,
-    check_mu,
     check_number,
     make_criterion,
     mu_array,
@@ -35,9 +35,8 @@ from .plan_options import (
     read_graph,
     read_names,
 )
-from .problem import DesignProblem, Pairs
-from .rounds import UntilLike, read_until
-from .specification import PlanNames, PlanSpecification, solve
+from .problem import DesignProblem, Pairs, PlanNames, RestrictedDesignProblem
+from .rounds import UntilLike
 
 
 def design(
@@ -169,16 +168,7 @@ def design(
     >>> plan.sample(rng=0).columns.tolist()
     ['context', 'model_a', 'model_b', 'propensity']
     """
-    options = PlanOptions(
-        budget=budget,
-        criterion=criterion,
-        contrasts=contrasts,
-        costs=costs,
-        min_propensity=min_propensity,
-        one_pair=one_pair,
-        explore=explore,
-        until=until,
-    )
+    options = PlanOptions(budget, criterion, contrasts, costs, min_propensity, one_pair, explore, until)
     check_choice(estimator, ("debiased", "bt_restricted"), "estimator")
     check_choice(prompts, PROMPTS, "prompts")
     check_flag("position_bias", position_bias)
@@ -248,9 +238,7 @@ def specify(
     mean, between_covariance, problem = problem.by_row().scan()
     scores = scores_of(mean)
     gauge = functional.gauge(len(names.models)).basis
-    questions = read_until(options.until, names.scores)
-    wanted = list(questions) if options.contrasts is None and questions else options.contrasts
-    criterion, contrasts, labels = make_criterion(options.criterion, wanted, list(names.scores), scores, gauge)
+    criterion, contrasts, labels, questions = make_criterion(options, list(names.scores), scores, gauge)
     return PlanSpecification(
         problem=problem,
         criterion=criterion,

@@ -25,13 +25,12 @@ from ..fit.estimators import MEANS
 from ..fit.state import FitState
 from ..functionals.linear_scores import Linearised
 from .allocation import Computed, Rows
-from .criteria import EarlierLabels
+from .criteria import EarlierLabels, solve
 from .design import problem_of, specify
 from .plan import Plan
 from .plan_options import PlanOptions, read_context_weights, read_costs
-from .problem import Pairs, Tables
+from .problem import Pairs, PlanNames, Tables
 from .score_plan import design_scores
-from .specification import PlanNames, solve
 
 # Number of probabilities that are predicted at a time, and the largest number that is kept in memory.
 _CHUNK_NUMBERS = 2_000_000
@@ -118,16 +117,10 @@ def design_fit(
         unit=estimates.scale.factor,
     )
 
-    def scores_of(mean: FloatArray) -> FloatArray:
-        """Return the fit's estimates, for new prompts plus the difference of the means of F(mu).
-
-        The bias of mu is assumed to be the same on the new prompts as on the fit's.
-        """
-        if newdata is None:
-            return estimates.estimate
-        # A constant that the fit adds to its scores (such as 1000 Elo points) is not added to the means of F(mu).
-        return estimates.estimate + mean - (estimates.plugin - estimates.scale.shift)
-
+    # The scores are the fit's estimates, for new prompts plus the difference of the means of F(mu): the bias of mu is
+    # assumed to be the same on the new prompts as on the fit's. A constant that the fit adds to its scores, such as
+    # 1000 Elo points, is not added to the means of F(mu).
+    estimate, plugin = estimates.estimate, estimates.plugin - estimates.scale.shift
     earlier = None
     if not from_scratch and estimates.has_intervals and (newdata is None or steps.options.prompts == "random"):
         share = None if newdata is None else n_contexts / (n_contexts + steps.data.n_contexts)
@@ -135,7 +128,7 @@ def design_fit(
     formula = parse_formula(steps.source.formula)
     names = PlanNames(steps.data.items, prompts.identifiers, prompts.columns, formula.first, formula.second)
     specification = replace(
-        specify(problem, options, names, scores_of),
+        specify(problem, options, names, lambda mean: estimate if newdata is None else estimate + mean - plugin),
         predict=partial(_predict, steps),
         earlier=earlier,
         alpha=estimates.alpha,

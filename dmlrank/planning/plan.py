@@ -19,15 +19,15 @@ from ..data.hypotheses import HypothesisLike, read_hypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import DataNotStoredError, NuisanceError, OptionError
 from ..inference.ranks import power_of, smallest_gap
+from ..nuisance.outcome_model.user_learners import check_mu
 from ..tables.display_text import safe_csv
 from ..tables.summary_table import Summarised, Summary
 from .allocation import Computed, Rows
-from .plan_options import check_mu, check_number, check_positive, mu_array
+from .criteria import PlanSolution, PlanSpecification
+from .plan_options import check_number, check_positive, mu_array
 from .plan_summary import draw_plan, plan_summary
 from .precision import Regret, cheapest_solution, max_width, pair_critical_value, predicted_precision, regret_of
-from .rounds import Decision, decide, draw_sample, tasks_json
-from .score_problem import ScoreProblem
-from .specification import PlanSolution, PlanSpecification
+from .rounds import Decision, decide, tasks_json
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -181,18 +181,11 @@ class Plan(Summarised):
         >>> plan.predicted("model_0 - model_1")["std_error"].round(3).tolist()
         [0.033]
         """
-        specification = self.specification
-        rows: FloatArray
-        labels: Sequence[str]
+        targets = self.specification.targets
         if hypothesis is not None:
             combinations = read_hypothesis(hypothesis, self.names)
-            rows, labels = combinations.matrix, combinations.labels
-        elif len(specification.contrasts):
-            rows, labels = specification.contrasts, specification.contrast_labels
-        else:
-            rows, labels = np.eye(len(self.names)), self.names
-        level = self._alpha(alpha)
-        return predicted_precision(specification, self.solution, rows, labels, alpha=level, method=method)
+            targets = combinations.matrix, combinations.labels
+        return predicted_precision(self.specification, self.solution, targets, self._alpha(alpha), method)
 
     def power(
         self,
@@ -608,10 +601,7 @@ class Plan(Summarised):
         22
         """
         generator = np.random.default_rng(resolve_seed(rng)) if not isinstance(rng, np.random.Generator) else rng
-        problem = self.specification.problem
-        if isinstance(problem, ScoreProblem):
-            return problem.draw(self.solution.propensities, self.specification.names, generator)
-        return draw_sample(self.solution.propensities, problem, self.specification.names, generator)
+        return self.specification.problem.draw(self.solution.propensities, self.specification.names, generator)
 
     def export(self, path: str | os.PathLike[str], rng: int | np.random.Generator | None = None) -> pd.DataFrame:
         """Draw the pairs to label and write them to a file for an annotation tool.

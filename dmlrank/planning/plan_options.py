@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from .._utils.argument_checks import array_of_numbers, real_number
 from ..data.graph import Graph
 from ..data.hypotheses import HypothesisLike, read_hypothesis
-from ..data.outcomes import in_other_order
 from ..data.preferences import FloatArray
 from ..exceptions import (
     HypothesisError,
@@ -32,15 +31,9 @@ from ..functionals import CategoryWeights
 from ..inference.covariance import free_basis
 from .criteria import Criterion
 from .problem import Pairs
-from .rounds import UntilLike
+from .rounds import Questions, UntilLike, read_until
 
 T = TypeVar("T", bound=Hashable)
-
-# Largest distance between a sum of probabilities and one, and largest difference between the probabilities of a pair in
-# its two orders where the order must not matter.
-_TOLERANCE = 1e-6
-# Number of contexts whose probabilities are checked at a time.
-_CHECKED_CONTEXTS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,17 +134,19 @@ ContrastsLike = HypothesisLike | Top | Against | None
 
 
 def make_criterion(
-    kind: str, contrasts: ContrastsLike, models: list[str], scores: FloatArray, gauge: FloatArray
-) -> tuple[Criterion, FloatArray, tuple[str, ...]]:
-    """Return the criterion, the coefficients of the J contrasts, (J, K), and their names; J is 0 for all scores.
+    options: PlanOptions, models: list[str], scores: FloatArray, gauge: FloatArray
+) -> tuple[Criterion, FloatArray, tuple[str, ...], Questions]:
+    """Return criterion, coefficients of the J contrasts, (J, K), their names, and questions that end rounds.
+
+    J is 0 for all scores; questions are contrasts where no others are given.
 
     Shapes: scores (K,).
     """
-    check_choice(kind, ("A", "D"), "criterion")
-    free = free_basis(gauge, len(models))
+    kind, free, questions = options.criterion, free_basis(gauge, len(models)), read_until(options.until, models)
+    contrasts = list(questions) if options.contrasts is None and questions else options.contrasts
     if contrasts is None:
         rows = np.eye(len(models)) if kind == "A" else free.T
-        return Criterion(kind, rows), np.empty((0, len(models))), ()
+        return Criterion(kind, rows), np.empty((0, len(models))), (), questions
     if isinstance(contrasts, Top | Against):
         targets, labels = contrasts.rows(models, scores)
     else:
@@ -166,11 +161,11 @@ def make_criterion(
             f"contrast {label!r} has a value that the functional fixes, which no label can change; leave it out"
         )
     if kind == "A":
-        return Criterion(kind, targets), targets, labels
+        return Criterion(kind, targets), targets, labels, questions
     # Some contrasts may follow from others, as one of the three differences of three models follows from the other two.
     # Their covariance has the determinant zero. The criterion takes a basis of the contrasts in their place.
     _, size, directions = np.linalg.svd(free_targets, full_matrices=False)
-    return Criterion(kind, directions[size > 1e-9 * size[0]] @ free.T), targets, labels
+    return Criterion(kind, directions[size > 1e-9 * size[0]] @ free.T), targets, labels, questions
 
 
 def _differences(pairs: list[tuple[int, int]], models: list[str]) -> tuple[FloatArray, tuple[str, ...]]:
@@ -196,14 +191,11 @@ class PlanOptions:
     until: UntilLike = None
 
     def __post_init__(self) -> None:
-        checked = {
-            "budget": check_positive(self.budget, "budget"),
-            "explore": check_number(self.explore, "explore", lambda x: 0 <= x < 1, "a share, from 0 to below 1"),
-        }
-        if self.min_propensity is not None:
-            checked["min_propensity"] = check_number(
-                self.min_propensity, "min_propensity", lambda x: 0 < x <= 1, "a number above 0 and at most 1"
-            )
+        explore = check_number(self.explore, "explore", lambda x: 0 <= x < 1, "a share, from 0 to below 1")
+        checked = {"budget": check_positive(self.budget, "budget"), "explore": explore}
+        if (least := self.min_propensity) is not None:
+            allowed = "a number above 0 and at most 1"
+            checked["min_propensity"] = check_number(least, "min_propensity", lambda x: 0 < x <= 1, allowed)
         check_choice(self.criterion, ("A", "D"), "criterion")
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -249,49 +241,11 @@ def mu_array(mu: object) -> FloatArray:
     return table
 
 
-def check_mu(
-    mu: FloatArray, models: Sequence[str], contexts: Sequence[Hashable] | NDArray[np.object_], ordered: bool
-) -> None:
-    """Check the probabilities of every pair, (n, K, K, C), or raise :class:`NuisanceError`.
-
-    They must lie between 0 and 1 and sum to one over the categories. Where display order does not matter, the
-    probabilities that j wins, that k wins, and of ties must be the same where j is shown first as where k is.
-    """
-    off_diagonal = ~np.eye(mu.shape[1], dtype=bool)
-    for start in range(0, len(mu), _CHECKED_CONTEXTS):
-        table = np.asarray(mu[start : start + _CHECKED_CONTEXTS], dtype=float)
-        total = (table.reshape(-1, table.shape[3]) @ np.ones(table.shape[3])).reshape(table.shape[:3])
-        faults: list[tuple[NDArray[np.bool_], str]] = []
-        if not (table.min() >= 0 and table.max() <= 1):
-            faults.append((np.asarray(~((table >= 0) & (table <= 1)).all(axis=-1)), "is not a probability"))
-        faults.append((~np.asarray(np.abs(total - 1) <= _TOLERANCE), "does not sum to one over the categories"))
-        if not ordered:
-            differs = np.abs(table - in_other_order(table)).max(axis=-1) > _TOLERANCE
-            faults.append((differs, "does not agree with that of the other display order (position_bias=False)"))
-        for fault, description in faults:
-            fault &= off_diagonal
-            if fault.any():
-                i, j, k = (int(place[0]) for place in np.nonzero(fault))
-                raise NuisanceError(
-                    f"mu {description} in context {contexts[start + i]!r} for {models[j]!r} before {models[k]!r}: "
-                    f"{table[i, j, k].tolist()}; correct these probabilities"
-                )
-
-
 def read_costs(costs: ArrayLike, pairs: Pairs, n_contexts: int) -> FloatArray:
     """Return the cost of a label by context, (n or 1, m or 1), from one number, (n,), (K, K) or (n, K, K)."""
     n_items = pairs.n_items
-    shapes = {0: (), 1: (n_contexts,), 2: (n_items, n_items), 3: (n_contexts, n_items, n_items)}
-    try:
-        array = np.asarray(costs, dtype=float)
-    except (TypeError, ValueError, OverflowError):
-        array = np.empty((0,) * 4)
-    if array.shape != shapes.get(array.ndim):
-        description = f"has shape {array.shape}" if array.ndim < 4 else f"is a {type(costs).__name__}"
-        raise OptionTypeError(
-            f"costs {description}; allowed are one number, a number per context {shapes[1]}, a number per pair "
-            f"{shapes[2]}, or a number per context and pair {shapes[3]}"
-        )
+    square = (n_items, n_items)
+    array = array_of_costs(costs, {(n_contexts,): "context", square: "pair", (n_contexts, *square): "context and pair"})
     if array.ndim < 2:
         cost = array.reshape(-1, 1)
     else:
@@ -312,6 +266,18 @@ def read_costs(costs: ArrayLike, pairs: Pairs, n_contexts: int) -> FloatArray:
             f"positive number"
         )
     return cost
+
+
+def array_of_costs(costs: ArrayLike, allowed: Mapping[tuple[int, ...], str]) -> FloatArray:
+    """Return costs as an array: one number, or of one of the shapes that are allowed, each with what has a cost."""
+    try:
+        array, found = np.asarray(costs, dtype=float), ""
+    except (TypeError, ValueError, OverflowError):
+        array, found = np.empty((0, 0)), f"is a {type(costs).__name__}"
+    if array.ndim and array.shape not in allowed:
+        shapes = ", ".join(f"a number per {what} {shape}" for shape, what in allowed.items())
+        raise OptionTypeError(f"costs {found or f'has shape {array.shape}'}; allowed are one number, {shapes}")
+    return array
 
 
 def read_context_weights(weights: ArrayLike | None, n_contexts: int) -> FloatArray:

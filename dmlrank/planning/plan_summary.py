@@ -9,7 +9,7 @@ import numpy as np
 
 from .._utils.argument_checks import check_whole
 from .._utils.number_text import decimals, fewest_decimals, fixed_text
-from ..data.preferences import FloatArray, IntArray
+from ..data.preferences import IntArray
 from ..exceptions import OptionError, OptionTypeError, check_choice, listed
 from ..plotting.diagnostic_charts import pair_chart
 from ..plotting.heat_maps import heat_map
@@ -18,9 +18,8 @@ from ..report.leaderboard import choose_models, chosen_names
 from ..report.statements import counted, percentage
 from ..tables.summary_table import Summary
 from .allocation import map_blocks
+from .criteria import PlanSolution, PlanSpecification, Targets
 from .precision import predicted_precision
-from .score_problem import ScoreProblem
-from .specification import PlanSolution, PlanSpecification
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,38 +38,34 @@ def plan_summary(
 ) -> Summary:
     """Return the summary of a plan: its cost and predicted precision, beside those of the uniform plan."""
     all_models, names, problem = specification.names.models, specification.names.scores, specification.problem
-    of_models, of_scores = names == all_models, isinstance(problem, ScoreProblem)
+    of_models, of_scores = names == all_models, problem.of_scores
     if top is not None and not of_models:
         raise OptionError(
             "top= shows the models with the highest scores, and the outputs of this functional "
             f"({listed(names, 5)}) are not scores of models; use models= with names of outputs"
         )
 
-    def precision_rows(coefficients: FloatArray, labels: Sequence[str], places: Sequence[int]) -> list[tuple[str, ...]]:
+    def precision_rows(targets: Targets, places: Sequence[int]) -> list[tuple[str, ...]]:
         """Return some rows of the table of predicted precision of combinations of scores."""
-        frame = predicted_precision(specification, solution, coefficients, labels, alpha=alpha, method="max-t")
+        frame = predicted_precision(specification, solution, targets, alpha, "max-t")
         digits = decimals(frame["std_error"].to_numpy(), fewest=fewest_decimals(problem.unit == 1.0))
         numbers = frame[["score", "std_error", "uniform_std_error", "width"]].to_numpy()
         return [
-            (labels[j], *(fixed_text(number, digits) for number in numbers[j]), f"{frame['ratio'].iloc[j]:.3f}")
+            (targets[1][j], *(fixed_text(number, digits) for number in numbers[j]), f"{frame['ratio'].iloc[j]:.3f}")
             for j in places
         ]
 
     ranking = np.argsort(-specification.scores, kind="stable") if of_models else np.arange(len(names))
     shown = choose_models(names, ranking.tolist(), models, top, noun="model" if of_models else "output")
-    if isinstance(problem, ScoreProblem):
-        per_model = problem.expected_runs(solution.propensities)
-    else:
-        labels = _expected_labels(specification, solution)
-        per_model = labels.sum(axis=1) + (labels.sum(axis=0) if problem.pairs.ordered else 0)
+    per_model = problem.expected_by_model(solution.propensities)
     counts = {model: f"{count:,.1f}" for model, count in zip(all_models, per_model, strict=True)}
-    rows = [(*row, counts.get(row[0], "")) for row in precision_rows(np.eye(len(names)), names, shown.places)]
+    rows = [(*row, counts.get(row[0], "")) for row in precision_rows((np.eye(len(names)), names), shown.places)]
     level = f"{100 * (1 - alpha):g}%"
     notes = _notes(specification, solution, level)
     n_contrasts = len(specification.contrasts)
     if n_contrasts:
         places = range(min(n_contrasts, _MAX_CONTRASTS))
-        rows += [(*row, "") for row in precision_rows(specification.contrasts, specification.contrast_labels, places)]
+        rows += [(*row, "") for row in precision_rows(specification.targets, places)]
         part = f" (the first {_MAX_CONTRASTS} of {n_contrasts})" if n_contrasts > _MAX_CONTRASTS else ""
         notes.append(
             f"The rows below the models are the contrasts that the plan is for{part}; their intervals hold jointly."
@@ -78,40 +73,28 @@ def plan_summary(
     in_table = {all_models[place] for place in shown.places} if of_models else set(all_models)
     by_score = ranking if of_models else np.arange(len(all_models))
     heads = ("score", "std err", "uniform", f"{level} width", "ratio", "runs" if of_scores else "labels")
-    if of_scores:
-        table = Summary(
-            "Plan of Runs",
-            _header_of_runs(specification, solution, float(per_model.sum())),
-            tuple((head, 1) for head in heads),
-            tuple(rows),
-            tuple(notes),
-        )
-        return table.with_notes(shown.note("Cost, runs and widths"))
-    pair_rows, pair_note = _rows_of_pairs(specification, solution, labels, by_score, in_table)
+    if not of_scores:
+        pair_rows, pair_note = _rows_of_pairs(specification, solution, by_score, in_table)
+        rows, notes = [*rows, *pair_rows], [*notes, pair_note]
     table = Summary(
-        "Labelling Plan",
-        _header(specification, solution),
+        "Plan of Runs" if of_scores else "Labelling Plan",
+        _header(specification, solution, float(per_model.sum())),
         tuple((head, 1) for head in heads),
-        (*rows, *pair_rows),
-        (*notes, pair_note),
+        tuple(rows),
+        tuple(notes),
     )
-    return table.with_notes(shown.note("Cost, labels and widths"))
-
-
-def _expected_labels(specification: PlanSpecification, solution: PlanSolution) -> FloatArray:
-    """Return the expected number of labels by pair, (K, K); symmetric where order does not matter."""
-    total = specification.problem.expected_labels(solution.propensities)
-    return specification.problem.pairs.matrices(total[None])[0]
+    return table.with_notes(shown.note(f"Cost, {heads[-1]} and widths"))
 
 
 def _rows_of_pairs(
-    specification: PlanSpecification, solution: PlanSolution, labels: FloatArray, by_score: IntArray, in_table: Set[str]
+    specification: PlanSpecification, solution: PlanSolution, by_score: IntArray, in_table: Set[str]
 ) -> tuple[list[tuple[str, ...]], str]:
     """Return the rows of the pairs with the most expected labels, and a note on them and on all other pairs.
 
-    Shapes: labels (K, K), by_score (K,).
+    Shapes: by_score (K,).
     """
     problem, models = specification.problem, specification.names.models
+    labels = problem.expected_labels(solution.propensities)
     first, second = (by_score[place] for place in np.triu_indices(len(models), 1))
     total = labels[first, second] + (labels[second, first] if problem.pairs.ordered else 0)
     order = np.argsort(-total, kind="stable")
@@ -130,15 +113,16 @@ def _rows_of_pairs(
     return rows, note
 
 
-def _header(specification: PlanSpecification, solution: PlanSolution) -> tuple[tuple[str, str, str, str], ...]:
-    """Return the entries above the table: functional, criterion, budget and cost."""
+def _header(
+    specification: PlanSpecification, solution: PlanSolution, n_runs: float
+) -> tuple[tuple[str, str, str, str], ...]:
+    """Return the entries above the table; ``n_runs`` counts a label for both of its models."""
     problem, criterion = specification.problem, specification.criterion
-    pairs = f"{len(problem.pairs)} {'ordered' if problem.pairs.ordered else 'unordered'}"
     targets = f"{len(specification.contrasts)} contrasts" if len(specification.contrasts) else "all scores"
     kind = {"A": "A (sum of variances)", "D": "D (log determinant)"}[criterion.kind]
     functional = "bt (Bradley-Terry assumed)" if problem.interdependent else problem.functional.label
     budget = f"{solution.budget:,.6g} ({'slack' if solution.slack else 'binding'})"
-    n_labels = problem.expected_labels(solution.propensities).sum()
+    cost = f"{solution.expected_cost:,.6g}"
     objectives = [f"{criterion.objective(sigma):.5g}" for sigma in (solution.sigma, solution.uniform_sigma)]
 
     def limits_of(rows: slice) -> tuple[float, float]:
@@ -147,28 +131,21 @@ def _header(specification: PlanSpecification, solution: PlanSolution) -> tuple[t
 
     lowest, highest = zip(*map_blocks(limits_of, problem.shape), strict=True)
     propensity = f"{min(lowest):.3g} to {max(highest):.3g}"
+    if problem.of_scores:
+        return (
+            ("Functional:", functional, "No. Prompts:", f"{problem.n_contexts:,}"),
+            ("Criterion:", f"{kind}, {targets}", "Expected runs:", f"{n_runs:,.1f}"),
+            ("Budget:", budget, "Expected cost:", cost),
+            ("Propensity:", propensity, "Groups of models:", f"{len(problem.pairs)}"),
+        )
+    pairs = f"{len(problem.pairs)} {'ordered' if problem.pairs.ordered else 'unordered'}"
     return (
         ("Functional:", functional, "No. Contexts:", f"{problem.n_contexts:,}"),
         ("Criterion:", f"{kind}, {targets}", "Pairs:", pairs),
         ("Budget:", budget, "Labels per context:", "at most one" if problem.one_pair else "any number"),
-        ("Expected cost:", f"{solution.expected_cost:,.6g}", "Expected labels:", f"{n_labels:,.1f}"),
+        ("Expected cost:", cost, "Expected labels:", f"{n_runs / 2:,.1f}"),
         ("Propensity:", propensity, "Uniform plan's share:", f"{100 * specification.explore:g} %"),
         ("Objective:", objectives[0], "Uniform plan's:", objectives[1]),
-    )
-
-
-def _header_of_runs(
-    specification: PlanSpecification, solution: PlanSolution, n_runs: float
-) -> tuple[tuple[str, str, str, str], ...]:
-    """Return the entries above the table of a plan for scores."""
-    problem, table = specification.problem, solution.propensity
-    targets = f"{len(specification.contrasts)} contrasts" if len(specification.contrasts) else "all scores"
-    budget = f"{solution.budget:,.6g} ({'slack' if solution.slack else 'binding'})"
-    return (
-        ("Functional:", problem.functional.label, "No. Prompts:", f"{problem.n_contexts:,}"),
-        ("Criterion:", f"A (sum of variances), {targets}", "Expected runs:", f"{n_runs:,.1f}"),
-        ("Budget:", budget, "Expected cost:", f"{solution.expected_cost:,.6g}"),
-        ("Propensity:", f"{table.min():.3g} to {table.max():.3g}", "Groups of models:", f"{len(problem.pairs)}"),
     )
 
 
@@ -242,7 +219,7 @@ def draw_plan(
     chosen = [all_models.index(name) for name in names]
     if len(names) < 2:
         raise OptionError(f"a picture of pairs needs two models, and models= names one: {names[0]!r}")
-    labels = _expected_labels(specification, solution)[np.ix_(chosen, chosen)]
+    labels = problem.expected_labels(solution.propensities)[np.ix_(chosen, chosen)]
     title = (
         f"{specification.criterion.kind}-optimal plan: {problem.n_contexts:,} prompts, expected cost "
         f"{solution.expected_cost:,.5g}"

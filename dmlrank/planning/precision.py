@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,11 +15,11 @@ from ..data.preferences import FloatArray
 from ..exceptions import NuisanceError, OptionError, check_choice
 from ..inference.covariance import Covariance, free_basis
 from ..inference.simultaneous import METHODS, MaxT
+from ..nuisance.outcome_model.user_learners import check_mu
 from ..tables.summary_table import Summarised, Summary
-from .allocation import CellRates, Constraints, allocate, at_rows
-from .criteria import SearchStart
-from .plan_options import check_mu, mu_array
-from .specification import PlanSolution, PlanSpecification, solve
+from .allocation import CellRates, Constraints, allocate, at_rows, propensity_table
+from .criteria import PlanSolution, PlanSpecification, SearchStart, Targets, solve
+from .plan_options import mu_array
 
 # Relative precision of a budget that is searched for.
 _CLOSE = 1e-4
@@ -41,18 +41,10 @@ def contrast_covariance(specification: PlanSpecification, sigma: FloatArray, row
 
 @one_thread()
 def predicted_precision(
-    specification: PlanSpecification,
-    solution: PlanSolution,
-    rows: FloatArray,
-    labels: Sequence[str],
-    *,
-    alpha: float,
-    method: str,
+    specification: PlanSpecification, solution: PlanSolution, targets: Targets, alpha: float, method: str
 ) -> pd.DataFrame:
-    """Return scores, predicted standard errors and full widths of intervals, for the plan and the uniform plan.
-
-    Shapes: rows (J, K).
-    """
+    """Return scores, predicted standard errors and full widths of intervals, for the plan and the uniform plan."""
+    rows, labels = targets
     columns: dict[str, FloatArray] = {"score": rows @ specification.scores}
     for prefix, sigma in (("", solution.sigma), ("uniform_", solution.uniform_sigma)):
         covariance = contrast_covariance(specification, sigma, rows)
@@ -66,9 +58,7 @@ def predicted_precision(
 @one_thread()
 def max_width(specification: PlanSpecification, solution: PlanSolution, alpha: float, method: str) -> float:
     """Return the largest full width of the intervals of the target contrasts, or of all scores."""
-    contrasts = specification.contrasts
-    rows = contrasts if len(contrasts) else np.eye(len(specification.scores))
-    covariance = contrast_covariance(specification, solution.sigma, rows)
+    covariance = contrast_covariance(specification, solution.sigma, specification.targets[0])
     return float(2 * MaxT(covariance).critical(alpha, method) * covariance.std_errors.max())
 
 
@@ -262,8 +252,8 @@ def regret_of(specification: PlanSpecification, solution: PlanSolution, mu: Arra
     _, between_covariance, truth = by_context.scan()
     assumed_information, information = problem.label_information(metric)[row], truth.label_information(metric)
     floor, explore = solution.smallest_propensity, specification.explore
-    constraints = Constraints(truth.cost, floor, solution.budget, problem.one_pair)
-    best = allocate(CellRates(np.sqrt(information / truth.cost)), constraints).propensity
+    constraints = Constraints(truth.cost, np.array([[floor]]), solution.budget, problem.one_pair)
+    best = propensity_table(allocate(CellRates(np.sqrt(information / truth.cost)), constraints).propensities)
     propensity, uniform = solution.propensity[row], specification.uniform(solution.expected_cost)
     best_variance = float((information / best).sum()) / n
     between = float(np.trace(metric @ between_covariance))

@@ -7,22 +7,31 @@ Sigma is n times the covariance of the scores. The labels of the pair (j, k) on 
 M_jk = J V J', (K, K), with the derivative J of the functional by the probabilities of the pair, and the covariance V of
 the label. The derivative of the objective by Sigma is the *metric*, a (K, K) matrix. The trace of metric times M is the
 *information* of the label: the larger it is, the more the objective falls if the pair is labelled more often.
+
+With the restricted Bradley-Terry estimator, the labels of a context depend on each other: the information of a label
+depends on the other labels of its context. A plan then needs a search by steps, each of which solves a problem with
+fixed information; see :mod:`dmlrank.planning.criteria`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import ClassVar, TypeAlias, TypeVar
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from .._utils.computation import in_workers, report
 from ..data.graph import Graph
 from ..data.preferences import FloatArray, IntArray
+from ..estimation.bt_restricted import RestrictedBradleyTerry, check_restricted_categories, information_inverse
 from ..estimation.cross_fitting import clip_and_renormalise
-from ..functionals import Functional
+from ..exceptions import OptionError
+from ..functionals import BradleyTerry, Functional
+from ..nuisance.propensity_model.estimate import TabulatedPairPropensity
 from .allocation import (
     CellArray,
     CellRates,
@@ -43,6 +52,8 @@ Tables: TypeAlias = FloatArray | Computed
 _FEW_CHUNKS = 20
 # Where a problem has more than four times as many rows, a search begins at the optimum of a sample of so many rows.
 SAMPLE_SIZE = 4_000
+# Number of contexts for which labels are drawn at a time.
+_DRAWN_CONTEXTS = 1024
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,6 +99,31 @@ class Pairs:
     def directed(self, columns: FloatArray) -> FloatArray:
         """Return matrices, (n, K, K), as :meth:`matrices`, where an unordered pair stands in the entry j < k alone."""
         return replace(self, ordered=True).matrices(columns)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlanNames:
+    """Names of the models, scores and contexts of a plan, and of the columns of its samples.
+
+    contexts (n,): Identifiers; tuples where several columns identify a context.
+    context_columns: The columns that identify a context.
+    first_column, second_column: The columns of the model shown first and of the one shown second.
+    scores: Names of the scores: those of the models, or of a functional's own outputs.
+    """
+
+    models: tuple[str, ...]
+    contexts: NDArray[np.object_]
+    context_columns: tuple[str, ...]
+    first_column: str
+    second_column: str
+    scores: tuple[str, ...] = ()
+
+    def rows_of(self, context: IntArray) -> pd.DataFrame:
+        """Return the columns that identify contexts, a row for each of the places ``context``."""
+        ids = list(self.contexts[context])
+        if len(self.context_columns) == 1:
+            return pd.DataFrame({self.context_columns[0]: pd.Series(ids).infer_objects()})
+        return pd.DataFrame(ids, columns=list(self.context_columns))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -234,7 +270,7 @@ class DesignProblem:
 
     def constraints(self, lower: float, budget: float) -> Constraints:
         """Return the constraints of an allocation with propensities of at least ``lower`` within a budget."""
-        return Constraints(self.cost, lower, budget, self.one_pair, self.count)
+        return Constraints(self.cost, np.array([[lower]]), budget, self.one_pair, self.count)
 
     def expected_cost(self, propensities: Propensities) -> float:
         """Return the expected cost of propensities, (g, m)."""
@@ -246,9 +282,48 @@ class DesignProblem:
         return sum(map_blocks(cost_of, self.shape))
 
     def expected_labels(self, propensities: Propensities) -> FloatArray:
-        """Return the expected number of labels of each pair, (m,), over all contexts."""
+        """Return the expected number of labels by pair, (K, K); symmetric where order does not matter."""
         count = self.count
-        return np.asarray(sum(map_blocks(lambda block: count[block] @ propensities[block], self.shape)))
+        total = sum(map_blocks(lambda block: count[block] @ propensities[block], self.shape))
+        return self.pairs.matrices(np.atleast_2d(total))[0]
+
+    def expected_by_model(self, propensities: Propensities) -> FloatArray:
+        """Return the expected number of labels in which each model is compared, (K,)."""
+        labels = self.expected_labels(propensities)
+        return np.asarray(labels.sum(axis=1) + (labels.sum(axis=0) if self.pairs.ordered else 0))
+
+    def draw(self, propensities: Propensities, names: PlanNames, rng: np.random.Generator) -> pd.DataFrame:
+        """Draw the pairs to label on each context, independently or at most one of a context.
+
+        The frame has a row for every label to collect and for every context without a label, in the order of the
+        contexts.
+        """
+        places, drawn_propensities = [], []
+        for start in range(0, self.n_contexts, _DRAWN_CONTEXTS):
+            table = propensities[self.row[start : start + _DRAWN_CONTEXTS]]
+            if self.one_pair:
+                # One uniform number per context; the first pair whose cumulative probability exceeds it is drawn.
+                exceeds = rng.random((len(table), 1)) < np.cumsum(table, axis=1)
+                context = np.flatnonzero(exceeds[:, -1])
+                column = exceeds.argmax(axis=1)[context]
+            else:
+                context, column = np.nonzero(rng.random(table.shape) < table)
+            places.append(np.stack([context + start, column]))
+            drawn_propensities.append(table[context, column])
+        context, column = np.concatenate(places, axis=1)
+        first, second = self.pairs.first[column], self.pairs.second[column]
+        if not self.pairs.ordered:
+            exchange = rng.random(len(column)) < 0.5
+            first, second = np.where(exchange, second, first), np.where(exchange, first, second)
+        unlabelled = np.setdiff1d(np.arange(self.n_contexts), context)
+        every = np.concatenate([context, unlabelled])
+        order = np.argsort(every, kind="stable")
+        frame, models = names.rows_of(every[order]), np.array([*names.models, None], dtype=object)
+        no_model = np.full(len(unlabelled), len(names.models))
+        frame[names.first_column] = models[np.concatenate([first, no_model])[order]]
+        frame[names.second_column] = models[np.concatenate([second, no_model])[order]]
+        frame["propensity"] = np.concatenate([*drawn_propensities, np.full(len(unlabelled), np.nan)])[order]
+        return frame
 
     def scan(self) -> tuple[FloatArray, FloatArray, DesignProblem]:
         """Pass over mu once; return mean, (K,), and covariance, (K, K), of F(mu), and the problem with deviations."""
@@ -378,24 +453,11 @@ def pass_over(
     """
     size = max(1, problem.chunk_size // int(np.prod(problem.mu.shape[1:])))
     parts = [slice(start, min(start + size, problem.n_rows)) for start in range(0, problem.n_rows, size)]
-    results = in_workers(partial(_work_on, work), problem, _Tasks(parts, arguments_of), name="prompts of a plan")
+    tasks = [(part, arguments_of(part)) for part in parts]
+    results = in_workers(partial(_work_on, work), problem, tasks, name="prompts of a plan")
     for number, result in enumerate(results):
         yield parts[number], result
         report(number + 1, len(parts), "plan, prompts", minor=len(parts) < _FEW_CHUNKS)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Tasks(Sequence[Any]):
-    """The tasks of a pass. The arguments of a task are computed when the task is handed to a worker."""
-
-    parts: list[slice]
-    arguments_of: Callable[[slice], tuple[object, ...]]
-
-    def __len__(self) -> int:
-        return len(self.parts)
-
-    def __getitem__(self, number: Any) -> Any:
-        return self.parts[number], self.arguments_of(self.parts[number])
 
 
 def _work_on(work: Callable[..., T], problem: DesignProblem, task: tuple[slice, tuple[object, ...]]) -> T:
@@ -407,3 +469,88 @@ def _work_on(work: Callable[..., T], problem: DesignProblem, task: tuple[slice, 
     if problem.functional.interior and np.count_nonzero(mu < problem.floor) > mu[:, :, 0].size:
         mu = clip_and_renormalise(mu, problem.floor)
     return work(problem, part, mu, *arguments)
+
+
+# --- the restricted Bradley-Terry estimator ---------------------------------------------------------------------------
+
+# A plan's rule for contexts outside the plan is a fixed point: the information of a label depends on the propensities,
+# and the propensities on the information. The steps towards this point end after _MAX_STEPS, or if no propensity
+# changes by more than _TOLERANCE, relative to its size.
+_MAX_STEPS, _TOLERANCE = 2000, 1e-9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RestrictedDesignProblem(DesignProblem):
+    r"""A design problem for the estimator ``bt_restricted``, with the labelling covariance E [I(X; pi)^-1].
+
+    The information matrix of a context is :math:`I = \sum_{jk} \pi_{jk} w_{jk} z_{jk} z_{jk}'`, as in
+    :class:`dmlrank.estimation.bt_restricted.RestrictedBradleyTerry`: :math:`w_{jk}` is the variance of a label, and
+    :math:`z_{jk}` is the derivative of its logit by the scores and the position effect. The covariance of the scores is
+    the block of the scores in the inverse.
+
+    With the metric G, the derivative of the objective by Sigma, a plan minimises the trace of :math:`G I^{-1}`, which
+    is convex in :math:`\pi`. A step starts at propensities :math:`\pi_0`, where the information matrix is :math:`I_0`.
+    By the Gauss-Markov theorem the objective is at most :math:`\sum_{jk} \pi_{0,jk}^2 g_{jk} / \pi_{jk}` with
+    :math:`g_{jk} = w_{jk} z_{jk}' I_0^{-1} G I_0^{-1} z_{jk}`, and equals this bound at :math:`\pi_0`. The step
+    minimises the bound, which is a sum over pairs, and so lowers the objective. In the bound a label has the
+    information :math:`\pi_0^2 g`.
+    """
+
+    interdependent: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        functional = self.functional
+        if not isinstance(functional, BradleyTerry) or functional.weights is None:
+            raise OptionError(
+                f"functional={functional.name!r} with estimator='bt_restricted'; this estimator needs functional='bt'"
+            )
+        check_restricted_categories(functional.weights, ("first", "second", "ties")[: self.mu.shape[3]])
+
+    def propensities_at(self, metric: FloatArray, lower: float, multiplier: float) -> FloatArray:
+        """Return the propensities of this problem's contexts, (g, m), by the rule of a plan for other contexts.
+
+        The information of a label depends on the propensities, so that these are a fixed point, found by iteration.
+        """
+        propensity = np.full(self.shape, 1.0 / len(self.pairs) if self.one_pair else 0.5)
+        for _ in range(_MAX_STEPS):
+            information = self.label_information(metric, propensity)
+            new = propensities_at_multiplier(information, self.cost, lower, multiplier, self.one_pair)
+            change = np.abs(np.log(new / propensity)).max(initial=0.0)
+            propensity = new
+            if change < _TOLERANCE:
+                break
+        return propensity
+
+    def variances_and_inverse(self, mu: FloatArray, propensity: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return variances of labels in the Bradley-Terry model nearest to ``mu``, and inverse information matrices.
+
+        Shapes: mu (b, K, K, C), propensity (b, m), returns (b, K, K) and (b, D, D).
+        """
+        functional, n_items, ordered = self.functional, self.pairs.n_items, self.pairs.ordered
+        assert isinstance(functional, BradleyTerry)
+        assert functional.graph is not None
+        # The estimator needs propensities for its estimate, but not for the probabilities of the nearest model.
+        unused = TabulatedPairPropensity(np.zeros((1, n_items, n_items)))
+        fitted = RestrictedBradleyTerry(functional, functional.graph, unused, ordered).probabilities(mu)
+        variance = np.asarray(fitted * (1 - fitted))
+        return variance, information_inverse(self.pairs.directed(propensity) * variance, ordered)
+
+    def information_in(self, part: slice, mu: FloatArray, metric: FloatArray, propensity: FloatArray) -> FloatArray:
+        """Return the information of the labels of a range of rows, (b, m), in the bound at ``propensity``, (b, m)."""
+        first, second, n_items = self.pairs.first, self.pairs.second, self.pairs.n_items
+        variance, inverse = self.variances_and_inverse(mu, propensity)
+        gram = inverse[:, :, :n_items] @ metric @ inverse[:, :n_items]
+        diagonal = np.einsum("njj->nj", gram)
+        length = diagonal[:, first] + diagonal[:, second] - 2 * gram[:, first, second]
+        if self.pairs.ordered:
+            # The last coordinate of z belongs to the position effect and is one.
+            length += 2 * (gram[:, first, n_items] - gram[:, second, n_items]) + diagonal[:, n_items, None]
+        scale = np.square(self.unit * at_rows(self.context_weight, part))[:, None]
+        return np.asarray(scale * np.square(propensity) * self.pairs.take(variance) * np.maximum(length, 0))
+
+    def added_covariance(self, part: slice, mu: FloatArray, count: FloatArray, propensity: FloatArray) -> FloatArray:
+        """Return the sum over the contexts of a range of rows of the block of the scores in I^-1, (K, K)."""
+        n_items = self.pairs.n_items
+        _, inverse = self.variances_and_inverse(mu, propensity)
+        weight = count[:, 0] * np.square(self.unit * at_rows(self.context_weight, part))
+        return np.asarray(np.einsum("n,njk->jk", weight, inverse[:, :n_items, :n_items]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -13,16 +13,14 @@ from numpy.typing import ArrayLike
 
 from .._utils.argument_checks import array_of_numbers, check_flag
 from .._utils.number_text import decimals, fewest_decimals, fixed_text, p_value_text
-from ..data.hypotheses import LinearHypothesis
+from ..data.hypotheses import read_hypothesis
 from ..data.preferences import FloatArray
 from ..exceptions import NuisanceError, OptionError, OptionTypeError, UnknownModelError, listed, nearest, shown
 from ..fit.estimates import Estimates
 from ..inference.wald import NamedEstimates, ZTests, z_tests
 from ..report.statements import sequential_note
 from ..tables.summary_table import Summarised, Summary
-from .allocation import Propensities
-from .problem import DesignProblem
-from .specification import PlanNames
+from .problem import PlanNames
 
 
 def mixture_propensity(propensities: Sequence[ArrayLike], shares: Sequence[float]) -> FloatArray:
@@ -127,6 +125,7 @@ def _tables(propensities: Sequence[ArrayLike]) -> FloatArray:
 
 
 UntilLike: TypeAlias = "str | tuple[str, str] | Sequence[str | tuple[str, str]] | None"
+Questions: TypeAlias = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -185,7 +184,7 @@ class Decision(Summarised):
         return table.with_title(title)
 
 
-def read_until(until: UntilLike, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
+def read_until(until: UntilLike, names: Sequence[str]) -> Questions:
     """Return the pairs of models whose order is asked for; an empty tuple where ``until`` is None."""
     if until is None:
         return ()
@@ -231,7 +230,7 @@ def _check_ranked(models: Iterable[str], names: Sequence[str]) -> None:
             )
 
 
-def decide(questions: tuple[tuple[str, str], ...], result: object) -> Decision:
+def decide(questions: Questions, result: object) -> Decision:
     """Return which questions a sequential view decides."""
     estimates = getattr(result, "estimates", None)
     if not isinstance(estimates, Estimates):
@@ -244,13 +243,10 @@ def decide(questions: tuple[tuple[str, str], ...], result: object) -> Decision:
             "until they decide; pass res.sequential(planned=, start=), with the same two numbers in every round"
         )
     names = estimates.names
-    matrix = np.zeros((len(questions), len(names)))
-    for row, pair in enumerate(questions):
-        _check_ranked(pair, names)
-        matrix[row, [names.index(name) for name in pair]] = 1, -1
+    _check_ranked([name for pair in questions for name in pair], names)
     labels = tuple(f"{first} > {second}" for first, second in questions)
     named = NamedEstimates(estimates.estimate, estimates.covariance, names, estimates.reason)
-    tests = z_tests(ZTests, named, LinearHypothesis(matrix, np.zeros(len(questions)), labels))
+    tests = z_tests(ZTests, named, replace(read_hypothesis(list(questions), names), labels=labels))
     estimate, error = tests.effect, tests.sd
     half_width = estimates.sequence.critical(len(questions)) * error
     is_decided = np.abs(estimate) >= half_width
@@ -269,50 +265,6 @@ def decide(questions: tuple[tuple[str, str], ...], result: object) -> Decision:
         }
     )
     return Decision(frame, " ".join(sequential_note(estimates)), estimates.scale.natural)
-
-
-# Number of contexts for which labels are drawn at a time.
-_DRAWN_CONTEXTS = 1024
-
-
-def draw_sample(
-    propensities: Propensities, problem: DesignProblem, names: PlanNames, rng: np.random.Generator
-) -> pd.DataFrame:
-    """Draw the pairs to label on each context, independently or at most one of a context.
-
-    The frame has a row for every label to collect and for every context without a label, in the order of the contexts.
-    """
-    pairs, n_contexts = problem.pairs, problem.n_contexts
-    places, drawn_propensities = [], []
-    for start in range(0, n_contexts, _DRAWN_CONTEXTS):
-        table = propensities[problem.row[start : start + _DRAWN_CONTEXTS]]
-        if problem.one_pair:
-            # One uniform number per context; the first pair whose cumulative probability exceeds the number is drawn.
-            exceeds = rng.random((len(table), 1)) < np.cumsum(table, axis=1)
-            context = np.flatnonzero(exceeds[:, -1])
-            column = exceeds.argmax(axis=1)[context]
-        else:
-            context, column = np.nonzero(rng.random(table.shape) < table)
-        places.append(np.stack([context + start, column]))
-        drawn_propensities.append(table[context, column])
-    context, column = np.concatenate(places, axis=1)
-    first, second = pairs.first[column], pairs.second[column]
-    if not pairs.ordered:
-        exchange = rng.random(len(column)) < 0.5
-        first, second = np.where(exchange, second, first), np.where(exchange, first, second)
-    unlabelled = np.setdiff1d(np.arange(n_contexts), context)
-    order = np.argsort(np.concatenate([context, unlabelled]), kind="stable")
-    ids = names.contexts[np.concatenate([context, unlabelled])[order]]
-    if len(names.context_columns) == 1:
-        frame = pd.DataFrame({names.context_columns[0]: pd.Series(list(ids)).infer_objects()})
-    else:
-        frame = pd.DataFrame(list(ids), columns=list(names.context_columns))
-    models = np.array([*names.models, None], dtype=object)
-    no_model = np.full(len(unlabelled), len(names.models))
-    frame[names.first_column] = models[np.concatenate([first, no_model])[order]]
-    frame[names.second_column] = models[np.concatenate([second, no_model])[order]]
-    frame["propensity"] = np.concatenate([*drawn_propensities, np.full(len(unlabelled), np.nan)])[order]
-    return frame
 
 
 def tasks_json(rows: pd.DataFrame, names: PlanNames, header: dict[str, object]) -> str:

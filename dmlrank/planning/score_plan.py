@@ -1,32 +1,169 @@
-"""A plan of runs from a fit of scores: what its residuals say of further runs, and of a candidate."""
+r"""A plan of runs from a fit of scores: which models are run on which prompts, also a candidate.
+
+Notes
+-----
+Let m_j be the prediction of the score of model j, r_j what it leaves, and R_jk(x) = E[r_j r_k | x]. Each prompt has one
+uniform number, and a model is run where the number is below its propensity p_j. Models are then run on the same prompts
+as far as their propensities allow (common random numbers), both j and k with probability min(p_j, p_k), and
+
+    n Var(estimate)_jk = Cov(Y_j, Y_k) + E[R_jk (min(p_j, p_k) / (p_j p_k) - 1)] = B_jk + E[R_jk / max(p_j, p_k)]
+
+with B = Cov(Y) - E[R]. With the contrasts L the criterion is the trace of L (.) L'. Models that are compared, directly
+or through others, form a *group* with one propensity. The criterion is then a sum over prompts and groups of
+
+    a_g(x) / p_g,    a_g = sum over contrasts l of E[(sum_{j in g} l_j r_j)^2 | x],
+
+because contrasts do not connect groups: the allocation of Neyman, p_g proportional to sqrt(a_g / cost of the group),
+between the propensities so far and one. Without contrasts every model is a group. A model that was run on every prompt
+has r = 0, and needs no run.
+
+R is learnt from the residuals of the fit: variances are quadratic in the prediction (for scores of 0 and 1 they are
+m (1 - m)), with a factor for each model, and correlations are constant.
+
+References
+----------
+Neyman (1934), On the two different aspects of the representative method; Zrnic and Candes (2024), Active statistical
+inference.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import ClassVar
+
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.csgraph import connected_components
 
 from ..data.formula.parse import parse_formula
-from ..data.preferences import FloatArray
+from ..data.preferences import FloatArray, IntArray
 from ..estimation.cross_fitting import assign_folds, fold_key
 from ..estimation.influence import Influence
 from ..estimation.missing_scores import ridge_out_of_fold, score_regressors
-from ..exceptions import OptionError, OptionTypeError, listed
+from ..exceptions import OptionError, listed
 from ..fit.direct_fits import known_propensity
 from ..fit.estimates import Estimates
 from ..fit.stages import fold_units
 from ..fit.state import FitState
+from .allocation import CellRates, Constraints, Propensities, at_rows, propensity_table
+from .criteria import of_eigenvalues, solve
+from .design import specify
 from .plan import Plan
-from .plan_options import PlanOptions, make_criterion, read_context_weights
-from .rounds import read_until
-from .score_problem import RunGroups, ScoreProblem
-from .specification import PlanNames, PlanSpecification, solve
+from .plan_options import PlanOptions, array_of_costs, make_criterion, read_context_weights
+from .problem import DesignProblem, Pairs, PlanNames
 
 # A residual variance is at least this share of the model's mean, because rare misses are hard to predict.
 _LEAST_VARIANCE = 0.1
 # Number of scores, or of pairs of scores, that a model's own factor, or correlation, is weighed against.
 _PRIOR_SCORES = 20.0
 _LARGEST_CORRELATION = 0.95
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunGroups(Pairs):
+    """The groups of models that are run together on a prompt, in the place of pairs.
+
+    group (K,): Group of each model; -1 for a model that was run on every prompt.
+    """
+
+    group: IntArray
+
+    def matrices(self, columns: FloatArray) -> FloatArray:
+        """Return propensities of models, (n, K), from those of groups, (n, G)."""
+        return np.hstack([columns, np.ones((len(columns), 1))])[:, self.group]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ScoreProblem(DesignProblem):
+    """A design problem for means of scores, with groups of models for pairs; ``mu`` (n, K) are residual deviations.
+
+    correlation (K, K): Correlation of residuals.
+    before (n, K): Propensities of the rounds so far.
+    is_there (n, K): Whether there is a score.
+    cost_of_run (n or 1, K): Cost of a run; ``cost`` has those of groups.
+    between_covariance (K, K): B.
+    """
+
+    mu: FloatArray
+    pairs: RunGroups
+    correlation: FloatArray
+    before: FloatArray
+    is_there: NDArray[np.bool_]
+    cost_of_run: FloatArray
+    between_covariance: FloatArray
+    of_scores: ClassVar[bool] = True
+
+    @property
+    def groups(self) -> list[IntArray]:
+        """The models of each group."""
+        return [np.flatnonzero(self.pairs.group == g) for g in range(len(self.pairs))]
+
+    @property
+    def spent(self) -> float:
+        """Expected cost of the rounds so far, of models that are not complete."""
+        return float((self.before * self.cost_of_run)[:, self.pairs.group >= 0].sum())
+
+    def sample(self) -> None:
+        return None
+
+    def scan(self) -> tuple[FloatArray, FloatArray, DesignProblem]:
+        return self.mu.mean(axis=0), self.between_covariance, self
+
+    def expected_cost(self, propensities: Propensities) -> float:
+        return float((propensity_table(propensities) * self.cost).sum()) - self.spent
+
+    def expected_by_model(self, propensities: Propensities) -> FloatArray:
+        """Return the expected number of further runs of each model, (K,)."""
+        return np.asarray((self.pairs.matrices(propensity_table(propensities)) - self.before).sum(axis=0))
+
+    def constraints(self, lower: float, budget: float) -> Constraints:
+        before = np.stack([self.before[:, models].max(axis=1) for models in self.groups], axis=1)
+        least = np.minimum(np.maximum(before, lower), 1.0)
+        needed = self.expected_cost(least)
+        if needed > budget * (1 + 1e-9):
+            raise OptionError(
+                f"budget={budget:g} is too small: to run the compared models on the same prompts with at least the "
+                f"propensities of earlier rounds, and at least {lower:.3g}, costs {needed:.6g}; raise the budget, or "
+                f"lower min_propensity"
+            )
+        return Constraints(self.cost, least, budget + self.spent, False)
+
+    def label_rates(self, metric: FloatArray) -> CellRates:
+        weighed, rates = metric * self.correlation, np.empty(self.shape)
+        for g, models in enumerate(self.groups):
+            deviation = self.mu[:, models]
+            rates[:, g] = ((deviation @ weighed[np.ix_(models, models)]) * deviation).sum(axis=1)
+        return CellRates(np.sqrt(np.maximum(rates, 0) * self.scale(slice(0, self.n_rows)) / self.cost))
+
+    def labelling_covariance(self, propensities: Propensities) -> FloatArray:
+        table, groups, total = propensity_table(propensities), self.groups, np.zeros(self.correlation.shape)
+        weight = self.scale(slice(0, self.n_rows))[:, 0] / self.n_contexts
+        for g, models in enumerate(groups):
+            for h, others in enumerate(groups[: g + 1]):
+                scaled = self.mu[:, models] * (weight / np.maximum(table[:, g], table[:, h]))[:, None]
+                total[np.ix_(models, others)] = scaled.T @ self.mu[:, others]
+                total[np.ix_(others, models)] = total[np.ix_(models, others)].T
+        return total * self.correlation
+
+    def scale(self, part: slice) -> FloatArray:
+        return np.square(at_rows(self.context_weight, part))[:, None]
+
+    def draw(self, propensities: Propensities, names: PlanNames, rng: np.random.Generator) -> pd.DataFrame:
+        """Draw the further runs, in the order of the prompts, with the propensities after this round.
+
+        The uniform number of a prompt lies above the propensities of models without a score, and below those of models
+        with one.
+        """
+        is_open, after = self.pairs.group >= 0, self.pairs.matrices(propensity_table(propensities))
+        low = np.where(self.is_there | ~is_open, 0.0, self.before).max(axis=1)
+        high = np.where(self.is_there & is_open, self.before, 1.0).min(axis=1)
+        uniform = low + (high - low) * rng.random(len(low))
+        prompt, model = np.nonzero((uniform[:, None] < after) & ~self.is_there)
+        frame = names.rows_of(prompt)
+        frame[names.first_column] = np.array(names.models, dtype=object)[model]
+        return frame.infer_objects().assign(propensity=after[prompt, model])
 
 
 def design_scores(estimates: Estimates, steps: FitState, options: PlanOptions, *, candidate: str | None = None) -> Plan:
@@ -58,8 +195,13 @@ def design_scores(estimates: Estimates, steps: FitState, options: PlanOptions, *
     if candidate is not None:
         if candidate in names:
             raise OptionError(f"candidate={candidate!r} has scores already; leave candidate= out")
-        proxy = _best_of(estimate, is_complete)
-        fitted, residual = _with_candidate(steps, fitted, scores.mean, residual, proxy, is_complete)
+        # The best of the models that were run on every prompt, or of all where there is none, stands for the candidate.
+        proxy = int(np.argmax(np.where(is_complete, estimate, -np.inf) if is_complete.any() else estimate))
+        predicted, left = fitted[:, proxy], residual[:, proxy]
+        if is_complete[proxy]:
+            predicted = _predicted_by_others(steps, scores.mean, proxy, is_complete)
+            left = scores.mean[:, proxy] - predicted
+        fitted, residual = np.column_stack([fitted, predicted]), np.column_stack([residual, left])
         names, estimate = [*names, candidate], np.append(estimate, estimate[proxy])
         before = np.hstack([before, np.zeros((n, 1))])
         is_there = np.hstack([is_there, np.zeros((n, 1), dtype=bool)])
@@ -69,12 +211,10 @@ def design_scores(estimates: Estimates, steps: FitState, options: PlanOptions, *
             "every model was run on every prompt of the fit: name a model that has not been run in candidate=; whether "
             "further runs or further prompts are worth more, runs() of the result says"
         )
+    if proxy is not None and options.contrasts is None and options.until is None:
+        options = replace(options, contrasts=[f"{candidate} - {names[proxy]}"])
     gauge = steps.setup.functional.gauge(len(names)).basis
-    questions = read_until(options.until, names)
-    wanted = list(questions) if options.contrasts is None and questions else options.contrasts
-    if wanted is None and proxy is not None:
-        wanted = [f"{candidate} - {names[proxy]}"]
-    criterion, contrasts, labels = make_criterion("A", wanted, names, estimate, gauge)
+    criterion, _, labels, _ = make_criterion(options, names, estimate, gauge)
     metric = criterion.rows.T @ criterion.rows
     if not np.diag(metric)[~is_complete].any():
         raise OptionError(f"the models of {listed(labels, 5)} were run on all prompts: no run makes these more precise")
@@ -82,10 +222,11 @@ def design_scores(estimates: Estimates, steps: FitState, options: PlanOptions, *
     group = np.full(len(names), -1)
     group[is_open] = connected_components(metric[np.ix_(is_open, is_open)] != 0)[1]
     n_groups = int(group.max()) + 1
-    cost = read_run_costs(options.costs, n, len(names))
+    cost, correlation = read_run_costs(options.costs, n, len(names)), residual_correlations(residual, is_complete)
+    deviation = residual_deviations(residual, fitted, np.where(is_there, before, 1.0), is_complete)
     problem = ScoreProblem(
         functional=steps.setup.functional,
-        mu=residual_deviations(residual, fitted, is_there, before, is_complete, proxy),
+        mu=deviation,
         row=np.arange(n),
         floor=0.0,
         pairs=RunGroups(np.arange(n_groups), np.arange(n_groups), len(names), False, group),
@@ -93,81 +234,42 @@ def design_scores(estimates: Estimates, steps: FitState, options: PlanOptions, *
         one_pair=False,
         context_weight=weight,
         fixed_prompts=steps.options.prompts == "fixed",
-        correlation=residual_correlations(residual, is_complete),
+        correlation=correlation,
         before=before,
         is_there=is_there,
         cost_of_run=cost,
+        between_covariance=_between(deviation, before, correlation, estimates.covariance.matrix * n, fitted),
     )
-    specification = PlanSpecification(
-        problem=problem,
-        criterion=criterion,
-        contrasts=contrasts,
-        contrast_labels=labels,
-        scores=estimate,
-        between_covariance=_between(problem, estimates.covariance.matrix * n, fitted),
-        full_covariance=problem.labelling_covariance(np.ones(problem.shape)),
-        gauge=gauge,
-        min_propensity=options.min_propensity,
-        explore=0.0,
-        names=PlanNames(
-            tuple(names),
-            data.context_ids,
-            steps.options.context,
-            parse_formula(steps.source.formula).first,
-            "",
-            tuple(names),
-        ),
-        alpha=estimates.alpha,
-        seed=estimates.description.seed,
-        questions=questions,
-    )
+    first = parse_formula(steps.source.formula).first
+    plan_names = PlanNames(tuple(names), data.context_ids, steps.options.context, first, "")
+    specification = specify(problem, options, plan_names, lambda _: estimate)
+    specification = replace(specification, alpha=estimates.alpha, seed=estimates.description.seed)
     return Plan(specification, solve(specification, options.budget))
 
 
-def _best_of(estimate: FloatArray, is_complete: NDArray[np.bool_]) -> int:
-    """Return the best of the models that were run on every prompt, or of all where there is none."""
-    return int(np.argmax(np.where(is_complete, estimate, -np.inf) if is_complete.any() else estimate))
+def _predicted_by_others(steps: FitState, scores: FloatArray, proxy: int, is_complete: NDArray[np.bool_]) -> FloatArray:
+    """Return predictions of the scores of the model that stands for a candidate, (n,).
 
-
-def _with_candidate(
-    steps: FitState,
-    fitted: FloatArray,
-    scores: FloatArray,
-    residual: FloatArray,
-    proxy: int,
-    is_complete: NDArray[np.bool_],
-) -> tuple[FloatArray, FloatArray]:
-    """Return predictions and residuals with those of a candidate, for which a model stands that was run: ``proxy``.
-
-    What other complete models say of the proxy, out of fold, is what all of them are expected to say of the candidate.
+    What other complete models say of this model, out of fold, is what all of them are expected to say of the candidate.
     """
-    if not is_complete[proxy]:
-        return np.hstack([fitted, fitted[:, [proxy]]]), np.hstack([residual, residual[:, [proxy]]])
     data, others = steps.data, is_complete.copy()
     others[proxy] = False
     n_folds = min(steps.options.n_folds, data.n_contexts)
-    fold = assign_folds(
-        fold_units(data, steps.units.clusters, n_folds=n_folds), n_folds, fold_key(steps.options.seed, 0)
-    ).fold
-    regressors, y = score_regressors(scores[:, others], data.x, data.seed_order), scores[:, proxy]
-    predicted = ridge_out_of_fold(y, regressors, np.ones(len(y)), fold=fold, n_folds=n_folds)
-    return np.column_stack([fitted, predicted]), np.column_stack([residual, y - predicted])
+    units = fold_units(data, steps.units.clusters, n_folds=n_folds)
+    fold = assign_folds(units, n_folds, fold_key(steps.options.seed, 0)).fold
+    regressors = score_regressors(scores[:, others], data.x, data.seed_order)
+    return ridge_out_of_fold(scores[:, proxy], regressors, np.ones(len(scores)), fold=fold, n_folds=n_folds)
 
 
 def residual_deviations(
-    residual: FloatArray,
-    fitted: FloatArray,
-    is_there: NDArray[np.bool_],
-    before: FloatArray,
-    is_complete: NDArray[np.bool_],
-    proxy: int | None = None,
+    residual: FloatArray, fitted: FloatArray, before: FloatArray, is_complete: NDArray[np.bool_]
 ) -> FloatArray:
     """Return standard deviations of residuals given the predictions, (n, K): zero for complete models.
 
-    Shapes: residual, NaN where there is no score, fitted, is_there, before (n, K), is_complete (K,).
+    Shapes: residual, NaN where there is no score, fitted, before, 1 where there is no score, (n, K), is_complete (K,).
     """
     has_residual, is_open = np.isfinite(residual), ~is_complete
-    inverse = np.where(has_residual, 1 / np.where(is_there, before, 1.0), 0.0)
+    inverse = np.where(has_residual, 1 / before, 0.0)
     squares = np.where(has_residual, np.square(residual), 0.0)
     cells = np.nonzero(has_residual & is_open)
     mean = max(float(np.average(squares[cells], weights=inverse[cells])), 1e-12)
@@ -208,40 +310,29 @@ def residual_correlations(residual: FloatArray, is_complete: NDArray[np.bool_]) 
         (count * correlation + _PRIOR_SCORES * mean) / (count + _PRIOR_SCORES), 0, _LARGEST_CORRELATION
     )
     np.fill_diagonal(correlation, 1.0)
-    values_, vectors = np.linalg.eigh(correlation)
-    correlation = (vectors * np.maximum(values_, 1e-6)) @ vectors.T
+    correlation = of_eigenvalues(correlation, partial(np.maximum, 1e-6))
     return np.asarray(correlation / np.sqrt(np.outer(np.diag(correlation), np.diag(correlation))))
 
 
-def _between(problem: ScoreProblem, sigma: FloatArray, fitted: FloatArray) -> FloatArray:
+def _between(
+    deviation: FloatArray, before: FloatArray, correlation: FloatArray, sigma: FloatArray, fitted: FloatArray
+) -> FloatArray:
     """Return B, (K, K): the fit's covariance less that of its draws; a candidate has the covariance of predictions."""
-    so_far = np.where(problem.before > 0, problem.before, 1.0)
-    n_known = len(sigma)
+    so_far, n_known = np.where(before > 0, before, 1.0), len(sigma)
     total = np.cov(fitted, rowvar=False, ddof=0)
     drawn = np.zeros_like(total)
-    deviation = problem.deviation
     for j in range(n_known):
         weight = deviation[:, [j]] / np.maximum(so_far[:, [j]], so_far[:, :n_known])
         drawn[j, :n_known] = (weight * deviation[:, :n_known]).mean(axis=0)
-    total[:n_known, :n_known] = sigma - (drawn * problem.correlation)[:n_known, :n_known]
-    values, vectors = np.linalg.eigh((total + total.T) / 2)
-    return np.asarray((vectors * np.maximum(values, 0)) @ vectors.T)
+    total[:n_known, :n_known] = sigma - (drawn * correlation)[:n_known, :n_known]
+    return of_eigenvalues((total + total.T) / 2, partial(np.maximum, 0))
 
 
 def read_run_costs(costs: ArrayLike, n: int, n_models: int) -> FloatArray:
     """Return the cost of a run, (n or 1, K), from one number, (n,), (K,) where K differs from n, or (n, K)."""
-    try:
-        array = np.asarray(costs, dtype=float)
-    except (TypeError, ValueError, OverflowError):
-        array = np.empty((0,) * 3)
+    array = array_of_costs(costs, {(n,): "prompt", (n_models,): "model", (n, n_models): "prompt and model"})
     shapes = {(): (1, 1), (n,): (n, 1), (n_models,): (1, n_models), (n, n_models): (n, n_models)}
-    if array.shape not in shapes:
-        raise OptionTypeError(
-            f"costs has shape {array.shape}; allowed are one number, a number per prompt ({n},), a number per model "
-            f"({n_models},), or a number per prompt and model ({n}, {n_models})"
-        )
     if not (np.isfinite(array) & (array > 0)).all():
         raise OptionError("costs has values that are not positive numbers; every cost of a run must be above zero")
-    return np.array(
-        np.broadcast_to(array.reshape(shapes[array.shape]), (n if array.ndim and array.shape[0] == n else 1, n_models))
-    )
+    by_row = array.reshape(shapes[array.shape])
+    return np.array(np.broadcast_to(by_row, (len(by_row), n_models)))

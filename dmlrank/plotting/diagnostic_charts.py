@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _BARS = 30
 
 
-def overlap_chart(propensity: NDArray[np.float64], title: str, ax: Axes | None = None) -> Axes:
+def overlap_chart(propensity: FloatArray, title: str, ax: Axes | None = None) -> Axes:
     """Draw the histogram of the propensities of the labelled cells, and the share of cells below each propensity.
 
     Shapes: propensity (m,).
@@ -40,9 +40,7 @@ def overlap_chart(propensity: NDArray[np.float64], title: str, ax: Axes | None =
     below = np.r_[0.0, np.arange(1, len(ordered) + 1) / len(ordered), 1.0]
     line: dict[str, Any] = {"where": "post", "color": theme.DARK, "linewidth": 1.6}
     axes.step(np.r_[low, ordered, high], below, **line, label="up to the propensity")
-    axes.set_xscale("log")
-    axes.set_xlim(low, high)
-    axes.set_ylim(0, 1.02)
+    axes.set(xscale="log", xlim=(low, high), ylim=(0, 1.02))
     # Few numbers such as 0.02 in place of powers of ten.
     if high / low < 4:
         axes.set_xticks(np.round(np.geomspace(low, high, 5)[1:-1], 2 - int(np.floor(np.log10(low)))))
@@ -53,8 +51,7 @@ def overlap_chart(propensity: NDArray[np.float64], title: str, ax: Axes | None =
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.legend(frameon=False, fontsize=theme.TEXT_SIZE, loc="upper left")
     across = "propensity of the labelled cell (probability that the pair is labelled)"
-    theme.finish(axes, across, "share of labelled cells", title, grid="y")
-    return axes
+    return theme.finish(axes, across, "share of labelled cells", title, grid="y")
 
 
 def reliability_curve(
@@ -87,53 +84,40 @@ def reliability_chart(curves: Mapping[str, pd.DataFrame], title: str, ax: Axes |
     axes = theme.new_axes(ax, height=4.8, width=6.4)
     axes.axline((0.0, 0.0), slope=1, color=theme.REFERENCE, linewidth=0.9, linestyle="--", zorder=1)
     for (category, curve), look in zip(curves.items(), theme.series_styles(len(curves)), strict=True):
-        axes.errorbar(
-            curve["fitted"].to_numpy(),
-            curve["observed"].to_numpy(),
-            yerr=np.stack([curve["observed"] - curve["low"], curve["high"] - curve["observed"]]),
-            fmt=look.marker,
-            color=look.colour,
-            markersize=5,
-            elinewidth=1.1,
-            capsize=2,
-            label=theme.literal(category),
-        )
+        fitted, observed = curve["fitted"].to_numpy(), curve["observed"].to_numpy()
+        reach = np.stack([curve["observed"] - curve["low"], curve["high"] - curve["observed"]])
+        marks: dict[str, Any] = {"fmt": look.marker, "color": look.colour, "markersize": 5, "elinewidth": 1.1}
+        axes.errorbar(fitted, observed, yerr=reach, capsize=2, label=theme.literal(category), **marks)
     ends = np.concatenate([curve[["fitted", "low", "high"]].to_numpy().ravel() for curve in curves.values()])
     room = 0.04 * (ends.max() - ends.min() or 1.0)
     limits = max(-0.02, ends.min() - room), min(1.02, ends.max() + room)
-    axes.set_xlim(*limits)
-    axes.set_ylim(*limits)
-    axes.set_aspect("equal")
+    axes.set(xlim=limits, ylim=limits, aspect="equal")
     theme.outside_legend(axes, "category")
-    theme.finish(axes, "fitted probability (out of fold)", "observed share of labels", title)
-    return axes
+    return theme.finish(axes, "fitted probability (out of fold)", "observed share of labels", title)
 
 
 _RAISES, _LOWERS = theme.DARK, "#e8953a"
 
 
 def influence_chart(
-    names: Sequence[str], values: NDArray[np.float64], *, label: str, title: str, ax: Axes | None = None
+    names: Sequence[str], values: FloatArray, *, label: str, title: str, ax: Axes | None = None
 ) -> Axes:
     """Draw the largest influence values as bars: dark blue where a prompt raises the score, light orange elsewhere.
 
     Shapes: values (m,).
     """
     columns = theme.row_columns(ax, len(names), f"a chart of {len(names):,} prompts")
-    for axes, part in zip(columns.axes, columns.slices, strict=True):
-        rows = values[part]
-        colours = np.where(rows > 0, _RAISES, _LOWERS).tolist()
-        axes.barh(np.arange(len(rows))[::-1], rows, 0.66, color=colours)
+    for axes, rows, place in columns.parts(pd.DataFrame({"value": values}, index=list(names))):
+        axes.barh(place, rows["value"], 0.66, color=np.where(rows["value"] > 0, _RAISES, _LOWERS).tolist())
         axes.axvline(0.0, color=theme.REFERENCE, linewidth=0.9)
         axes.locator_params(axis="x", nbins=6)
-        theme.horizontal_rows(axes, names[part], label, columns.pitch)
-    columns.write_title(title)
-    return columns.axes[0]
+        theme.horizontal_rows(axes, list(rows.index), label, columns.pitch)
+    return columns.titled(title)
 
 
 def pair_chart(
     names: Sequence[str],
-    labels: NDArray[np.float64],
+    labels: FloatArray,
     *,
     parts: Sequence[str],
     mean: float,
@@ -148,24 +132,22 @@ def pair_chart(
     columns = theme.row_columns(ax, len(names), f"a chart of {len(names):,} pairs", width=10.0)
     from matplotlib.ticker import MaxNLocator
 
-    for axes, part in zip(columns.axes, columns.slices, strict=True):
-        rows = labels[part]
-        place, start = np.arange(len(rows))[::-1], np.zeros(len(rows))
-        for length, name, colour, hatch in zip(rows.T, parts, (theme.DARK, theme.LIGHT), ("", "///"), strict=False):
-            axes.barh(place, length, 0.66, left=start, color=colour, hatch=hatch, edgecolor="white", label=name)
-            start = start + length
+    for axes, rows, place in columns.parts(pd.DataFrame(labels, index=list(names), columns=list(parts))):
+        start = np.zeros(len(rows))
+        for (name, length), colour, hatch in zip(rows.items(), (theme.DARK, theme.LIGHT), ("", "///"), strict=False):
+            axes.barh(place, length, 0.66, left=start, color=colour, hatch=hatch, edgecolor="white", label=str(name))
+            start = start + length.to_numpy()
         theme.draw_reference(axes, mean)
         axes.plot([], [], color=theme.REFERENCE, linewidth=0.9, linestyle="--", label="uniform plan")
         axes.set_xlim(0, 1.05 * max(float(labels.sum(axis=1).max()), mean))
-        theme.horizontal_rows(axes, names[part], "expected labels", columns.pitch, longest=LONGEST_PAIR)
+        theme.horizontal_rows(axes, list(rows.index), "expected labels", columns.pitch, longest=LONGEST_PAIR)
         per_prompt = (partial(np.multiply, 1 / n_contexts), partial(np.multiply, n_contexts))
         upper = axes.secondary_xaxis("top", functions=per_prompt)
         upper.set_xlabel("expected labels per prompt", fontsize=theme.TEXT_SIZE)
         # Small numbers have many digits.
         upper.xaxis.set_major_locator(MaxNLocator(5))
     theme.outside_legend(columns.axes[-1])
-    columns.write_title(title)
-    return columns.axes[0]
+    return columns.titled(title)
 
 
 def bound_chart(curve: pd.DataFrame, value: float, *, name: str, label: str, ax: Axes | None = None) -> Axes:
@@ -189,8 +171,7 @@ def bound_chart(curve: pd.DataFrame, value: float, *, name: str, label: str, ax:
     axes.set_xticks([], minor=True)
     axes.set_xlim(gamma[0], gamma[-1])
     across = "gamma: largest factor by which the label changes the odds of voting"
-    theme.finish(axes, across, label, theme.literal(name))
-    return axes
+    return theme.finish(axes, across, label, theme.literal(name))
 
 
 def strength_contour(
@@ -220,5 +201,4 @@ def strength_contour(
         axes.scatter([right], [up], color=theme.DARK, zorder=3)
         axes.annotate(theme.literal(mark), (right, up), xytext=(5, 5), textcoords="offset points", fontsize=9)
     across = "explained share of the second moment of the weights"
-    theme.finish(axes, across, "explained share of the label's variance", theme.literal(name), grid="")
-    return axes
+    return theme.finish(axes, across, "explained share of the label's variance", theme.literal(name), grid="")

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ..data.preferences import FloatArray
 from . import theme
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Statuses, those first whose names and marks matter most, with marker, colour and whether the marker is filled.
-STATUSES = ("front", "open", "dominated")
-_LOOKS = {"front": ("o", theme.DARK, True), "open": ("D", "#B35C00", False), "dominated": ("x", "0.55", True)}
+# Statuses, those first whose names and marks matter most, with marker and colours of the marker's edge and face.
+_LOOKS = {"front": ("o", theme.DARK, theme.DARK), "open": ("D", "#B35C00", "white"), "dominated": ("x", "0.55", "0.55")}
+STATUSES = tuple(_LOOKS)
 # Costs whose largest is this multiple of the smallest have a logarithmic axis.
 _LOGARITHMIC = 30
 # Models of a picture in which all names may be written.
@@ -38,7 +38,7 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def names_with_room(
-    x: NDArray[np.float64], y: NDArray[np.float64], width: NDArray[np.float64], height: float, ends: tuple[float, float]
+    x: FloatArray, y: FloatArray, width: FloatArray, height: float, ends: tuple[float, float]
 ) -> list[tuple[int, bool, bool]]:
     """Return which names have room beside their points, those that come first before others.
 
@@ -92,25 +92,13 @@ def front_chart(table: pd.DataFrame, *, across: str, up: str, title: str, ax: Ax
         rows = table[table["status"] == status]
         if rows.empty:
             continue
-        marker, colour, filled = _LOOKS[status]
-        lines: dict[str, Any] = {
-            "color": colour,
-            "linewidth": 1.0,
-            "alpha": max(faint, 0.8 * (status == "front")),
-            "zorder": 2,
-        }
+        marker, colour, face = _LOOKS[status]
+        alpha = max(faint, 0.8 * (status == "front"))
+        lines: dict[str, Any] = {"color": colour, "linewidth": 1.0, "alpha": alpha, "zorder": 2}
         axes.vlines(rows["cost"], rows["score_low"], rows["score_high"], **lines)
         axes.hlines(rows["score"], rows["cost_low"], rows["cost_high"], **lines)
-        axes.plot(
-            rows["cost"],
-            rows["score"],
-            marker,
-            color=colour,
-            markerfacecolor=colour if filled else "white",
-            markersize=size,
-            zorder=4 if status == "front" else 3,
-            label=f"{status} ({len(rows)})",
-        )
+        points: dict[str, Any] = {"markerfacecolor": face, "markersize": size, "zorder": 3 + (status == "front")}
+        axes.plot(rows["cost"], rows["score"], marker, color=colour, label=f"{status} ({len(rows)})", **points)
     axes.margins(x=0.08)
     theme.finish(axes, theme.literal(across), theme.literal(up), title)
     handles, labels = axes.get_legend_handles_labels()
@@ -130,15 +118,10 @@ def front_chart(table: pd.DataFrame, *, across: str, up: str, title: str, ax: Ax
     for j, is_right, is_above in names_with_room(at[:, 0], at[:, 1], width, theme.LINE_HEIGHT * text, ends):
         if j >= n_named(rows):
             break
-        axes.annotate(
-            names[j],
-            (rows["cost"].iloc[j], rows["score"].iloc[j]),
-            (4 if is_right else -4, 3 if is_above else -3),
-            textcoords="offset points",
-            ha="left" if is_right else "right",
-            va="bottom" if is_above else "top",
-            fontsize=text,
-            color="black" if rows["status"].iloc[j] == "front" else theme.WEAK_TEXT,
-            zorder=5,
-        )
+        status, score, cost = rows[["status", "score", "cost"]].iloc[j]
+        beside, align = (4, "left") if is_right else (-4, "right")
+        above, base = (3, "bottom") if is_above else (-3, "top")
+        look: dict[str, Any] = {"textcoords": "offset points", "ha": align, "va": base, "fontsize": text, "zorder": 5}
+        colour = "black" if status == "front" else theme.WEAK_TEXT
+        axes.annotate(names[j], (cost, score), (beside, above), color=colour, **look)
     return axes

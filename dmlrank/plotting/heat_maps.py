@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ..data.preferences import FloatArray
 from . import theme
 
 if TYPE_CHECKING:
@@ -22,27 +23,25 @@ _LARGEST_CELL, _SMALLEST_CELL = 0.46, 0.085
 _GROUP_WIDTH, _LOWEST_MAP = 0.72, 2.4
 
 
-def heat_map(
-    models: Sequence[str], values: NDArray[np.float64], label: str, ax: Axes | None = None, *, title: str = ""
-) -> Axes:
+def heat_map(models: Sequence[str], values: FloatArray, label: str, ax: Axes | None = None, *, title: str = "") -> Axes:
     """Draw a table (K, K) in colours, with the item shown first in rows; pairs with the value zero stay white.
 
     Shapes: values (K, K).
     """
     n_models = len(models)
     axes, pitch = _square(models, "a heat map", _LARGEST_CELL, ax)
-    image = axes.imshow(np.where(values > 0, values, np.nan), cmap=theme.sequential_colours(), vmin=0)
-    if n_models <= _MOST_WITH_NUMBERS:
-        for j, k in np.argwhere(values > 0):
-            shade = theme.text_colour_at(image, values[j, k])
-            axes.text(k, j, f"{values[j, k]:.3g}", ha="center", va="center", color=shade, fontsize=8)
-    return _finished_square(axes, image, np.arange(n_models), models, pitch, label, title)
+    extent = (0, n_models, n_models, 0)
+    image = axes.imshow(np.where(values > 0, values, np.nan), cmap=theme.sequential_colours(), vmin=0, extent=extent)
+    for j, k in np.argwhere(values > 0) if n_models <= _MOST_WITH_NUMBERS else []:
+        shade = theme.text_colour_at(image, values[j, k])
+        axes.text(k + 0.5, j + 0.5, f"{values[j, k]:.3g}", ha="center", va="center", color=shade, fontsize=8)
+    return _finished_square(axes, image, models, pitch, label, title)
 
 
 def group_heat_map(
     models: Sequence[str],
     groups: Sequence[str],
-    values: NDArray[np.float64],
+    values: FloatArray,
     *,
     label: str,
     title: str,
@@ -84,8 +83,7 @@ def group_heat_map(
         theme.hide_frame(axes)
     bar = columns.axes[0].figure.colorbar(image, ax=list(columns.axes), shrink=0.6 if n_models > 12 else 0.95, pad=0.02)
     bar.set_label(label, fontsize=theme.TEXT_SIZE)
-    columns.write_title(title)
-    return columns.axes[0]
+    return columns.titled(title)
 
 
 # With more models, cells have no room for a number, or for lines between them.
@@ -97,12 +95,7 @@ _LARGEST_WIN_CELL = 0.42
 
 
 def difference_matrix(
-    models: Sequence[str],
-    difference: NDArray[np.float64],
-    rejected: NDArray[np.bool_],
-    *,
-    title: str,
-    ax: Axes | None = None,
+    models: Sequence[str], difference: FloatArray, rejected: NDArray[np.bool_], *, title: str, ax: Axes | None = None
 ) -> Axes:
     """Draw the row's score minus the column's score, coloured where the hypothesis is rejected and grey elsewhere.
 
@@ -126,7 +119,7 @@ def difference_matrix(
         colour = theme.text_colour_at(image, gap) if rejected[row, column] else theme.WEAK_TEXT
         axes.text(column + 0.5, row + 0.5, f"{gap:z.2f}", ha="center", va="center", fontsize=7.5, color=colour)
     label = "score of the row minus score of the column"
-    return _finished_square(axes, image, np.arange(n_models) + 0.5, models, pitch, label, title)
+    return _finished_square(axes, image, models, pitch, label, title)
 
 
 def _square(models: Sequence[str], what: str, largest_cell: float, ax: Axes | None) -> tuple[Axes, float]:
@@ -144,13 +137,7 @@ def _square(models: Sequence[str], what: str, largest_cell: float, ax: Axes | No
 
 
 def _finished_square(
-    axes: Axes,
-    image: ScalarMappable,
-    places: NDArray[np.number],
-    models: Sequence[str],
-    pitch: float,
-    label: str,
-    title: str,
+    axes: Axes, image: ScalarMappable, models: Sequence[str], pitch: float, label: str, title: str
 ) -> Axes:
     """Write names on both sides, the colour bar and the title."""
     if np.isnan(pitch):
@@ -158,11 +145,10 @@ def _finished_square(
         lines = theme.LINE_HEIGHT * len(models)
         pitch = min(theme.axes_points(axes)) / (lines + theme.names_width(models)) * theme.LINE_HEIGHT
     for axis in ("x", "y"):
-        theme.write_names(axes, models, places, axis=axis, pitch=pitch)
+        theme.write_names(axes, models, np.arange(len(models)) + 0.5, axis=axis, pitch=pitch)
     theme.hide_frame(axes)
     # The colour bar takes its room from the figure, so that the size of the axes does not change.
     axes.figure.colorbar(image, ax=axes, shrink=0.7, aspect=30, fraction=0.05).set_label(
         label, fontsize=theme.TEXT_SIZE
     )
-    theme.write_title(axes, title)
-    return axes
+    return theme.write_title(axes, title)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ..data.preferences import FloatArray
 from . import theme
 
 if TYPE_CHECKING:
@@ -36,26 +36,16 @@ def forest_plot(
     """Draw estimates with intervals, one below the other."""
     columns = theme.row_columns(ax, len(intervals), f"a forest plot of {len(intervals)} models")
     size = columns.marker_size
-    for axes, part in zip(columns.axes, columns.slices, strict=True):
-        rows = intervals[part]
-        axes.errorbar(
-            rows["estimate"].to_numpy(),
-            np.arange(len(rows))[::-1],
-            xerr=_reach(rows),
-            fmt="o",
-            color=theme.DARK,
-            ecolor=theme.LIGHT,
-            markersize=size,
-            elinewidth=0.3 * size,
-            capsize=0.5 * size,
-        )
+    look: dict[str, Any] = {"fmt": "o", "color": theme.DARK, "ecolor": theme.LIGHT, "markersize": size}
+    look |= {"elinewidth": 0.3 * size, "capsize": 0.5 * size}
+    for axes, rows, place in columns.parts(intervals):
+        axes.errorbar(rows["estimate"].to_numpy(), place, xerr=_reach(rows), **look)
         theme.draw_reference(axes, reference)
         theme.horizontal_rows(axes, list(rows.index), label, columns.pitch)
-    columns.write_title(title)
-    return columns.axes[0]
+    return columns.titled(title)
 
 
-def _reach(rows: pd.DataFrame) -> NDArray[np.float64]:
+def _reach(rows: pd.DataFrame) -> FloatArray:
     """Return the distances of the limits from the estimates, (2, d)."""
     return np.stack([rows["estimate"] - rows["low"], rows["high"] - rows["estimate"]])
 
@@ -80,21 +70,15 @@ def grouped_forest_plot(
     step = 0.76 / n_groups
     size = float(np.clip(0.5 * step * columns.pitch, 2.0, 5.0))
     looks = theme.series_styles(n_groups)
-    for axes, part in zip(columns.axes, columns.slices, strict=True):
-        place = np.arange(len(names[part]))[::-1]
+    for column, part in enumerate(columns.slices):
+        axes, place = columns.axes[column], np.arange(len(names[part]))[::-1]
         for g, ((group, frame), look) in enumerate(zip(intervals.items(), looks, strict=True)):
             rows = frame[part]
             # The first group stands on top, as in the legend.
-            axes.errorbar(
-                rows["estimate"].to_numpy(),
-                place + step * ((n_groups - 1) / 2 - g),
-                xerr=_reach(rows),
-                fmt=look.marker,
-                markersize=size,
-                color=look.colour,
-                elinewidth=0.35 * size,
-                label=theme.literal(group),
-            )
+            at = place + step * ((n_groups - 1) / 2 - g)
+            marks: dict[str, Any] = {"fmt": look.marker, "markersize": size, "color": look.colour}
+            marks |= {"elinewidth": 0.35 * size, "label": theme.literal(group)}
+            axes.errorbar(rows["estimate"].to_numpy(), at, xerr=_reach(rows), **marks)
         for line in place[:-1] - 0.5:
             axes.axhline(line, color=theme.GRID, linewidth=0.8, zorder=0)
         theme.draw_reference(axes, reference)
@@ -103,8 +87,7 @@ def grouped_forest_plot(
         axes.set_xlabel(label, fontsize=theme.TEXT_SIZE)
         theme.hide_spines(axes)
     theme.outside_legend(columns.axes[-1], variable)
-    columns.write_title(title)
-    return columns.axes[0]
+    return columns.titled(title)
 
 
 def difference_plot(
@@ -118,9 +101,7 @@ def difference_plot(
     ends = intervals[["estimate", "low", "high"]].replace([-np.inf, np.inf], np.nan)
     first, last = min(0.0, ends.min().min()), max(0.0, ends.max().max())
     room = 0.08 * (last - first or 1.0)
-    for axes, part in zip(columns.axes, columns.slices, strict=True):
-        rows = intervals[part]
-        place = np.arange(len(rows))[::-1]
+    for axes, rows, place in columns.parts(intervals):
         colours = np.where(rows["rejected"], theme.DARK, _WEAK)
         low, high = (rows[end].clip(first - room, last + room) for end in ("low", "high"))
         axes.hlines(place, low, high, color=colours, linewidth=1.4)
@@ -131,18 +112,11 @@ def difference_plot(
             theme.draw_reference(axes, line)
         axes.set_xlim(first - room, last + room)
         theme.horizontal_rows(axes, list(rows.index), label, columns.pitch, longest=LONGEST_PAIR)
-    columns.write_title(title)
-    return columns.axes[0]
+    return columns.titled(title)
 
 
 def ellipse_plot(
-    outline: NDArray[np.float64],
-    center: NDArray[np.float64],
-    names: Sequence[str],
-    *,
-    scores: bool,
-    title: str,
-    ax: Axes | None = None,
+    outline: FloatArray, center: FloatArray, names: Sequence[str], *, scores: bool, title: str, ax: Axes | None = None
 ) -> Axes:
     """Draw the confidence region of two scores or contrasts with its centre.
 
@@ -156,8 +130,7 @@ def ellipse_plot(
     low, high = outline.min(axis=0), outline.max(axis=0)
     # The region fills a square, so that its shape can be seen also where one score varies little.
     middle, half = (low + high) / 2, 0.62 * float((high - low).max())
-    axes.set_xlim(middle[0] - half, middle[0] + half)
-    axes.set_ylim(middle[1] - half, middle[1] + half)
+    axes.axis((middle[0] - half, middle[0] + half, middle[1] - half, middle[1] + half))
     if scores:
         axes.axline((0.0, 0.0), slope=1, color=theme.REFERENCE, linewidth=0.9, linestyle="--", zorder=1)
     else:
@@ -165,8 +138,7 @@ def ellipse_plot(
         theme.draw_reference(axes, 0.0, vertical=False)
     axes.locator_params(nbins=5)
     axes.set_aspect("equal")
-    theme.finish(axes, theme.literal(names[0]), theme.literal(names[1]), title)
-    return axes
+    return theme.finish(axes, theme.literal(names[0]), theme.literal(names[1]), title)
 
 
 def band_plot(
@@ -197,5 +169,4 @@ def band_plot(
         axes.set_xlim(-0.6, len(values) - 0.4)
         theme.write_names(axes, [str(value) for value in values], place, axis="x")
     theme.outside_legend(axes)
-    theme.finish(axes, theme.literal(variable), label, title, grid="y")
-    return axes
+    return theme.finish(axes, theme.literal(variable), label, title, grid="y")

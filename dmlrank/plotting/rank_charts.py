@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from ..data.preferences import FloatArray
 from . import theme
 
 if TYPE_CHECKING:
@@ -41,9 +41,7 @@ def rank_set_chart(ranks: pd.DataFrame, title: str, ax: Axes | None = None) -> A
     columns = theme.row_columns(ax, len(ranks), f"a chart of the ranks of {len(ranks)} models")
     first, last = int(ranks["lower"].min()), int(ranks["upper"].max())
     letters_fit = max(map(len, ranks["group"])) <= _LONGEST_LETTERS
-    for axes, part in zip(columns.axes, columns.slices, strict=True):
-        rows = ranks[part]
-        place = np.arange(len(rows))[::-1]
+    for axes, rows, place in columns.parts(ranks):
         # A set of one rank has to be seen, too: every bar reaches a third of a rank beyond its ends.
         length, thickness = rows["upper"] - rows["lower"] + 0.66, min(0.5, _THICKEST_BAR / columns.pitch)
         axes.barh(place, length, thickness, left=rows["lower"] - 0.33, color=theme.LIGHT, linewidth=0)
@@ -62,17 +60,11 @@ def rank_set_chart(ranks: pd.DataFrame, title: str, ax: Axes | None = None) -> A
             axes.text(
                 1.0, 1.0, " group", transform=axes.transAxes, va="bottom", fontsize=theme.TEXT_SIZE - 1, color="0.35"
             )
-    columns.write_title(title)
-    return columns.axes[0]
+    return columns.titled(title)
 
 
 def bump_chart(
-    models: Sequence[str],
-    results: Sequence[str],
-    ranks: NDArray[np.float64],
-    ax: Axes | None = None,
-    *,
-    title: str = "",
+    models: Sequence[str], results: Sequence[str], ranks: FloatArray, ax: Axes | None = None, *, title: str = ""
 ) -> Axes:
     """Draw a line per model through its ranks in the results, with names at the ends.
 
@@ -100,38 +92,13 @@ def bump_chart(
     for number, (name, line) in enumerate(zip(drawn_names, ranks, strict=True)):
         colour, is_coloured = colours.get(number, _STILL), number in colours
         width, marker = (2.2, 0.4 * size) if is_coloured else (1.1, 0.28 * size)
-        axes.plot(
-            place,
-            line,
-            "-o",
-            color=colour,
-            linewidth=width,
-            markersize=1.4 * marker,
-            clip_on=False,
-            zorder=2 + is_coloured,
-        )
+        look: dict[str, Any] = {"linewidth": width, "markersize": 1.4 * marker, "zorder": 2 + is_coloured}
+        axes.plot(place, line, "-o", color=colour, clip_on=False, **look)
         ranked = np.flatnonzero(~np.isnan(line))
         ends = [(ranked[0], -1), (ranked[-1], 1)] if len(ranked) else []
         for end, side in ends[: len(ranked)]:
             names_at[int(end), float(line[end]), side].append((name, colour if is_coloured else "0.3"))
-    _write_names_at_ends(axes, names_at, size=size, pitch=pitch)
-    theme.write_names(axes, results, place, axis="x", pitch=72 * _RESULT_WIDTH if ax is None else float("nan"))
-    axes.xaxis.tick_top()
-    # The ranks stand beside the names.
-    axes.set_yticks([])
-    theme.hide_frame(axes)
-    theme.write_title(axes, title)
-    return axes
-
-
-def _write_names_at_ends(
-    axes: Axes,
-    names_at: Mapping[tuple[int, float, int], Sequence[tuple[str, theme.Colour]]],
-    *,
-    size: float,
-    pitch: float,
-) -> None:
-    """Write the names of a bump chart beside the ends of their lines, apart from each other."""
+    # The names stand beside the ends of their lines, apart from each other.
     for end, side in dict.fromkeys((end, side) for end, _, side in names_at):
         at_end = sorted(rank for other, rank, other_side in names_at if (other, other_side) == (end, side))
         apart = spread(at_end, size * _NAME_HEIGHT / pitch, axes.get_ylim()[0])
@@ -141,17 +108,16 @@ def _write_names_at_ends(
             labels = names_at[end, rank, side]
             names, colour = ", ".join(name for name, _ in labels), labels[0][1]
             text, align = (f"{names}  {rank:g}", "right") if side < 0 else (f"{rank:g}  {names}", "left")
-            axes.annotate(
-                text,
-                (end, rank),
-                ((22 if is_spread else 8) * side, -pitch * (place_of_name - rank)),
-                textcoords="offset points",
-                ha=align,
-                va="center",
-                color=colour,
-                fontsize=size,
-                arrowprops=_LEADER | {"color": colour, "relpos": (side < 0, 0.5)} if is_spread else None,
-            )
+            at = ((22 if is_spread else 8) * side, -pitch * (place_of_name - rank))
+            leader = _LEADER | {"color": colour, "relpos": (side < 0, 0.5)} if is_spread else None
+            written: dict[str, Any] = {"ha": align, "va": "center", "color": colour, "fontsize": size}
+            axes.annotate(text, (end, rank), at, textcoords="offset points", arrowprops=leader, **written)
+    theme.write_names(axes, results, place, axis="x", pitch=72 * _RESULT_WIDTH if ax is None else float("nan"))
+    axes.xaxis.tick_top()
+    # The ranks stand beside the names.
+    axes.set_yticks([])
+    theme.hide_frame(axes)
+    return theme.write_title(axes, title)
 
 
 def spread(places: Sequence[float], distance: float, last: float) -> list[float]:
@@ -198,22 +164,14 @@ def leaderboards_plot(boards: Mapping[str, pd.DataFrame], adjusted_for: str, ax:
         for column, board in enumerate(boards.values()):
             score, std_error, rank = (board[name].iloc[j] for name in ("score", "std_error", "rank"))
             text = f"{rank}  {names[j]}\n{score:.2f} ± {std_error:.2f}"
-            axes.text(
-                column,
-                places[j, column],
-                text.replace("\n", "   ") if n_models > 12 else text,
-                ha="center",
-                va="center",
-                fontsize=size,
-                color="black",
-                bbox={"boxstyle": "round,pad=0.25", "facecolor": "white", "edgecolor": colour, "linewidth": 1.2},
-                zorder=2,
-            )
+            text = text.replace("\n", "   ") if n_models > 12 else text
+            box = {"boxstyle": "round,pad=0.25", "facecolor": "white", "edgecolor": colour, "linewidth": 1.2}
+            look: dict[str, Any] = {"ha": "center", "va": "center", "color": "black", "zorder": 2}
+            axes.text(column, places[j, column], text, fontsize=size, bbox=box, **look)
     axes.set_xlim(-0.6, len(boards) - 0.4)
     axes.set_ylim(n_models - 0.3, -0.7)
     axes.set_xticks(range(len(boards)), list(boards), fontsize=theme.TEXT_SIZE)
     axes.xaxis.tick_top()
     axes.set_yticks([])
     theme.hide_frame(axes)
-    theme.write_title(axes, f"Scores with standard errors, before and after adjusting for {adjusted_for}")
-    return axes
+    return theme.write_title(axes, f"Scores with standard errors, before and after adjusting for {adjusted_for}")

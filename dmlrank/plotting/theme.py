@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
+from ..data.preferences import FloatArray, IntArray
 from ..exceptions import MissingExtraError, OptionError
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 
 Colour: TypeAlias = str | tuple[float, ...]
+TableOfRows = TypeVar("TableOfRows", pd.DataFrame, FloatArray)
 
 DARK, LIGHT = "#1f4e79", "#7fa6c9"
 # Lines, grids and cells that say "nothing found"; the reference line is darker than the grid.
@@ -146,20 +149,25 @@ class RowColumns:
         """Size of a marker that does not touch those of the next rows, in points."""
         return float(np.clip(0.3 * self.pitch, 2.5, 6.0))
 
-    def write_title(self, title: str) -> None:
-        """Write the title of the picture above all columns, and the label of their axes once below them.
+    def parts(self, rows: TableOfRows) -> Iterator[tuple[Axes, TableOfRows, IntArray]]:
+        """Yield the axes of each column with its part of the rows, and the places of these, the first one on top."""
+        for axes, part in zip(self.axes, self.slices, strict=True):
+            yield axes, rows[part], np.arange(len(rows[part]))[::-1]
+
+    def titled(self, title: str) -> Axes:
+        """Write the title of the picture above all columns, their label once below them, and return the first axes.
 
         In a narrow column, a long label would reach into the next one.
         """
         if len(self.axes) == 1:
-            write_title(self.axes[0], title)
-            return
+            return write_title(self.axes[0], title)
         figure, label = self.axes[0].figure, self.axes[0].get_xlabel()
         figure.suptitle(title, fontsize=TITLE_SIZE + 2)
         if label:
             figure.supxlabel(label, fontsize=TEXT_SIZE)
             for axes in self.axes:
                 axes.set_xlabel("")
+        return self.axes[0]
 
 
 def row_columns(
@@ -176,10 +184,8 @@ def row_columns(
 
     Rows in the caller's axes are not folded.
     """
-    n_columns, per_column = 1, n_rows
-    if n_rows > most_rows:
-        n_columns = int(np.ceil(n_rows / (most_rows * _FOLDED_ROWS / _MOST_ROWS)))
-        per_column = int(np.ceil(n_rows / n_columns))
+    n_columns = 1 if n_rows <= most_rows else int(np.ceil(n_rows / (most_rows * _FOLDED_ROWS / _MOST_ROWS)))
+    per_column = int(np.ceil(n_rows / n_columns))
     if n_columns > _MOST_COLUMNS:
         raise too_many(what, most_rows * _MOST_COLUMNS * _FOLDED_ROWS // _MOST_ROWS)
     if ax is not None:
@@ -208,15 +214,18 @@ def hide_spines(axes: Axes, sides: Sequence[str] = ("top", "right")) -> None:
         axes.spines[side].set_visible(False)
 
 
-def finish(axes: Axes, across: str, up: str, title: str, *, grid: Literal["both", "x", "y", ""] = "both") -> None:
-    """Write labels and title, draw a grid below the data along these axes, and hide the upper and right line."""
+def finish(axes: Axes, across: str, up: str, title: str, *, grid: Literal["both", "x", "y", ""] = "both") -> Axes:
+    """Write labels and title, draw a grid below the data along these axes, hide the upper and right line.
+
+    The axes are returned.
+    """
     axes.set_xlabel(across, fontsize=TEXT_SIZE)
     axes.set_ylabel(up, fontsize=TEXT_SIZE)
     if grid:
         axes.grid(axis=grid, color=GRID)
         axes.set_axisbelow(True)
     hide_spines(axes)
-    write_title(axes, title)
+    return write_title(axes, title)
 
 
 def hide_frame(axes: Axes) -> None:
@@ -281,8 +290,8 @@ def names_width(names: Sequence[str]) -> float:
     return _LETTER_WIDTH * max(map(len, short_names(names)), default=0)
 
 
-def write_title(axes: Axes, title: str) -> None:
-    """Write a title above the axes, broken into lines that the axes have room for.
+def write_title(axes: Axes, title: str) -> Axes:
+    """Write a title above the axes, broken into lines that the axes have room for, and return the axes.
 
     Lines end at commas, colons and semicolons, unless a part between them is too long for a line.
     """
@@ -296,6 +305,7 @@ def write_title(axes: Axes, title: str) -> None:
                 break
         lines += [part.replace("\u00a0", " ") for part in parts]
     axes.set_title("\n".join(lines), fontsize=TITLE_SIZE)
+    return axes
 
 
 def write_reason(part: SubFigure, reason: str) -> None:
@@ -339,6 +349,6 @@ def literal(name: str) -> str:
 
 def short_names(names: Sequence[str], longest: int = _LONGEST_NAME) -> list[str]:
     """Return the names without the middle of long names, unless two names would become equal."""
-    head, tail = longest // 2, longest - longest // 2 - 1
-    cut = [name if len(name) <= longest else f"{name[:head]}…{name[-tail:]}" for name in map(str, names)]
-    return cut if len(set(cut)) == len(set(names)) else list(map(str, names))
+    head, tail, texts = longest // 2, longest - longest // 2 - 1, list(map(str, names))
+    cut = [name if len(name) <= longest else f"{name[:head]}…{name[-tail:]}" for name in texts]
+    return cut if len(set(cut)) == len(set(names)) else texts

@@ -21,7 +21,7 @@ from ..estimation.one_step import one_step
 from ..estimation.second_order import second_order
 from ..exceptions import ColumnError, DataError, DmlrankError, OptionError, nearest, shown
 from ..fit.method import run
-from ..fit.state import FitState, Source
+from ..fit.state import FitState
 from ..functionals import BradleyTerry
 from ..inference.covariance import Covariance
 
@@ -117,10 +117,8 @@ def _of_votes(steps: FitState, name: str, code: IntArray, identifiers: NDArray[n
         if r.second_order is not None and steps.options.second_order:
             assert isinstance(functional, BradleyTerry), "the second-order bias is that of bt"
             assert isinstance(r.mu, CrossFittedMu), "and of models that learnt from labels"
-            weight, of_block = result.target.by_context().weight, steps.units.of_contexts(data)[blocks.context]
-            of_units = second_order(
-                functional, data, r.mu, r.floor, blocks=blocks, weight=weight, units=[(1.0, of_block)]
-            )
+            weight, units = result.target.by_context().weight, [(1.0, steps.units.of_contexts(data)[blocks.context])]
+            of_units = second_order(functional, data, r.mu, r.floor, blocks=blocks, weight=weight, units=units)
             assert of_units is not None, "the labels are those of the fit"
             result = of_units.removed_from(result)
         influences.append(result.target.by_context())
@@ -204,12 +202,10 @@ class RefitFrames:
                 identifiers = pd.MultiIndex.from_frame(self.data[names])
                 keep &= ~np.asarray(identifiers.isin(pd.MultiIndex.from_frame(gone)))
             frame = self.data[keep]
+        reduced = replace(source, data=frame.reset_index(drop=True))
         try:
             with collected_warnings():
-                refit = run(
-                    replace(options, position_bias=data.ordered),
-                    Source(source.formula, frame.reset_index(drop=True), source.environment),
-                )
+                refit = run(replace(options, position_bias=data.ordered), reduced)
         except DmlrankError as error:
             return Refit(np.nan, np.nan, str(error))
         remaining = refit.setup.functional.names(refit.data.items)
@@ -293,9 +289,7 @@ def predicted_set(steps: FitState, units: Units, question: Question) -> IntArray
         left = np.maximum(1 - np.cumsum(np.square(effect[order])) / float(np.square(effect).sum()), 0.0)
         margin = question.critical * std_error * np.sqrt(left) * units.n_contexts / np.maximum(n_left, 1e-9)
     reached = np.flatnonzero(reduced < margin)
-    if not len(reached) or reached[0] + 1 > len(effect) // 2:
-        return None
-    return order[: reached[0] + 1]
+    return order[: reached[0] + 1] if len(reached) and reached[0] + 1 <= len(effect) // 2 else None
 
 
 def answer(
@@ -322,9 +316,8 @@ def answer(
             turned = number, refit
         else:
             last = number, refit
-        if turned is not None and last[0] + 1 >= turned[0]:
-            break
-        if turned is None and (refit.failure or number >= largest):
+        is_done = refit.failure or number >= largest if turned is None else last[0] + 1 >= turned[0]
+        if is_done:
             break
         number = (last[0] + turned[0]) // 2 if turned else min(max(number + 1, int(_GROWTH * number)), largest)
     n_dropped, refit = turned or last
@@ -340,8 +333,7 @@ def answer_of_nearest(steps: FitState, frames: RefitFrames, units: Units, questi
     best = answer(steps, frames, units, questions[nearest])
     for place in others:
         fewest = len(best.dropped) if best.confirmed and best.dropped is not None else None
-        if fewest is not None and fewest < 2:
-            break
-        other = answer(steps, frames, units, questions[place], fewest)
-        best = other if other.confirmed else best
+        if fewest is None or fewest > 1:
+            other = answer(steps, frames, units, questions[place], fewest)
+            best = other if other.confirmed else best
     return best

@@ -44,51 +44,32 @@ def _at_middle_gamma(results: SensitivityNumbers) -> tuple[float, FloatArray, Fl
     above = [gamma for gamma in results.gammas if gamma > 1]
     gamma = above[(len(above) - 1) // 2] if above else results.gammas[0]
     frame = results.result_frame[results.result_frame["gamma"] == gamma]
-    return (
-        gamma,
-        frame[["lower", "upper", "conf_lower", "conf_upper"]].to_numpy(dtype=float),
-        results.tipping[["gamma_estimate", "gamma_interval"]].to_numpy(dtype=float),
-        decimals(results.std_error, fewest=fewest_decimals(results.is_natural)),
-    )
+    limits = frame[["lower", "upper", "conf_lower", "conf_upper"]].to_numpy(dtype=float)
+    tips = results.tipping[["gamma_estimate", "gamma_interval"]].to_numpy(dtype=float)
+    return gamma, limits, tips, decimals(results.std_error, fewest=fewest_decimals(results.is_natural))
 
 
 def sensitivity_summary(results: SensitivityNumbers) -> Summary:
     """Return the table: tipping points and robustness values, with the bounds at one gamma."""
     gamma, limits, tips, digits = _at_middle_gamma(results)
     strengths = results.tipping[["rv", "rv_alpha"]].to_numpy(dtype=float)
-    rows = [
-        (
-            name,
-            *(f"{number:.{digits}f}" for number in (results.estimate[place], *limits[place])),
-            *map(gamma_text, tips[place]),
-            *(f"{strength:.3f}" for strength in strengths[place]),
-        )
-        for place, name in enumerate(results.hypothesis.labels)
-    ]
+    rows = []
+    for place, name in enumerate(results.hypothesis.labels):
+        numbers = (f"{number:.{digits}f}" for number in (results.estimate[place], *limits[place]))
+        rows.append((name, *numbers, *map(gamma_text, tips[place]), *(f"{rv:.3f}" for rv in strengths[place])))
     level = f"{100 * (1 - results.alpha):g}"
-    columns = (
-        ("estimate", 1),
-        (f"[bounds, gamma={gamma:g}]", 2),
-        (f"[{level}% simult. CI]", 2),
-        ("[tipping gamma, CI]", 2),
-        ("[RV, RVa]", 2),
-    )
+    pairs = (f"[bounds, gamma={gamma:g}]", f"[{level}% simult. CI]", "[tipping gamma, CI]", "[RV, RVa]")
+    columns = (("estimate", 1), *((pair, 2) for pair in pairs))
     unvoted = f"{results.n_unvoted:,} of {results.n_shown:,}" if results.n_unvoted else "not in the data"
     header = (
         ("Functional:", results.functional, "Contrasts:", f"{len(rows):,}"),
         ("Gamma:", ", ".join(f"{g:g}" for g in results.gammas), "Shown without a vote:", unvoted),
         ("Bounds:", "sharp" if results.is_sharp else "first order", "Level:", f"{level} % simultaneous"),
     )
-    ends = [f"{head} {end}" for head, _ in columns[1:3] for end in ("lower", "upper")]
-    return Summary(
-        "Sensitivity to Who Votes and to Omitted Variables",
-        header,
-        columns,
-        tuple(rows),
-        _notes(results),
-        "contrast",
-        column_heads=("estimate", *ends, "tipping gamma", "tipping gamma of CI", "RV", "RVa"),
-    )
+    ends = [f"{pair} {end}" for pair in pairs[:2] for end in ("lower", "upper")]
+    heads = ("estimate", *ends, "tipping gamma", "tipping gamma of CI", "RV", "RVa")
+    title = "Sensitivity to Who Votes and to Omitted Variables"
+    return Summary(title, header, columns, tuple(rows), _notes(results), "contrast", column_heads=heads)
 
 
 def page_paragraphs(results: SensitivityNumbers) -> tuple[str, ...]:

@@ -79,16 +79,9 @@ def _all_shown(steps: FitState, repetition: Repetition) -> VotingStage:
             "(rows with two models and a missing winner), and the propensities are given for the labelled pairs alone; "
             "add the shown battles without a vote, or give propensities of all pairs, or use propensity='estimate'"
         )
-    rates = PropensitiesAsVoteRates(pairs)
-    return VotingStage(
-        rates=rates,
-        cell_rate=np.minimum(repetition.propensity.cells, 1.0),
-        shown=None,
-        block_context=steps.units.blocks.context,
-        block_weight=steps.units.blocks.weight,
-        annotator=steps.units.annotator,
-        shares_rates=rates.is_constant,
-    )
+    rates, blocks = PropensitiesAsVoteRates(pairs), steps.units.blocks
+    cell_rate, annotator = np.minimum(repetition.propensity.cells, 1.0), steps.units.annotator
+    return VotingStage(rates, cell_rate, None, blocks.context, blocks.weight, annotator, rates.is_constant)
 
 
 def _from_battles(steps: FitState, repetition: Repetition, number: int, battles: ShownBattles) -> VotingStage:
@@ -103,23 +96,11 @@ def _from_battles(steps: FitState, repetition: Repetition, number: int, battles:
     shown, graph, stages = replace(data, cells=cells), steps.setup.graph, FirstStages(steps.source, options)
     propensity = stages.propensities_of_cells(shown, repetition.folds, of_shown, graph, seed, Draw.PROPENSITY)
     block_context, block_weight, annotator, block = _blocks(steps, battles)
-    rate = rates.at(cells.context, cells.first, cells.second)[cell]
-    return VotingStage(
-        rates=rates,
-        cell_rate=rates.at(data.cells.context, data.cells.first, data.cells.second),
-        shown=ShownRows(
-            context=battles.context,
-            block=block,
-            first=battles.first,
-            second=battles.second,
-            rate=rate,
-            residual=(battles.voted - rate) * battles.share / propensity.cells[cell],
-            mu=repetition.mu.at(cells)[cell],
-        ),
-        block_context=block_context,
-        block_weight=block_weight,
-        annotator=annotator,
-    )
+    rate, mu = rates.at(cells.context, cells.first, cells.second)[cell], repetition.mu.at(cells)[cell]
+    residual = (battles.voted - rate) * battles.share / propensity.cells[cell]
+    shown_rows = ShownRows(battles.context, block, battles.first, battles.second, rate, residual, mu)
+    cell_rate = rates.at(data.cells.context, data.cells.first, data.cells.second)
+    return VotingStage(rates, cell_rate, shown_rows, block_context, block_weight, annotator)
 
 
 def _blocks(steps: FitState, battles: ShownBattles) -> tuple[IntArray, FloatArray, IntArray | None, IntArray]:
@@ -208,21 +189,12 @@ class BoundEvaluation:
         battles = read_shown_battles(steps.data, formula.first, formula.second)
         weights, weight = steps.setup.weights, steps.population(steps.first).weights(steps.data.n_contexts)
         worth = np.subtract(weights.first, weights.second)
-        inputs = tuple(
-            BoundInputs(
-                steps.data,
-                repetition.nuisances,
-                steps.units.blocks,
-                _from_battles(steps, repetition, number, battles)
-                if battles.n_unvoted
-                else _all_shown(steps, repetition),
-                weight,
-                worth,
-            )
-            for number, repetition in enumerate(steps.repetitions)
-        )
+        inputs = []
+        for number, one in enumerate(steps.repetitions):
+            voting = _from_battles(steps, one, number, battles) if battles.n_unvoted else _all_shown(steps, one)
+            inputs.append(BoundInputs(steps.data, one.nuisances, steps.units.blocks, voting, weight, worth))
         added = contrasts @ _added_covariance(steps) @ contrasts.T
-        return cls(steps, contrasts, battles, inputs, np.tile(added, (2, 2)), critical_of_family)
+        return cls(steps, contrasts, battles, tuple(inputs), np.tile(added, (2, 2)), critical_of_family)
 
     @property
     def is_sharp(self) -> bool:
@@ -244,23 +216,14 @@ class BoundEvaluation:
             by_repetition = [bounds_of(functional, self.contrasts, some, inputs) for inputs in self.inputs]
             # The influence of lower and upper bounds, for each gamma with one entry per repetition.
             for one_step_influences in zip(*by_repetition, strict=True):
-                influences = [
-                    self._without_second_order_bias(influence, repetition)
-                    for influence, repetition in zip(one_step_influences, self.steps.repetitions, strict=True)
-                ]
+                influences = list(map(self._without_second_order_bias, one_step_influences, self.steps.repetitions))
                 covariance = self._covariance(influences)
                 estimates.append(np.mean([influence.estimate for influence in influences], axis=0))
                 errors.append(covariance.std_errors)
                 critical.append(max(Family.of_contrasts(covariance).critical(alpha), self.critical_of_family))
-        estimate, error = np.array(estimates), np.array(errors)
-        return Bounds(
-            np.asarray(gammas, dtype=float),
-            estimate[:, :n],
-            estimate[:, n:],
-            error[:, :n],
-            error[:, n:],
-            np.array(critical),
-        )
+        lower, upper = np.split(np.array(estimates), 2, axis=1)
+        lower_error, upper_error = np.split(np.array(errors), 2, axis=1)
+        return Bounds(np.asarray(gammas, dtype=float), lower, upper, lower_error, upper_error, np.array(critical))
 
     def _without_second_order_bias(self, influence: Influence, repetition: Repetition) -> Influence:
         """Return the influence of the bounds with what the fit added to the scores."""
@@ -275,15 +238,11 @@ class BoundEvaluation:
     def _covariance(self, influences: Sequence[Influence]) -> Covariance:
         """Return the covariance of lower and upper bounds, (2 J, 2 J), of the fit's type."""
         influence = influences[0] if len(influences) == 1 else mean_influence(influences)
+        gauge, estimates = np.empty((0, influence.n_scores)), np.stack([one.estimate for one in influences])
+        units = replace(self.steps.units, annotator=self.inputs[0].voting.annotator)
+        is_fixed, added = self.steps.options.prompts == "fixed", self.added_covariance
         with collected_warnings():  # The fit has already warned of few clusters.
-            return make_covariance(
-                influence,
-                np.empty((0, influence.n_scores)),
-                replace(self.steps.units, annotator=self.inputs[0].voting.annotator),
-                self.steps.options.prompts == "fixed",
-                np.stack([influence.estimate for influence in influences]),
-                unanimous_covariance=self.added_covariance,
-            )
+            return make_covariance(influence, gauge, units, is_fixed, estimates, unanimous_covariance=added)
 
 
 def _has_pair_terms(steps: FitState) -> bool:
@@ -301,14 +260,9 @@ def _added_covariance(steps: FitState) -> FloatArray:
     influence = steps.influence
     without: InfluenceFunction = replace(influence.by_context(), variance_correction=None)
     gauge = steps.setup.functional.gauge(steps.data.n_items).basis
+    estimates = steps.estimator.estimates([r.one_step_result.target for r in steps.repetitions])
     with collected_warnings():
-        alone = make_covariance(
-            without,
-            gauge,
-            steps.units,
-            steps.options.prompts == "fixed",
-            steps.estimator.estimates([r.one_step_result.target for r in steps.repetitions]),
-        )
+        alone = make_covariance(without, gauge, steps.units, steps.options.prompts == "fixed", estimates)
     return steps.covariance.matrix - alone.matrix
 
 
@@ -368,8 +322,7 @@ def tipping_gammas(gamma: FloatArray, distance: FloatArray) -> FloatArray:
         place = reached[0]
         root = log_gamma[place]
         if place and values[place]:
-            root = scipy.optimize.brentq(
-                scipy.interpolate.PchipInterpolator(log_gamma, values), log_gamma[place - 1], log_gamma[place]
-            )
+            curve = scipy.interpolate.PchipInterpolator(log_gamma, values)
+            root = scipy.optimize.brentq(curve, log_gamma[place - 1], root)
         tips[column] = np.exp(root)
     return tips

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -279,6 +279,8 @@ def _check_callable(learner: object, name: str) -> None:
 # Largest accepted error of the sum of a pair's probabilities, which should be one. Where display order does not matter,
 # also the largest accepted difference between the probabilities of a pair and those of the other display order.
 _TOLERANCE = 1e-6
+# Number of contexts whose probabilities are checked at a time.
+_CHECKED_CONTEXTS = 1024
 
 
 def checked_mu(mu: object, data: PreferenceData) -> FloatArray:
@@ -301,28 +303,38 @@ def checked_mu(mu: object, data: PreferenceData) -> FloatArray:
             f"contexts in order of first appearance, models {data.items[0]!r} ... {data.items[-1]!r}, and categories "
             f"{data.categories}"
         )
+    check_mu(table, data.items, data.context_ids, data.ordered)
     pairs = ~np.eye(n_items, dtype=bool)
-    is_probability = ((table >= 0) & (table <= 1)).all(axis=-1)
-    _refuse(~is_probability & pairs, "is not a probability", table, data)
-    sums_to_one = np.abs(table.sum(axis=-1) - 1) <= _TOLERANCE
-    _refuse(~sums_to_one & pairs, "does not sum to one over the categories", table, data)
-    if not data.ordered:
-        differs = np.abs(table - in_other_order(table)).max(axis=-1) > _TOLERANCE
-        finding = "differs between the two display orders of a pair, which position_bias=False does not allow,"
-        _refuse(differs & pairs, finding, table, data)
     if table[:, ~pairs].any():
         table = np.where(pairs[:, :, None], table, 0.0)
     return table
 
 
-def _refuse(is_wrong: NDArray[np.bool_], finding: str, table: FloatArray, data: PreferenceData) -> None:
-    """Raise an error if there are wrong places, and show the first of them.
+def check_mu(
+    mu: FloatArray, models: Sequence[str], contexts: Sequence[Hashable] | NDArray[np.object_], ordered: bool
+) -> None:
+    """Check the probabilities of every pair, (n, K, K, C), or raise :class:`NuisanceError`.
 
-    Shapes: is_wrong (n, K, K), table (n, K, K, C).
+    They must lie between 0 and 1 and sum to one over the categories. Where display order does not matter, the
+    probabilities that j wins, that k wins, and of ties must be the same where j is shown first as where k is.
     """
-    if is_wrong.any():
-        i, j, k = (int(place[0]) for place in np.nonzero(is_wrong))
-        raise NuisanceError(
-            f"mu= {finding} in {int(is_wrong.sum())} places, first in context {data.context_ids[i]!r} for "
-            f"{data.items[j]!r} before {data.items[k]!r}: {table[i, j, k].tolist()}; correct these probabilities"
+    faults: dict[str, Callable[[FloatArray], NDArray[np.bool_]]] = {
+        "is not a probability": lambda table: np.asarray(((table < 0) | (table > 1) | np.isnan(table)).any(axis=-1)),
+        "does not sum to one over the categories": lambda table: (
+            ~(np.abs(table @ np.ones(table.shape[3]) - 1) <= _TOLERANCE)
+        ),
+    }
+    if not ordered:
+        faults["differs between the two display orders of a pair, which position_bias=False does not allow,"] = (
+            lambda table: np.abs(table - in_other_order(table)).max(axis=-1) > _TOLERANCE
         )
+    for finding, is_at_fault in faults.items():
+        starts = range(0, len(mu), _CHECKED_CONTEXTS)
+        parts = [is_at_fault(np.asarray(mu[start : start + _CHECKED_CONTEXTS], dtype=float)) for start in starts]
+        is_wrong = np.concatenate(parts) & ~np.eye(mu.shape[1], dtype=bool)
+        if is_wrong.any():
+            i, j, k = (int(place[0]) for place in np.nonzero(is_wrong))
+            raise NuisanceError(
+                f"mu {finding} in {int(is_wrong.sum())} places, first in context {contexts[i]!r} for {models[j]!r} "
+                f"before {models[k]!r}: {mu[i, j, k].tolist()}; correct these probabilities"
+            )

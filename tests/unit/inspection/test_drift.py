@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from statsmodels.stats.contingency_tables import StratifiedTable
 
-from dmlrank.inspection.drift import FEWEST_ROWS, Column, bounded_features, drift_tests
+from dmlrank.inspection.time_check import FEWEST_ROWS, Column, bounded_features, drift_tests
 
 
 def draw(seed, n=900, n_strata=4, n_periods=2):

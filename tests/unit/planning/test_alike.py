@@ -13,11 +13,11 @@ import pytest
 import dmlrank as dr
 from dmlrank.exceptions import DataNotStoredError
 from dmlrank.planning import problem
-from dmlrank.planning.allocation import CellRates, Constraints, allocate
+from dmlrank.planning.allocation import CellRates, Constraints, allocate, propensity_table
+from dmlrank.planning.criteria import solve
 from dmlrank.planning.from_fit import design_fit
 from dmlrank.planning.plan_options import PlanOptions
 from dmlrank.planning.precision import cheapest_solution
-from dmlrank.planning.specification import solve
 
 from ...support import chunks_of
 
@@ -123,11 +123,12 @@ def test_a_row_that_counts_three_times_is_three_rows(one_pair, cost_of_pairs):
     information, cost = rng.exponential(size=(8, 6)), np.ones((1, 1))
     cost = rng.uniform(1, 2, size=(1, 6)) if cost_of_pairs else cost
     count = np.array([3, 1, 1, 2, 1, 4, 1, 1])
-    every, lower = np.repeat(np.arange(8), count), 0.01
+    every, lower = np.repeat(np.arange(8), count), np.array([[0.01]])
     constraints = Constraints(cost, lower, 5.0, one_pair)
     counted = allocate(CellRates(np.sqrt(information / cost)), replace(constraints, count=count.astype(float)))
     expected = allocate(CellRates(np.sqrt(information[every] / cost)), constraints)
-    np.testing.assert_allclose(counted.propensity[every], expected.propensity, rtol=1e-7)
+    tables = propensity_table(counted.propensities)[every], propensity_table(expected.propensities)
+    np.testing.assert_allclose(*tables, rtol=1e-7)
 
 
 @pytest.mark.parametrize("functional", ["borda", "bt"])

@@ -10,7 +10,7 @@ import dmlrank as dr
 from dmlrank.exceptions import OptionError
 from dmlrank.functionals import CategoryWeights, Custom
 from dmlrank.planning import criteria
-from dmlrank.planning.specification import solve
+from dmlrank.planning.criteria import solve
 
 from ...support import true_first_stages, without_order
 

@@ -17,11 +17,12 @@ from scipy.stats import norm
 import dmlrank as dr
 from dmlrank._utils.computation import computing
 from dmlrank.exceptions import GraphError, HypothesisError, NuisanceError, OptionError, OptionTypeError
-from dmlrank.planning import criteria, plan_options, rounds
-from dmlrank.planning.allocation import Constraints, allocate, kkt_residual
-from dmlrank.planning.plan_options import PlanOptions, check_mu, read_costs
+from dmlrank.nuisance.outcome_model import user_learners
+from dmlrank.planning import criteria, problem
+from dmlrank.planning.allocation import allocate, kkt_residual, propensity_table
+from dmlrank.planning.criteria import solve
+from dmlrank.planning.plan_options import PlanOptions, read_costs
 from dmlrank.planning.problem import Pairs, pass_over
-from dmlrank.planning.specification import solve
 
 from ...support import either_order, without_order
 
@@ -80,10 +81,10 @@ def test_more_budget_is_worth_what_the_multiplier_says(mu):
 def test_a_wrong_plan_fails_the_optimality_conditions(mu):
     plan = dr.design(mu, "bt", budget=150)
     problem, lower = plan.specification.problem, plan.solution.smallest_propensity
-    rates, constraints = problem.label_rates(np.eye(4)), Constraints(problem.cost, lower, 150, one_pair=False)
+    rates, constraints = problem.label_rates(np.eye(4)), problem.constraints(lower, 150)
     allocation = allocate(rates, constraints)
     assert kkt_residual(rates, constraints, allocation) < 1e-12
-    moved = allocation.propensity
+    moved = propensity_table(allocation.propensities)
     moved[0, 0] *= 1.05
     wrong = replace(allocation, propensities=moved)
     assert kkt_residual(rates, constraints, wrong) > 0.05
@@ -189,14 +190,14 @@ def test_a_sample_and_its_checks_do_not_depend_on_how_many_contexts_are_looked_a
         plan = dr.design(mu, "bt", budget=40, one_pair=one_pair)
         drawn = []
         for contexts in (7, 4096):
-            monkeypatch.setattr(rounds, "_DRAWN_CONTEXTS", contexts)
+            monkeypatch.setattr(problem, "_DRAWN_CONTEXTS", contexts)
             drawn.append(plan.sample(0))
         pd.testing.assert_frame_equal(*drawn)
-    monkeypatch.setattr(plan_options, "_CHECKED_CONTEXTS", 8)
+    monkeypatch.setattr(user_learners, "_CHECKED_CONTEXTS", 8)
     odd = mu.copy()
     odd[50, 1, 2] = 0.9
     with pytest.raises(NuisanceError):
-        check_mu(odd, "abcd", range(60), True)
+        user_learners.check_mu(odd, "abcd", range(60), True)
 
 
 def test_redundant_contrasts_have_the_determinant_of_independent_ones(mu):

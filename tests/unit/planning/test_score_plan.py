@@ -13,7 +13,7 @@ import scipy
 import dmlrank as dr
 from dmlrank.exceptions import OptionError, OptionTypeError
 from dmlrank.planning.plan import Plan
-from dmlrank.planning.score_problem import ScoreProblem
+from dmlrank.planning.score_plan import ScoreProblem
 
 MODELS = np.array(["a", "b", "c", "d"])
 N = 240
