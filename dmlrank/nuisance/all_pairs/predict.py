@@ -182,11 +182,7 @@ def _tables_of_branches(
     order = rows[np.argsort(leaves.branch[rows], kind="stable")]
     n_branches = 1 + 2 * len(branches.split)
     weights = csr_array(
-        (
-            value[order],
-            np.arange(len(order)),
-            np.searchsorted(leaves.branch[order], np.arange(n_branches + 1)),
-        ),
+        (value[order], np.arange(len(order)), np.searchsorted(leaves.branch[order], np.arange(n_branches + 1))),
         shape=(n_branches, len(order)),
     )
     tables = np.empty((n_branches, len(pairs[0])))
@@ -266,23 +262,6 @@ class PairOffset(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SeparatedTrees:
-    """A booster's trees, separated into splits on the context and splits on the items.
-
-    trees: The trees before they are separated.
-    branches: The branches to which splits on context features lead.
-    sums: For each output of the booster (a category, or the positive class), the scores of all pairs as a function of
-        the branches that a context takes; empty where tables are summed instead.
-    tables: The same scores as sums of tables of pairs, for boosters and numbers of contexts where this is faster.
-    """
-
-    trees: Trees
-    branches: Branches
-    sums: tuple[RectangleSum, ...]
-    tables: PairTables | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class PairTrees:
     """A booster over rows [x, first, second], prepared for the scores of all pairs.
 
@@ -292,7 +271,11 @@ class PairTrees:
 
     booster: The booster.
     n_items: K.
-    separated: The trees.
+    trees: The trees before they are separated.
+    branches: The branches to which splits on context features lead.
+    sums: For each output of the booster (a category, or the positive class), the scores of all pairs as a function of
+        the branches that a context takes; empty where tables are summed instead.
+    tables: The same scores as sums of tables of pairs, for boosters and numbers of contexts where this is faster.
     mirrored: Whether the score of a pair is the mean of the booster's scores in both display orders; first and second
         wins, which are the first two categories, are exchanged in the other order.
     n_contexts: Number of contexts that will be scored; None where it is not known.
@@ -300,7 +283,10 @@ class PairTrees:
 
     booster: lgb.Booster
     n_items: int
-    separated: SeparatedTrees
+    trees: Trees
+    branches: Branches
+    sums: tuple[RectangleSum, ...]
+    tables: PairTables | None = None
     mirrored: bool = False
     n_contexts: int | None = None
 
@@ -312,13 +298,12 @@ class PairTrees:
         trees = read_trees(booster)
         branches, leaves = evaluate_items(trees, n_items)
         value, n_outputs = trees.value * trees.link.scale, trees.link.n_outputs
+        sums, tables = tuple[RectangleSum, ...](), None
         if tables_pay(branches, leaves, n_outputs, n_items, n_contexts, mirrored=mirrored):
             tables = PairTables.of(trees, branches, leaves, value, n_items, mirrored=mirrored)
-            separated = SeparatedTrees(trees, branches, (), tables)
         else:
             sums = sums_of_rectangles(leaves, value, n_outputs, mirrored=mirrored)
-            separated = SeparatedTrees(trees, branches, sums)
-        return cls(booster, n_items, separated, mirrored, n_contexts)
+        return cls(booster, n_items, trees, branches, sums, tables, mirrored, n_contexts)
 
     def __reduce__(self) -> tuple[Callable[[], PairTrees], tuple[()]]:
         prepare = partial(PairTrees.of, self.booster, self.n_items, mirrored=self.mirrored, n_contexts=self.n_contexts)
@@ -331,8 +316,8 @@ class PairTrees:
 
         Shapes: x (n, p).
         """
-        tables, link = self.separated.tables, None if raw_score else self.separated.trees.link
-        return None if tables is None else tables.blocks(x, link, offset)
+        link = None if raw_score else self.trees.link
+        return None if self.tables is None else self.tables.blocks(x, link, offset)
 
 
 def predict_all_pairs(
@@ -348,11 +333,10 @@ def predict_all_pairs(
     Shapes: x (n, p), returns (n, K, K, C).
     """
     pairs = booster if isinstance(booster, PairTrees) else PairTrees.of(booster, n_items)
-    separated, tables = pairs.separated, pairs.separated.tables
+    tables, link = pairs.tables, None if raw_score else pairs.trees.link
     if tables is None:
-        return _predict_from_rectangles(separated, x, raw_score, offset)
-    link = None if raw_score else separated.trees.link
-    table = np.empty((len(x), n_items, n_items, separated.trees.link.n_outputs))
+        return _predict_from_rectangles(pairs, x, link, offset)
+    table = np.empty((len(x), n_items, n_items, pairs.trees.link.n_outputs))
 
     def fill(start: int) -> None:
         rows = slice(start, min(start + CONTEXTS_AT_ONCE, len(x)))
@@ -365,16 +349,15 @@ def predict_all_pairs(
 
 
 def _predict_from_rectangles(
-    separated: SeparatedTrees, x: FloatArray, raw_score: bool, offset: PairOffset | None
+    pairs: PairTrees, x: FloatArray, link: Link | None, offset: PairOffset | None
 ) -> FloatArray:
     """Return the predictions for all pairs, (n, K, K, C), as sums of rectangles."""
-    trees, branches, n_items = separated.trees, separated.branches, separated.sums[0].second.shape[1]
+    trees, branches, n_items = pairs.trees, pairs.branches, pairs.n_items
     features = as_lightgbm_reads(x[:, branches.features])
     distinct, place = distinct_rows(features)
     is_repeated = len(distinct) < len(x)
     by_place = np.argsort(place, kind="stable") if is_repeated else place
     table = np.empty((len(x), n_items, n_items, trees.link.n_outputs))
-    link = None if raw_score else trees.link
     # The distinct contexts make chunks of even size.
     n = len(distinct)
     step = max(1, -(-n // max(-(-n // CONTEXTS_AT_ONCE), min(2, n // _FEWEST_CONTEXTS), 1)))
@@ -389,8 +372,8 @@ def _predict_from_rectangles(
         if is_repeated:
             rows = by_place[slice(*np.searchsorted(place[by_place], [start, stop]))]
             from_scores = place[rows] - start
-        for first, of_chunk in enumerate(scores_by_first(separated.sums, branch_bits)):
-            seconds, scores = separated.sums[0].seconds(first), of_chunk[:, from_scores]
+        for first, of_chunk in enumerate(scores_by_first(pairs.sums, branch_bits)):
+            seconds, scores = pairs.sums[0].seconds(first), of_chunk[:, from_scores]
             values = scores if offset is None else offset.of_item(first, seconds, rows, shown_first=True) + scores
             if link is not None:
                 values = link.probabilities(values)

@@ -466,15 +466,14 @@ def _without_large_sets(
     all_items = np.ones_like(first)
     first_terms = [(np.where(first_swapped, -1.0, 1.0), small_first), (first_swapped.astype(float), all_items)]
     second_terms = [(np.where(second_swapped, -1.0, 1.0), small_second), (second_swapped.astype(float), all_items)]
-    weights, first_sets, second_sets, branches = [], [], [], []
+    terms = []
     for first_sign, first_items in first_terms:
         for second_sign, second_items in second_terms:
+            weight = first_sign * second_sign * value
             rows = np.flatnonzero(first_sign * second_sign)
-            weights.append((first_sign * second_sign * value)[rows])
-            first_sets.append(first_items[rows])
-            second_sets.append(second_items[rows])
-            branches.append(branch[rows])
-    return np.concatenate(weights), np.concatenate(first_sets), np.concatenate(second_sets), np.concatenate(branches)
+            terms.append((weight[rows], first_items[rows], second_items[rows], branch[rows]))
+    weights, first_sets, second_sets, branches = (np.concatenate(arrays) for arrays in zip(*terms, strict=True))
+    return weights, first_sets, second_sets, branches
 
 
 def _smaller_sets(sets: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
