@@ -209,16 +209,14 @@ def ordered_cells(data: PreferenceData, in_training: NDArray[np.bool_]) -> IntAr
     return cell[np.argsort(data.seed_order[data.cells.context[cell]], kind="stable")]
 
 
-def stack_rows(
-    x: FloatArray, context: IntArray, first: IntArray, second: IntArray, *, block: int = _BLOCK
-) -> FloatArray:
+def stack_rows(x: FloatArray, context: IntArray, first: IntArray, second: IntArray) -> FloatArray:
     """Return rows [x, first, second], (r, p + 2).
 
     Shapes: x (n, p), context, first, second (r,).
     """
     rows = np.empty((len(context), x.shape[1] + 2), x.dtype)
-    for begin in range(0, len(context), block):
-        part = slice(begin, begin + block)
+    for begin in range(0, len(context), _BLOCK):
+        part = slice(begin, begin + _BLOCK)
         rows[part, :-2] = x[context[part]]
     rows[:, -2], rows[:, -1] = first, second
     return rows

@@ -365,7 +365,7 @@ def fit_mu(
         if not isinstance(learner, str):
             model = fit_learner(learner, rows, data.n_items, data.n_categories, rng)
         else:
-            booster = train_booster(rows, BoosterSpec(data.n_categories, data.n_items, tune), rng)
+            booster = train_booster(rows, BoosterSpec(data.n_categories, True, tune), rng)
             model = BoosterMu(PairTrees.of(booster, data.n_items))
     return model if data.ordered else MirroredMu(model, data.flip)
 

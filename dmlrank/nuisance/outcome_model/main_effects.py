@@ -20,13 +20,7 @@ from ...data.outcomes import exchange_wins, exchanged_wins
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..all_pairs.predict import PairTrees, predict_all_pairs, softmax_in_place
 from ..boosting import EXHAUSTIVE_THRESHOLDS, RANDOM_THRESHOLDS, BinnedPairs
-from ..effects_and_trees import (
-    SELECTION_SAMPLE,
-    BoostingStage,
-    EffectsAndTrees,
-    SmoothEffectsModel,
-    TunedEffects,
-)
+from ..effects_and_trees import BoostingStage, EffectsAndTrees, TunedEffects
 from ..smooth import MULTINOMIAL_CURVATURE, Design, PenalisedLikelihood, SmoothBasis, with_constant
 from ..training_rows import FoldCells, LabelledRows, labelled_cells, stack_rows
 
@@ -317,12 +311,6 @@ def _flat(parts: Sequence[NDArray[Any]]) -> FloatArray:
     return np.concatenate([np.ravel(part) for part in parts]).astype(float)
 
 
-RIDGES = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3)
-MAIN_EFFECTS_MODEL: SmoothEffectsModel[MainEffects] = SmoothEffectsModel(
-    lambda cells: MainEffectsLikelihood(cells.rows, cells.n_items, cells.ordered), RIDGES, "main effects"
-)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class SmoothBoostedMu:
     """An outcome model whose scores are those of main effects plus those of a booster.
@@ -374,26 +362,24 @@ class SmoothBoostedMu:
         """Return the category probabilities, (r, C), of one pair in each of r contexts with features ``x``, (r, p)."""
         scores = self.main_effects.at(self.basis.of(x), first, second)
         if self.trees is not None:
+            booster = self.trees.booster
+
+            def tree_scores(context: IntArray, one: IntArray, other: IntArray) -> FloatArray:
+                rows = stack_rows(x, context, one, other)
+                return np.asarray(booster.predict(rows, raw_score=True, num_threads=current().n_jobs or 0))
+
             code = np.arange(self.n_items)
             if self.tree_items is not None:
                 code = np.full(self.n_items, -1)
                 code[self.tree_items] = np.arange(len(self.tree_items))
             known = np.flatnonzero((code[first] >= 0) & (code[second] >= 0))
             if len(known):
-                j, k = code[first[known]], code[second[known]]
-                of_trees = self._tree_scores(self.trees.booster, x, known, j, k)
+                of_trees = tree_scores(known, code[first[known]], code[second[known]])
                 if self.stage.mirrored:
-                    in_other_order = self._tree_scores(self.trees.booster, x, known, k, j)
+                    in_other_order = tree_scores(known, code[second[known]], code[first[known]])
                     of_trees = (of_trees + in_other_order[:, exchanged_wins(of_trees.shape[1])]) / 2
                 scores[known] += of_trees
         return np.asarray(softmax(scores, axis=-1))
-
-    def _tree_scores(
-        self, booster: lgb.Booster, x: FloatArray, context: IntArray, first: IntArray, second: IntArray
-    ) -> FloatArray:
-        """Return the booster's scores, (r, C), of one pair in each of some contexts."""
-        rows = stack_rows(x, context, first, second)
-        return np.asarray(booster.predict(rows, raw_score=True, num_threads=current().n_jobs or 0))
 
 
 def fit_smooth_boosted(
@@ -403,7 +389,6 @@ def fit_smooth_boosted(
     *,
     soft: Sequence[Cells] | None = None,
     like: BoostingStage | None = None,
-    selection_sample: int = SELECTION_SAMPLE,
 ) -> tuple[SmoothBoostedMu, ...]:
     """Fit one model per fold, each trained on the other folds.
 
@@ -415,7 +400,7 @@ def fit_smooth_boosted(
     """
     basis = SmoothBasis.learn(data.x[np.argsort(data.seed_order)])
     cells = labelled_cells(data, basis, fold, soft or ())
-    learner = _MuLearner(cells, [np.random.default_rng(seed) for seed in seeds], selection_sample)
+    learner = MuLearner(cells, [np.random.default_rng(seed) for seed in seeds])
     if like is not None:
         learner.candidates = [like]
     selection, fitted_folds = learner.fit()
@@ -429,20 +414,21 @@ def fit_smooth_boosted(
     return tuple(models)
 
 
-class _MuLearner(EffectsAndTrees[MainEffects]):
+class MuLearner(EffectsAndTrees[MainEffects]):
     """Main effects, then trees that learn the category of a vote."""
 
-    name = "mu"
+    name, effects_name = "mu", "main effects"
+    ridges = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3)
 
-    def __init__(self, cells: FoldCells, rngs: Sequence[np.random.Generator], selection_sample: int) -> None:
-        super().__init__(cells, rngs, selection_sample)
+    def __init__(self, cells: FoldCells, rngs: Sequence[np.random.Generator]) -> None:
+        super().__init__(cells, rngs)
         self.n_classes = cells.rows.y.shape[1]
         self.candidates = [BoostingStage(RANDOM_THRESHOLDS, True), BoostingStage(EXHAUSTIVE_THRESHOLDS, True)]
         if cells.ordered:
             self.candidates.append(BoostingStage(RANDOM_THRESHOLDS, False))
 
-    def model(self, prior: float) -> SmoothEffectsModel[MainEffects]:
-        return MAIN_EFFECTS_MODEL
+    def likelihood(self, training: FoldCells, prior: float) -> MainEffectsLikelihood:
+        return MainEffectsLikelihood(training.rows, training.n_items, training.ordered)
 
     def make_rows(self, tuned: TunedEffects[MainEffects]) -> VoteRows:
         all_cells = self.cells
