@@ -164,11 +164,7 @@ class BradleyTerryFit:
         return data.n_contexts * total
 
     def influence(
-        self,
-        data: PreferenceData,
-        first_weights: Sequence[float],
-        edges: NDArray[np.bool_],
-        blocks: InfluenceBlocks,
+        self, data: PreferenceData, first_weights: Sequence[float], edges: NDArray[np.bool_], blocks: InfluenceBlocks
     ) -> Influence:
         """Return the influence values of the mean scores: r(x_i) of the contexts, and the corrections of the labels.
 
@@ -321,15 +317,14 @@ def fit_contextual_bradley_terry(
 
     # Coefficients relative to the last model, whose coefficients are zero.
     reference = _maximise(rows.log_likelihood, newton_step, np.zeros((n_items - 1, n_columns)))
-    log_odds = None if reference is None else rows.log_odds(reference)
-    if log_odds is None or np.abs(log_odds).max() > _SUSPICIOUS_LOG_ODDS:
+    if reference is None or np.abs(rows.log_odds(reference)).max() > _SUSPICIOUS_LOG_ODDS:
         _check_not_separated(rows, data)
-    if reference is None or log_odds is None:
+    if reference is None:
         raise NuisanceError(
             f"the likelihood of the contextual Bradley-Terry model was not maximised in {_MAX_STEPS} Newton steps; use "
             f"fewer features, or estimator='debiased' with functional='bt'"
         )
-    p = expit(log_odds)
+    p = expit(rows.log_odds(reference))
     solved = cho_solve(cho_factor(rows.information(p * (1 - p)).reshape(size, size)), np.eye(size))
     solved = ((solved + solved.T) / 2).reshape(n_items - 1, n_columns, n_items - 1, n_columns)
     # Coefficients relative to the last model become coefficients that sum to zero.
@@ -397,11 +392,8 @@ class _Rows:
                 f"labelled prompt, so that a coefficient cannot be told from the constant; leave such features out of "
                 f"the formula"
             )
-        models, rows, signs = (
-            np.concatenate([low, high]),
-            np.tile(np.arange(len(low)), 2),
-            np.repeat([1.0, -1.0], len(low)),
-        )
+        models, rows = np.concatenate([low, high]), np.tile(np.arange(len(low)), 2)
+        signs = np.repeat([1.0, -1.0], len(low))
         kept = models < data.n_items - 1
         incidence = csr_array((signs[kept], (models[kept], rows[kept])), shape=(data.n_items - 1, len(low)))
         votes = cells.n_votes[order].astype(float)
