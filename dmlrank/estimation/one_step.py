@@ -72,18 +72,30 @@ def relative_label_variance(labels: HeldOutLabels, around: FloatArray | None = N
 
 
 def pair_variance_scale(
-    labels: HeldOutLabels, propensity: FloatArray, data: PreferenceData, *, relative_variance: float | None = None
+    labels: HeldOutLabels, propensity: FloatArray, data: PreferenceData, judge: JudgeCorrection | None = None
 ) -> FloatArray:
-    """Return the mean of 1 / pi over contexts by ordered pair, (K, K), times the relative variance of a label.
+    """Return, for each ordered pair, (K, K), the factor of J V J' in the second moment of the correction.
 
-    The mean of 1 / pi is estimated by the mean of S / pi^2, which needs the propensities of labelled pairs only. Labels
-    that are means of several votes, or soft, have a smaller variance than one-hot labels with the same probabilities.
-    With a judge, the variance of the labels around m = P(Y | x, verdict) is smaller still and has to be passed.
+    V is the covariance of a one-hot label with probabilities mu, and J the derivative of the functional. The factor is
+    the mean of 1 / pi over contexts, times the relative variance of a label: labels that are means of several votes, or
+    soft, have a smaller variance than one-hot labels with the same probabilities. The mean of 1 / pi is estimated by
+    the mean of S / pi^2, which needs the propensities of labelled pairs only.
+
+    With a judge, the residuals of the labels are taken around m = P(Y | x, verdict), and the variance of m around mu is
+    added with the weights of the verdicts.
 
     Shapes: propensity (m,).
     """
-    relative_variance = relative_label_variance(labels) if relative_variance is None else relative_variance
-    return _mean_by_pair(labels.cells, labels.count / propensity**2, data) * relative_variance
+    of_labels, relative = (
+        _mean_by_pair(labels.cells, labels.count / propensity**2, data),
+        relative_label_variance(labels),
+    )
+    if judge is None:
+        return of_labels * relative
+    m = np.where((judge.label >= 0)[:, None], judge.m[judge.label], labels.mu)
+    around_m = relative_label_variance(labels, m)
+    from_verdicts = max(relative - around_m, 0.0) * _mean_by_pair(judge.cells, judge.weight**2, data)
+    return of_labels * around_m + from_verdicts
 
 
 def variance_correction(
@@ -213,27 +225,6 @@ class Residuals:
         if data.ordered:
             return change
         return change + score.derivative_at(mu[:, data.flip], residual[:, data.flip], second, first, data.n_items)
-
-
-def variance_scale_by_pair(
-    mu: FloatArray, data: PreferenceData, propensity: FloatArray, judge: JudgeCorrection | None
-) -> FloatArray:
-    """Return, for each ordered pair, (K, K), the factor of J V J' in the second moment of the correction.
-
-    V is the covariance of a one-hot label with probabilities mu, and J the derivative of the functional. Without a
-    judge the factor is :func:`pair_variance_scale`. With a judge the residuals of the labels are taken around m, and
-    the variance of m around mu is added with the weights of the verdicts.
-
-    Shapes: mu (m, C), propensity (m,).
-    """
-    labels = HeldOutLabels.by_cell(mu, data.cells)
-    if judge is None:
-        return pair_variance_scale(labels, propensity, data)
-    has_verdict = (judge.label >= 0)[:, None]
-    variance_around_m = relative_label_variance(labels, np.where(has_verdict, judge.m[judge.label], mu))
-    variance_of_m = max(relative_label_variance(labels) - variance_around_m, 0.0)
-    from_verdicts = variance_of_m * _mean_by_pair(judge.cells, judge.weight**2, data)
-    return pair_variance_scale(labels, propensity, data, relative_variance=variance_around_m) + from_verdicts
 
 
 def _mean_by_pair(cells: Cells, amounts: FloatArray, data: PreferenceData) -> FloatArray:
@@ -418,7 +409,8 @@ def evaluate_contexts(
     constant = mu_by_fold(nuisances.mu)
     held_out = cell_mu if constant is None else constant.held_out(data.cells)
     if any(has_variance_correction(score, data) for score in estimands.values()):
-        scale = variance_scale_by_pair(held_out, data, nuisances.propensity, nuisances.judge)
+        labels = HeldOutLabels.by_cell(held_out, data.cells)
+        scale = pair_variance_scale(labels, nuisances.propensity, data, nuisances.judge)
     task = _Task(estimands, data.without_names(), blocks, nuisances.floor, weight, residuals, scale)
     by_label = {name: score for name, score in estimands.items() if task.is_by_label(score)}
     is_needed: NDArray[np.bool_] | None = None
@@ -494,7 +486,7 @@ class _Task:
     floor: Smallest probability of mu for scores that need a floor.
     weight (n,): Weights of the contexts in the target population.
     residuals: The e residuals of votes and verdicts.
-    scale (K, K): See :func:`dmlrank.estimation.one_step.variance_scale_by_pair`; None where no score has a variance
+    scale (K, K): See :func:`dmlrank.estimation.one_step.pair_variance_scale`; None where no score has a variance
         correction.
     """
 
@@ -545,49 +537,43 @@ class _Task:
 
     def _with_corrections(self, score: Functional, mu: FloatArray, part: ContextPart) -> _ScorePart:
         """Compute values and corrections from mu at all pairs, (b, K, K, C), a few contexts at a time."""
-        step = contexts_at_a_time(self.data, CHUNK // _ARRAYS_PER_CHUNK)
-        spans = [slice(start, start + step) for start in range(0, len(part.contexts), step)]
-        found = [self._evaluate_span(score, mu[part.place[span]], part.contexts[span]) for span in spans]
-        added = [piece.added for piece in found if piece.added is not None]
-        return _ScorePart(
-            np.concatenate([piece.value for piece in found]),
-            np.concatenate([piece.block for piece in found if piece.block is not None]),
-            np.concatenate([piece.correction for piece in found if piece.correction is not None]),
-            np.sum(added, axis=0) if added else None,
-        )
-
-    def _evaluate_span(self, score: Functional, mu: FloatArray, contexts: IntArray) -> _ScorePart:
-        """Compute values and corrections of b contexts from their mu, (b, K, K, C)."""
         residuals, data = self.residuals, self.data
-        rows, row_place = _rows_of_contexts(residuals.context, contexts)
-        block, block_place = _rows_of_contexts(self.blocks.context, contexts)
-        row_block, first, second = np.searchsorted(block, residuals.block[rows]), residuals.first, residuals.second
-        if isinstance(score, RestrictedBradleyTerry):
-            # Such scores use no verdicts, so that there is one residual for each entry of the blocks (the votes of one
-            # block on one labelled cell), in the same order.
-            value, change = score.by_label(
-                mu, contexts, row_place, first[rows], second[rows], residuals.target[0][rows]
-            )
-            correction = np.zeros((len(block), change.shape[1]))
-            np.add.at(correction, row_block, self.blocks.entry_share[rows][:, None] * change)
-            return _ScorePart(value, block, correction)
-        # The weighted residuals of each block as a direction in which mu changes.
-        delta = np.zeros((len(block), *mu.shape[1:]))
-        entry = (row_block * data.n_items + first[rows]) * data.n_items + second[rows]
-        add_to_rows(delta.reshape(-1, data.n_categories), entry, residuals.weighted(rows, score.interior))
-        if not data.ordered:
-            delta += in_other_order(delta)
-        one_block_each = len(block) == len(contexts)
-        value, correction = score.value_and_derivative(mu if one_block_each else mu[block_place], delta)
-        added = None
-        if not score.pair_local and has_variance_correction(score, data):
-            assert self.scale is not None
-            if not one_block_each:
-                of_blocks, delta = delta, np.zeros((len(contexts), *mu.shape[1:]))
-                np.add.at(delta, block_place, of_blocks)
-            added = variance_correction(score, mu, delta, self.scale, self.weight[contexts]) / data.n_contexts
-        first_block = np.searchsorted(block_place, np.arange(len(contexts)))
-        return _ScorePart(value[first_block], block, correction, added)
+        pieces, added = list[tuple[FloatArray, IntArray, FloatArray]](), list[FloatArray]()
+        step = contexts_at_a_time(data, CHUNK // _ARRAYS_PER_CHUNK)
+        for start in range(0, len(part.contexts), step):
+            contexts, some_mu = part.contexts[start : start + step], mu[part.place[start : start + step]]
+            rows, row_place = _rows_of_contexts(residuals.context, contexts)
+            block, block_place = _rows_of_contexts(self.blocks.context, contexts)
+            row_block, first, second = np.searchsorted(block, residuals.block[rows]), residuals.first, residuals.second
+            if isinstance(score, RestrictedBradleyTerry):
+                # Such scores use no verdicts, so that there is one residual for each entry of the blocks (the votes of
+                # one block on one labelled cell), in the same order.
+                y = residuals.target[0][rows]
+                value, change = score.by_label(some_mu, contexts, row_place, first[rows], second[rows], y)
+                correction = np.zeros((len(block), change.shape[1]))
+                np.add.at(correction, row_block, self.blocks.entry_share[rows][:, None] * change)
+                pieces.append((value, block, correction))
+                continue
+            # The weighted residuals of each block as a direction in which mu changes.
+            delta = np.zeros((len(block), *mu.shape[1:]))
+            entry = (row_block * data.n_items + first[rows]) * data.n_items + second[rows]
+            add_to_rows(delta.reshape(-1, data.n_categories), entry, residuals.weighted(rows, score.interior))
+            if not data.ordered:
+                delta += in_other_order(delta)
+            one_block_each = len(block) == len(contexts)
+            value, correction = score.value_and_derivative(some_mu if one_block_each else some_mu[block_place], delta)
+            if not score.pair_local and has_variance_correction(score, data):
+                assert self.scale is not None
+                if not one_block_each:
+                    of_blocks, delta = delta, np.zeros((len(contexts), *mu.shape[1:]))
+                    np.add.at(delta, block_place, of_blocks)
+                more = variance_correction(score, some_mu, delta, self.scale, self.weight[contexts])
+                added.append(more / data.n_contexts)
+            first_block = np.searchsorted(block_place, np.arange(len(contexts)))
+            pieces.append((value[first_block], block, correction))
+        values, blocks, corrections = zip(*pieces, strict=True)
+        of_part = np.concatenate(values), np.concatenate(blocks), np.concatenate(corrections)
+        return _ScorePart(*of_part, np.sum(added, axis=0) if added else None)
 
     def corrections_by_label(self, score: Functional) -> FloatArray:
         """Compute the corrections by block, (q, d), of a score that needs mu at labelled and judged pairs only."""

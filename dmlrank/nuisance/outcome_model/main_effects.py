@@ -508,7 +508,8 @@ def fit_new_items(
     trained = np.arange(model.n_items) if model.tree_items is None else model.tree_items
     is_new = np.ones(data.n_items, dtype=bool)
     is_new[item[trained]] = False
-    effects = enlarged(model.main_effects.only(trained), item[trained], data.n_items)
+    old, known = model.main_effects.only(trained), item[trained]
+    effects = enlarged(old, known, data.n_items)
     cells = data.cells
     used = np.flatnonzero(in_training[cells.context] & (is_new[cells.first] | is_new[cells.second]))
     if len(used):
@@ -516,14 +517,9 @@ def fit_new_items(
         table, weight = model.basis.of(data.x[cells.context[used]]), cells.n_votes[used].astype(float)
         rows = LabelledRows(table, np.arange(len(used)), cells.first[used], cells.second[used], cells.y[used], weight)
         likelihood = MainEffectsLikelihood(rows, data.n_items, data.ordered)
-        belongs_to_new = MainEffects(
-            np.broadcast_to(is_new[:, None], effects.strength.shape),
-            0.0,
-            (is_new[:, None] | is_new).astype(float),
-            np.zeros(len(effects.distance_effect)),
-            np.broadcast_to(np.append(False, is_new)[:, None], effects.tie.shape),
-        )
-        likelihood.is_free = likelihood.is_free & (flat_effects(belongs_to_new) > 0)
+        ones = np.ones_like(old.distance_effect)
+        is_known = MainEffects(np.ones_like(old.strength), 1.0, np.ones_like(old.pair), ones, np.ones_like(old.tie))
+        likelihood.is_free = likelihood.is_free & (flat_effects(enlarged(is_known, known, data.n_items)) == 0)
         effects = likelihood.effects(likelihood.fit(model.ridge, flat_effects(effects)))
     return replace(model, main_effects=effects, n_items=data.n_items, tree_items=item[trained])
 
