@@ -18,6 +18,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from scipy.special import expit, log_expit
 
+from ..data.arrays import row_slices
 from ..data.graph import laplacian_inverse
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..exceptions import DataError, FormulaError, GraphError, NuisanceError, listed
@@ -155,9 +156,7 @@ class BradleyTerryFit:
             np.add.at(gradient, (blocks.entry_block, second), -residual)
             return np.asarray(data.n_contexts * gradient @ solved[:, 0])
         total = np.zeros((len(blocks.context), solved.shape[2]))
-        step = max(1, _CHUNK_ENTRIES // solved[0].size)
-        for start in range(0, len(cell), step):
-            part = slice(start, start + step)
+        for part in row_slices(len(cell), solved[0].size, _CHUNK_ENTRIES):
             amount = residual[part, None] * self.z(data.x[context[part]])
             change = np.einsum("rc,rcd->rd", amount, solved[first[part]] - solved[second[part]])
             add_to_rows(total, blocks.entry_block[part], change)

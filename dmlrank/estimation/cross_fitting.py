@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._utils.computation import in_workers, report
+from ..data.arrays import row_slices
 from ..data.contexts import IdentityNumbers
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import DataError
@@ -59,14 +60,14 @@ def keyed_hash(numbers: Words, key: bytes) -> Words:
     """
     hashes = np.empty(len(numbers), np.uint64)
     words = (int.from_bytes(key[:8], "little"), int.from_bytes(key[8:], "little"))
-    for start in range(0, len(numbers), _BLOCK):
-        message = numbers[start : start + _BLOCK].astype(np.uint64)
+    for block in row_slices(len(numbers), 1, _BLOCK):
+        message = numbers[block].astype(np.uint64)
         a, b, c, d = (np.full_like(message, constant ^ words[i % 2]) for i, constant in enumerate(_INITIAL))
-        for block in (message, np.full_like(message, _LENGTH_BLOCK)):
-            a, b, c, d = _round(_round((a, b, c, d ^ block)))
-            a = a ^ block
+        for word in (message, np.full_like(message, _LENGTH_BLOCK)):
+            a, b, c, d = _round(_round((a, b, c, d ^ word)))
+            a = a ^ word
         a, b, c, d = _round(_round(_round(_round((a, b, c ^ np.uint64(0xFF), d)))))
-        hashes[start : start + _BLOCK] = a ^ b ^ c ^ d
+        hashes[block] = a ^ b ^ c ^ d
     return hashes
 
 
@@ -389,9 +390,7 @@ class ContextPart:
             yield from streamed
             return
         table = self.probabilities()
-        size = max(1, _BLOCK_ENTRIES // max(1, int(np.prod(table.shape[1:]))))
-        for start in range(0, len(table), size):
-            rows = slice(start, min(start + size, len(table)))
+        for rows in row_slices(len(table), int(np.prod(table.shape[1:])), _BLOCK_ENTRIES):
             yield rows, table[rows]
 
 

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..data.arrays import row_slices
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import DataError
 from ..functionals.linear_scores import LinkedScore
@@ -205,8 +206,7 @@ class EqualStyleTerms:
         code, pair = np.unique(rows.first * n_items + rows.second, return_inverse=True)
         coefficients = self.link.coefficients(code // n_items, code % n_items)
         total = np.zeros((n_blocks, 2 * n_items + len(beta)))
-        for begin in range(0, len(rows.context), _CHUNK):
-            part = slice(begin, begin + _CHUNK)
+        for part in row_slices(len(rows.context), 1, _CHUNK):
             of_pair = weight[part, None] * coefficients[pair[part]]
             averaged = of_pair * self.residual[part, None]
             equal = averaged - of_pair * predicted[part, None] - slope_rows[part] @ means.style.T

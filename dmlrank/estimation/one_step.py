@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._utils.computation import report
+from ..data.arrays import row_slices
 from ..data.outcomes import in_other_order
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..functionals.base import Functional
@@ -86,10 +87,8 @@ def pair_variance_scale(
 
     Shapes: propensity (m,).
     """
-    of_labels, relative = (
-        _mean_by_pair(labels.cells, labels.count / propensity**2, data),
-        relative_label_variance(labels),
-    )
+    of_labels = _mean_by_pair(labels.cells, labels.count / propensity**2, data)
+    relative = relative_label_variance(labels)
     if judge is None:
         return of_labels * relative
     m = np.where((judge.label >= 0)[:, None], judge.m[judge.label], labels.mu)
@@ -539,9 +538,8 @@ class _Task:
         """Compute values and corrections from mu at all pairs, (b, K, K, C), a few contexts at a time."""
         residuals, data = self.residuals, self.data
         pieces, added = list[tuple[FloatArray, IntArray, FloatArray]](), list[FloatArray]()
-        step = contexts_at_a_time(data, CHUNK // _ARRAYS_PER_CHUNK)
-        for start in range(0, len(part.contexts), step):
-            contexts, some_mu = part.contexts[start : start + step], mu[part.place[start : start + step]]
+        for span in row_slices(len(part.contexts), data.n_items**2 * data.n_categories, CHUNK // _ARRAYS_PER_CHUNK):
+            contexts, some_mu = part.contexts[span], mu[part.place[span]]
             rows, row_place = _rows_of_contexts(residuals.context, contexts)
             block, block_place = _rows_of_contexts(self.blocks.context, contexts)
             row_block, first, second = np.searchsorted(block, residuals.block[rows]), residuals.first, residuals.second
@@ -578,11 +576,9 @@ class _Task:
     def corrections_by_label(self, score: Functional) -> FloatArray:
         """Compute the corrections by block, (q, d), of a score that needs mu at labelled and judged pairs only."""
         rows, total = self.residuals, np.zeros((len(self.blocks.context), 0))
-        step = max(1, CHUNK // self.data.n_items)
-        for start in range(0, len(rows.block), step):
-            part = slice(start, start + step)
+        for part in row_slices(len(rows.block), self.data.n_items, CHUNK):
             change = rows.derivatives(score, part, self.data)
-            if not start:
+            if not part.start:
                 total = np.zeros((len(total), change.shape[1]))
             add_to_rows(total, rows.block[part], change)
         return total
@@ -591,9 +587,7 @@ class _Task:
         """Compute the variance correction, (d, d), of a score that needs mu at labelled and judged pairs only."""
         rows, total = self.residuals, np.zeros(())
         assert self.scale is not None
-        step = max(1, CHUNK // (_ARRAYS_PER_CHUNK * self.data.n_categories))
-        for start in range(0, len(rows.block), step):
-            part = slice(start, start + step)
+        for part in row_slices(len(rows.block), _ARRAYS_PER_CHUNK * self.data.n_categories, CHUNK):
             first, second = rows.first[part], rows.second[part]
             weight = self.scale[first, second] * self.weight[rows.context[part]] ** 2
             delta, pairs = rows.weighted(part, score.interior), (first, second, self.data.n_items)

@@ -26,6 +26,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ..data.arrays import row_slices
 from ..data.outcomes import exchanged_wins, in_other_order
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..functionals import Functional
@@ -161,9 +162,7 @@ class UnanimousPairs:
         values, axes = np.linalg.eigh(self.residual_moment)
         observed = axes * np.sqrt(np.maximum(values, 0.0))[:, None, :]
         total: FloatArray = np.zeros(())
-        step = max(1, _CHUNK // self.table.size)
-        for start in range(0, len(self), step):
-            part = slice(start, start + step)
+        for part in row_slices(len(self), self.table.size, _CHUNK):
             first, second = self.first[part], self.second[part]
             # Derivatives along the columns of directions, (b, C, r), as rows, (b, r, d).
             unseen_rows, observed_rows = (

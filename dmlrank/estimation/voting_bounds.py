@@ -39,7 +39,7 @@ confounding, JASA.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -160,6 +160,11 @@ class BoundInputs:
         """Return probabilities, clipped at the floor for functionals that need a floor."""
         return clip_and_renormalise(probabilities, self.nuisances.floor) if interior else probabilities
 
+    def influences(self, values: Iterable[FloatArray], corrections: Iterable[FloatArray]) -> list[Influence]:
+        """Return influence values from the values of all contexts and the corrections of all blocks."""
+        given = self.voting.block_context, self.voting.block_weight, self.weight
+        return [Influence(value, change, *given) for value, change in zip(values, corrections, strict=True)]
+
     def rates(self, part: ContextPart) -> tuple[FloatArray, IntArray, IntArray]:
         """Return the vote rates v in a part of the contexts, and which rows of mu and of the rates belong together.
 
@@ -244,11 +249,7 @@ def additive_bounds(
     values_of_part = partial(task.values, gammas=tuple(gammas))
     for part, part_values in over_parts(values_of_part, inputs.nuisances.mu, contexts_at_a_time(data), "bounds"):
         values[:, part.contexts] = part_values
-    voting = inputs.voting
-    return [
-        Influence(value, task.corrections(rows, gamma), voting.block_context, voting.block_weight, inputs.weight)
-        for value, gamma in zip(values, gammas, strict=True)
-    ]
+    return inputs.influences(values, [task.corrections(rows, gamma) for gamma in gammas])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -376,7 +377,4 @@ def first_order_bounds(
             add_to_rows(correction, block, of_gamma)
         n_done += len(part.contexts)
         report(n_done, data.n_contexts, "bounds, contexts")
-    return [
-        Influence(value, correction, voting.block_context, voting.block_weight, inputs.weight)
-        for value, correction in zip(values, corrections, strict=True)
-    ]
+    return inputs.influences(values, corrections)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ..data.arrays import row_slices
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from .smooth import SmoothBasis
 
@@ -215,8 +216,7 @@ def stack_rows(x: FloatArray, context: IntArray, first: IntArray, second: IntArr
     Shapes: x (n, p), context, first, second (r,).
     """
     rows = np.empty((len(context), x.shape[1] + 2), x.dtype)
-    for begin in range(0, len(context), _BLOCK):
-        part = slice(begin, begin + _BLOCK)
+    for part in row_slices(len(context), 1, _BLOCK):
         rows[part, :-2] = x[context[part]]
     rows[:, -2], rows[:, -1] = first, second
     return rows

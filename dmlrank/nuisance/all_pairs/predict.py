@@ -17,8 +17,8 @@ from ...data.outcomes import exchanged_wins
 from ...data.preferences import FloatArray, IntArray
 from .trees import (
     Branches,
-    Leaves,
     Link,
+    Nodes,
     RectangleSum,
     Trees,
     as_lightgbm_reads,
@@ -94,7 +94,7 @@ class PairTables:
 
     @classmethod
     def of(
-        cls, trees: Trees, branches: Branches, leaves: Leaves, value: FloatArray, n_items: int, *, mirrored: bool
+        cls, trees: Trees, branches: Branches, leaves: Nodes, value: FloatArray, n_items: int, *, mirrored: bool
     ) -> PairTables:
         """Prepare the tables.
 
@@ -102,7 +102,7 @@ class PairTables:
         """
         n_outputs = trees.link.n_outputs
         first, second = np.triu_indices(n_items, 1) if mirrored else np.indices((n_items, n_items)).reshape(2, -1)
-        scaled, swapped = value[leaves.leaf], exchanged_wins(n_outputs) if mirrored else np.arange(n_outputs)
+        scaled, swapped = value[leaves.node], exchanged_wins(n_outputs) if mirrored else np.arange(n_outputs)
         tables, place = [], np.zeros((n_outputs, n_items, n_items), dtype=np.intp)
         for output in range(n_outputs):
             place[output, first, second] = output * len(first) + np.arange(len(first))
@@ -151,7 +151,7 @@ class PairTables:
 
 
 def tables_pay(
-    branches: Branches, leaves: Leaves, n_outputs: int, n_items: int, n_contexts: int | None, *, mirrored: bool
+    branches: Branches, leaves: Nodes, n_outputs: int, n_items: int, n_contexts: int | None, *, mirrored: bool
 ) -> bool:
     """Return whether summing tables takes less time than summing rectangles, for so many contexts."""
     if n_contexts is None or n_contexts < _FEWEST_FOR_TABLES:
@@ -173,7 +173,7 @@ def tables_pay(
 
 
 def _tables_of_branches(
-    leaves: Leaves, rows: IntArray, value: FloatArray, branches: Branches, *, pairs: tuple[IntArray, IntArray]
+    leaves: Nodes, rows: IntArray, value: FloatArray, branches: Branches, *, pairs: tuple[IntArray, IntArray]
 ) -> FloatArray:
     """Return the sum of the leaves that hang on each branch, (1 + 2 c, m).
 
@@ -186,11 +186,9 @@ def _tables_of_branches(
         shape=(n_branches, len(order)),
     )
     tables = np.empty((n_branches, len(pairs[0])))
-    step = max(1, 1_000_000 // max(len(order), 1))
-    for start in range(0, len(pairs[0]), step):
-        first, second = pairs[0][start : start + step], pairs[1][start : start + step]
-        reached = leaves.first[order][:, first] & leaves.second[order][:, second]
-        tables[:, start : start + step] = weights @ reached.astype(float)
+    for part in row_slices(len(pairs[0]), len(order), 1_000_000):
+        reached = leaves.first[order][:, pairs[0][part]] & leaves.second[order][:, pairs[1][part]]
+        tables[:, part] = weights @ reached.astype(float)
     return tables
 
 

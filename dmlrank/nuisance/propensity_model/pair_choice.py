@@ -273,9 +273,7 @@ def pair_entries(
     Shapes: x (n, p), first, second (n,).
     """
     entries = np.empty(len(x))
-    step = max(1, _TABLE_ENTRIES // max(n_items**2, x.shape[1]))
-    for start in range(0, len(x), step):
-        chunk = slice(start, start + step)
+    for chunk in row_slices(len(x), max(n_items**2, x.shape[1]), _TABLE_ENTRIES):
         values = table(x[chunk])
         entries[chunk] = values[np.arange(len(values)), first[chunk], second[chunk]]
     return entries
