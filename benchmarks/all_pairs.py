@@ -120,7 +120,7 @@ def main() -> int:
             rows = draw_labels(given.labels, n_features, n_items, rng)
             contexts, items = np.split(rows.features, [n_features], axis=1)
             features = np.column_stack([remove_values(contexts, share_missing, rng), items])
-            specification = BoosterSpec(N_CATEGORIES, n_items, tune)
+            specification = BoosterSpec(N_CATEGORIES, True, tune)
             booster = train_booster(replace(rows, features=features), specification, rng)
             x = remove_values(rng.normal(size=(given.contexts, n_features)), share_missing, rng)
             n_stacked = min(given.contexts, max(1, given.rows // (n_items * (n_items - 1))))

@@ -18,6 +18,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from scipy.special import expit, log_expit
 
+from ..data.arrays import row_slices
 from ..data.graph import laplacian_inverse
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..exceptions import DataError, FormulaError, GraphError, NuisanceError, listed
@@ -155,20 +156,14 @@ class BradleyTerryFit:
             np.add.at(gradient, (blocks.entry_block, second), -residual)
             return np.asarray(data.n_contexts * gradient @ solved[:, 0])
         total = np.zeros((len(blocks.context), solved.shape[2]))
-        step = max(1, _CHUNK_ENTRIES // solved[0].size)
-        for start in range(0, len(cell), step):
-            part = slice(start, start + step)
+        for part in row_slices(len(cell), solved[0].size, _CHUNK_ENTRIES):
             amount = residual[part, None] * self.z(data.x[context[part]])
             change = np.einsum("rc,rcd->rd", amount, solved[first[part]] - solved[second[part]])
             add_to_rows(total, blocks.entry_block[part], change)
         return data.n_contexts * total
 
     def influence(
-        self,
-        data: PreferenceData,
-        first_weights: Sequence[float],
-        edges: NDArray[np.bool_],
-        blocks: InfluenceBlocks,
+        self, data: PreferenceData, first_weights: Sequence[float], edges: NDArray[np.bool_], blocks: InfluenceBlocks
     ) -> Influence:
         """Return the influence values of the mean scores: r(x_i) of the contexts, and the corrections of the labels.
 
@@ -321,15 +316,14 @@ def fit_contextual_bradley_terry(
 
     # Coefficients relative to the last model, whose coefficients are zero.
     reference = _maximise(rows.log_likelihood, newton_step, np.zeros((n_items - 1, n_columns)))
-    log_odds = None if reference is None else rows.log_odds(reference)
-    if log_odds is None or np.abs(log_odds).max() > _SUSPICIOUS_LOG_ODDS:
+    if reference is None or np.abs(rows.log_odds(reference)).max() > _SUSPICIOUS_LOG_ODDS:
         _check_not_separated(rows, data)
-    if reference is None or log_odds is None:
+    if reference is None:
         raise NuisanceError(
             f"the likelihood of the contextual Bradley-Terry model was not maximised in {_MAX_STEPS} Newton steps; use "
             f"fewer features, or estimator='debiased' with functional='bt'"
         )
-    p = expit(log_odds)
+    p = expit(rows.log_odds(reference))
     solved = cho_solve(cho_factor(rows.information(p * (1 - p)).reshape(size, size)), np.eye(size))
     solved = ((solved + solved.T) / 2).reshape(n_items - 1, n_columns, n_items - 1, n_columns)
     # Coefficients relative to the last model become coefficients that sum to zero.
@@ -397,11 +391,8 @@ class _Rows:
                 f"labelled prompt, so that a coefficient cannot be told from the constant; leave such features out of "
                 f"the formula"
             )
-        models, rows, signs = (
-            np.concatenate([low, high]),
-            np.tile(np.arange(len(low)), 2),
-            np.repeat([1.0, -1.0], len(low)),
-        )
+        models, rows = np.concatenate([low, high]), np.tile(np.arange(len(low)), 2)
+        signs = np.repeat([1.0, -1.0], len(low))
         kept = models < data.n_items - 1
         incidence = csr_array((signs[kept], (models[kept], rows[kept])), shape=(data.n_items - 1, len(low)))
         votes = cells.n_votes[order].astype(float)

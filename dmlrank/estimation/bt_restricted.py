@@ -64,13 +64,7 @@ class RestrictedBradleyTerry(Functional):
         return self.project(mu)[0]
 
     def by_label(
-        self,
-        mu: FloatArray,
-        contexts: IntArray,
-        place: IntArray,
-        first: IntArray,
-        second: IntArray,
-        y: FloatArray,
+        self, mu: FloatArray, contexts: IntArray, place: IntArray, first: IntArray, second: IntArray, y: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Return the scores of b contexts, (b, K), and the contribution of each of e labels to the influence, (e, K).
 
@@ -225,10 +219,7 @@ class RestrictedResampling:
 
 
 def resampling_under_restriction(
-    score: RestrictedBradleyTerry,
-    data: PreferenceData,
-    nuisances: NuisanceEstimates,
-    weight: FloatArray | None = None,
+    score: RestrictedBradleyTerry, data: PreferenceData, nuisances: NuisanceEstimates, weight: FloatArray | None = None
 ) -> RestrictedResampling:
     """Compute the probability of every label in the model, and what the label adds to the difference of the estimates.
 
@@ -248,8 +239,13 @@ def resampling_under_restriction(
         share[in_part] = score.probabilities(table)[pairs]
         win = np.tile([1.0, 0.0], (len(in_part), 1))
         if_won, if_lost = (score.by_label(table, part.contexts, *pairs, y)[1] for y in (win, win[:, ::-1]))
-        projection_change = _projection_changes(score, table[pairs], nuisances.propensity[in_part], *pairs[1:])
-        change[in_part] = projection_change - (if_won - if_lost)
+        # What a win of the first instead of the second model adds to the projection's influence.
+        mu, step, (first, second) = table[pairs], np.array([1.0, -1.0]) / nuisances.propensity[in_part, None], pairs[1:]
+        of_projection = score.functional.derivative_at(mu, step, first, second, data.n_items)
+        if not score.position:
+            other_order = score.functional.derivative_at(mu[:, ::-1], step[:, ::-1], second, first, data.n_items)
+            of_projection = of_projection + other_order
+        change[in_part] = of_projection - (if_won - if_lost)
     if weight is not None:
         change *= weight[cells.context][:, None]
     by_cell = np.lexsort((cells.second, cells.first, data.seed_order[cells.context]))
@@ -260,17 +256,3 @@ def resampling_under_restriction(
         n_votes=cells.n_votes[by_cell],
         n_contexts=data.n_contexts,
     )
-
-
-def _projection_changes(
-    score: RestrictedBradleyTerry, mu: FloatArray, propensity: FloatArray, first: IntArray, second: IntArray
-) -> FloatArray:
-    """Return what a win of the first instead of the second model adds to the projection's influence, (e, K).
-
-    Shapes: mu (e, 2), propensity (e,), first, second (e,).
-    """
-    step, n_items = np.array([1.0, -1.0]) / propensity[:, None], len(score.graph.edges)
-    change = score.functional.derivative_at(mu, step, first, second, n_items)
-    if score.position:
-        return change
-    return change + score.functional.derivative_at(mu[:, ::-1], step[:, ::-1], second, first, n_items)

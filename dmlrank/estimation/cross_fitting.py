@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._utils.computation import in_workers, report
+from ..data.arrays import row_slices
 from ..data.contexts import IdentityNumbers
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import DataError
@@ -58,20 +59,16 @@ def keyed_hash(numbers: Words, key: bytes) -> Words:
     Shapes: numbers (n,), returns (n,).
     """
     hashes = np.empty(len(numbers), np.uint64)
-    for start in range(0, len(numbers), _BLOCK):
-        hashes[start : start + _BLOCK] = _hash_block(numbers[start : start + _BLOCK].astype(np.uint64), key)
-    return hashes
-
-
-def _hash_block(message: Words, key: bytes) -> Words:
-    """Return the hashes of a few numbers, (b,)."""
     words = (int.from_bytes(key[:8], "little"), int.from_bytes(key[8:], "little"))
-    a, b, c, d = (np.full_like(message, constant ^ words[i % 2]) for i, constant in enumerate(_INITIAL))
-    for block in (message, np.full_like(message, _LENGTH_BLOCK)):
-        a, b, c, d = _round(_round((a, b, c, d ^ block)))
-        a = a ^ block
-    a, b, c, d = _round(_round(_round(_round((a, b, c ^ np.uint64(0xFF), d)))))
-    return a ^ b ^ c ^ d
+    for block in row_slices(len(numbers), 1, _BLOCK):
+        message = numbers[block].astype(np.uint64)
+        a, b, c, d = (np.full_like(message, constant ^ words[i % 2]) for i, constant in enumerate(_INITIAL))
+        for word in (message, np.full_like(message, _LENGTH_BLOCK)):
+            a, b, c, d = _round(_round((a, b, c, d ^ word)))
+            a = a ^ word
+        a, b, c, d = _round(_round(_round(_round((a, b, c ^ np.uint64(0xFF), d)))))
+        hashes[block] = a ^ b ^ c ^ d
+    return hashes
 
 
 def _round(state: _State) -> _State:
@@ -186,8 +183,7 @@ def spread_over_units(unit: IntArray, place: IntArray, number: IntArray) -> IntA
 
 def _share_of(hashes: IdentityNumbers, n_folds: int) -> IntArray:
     """Return floor(k u), (n,), where u is a hash divided by 2^64; the upper 32 bits of the hash decide."""
-    upper = hashes >> np.uint64(32)
-    return ((upper * np.uint64(n_folds)) >> np.uint64(32)).astype(np.intp)
+    return (((hashes >> np.uint64(32)) * np.uint64(n_folds)) >> np.uint64(32)).astype(np.intp)
 
 
 # Codes are looked up in a table with one entry for each possible code, unless the table would be larger than
@@ -229,31 +225,9 @@ class IdenticalContexts:
         """Number of the data's labelled cells that each of the r cells represents, (r,)."""
         return np.bincount(self.row, minlength=len(self.representative))
 
-    def bounds(self, n_folds: int) -> IntArray:
-        """Return the index of the first kind of each fold and the number of kinds, (n_folds + 1,)."""
-        return np.searchsorted(self.fold, np.arange(n_folds + 1))
-
     def is_constant_within_kinds(self, values: FloatArray) -> bool:
         """Whether the labelled cells that one cell represents all have the same value; ``values`` is (m,)."""
         return bool((values[self.representative][self.row] == values).all())
-
-
-def merge_by_pair(cells: Cells, fold: IntArray, n_cells: IntArray | None, n_items: int) -> tuple[Cells, IntArray]:
-    """Average the labels of each fold and ordered pair.
-
-    Shapes: fold (r,), n_cells (r,).
-    """
-    votes = cells.n_votes
-    code = (fold * n_items + cells.first) * n_items + cells.second
-    n_codes = (int(fold.max()) + 1) * n_items**2
-    votes_by_code = np.bincount(code, votes, n_codes)
-    present = np.flatnonzero(votes_by_code)
-    cell_of_code = np.empty(n_codes, np.intp)
-    cell_of_code[code] = np.arange(len(code))
-    total = votes_by_code[present]
-    y = np.stack([np.bincount(code, votes * share, n_codes)[present] for share in cells.y.T], axis=1)
-    merged = replace(cells.only(cell_of_code[present]), y=y / total[:, None], n_votes=total.astype(np.intp))
-    return merged, np.bincount(code, n_cells, n_codes)[present].astype(np.intp)
 
 
 def may_save_half(data: PreferenceData) -> bool:
@@ -344,15 +318,13 @@ def clip_and_renormalise(mu: FloatArray, floor: float) -> FloatArray:
 
     Shapes: mu (n, K, K, C).
     """
-    low = mu < floor
-    items = np.arange(mu.shape[1]) if mu.ndim == 4 else None
-    if items is not None:
-        low[:, items, items] = False
+    low, items = mu < floor, np.arange(mu.shape[1] if mu.ndim == 4 else 0)
+    diagonal = (slice(None), items, items) if mu.ndim == 4 else (items,)
+    low[diagonal] = False
     if not low.any():
         return mu
     raised = np.maximum(mu, floor)
-    if items is not None:
-        raised[:, items, items] = mu[:, items, items]
+    raised[diagonal] = mu[diagonal]
     # The sum is computed category by category, because a sum over a short last axis takes several times as long.
     total = raised[..., 0].copy()
     for c in range(1, mu.shape[-1]):
@@ -418,9 +390,7 @@ class ContextPart:
             yield from streamed
             return
         table = self.probabilities()
-        size = max(1, _BLOCK_ENTRIES // max(1, int(np.prod(table.shape[1:]))))
-        for start in range(0, len(table), size):
-            rows = slice(start, min(start + size, len(table)))
+        for rows in row_slices(len(table), int(np.prod(table.shape[1:])), _BLOCK_ENTRIES):
             yield rows, table[rows]
 
 
@@ -449,21 +419,11 @@ class NumberedParts:
 
     def __init__(self, mu: MuSource, size: int, selected: NDArray[np.bool_] | None = None) -> None:
         self._arguments = (mu, size, selected)
-        self._parts = tuple(mu.parts(size, selected))
+        self.parts = tuple(mu.parts(size, selected))
 
     def __reduce__(self) -> tuple[type[NumberedParts], tuple[MuSource, int, NDArray[np.bool_] | None]]:
         # The parts refer to the models one by one; pickled with them, a model would be sent once for every part.
         return NumberedParts, self._arguments
-
-    def __len__(self) -> int:
-        return len(self._parts)
-
-    def __getitem__(self, number: int) -> ContextPart:
-        return self._parts[number]
-
-    def is_concurrent(self, number: int) -> bool:
-        """Return whether several threads may compute the probabilities of this part and of others at the same time."""
-        return self._parts[number].concurrent
 
 
 def over_parts(
@@ -478,64 +438,23 @@ def over_parts(
 
     ``what`` says in reports of the progress what is computed; ``n_done`` contexts count as done before.
     """
-    parts = NumberedParts(mu, size, selected)
-    total = n_done + sum(len(parts[number].contexts) for number in range(len(parts)))
+    numbered = NumberedParts(mu, size, selected)
+    parts, name = numbered.parts, f"{what} of contexts"
+    total, numbers = n_done + sum(len(part.contexts) for part in parts), range(len(parts))
+    are_concurrent = [part.concurrent for part in parts]
     results = in_workers(
-        _evaluate_part,
-        (evaluate, parts),
-        range(len(parts)),
-        name=f"{what} of contexts",
-        is_concurrent=parts.is_concurrent,
+        _evaluate_part, (evaluate, numbered), numbers, name=name, is_concurrent=are_concurrent.__getitem__
     )
-    for number, result in enumerate(results):
-        yield parts[number], result
-        n_done += len(parts[number].contexts)
+    for part, result in zip(parts, results, strict=True):
+        yield part, result
+        n_done += len(part.contexts)
         report(n_done, total, f"{what}, contexts")
 
 
 def _evaluate_part(shared: tuple[Callable[[ContextPart], T], NumberedParts], number: int) -> T:
     """Evaluate one part, which a worker finds by its number."""
-    evaluate, parts = shared
-    return evaluate(parts[number])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class MuByFold:
-    """Probabilities that are the same in all contexts of a fold, as they are without features.
-
-    models: One per fold, trained on the other folds.
-    _kinds: Cache of the kinds of identical contexts for one set of labelled cells: several fits on the same first
-        stages have the same labels.
-    """
-
-    models: tuple[MuModel, ...]
-    folds: Folds
-    _kinds: dict[Cells, IdenticalContexts]
-
-    def identical_contexts(self, data: PreferenceData) -> IdenticalContexts:
-        """Return the kinds of contexts with the same fold and the same labels."""
-        if data.cells not in self._kinds:
-            self._kinds.clear()
-            self._kinds[data.cells] = find_identical_contexts(data, self.folds.fold)
-        return self._kinds[data.cells]
-
-    def tables(self) -> FloatArray:
-        """Return the probabilities in the contexts of each of the F folds, (F, K, K, C)."""
-        return np.concatenate([model.predict(np.empty((1, 0))) for model in self.models])
-
-    def held_out(self, cells: Cells) -> FloatArray:
-        """Return the probabilities of m cells, (m, C), that their own labels have not entered.
-
-        Those of the one table from all labels are computed without the votes of the cell's unit on its pair.
-        """
-        pilot, fold = self.models[0], self.folds.fold[cells.context]
-        if self.folds.n_folds > 1 or not isinstance(pilot, ConstantMu):
-            return np.asarray(self.tables()[fold, cells.first, cells.second])
-        n_items = len(pilot.table)
-        code = (self.folds.unit[cells.context] * n_items + cells.first) * n_items + cells.second
-        place = np.unique(code, return_inverse=True)[1].reshape(-1)
-        own = np.stack([np.bincount(place, share * cells.n_votes)[place] for share in cells.y.T], axis=1)
-        return pilot.without(own, cells.first, cells.second)
+    evaluate, numbered = shared
+    return evaluate(numbered.parts[number])
 
 
 def held_out_probabilities(mu: MuSource, cells: Cells) -> FloatArray:
@@ -555,7 +474,8 @@ class CrossFittedMu:
     folds: The model that predicts each context, by its place in ``models``.
     x (n, p): Features of the contexts.
     _cache: Probabilities of whole sets of cells: several steps of a fit need those of the labels and of the verdicts.
-    _kinds: See :class:`MuByFold`.
+    _kinds: Cache of the kinds of identical contexts for one set of labelled cells: several fits on the same first
+        stages have the same labels.
     """
 
     models: tuple[MuModel, ...]
@@ -623,18 +543,42 @@ class CrossFittedMu:
         probabilities = np.empty(cells.y.shape)
         for held_out, model in enumerate(self.models):
             in_fold = np.flatnonzero(self.folds.fold[cells.context] == held_out)
-            if not len(in_fold):
-                continue
-            x = self.x[cells.context[in_fold]]
-            probabilities[in_fold] = model.at(x, cells.first[in_fold], cells.second[in_fold])
+            if len(in_fold):
+                x = self.x[cells.context[in_fold]]
+                probabilities[in_fold] = model.at(x, cells.first[in_fold], cells.second[in_fold])
         return probabilities
 
+    # --- without features, where all contexts of a fold have the same probabilities -----------------------------------
 
-def mu_by_fold(mu: MuSource) -> MuByFold | None:
-    """Return the probabilities as one table per fold; None where contexts of one fold may differ."""
-    if not isinstance(mu, CrossFittedMu) or mu.x.shape[1]:
-        return None
-    return MuByFold(mu.models, mu.folds, mu._kinds)
+    def identical_contexts(self, data: PreferenceData) -> IdenticalContexts:
+        """Return the kinds of contexts with the same fold and the same labels."""
+        if data.cells not in self._kinds:
+            self._kinds.clear()
+            self._kinds[data.cells] = find_identical_contexts(data, self.folds.fold)
+        return self._kinds[data.cells]
+
+    def tables(self) -> FloatArray:
+        """Return the probabilities in the contexts of each of the F folds, (F, K, K, C)."""
+        return np.concatenate([model.predict(np.empty((1, 0))) for model in self.models])
+
+    def held_out(self, cells: Cells) -> FloatArray:
+        """Return the probabilities of m cells, (m, C), that their own labels have not entered.
+
+        Those of the one table from all labels are computed without the votes of the cell's unit on its pair.
+        """
+        pilot, fold = self.models[0], self.folds.fold[cells.context]
+        if self.folds.n_folds > 1 or not isinstance(pilot, ConstantMu):
+            return np.asarray(self.tables()[fold, cells.first, cells.second])
+        n_items = len(pilot.table)
+        code = (self.folds.unit[cells.context] * n_items + cells.first) * n_items + cells.second
+        place = np.unique(code, return_inverse=True)[1].reshape(-1)
+        own = np.stack([np.bincount(place, share * cells.n_votes)[place] for share in cells.y.T], axis=1)
+        return pilot.without(own, cells.first, cells.second)
+
+
+def mu_by_fold(mu: MuSource) -> CrossFittedMu | None:
+    """Return probabilities that are one table per fold; None where contexts of one fold may differ."""
+    return mu if isinstance(mu, CrossFittedMu) and not mu.x.shape[1] else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -694,12 +638,6 @@ class HeldOutLabels:
         return cls(mu, cells, np.ones(len(cells), np.intp))
 
     @classmethod
-    def by_pair(cls, mu: MuSource, kinds: IdenticalContexts, n_items: int) -> HeldOutLabels:
-        """Merge the labels of each fold and ordered pair, where mu is the same in all contexts of a fold."""
-        cells, count = merge_by_pair(kinds.cells, kinds.fold[kinds.cell_kind], kinds.n_cells, n_items)
-        return cls(mu.at(cells), cells, count)
-
-    @classmethod
     def of(cls, mu: MuSource, data: PreferenceData, held_out: FloatArray | None = None) -> HeldOutLabels:
         """Return all labels, merged where their probabilities are equal because mu is the same in all contexts.
 
@@ -714,10 +652,21 @@ class HeldOutLabels:
                 if all(map(kinds.is_constant_within_kinds, held_out.T)):
                     return cls(held_out[kinds.representative], kinds.cells, kinds.n_cells)
             return cls.by_cell(held_out, data.cells)
+        cells, fold, n_cells = data.cells, constant.folds.fold[data.cells.context], None
         if may_save_half(data):
-            return cls.by_pair(mu, constant.identical_contexts(data), data.n_items)
-        cells, count = merge_by_pair(data.cells, constant.folds.fold[data.cells.context], None, data.n_items)
-        return cls(mu.at(cells), cells, count)
+            kinds = constant.identical_contexts(data)
+            cells, fold, n_cells = kinds.cells, kinds.fold[kinds.cell_kind], kinds.n_cells
+        # The labels of each fold and ordered pair become one.
+        code = (fold * data.n_items + cells.first) * data.n_items + cells.second
+        n_codes = (int(fold.max()) + 1) * data.n_items**2
+        votes_by_code = np.bincount(code, cells.n_votes, n_codes)
+        present = np.flatnonzero(votes_by_code)
+        cell_of_code = np.empty(n_codes, np.intp)
+        cell_of_code[code] = np.arange(len(code))
+        total = votes_by_code[present]
+        y = np.stack([np.bincount(code, cells.n_votes * share, n_codes)[present] for share in cells.y.T], axis=1)
+        merged = replace(cells.only(cell_of_code[present]), y=y / total[:, None], n_votes=total.astype(np.intp))
+        return cls(mu.at(merged), merged, np.bincount(code, n_cells, n_codes)[present].astype(np.intp))
 
 
 def _predict_rows(predict: Callable[[FloatArray], T], x: FloatArray, rows: IntArray) -> T:

@@ -54,18 +54,6 @@ class Validity:
     calibration: float
     log_mu_std: float
 
-    @classmethod
-    def of(
-        cls,
-        influence: InfluenceFunction,
-        bias: FloatArray,
-        errors: FloatArray,
-        treatment: Treatment,
-        labels: HeldOutLabels,
-    ) -> Validity:
-        """Compute the figures of a fit with an estimated second-order bias, (d,), and its standard errors, (d,)."""
-        return cls(effective_contexts(influence), bias, errors, treatment, *calibration(labels))
-
     @property
     def recalibration_shift(self) -> float:
         """Standard deviation of the change of log mu that a recalibration makes; negative slopes count as zero."""

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..data.arrays import row_slices
 from ..data.preferences import FloatArray, IntArray
 from ..exceptions import DataError
 from ..functionals.linear_scores import LinkedScore
@@ -110,8 +111,7 @@ class EqualStyleTerms:
 
         Shapes: weight (n,).
         """
-        plain, n_style = rows.regression_rows(stages.design), rows.style.shape[1]
-        m = stages.m
+        plain, n_style, m = rows.regression_rows(stages.design), rows.style.shape[1], stages.m
         link_mean = predict_by_fold(stages.link_mean, plain, rows.fold)[:, 0]
         moments = predict_by_fold(stages.moments, plain, rows.fold)
         return cls(
@@ -174,32 +174,25 @@ class EqualStyleTerms:
         Shapes: part (n,).
         """
         parts = [np.ones(len(self.weight))] if part is None else part
-        n, n_blocks, n_items, n_style = (
-            len(self.weight),
-            len(self.block_context),
-            self.link.n_items,
-            self.rows.style.shape[1],
-        )
-        values, corrections = np.zeros((n, 2 * n_items + n_style)), np.zeros((n_blocks, 2 * n_items + n_style))
+        n_items, n_estimates = self.link.n_items, 2 * self.link.n_items + self.rows.style.shape[1]
+        values = np.zeros((len(self.weight), n_estimates))
+        corrections = np.zeros((len(self.block_context), n_estimates))
         for indicator in parts:
             inside = np.flatnonzero(indicator > 0)
             inside_blocks = np.flatnonzero(indicator[self.block_context] > 0)
             means = self.means(None if part is None else indicator)
-            values[inside] = self._values(means, inside)
+            # In each context: equal, averaged, slopes.
+            beta, inverse = means.slopes, np.linalg.inv(means.variance)
+            of_scores, of_style = self._scores_by_context(inside, beta)
+            cross, variance = (table[inside] for table in self._moments_by_context())
+            of_slopes = (cross - variance @ beta) @ inverse.T
+            at_equal_style = of_scores - of_style - of_slopes @ means.style.T
+            values[inside] = np.hstack([at_equal_style, of_scores, beta + of_slopes])
             corrections[inside_blocks] = self._corrections(means)[inside_blocks]
         blocks = (self.block_context, self.block_weight, self.weight)
         bounds = [slice(0, n_items), slice(n_items, 2 * n_items), slice(2 * n_items, None)]
         equal, averaged, slopes = (Influence(values[:, s], corrections[:, s], *blocks) for s in bounds)
         return StyleInfluence(equal, averaged, slopes)
-
-    def _values(self, means: StyleMeans, contexts: IntArray) -> FloatArray:
-        """Return the values of the three estimates in b contexts, (b, 2 K + r): equal, averaged, slopes."""
-        beta, inverse = means.slopes, np.linalg.inv(means.variance)
-        averaged, style = self._scores_by_context(contexts, beta)
-        cross, variance = (table[contexts] for table in self._moments_by_context())
-        slope_term = (cross - variance @ beta) @ inverse.T
-        equal = averaged - style - slope_term @ means.style.T
-        return np.hstack([equal, averaged, beta + slope_term])
 
     def _corrections(self, means: StyleMeans) -> FloatArray:
         """Return the corrections of the three estimates by block, (q, 2 K + r)."""
@@ -213,8 +206,7 @@ class EqualStyleTerms:
         code, pair = np.unique(rows.first * n_items + rows.second, return_inverse=True)
         coefficients = self.link.coefficients(code // n_items, code % n_items)
         total = np.zeros((n_blocks, 2 * n_items + len(beta)))
-        for begin in range(0, len(rows.context), _CHUNK):
-            part = slice(begin, begin + _CHUNK)
+        for part in row_slices(len(rows.context), 1, _CHUNK):
             of_pair = weight[part, None] * coefficients[pair[part]]
             averaged = of_pair * self.residual[part, None]
             equal = averaged - of_pair * predicted[part, None] - slope_rows[part] @ means.style.T

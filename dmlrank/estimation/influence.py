@@ -85,13 +85,9 @@ def blocks_by_group(
     cell, group = entries.T
     unlabelled = np.setdiff1d(np.arange(data.n_contexts), data.cells.context)
     unlabelled = unlabelled if judged is None else np.union1d(unlabelled, judged)
-    context_and_group = np.concatenate(
-        [
-            np.stack([data.cells.context[cell], group], axis=1),
-            np.stack([unlabelled, np.full_like(unlabelled, -1)], axis=1),
-        ]
-    )
-    blocks, block_of_row = np.unique(context_and_group, axis=0, return_inverse=True)
+    context = np.concatenate([data.cells.context[cell], unlabelled])
+    group = np.concatenate([group, np.full_like(unlabelled, -1)])
+    blocks, block_of_row = np.unique(np.stack([context, group], axis=1), axis=0, return_inverse=True)
     share = count / data.cells.n_votes[cell]
     context_block = np.full(data.n_contexts, -1, dtype=np.intp)
     without_group = np.flatnonzero(blocks[:, 1] < 0)
@@ -449,7 +445,9 @@ class CompressedInfluence:
     def _parts(self) -> Iterator[slice]:
         """Yield the kinds in chunks, each of them within one fold."""
         size = max(1, _CHUNK // self.n_scores)
-        for fold_start, fold_end in pairwise(self.kinds.bounds(len(self.by_fold)).tolist()):
+        # The folds of the kinds never decrease.
+        bounds = np.searchsorted(self.kinds.fold, np.arange(len(self.by_fold) + 1))
+        for fold_start, fold_end in pairwise(bounds.tolist()):
             for start in range(fold_start, fold_end, size):
                 yield slice(start, min(start + size, fold_end))
 

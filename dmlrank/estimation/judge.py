@@ -20,7 +20,7 @@ from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..exceptions import DataError, JudgeError
 from ..nuisance.boosting import BoosterSpec, Tune, train_booster
 from ..nuisance.training_rows import Folds, TrainingRows, ordered_cells
-from ..nuisance.verdicts import Recalibration, Verdicts, draw_soft_label_cells, human_given_verdict, soft_labels
+from ..nuisance.verdicts import Verdicts, draw_soft_label_cells, human_given_verdict, soft_labels
 from .cross_fitting import ContextPart, CrossFittedMu, HeldOutLabels, MuSource
 from .influence import JudgeCorrection
 
@@ -59,30 +59,18 @@ def cross_fit_judged(
         or verdicts.labelled.all()
     ):
         return JudgedMu(without_judge, first_m.m)
-    soft = _soft_labels_by_fold(data, verdicts, folds, without_judge, recalibrations=recalibrations, rng=rng)
-    mu = refit(soft)
-    if _log_loss(mu, data.cells) >= _log_loss(without_judge, data.cells):
-        return JudgedMu(without_judge, first_m.m)
-    return JudgedMu(mu, human_given_verdict(data, verdicts, mu.at(verdicts.cells), folds).m)
-
-
-def _soft_labels_by_fold(
-    data: PreferenceData,
-    verdicts: Verdicts,
-    folds: Folds,
-    without_judge: CrossFittedMu,
-    *,
-    recalibrations: Sequence[Recalibration],
-    rng: np.random.Generator,
-) -> list[Cells]:
-    """Return the soft labels for the model of each fold, at judged cells outside the fold."""
-    cells, chosen = verdicts.cells, draw_soft_label_cells(data, verdicts, rng)
-    fold, soft = folds.fold[cells.context[chosen]], []
+    # The model of each fold gets soft labels at judged cells outside the fold.
+    cells, chosen, soft = verdicts.cells, draw_soft_label_cells(data, verdicts, rng), []
+    fold = folds.fold[cells.context[chosen]]
     for held_out, (model, recalibration) in enumerate(zip(without_judge.trained, recalibrations, strict=True)):
         outside = chosen[fold != held_out]
-        mu = model.at(data.x[cells.context[outside]], cells.first[outside], cells.second[outside])
-        soft.append(soft_labels(verdicts, recalibration, outside, mu))
-    return soft
+        of_model = model.at(data.x[cells.context[outside]], cells.first[outside], cells.second[outside])
+        soft.append(soft_labels(verdicts, recalibration, outside, of_model))
+    mu = refit(soft)
+    losses = [HeldOutLabels.by_cell(one.at(data.cells), data.cells).log_loss for one in (mu, without_judge)]
+    if losses[0] >= losses[1]:
+        return JudgedMu(without_judge, first_m.m)
+    return JudgedMu(mu, human_given_verdict(data, verdicts, mu.at(verdicts.cells), folds).m)
 
 
 def judge_correction(verdicts: Verdicts, rho: FloatArray, m: FloatArray) -> JudgeCorrection:
@@ -96,11 +84,6 @@ def judge_correction(verdicts: Verdicts, rho: FloatArray, m: FloatArray) -> Judg
     # verdicts.label is -1 for labelled cells without a verdict.
     judged_share = float((verdicts.label >= 0).mean())
     return JudgeCorrection(verdicts.cells, judged_share / rho, m, verdicts.label)
-
-
-def _log_loss(mu: MuSource, cells: Cells) -> float:
-    """Return the out-of-fold log-loss of the labels."""
-    return HeldOutLabels.by_cell(mu.at(cells), cells).log_loss
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,7 +120,12 @@ class FeatureMu:
 
     def at(self, cells: Cells) -> FloatArray:
         """Return the out-of-fold probabilities of m cells, (m, C)."""
-        judged_cell = self._judged_cells(cells.context, cells.first, cells.second)
+        # The judged cells are sorted.
+        code, judged_code = (
+            (of.context * self.data.n_items + of.first) * self.data.n_items + of.second
+            for of in (cells, self.verdicts.cells)
+        )
+        judged_cell = np.searchsorted(judged_code, code)
         probabilities = np.empty((len(cells), len(self.data.flip)))
         for held_out, booster in enumerate(self.boosters):
             in_fold = np.flatnonzero(self.folds.fold[cells.context] == held_out)
@@ -154,12 +142,6 @@ class FeatureMu:
         table[place, cells.first[rows], cells.second[rows]] = self._predict_cells(booster, rows)
         return table if data.ordered else table + in_other_order(table)
 
-    def _judged_cells(self, context: IntArray, first: IntArray, second: IntArray) -> IntArray:
-        """Return the indices of ordered pairs among the judged cells, which are sorted."""
-        n_items, cells = self.data.n_items, self.verdicts.cells
-        code = (cells.context * n_items + cells.first) * n_items + cells.second
-        return np.searchsorted(code, (context * n_items + first) * n_items + second)
-
     def _predict_cells(self, booster: lgb.Booster, rows: IntArray) -> FloatArray:
         """Return the probabilities of r judged cells, (r, C)."""
         features = _booster_features(self.data, self.verdicts, rows)
@@ -168,12 +150,7 @@ class FeatureMu:
 
 
 def fit_with_features(
-    data: PreferenceData,
-    verdicts: Verdicts,
-    folds: Folds,
-    *,
-    tune: Tune,
-    seeds: Sequence[np.random.SeedSequence],
+    data: PreferenceData, verdicts: Verdicts, folds: Folds, *, tune: Tune, seeds: Sequence[np.random.SeedSequence]
 ) -> FeatureMu:
     """Train one booster per fold, with the verdict among the features."""
     if not verdicts.covers_all_pairs:
@@ -182,29 +159,19 @@ def fit_with_features(
             f"judge_as='features' makes the verdict a feature of every pair, and {n_pairs - len(verdicts.cells):,} of "
             f"{n_pairs:,} pairs have no verdict; use judge_as='two-stage', which needs verdicts on some pairs only"
         )
-    boosters = []
+    boosters, cells = [], data.cells
     for held_out, seed in enumerate(seeds):
-        rows = _training_rows(data, verdicts, folds, folds.fold != held_out)
+        # One row for each labelled cell and each category with votes, in the order shown.
+        selected = ordered_cells(data, folds.fold != held_out)
+        judged_cell = verdicts.label[selected]
+        y = exchange_wins(cells.y[selected], verdicts.cells.flipped[judged_cell])
+        place, label = np.nonzero(y)
+        weight = y[place, label] * cells.n_votes[selected[place]]
+        features = _booster_features(data, verdicts, judged_cell[place])
+        rows = TrainingRows(features, label, weight, folds.unit[cells.context[selected[place]]])
         rng = np.random.default_rng(seed)
-        boosters.append(train_booster(rows, BoosterSpec(data.n_categories, data.n_items, tune), rng))
+        boosters.append(train_booster(rows, BoosterSpec(data.n_categories, True, tune), rng))
     return FeatureMu(tuple(boosters), folds, data, verdicts)
-
-
-def _training_rows(
-    data: PreferenceData, verdicts: Verdicts, folds: Folds, in_training: NDArray[np.bool_]
-) -> TrainingRows:
-    """Return the training rows: one for each labelled cell and each category with votes, in the order shown.
-
-    Shapes: in_training (n,).
-    """
-    cells, selected = data.cells, ordered_cells(data, in_training)
-    judged_cell = verdicts.label[selected]
-    y = exchange_wins(cells.y[selected], verdicts.cells.flipped[judged_cell])
-    place, label = np.nonzero(y)
-    context = cells.context[selected[place]]
-    weight = y[place, label] * cells.n_votes[selected[place]]
-    features = _booster_features(data, verdicts, judged_cell[place])
-    return TrainingRows(features, label, weight, folds.unit[context])
 
 
 def _booster_features(data: PreferenceData, verdicts: Verdicts, rows: IntArray) -> FloatArray:

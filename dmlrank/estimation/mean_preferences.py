@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -21,6 +21,7 @@ from .influence import (
     InfluenceInGroups,
     NuisanceEstimates,
     TargetPopulation,
+    influence_in_groups,
 )
 from .one_step import CHUNK, Residuals
 
@@ -101,10 +102,18 @@ def mean_preferences(
     plugin = (total / value_weights.sum(axis=1)[:, None]).reshape(shape)
     residuals = Residuals.of(data, nuisances, blocks, nuisances.mu.at(data.cells))
     weights = weights / weights.sum(axis=1)[:, None]
-    correction, moment = _residual_sums(residuals, weights, data)
+    # Weighted sums of the residuals and of their products by pair.
+    residual, n_pairs = residuals.weighted(slice(None), False), data.n_items**2
+    products = (residual[:, :, None] * residual[:, None, :]).reshape(len(residual), -1)
+    pair, rows = residuals.first * data.n_items + residuals.second, np.arange(len(residual))
+    by_pair = sparse.csr_array((np.ones(len(pair)), (pair, rows)), shape=(n_pairs, len(pair)))
+    in_residuals = [row[residuals.context][:, None] for row in weights]
+    correction = np.stack([by_pair @ (row * residual) for row in in_residuals]).reshape(shape)
+    moment = np.stack([by_pair @ (row**2 * products) for row in in_residuals]).reshape(*shape, data.n_categories)
+    n_labels = np.stack([data.cells.only(row[data.cells.context] > 0).counts(data.n_items) for row in weights])
     if not data.ordered:
-        correction = correction + in_other_order(correction)
-    return MeanPreferences(plugin, plugin + correction, _label_counts(data, weights > 0), moment)
+        correction, n_labels = correction + in_other_order(correction), n_labels + np.swapaxes(n_labels, 1, 2)
+    return MeanPreferences(plugin, plugin + correction, n_labels, moment)
 
 
 def _weighted_sum(weights: FloatArray, part: ContextPart) -> FloatArray:
@@ -112,33 +121,6 @@ def _weighted_sum(weights: FloatArray, part: ContextPart) -> FloatArray:
     probabilities = part.probabilities()
     by_row = np.stack([np.bincount(part.place, row[part.contexts], len(probabilities)) for row in weights])
     return np.asarray(by_row @ probabilities.reshape(len(probabilities), -1))
-
-
-def _residual_sums(residuals: Residuals, weights: FloatArray, data: PreferenceData) -> tuple[FloatArray, FloatArray]:
-    """Return the weighted sums of residuals and of their squares by pair, (G, K, K, C) and (G, K, K, C, C).
-
-    Shapes: weights (G, n).
-    """
-    n_groups, n_items, n_categories = len(weights), data.n_items, data.n_categories
-    residual = residuals.weighted(slice(None), False)
-    products = (residual[:, :, None] * residual[:, None, :]).reshape(len(residual), -1)
-    pair = residuals.first * n_items + residuals.second
-    rows = np.arange(len(pair))
-    by_pair = sparse.csr_array((np.ones(len(pair)), (pair, rows)), shape=(n_items**2, len(pair)))
-    sums = np.empty((n_groups, n_items**2, n_categories))
-    squares = np.empty((n_groups, n_items**2, n_categories**2))
-    for group, row in enumerate(weights):
-        weight = row[residuals.context][:, None]
-        sums[group] = by_pair @ (weight * residual)
-        squares[group] = by_pair @ (weight**2 * products)
-    shape = (n_groups, n_items, n_items, n_categories)
-    return sums.reshape(shape), squares.reshape(*shape, n_categories)
-
-
-def _label_counts(data: PreferenceData, is_member: NDArray[np.bool_]) -> IntArray:
-    """Count the labelled contexts of each pair, (G, K, K); in either order where display order does not matter."""
-    counts = np.stack([data.cells.only(inside[data.cells.context]).counts(data.n_items) for inside in is_member])
-    return counts if data.ordered else counts + np.swapaxes(counts, 1, 2)
 
 
 def make_finite(
@@ -166,9 +148,8 @@ def make_finite(
     proper = np.maximum(table, 0.0)
     total = proper.sum(axis=-1, keepdims=True)
     # A pair without a negative probability stays as it is, so that its sum is not changed by rounding.
-    proper = np.where(
-        (table < 0).any(axis=-1, keepdims=True) & (total > 0), proper / np.where(total > 0, total, 1), proper
-    )
+    changes = (table < 0).any(axis=-1, keepdims=True) & (total > 0)
+    proper = np.where(changes, proper / np.where(total > 0, total, 1), proper)
     n_outside = int(np.triu(is_outside | is_outside.T).sum())
     if not interior:
         return FlooredPreferences(proper, 0, n_outside, lowest)
@@ -197,9 +178,12 @@ def mean_preference_influence(
 
     Shapes: members (G, n).
     """
-    sample_weight = population.sample_weights(data.n_contexts)
-    valued = members if sample_weight is None else members & (sample_weight > 0)
-    contexts = [np.flatnonzero(inside) for inside in members]
+    n, sampled = data.n_contexts, population.sample_weights(data.n_contexts)
+    # The groups of contexts and blocks, without values.
+    empty = np.empty((n, 0)), np.empty((len(blocks.context), 0))
+    whole = Influence(*empty, blocks.context, blocks.weight, population.weights(n), sample_weight=sampled)
+    groups = influence_in_groups(whole, members)
+    valued, contexts = members if sampled is None else members & (sampled > 0), groups.contexts
     values = [np.zeros((len(inside), len(score.scores))) for inside, score in zip(contexts, scores, strict=True)]
     size, needed = contexts_at_a_time(data, CHUNK), np.asarray(valued.any(axis=0))
     values_in_groups = partial(_values_in_groups, scores, valued)
@@ -208,23 +192,20 @@ def mean_preference_influence(
             chosen = part.contexts[valued[group][part.contexts]]
             values[group][np.searchsorted(contexts[group], chosen)] = value
     residuals = Residuals.of(data, nuisances, blocks, nuisances.mu.at(data.cells))
-    weight, block_weight = population.weights(data.n_contexts), blocks.weight
-    kept_blocks = [np.flatnonzero(inside[blocks.context]) for inside in members]
-    corrections = [_corrections(score, residuals, data, kept) for score, kept in zip(scores, kept_blocks, strict=True)]
+    corrections = []
+    for score, kept in zip(scores, groups.blocks, strict=True):
+        place = np.full(int(residuals.block.max(initial=-1)) + 1, -1, dtype=np.intp)
+        known = kept[kept < len(place)]
+        place[known] = np.arange(len(known))
+        rows = np.flatnonzero(place[residuals.block] >= 0)
+        change = residuals.derivatives(score, rows, data)
+        corrections.append(np.zeros((len(kept), change.shape[1])))
+        np.add.at(corrections[-1], place[residuals.block[rows]], change)
 
     def part_of(group: int) -> Influence:
-        kept, inside = kept_blocks[group], contexts[group]
-        group_weight = weight[inside]
-        return Influence(
-            value=values[group],
-            correction=corrections[group],
-            block_context=np.searchsorted(inside, blocks.context[kept]),
-            block_weight=block_weight[kept],
-            weight=group_weight / group_weight.mean(),
-            sample_weight=None if sample_weight is None else sample_weight[inside],
-        )
+        return replace(groups.part(group), value=values[group], correction=corrections[group])
 
-    return InfluenceInGroups(part_of, tuple(contexts), tuple(kept_blocks), data.n_contexts, len(blocks.context))
+    return replace(groups, part=part_of)
 
 
 def _values_in_groups(scores: Sequence[Linearised], valued: NDArray[np.bool_], part: ContextPart) -> list[FloatArray]:
@@ -235,18 +216,3 @@ def _values_in_groups(scores: Sequence[Linearised], valued: NDArray[np.bool_], p
         table = probabilities if len(rows) == len(probabilities) else probabilities[rows]
         values.append(score.value(table)[place])
     return values
-
-
-def _corrections(score: Linearised, residuals: Residuals, data: PreferenceData, blocks: IntArray) -> FloatArray:
-    """Return the corrections of some blocks, (q_g, d).
-
-    Shapes: blocks (q_g,).
-    """
-    place = np.full(int(residuals.block.max(initial=-1)) + 1, -1, dtype=np.intp)
-    known = blocks[blocks < len(place)]
-    place[known] = np.arange(len(known))
-    rows = np.flatnonzero(place[residuals.block] >= 0)
-    change = residuals.derivatives(score, rows, data)
-    total = np.zeros((len(blocks), change.shape[1]))
-    np.add.at(total, place[residuals.block[rows]], change)
-    return total

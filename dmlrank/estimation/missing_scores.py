@@ -59,14 +59,25 @@ def corrected_means(
     known = np.where(is_there, scores, 0.0)
     fitted = np.broadcast_to(np.average(known, axis=0, weights=weight) / share, scores.shape)
     propensity = np.broadcast_to(share, scores.shape)
+
+    def learnt(values: FloatArray, logistic: bool) -> FloatArray:
+        """Regress values, (n, K), on features and models, one regression per fold; return predictors out of fold."""
+        n, n_items = values.shape
+        context, item = (part.ravel() for part in np.indices((n, n_items)))
+        design = context_design(x[np.argsort(seed_order)], x, n_items)
+        # The second item of a row is one further item that stands for all models.
+        all_models, values = np.full(n * n_items, n_items), values.ravel()
+        rows = AdditiveRows(design[context], item, all_models, np.empty((n * n_items, 0)), np.ones(n * n_items))
+        model, used = AdditiveModel(n_items + 1, 1, False, logistic, np.empty(0)), np.flatnonzero(np.isfinite(values))
+        centre, scale = (0.0, 1.0) if logistic else (values[used].mean(), values[used].std() or 1.0)
+        y = ((values[used] - centre) / scale)[:, None]
+        fits = fit_by_fold(model, rows.only(used), [y] * n_folds, fold[context[used]])
+        return centre + scale * predict_by_fold(fits, rows, fold[context])[:, 0].reshape(n, n_items)
+
     if n_folds > 1:
-        fitted = _learnt(scores, is_there, x, seed_order, fold=fold, n_folds=n_folds, logistic=False)
-        has_gaps = ~is_there.all(axis=0)
-        propensity = np.ones(scores.shape)
-        gaps = is_there[:, has_gaps].astype(float)
-        everywhere = np.ones(gaps.shape, dtype=bool)
-        learnt = _learnt(gaps, everywhere, x, seed_order, fold=fold, n_folds=n_folds, logistic=True)
-        propensity[:, has_gaps] = np.maximum(expit(learnt), _RELATIVE_FLOOR * share[has_gaps])
+        fitted, propensity, has_gaps = learnt(scores, False), np.ones(scores.shape), ~is_there.all(axis=0)
+        of_gaps = expit(learnt(is_there[:, has_gaps].astype(float), True))
+        propensity[:, has_gaps] = np.maximum(of_gaps, _RELATIVE_FLOOR * share[has_gaps])
     inverse = is_there / propensity
     inverse = inverse / np.average(inverse, axis=0, weights=weight)
     return CorrectedMeans(np.array(fitted), inverse * (known - fitted), inverse)
@@ -124,9 +135,8 @@ def drawn_means(
     known = np.where(is_there, scores, 0.0)
     fitted, regressors = known.copy(), score_regressors(scores[:, is_complete], x, seed_order)
     for item in np.flatnonzero(~is_complete):
-        fitted[:, item] = ridge_out_of_fold(
-            known[:, item], regressors, inverse[:, item] * weight, fold=fold, n_folds=n_folds
-        )
+        row_weight = inverse[:, item] * weight
+        fitted[:, item] = ridge_out_of_fold(known[:, item], regressors, row_weight, fold=fold, n_folds=n_folds)
     return CorrectedMeans(fitted, inverse * (known - fitted), inverse)
 
 
@@ -172,10 +182,8 @@ def ridge_out_of_fold(
         losses = []
         for penalty in _PENALTIES:
             leverage = w + squares @ (1 / (np.maximum(values, 0) + penalty))
-            left_out = (residual - turned @ (slope / (np.maximum(values, 0) + penalty))) / np.maximum(
-                1 - leverage, 0.05
-            )
-            losses.append(float(w @ np.square(left_out)))
+            left = residual - turned @ (slope / (np.maximum(values, 0) + penalty))
+            losses.append(float(w @ np.square(left / np.maximum(1 - leverage, 0.05))))
         # Chance improves on the mean by a few rows in their number; regressors have to improve on it by more.
         if min(losses) >= losses[-1] * (1 - _CHANCE / len(used)):
             continue
@@ -184,28 +192,3 @@ def ridge_out_of_fold(
         rows = regressors[is_held_out][:, is_varying] - centre[is_varying]
         fitted[is_held_out] += rows @ coefficients
     return fitted
-
-
-def _learnt(
-    values: FloatArray,
-    is_used: np.ndarray,
-    x: FloatArray,
-    seed_order: IntArray,
-    *,
-    fold: IntArray,
-    n_folds: int,
-    logistic: bool,
-) -> FloatArray:
-    """Regress values, (n, K), on features and models, one regression per fold; return its predictors out of fold."""
-    n, n_items = values.shape
-    context, item = (part.ravel() for part in np.indices((n, n_items)))
-    design = context_design(x[np.argsort(seed_order)], x, n_items)
-    # The second item of a row is one further item that stands for all models.
-    all_models = np.full(n * n_items, n_items)
-    rows = AdditiveRows(design[context], item, all_models, np.empty((n * n_items, 0)), np.ones(n * n_items))
-    model = AdditiveModel(n_items + 1, 1, False, logistic, np.empty(0))
-    used = np.flatnonzero(is_used.ravel())
-    centre, scale = (0.0, 1.0) if logistic else (values.ravel()[used].mean(), values.ravel()[used].std() or 1.0)
-    y = ((values.ravel()[used] - centre) / scale)[:, None]
-    fits = fit_by_fold(model, rows.only(used), [y] * n_folds, fold[context[used]])
-    return centre + scale * predict_by_fold(fits, rows, fold[context])[:, 0].reshape(n, n_items)

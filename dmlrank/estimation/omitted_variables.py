@@ -119,15 +119,13 @@ def bias_scale(
         expected = inner[at] @ worth
         scale = np.sqrt(inner[at] @ worth**2 - expected**2)
         if slopes is not None:
-            total += (
-                of_row @ np.sqrt(functional.label_variances(mu)).reshape(len(mu), -1) @ slopes.reshape(-1, n_contrasts)
-            )
+            deviation = np.sqrt(functional.label_variances(mu)).reshape(len(mu), -1)
+            total += of_row @ deviation @ slopes.reshape(-1, n_contrasts)
             slope[labelled] = (np.sqrt(functional.label_variances(inner)[at]) / scale)[:, None] * slopes[first, second]
             continue
         for number, contrast in enumerate(contrasts):
-            variance, inner_variance = (
-                functional.information(table, np.outer(contrast, contrast)) for table in (mu, inner)
-            )
+            square = np.outer(contrast, contrast)
+            variance, inner_variance = (functional.information(table, square) for table in (mu, inner))
             total[number] += of_row @ np.sqrt(np.maximum(variance, 0.0)).sum(axis=(1, 2))
             slope[labelled, number] = np.sqrt(np.maximum(inner_variance[at], 0.0)) / scale
     return BiasScale(

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._utils.computation import report
+from ..data.arrays import row_slices
 from ..data.outcomes import in_other_order
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..functionals.base import Functional
@@ -72,18 +73,28 @@ def relative_label_variance(labels: HeldOutLabels, around: FloatArray | None = N
 
 
 def pair_variance_scale(
-    labels: HeldOutLabels, propensity: FloatArray, data: PreferenceData, *, relative_variance: float | None = None
+    labels: HeldOutLabels, propensity: FloatArray, data: PreferenceData, judge: JudgeCorrection | None = None
 ) -> FloatArray:
-    """Return the mean of 1 / pi over contexts by ordered pair, (K, K), times the relative variance of a label.
+    """Return, for each ordered pair, (K, K), the factor of J V J' in the second moment of the correction.
 
-    The mean of 1 / pi is estimated by the mean of S / pi^2, which needs the propensities of labelled pairs only. Labels
-    that are means of several votes, or soft, have a smaller variance than one-hot labels with the same probabilities.
-    With a judge, the variance of the labels around m = P(Y | x, verdict) is smaller still and has to be passed.
+    V is the covariance of a one-hot label with probabilities mu, and J the derivative of the functional. The factor is
+    the mean of 1 / pi over contexts, times the relative variance of a label: labels that are means of several votes, or
+    soft, have a smaller variance than one-hot labels with the same probabilities. The mean of 1 / pi is estimated by
+    the mean of S / pi^2, which needs the propensities of labelled pairs only.
+
+    With a judge, the residuals of the labels are taken around m = P(Y | x, verdict), and the variance of m around mu is
+    added with the weights of the verdicts.
 
     Shapes: propensity (m,).
     """
-    relative_variance = relative_label_variance(labels) if relative_variance is None else relative_variance
-    return _mean_by_pair(labels.cells, labels.count / propensity**2, data) * relative_variance
+    of_labels = _mean_by_pair(labels.cells, labels.count / propensity**2, data)
+    relative = relative_label_variance(labels)
+    if judge is None:
+        return of_labels * relative
+    m = np.where((judge.label >= 0)[:, None], judge.m[judge.label], labels.mu)
+    around_m = relative_label_variance(labels, m)
+    from_verdicts = max(relative - around_m, 0.0) * _mean_by_pair(judge.cells, judge.weight**2, data)
+    return of_labels * around_m + from_verdicts
 
 
 def variance_correction(
@@ -120,11 +131,7 @@ def variance_correction(
 
 
 def local_variance_correction(
-    score: Functional,
-    mu: FloatArray,
-    delta: FloatArray,
-    weight: FloatArray,
-    pairs: tuple[IntArray, IntArray, int],
+    score: Functional, mu: FloatArray, delta: FloatArray, weight: FloatArray, pairs: tuple[IntArray, IntArray, int]
 ) -> FloatArray:
     """Compute :func:`variance_correction`, (d, d), for a score whose J at a pair depends on mu at the same pair only.
 
@@ -152,8 +159,8 @@ class Residuals:
 
     context, block, first, second (e,): Context, influence block and ordered pair of each residual.
     weight (e,): 1 / pi times the block's share of the cell's votes, or the weight of the verdict.
-    mu, target, expected (e, C): As they are.
-    mu_clipped, target_clipped, expected_clipped (e, C): For scores that need a floor. Probabilities are clipped at it.
+    mu, target, expected: Two of each, (e, C): as they are, and with probabilities clipped at the floor, for scores that
+        need a floor.
     """
 
     context: IntArray
@@ -161,12 +168,9 @@ class Residuals:
     first: IntArray
     second: IntArray
     weight: FloatArray
-    mu: FloatArray
-    target: FloatArray
-    expected: FloatArray
-    mu_clipped: FloatArray
-    target_clipped: FloatArray
-    expected_clipped: FloatArray
+    mu: tuple[FloatArray, ...]
+    target: tuple[FloatArray, ...]
+    expected: tuple[FloatArray, ...]
 
     @classmethod
     def of(
@@ -176,16 +180,19 @@ class Residuals:
 
         Shapes: cell_mu (m, C).
         """
+
+        def with_clipped(p: FloatArray) -> tuple[FloatArray, ...]:
+            return p, clip_and_renormalise(p, nuisances.floor)
+
         # With one block per context, the entries are the labelled cells in their order, and nothing has to be copied.
         cell = slice(None) if blocks.one_per_context else blocks.entry_cell
-        cells, mu, y, judge = data.cells, cell_mu[cell], blocks.entry_y, nuisances.judge
-        mu_clipped = clip_and_renormalise(mu, nuisances.floor)
+        cells, mu, y, judge = data.cells, with_clipped(cell_mu[cell]), blocks.entry_y, nuisances.judge
         context, first, second = cells.context[cell], cells.first[cell], cells.second[cell]
         weight = blocks.entry_share / nuisances.propensity[cell]
         if judge is None:
-            return cls(context, blocks.entry_block, first, second, weight, mu, y, mu, mu_clipped, y, mu_clipped)
+            return cls(context, blocks.entry_block, first, second, weight, mu, (y, y), mu)
         # m is clipped like mu: if a verdict says nothing about the label, m = mu, and its residual must be zero.
-        m, m_clipped, verdicts = judge.m, clip_and_renormalise(judge.m, nuisances.floor), judge.cells
+        verdicts, m, verdict_mu = judge.cells, with_clipped(judge.m), with_clipped(nuisances.mu.at(judge.cells))
         judged_cell = judge.label[blocks.entry_cell]
         has_verdict = (judged_cell >= 0)[:, None]
         by_context = np.argsort(np.concatenate([context, verdicts.context]), kind="stable")
@@ -193,60 +200,30 @@ class Residuals:
         def join(of_votes: NDArray[Scalar], of_verdicts: NDArray[Scalar]) -> NDArray[Scalar]:
             return np.concatenate([of_votes, of_verdicts])[by_context]
 
-        verdict_mu = nuisances.mu.at(verdicts)
-        verdict_mu_clipped = clip_and_renormalise(verdict_mu, nuisances.floor)
+        known = [np.where(has_verdict, p[judged_cell], of_votes) for p, of_votes in zip(m, mu, strict=True)]
         return cls(
             context=join(context, verdicts.context),
             block=join(blocks.entry_block, blocks.context_block[verdicts.context]),
             first=join(first, verdicts.first),
             second=join(second, verdicts.second),
             weight=join(weight, judge.weight),
-            mu=join(mu, verdict_mu),
-            target=join(y, m),
-            expected=join(np.where(has_verdict, m[judged_cell], mu), verdict_mu),
-            mu_clipped=join(mu_clipped, verdict_mu_clipped),
-            target_clipped=join(y, m_clipped),
-            expected_clipped=join(np.where(has_verdict, m_clipped[judged_cell], mu_clipped), verdict_mu_clipped),
+            mu=tuple(map(join, mu, verdict_mu)),
+            target=tuple(join(y, p) for p in m),
+            expected=tuple(map(join, known, verdict_mu)),
         )
-
-    def mu_for(self, clipped: bool) -> FloatArray:
-        """Return mu, (e, C), clipped at the floor or not."""
-        return self.mu_clipped if clipped else self.mu
 
     def weighted(self, rows: IntArray | slice, clipped: bool) -> FloatArray:
         """Return the weighted residuals of r rows, (r, C), with probabilities clipped at the floor or not."""
-        target, expected = (self.target_clipped, self.expected_clipped) if clipped else (self.target, self.expected)
-        return np.asarray(self.weight[rows, None] * (target[rows] - expected[rows]))
+        return np.asarray(self.weight[rows, None] * (self.target[clipped][rows] - self.expected[clipped][rows]))
 
     def derivatives(self, score: Functional, rows: IntArray | slice, data: PreferenceData) -> FloatArray:
         """Return the derivatives of a pair-local score along the weighted residuals of r rows, (r, d)."""
         first, second = self.first[rows], self.second[rows]
-        mu, residual = self.mu_for(score.interior)[rows], self.weighted(rows, score.interior)
+        mu, residual = self.mu[score.interior][rows], self.weighted(rows, score.interior)
         change = score.derivative_at(mu, residual, first, second, data.n_items)
         if data.ordered:
             return change
         return change + score.derivative_at(mu[:, data.flip], residual[:, data.flip], second, first, data.n_items)
-
-
-def variance_scale_by_pair(
-    mu: FloatArray, data: PreferenceData, propensity: FloatArray, judge: JudgeCorrection | None
-) -> FloatArray:
-    """Return, for each ordered pair, (K, K), the factor of J V J' in the second moment of the correction.
-
-    V is the covariance of a one-hot label with probabilities mu, and J the derivative of the functional. Without a
-    judge the factor is :func:`pair_variance_scale`. With a judge the residuals of the labels are taken around m, and
-    the variance of m around mu is added with the weights of the verdicts.
-
-    Shapes: mu (m, C), propensity (m,).
-    """
-    labels = HeldOutLabels.by_cell(mu, data.cells)
-    if judge is None:
-        return pair_variance_scale(labels, propensity, data)
-    has_verdict = (judge.label >= 0)[:, None]
-    variance_around_m = relative_label_variance(labels, np.where(has_verdict, judge.m[judge.label], mu))
-    variance_of_m = max(relative_label_variance(labels) - variance_around_m, 0.0)
-    from_verdicts = variance_of_m * _mean_by_pair(judge.cells, judge.weight**2, data)
-    return pair_variance_scale(labels, propensity, data, relative_variance=variance_around_m) + from_verdicts
 
 
 def _mean_by_pair(cells: Cells, amounts: FloatArray, data: PreferenceData) -> FloatArray:
@@ -331,13 +308,15 @@ def useful_kinds(
     population: TargetPopulation,
 ) -> IdenticalContexts | None:
     """Return kinds of identical contexts where these give the same estimates as all contexts at a lower cost."""
-    constant = mu_by_fold(nuisances.mu)
-    if constant is None or nuisances.judge is not None or population.sample is not None or not blocks.one_per_context:
-        return None
-    if not all(score.has_fast_pairs for score in estimands.values()):
-        return None
-    needs_too_much = data.n_contexts * data.n_items > MAX_STORED
-    if not needs_too_much and not may_save_half(data):
+    constant, needs_too_much = mu_by_fold(nuisances.mu), data.n_contexts * data.n_items > MAX_STORED
+    if (
+        constant is None
+        or nuisances.judge is not None
+        or population.sample is not None
+        or not blocks.one_per_context
+        or not all(score.has_fast_pairs for score in estimands.values())
+        or not (needs_too_much or may_save_half(data))
+    ):
         return None
     kinds = constant.identical_contexts(data)
     is_cheaper = 2 * len(kinds) <= data.n_contexts or needs_too_much
@@ -418,7 +397,6 @@ def evaluate_contexts(
     population: TargetPopulation,
     *,
     known: KnownValues | None = None,
-    chunk: int = CHUNK,
 ) -> OneStepResult:
     """Estimate by one step with the influence values of every context.
 
@@ -430,8 +408,9 @@ def evaluate_contexts(
     constant = mu_by_fold(nuisances.mu)
     held_out = cell_mu if constant is None else constant.held_out(data.cells)
     if any(has_variance_correction(score, data) for score in estimands.values()):
-        scale = variance_scale_by_pair(held_out, data, nuisances.propensity, nuisances.judge)
-    task = _Task(estimands, data.without_names(), blocks, nuisances.floor, weight, residuals, scale, chunk)
+        labels = HeldOutLabels.by_cell(held_out, data.cells)
+        scale = pair_variance_scale(labels, nuisances.propensity, data, nuisances.judge)
+    task = _Task(estimands, data.without_names(), blocks, nuisances.floor, weight, residuals, scale)
     by_label = {name: score for name, score in estimands.items() if task.is_by_label(score)}
     is_needed: NDArray[np.bool_] | None = None
     values: dict[EstimandName, FloatArray] = {}
@@ -450,7 +429,7 @@ def evaluate_contexts(
         for name, score in estimands.items()
         if score.pair_local and not score.linear
     }
-    size = contexts_at_a_time(data, chunk)
+    size = contexts_at_a_time(data, CHUNK)
     for part, (of_part, n_low) in over_parts(task.evaluate, nuisances.mu, size, "scores", is_needed, n_done):
         contexts = part.contexts
         for name, (value, block, correction, more) in of_part.items():
@@ -506,9 +485,8 @@ class _Task:
     floor: Smallest probability of mu for scores that need a floor.
     weight (n,): Weights of the contexts in the target population.
     residuals: The e residuals of votes and verdicts.
-    scale (K, K): See :func:`dmlrank.estimation.one_step.variance_scale_by_pair`; None where no score has a variance
+    scale (K, K): See :func:`dmlrank.estimation.one_step.pair_variance_scale`; None where no score has a variance
         correction.
-    chunk: Number of entries of mu in memory at a time.
     """
 
     scores: Mapping[EstimandName, Functional]
@@ -518,7 +496,6 @@ class _Task:
     weight: FloatArray
     residuals: Residuals
     scale: FloatArray | None
-    chunk: int
 
     @property
     def interior(self) -> bool:
@@ -559,56 +536,49 @@ class _Task:
 
     def _with_corrections(self, score: Functional, mu: FloatArray, part: ContextPart) -> _ScorePart:
         """Compute values and corrections from mu at all pairs, (b, K, K, C), a few contexts at a time."""
-        step = contexts_at_a_time(self.data, self.chunk // _ARRAYS_PER_CHUNK)
-        spans = [slice(start, start + step) for start in range(0, len(part.contexts), step)]
-        found = [self._evaluate_span(score, mu[part.place[span]], part.contexts[span]) for span in spans]
-        added = [piece.added for piece in found if piece.added is not None]
-        return _ScorePart(
-            np.concatenate([piece.value for piece in found]),
-            np.concatenate([piece.block for piece in found if piece.block is not None]),
-            np.concatenate([piece.correction for piece in found if piece.correction is not None]),
-            np.sum(added, axis=0) if added else None,
-        )
-
-    def _evaluate_span(self, score: Functional, mu: FloatArray, contexts: IntArray) -> _ScorePart:
-        """Compute values and corrections of b contexts from their mu, (b, K, K, C)."""
         residuals, data = self.residuals, self.data
-        rows, row_place = _rows_of_contexts(residuals.context, contexts)
-        block, block_place = _rows_of_contexts(self.blocks.context, contexts)
-        row_block, first, second = np.searchsorted(block, residuals.block[rows]), residuals.first, residuals.second
-        if isinstance(score, RestrictedBradleyTerry):
-            # Such scores use no verdicts, so that there is one residual for each entry of the blocks (the votes of one
-            # block on one labelled cell), in the same order.
-            value, change = score.by_label(mu, contexts, row_place, first[rows], second[rows], residuals.target[rows])
-            correction = np.zeros((len(block), change.shape[1]))
-            np.add.at(correction, row_block, self.blocks.entry_share[rows][:, None] * change)
-            return _ScorePart(value, block, correction)
-        # The weighted residuals of each block as a direction in which mu changes.
-        delta = np.zeros((len(block), *mu.shape[1:]))
-        entry = (row_block * data.n_items + first[rows]) * data.n_items + second[rows]
-        add_to_rows(delta.reshape(-1, data.n_categories), entry, residuals.weighted(rows, score.interior))
-        if not data.ordered:
-            delta += in_other_order(delta)
-        one_block_each = len(block) == len(contexts)
-        value, correction = score.value_and_derivative(mu if one_block_each else mu[block_place], delta)
-        added = None
-        if not score.pair_local and has_variance_correction(score, data):
-            assert self.scale is not None
-            if not one_block_each:
-                of_blocks, delta = delta, np.zeros((len(contexts), *mu.shape[1:]))
-                np.add.at(delta, block_place, of_blocks)
-            added = variance_correction(score, mu, delta, self.scale, self.weight[contexts]) / data.n_contexts
-        first_block = np.searchsorted(block_place, np.arange(len(contexts)))
-        return _ScorePart(value[first_block], block, correction, added)
+        pieces, added = list[tuple[FloatArray, IntArray, FloatArray]](), list[FloatArray]()
+        for span in row_slices(len(part.contexts), data.n_items**2 * data.n_categories, CHUNK // _ARRAYS_PER_CHUNK):
+            contexts, some_mu = part.contexts[span], mu[part.place[span]]
+            rows, row_place = _rows_of_contexts(residuals.context, contexts)
+            block, block_place = _rows_of_contexts(self.blocks.context, contexts)
+            row_block, first, second = np.searchsorted(block, residuals.block[rows]), residuals.first, residuals.second
+            if isinstance(score, RestrictedBradleyTerry):
+                # Such scores use no verdicts, so that there is one residual for each entry of the blocks (the votes of
+                # one block on one labelled cell), in the same order.
+                y = residuals.target[0][rows]
+                value, change = score.by_label(some_mu, contexts, row_place, first[rows], second[rows], y)
+                correction = np.zeros((len(block), change.shape[1]))
+                np.add.at(correction, row_block, self.blocks.entry_share[rows][:, None] * change)
+                pieces.append((value, block, correction))
+                continue
+            # The weighted residuals of each block as a direction in which mu changes.
+            delta = np.zeros((len(block), *mu.shape[1:]))
+            entry = (row_block * data.n_items + first[rows]) * data.n_items + second[rows]
+            add_to_rows(delta.reshape(-1, data.n_categories), entry, residuals.weighted(rows, score.interior))
+            if not data.ordered:
+                delta += in_other_order(delta)
+            one_block_each = len(block) == len(contexts)
+            value, correction = score.value_and_derivative(some_mu if one_block_each else some_mu[block_place], delta)
+            if not score.pair_local and has_variance_correction(score, data):
+                assert self.scale is not None
+                if not one_block_each:
+                    of_blocks, delta = delta, np.zeros((len(contexts), *mu.shape[1:]))
+                    np.add.at(delta, block_place, of_blocks)
+                more = variance_correction(score, some_mu, delta, self.scale, self.weight[contexts])
+                added.append(more / data.n_contexts)
+            first_block = np.searchsorted(block_place, np.arange(len(contexts)))
+            pieces.append((value[first_block], block, correction))
+        values, blocks, corrections = zip(*pieces, strict=True)
+        of_part = np.concatenate(values), np.concatenate(blocks), np.concatenate(corrections)
+        return _ScorePart(*of_part, np.sum(added, axis=0) if added else None)
 
     def corrections_by_label(self, score: Functional) -> FloatArray:
         """Compute the corrections by block, (q, d), of a score that needs mu at labelled and judged pairs only."""
         rows, total = self.residuals, np.zeros((len(self.blocks.context), 0))
-        step = max(1, self.chunk // self.data.n_items)
-        for start in range(0, len(rows.block), step):
-            part = slice(start, start + step)
+        for part in row_slices(len(rows.block), self.data.n_items, CHUNK):
             change = rows.derivatives(score, part, self.data)
-            if not start:
+            if not part.start:
                 total = np.zeros((len(total), change.shape[1]))
             add_to_rows(total, rows.block[part], change)
         return total
@@ -617,13 +587,11 @@ class _Task:
         """Compute the variance correction, (d, d), of a score that needs mu at labelled and judged pairs only."""
         rows, total = self.residuals, np.zeros(())
         assert self.scale is not None
-        step = max(1, self.chunk // (_ARRAYS_PER_CHUNK * self.data.n_categories))
-        for start in range(0, len(rows.block), step):
-            part = slice(start, start + step)
+        for part in row_slices(len(rows.block), _ARRAYS_PER_CHUNK * self.data.n_categories, CHUNK):
             first, second = rows.first[part], rows.second[part]
             weight = self.scale[first, second] * self.weight[rows.context[part]] ** 2
             delta, pairs = rows.weighted(part, score.interior), (first, second, self.data.n_items)
-            total = total + local_variance_correction(score, rows.mu_clipped[part], delta, weight, pairs)
+            total = total + local_variance_correction(score, rows.mu[True][part], delta, weight, pairs)
         return total / self.data.n_contexts
 
 

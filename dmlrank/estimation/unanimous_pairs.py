@@ -26,6 +26,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ..data.arrays import row_slices
 from ..data.outcomes import exchanged_wins, in_other_order
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..functionals import Functional
@@ -71,15 +72,10 @@ class LabelErrors:
 
     def only(self, selected: NDArray[np.bool_], factor: float = 1.0) -> LabelErrors:
         """Return the selected labels, (m,), with their weights multiplied by a factor."""
-        return LabelErrors(
-            self.cells.only(selected),
-            factor * self.weight[selected],
-            self.mu[selected],
-            self.residual[selected],
-            self.unit[selected],
-            self.n_units,
-            None if self.other_unit is None else self.other_unit[selected],
-        )
+        mu, residual, unit = self.mu[selected], self.residual[selected], self.unit[selected]
+        other_unit = None if self.other_unit is None else self.other_unit[selected]
+        weight = factor * self.weight[selected]
+        return LabelErrors(self.cells.only(selected), weight, mu, residual, unit, self.n_units, other_unit)
 
     def units_by_pair(self, pair: IntArray, size: int) -> tuple[IntArray, FloatArray]:
         """Count each pair's units, (size,), and sum the squares of the units' weights, (size,).
@@ -165,10 +161,8 @@ class UnanimousPairs:
         """
         values, axes = np.linalg.eigh(self.residual_moment)
         observed = axes * np.sqrt(np.maximum(values, 0.0))[:, None, :]
-        total: FloatArray | None = None
-        step = max(1, _CHUNK // self.table.size)
-        for start in range(0, len(self), step):
-            part = slice(start, start + step)
+        total: FloatArray = np.zeros(())
+        for part in row_slices(len(self), self.table.size, _CHUNK):
             first, second = self.first[part], self.second[part]
             # Derivatives along the columns of directions, (b, C, r), as rows, (b, r, d).
             unseen_rows, observed_rows = (
@@ -177,8 +171,7 @@ class UnanimousPairs:
             )
             rows = np.sqrt(self.squared_weight[part])[:, None, None] * positive_difference(unseen_rows, observed_rows)
             rows = rows.reshape(-1, rows.shape[2])
-            total = rows.T @ rows if total is None else total + rows.T @ rows
-        assert total is not None
+            total = total + rows.T @ rows
         return total
 
     def _raise_probabilities(self, table: FloatArray, limit: FloatArray) -> FloatArray:
@@ -238,10 +231,15 @@ def find_unanimous_pairs(
     cells, n_items = errors.cells, data.n_items
     is_counted = (errors.weight > 0) & edges[cells.first, cells.second]
     if not is_counted.all():
-        errors = errors.only(is_counted)
-        cells = errors.cells
+        errors, cells = errors.only(is_counted), cells.only(is_counted)
     pair = cells.first * n_items + cells.second
-    is_unanimous = _is_unanimous(cells.y, pair, weights, n_items**2)
+    is_unanimous = np.bincount(pair, minlength=n_items**2) > 0
+    for side in (weights.first, weights.second):
+        share = cells.y @ np.array(side)
+        low, high = np.full(n_items**2, np.inf), np.full(n_items**2, -np.inf)
+        np.minimum.at(low, pair, share)
+        np.maximum.at(high, pair, share)
+        is_unanimous &= ~(high - low > _ROUNDING)
     if not is_unanimous.any():
         return None
     codes = np.flatnonzero(is_unanimous)
@@ -273,21 +271,6 @@ def find_unanimous_pairs(
         weights=weights,
         ordered=data.ordered,
     )
-
-
-def _is_unanimous(y: FloatArray, pair: IntArray, weights: CategoryWeights, n_codes: int) -> NDArray[np.bool_]:
-    """Return for each code of an ordered pair, (n_codes,), whether it has labels that all count the same.
-
-    Shapes: y (m, C), pair (m,).
-    """
-    is_unanimous = np.bincount(pair, minlength=n_codes) > 0
-    for side in (weights.first, weights.second):
-        share = y @ np.array(side)
-        low, high = np.full(n_codes, np.inf), np.full(n_codes, -np.inf)
-        np.minimum.at(low, pair, share)
-        np.maximum.at(high, pair, share)
-        is_unanimous &= ~(high - low > _ROUNDING)
-    return is_unanimous
 
 
 def _count_same_results(

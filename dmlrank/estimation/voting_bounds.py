@@ -229,16 +229,14 @@ class CorrectionRows:
         if shown is None:
             # With r = 1, the term R/r (V - v) has the part V at labelled pairs, which the rows contain, and the part -v
             # at every pair, which the value of each context contains.
-            mu = votes.mu_for(interior)
-            return cls(
-                votes.context, votes.block, votes.first, votes.second, mu, rate, label, blocks.entry_share.astype(float)
-            )
+            vote = blocks.entry_share.astype(float)
+            return cls(votes.context, votes.block, votes.first, votes.second, votes.mu[interior], rate, label, vote)
         return cls(
             context=np.concatenate([votes.context, shown.context]),
             block=np.concatenate([votes.block, shown.block]),
             first=np.concatenate([votes.first, shown.first]),
             second=np.concatenate([votes.second, shown.second]),
-            mu=np.concatenate([votes.mu_for(interior), inputs.mu(shown.mu, interior)]),
+            mu=np.concatenate([votes.mu[interior], inputs.mu(shown.mu, interior)]),
             rate=np.concatenate([rate, shown.rate]),
             label=np.concatenate([label, np.zeros_like(shown.mu)]),
             vote=np.concatenate([np.zeros(len(label)), shown.residual]),
@@ -391,66 +389,40 @@ def first_order_bounds(
     values = np.zeros((len(gammas), data.n_contexts, n_estimates))
     corrections = np.zeros((len(gammas), len(voting.block_context), n_estimates))
     size = max(1, _ENTRIES // (data.n_items**2 * data.n_categories * contrasts.shape[1]))
-    n_done = 0
+    n_done, above = 0, np.triu(np.ones((data.n_items, data.n_items), dtype=bool), 1)[..., None]
     for part in inputs.nuisances.mu.parts(size):
-        of_part = np.concatenate([by_context[bounds[i] : bounds[i + 1]] for i in part.contexts])
-        for number, change in enumerate(
-            _evaluate_part(functional, contrasts, gammas, inputs, part=part, rows=rows.only(of_part))
-        ):
-            values[number, part.contexts] = change[0]
-            add_to_rows(corrections[number], *change[1])
+        of_part = rows.only(np.concatenate([by_context[bounds[i] : bounds[i + 1]] for i in part.contexts]))
+        rates, row_of_mu, place = inputs.rates(part)
+        rate, mu = rates[..., None], inputs.mu(part.probabilities(), functional.interior)[row_of_mu]
+        # Derivatives in the category probabilities of all pairs, (s, d, K, K, C).
+        gradients = np.stack([jacobian_at(functional, table, data.ordered) for table in mu])
+        block, first_row, row_block = np.unique(of_part.block, return_index=True, return_inverse=True)
+        place_of = np.full(data.n_contexts, -1)
+        place_of[part.contexts] = place
+        block_place, row_place = place_of[of_part.context[first_row]], place_of[of_part.context]
+        at_rows = row_place, of_part.first, of_part.second
+        at_blocks = row_block.reshape(-1), of_part.first, of_part.second
+        change = np.empty((len(gammas), len(block), n_estimates))
+        for column in range(n_estimates):
+            contrast = contrasts[column % len(contrasts)]
+            slope = np.einsum("sdjkc,d->sjkc", gradients, contrast if column >= len(contrasts) else -contrast)
+            order = np.argsort(-slope, axis=-1, kind="stable")
+            for number, gamma in enumerate(gammas):
+                extreme = ExtremeShares(order, gamma).of(mu)
+                delta = np.zeros((len(block), *mu.shape[1:]))
+                np.add.at(delta, at_blocks, of_part.directions(ExtremeShares(order[at_rows], gamma))[1])
+                if not data.ordered:
+                    extreme = np.where(above, extreme, in_other_order(extreme))
+                    delta += in_other_order(delta)
+                moved = rate * mu + (1 - rate) * extreme
+                change[number, :, column] = functional.derivative(moved[block_place], delta) @ contrast
+                of_mu = functional.value(moved)
+                if voting.shown is None:
+                    of_mu = of_mu - functional.derivative(moved, rate * (mu - extreme))
+                values[number, part.contexts, column] = (of_mu @ contrast)[place]
+        for correction, of_gamma in zip(corrections, change, strict=True):
+            add_to_rows(correction, block, of_gamma)
         n_done += len(part.contexts)
         report(n_done, data.n_contexts, "bounds, contexts")
-    return [
-        Influence(value, correction, voting.block_context, voting.block_weight, inputs.weight)
-        for value, correction in zip(values, corrections, strict=True)
-    ]
-
-
-def _evaluate_part(
-    functional: Functional,
-    contrasts: FloatArray,
-    gammas: Sequence[float],
-    inputs: BoundInputs,
-    *,
-    part: ContextPart,
-    rows: CorrectionRows,
-) -> list[tuple[FloatArray, tuple[IntArray, FloatArray]]]:
-    """Return, for each gamma, values of the part's contexts, (c, 2 J), and corrections with their blocks.
-
-    Shapes: contrasts (J, d).
-    """
-    rates, row_of_mu, place = inputs.rates(part)
-    mu = inputs.mu(part.probabilities(), functional.interior)[row_of_mu]
-    # Derivatives in the category probabilities of all pairs, (s, d, K, K, C).
-    gradients = np.stack([jacobian_at(functional, table, inputs.data.ordered) for table in mu])
-    block, first_row, row_block = np.unique(rows.block, return_index=True, return_inverse=True)
-    place_of = np.full(inputs.data.n_contexts, -1)
-    place_of[part.contexts] = place
-    block_place = place_of[rows.context[first_row]]
-    row_place, row_block = place_of[rows.context], row_block.reshape(-1)
-    results = []
-    for gamma in gammas:
-        value = np.empty((len(part.contexts), 2 * len(contrasts)))
-        correction = np.empty((len(block), 2 * len(contrasts)))
-        for column in range(2 * len(contrasts)):
-            is_upper, contrast = column >= len(contrasts), contrasts[column % len(contrasts)]
-            slope = np.einsum("sdjkc,d->sjkc", gradients, contrast if is_upper else -contrast)
-            order = np.argsort(-slope, axis=-1, kind="stable")
-            extreme = ExtremeShares(order, gamma).of(mu)
-            if not inputs.data.ordered:
-                above = np.triu(np.ones(mu.shape[1:3], dtype=bool), 1)[..., None]
-                extreme = np.where(above, extreme, in_other_order(extreme))
-            moved = rates[..., None] * mu + (1 - rates[..., None]) * extreme
-            at_rows = ExtremeShares(order[row_place, rows.first, rows.second], gamma)
-            delta = np.zeros((len(block), *mu.shape[1:]))
-            np.add.at(delta, (row_block, rows.first, rows.second), rows.directions(at_rows)[1])
-            if not inputs.data.ordered:
-                delta += in_other_order(delta)
-            correction[:, column] = functional.derivative(moved[block_place], delta) @ contrast
-            of_mu = functional.value(moved)
-            if inputs.voting.shown is None:
-                of_mu = of_mu - functional.derivative(moved, rates[..., None] * (mu - extreme))
-            value[:, column] = (of_mu @ contrast)[place]
-        results.append((value, (block, correction)))
-    return results
+    given = voting.block_context, voting.block_weight, inputs.weight
+    return [Influence(value, correction, *given) for value, correction in zip(values, corrections, strict=True)]

@@ -12,7 +12,7 @@ from .._utils.computation import collected_warnings, warn
 from ..data.derived_pairs import DERIVED_KINDS
 from ..data.preferences import FloatArray, IntArray, PreferenceData
 from ..data.vote_columns import Clusters
-from ..estimation.diagnostics import Treatment, Validity, warn_about_intervals
+from ..estimation.diagnostics import Treatment, Validity, calibration, effective_contexts, warn_about_intervals
 from ..estimation.influence import InfluenceFunction
 from ..estimation.mean_preferences import FlooredPreferences
 from ..estimation.unanimous_pairs import LabelErrors, UnanimousPairs, find_unanimous_pairs
@@ -259,7 +259,8 @@ def assess_validity(
     Tables of benchmark scores of which few are missing, or none, are of this kind.
     """
     data, setup = inputs.data, inputs.setup
-    validity = Validity.of(influence, *bias, first.one_step_result.labels)
+    labels = first.one_step_result.labels
+    validity = Validity(effective_contexts(influence), *bias, *calibration(labels))
     if not estimator.valid_intervals or inputs.extrapolation.n_pairs:
         return validity
     n_cells = data.n_contexts * setup.graph.n_edges * (2 if data.ordered else 1)

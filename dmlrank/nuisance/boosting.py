@@ -6,7 +6,7 @@ The number of threads follows from the size of the training matrix.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from math import prod
@@ -195,8 +195,6 @@ def _is_whole_number(value: object, least: int) -> bool:
 # Training rows and held-out rows of each inner fold. Inner folds divide the training rows of one fold of the fit.
 InnerFolds: TypeAlias = list[tuple[IntArray, IntArray]]
 Grid: TypeAlias = Mapping[str, Sequence[Parameter]]
-# The function cv of LightGBM, which is not typed, or a function with its arguments.
-CrossValidate: TypeAlias = Callable[..., Any]
 
 # The grids of Frauen et al. (arXiv 2601.21816, appendix "Hyperparameter tuning details"), in LightGBM's own names. The
 # paper calls the parameters n_estimators, learning_rate, num_leaves, min_child_samples, subsample, colsample_bytree,
@@ -345,10 +343,10 @@ def _with_bagging(draw: Mapping[str, Parameter]) -> dict[str, Parameter]:
     return {**draw, "bagging_freq": 1} if needs_frequency else dict(draw)
 
 
-def cross_validate_last_round(
-    parameters: Mapping[str, Parameter], train: lgb.Dataset, *, num_boost_round: int, folds: InnerFolds
-) -> dict[str, list[float]]:
-    """Return the mean log-loss of a configuration after its last round.
+def loss_after_last_round(
+    parameters: Mapping[str, Parameter], n_rounds: int, train: lgb.Dataset, folds: InnerFolds
+) -> float:
+    """Return the mean held-out log-loss of a configuration after its last round.
 
     The boosters and the loss are those of ``lightgbm.cv``, which computes the loss after every round. A random search
     needs the last one only, as the number of rounds is a part of the configuration. The losses of all other rounds took
@@ -361,10 +359,10 @@ def cross_validate_last_round(
         training, held_out = (train.subset(np.sort(rows).tolist(), {**train.params, **parameters}) for rows in fold)
         booster = lgb.Booster(dict(parameters), training)
         booster.add_valid(held_out, "valid")
-        for _ in range(num_boost_round):
+        for _ in range(n_rounds):
             booster.update()
         losses.append(booster.eval_valid()[0][2])
-    return {"valid loss-mean": [float(np.mean(losses))]}
+    return float(np.mean(losses))
 
 
 # --- the option tune= -------------------------------------------------------------------------------------------------
@@ -397,15 +395,7 @@ def check_tune(tune: Tune) -> None:
 
 
 def tuned_settings(
-    tune: Tune,
-    train: lgb.Dataset,
-    unit: IntArray,
-    fixed: Mapping[str, Parameter],
-    rng: np.random.Generator,
-    *,
-    configurations: Sequence[Mapping[str, Parameter]] = CONFIGURATIONS,
-    single_fold_rows: int = _SINGLE_FOLD_ROWS,
-    cross_validate: CrossValidate | None = None,
+    tune: Tune, train: lgb.Dataset, unit: IntArray, fixed: Mapping[str, Parameter], rng: np.random.Generator
 ) -> Settings:
     """Return the hyperparameters that are selected for one training set.
 
@@ -421,24 +411,20 @@ def tuned_settings(
         return Settings({})
     folds = draw_inner_folds(unit, rng, n_folds)
     if isinstance(search, RandomSearch):
-        run = cross_validate or cross_validate_last_round
         trials, means = [as_settings(_with_bagging(draw)) for draw in search.draws(rng)], []
         for trial in trials:
-            history = run({**fixed, **trial.parameters}, train, num_boost_round=trial.rounds, folds=folds)
-            means.append(next(values for name, values in history.items() if name.endswith("-mean"))[-1])
+            means.append(loss_after_last_round({**fixed, **trial.parameters}, trial.rounds, train, folds))
             report(len(means), len(trials), "tuning, draws", minor=True)
         return trials[int(np.argmin(means))]
-    run = cross_validate or lgb.cv
-    trial_folds = folds if len(unit) < single_fold_rows else folds[:1]
-    best: list[float] = []
-    selected = Settings({})
-    for n_tried, configuration in enumerate(configurations, start=1):
+    trial_folds = folds if len(unit) < _SINGLE_FOLD_ROWS else folds[:1]
+    best, selected = list[float](), Settings({})
+    for n_tried, configuration in enumerate(CONFIGURATIONS, start=1):
         losses: list[float] = []
         stopping = [partial(_record_or_stop, losses, best)]
-        run({**fixed, **configuration}, train, num_boost_round=MAX_ROUNDS, folds=trial_folds, callbacks=stopping)
+        lgb.cv({**fixed, **configuration}, train, num_boost_round=MAX_ROUNDS, folds=trial_folds, callbacks=stopping)
         if not best or min(losses) < min(best):
             best, selected = losses, Settings(configuration, int(np.argmin(losses)) + 1)
-        report(n_tried, len(configurations), "tuning, configurations", minor=True)
+        report(n_tried, len(CONFIGURATIONS), "tuning, configurations", minor=True)
     return selected
 
 
@@ -659,12 +645,12 @@ class BoosterSpec(NamedTuple):
     """What a booster predicts, from which kind of rows, and how its hyperparameters are selected.
 
     n_classes: Number of categories for the multiclass objective; None for the binary objective.
-    n_items: Number of items where the last two features are item codes; None where no feature is an item code.
+    has_items: Whether the last two features are codes of items.
     tune: See :func:`dmlrank.nuisance.boosting.tuned_settings`.
     """
 
     n_classes: int | None
-    n_items: int | None
+    has_items: bool
     tune: Tune
 
     def fixed(self, rows: BinnedRows, seed: int) -> dict[str, Parameter]:
@@ -679,8 +665,7 @@ def train_booster(
     import lightgbm as lgb
 
     seed = int(rng.integers(2**31 - 1))
-    has_items = spec.n_items is not None
-    binned = BinnedRows.of(rows, spec.tune, has_items=has_items) if isinstance(rows, TrainingRows) else rows
+    binned = BinnedRows.of(rows, spec.tune, has_items=spec.has_items) if isinstance(rows, TrainingRows) else rows
     fixed = spec.fixed(binned, seed)
     if settings is None and a_sample_is_enough(binned, spec.tune):
         settings = select_settings(binned, spec, rng)

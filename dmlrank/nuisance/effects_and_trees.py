@@ -6,7 +6,7 @@ cells are many, a sample and one fold select, and every fold is then fitted with
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -25,7 +25,7 @@ from .boosting import (
     split_jobs,
     thread_count,
 )
-from .smooth import PenalisedLikelihood, SmoothBasis
+from .smooth import PenalisedLikelihood, PenalisedSearch, SmoothBasis
 from .training_rows import FoldCells, LabelledRows
 
 if TYPE_CHECKING:
@@ -97,77 +97,6 @@ class TunedEffects(NamedTuple, Generic[E]):
     prior: float = float("nan")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SmoothEffectsModel(Generic[E]):
-    """A penalised likelihood of smooth effects, and the ridges to select from.
-
-    likelihood: Returns the likelihood of training cells.
-    ridges: Prior precisions of the curves' coefficients that are tried, in decreasing order.
-    name: What reports of progress call the effects.
-    """
-
-    likelihood: Callable[[FoldCells], PenalisedLikelihood[E]]
-    ridges: Sequence[float]
-    name: str
-
-    def select(self, cells: FoldCells, trial_folds: range) -> TunedEffects[E]:
-        """Return the effects with the smallest held-out log-loss.
-
-        Where there are too many features for all of them to have curves, two models are compared. The first has a
-        straight line of every feature. The second has curves of the features that are most important in the first one,
-        and leaves the other features out. These features are chosen within every training set.
-        """
-        best = self.select_ridge([cells.split(f) for f in trial_folds], screened=False)
-        if not len(cells.basis.straight):
-            return best
-        curves = _Curves(cells.x)
-        splits = [curves.of_important_features(fitted) for fitted in best.fits]
-        return min(best, self.select_ridge(splits, screened=True), key=lambda tuned: tuned.loss)
-
-    def select_ridge(self, splits: Sequence[tuple[FoldCells, FoldCells]], *, screened: bool) -> TunedEffects[E]:
-        """Return the effects with the ridge that has the smallest held-out log-loss."""
-        best: TunedEffects[E] | None = None
-        likelihoods = [self.likelihood(training) for training, _ in splits]
-        starts: list[FloatArray | None] = [None] * len(splits)
-        for n_tried, ridge in enumerate(self.ridges, start=1):
-            searches = [likelihood.search(ridge, start) for likelihood, start in zip(likelihoods, starts, strict=True)]
-            for n_steps in [_STEPS_BEFORE_CHECK, None] if best else [None]:
-                for search in searches:
-                    search.advance(n_steps)
-                fits = [
-                    FoldEffects(training, held_out, likelihood.effects(search.flat), search.flat)
-                    for (training, held_out), likelihood, search in zip(splits, likelihoods, searches, strict=True)
-                ]
-                loss = sum(fitted.effects.loss(fitted.held_out.rows) for fitted in fits)
-                if best and loss >= best.loss:
-                    break
-            starts = [fitted.flat for fitted in fits]
-            report(n_tried, len(self.ridges), f"{self.name}, ridges", minor=True)
-            if best and loss >= best.loss:
-                break
-            best = TunedEffects(loss, ridge, screened, fits[0].flat, fits)
-        assert best is not None
-        return best
-
-    def fit(
-        self, cells: FoldCells, f: int, ridge: float, *, screened: bool, start: FloatArray | None = None
-    ) -> FoldEffects[E]:
-        """Return the effects of one fold with hyperparameters that a sample has selected.
-
-        Shapes: start (d,).
-        """
-        fitted = self._fit_split(*cells.split(f), ridge, None if screened else start)
-        return self._fit_split(*_Curves(cells.x).of_important_features(fitted), ridge) if screened else fitted
-
-    def _fit_split(
-        self, training: FoldCells, held_out: FoldCells, ridge: float, start: FloatArray | None = None
-    ) -> FoldEffects[E]:
-        """Return the effects of the training cells."""
-        likelihood = self.likelihood(training)
-        flat = likelihood.fit(ridge, start)
-        return FoldEffects(training, held_out, likelihood.effects(flat), flat)
-
-
 class _Curves:
     """Curves of single features, built when they are first needed and shared by all folds.
 
@@ -203,23 +132,21 @@ class _Curves:
         return training, held_out
 
 
-def selection_cells(
-    cells: FoldCells, n_folds: int, rng: np.random.Generator, *, sample_size: int = SELECTION_SAMPLE
-) -> tuple[FoldCells, range]:
+def selection_cells(cells: FoldCells, n_folds: int, rng: np.random.Generator) -> tuple[FoldCells, range]:
     """Return the cells on which hyperparameters are selected, and the trial folds, which are held out in turn.
 
     These are all cells and all folds. Where the cells are many, they are a random sample of the cells, with the same
     share of the soft-label cells of each fold, and the first fold.
     """
-    if len(cells.rows) <= sample_size:
+    if len(cells.rows) <= SELECTION_SAMPLE:
         return cells, range(n_folds)
 
     def drawn(cells: FoldCells, size: int) -> FoldCells:
         return cells.only(np.sort(rng.choice(len(cells.rows), size, replace=False)))
 
-    share = sample_size / len(cells.rows)
+    share = SELECTION_SAMPLE / len(cells.rows)
     soft = tuple(drawn(of_fold, int(share * len(of_fold.rows))) for of_fold in cells.soft)
-    return replace(drawn(cells, sample_size), soft=soft), range(1)
+    return replace(drawn(cells, SELECTION_SAMPLE), soft=soft), range(1)
 
 
 # --- trees ------------------------------------------------------------------------------------------------------------
@@ -273,7 +200,8 @@ FittedFold = tuple[SmoothBasis, E, "lgb.Booster | None"]
 class EffectsAndTrees(Generic[E]):
     """A learner with two stages, for all folds; a subclass says what the effects and the rows of the trees are.
 
-    name: What tasks and reports call the learner.
+    name, effects_name: What tasks and reports call the learner, and its effects.
+    ridges: Prior precisions of the curves' coefficients that are tried, in decreasing order.
     n_classes: Number of categories; None where the trees predict one log-odds.
     candidates: How boosting is tried.
     gives_up: Whether no further candidate is tried where the first one does not lower the loss.
@@ -285,32 +213,79 @@ class EffectsAndTrees(Generic[E]):
     """
 
     name: str
+    effects_name: str
+    ridges: Sequence[float]
     n_classes: int | None = None
     candidates: Sequence[BoostingStage] = (BoostingStage(RANDOM_THRESHOLDS), BoostingStage(EXHAUSTIVE_THRESHOLDS))
     gives_up = False
     rows_per_vote = 1
     state_of_rng: Mapping[str, Any] | None = None
 
-    def __init__(
-        self, cells: FoldCells, rngs: Sequence[np.random.Generator], selection_sample: int = SELECTION_SAMPLE
-    ) -> None:
+    def __init__(self, cells: FoldCells, rngs: Sequence[np.random.Generator]) -> None:
         self.cells = cells
-        self.sample, self.trial_folds = selection_cells(cells, len(rngs), rngs[0], sample_size=selection_sample)
+        self.sample, self.trial_folds = selection_cells(cells, len(rngs), rngs[0])
         self.seeds = [int(rng.integers(2**31 - 1)) for rng in rngs]
         self._rows: TreeRows[E] | None = None
 
-    def model(self, prior: float) -> SmoothEffectsModel[E]:
-        """Return the model of the effects, where it has one for this ``prior``; see :class:`TunedEffects`."""
+    def likelihood(self, training: FoldCells, prior: float) -> PenalisedLikelihood[E]:
+        """Return the likelihood of training cells; ``prior`` is that of :class:`TunedEffects`."""
         raise NotImplementedError
 
     def select_effects(self) -> TunedEffects[E]:
         """Select the penalty of the effects, and fit them in the trial folds."""
-        return self.model(float("nan")).select(self.sample, self.trial_folds)
+        return self.select_smooth_effects(float("nan"))
+
+    def select_smooth_effects(self, prior: float) -> TunedEffects[E]:
+        """Return the effects of the trial folds with the smallest held-out log-loss.
+
+        Where there are too many features for all of them to have curves, two models are compared. The first has a
+        straight line of every feature. The second has curves of the features that are most important in the first one,
+        and leaves the other features out. These features are chosen within every training set.
+        """
+        best = self.select_ridge([self.sample.split(f) for f in self.trial_folds], prior, screened=False)
+        if not len(self.sample.basis.straight):
+            return best
+        curves = _Curves(self.sample.x)
+        splits = [curves.of_important_features(fitted) for fitted in best.fits]
+        return min(best, self.select_ridge(splits, prior, screened=True), key=lambda tuned: tuned.loss)
+
+    def select_ridge(
+        self, splits: Sequence[tuple[FoldCells, FoldCells]], prior: float, *, screened: bool
+    ) -> TunedEffects[E]:
+        """Return the effects with the ridge that has the smallest held-out log-loss."""
+        best: TunedEffects[E] | None = None
+        likelihoods = [self.likelihood(training, prior) for training, _ in splits]
+        starts: list[FloatArray | None] = [None] * len(splits)
+        for n_tried, ridge in enumerate(self.ridges, start=1):
+            searches = [PenalisedSearch(of, ridge, start) for of, start in zip(likelihoods, starts, strict=True)]
+            for n_steps in [_STEPS_BEFORE_CHECK, None] if best else [None]:
+                for search in searches:
+                    search.advance(n_steps)
+                fits = [
+                    FoldEffects(training, held_out, likelihood.effects(search.flat), search.flat)
+                    for (training, held_out), likelihood, search in zip(splits, likelihoods, searches, strict=True)
+                ]
+                loss = sum(fitted.effects.loss(fitted.held_out.rows) for fitted in fits)
+                if best and loss >= best.loss:
+                    break
+            starts = [fitted.flat for fitted in fits]
+            report(n_tried, len(self.ridges), f"{self.effects_name}, ridges", minor=True)
+            if best and loss >= best.loss:
+                break
+            best = TunedEffects(loss, ridge, screened, fits[0].flat, fits, prior)
+        assert best is not None
+        return best
 
     def fit_effects(self, f: int, tuned: TunedEffects[E]) -> FoldEffects[E]:
         """Fit the effects of one fold with the selected penalty."""
-        model = self.model(tuned.prior)
-        return model.fit(self.cells, f, tuned.ridge, screened=tuned.screened, start=tuned.start)
+
+        def fit_split(training: FoldCells, held_out: FoldCells) -> FoldEffects[E]:
+            likelihood = self.likelihood(training, tuned.prior)
+            flat = likelihood.fit(tuned.ridge, None if tuned.screened else tuned.start)
+            return FoldEffects(training, held_out, likelihood.effects(flat), flat)
+
+        fitted = fit_split(*self.cells.split(f))
+        return fit_split(*_Curves(self.cells.x).of_important_features(fitted)) if tuned.screened else fitted
 
     def make_rows(self, tuned: TunedEffects[E]) -> TreeRows[E]:
         """Return the rows from which the trees learn."""
@@ -364,22 +339,22 @@ def _select(learner: EffectsAndTrees[E], _: int) -> Selection[E]:
             # The contexts of a fold may all be without labels; then the fold does not count in the selection.
             if len(fitted.held_out.rows):
                 booster.add_valid(rows.dataset(fitted.effects, fitted.held_out, stage, n_threads), "held out")
-            trials.append(TrialFold(booster, learner.rows_per_vote * float(fitted.held_out.rows.weight.sum())))
+            trials.append((booster, learner.rows_per_vote * float(fitted.held_out.rows.weight.sum())))
         path = boost_together(trials, loss, n_boosters, best)
         if best is None or path.loss < best.loss:
             selected, best = stage, path
         report(n_tried, len(candidates), "boosting, configurations", minor=True)
         if learner.gives_up and not best.rounds:
             break
-    n_rounds = 0
     boosters: list[lgb.Booster] = []
-    if best is not None:
+    selected = replace(selected, rounds=best.rounds if best else 0)
+    if best is not None and best.rounds:
         best.keep_best_rounds()
-        n_rounds, boosters = best.rounds, best.boosters if best.rounds else []
+        boosters = best.boosters
     if learner.sample is not learner.cells:
         # Every fold is fitted again; cells and trial boosters are not sent to the workers that do it.
         tuned, boosters = tuned._replace(fits=[]), []
-    return Selection(tuned, replace(selected, rounds=n_rounds), boosters, learner.state_of_rng)
+    return Selection(tuned, selected, boosters, learner.state_of_rng)
 
 
 def _fit_fold(shared: tuple[EffectsAndTrees[E], Selection[E]], f: int) -> FittedFold[E]:
@@ -398,17 +373,6 @@ def _fit_fold(shared: tuple[EffectsAndTrees[E], Selection[E]], f: int) -> Fitted
 
 
 # --- boosting of all trial folds together -----------------------------------------------------------------------------
-
-
-class TrialFold(NamedTuple):
-    """The booster of a fold, whose held-out cells help to select the number of rounds.
-
-    booster: The held-out cells are its only validation set.
-    weight: Total weight of the held-out cells; zero where there are none.
-    """
-
-    booster: lgb.Booster
-    weight: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -460,23 +424,22 @@ def booster_parameters(
 
 
 def boost_together(
-    folds: Sequence[TrialFold],
-    loss_without_trees: float,
-    workers: int,
-    best: BoostingPath | None,
-    *,
-    max_rounds: int = MAX_ROUNDS,
+    folds: Sequence[tuple[lgb.Booster, float]], loss_without_trees: float, workers: int, best: BoostingPath | None
 ) -> BoostingPath:
-    """Boost on all trial folds, round by round, until further rounds do not promise a smaller held-out log-loss."""
-    path = BoostingPath([fold.booster for fold in folds], [loss_without_trees], [(0,) * len(folds)])
+    """Boost on all trial folds, round by round, until further rounds do not promise a smaller held-out log-loss.
 
-    def boost_one_round(fold: TrialFold) -> tuple[float, int]:
-        fold.booster.update()
-        loss = float(fold.weight * fold.booster.eval_valid()[0][2]) if fold.weight else 0.0
-        return loss, fold.booster.current_iteration()
+    The held-out cells of a fold are the only validation set of its booster; beside it stands their total weight.
+    """
+    path = BoostingPath([booster for booster, _ in folds], [loss_without_trees], [(0,) * len(folds)])
+
+    def boost_one_round(fold: tuple[lgb.Booster, float]) -> tuple[float, int]:
+        booster, weight = fold
+        booster.update()
+        loss = float(weight * booster.eval_valid()[0][2]) if weight else 0.0
+        return loss, booster.current_iteration()
 
     with Threads(workers) as threads:
-        for n_rounds in range(max_rounds):
+        for n_rounds in range(MAX_ROUNDS):
             stale = n_rounds - path.rounds >= (PATIENCE if path.rounds else WARM_UP)
             is_compared = best is not None and WARM_UP <= n_rounds < len(best.losses)
             if stale or (best is not None and is_compared and path.losses[n_rounds] > best.losses[n_rounds]):

@@ -109,14 +109,7 @@ class SmoothBasis:
     loadings: FloatArray | None = None
 
     @classmethod
-    def learn(
-        cls,
-        x: FloatArray,
-        features: IntArray | None = None,
-        *,
-        max_features: int = _MAX_FEATURES,
-        n_components: int = _N_COMPONENTS,
-    ) -> SmoothBasis:
+    def learn(cls, x: FloatArray, features: IntArray | None = None) -> SmoothBasis:
         """Choose the columns for features.
 
         Shapes: x (n, p).
@@ -132,9 +125,15 @@ class SmoothBasis:
         missing = tuple(int(f) for f in used[n_present < len(values)])
         centres = np.zeros(x.shape[1])
         centres[used] = centre
-        if len(varying) > max_features:
-            loadings = np.zeros((x.shape[1], min(n_components, len(varying))))
-            axes, deviation = _principal_axes(values, varying, centre, scale, n_components)
+        if len(varying) > _MAX_FEATURES:
+            moment = np.zeros((len(varying), len(varying)))
+            for rows in row_slices(*values.shape):
+                standardised = (_imputed(values[rows], centre)[:, varying] - centre[varying]) / scale[varying]
+                moment += standardised.T @ standardised
+            spectrum, axes = np.linalg.eigh(moment / len(values))
+            # In units of the standard deviation of the first component.
+            axes, deviation = axes[:, : -_N_COMPONENTS - 1 : -1], float(np.sqrt(spectrum[-1]))
+            loadings = np.zeros((x.shape[1], axes.shape[1]))
             loadings[used[varying]] = axes / scale[varying, None] / deviation
             return cls((), centres, missing, loadings)
         has_middle_values = _has_middle_values(values, centre)
@@ -293,21 +292,6 @@ def _spline_moments(feature: FloatArray, knots: FloatArray) -> tuple[FloatArray,
     return total / n, moment / n
 
 
-def _principal_axes(
-    values: FloatArray, varying: IntArray, centre: FloatArray, scale: FloatArray, n_components: int
-) -> tuple[FloatArray, float]:
-    """Return the leading principal axes of features, (p, c), and the standard deviation of the first component.
-
-    Shapes: values (n, all p), varying (p,), centre, scale (all p,).
-    """
-    moment = np.zeros((len(varying), len(varying)))
-    for rows in row_slices(*values.shape):
-        standardised = (_imputed(values[rows], centre)[:, varying] - centre[varying]) / scale[varying]
-        moment += standardised.T @ standardised
-    spectrum, axes = np.linalg.eigh(moment / len(values))
-    return axes[:, : -n_components - 1 : -1], float(np.sqrt(spectrum[-1]))
-
-
 # Number of last steps, with the changes of the gradient along them, from which the inverse Hessian is estimated.
 _MEMORY = 12
 _MAX_STEPS = 200
@@ -400,52 +384,19 @@ def minimise(objective: Objective, start: FloatArray, tolerance: float = _TOLERA
     return search.best
 
 
-class PenalisedSearch(LBFGS):
-    """A search for the largest penalised log-likelihood, in steps of each coefficient's standard error.
-
-    loss: Returns minus the log-likelihood and its gradient.
-    penalty (d,): Prior precision of every coefficient.
-    step_scale (d,): Approximate standard error of every coefficient; zero for coefficients that stay where the search
-        begins.
-    start (d,): Where the search begins; zero when None.
-    """
-
-    def __init__(
-        self,
-        loss: Objective,
-        penalty: FloatArray,
-        step_scale: FloatArray,
-        start: FloatArray | None = None,
-        tolerance: float = _TOLERANCE,
-    ) -> None:
-        begin = np.zeros(len(penalty)) if start is None else start
-
-        def objective(steps: FloatArray) -> tuple[float, FloatArray]:
-            flat = begin + step_scale * steps
-            value, gradient = loss(flat)
-            return value + float((penalty * flat**2).sum()) / 2, step_scale * (gradient + penalty * flat)
-
-        self._begin, self._step_scale = begin, step_scale
-        super().__init__(objective, np.zeros(len(penalty)), tolerance)
-
-    @property
-    def flat(self) -> FloatArray:
-        """The best coefficients so far, (d,)."""
-        return self._begin + self._step_scale * self.best
-
-
 class PenalisedLikelihood(Generic[E]):
     """The likelihood of labels as a function of effects in one flat vector, (d,), which a ridge penalises.
 
     penalty (d,): Penalty of every effect, as a multiple of the ridge.
     precision (d,): Approximate Fisher information of the labels about every effect. It only scales the steps of the
         search: in units of the standard errors, effects of items with few votes converge as fast as the others.
-    is_free (d,): Whether an effect is fitted; an effect that is not fitted stays where the search begins.
+    is_free (d,): Whether an effect is fitted; an effect that is not fitted stays where the search begins. By default,
+        all effects are.
     """
 
     penalty: FloatArray
     precision: FloatArray
-    is_free: NDArray[np.bool_]
+    is_free: NDArray[np.bool_] | bool = True
 
     def loss(self, flat: FloatArray) -> tuple[float, FloatArray]:
         """Return minus the log-likelihood, and its gradient."""
@@ -455,14 +406,39 @@ class PenalisedLikelihood(Generic[E]):
         """Return the effects whose coefficients stand in a flat vector."""
         raise NotImplementedError
 
-    def search(self, ridge: float, start: FloatArray | None = None, tolerance: float = _TOLERANCE) -> PenalisedSearch:
-        """Begin a search for the most likely effects under a ridge penalty, at ``start`` or at zero."""
-        penalty = ridge * self.penalty
-        step_scale = np.where(self.is_free, 1 / np.sqrt(self.precision + penalty), 0.0)
-        return PenalisedSearch(self.loss, penalty, step_scale, start, tolerance)
-
-    def fit(self, ridge: float, start: FloatArray | None = None) -> FloatArray:
+    def fit(self, ridge: float, start: FloatArray | None = None, tolerance: float = _TOLERANCE) -> FloatArray:
         """Return the coefficients of the most likely effects under a ridge penalty, (d,)."""
-        search = self.search(ridge, start)
+        search = PenalisedSearch(self, ridge, start, tolerance)
         search.advance()
         return search.flat
+
+
+class PenalisedSearch(LBFGS):
+    """A search for the most likely effects under a ridge penalty, in steps of each coefficient's standard error.
+
+    start (d,): Where the search begins, and where effects that are not free stay; zero when None.
+    """
+
+    def __init__(
+        self,
+        likelihood: PenalisedLikelihood[Any],
+        ridge: float,
+        start: FloatArray | None = None,
+        tolerance: float = _TOLERANCE,
+    ) -> None:
+        penalty = ridge * likelihood.penalty
+        step_scale = np.where(likelihood.is_free, 1 / np.sqrt(likelihood.precision + penalty), 0.0)
+        begin = np.zeros(len(penalty)) if start is None else start
+
+        def objective(steps: FloatArray) -> tuple[float, FloatArray]:
+            flat = begin + step_scale * steps
+            value, gradient = likelihood.loss(flat)
+            return value + float((penalty * flat**2).sum()) / 2, step_scale * (gradient + penalty * flat)
+
+        self._begin, self._step_scale = begin, step_scale
+        super().__init__(objective, np.zeros(len(penalty)), tolerance)
+
+    @property
+    def flat(self) -> FloatArray:
+        """The best coefficients so far, (d,)."""
+        return self._begin + self._step_scale * self.best

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,9 +70,7 @@ class AdditiveModel:
 
     def shared(self, rows: AdditiveRows) -> FloatArray:
         """Return the shared columns, (r, s): the position, or a constant and the smooth columns with the sign +1."""
-        if self.sign > 0:
-            return rows.design
-        return np.ones((len(rows), int(self.position)))
+        return rows.design if self.sign > 0 else np.ones((len(rows), int(self.position)))
 
     def penalty(self, width: int) -> FloatArray:
         """Return the penalties of all coefficients, as multiples of the ridge, for ``width`` columns of the design."""
@@ -113,21 +111,9 @@ class AdditiveFit:
         predictor += self.model.shared(rows) @ self.shared + rows.extra @ self.extra
         return np.asarray(predictor + self.pair[rows.first, rows.second])
 
-    def of_items(self, design: FloatArray) -> FloatArray:
-        """Return the part z'u of every item in the linear predictor in n contexts, (n, K, R).
-
-        ``design``, (n, 1 + q), contains the constant and the smooth columns of the contexts.
-        """
-        return np.asarray(np.einsum("nq,kqr->nkr", design, self.item, optimize=True))
-
 
 def fit_by_fold(
-    model: AdditiveModel,
-    rows: AdditiveRows,
-    responses: Sequence[FloatArray],
-    fold: IntArray,
-    *,
-    selection_sample: int = SELECTION_SAMPLE,
+    model: AdditiveModel, rows: AdditiveRows, responses: Sequence[FloatArray], fold: IntArray
 ) -> tuple[AdditiveFit, ...]:
     """Fit one regression per fold to the rows of the other folds.
 
@@ -138,31 +124,25 @@ def fit_by_fold(
     """
     n_folds = len(responses)
     trial_folds, sample = range(n_folds), np.arange(len(rows))
-    if len(rows) > selection_sample:
-        trial_folds, sample = range(1), np.linspace(0, len(rows) - 1, selection_sample).astype(np.intp)
+    if len(rows) > SELECTION_SAMPLE:
+        trial_folds, sample = range(1), np.linspace(0, len(rows) - 1, SELECTION_SAMPLE).astype(np.intp)
     trials = []
     for f in trial_folds:
         y, held_out = responses[f][sample], fold[sample] == f
         if 0 < held_out.sum() < len(sample):
             equations = _Equations(model, rows.only(sample[~held_out]), y[~held_out])
-            trials.append(_Trial(equations, rows.only(sample[held_out]), y[held_out]))
+            trials.append((equations, rows.only(sample[held_out]), y[held_out]))
     settings = [_select(trials, response) for response in range(responses[0].shape[1])]
     fits = []
     for f in range(n_folds):
         equations = _Equations(model, rows.only(fold != f), responses[f][fold != f])
-        flat = np.stack([equations.solve(ridge, r) for r, (ridge, _) in enumerate(settings)], axis=1)
-        fits.append(
-            equations.with_pairs(equations.fit_of(flat), range(len(settings)), [votes for _, votes in settings])
-        )
+        fit = equations.fit_of(np.stack([equations.solve(ridge, r) for r, (ridge, _) in enumerate(settings)], axis=1))
+        fits.append(equations.with_pairs(fit, range(len(settings)), [votes for _, votes in settings]))
     return tuple(fits)
 
 
-class _Trial(NamedTuple):
-    """The equations of the training rows of a trial fold, and its held-out rows with their responses, (r, R)."""
-
-    equations: _Equations
-    held_out: AdditiveRows
-    y: FloatArray
+# The equations of the training rows of a trial fold, and its held-out rows with their responses, (r, R).
+_Trial: TypeAlias = "tuple[_Equations, AdditiveRows, FloatArray]"
 
 
 def _select(trials: Sequence[_Trial], response: int) -> tuple[float, float]:
@@ -171,35 +151,31 @@ def _select(trials: Sequence[_Trial], response: int) -> tuple[float, float]:
     Ridges are tried in decreasing order. A pair's deviation is shrunk to zero as if the pair had the number of prior
     votes without a deviation; it is infinite for no deviations.
     """
-    best_loss, ridge = np.inf, RIDGES[0]
-    best: list[AdditiveFit] = []
+
+    def held_out_loss(fits: Sequence[AdditiveFit]) -> float:
+        return sum(
+            float(held_out.weight @ fit.model.losses(fit.predictor(held_out)[:, 0], y[:, response]))
+            for (_, held_out, y), fit in zip(trials, fits, strict=True)
+        )
+
+    best_loss, ridge, best = np.inf, RIDGES[0], list[AdditiveFit]()
     starts: list[FloatArray | None] = [None] * len(trials)
     for tried in RIDGES:
-        flats = [trial.equations.solve(tried, response, start) for trial, start in zip(trials, starts, strict=True)]
-        fits = [trial.equations.fit_of(flat[:, None]) for trial, flat in zip(trials, flats, strict=True)]
-        loss = _held_out_loss(trials, fits, response)
+        flats = [of.solve(tried, response, start) for (of, _, _), start in zip(trials, starts, strict=True)]
+        fits = [of.fit_of(flat[:, None]) for (of, _, _), flat in zip(trials, flats, strict=True)]
+        loss = held_out_loss(fits)
         if loss >= best_loss:
             break
         best_loss, best, ridge, starts = loss, fits, tried, list(flats)
     prior = np.inf
     for votes in PRIOR_VOTES[1:]:
-        with_pairs = [
-            trial.equations.with_pairs(fit, [response], [votes]) for trial, fit in zip(trials, best, strict=True)
-        ]
-        loss = _held_out_loss(trials, with_pairs, response)
+        loss = held_out_loss(
+            [of.with_pairs(fit, [response], [votes]) for (of, _, _), fit in zip(trials, best, strict=True)]
+        )
         if loss >= best_loss:
             break
         best_loss, prior = loss, votes
     return ridge, prior
-
-
-def _held_out_loss(trials: Sequence[_Trial], fits: Sequence[AdditiveFit], response: int) -> float:
-    """Return the loss of the held-out rows of all trial folds: the squared error, or minus the log-likelihood."""
-    total = 0.0
-    for trial, fit in zip(trials, fits, strict=True):
-        losses = fit.model.losses(fit.predictor(trial.held_out)[:, 0], trial.y[:, response])
-        total += float(trial.held_out.weight @ losses)
-    return total
 
 
 class _Equations:
@@ -397,17 +373,15 @@ def fit_style_stages(
     design = context_design(x[np.argsort(seed_order)], x, link.n_items)
     extra, extra_penalty = style_regressors(rows.style, design[rows.context])
     with_style, plain = rows.regression_rows(design, extra), rows.regression_rows(design)
-    response = [rows.y[:, None]] * n_folds
 
     def model(sign: int, logistic: bool, extra_penalty: FloatArray | None = None) -> AdditiveModel:
-        no_penalty = np.empty(0) if extra_penalty is None else extra_penalty
-        return AdditiveModel(link.n_items, sign, sign < 0 and link.ordered, logistic, no_penalty)
+        penalty = np.empty(0) if extra_penalty is None else extra_penalty
+        return AdditiveModel(link.n_items, sign, sign < 0 and link.ordered, logistic, penalty)
 
     def preferences(model: AdditiveModel, of_rows: AdditiveRows) -> list[FloatArray]:
         """Return the preferences for the first item that the models of all folds predict, (v,) each."""
-        return [
-            1 / (1 + np.exp(-fit.predictor(of_rows)[:, 0])) for fit in fit_by_fold(model, of_rows, response, rows.fold)
-        ]
+        fits = fit_by_fold(model, of_rows, [rows.y[:, None]] * n_folds, rows.fold)
+        return [1 / (1 + np.exp(-fit.predictor(of_rows)[:, 0])) for fit in fits]
 
     by_fold = preferences(model(-1, True, extra_penalty), with_style)
     m = np.stack(by_fold)[is_in_fold]
@@ -451,8 +425,7 @@ def context_design(x_in_order: FloatArray, x: FloatArray, n_items: int) -> Float
 
     Shapes: x_in_order (n, p), x (n, p).
     """
-    basis = SmoothBasis.learn(x_in_order)
-    columns = basis.of(x)
+    columns = SmoothBasis.learn(x_in_order).of(x)
     n_columns = max(1, _MOST_COEFFICIENTS // n_items - 1)
     if columns.shape[1] > n_columns:
         centred = columns - columns.mean(axis=0)

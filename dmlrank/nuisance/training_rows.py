@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ..data.arrays import row_slices
 from ..data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from .smooth import SmoothBasis
 
@@ -209,16 +210,13 @@ def ordered_cells(data: PreferenceData, in_training: NDArray[np.bool_]) -> IntAr
     return cell[np.argsort(data.seed_order[data.cells.context[cell]], kind="stable")]
 
 
-def stack_rows(
-    x: FloatArray, context: IntArray, first: IntArray, second: IntArray, *, block: int = _BLOCK
-) -> FloatArray:
+def stack_rows(x: FloatArray, context: IntArray, first: IntArray, second: IntArray) -> FloatArray:
     """Return rows [x, first, second], (r, p + 2).
 
     Shapes: x (n, p), context, first, second (r,).
     """
     rows = np.empty((len(context), x.shape[1] + 2), x.dtype)
-    for begin in range(0, len(context), block):
-        part = slice(begin, begin + block)
+    for part in row_slices(len(context), 1, _BLOCK):
         rows[part, :-2] = x[context[part]]
     rows[:, -2], rows[:, -1] = first, second
     return rows

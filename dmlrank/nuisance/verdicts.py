@@ -247,8 +247,7 @@ def read_verdicts(
                 require_columns(spec, data.columns.available, "columns of the data that hold verdicts")
                 ratings = _from_rows(data.columns, data.row_context, spec, data, formula, categories)
             elif _is_frame(spec):
-                rows, row_context, columns = _read_frame(spec, data, formula, context)
-                ratings = _from_rows(rows, row_context, columns, data, formula, categories)
+                ratings = _from_rows(*_read_frame(spec, data, formula, context), data, formula, categories)
             else:
                 array = spec(data.context_table(), list(data.items)) if callable(spec) else spec
                 ratings = _from_array(array, data)
@@ -471,7 +470,6 @@ class _RecalibrationLikelihood(PenalisedLikelihood[Recalibration]):
         mean_square = np.ones(len(self.penalty))
         mean_square[0] = np.square(self.logs - self.logs.mean(axis=1, keepdims=True)).sum(axis=1).mean()
         self.precision = MULTINOMIAL_CURVATURE * rows.weight.sum() * mean_square
-        self.is_free = np.ones(len(self.penalty), dtype=bool)
 
     def effects(self, flat: FloatArray) -> Recalibration:
         """Return the recalibration whose coefficients stand in a flat vector."""
@@ -492,14 +490,6 @@ class _RecalibrationLikelihood(PenalisedLikelihood[Recalibration]):
         return value, np.concatenate([[(residual * self.logs).sum()], residual.sum(axis=0), of_slope])
 
 
-def fit_recalibration(rows: CalibrationRows, ridge: float) -> Recalibration:
-    """Fit a recalibration by penalised maximum likelihood; an infinite ridge would leave the base as it is."""
-    likelihood = _RecalibrationLikelihood(rows)
-    search = likelihood.search(ridge, tolerance=1e-6)
-    search.advance()
-    return likelihood.effects(search.flat)
-
-
 def select_recalibrations(rows: CalibrationRows, fold: IntArray, n_folds: int) -> tuple[Recalibration | None, ...]:
     """Fit one recalibration per fold on the other folds, with the ridge that has the smallest held-out log-loss.
 
@@ -515,8 +505,9 @@ def select_recalibrations(rows: CalibrationRows, fold: IntArray, n_folds: int) -
         return no_recalibration
     best_loss = rows.loss(rows.base)
     best, n_failures = no_recalibration, 0
+    likelihoods = [_RecalibrationLikelihood(rows.only(fold != f)) for f in range(n_folds)]
     for ridge in _RIDGES:
-        fitted = tuple(fit_recalibration(rows.only(fold != f), ridge) for f in range(n_folds))
+        fitted = tuple(of_fold.effects(of_fold.fit(ridge, tolerance=1e-6)) for of_fold in likelihoods)
         loss = rows.loss(recalibrated(fitted, rows.base, rows.features, fold))
         if loss < best_loss:
             best_loss, best, n_failures = loss, fitted, 0

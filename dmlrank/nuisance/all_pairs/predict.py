@@ -17,8 +17,8 @@ from ...data.outcomes import exchanged_wins
 from ...data.preferences import FloatArray, IntArray
 from .trees import (
     Branches,
-    Leaves,
     Link,
+    Nodes,
     RectangleSum,
     Trees,
     as_lightgbm_reads,
@@ -94,7 +94,7 @@ class PairTables:
 
     @classmethod
     def of(
-        cls, trees: Trees, branches: Branches, leaves: Leaves, value: FloatArray, n_items: int, *, mirrored: bool
+        cls, trees: Trees, branches: Branches, leaves: Nodes, value: FloatArray, n_items: int, *, mirrored: bool
     ) -> PairTables:
         """Prepare the tables.
 
@@ -102,7 +102,7 @@ class PairTables:
         """
         n_outputs = trees.link.n_outputs
         first, second = np.triu_indices(n_items, 1) if mirrored else np.indices((n_items, n_items)).reshape(2, -1)
-        scaled, swapped = value[leaves.leaf], exchanged_wins(n_outputs) if mirrored else np.arange(n_outputs)
+        scaled, swapped = value[leaves.node], exchanged_wins(n_outputs) if mirrored else np.arange(n_outputs)
         tables, place = [], np.zeros((n_outputs, n_items, n_items), dtype=np.intp)
         for output in range(n_outputs):
             place[output, first, second] = output * len(first) + np.arange(len(first))
@@ -151,7 +151,7 @@ class PairTables:
 
 
 def tables_pay(
-    branches: Branches, leaves: Leaves, n_outputs: int, n_items: int, n_contexts: int | None, *, mirrored: bool
+    branches: Branches, leaves: Nodes, n_outputs: int, n_items: int, n_contexts: int | None, *, mirrored: bool
 ) -> bool:
     """Return whether summing tables takes less time than summing rectangles, for so many contexts."""
     if n_contexts is None or n_contexts < _FEWEST_FOR_TABLES:
@@ -173,7 +173,7 @@ def tables_pay(
 
 
 def _tables_of_branches(
-    leaves: Leaves, rows: IntArray, value: FloatArray, branches: Branches, *, pairs: tuple[IntArray, IntArray]
+    leaves: Nodes, rows: IntArray, value: FloatArray, branches: Branches, *, pairs: tuple[IntArray, IntArray]
 ) -> FloatArray:
     """Return the sum of the leaves that hang on each branch, (1 + 2 c, m).
 
@@ -182,19 +182,13 @@ def _tables_of_branches(
     order = rows[np.argsort(leaves.branch[rows], kind="stable")]
     n_branches = 1 + 2 * len(branches.split)
     weights = csr_array(
-        (
-            value[order],
-            np.arange(len(order)),
-            np.searchsorted(leaves.branch[order], np.arange(n_branches + 1)),
-        ),
+        (value[order], np.arange(len(order)), np.searchsorted(leaves.branch[order], np.arange(n_branches + 1))),
         shape=(n_branches, len(order)),
     )
     tables = np.empty((n_branches, len(pairs[0])))
-    step = max(1, 1_000_000 // max(len(order), 1))
-    for start in range(0, len(pairs[0]), step):
-        first, second = pairs[0][start : start + step], pairs[1][start : start + step]
-        reached = leaves.first[order][:, first] & leaves.second[order][:, second]
-        tables[:, start : start + step] = weights @ reached.astype(float)
+    for part in row_slices(len(pairs[0]), len(order), 1_000_000):
+        reached = leaves.first[order][:, pairs[0][part]] & leaves.second[order][:, pairs[1][part]]
+        tables[:, part] = weights @ reached.astype(float)
     return tables
 
 
@@ -266,23 +260,6 @@ class PairOffset(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SeparatedTrees:
-    """A booster's trees, separated into splits on the context and splits on the items.
-
-    trees: The trees before they are separated.
-    branches: The branches to which splits on context features lead.
-    sums: For each output of the booster (a category, or the positive class), the scores of all pairs as a function of
-        the branches that a context takes; empty where tables are summed instead.
-    tables: The same scores as sums of tables of pairs, for boosters and numbers of contexts where this is faster.
-    """
-
-    trees: Trees
-    branches: Branches
-    sums: tuple[RectangleSum, ...]
-    tables: PairTables | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class PairTrees:
     """A booster over rows [x, first, second], prepared for the scores of all pairs.
 
@@ -292,7 +269,11 @@ class PairTrees:
 
     booster: The booster.
     n_items: K.
-    separated: The trees.
+    trees: The trees before they are separated.
+    branches: The branches to which splits on context features lead.
+    sums: For each output of the booster (a category, or the positive class), the scores of all pairs as a function of
+        the branches that a context takes; empty where tables are summed instead.
+    tables: The same scores as sums of tables of pairs, for boosters and numbers of contexts where this is faster.
     mirrored: Whether the score of a pair is the mean of the booster's scores in both display orders; first and second
         wins, which are the first two categories, are exchanged in the other order.
     n_contexts: Number of contexts that will be scored; None where it is not known.
@@ -300,7 +281,10 @@ class PairTrees:
 
     booster: lgb.Booster
     n_items: int
-    separated: SeparatedTrees
+    trees: Trees
+    branches: Branches
+    sums: tuple[RectangleSum, ...]
+    tables: PairTables | None = None
     mirrored: bool = False
     n_contexts: int | None = None
 
@@ -312,13 +296,12 @@ class PairTrees:
         trees = read_trees(booster)
         branches, leaves = evaluate_items(trees, n_items)
         value, n_outputs = trees.value * trees.link.scale, trees.link.n_outputs
+        sums, tables = tuple[RectangleSum, ...](), None
         if tables_pay(branches, leaves, n_outputs, n_items, n_contexts, mirrored=mirrored):
             tables = PairTables.of(trees, branches, leaves, value, n_items, mirrored=mirrored)
-            separated = SeparatedTrees(trees, branches, (), tables)
         else:
             sums = sums_of_rectangles(leaves, value, n_outputs, mirrored=mirrored)
-            separated = SeparatedTrees(trees, branches, sums)
-        return cls(booster, n_items, separated, mirrored, n_contexts)
+        return cls(booster, n_items, trees, branches, sums, tables, mirrored, n_contexts)
 
     def __reduce__(self) -> tuple[Callable[[], PairTrees], tuple[()]]:
         prepare = partial(PairTrees.of, self.booster, self.n_items, mirrored=self.mirrored, n_contexts=self.n_contexts)
@@ -331,8 +314,8 @@ class PairTrees:
 
         Shapes: x (n, p).
         """
-        tables, link = self.separated.tables, None if raw_score else self.separated.trees.link
-        return None if tables is None else tables.blocks(x, link, offset)
+        link = None if raw_score else self.trees.link
+        return None if self.tables is None else self.tables.blocks(x, link, offset)
 
 
 def predict_all_pairs(
@@ -348,11 +331,10 @@ def predict_all_pairs(
     Shapes: x (n, p), returns (n, K, K, C).
     """
     pairs = booster if isinstance(booster, PairTrees) else PairTrees.of(booster, n_items)
-    separated, tables = pairs.separated, pairs.separated.tables
+    tables, link = pairs.tables, None if raw_score else pairs.trees.link
     if tables is None:
-        return _predict_from_rectangles(separated, x, raw_score, offset)
-    link = None if raw_score else separated.trees.link
-    table = np.empty((len(x), n_items, n_items, separated.trees.link.n_outputs))
+        return _predict_from_rectangles(pairs, x, link, offset)
+    table = np.empty((len(x), n_items, n_items, pairs.trees.link.n_outputs))
 
     def fill(start: int) -> None:
         rows = slice(start, min(start + CONTEXTS_AT_ONCE, len(x)))
@@ -365,16 +347,15 @@ def predict_all_pairs(
 
 
 def _predict_from_rectangles(
-    separated: SeparatedTrees, x: FloatArray, raw_score: bool, offset: PairOffset | None
+    pairs: PairTrees, x: FloatArray, link: Link | None, offset: PairOffset | None
 ) -> FloatArray:
     """Return the predictions for all pairs, (n, K, K, C), as sums of rectangles."""
-    trees, branches, n_items = separated.trees, separated.branches, separated.sums[0].second.shape[1]
+    trees, branches, n_items = pairs.trees, pairs.branches, pairs.n_items
     features = as_lightgbm_reads(x[:, branches.features])
     distinct, place = distinct_rows(features)
     is_repeated = len(distinct) < len(x)
     by_place = np.argsort(place, kind="stable") if is_repeated else place
     table = np.empty((len(x), n_items, n_items, trees.link.n_outputs))
-    link = None if raw_score else trees.link
     # The distinct contexts make chunks of even size.
     n = len(distinct)
     step = max(1, -(-n // max(-(-n // CONTEXTS_AT_ONCE), min(2, n // _FEWEST_CONTEXTS), 1)))
@@ -389,8 +370,8 @@ def _predict_from_rectangles(
         if is_repeated:
             rows = by_place[slice(*np.searchsorted(place[by_place], [start, stop]))]
             from_scores = place[rows] - start
-        for first, of_chunk in enumerate(scores_by_first(separated.sums, branch_bits)):
-            seconds, scores = separated.sums[0].seconds(first), of_chunk[:, from_scores]
+        for first, of_chunk in enumerate(scores_by_first(pairs.sums, branch_bits)):
+            seconds, scores = pairs.sums[0].seconds(first), of_chunk[:, from_scores]
             values = scores if offset is None else offset.of_item(first, seconds, rows, shown_first=True) + scores
             if link is not None:
                 values = link.probabilities(values)

@@ -247,29 +247,12 @@ class Branches:
     categorical_column: IntArray
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Leaves:
-    """The leaves that at least one pair of items can reach.
-
-    leaf (l,): Number of the leaf in the trees.
-    branch (l,): The branch on which the leaf hangs.
-    output (l,): The output of the booster to which the leaf adds: the category, or 0 for a binary booster.
-    first, second (l, K): Sets of first and of second items that reach the leaf.
-    """
-
-    leaf: IntArray
-    branch: IntArray
-    output: IntArray
-    first: NDArray[np.bool_]
-    second: NDArray[np.bool_]
-
-
-class _Nodes(NamedTuple):
+class Nodes(NamedTuple):
     """Nodes of the trees, with the branches and the items that lead to them.
 
-    node (d,): Number of a split, or ``~leaf``.
+    node (d,): Number of a split, or ``~leaf``; of nodes that are known to be leaves, number of the leaf.
     branch (d,): The branch on which the node lies.
-    output (d,): The output of the booster to which the node's tree adds.
+    output (d,): The output of the booster to which the node's tree adds: the category, or 0 for a binary booster.
     first, second (d, K): Sets of first and of second items that reach the node.
     """
 
@@ -279,22 +262,22 @@ class _Nodes(NamedTuple):
     first: NDArray[np.bool_]
     second: NDArray[np.bool_]
 
-    def only(self, rows: NDArray[np.bool_] | IntArray) -> _Nodes:
+    def only(self, rows: NDArray[np.bool_] | IntArray) -> Nodes:
         """Return some of the nodes."""
-        return _Nodes(self.node[rows], self.branch[rows], self.output[rows], self.first[rows], self.second[rows])
+        return Nodes(self.node[rows], self.branch[rows], self.output[rows], self.first[rows], self.second[rows])
 
 
-def _joined(parts: list[_Nodes]) -> _Nodes:
+def _joined(parts: list[Nodes]) -> Nodes:
     """Return the nodes of all parts, one part after the other."""
-    return _Nodes(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+    return Nodes(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
-def evaluate_items(trees: Trees, n_items: int) -> tuple[Branches, Leaves]:
-    """Walk through all trees level by level with sets of items."""
+def evaluate_items(trees: Trees, n_items: int) -> tuple[Branches, Nodes]:
+    """Walk through all trees level by level with sets of items; return branches, and leaves that some pair reaches."""
     n_trees, first_item_feature = len(trees.root), trees.n_features - 2
     all_items = np.ones((n_trees, n_items), dtype=bool)
     root_branch, output = np.zeros(n_trees, dtype=np.intp), np.arange(n_trees) % trees.link.n_outputs
-    nodes = _Nodes(trees.root, root_branch, output, all_items, all_items)
+    nodes = Nodes(trees.root, root_branch, output, all_items, all_items)
     levels: list[tuple[int, int]] = []
     leaves, splits, split_branches, n_splits = [], [], [], 0
     while not levels or len(nodes.node):
@@ -321,10 +304,8 @@ def evaluate_items(trees: Trees, n_items: int) -> tuple[Branches, Leaves]:
         nodes = _joined(children)
         nodes = nodes.only(np.flatnonzero(nodes.first.any(axis=1) & nodes.second.any(axis=1)))
     reached, split = _joined(leaves), np.concatenate(splits)
-    return (
-        _branches(trees, split, np.concatenate(split_branches), tuple(levels)),
-        Leaves(~reached.node, reached.branch, reached.output, reached.first, reached.second),
-    )
+    branches = _branches(trees, split, np.concatenate(split_branches), tuple(levels))
+    return branches, reached._replace(node=~reached.node)
 
 
 def _branches(trees: Trees, split: IntArray, parent: IntArray, levels: tuple[tuple[int, int], ...]) -> Branches:
@@ -419,14 +400,14 @@ class RectangleSum:
 
 
 def sums_of_rectangles(
-    leaves: Leaves, value: FloatArray, n_outputs: int, *, mirrored: bool = False
+    leaves: Nodes, value: FloatArray, n_outputs: int, *, mirrored: bool = False
 ) -> tuple[RectangleSum, ...]:
     """Return the sum of rectangles of every output; equal rectangles of several leaves are merged.
 
     Shapes: value (n_leaves,).
     """
     output, all_first, all_second, all_branches = leaves.output, leaves.first, leaves.second, leaves.branch
-    leaf_value = value[leaves.leaf]
+    leaf_value = value[leaves.node]
     if mirrored:
         output = np.concatenate([output, exchanged_wins(n_outputs)[output]])
         all_first, all_second = np.concatenate([all_first, all_second]), np.concatenate([all_second, all_first])
@@ -466,15 +447,14 @@ def _without_large_sets(
     all_items = np.ones_like(first)
     first_terms = [(np.where(first_swapped, -1.0, 1.0), small_first), (first_swapped.astype(float), all_items)]
     second_terms = [(np.where(second_swapped, -1.0, 1.0), small_second), (second_swapped.astype(float), all_items)]
-    weights, first_sets, second_sets, branches = [], [], [], []
+    terms = []
     for first_sign, first_items in first_terms:
         for second_sign, second_items in second_terms:
+            weight = first_sign * second_sign * value
             rows = np.flatnonzero(first_sign * second_sign)
-            weights.append((first_sign * second_sign * value)[rows])
-            first_sets.append(first_items[rows])
-            second_sets.append(second_items[rows])
-            branches.append(branch[rows])
-    return np.concatenate(weights), np.concatenate(first_sets), np.concatenate(second_sets), np.concatenate(branches)
+            terms.append((weight[rows], first_items[rows], second_items[rows], branch[rows]))
+    weights, first_sets, second_sets, branches = (np.concatenate(arrays) for arrays in zip(*terms, strict=True))
+    return weights, first_sets, second_sets, branches
 
 
 def _smaller_sets(sets: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

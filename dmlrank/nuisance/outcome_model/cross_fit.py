@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
-from scipy.special import gammaln
+from scipy.special import gammaln, softmax
 
 from ..._utils.computation import current, report
 from ...data.outcomes import in_other_order
@@ -98,19 +98,9 @@ def main_effects(counts: FloatArray) -> FloatArray:
         if gain <= 1e-10 * (1 + abs(value)):
             break
     items = np.arange(n_items)
-    table = softmax_rows(_scores(effects, items[:, None], items[None, :], n_categories))[0]
+    table = np.asarray(softmax(_scores(effects, items[:, None], items[None, :], n_categories), axis=-1))
     table[items, items] = 0.0
     return table
-
-
-def softmax_rows(scores: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the probabilities that belong to scores of the categories, along the last axis, and their logarithms."""
-    scores = scores - scores.max(axis=-1, keepdims=True)
-    p = np.exp(scores)
-    total = p.sum(axis=-1, keepdims=True)
-    p /= total
-    scores -= np.log(total)
-    return p, scores
 
 
 def _scores(effects: FloatArray, first: IntArray, second: IntArray, n_categories: int) -> FloatArray:
@@ -132,7 +122,12 @@ def penalised_likelihood(effects: FloatArray, pairs: PairVotes, penalty: FloatAr
 
     Shapes: effects, penalty (C + K (C - 1).
     """
-    p, log_p = softmax_rows(_scores(effects, pairs.first, pairs.second, pairs.votes.shape[1]))
+    log_p = _scores(effects, pairs.first, pairs.second, pairs.votes.shape[1])
+    log_p -= log_p.max(axis=-1, keepdims=True)
+    p = np.exp(log_p)
+    total = p.sum(axis=-1, keepdims=True)
+    p /= total
+    log_p -= np.log(total)
     return float((pairs.votes * log_p).sum() - (penalty * effects**2).sum() / 2), p
 
 
@@ -365,7 +360,7 @@ def fit_mu(
         if not isinstance(learner, str):
             model = fit_learner(learner, rows, data.n_items, data.n_categories, rng)
         else:
-            booster = train_booster(rows, BoosterSpec(data.n_categories, data.n_items, tune), rng)
+            booster = train_booster(rows, BoosterSpec(data.n_categories, True, tune), rng)
             model = BoosterMu(PairTrees.of(booster, data.n_items))
     return model if data.ordered else MirroredMu(model, data.flip)
 

@@ -20,13 +20,7 @@ from ...data.outcomes import exchange_wins, exchanged_wins
 from ...data.preferences import Cells, FloatArray, IntArray, PreferenceData
 from ..all_pairs.predict import PairTrees, predict_all_pairs, softmax_in_place
 from ..boosting import EXHAUSTIVE_THRESHOLDS, RANDOM_THRESHOLDS, BinnedPairs
-from ..effects_and_trees import (
-    SELECTION_SAMPLE,
-    BoostingStage,
-    EffectsAndTrees,
-    SmoothEffectsModel,
-    TunedEffects,
-)
+from ..effects_and_trees import BoostingStage, EffectsAndTrees, TunedEffects
 from ..smooth import MULTINOMIAL_CURVATURE, Design, PenalisedLikelihood, SmoothBasis, with_constant
 from ..training_rows import FoldCells, LabelledRows, labelled_cells, stack_rows
 
@@ -317,12 +311,6 @@ def _flat(parts: Sequence[NDArray[Any]]) -> FloatArray:
     return np.concatenate([np.ravel(part) for part in parts]).astype(float)
 
 
-RIDGES = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3)
-MAIN_EFFECTS_MODEL: SmoothEffectsModel[MainEffects] = SmoothEffectsModel(
-    lambda cells: MainEffectsLikelihood(cells.rows, cells.n_items, cells.ordered), RIDGES, "main effects"
-)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class SmoothBoostedMu:
     """An outcome model whose scores are those of main effects plus those of a booster.
@@ -374,26 +362,24 @@ class SmoothBoostedMu:
         """Return the category probabilities, (r, C), of one pair in each of r contexts with features ``x``, (r, p)."""
         scores = self.main_effects.at(self.basis.of(x), first, second)
         if self.trees is not None:
+            booster = self.trees.booster
+
+            def tree_scores(context: IntArray, one: IntArray, other: IntArray) -> FloatArray:
+                rows = stack_rows(x, context, one, other)
+                return np.asarray(booster.predict(rows, raw_score=True, num_threads=current().n_jobs or 0))
+
             code = np.arange(self.n_items)
             if self.tree_items is not None:
                 code = np.full(self.n_items, -1)
                 code[self.tree_items] = np.arange(len(self.tree_items))
             known = np.flatnonzero((code[first] >= 0) & (code[second] >= 0))
             if len(known):
-                j, k = code[first[known]], code[second[known]]
-                of_trees = self._tree_scores(self.trees.booster, x, known, j, k)
+                of_trees = tree_scores(known, code[first[known]], code[second[known]])
                 if self.stage.mirrored:
-                    in_other_order = self._tree_scores(self.trees.booster, x, known, k, j)
+                    in_other_order = tree_scores(known, code[second[known]], code[first[known]])
                     of_trees = (of_trees + in_other_order[:, exchanged_wins(of_trees.shape[1])]) / 2
                 scores[known] += of_trees
         return np.asarray(softmax(scores, axis=-1))
-
-    def _tree_scores(
-        self, booster: lgb.Booster, x: FloatArray, context: IntArray, first: IntArray, second: IntArray
-    ) -> FloatArray:
-        """Return the booster's scores, (r, C), of one pair in each of some contexts."""
-        rows = stack_rows(x, context, first, second)
-        return np.asarray(booster.predict(rows, raw_score=True, num_threads=current().n_jobs or 0))
 
 
 def fit_smooth_boosted(
@@ -403,7 +389,6 @@ def fit_smooth_boosted(
     *,
     soft: Sequence[Cells] | None = None,
     like: BoostingStage | None = None,
-    selection_sample: int = SELECTION_SAMPLE,
 ) -> tuple[SmoothBoostedMu, ...]:
     """Fit one model per fold, each trained on the other folds.
 
@@ -415,7 +400,7 @@ def fit_smooth_boosted(
     """
     basis = SmoothBasis.learn(data.x[np.argsort(data.seed_order)])
     cells = labelled_cells(data, basis, fold, soft or ())
-    learner = _MuLearner(cells, [np.random.default_rng(seed) for seed in seeds], selection_sample)
+    learner = MuLearner(cells, [np.random.default_rng(seed) for seed in seeds])
     if like is not None:
         learner.candidates = [like]
     selection, fitted_folds = learner.fit()
@@ -429,20 +414,21 @@ def fit_smooth_boosted(
     return tuple(models)
 
 
-class _MuLearner(EffectsAndTrees[MainEffects]):
+class MuLearner(EffectsAndTrees[MainEffects]):
     """Main effects, then trees that learn the category of a vote."""
 
-    name = "mu"
+    name, effects_name = "mu", "main effects"
+    ridges = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3)
 
-    def __init__(self, cells: FoldCells, rngs: Sequence[np.random.Generator], selection_sample: int) -> None:
-        super().__init__(cells, rngs, selection_sample)
+    def __init__(self, cells: FoldCells, rngs: Sequence[np.random.Generator]) -> None:
+        super().__init__(cells, rngs)
         self.n_classes = cells.rows.y.shape[1]
         self.candidates = [BoostingStage(RANDOM_THRESHOLDS, True), BoostingStage(EXHAUSTIVE_THRESHOLDS, True)]
         if cells.ordered:
             self.candidates.append(BoostingStage(RANDOM_THRESHOLDS, False))
 
-    def model(self, prior: float) -> SmoothEffectsModel[MainEffects]:
-        return MAIN_EFFECTS_MODEL
+    def likelihood(self, training: FoldCells, prior: float) -> MainEffectsLikelihood:
+        return MainEffectsLikelihood(training.rows, training.n_items, training.ordered)
 
     def make_rows(self, tuned: TunedEffects[MainEffects]) -> VoteRows:
         all_cells = self.cells
@@ -522,7 +508,8 @@ def fit_new_items(
     trained = np.arange(model.n_items) if model.tree_items is None else model.tree_items
     is_new = np.ones(data.n_items, dtype=bool)
     is_new[item[trained]] = False
-    effects = enlarged(model.main_effects.only(trained), item[trained], data.n_items)
+    old, known = model.main_effects.only(trained), item[trained]
+    effects = enlarged(old, known, data.n_items)
     cells = data.cells
     used = np.flatnonzero(in_training[cells.context] & (is_new[cells.first] | is_new[cells.second]))
     if len(used):
@@ -530,14 +517,9 @@ def fit_new_items(
         table, weight = model.basis.of(data.x[cells.context[used]]), cells.n_votes[used].astype(float)
         rows = LabelledRows(table, np.arange(len(used)), cells.first[used], cells.second[used], cells.y[used], weight)
         likelihood = MainEffectsLikelihood(rows, data.n_items, data.ordered)
-        belongs_to_new = MainEffects(
-            np.broadcast_to(is_new[:, None], effects.strength.shape),
-            0.0,
-            (is_new[:, None] | is_new).astype(float),
-            np.zeros(len(effects.distance_effect)),
-            np.broadcast_to(np.append(False, is_new)[:, None], effects.tie.shape),
-        )
-        likelihood.is_free = likelihood.is_free & (flat_effects(belongs_to_new) > 0)
+        ones = np.ones_like(old.distance_effect)
+        is_known = MainEffects(np.ones_like(old.strength), 1.0, np.ones_like(old.pair), ones, np.ones_like(old.tie))
+        likelihood.is_free = likelihood.is_free & (flat_effects(enlarged(is_known, known, data.n_items)) == 0)
         effects = likelihood.effects(likelihood.fit(model.ridge, flat_effects(effects)))
     return replace(model, main_effects=effects, n_items=data.n_items, tree_items=item[trained])
 

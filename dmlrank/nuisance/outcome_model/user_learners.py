@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..._utils.argument_checks import is_classifier, real_array, unfitted_copy
+from ...data.arrays import row_slices
 from ...data.outcomes import in_other_order
 from ...data.preferences import FloatArray, IntArray, PreferenceData
 from ...exceptions import NuisanceError, OptionError, OptionTypeError, failing_as, nearest
@@ -57,10 +58,9 @@ class RowsMu:
         first, second = np.nonzero(~np.eye(self.n_items, dtype=bool))
         items, p = item_columns(first, second, self.n_items, self.one_hot), x.shape[1]
         distinct, place = np.unique(x, axis=0, return_inverse=True, equal_nan=True)
-        step = max(1, self.max_entries // (len(items) * (p + items.shape[1])))
         parts = []
-        for at in range(0, len(distinct), step):
-            some = distinct[at : at + step]
+        for part in row_slices(len(distinct), len(items) * (p + items.shape[1]), self.max_entries):
+            some = distinct[part]
             rows = np.empty((len(some), len(items), p + items.shape[1]), dtype=x.dtype)
             rows[:, :, :p], rows[:, :, p:] = some[:, None], items
             parts.append(self._probabilities(rows.reshape(-1, rows.shape[2])).reshape(len(some), len(items), -1))
@@ -70,8 +70,7 @@ class RowsMu:
     def at(self, x: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
         """Return the category probabilities, (r, C), of one pair in each of r contexts with features ``x``, (r, p)."""
         rows = np.hstack([x, item_columns(first, second, self.n_items, self.one_hot)])
-        step = max(1, self.max_entries // rows.shape[1])
-        parts = [self._probabilities(rows[at : at + step]) for at in range(0, len(rows), step)]
+        parts = [self._probabilities(rows[part]) for part in row_slices(len(rows), rows.shape[1], self.max_entries)]
         return np.concatenate([np.empty((0, self.n_categories)), *parts])
 
     def _probabilities(self, rows: FloatArray) -> FloatArray:

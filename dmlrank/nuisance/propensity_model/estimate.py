@@ -6,7 +6,7 @@ because its Fisher information in a context is a sum over the pairs that may be 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -143,7 +143,7 @@ class BoostedPropensity:
         Shapes: x (b, p), first, second (b,).
         """
         if self.booster is None or self.any_label is not None:
-            return pair_entries(lambda chunk: self.table(chunk, n_items), x, first, second, n_items=n_items)
+            return pair_entries(lambda chunk: self.table(chunk, n_items), x, first, second, n_items)
         orders = [(first, second)] if self.ordered else [(first, second), (second, first)]
         stacks = (stack_rows(x, np.arange(len(x)), j, k) for j, k in orders)
         booster = self.booster.booster if isinstance(self.booster, PairTrees) else self.booster
@@ -178,15 +178,24 @@ FoldPropensityModel: TypeAlias = PairChoicePropensity | BoostedPropensity | Mean
 def by_fold(
     models: Sequence[FoldPropensityModel],
     fold: IntArray,
-    shape: tuple[int, ...],
-    predict: Callable[[FoldPropensityModel, IntArray], FloatArray],
+    x: FloatArray,
+    n_items: int,
+    context: IntArray,
+    pair: tuple[IntArray, IntArray] | None = None,
 ) -> FloatArray:
-    """Return predictions, (b, ...), each by the model of its fold, (b,); ``predict`` takes a model and rows."""
-    values = np.empty((len(fold), *shape))
+    """Return estimates in b contexts by the models of their folds: for one pair each, (b,), or for all, (b, K, K).
+
+    Shapes: fold (n,), x (n, p), context (b,), pair (b,) each.
+    """
+    values, fold = np.empty((len(context), *((n_items, n_items) if pair is None else ()))), fold[context]
     for number, model in enumerate(models):
         rows = np.flatnonzero(fold == number)
         if len(rows):
-            values[rows] = predict(model, rows)
+            of_rows = x[context[rows]]
+            if pair is None:
+                values[rows] = model.table(of_rows, n_items)
+            else:
+                values[rows] = model.at(of_rows, pair[0][rows], pair[1][rows], n_items)
     return values
 
 
@@ -214,23 +223,12 @@ class CrossFittedPairPropensity:
 
     def table(self, contexts: IntArray) -> FloatArray:
         """Return out-of-fold propensities of all pairs, (b, K, K), in b contexts."""
-        n_items = len(self.floor)
-        table = by_fold(
-            self.models,
-            self.fold[contexts],
-            (n_items, n_items),
-            lambda model, rows: model.table(self.x[contexts[rows]], n_items),
-        )
+        table = by_fold(self.models, self.fold, self.x, len(self.floor), contexts)
         return np.maximum(table, self.floor) * self.scale
 
     def at(self, context: IntArray, first: IntArray, second: IntArray) -> FloatArray:
         """Return out-of-fold propensities of one pair each in b contexts, (b,)."""
-        estimates = by_fold(
-            self.models,
-            self.fold[context],
-            (),
-            lambda model, rows: model.at(self.x[context[rows]], first[rows], second[rows], len(self.floor)),
-        )
+        estimates = by_fold(self.models, self.fold, self.x, len(self.floor), context, (first, second))
         return np.maximum(estimates, self.floor[first, second]) * self.scale[first, second]
 
 
@@ -322,11 +320,7 @@ def has_one_pair_per_context(cells: Cells) -> bool:
 
 
 def estimate_propensity(
-    data: PreferenceData,
-    folds: Folds,
-    seeds: list[np.random.SeedSequence],
-    *,
-    tune: Tune,
+    data: PreferenceData, folds: Folds, seeds: list[np.random.SeedSequence], *, tune: Tune
 ) -> Propensity:
     """Estimate the propensities by cross-fitting, then clip them at the floor and scale them."""
     if needs_no_model(data):
@@ -342,11 +336,10 @@ def estimate_propensity(
     else:
         boosters = pair_boosters(data, folds, rngs, tune)
         any_label = _any_label_models(data, folds, rngs, tune)
+        trees = [booster and PairTrees.of(booster, data.n_items) for booster in boosters]
         models = [
-            BoostedPropensity(PairTrees.of(booster, data.n_items), any_label_model, ordered)
-            if booster
-            else BoostedPropensity(None, None, ordered)
-            for booster, any_label_model in zip(boosters, any_label, strict=True)
+            BoostedPropensity(of_fold, any_label_model if of_fold else None, ordered)
+            for of_fold, any_label_model in zip(trees, any_label, strict=True)
         ]
     return propensity_from_models(models, folds.fold, data, estimates_at_cells(models, folds.fold, data))
 
@@ -359,13 +352,7 @@ def estimates_at_cells(
     Shapes: fold (n,).
     """
     cells = data.cells if cells is None else cells
-    context, (first, second) = cells.context, cells.in_display_order
-    return by_fold(
-        models,
-        fold[context],
-        (),
-        lambda model, of_model: model.at(data.x[context[of_model]], first[of_model], second[of_model], data.n_items),
-    )
+    return by_fold(models, fold, data.x, data.n_items, cells.context, cells.in_display_order)
 
 
 def propensity_from_models(
@@ -388,7 +375,7 @@ def pair_boosters(
 ) -> list[lgb.Booster | None]:
     """Train a booster per fold for P(the pair is labelled | x, pair)."""
     rows = BinnedRows.of_pairs(labelled_and_sampled_pairs(data, rngs[0]), data.x, tune)
-    return boosters_by_fold(rows, folds, BoosterSpec(None, data.n_items, tune), rngs)
+    return boosters_by_fold(rows, folds, BoosterSpec(None, True, tune), rngs)
 
 
 def _any_label_models(
@@ -402,15 +389,12 @@ def _any_label_models(
     contexts = np.argsort(data.seed_order)
     rows = TrainingRows(data.x[contexts], is_labelled[contexts], np.ones(len(contexts)), contexts)
     binned = BinnedRows.of(rows, tune, has_items=False)
-    boosters = boosters_by_fold(binned, folds, BoosterSpec(None, None, tune), rngs)
+    boosters = boosters_by_fold(binned, folds, BoosterSpec(None, False, tune), rngs)
     return [AnyLabelModel(float(is_labelled.mean()), booster) for booster in boosters]
 
 
 def boosters_by_fold(
-    rows: BinnedRows,
-    folds: Folds,
-    spec: BoosterSpec,
-    rngs: list[np.random.Generator],
+    rows: BinnedRows, folds: Folds, spec: BoosterSpec, rngs: list[np.random.Generator]
 ) -> list[lgb.Booster | None]:
     """Train a booster for each fold on the rows of the contexts outside it, or none where all their labels are equal.
 
@@ -524,12 +508,7 @@ class PropensitiesAsVoteRates:
 
 
 def estimate_vote_rates(
-    data: PreferenceData,
-    battles: ShownBattles,
-    folds: Folds,
-    seeds: list[np.random.SeedSequence],
-    *,
-    tune: Tune,
+    data: PreferenceData, battles: ShownBattles, folds: Folds, seeds: list[np.random.SeedSequence], *, tune: Tune
 ) -> CrossFittedVoteRates | TabulatedPairPropensity:
     """Estimate the probability that a shown battle gets a vote, by cross-fitting.
 
@@ -546,18 +525,13 @@ def estimate_vote_rates(
         overall = float(voted.sum() / shown.sum())
         return TabulatedPairPropensity(np.where(shown > 0, voted / np.where(shown > 0, shown, 1.0), overall)[None])
     # Contexts are sorted by identifier, so that the models do not depend on the order of the rows of the data.
-    by_identifier = np.lexsort(
+    order = np.lexsort(
         (battles.voted, battles.flipped, battles.second, battles.first, data.seed_order[battles.context])
     )
-    rows = PairRows(
-        battles.context[by_identifier],
-        battles.first[by_identifier],
-        battles.second[by_identifier],
-        battles.voted[by_identifier].astype(np.intp),
-        battles.share[by_identifier],
-    )
+    context, first, second = battles.context[order], battles.first[order], battles.second[order]
+    rows = PairRows(context, first, second, battles.voted[order].astype(np.intp), battles.share[order])
     rngs = [np.random.default_rng(seed) for seed in seeds]
-    spec = BoosterSpec(None, data.n_items, tune)
+    spec = BoosterSpec(None, True, tune)
     boosters = boosters_by_fold(BinnedRows.of_pairs(rows, data.x, tune), folds, spec, rngs)
     models = tuple(BoostedPropensity(booster, None, ordered=True) for booster in boosters)
     no_floor = np.zeros((data.n_items, data.n_items))

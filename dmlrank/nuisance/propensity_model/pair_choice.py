@@ -24,14 +24,7 @@ from ...data.arrays import row_slices
 from ...data.preferences import FloatArray, IntArray, PreferenceData
 from ..all_pairs.predict import PairTrees, distinct_rows, predict_all_pairs
 from ..boosting import BinnedPairs
-from ..effects_and_trees import (
-    SELECTION_SAMPLE,
-    BoostingStage,
-    EffectsAndTrees,
-    FoldEffects,
-    SmoothEffectsModel,
-    TunedEffects,
-)
+from ..effects_and_trees import BoostingStage, EffectsAndTrees, FoldEffects, TunedEffects
 from ..smooth import Design, PenalisedLikelihood, SmoothBasis, column_sums, with_constant
 from ..training_rows import FoldCells, LabelledRows, labelled_cells, ordered_cells
 
@@ -83,12 +76,7 @@ class PairChoiceEffects:
         return -float(self.log_at(rows.table, rows.first, rows.second, shown, rows.context).sum())
 
     def log_at(
-        self,
-        columns: FloatArray,
-        first: IntArray,
-        second: IntArray,
-        row: IntArray,
-        context: IntArray | None = None,
+        self, columns: FloatArray, first: IntArray, second: IntArray, row: IntArray, context: IntArray | None = None
     ) -> FloatArray:
         """Return the log shares of r ordered pairs, (r,), each in one of m rows with smooth columns.
 
@@ -171,12 +159,12 @@ class PairChoiceLikelihood(PenalisedLikelihood[PairChoiceEffects]):
         squares = column_sums(design, lambda rows: np.square(rows, dtype=float))
         precision = squares[:, None] * np.tile(rate * (1 - rate / 2), 2)
         self.penalty, self.precision = penalty.reshape(-1), precision.reshape(-1) + 1e-3
-        self.is_free = np.ones(len(self.penalty), dtype=bool)
-        first, second = np.empty((2, design.shape[1], n_items))
-        for sums, items in ((first, rows.first), (second, rows.second)):
-            for item in range(n_items):
-                shown = with_constant(rows.table[rows.context[items == item]])
-                sums[:, item] = shown.sum(axis=0, dtype=float)
+
+        def sums(items: IntArray) -> FloatArray:
+            by_item = (with_constant(rows.table[rows.context[items == item]]) for item in range(n_items))
+            return np.stack([shown.sum(axis=0, dtype=float) for shown in by_item], axis=1)
+
+        first, second = sums(rows.first), sums(rows.second)
         self.gradient_of_shown = np.hstack([first + second, first - second])
         self.log_share = float(np.log(share[rows.first, rows.second]).sum())
         distinct, place = distinct_rows(rows.table, rows.context)
@@ -264,8 +252,12 @@ class PairShares:
         Shapes: x (n, p), first, second (n,).
         """
         if self.trees is not None:
-            n_items = len(self.effects.share)
-            return pair_entries(self.table, x, first, second, n_items=n_items, both_orders=both_orders)
+
+            def table(chunk: FloatArray) -> FloatArray:
+                shares = self.table(chunk)
+                return shares + np.swapaxes(shares, 1, 2) if both_orders else shares
+
+            return pair_entries(table, x, first, second, len(self.effects.share))
         columns, row = self.basis.of(x), np.arange(len(x))
         if not both_orders:
             return np.exp(self.effects.log_at(columns, first, second, row))
@@ -274,37 +266,21 @@ class PairShares:
 
 
 def pair_entries(
-    table: Callable[[FloatArray], FloatArray],
-    x: FloatArray,
-    first: IntArray,
-    second: IntArray,
-    *,
-    n_items: int,
-    both_orders: bool = False,
+    table: Callable[[FloatArray], FloatArray], x: FloatArray, first: IntArray, second: IntArray, n_items: int
 ) -> FloatArray:
     """Return one pair's entry of the table of all pairs for every context, (n,).
 
     Shapes: x (n, p), first, second (n,).
     """
     entries = np.empty(len(x))
-    step = max(1, _TABLE_ENTRIES // max(n_items**2, x.shape[1]))
-    for start in range(0, len(x), step):
-        chunk = slice(start, start + step)
+    for chunk in row_slices(len(x), max(n_items**2, x.shape[1]), _TABLE_ENTRIES):
         values = table(x[chunk])
-        row = np.arange(len(values))
-        entries[chunk] = values[row, first[chunk], second[chunk]]
-        if both_orders:
-            entries[chunk] += values[row, second[chunk], first[chunk]]
+        entries[chunk] = values[np.arange(len(values)), first[chunk], second[chunk]]
     return entries
 
 
 def fit_pair_shares(
-    data: PreferenceData,
-    fold: IntArray,
-    rngs: Sequence[np.random.Generator],
-    *,
-    selection_sample: int = SELECTION_SAMPLE,
-    most_contrasted: int = _MOST_CONTRASTED,
+    data: PreferenceData, fold: IntArray, rngs: Sequence[np.random.Generator]
 ) -> tuple[PairShares, ...]:
     """Fit one model per fold on the labelled contexts outside the fold, each of which shows one pair.
 
@@ -314,7 +290,7 @@ def fit_pair_shares(
     ----------
     Gutmann and Hyvarinen (2012), Noise-contrastive estimation of unnormalized statistical models.
     """
-    learner = _ShareLearner(shown_pairs(data, fold), rngs, selection_sample, most_contrasted)
+    learner = _ShareLearner(shown_pairs(data, fold), rngs)
     selection, fitted_folds = learner.fit()
     # The caller draws from this generator again; it goes on where the task, which has drawn from a copy, has ended.
     assert selection.state_of_rng is not None
@@ -331,44 +307,33 @@ class _ShareLearner(EffectsAndTrees[PairChoiceEffects]):
     """A conditional logit, then trees that learn to tell pairs shown from pairs drawn at random.
 
     rng: Draws the pairs with which the pairs shown are contrasted.
-    most_contrasted: Largest number of pairs shown from which the trees learn.
     """
 
-    name = "the propensity"
+    name, effects_name = "the propensity", "selection"
+    ridges = _RIDGES
     # Trees with random thresholds can also approximate jumps. Where they do not reduce the loss, trees with exhaustive
     # thresholds are not expected to reduce it either.
     gives_up = True
     rows_per_vote = 1 + DRAWN_PER_SHOWN
 
-    def __init__(
-        self,
-        cells: FoldCells,
-        rngs: Sequence[np.random.Generator],
-        selection_sample: int,
-        most_contrasted: int,
-    ) -> None:
-        super().__init__(cells, rngs, selection_sample)
-        self.rng, self.most_contrasted = rngs[0], most_contrasted
+    def __init__(self, cells: FoldCells, rngs: Sequence[np.random.Generator]) -> None:
+        super().__init__(cells, rngs)
+        self.rng = rngs[0]
 
     def select_effects(self) -> TunedEffects[PairChoiceEffects]:
         """Select the prior of the pair shares and fit the effects of each trial fold."""
-        splits = [self.sample.split(f) for f in self.trial_folds]
-        constant = [[_without_effects(*parts, prior) for parts in splits] for prior in _PRIORS]
-        losses = []
-        for fits in constant:
+        splits, tried = [self.sample.split(f) for f in self.trial_folds], []
+        for prior in _PRIORS:
+            fits = [_without_effects(*parts, prior) for parts in splits]
             shown = [(fit.effects.share, fit.held_out.rows) for fit in fits]
-            losses.append(-sum(float(np.log(share[rows.first, rows.second]).sum()) for share, rows in shown))
-        best = int(np.argmin(losses))
-        prior = _PRIORS[best]
-        smooth = self.model(prior).select(self.sample, self.trial_folds)
-        if smooth.loss < losses[best]:
-            return smooth._replace(prior=prior)
-        return TunedEffects(losses[best], np.inf, False, constant[best][0].flat, constant[best], prior)
+            loss = -sum(float(np.log(share[rows.first, rows.second]).sum()) for share, rows in shown)
+            tried.append(TunedEffects(loss, np.inf, False, fits[0].flat, fits, prior))
+        constant = min(tried, key=lambda tuned: tuned.loss)
+        smooth = self.select_smooth_effects(constant.prior)
+        return smooth if smooth.loss < constant.loss else constant
 
-    def model(self, prior: float) -> SmoothEffectsModel[PairChoiceEffects]:
-        return SmoothEffectsModel(
-            lambda training: PairChoiceLikelihood(training.rows, _overall_shares(training, prior)), _RIDGES, "selection"
-        )
+    def likelihood(self, training: FoldCells, prior: float) -> PairChoiceLikelihood:
+        return PairChoiceLikelihood(training.rows, _overall_shares(training, prior))
 
     def fit_effects(self, f: int, tuned: TunedEffects[PairChoiceEffects]) -> FoldEffects[PairChoiceEffects]:
         if np.isinf(tuned.ridge):
@@ -379,12 +344,12 @@ class _ShareLearner(EffectsAndTrees[PairChoiceEffects]):
         """Draw pairs for the pairs shown, or for a random sample of them where they are many."""
         rng, cells, n = deepcopy(self.rng), self.cells, len(self.cells.rows)
         share = _overall_shares(cells, tuned.prior)
-        if n > self.most_contrasted:
+        if n > _MOST_CONTRASTED:
             # The cells on which the settings are selected are among them.
             is_chosen = np.zeros(n, dtype=bool)
             is_chosen[self.sample.number] = True
             others = np.flatnonzero(~is_chosen)
-            n_others = max(0, self.most_contrasted - len(self.sample.rows))
+            n_others = max(0, _MOST_CONTRASTED - len(self.sample.rows))
             is_chosen[rng.choice(others, n_others, replace=False)] = True
             cells = cells.only(np.flatnonzero(is_chosen))
         contrast = NoiseContrast.of(cells, share, rng)
@@ -500,9 +465,8 @@ def fit_new_shares(
     effects = PairChoiceEffects(share, of_first, of_second)
     if np.isfinite(model.ridge):
         ones, table = np.ones(len(used)), model.basis.of(data.x[data.cells.context[used]])
-        likelihood = PairChoiceLikelihood(
-            LabelledRows(table, np.arange(len(used)), first, second, ones[:, None], ones), share
-        )
+        rows = LabelledRows(table, np.arange(len(used)), first, second, ones[:, None], ones)
+        likelihood = PairChoiceLikelihood(rows, share)
         is_new = np.ones(data.n_items, dtype=bool)
         is_new[known] = False
         likelihood.is_free = np.tile(is_new, 2 * len(of_first))

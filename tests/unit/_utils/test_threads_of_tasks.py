@@ -12,6 +12,7 @@ import pytest
 from dmlrank._utils import computation
 from dmlrank._utils.computation import Threads, computing, current, in_order
 from dmlrank.nuisance import boosting as train
+from dmlrank.nuisance import effects_and_trees
 from dmlrank.nuisance.boosting import split_jobs
 from dmlrank.nuisance.outcome_model.main_effects import fit_smooth_boosted
 from dmlrank.nuisance.propensity_model.pair_choice import fit_pair_shares
@@ -141,10 +142,10 @@ def fit_first_stages(data, n_jobs, selection_sample, monkeypatch, own_threads=10
     fold, seeds = np.arange(data.n_contexts) % 3, np.random.SeedSequence(1).spawn(3)
     monkeypatch.setattr(train, "OWN_THREADS_FROM", own_threads)
     monkeypatch.setattr(train, "SEVERAL_BOOSTERS_FROM", 0)
-    options = {"selection_sample": selection_sample}
+    monkeypatch.setattr(effects_and_trees, "SELECTION_SAMPLE", selection_sample)
     with computing(n_jobs):
-        mu = fit_smooth_boosted(data, fold, seeds, **options)
-        shares = fit_pair_shares(data, fold, [np.random.default_rng(seed) for seed in seeds], **options)
+        mu = fit_smooth_boosted(data, fold, seeds)
+        shares = fit_pair_shares(data, fold, [np.random.default_rng(seed) for seed in seeds])
     return mu, shares
 
 

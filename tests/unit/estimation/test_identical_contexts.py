@@ -9,6 +9,7 @@ import pytest
 
 from dmlrank.data.graph import Graph
 from dmlrank.data.preferences import gather_cells
+from dmlrank.estimation import one_step as steps
 from dmlrank.estimation.cross_fitting import (
     CrossFittedMu,
     HeldOutLabels,
@@ -76,13 +77,20 @@ def draw(make_data, draw_mu, ordered=True, several=False, soft=False, weighted=F
     )
 
 
+def in_chunks(given, chunk):
+    """The estimates from all contexts, with so many entries of mu in memory at a time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(steps, "CHUNK", chunk)
+        return evaluate_contexts(*given)
+
+
 def both(case, estimands, floor=0.05):
     """The estimates from kinds of identical contexts and those from all contexts."""
     data, mu, propensity, weight = case
     given = estimands, data, NuisanceEstimates(mu, propensity, floor), blocks_by_context(data), TargetPopulation(weight)
     assert len(mu_by_fold(mu).identical_contexts(data)) < data.n_contexts
     kinds = mu_by_fold(mu).identical_contexts(data)
-    return evaluate_identical_contexts(kinds, *given), evaluate_contexts(*given, chunk=CHUNK)
+    return evaluate_identical_contexts(kinds, *given), in_chunks(given, CHUNK)
 
 
 CASES = {
@@ -327,7 +335,7 @@ def test_contexts_with_many_labels_have_the_sums_of_one_derivative_for_each_labe
     given = {"target": one}, data, NuisanceEstimates(mu, propensity, 0.05), blocks_by_context(data), TargetPopulation()
     by_label, by_context = (
         evaluate_identical_contexts(mu_by_fold(mu).identical_contexts(data), *given),
-        evaluate_contexts(*given, chunk=1000),
+        in_chunks(given, 1000),
     )
     written, known = by_label.target.by_context(), by_context.target
     for name in ("value", "correction", "centred", "estimate"):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dmlrank.data.preferences import Cells
+from dmlrank.estimation import one_step as steps
 from dmlrank.estimation.cross_fitting import ContextPart, SuppliedMu, clip_and_renormalise
 from dmlrank.estimation.influence import NuisanceEstimates, TargetPopulation, blocks_by_context, blocks_by_group
 from dmlrank.estimation.one_step import evaluate_contexts, one_step
@@ -100,14 +101,15 @@ def test_a_piece_holds_the_votes_of_one_annotator_on_one_context(case):
 
 @pytest.mark.parametrize("by_group", [False, True])
 @pytest.mark.parametrize("chunk", [1, 500])
-def test_chunks_do_not_matter(score, case, by_group, chunk):
+def test_chunks_do_not_matter(score, case, by_group, chunk, monkeypatch):
     data, mu, propensity, annotator = case
     blocks = blocks_by_group(data, annotator)[0] if by_group else blocks_by_context(data)
     folds = Folds(np.arange(40) % 3, np.arange(40), 3)
     whole = one_step({"target": score}, data, NuisanceEstimates(mu, propensity, 0.02), blocks)
+    monkeypatch.setattr(steps, "CHUNK", chunk)
     for source in (mu, Scattered(mu.mu, folds)):
         given = {"target": score}, data, NuisanceEstimates(source, propensity, 0.02), blocks, TargetPopulation()
-        parts = evaluate_contexts(*given, chunk=chunk)
+        parts = evaluate_contexts(*given)
         for name in ("value", "correction"):
             one, other = (getattr(passed.target, name) for passed in (whole, parts))
             np.testing.assert_allclose(other, one, rtol=1e-12, atol=1e-12)

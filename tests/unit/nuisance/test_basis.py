@@ -7,6 +7,7 @@ import pytest
 from scipy.interpolate import BSpline
 
 from dmlrank.data.frames import array_in_file
+from dmlrank.nuisance import smooth
 from dmlrank.nuisance.smooth import SmoothBasis
 
 
@@ -129,12 +130,14 @@ def test_many_features_get_straight_lines(x):
     np.testing.assert_allclose(columns, (wide - wide.mean(axis=0)) / wide.std(axis=0), atol=1e-12)
 
 
-def test_very_many_features_give_principal_components():
+def test_very_many_features_give_principal_components(monkeypatch):
     """Their twin: the leading left singular vectors of the standardised features."""
     rng = np.random.default_rng(5)
     x = rng.normal(size=(200, 3)) @ rng.normal(size=(3, 14)) + 0.3 * rng.normal(size=(200, 14)) + 4
     x[:, 6] = 2.0
-    basis = SmoothBasis.learn(x, max_features=10, n_components=5)
+    monkeypatch.setattr(smooth, "_MAX_FEATURES", 10)
+    monkeypatch.setattr(smooth, "_N_COMPONENTS", 5)
+    basis = SmoothBasis.learn(x)
     columns = basis.of(x)
     varying = np.delete(x, 6, axis=1)
     left, size, _ = np.linalg.svd((varying - varying.mean(axis=0)) / varying.std(axis=0), full_matrices=False)

@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from dmlrank.nuisance import training_rows
 from dmlrank.nuisance.training_rows import ordered_cells, outcome_rows, stack_rows
 
 
@@ -57,10 +58,11 @@ def test_stacked_rows():
     np.testing.assert_array_equal(rows, [[3, 4, 5, 7], [1, 2, 6, 8]])
 
 
-def test_stacked_rows_are_gathered_in_blocks_and_keep_their_precision():
+def test_stacked_rows_are_gathered_in_blocks_and_keep_their_precision(monkeypatch):
     rng = np.random.default_rng(9)
     x, context = rng.normal(size=(5, 4)).astype(np.float32), rng.integers(5, size=11)
     first, second = rng.integers(9, size=(2, 11))
-    rows = stack_rows(x, context, first, second, block=3)
+    monkeypatch.setattr(training_rows, "_BLOCK", 3)
+    rows = stack_rows(x, context, first, second)
     assert rows.dtype == np.float32
     np.testing.assert_array_equal(rows, np.column_stack([x[context], first, second]))

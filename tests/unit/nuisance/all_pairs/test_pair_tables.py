@@ -11,7 +11,7 @@ import pytest
 from scipy.special import softmax
 
 from dmlrank.nuisance.all_pairs import predict
-from dmlrank.nuisance.all_pairs.predict import PairTables, PairTrees, SeparatedTrees, predict_all_pairs, tables_pay
+from dmlrank.nuisance.all_pairs.predict import PairTables, PairTrees, predict_all_pairs, tables_pay
 from dmlrank.nuisance.all_pairs.trees import evaluate_items, read_trees
 
 from .random_boosters import TableOffset, draw_case, in_other_order
@@ -21,7 +21,7 @@ def with_tables(booster, n_items, *, mirrored=False):
     trees = read_trees(booster)
     branches, leaves = evaluate_items(trees, n_items)
     tables = PairTables.of(trees, branches, leaves, trees.value * trees.link.scale, n_items, mirrored=mirrored)
-    return PairTrees(booster, n_items, SeparatedTrees(trees, branches, (), tables), mirrored)
+    return PairTrees(booster, n_items, trees, branches, (), tables, mirrored)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -61,9 +61,9 @@ def test_tables_are_prepared_for_many_contexts_where_few_splits_are_on_the_conte
     quiet = {"objective": "multiclass", "num_class": 3, "verbosity": -1, "num_threads": 1, "num_leaves": 8}
     booster = lgb.train(quiet, lgb.Dataset(rows, label, categorical_feature=[2, 3]), 10)
     few, many = (PairTrees.of(booster, n_items, mirrored=True, n_contexts=n) for n in (100, 100_000))
-    assert few.separated.tables is None
-    assert many.separated.tables is not None
-    assert pickle.loads(pickle.dumps(many)).separated.tables is not None
+    assert few.tables is None
+    assert many.tables is not None
+    assert pickle.loads(pickle.dumps(many)).tables is not None
     x = rng.normal(size=(300, 2))
     expected = predict_all_pairs(few, x, n_items)
     np.testing.assert_allclose(predict_all_pairs(many, x, n_items), expected, rtol=0, atol=1e-14)

@@ -41,7 +41,6 @@ def cases():
 def test_any_booster(cases, seed):
     case = cases[seed]
     prepared = PairTrees.of(case.booster, case.n_items)
-    assert prepared.separated is not None
     table = predict_all_pairs(prepared, case.x, case.n_items)
     assert table.shape == (len(case.x), case.n_items, case.n_items, case.n_outputs)
     np.testing.assert_allclose(table, stacked(case.booster, case.x, case.n_items), rtol=0, atol=1e-13)
@@ -180,7 +179,7 @@ class MeasuredMatrix(np.ndarray):
 
 def test_products_stay_below_the_size_that_the_linear_algebra_library_gives_to_threads(large):
     booster, n_items, x = large
-    prepared = PairTrees.of(booster, n_items).separated
+    prepared = PairTrees.of(booster, n_items)
     branch_bits = contexts_by_branch(prepared.trees, prepared.branches, x[:, prepared.branches.features])
     expected = [scores.copy() for scores in scores_by_first(prepared.sums, branch_bits)]
     measured = tuple(replace(terms, second=terms.second.view(MeasuredMatrix)) for terms in prepared.sums)
@@ -206,8 +205,8 @@ def test_equal_contexts_are_scored_once(large):
     few = x[[0, 1, 2]]
     place = np.random.default_rng(3).integers(3, size=500)
     pairs = PairTrees.of(booster, n_items)
-    sums = tuple(replace(terms, weights=CountingWeights(terms.weights)) for terms in pairs.separated.sums)
-    counting = replace(pairs, separated=replace(pairs.separated, sums=sums))
+    sums = tuple(replace(terms, weights=CountingWeights(terms.weights)) for terms in pairs.sums)
+    counting = replace(pairs, sums=sums)
     table = predict_all_pairs(counting, few[place], n_items)
     # Contexts are scored in groups of eight.
     assert [terms.weights.n_contexts for terms in sums] == [[8]] * 3
@@ -238,7 +237,7 @@ def test_memory_is_that_of_the_table_and_of_a_chunk(large):
     table = predict_all_pairs(prepared, x, n_items)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    sums = prepared.separated.sums
+    sums = prepared.sums
     weights = sum(len(terms.second) for terms in sums) + max(len(terms.branches) for terms in sums)
     chunk = 256 * 8 * (4 * n_items * n_items * 3 + 2 * weights)
     assert peak < table.nbytes + 8 * x.nbytes + chunk

@@ -6,8 +6,9 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 
+from dmlrank.nuisance import effects_and_trees
 from dmlrank.nuisance.boosting import RANDOM_THRESHOLDS
-from dmlrank.nuisance.effects_and_trees import BoostingPath, TrialFold, boost_together, booster_parameters
+from dmlrank.nuisance.effects_and_trees import BoostingPath, boost_together, booster_parameters
 
 
 class Scripted:
@@ -26,8 +27,8 @@ class Scripted:
         return self.done
 
 
-def boosted(losses, best=None, max_rounds=500):
-    return boost_together([TrialFold(Scripted(losses), 1.0)], 1.0, 1, best, max_rounds=max_rounds)
+def boosted(losses, best=None):
+    return boost_together([(Scripted(losses), 1.0)], 1.0, 1, best)
 
 
 def test_it_goes_on_until_nothing_was_gained_for_ten_rounds():
@@ -46,8 +47,9 @@ def test_where_the_first_rounds_gain_nothing_it_ends_early():
     assert late.rounds == 5
 
 
-def test_boosting_ends_after_the_largest_number_of_rounds():
-    assert boosted([1 - 0.01 * number for number in range(50)], max_rounds=8).rounds == 8
+def test_boosting_ends_after_the_largest_number_of_rounds(monkeypatch):
+    monkeypatch.setattr(effects_and_trees, "MAX_ROUNDS", 8)
+    assert boosted([1 - 0.01 * number for number in range(50)]).rounds == 8
 
 
 def test_a_configuration_behind_the_best_one_is_given_up_once_warm():
@@ -60,7 +62,7 @@ def test_a_configuration_behind_the_best_one_is_given_up_once_warm():
 
 def test_folds_count_by_their_weight_and_one_without_held_out_cells_has_no_say():
     boosters = [Scripted([0.5, 0.7] + [9.0] * 20), Scripted([0.9, 0.4] + [9.0] * 20), Scripted([-5.0] * 30)]
-    path = boost_together(list(map(TrialFold, boosters, [1.0, 3.0, 0.0])), 4.0, 1, None)
+    path = boost_together(list(zip(boosters, [1.0, 3.0, 0.0], strict=True)), 4.0, 1, None)
     np.testing.assert_allclose(path.losses[1:3], [0.5 + 2.7, 0.7 + 1.2])
     assert path.rounds == 2
     assert [booster.done for booster in boosters] == [12] * 3
@@ -82,7 +84,7 @@ def test_cut_leaves_the_best_rounds(n_classes):
     # Held-out labels of chance alone soon stop the loss from falling.
     other = np.where(rng.random(300) < 0.5, y, rng.permutation(y))
     booster = trained(y, x, n_classes, other)
-    path = boost_together([TrialFold(booster, 300.0)], 1e9, 1, None)
+    path = boost_together([(booster, 300.0)], 1e9, 1, None)
     assert 0 < path.rounds < len(path.losses) - 1
     path.keep_best_rounds()
     assert booster.current_iteration() == path.iterations[path.rounds][0]
@@ -96,7 +98,7 @@ def test_cut_leaves_the_best_rounds(n_classes):
 def test_a_first_round_without_a_split_is_no_round(n_classes):
     """LightGBM keeps the trees of such a round, however often they are removed."""
     booster = trained(np.arange(15) % (n_classes or 2), np.arange(15.0)[:, None], n_classes)
-    path = boost_together([TrialFold(booster, 0.0)], 0.0, 1, None)
+    path = boost_together([(booster, 0.0)], 0.0, 1, None)
     assert path.rounds == 0
     assert booster.num_trees() == (n_classes or 1)
     path.keep_best_rounds()

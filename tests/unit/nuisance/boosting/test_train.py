@@ -39,7 +39,7 @@ def test_the_same_whatever_the_threads(draw_rows):
         predictions = []
         for n_jobs in (1, 2):
             with computing(n_jobs):
-                booster = train_booster(rows, BoosterSpec(3, 4, tune), np.random.default_rng(0))
+                booster = train_booster(rows, BoosterSpec(3, True, tune), np.random.default_rng(0))
             predictions.append(booster.predict(rows.features))
         np.testing.assert_array_equal(*predictions)
 
@@ -48,7 +48,7 @@ def test_the_same_with_the_same_generator_and_its_seed_matters(draw_rows):
     rows = draw_rows(4)
     tune = TUNE | {"bagging_fraction": 0.5, "bagging_freq": 1}
     first, again, other = (
-        train_booster(rows, BoosterSpec(3, 4, tune), np.random.default_rng(seed)).predict(rows.features)
+        train_booster(rows, BoosterSpec(3, True, tune), np.random.default_rng(seed)).predict(rows.features)
         for seed in (0, 0, 1)
     )
     np.testing.assert_array_equal(first, again)
@@ -57,14 +57,14 @@ def test_the_same_with_the_same_generator_and_its_seed_matters(draw_rows):
 
 def test_two_categories_are_multiclass(draw_rows):
     rows = draw_rows(5, n_classes=2)
-    p = train_booster(rows, BoosterSpec(2, 4, TUNE), np.random.default_rng(0)).predict(rows.features)
+    p = train_booster(rows, BoosterSpec(2, True, TUNE), np.random.default_rng(0)).predict(rows.features)
     assert p.shape == (500, 2)
     np.testing.assert_allclose(p.sum(axis=1), 1)
 
 
 def test_selection_is_binary_and_without_items_no_feature_is_categorical(draw_rows):
     rows = draw_rows(6, n_classes=2)
-    booster = train_booster(rows, BoosterSpec(None, None, TUNE), np.random.default_rng(0))
+    booster = train_booster(rows, BoosterSpec(None, False, TUNE), np.random.default_rng(0))
     assert booster.predict(rows.features).shape == (500,)
     assert "==" not in {node["decision_type"] for node in splits(booster)}
 
@@ -78,7 +78,7 @@ def test_items_are_categories_and_rare_ones_are_told_apart():
     rows = TrainingRows(
         np.column_stack([rng.normal(size=len(first)), first, second]), label, np.ones(len(first)), np.arange(len(first))
     )
-    booster = train_booster(rows, BoosterSpec(2, n_items, {"n_estimators": 60}), np.random.default_rng(0))
+    booster = train_booster(rows, BoosterSpec(2, True, {"n_estimators": 60}), np.random.default_rng(0))
     assert {node["split_feature"] for node in splits(booster) if node["decision_type"] == "=="} <= {1, 2}
     p = booster.predict(rows.features)[:, 1]
     by_item = np.array([p[first == j].mean() for j in range(n_items)])
@@ -87,9 +87,9 @@ def test_items_are_categories_and_rare_ones_are_told_apart():
 
 
 def test_bins_may_be_changed_and_nothing_is_printed_about_other_parameters(draw_rows, capfd):
-    train_booster(draw_rows(8), BoosterSpec(3, 4, TUNE | {"boosting": "dart"}), np.random.default_rng(0))
+    train_booster(draw_rows(8), BoosterSpec(3, True, TUNE | {"boosting": "dart"}), np.random.default_rng(0))
     assert capfd.readouterr() == ("", "")
-    coarse = train_booster(draw_rows(8), BoosterSpec(3, 4, TUNE | {"max_bin": 3}), np.random.default_rng(0))
+    coarse = train_booster(draw_rows(8), BoosterSpec(3, True, TUNE | {"max_bin": 3}), np.random.default_rng(0))
     assert len({node["threshold"] for node in splits(coarse) if node["split_feature"] == 0}) <= 2
 
 

@@ -13,6 +13,7 @@ import pytest
 from lightgbm.callback import EarlyStopException
 
 from dmlrank.exceptions import OptionError, OptionTypeError
+from dmlrank.nuisance import boosting
 from dmlrank.nuisance.boosting import (
     CONFIGURATIONS,
     GRIDS,
@@ -20,9 +21,9 @@ from dmlrank.nuisance.boosting import (
     RandomSearch,
     Settings,
     check_tune,
-    cross_validate_last_round,
     draw_inner_folds,
     fixed_parameters,
+    loss_after_last_round,
     tuned_settings,
 )
 
@@ -113,6 +114,14 @@ class RecordedCV:
                 break
         return {"valid l-mean": list(losses)}
 
+    def in_place_of_lightgbm(self, monkeypatch):
+        monkeypatch.setattr(lgb, "cv", self)
+        monkeypatch.setattr(boosting, "loss_after_last_round", self.last_loss)
+        return self
+
+    def last_loss(self, parameters, n_rounds, train, folds):
+        return self(parameters, train, num_boost_round=n_rounds, folds=folds)["valid l-mean"][-1]
+
 
 @pytest.mark.parametrize(
     ("curves", "rounds", "chosen"),
@@ -123,35 +132,36 @@ class RecordedCV:
         ([[0.5] * 12, [0.4] * 4 + [0.6] + [0.1] * 10, [0.6] * 4 + [0.49] * 15], [11, 5, 15], (1, 1)),
     ],
 )
-def test_a_configuration_is_given_up_when_it_is_stale_or_behind(train, curves, rounds, chosen):
-    cv, configurations = RecordedCV(*curves), [{"num_leaves": 2 + place} for place in range(len(curves))]
-    options = {"configurations": configurations, "cross_validate": cv}
-    settings = tuned_settings("cv", train, np.arange(300), FIXED, np.random.default_rng(0), **options)
+def test_a_configuration_is_given_up_when_it_is_stale_or_behind(train, curves, rounds, chosen, monkeypatch):
+    cv = RecordedCV(*curves).in_place_of_lightgbm(monkeypatch)
+    monkeypatch.setattr(boosting, "CONFIGURATIONS", [{"num_leaves": 2 + place} for place in range(len(curves))])
+    settings = tuned_settings("cv", train, np.arange(300), FIXED, np.random.default_rng(0))
     assert [call.rounds for call in cv.calls] == rounds
     assert settings == Settings({"num_leaves": 2 + chosen[0]}, chosen[1])
 
 
-def test_with_many_rows_one_inner_fold_is_enough(train):
-    cv = RecordedCV([1.0])
-    options = {"single_fold_rows": 300, "cross_validate": cv}
-    tuned_settings("cv", train, np.arange(300), FIXED, np.random.default_rng(0), **options)
+def test_with_many_rows_one_inner_fold_is_enough(train, monkeypatch):
+    cv = RecordedCV([1.0]).in_place_of_lightgbm(monkeypatch)
+    monkeypatch.setattr(boosting, "_SINGLE_FOLD_ROWS", 300)
+    tuned_settings("cv", train, np.arange(300), FIXED, np.random.default_rng(0))
     ((training, held_out),) = cv.calls[0].folds
     assert (len(training), len(held_out)) == (200, 100)
 
 
-def test_cv_takes_the_configuration_and_the_round_with_the_smallest_loss(train):
+def test_cv_takes_the_configuration_and_the_round_with_the_smallest_loss(train, monkeypatch):
     curves = [[0.7, 0.6, 0.3 if place == 2 else 0.5, 0.55] for place in range(len(CONFIGURATIONS))]
-    cv = RecordedCV(*curves)
-    settings = tuned_settings("cv", train, np.arange(300), FIXED, np.random.default_rng(0), cross_validate=cv)
+    cv = RecordedCV(*curves).in_place_of_lightgbm(monkeypatch)
+    settings = tuned_settings("cv", train, np.arange(300), FIXED, np.random.default_rng(0))
     assert settings == Settings(CONFIGURATIONS[2], 3)
     assert len(cv.calls) == len(CONFIGURATIONS)
     assert all(call.folds is cv.calls[0].folds for call in cv.calls)
     assert all(call.parameters["objective"] == "binary" for call in cv.calls)
 
 
-def test_inner_folds_keep_units_whole_and_cover_every_row(train):
-    cv, unit = RecordedCV([1.0]), np.random.default_rng(1).integers(40, size=300)
-    tuned_settings("cv", train, unit, FIXED, np.random.default_rng(2), cross_validate=cv)
+def test_inner_folds_keep_units_whole_and_cover_every_row(train, monkeypatch):
+    cv = RecordedCV([1.0]).in_place_of_lightgbm(monkeypatch)
+    unit = np.random.default_rng(1).integers(40, size=300)
+    tuned_settings("cv", train, unit, FIXED, np.random.default_rng(2))
     folds = cv.calls[0].folds
     np.testing.assert_array_equal(np.sort(np.concatenate([held_out for _, held_out in folds])), np.arange(300))
     for training, held_out in folds:
@@ -159,9 +169,10 @@ def test_inner_folds_keep_units_whole_and_cover_every_row(train):
         assert abs(len(np.unique(unit[held_out])) - len(np.unique(unit)) / 3) < 1
 
 
-def test_rounds_are_those_of_an_outside_cross_validation(train):
-    unit, configurations = np.arange(300) // 2, [{"num_leaves": 4, "learning_rate": 0.2}]
-    settings = tuned_settings("cv", train, unit, FIXED, np.random.default_rng(3), configurations=configurations)
+def test_rounds_are_those_of_an_outside_cross_validation(train, monkeypatch):
+    unit = np.arange(300) // 2
+    monkeypatch.setattr(boosting, "CONFIGURATIONS", [{"num_leaves": 4, "learning_rate": 0.2}])
+    settings = tuned_settings("cv", train, unit, FIXED, np.random.default_rng(3))
     folds, n_rounds = draw_inner_folds(unit, np.random.default_rng(3)), settings.rounds + 15
     losses = np.zeros(n_rounds)
     for learned, test in folds:
@@ -227,18 +238,18 @@ def test_a_whole_grid_gives_the_smallest_log_loss_computed_by_hand(train):
     assert max(losses.values()) > min(losses.values()) + 0.05
 
 
-def test_a_fraction_of_rows_is_drawn_for_every_tree(train):
-    cv = RecordedCV([0.5])
+def test_a_fraction_of_rows_is_drawn_for_every_tree(train, monkeypatch):
+    cv = RecordedCV([0.5]).in_place_of_lightgbm(monkeypatch)
     for grid in ({"subsample": [0.7]}, {"subsample": [0.7], "subsample_freq": [5]}, {"num_leaves": [4]}):
         search = RandomSearch(grid=grid)
-        tuned_settings(search, train, np.arange(300), FIXED, np.random.default_rng(0), cross_validate=cv)
+        tuned_settings(search, train, np.arange(300), FIXED, np.random.default_rng(0))
     assert [call.parameters.get("bagging_freq") for call in cv.calls] == [1, None, None]
 
 
-def test_random_is_the_search_with_its_defaults(train):
-    cv = RecordedCV(*[[0.5 + 0.01 * place] for place in range(60)])
+def test_random_is_the_search_with_its_defaults(train, monkeypatch):
+    cv = RecordedCV(*[[0.5 + 0.01 * place] for place in range(60)]).in_place_of_lightgbm(monkeypatch)
     settings = [
-        tuned_settings(tune, train, np.arange(300), FIXED, np.random.default_rng(0), cross_validate=cv)
+        tuned_settings(tune, train, np.arange(300), FIXED, np.random.default_rng(0))
         for tune in ("random", RandomSearch())
     ]
     assert settings[0] == settings[1]
@@ -401,7 +412,5 @@ def test_the_loss_after_the_last_round_is_that_of_lightgbms_cross_validation(tra
         arguments = {**FIXED, **parameters}, train
         history = lgb.cv(*arguments, num_boost_round=20, folds=folds)
         (every_round,) = (values for name, values in history.items() if name.endswith("-mean"))
-        ((name, last_round),) = cross_validate_last_round(*arguments, num_boost_round=20, folds=folds).items()
-        assert name.endswith("-mean")
-        assert last_round == [every_round[-1]]
+        assert loss_after_last_round({**FIXED, **parameters}, 20, train, folds) == every_round[-1]
         assert every_round[-1] != every_round[0]

@@ -11,6 +11,7 @@ from scipy.optimize import approx_fprime, minimize
 from scipy.special import expit, logsumexp, softmax
 
 from dmlrank.nuisance.outcome_model.main_effects import MainEffects, MainEffectsLikelihood
+from dmlrank.nuisance.smooth import PenalisedSearch
 from dmlrank.nuisance.training_rows import LabelledRows
 
 K = 4
@@ -23,7 +24,7 @@ EXACT = 1e-15
 def fit_main_effects(rows, n_items, ordered, ridge, start=None, tolerance=1e-3):
     """The effects, and their coefficients, from which the next fit can start."""
     problem = MainEffectsLikelihood(rows, n_items, ordered)
-    search = problem.search(ridge, start, tolerance)
+    search = PenalisedSearch(problem, ridge, start, tolerance)
     search.advance()
     return problem.effects(search.flat), search.flat
 

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from dmlrank.nuisance.effects_and_trees import SCREENED, selection_cells
+from dmlrank.nuisance import effects_and_trees
+from dmlrank.nuisance.effects_and_trees import SCREENED, TunedEffects, selection_cells
 from dmlrank.nuisance.outcome_model import main_effects
 from dmlrank.nuisance.outcome_model.cross_fit import BoosterMu, fit_all
 from dmlrank.nuisance.outcome_model.main_effects import (
-    MAIN_EFFECTS_MODEL,
-    RIDGES,
     MainEffectsLikelihood,
+    MuLearner,
     fit_smooth_boosted,
 )
-from dmlrank.nuisance.smooth import SmoothBasis
+from dmlrank.nuisance.smooth import PenalisedSearch, SmoothBasis
 from dmlrank.nuisance.training_rows import Folds, labelled_cells
 
 K = 3
@@ -144,6 +144,14 @@ def test_the_order_of_contexts_changes_no_bit(make_data, draw):
         np.testing.assert_array_equal(a.predict(data.x[:20]), b.predict(data.x[:20]))
 
 
+def learner(cells):
+    return MuLearner(cells, [np.random.default_rng(seed) for seed in seeds()])
+
+
+def effects_of_fold(cells, f, screened):
+    return learner(cells).fit_effects(f, TunedEffects(0.0, 3.0, screened, None, []))
+
+
 def test_labels_of_a_fold_do_not_reach_its_own_main_effects(draw):
     data = draw(7)
     fold, other = dealt(data), draw(7)
@@ -153,21 +161,22 @@ def test_labels_of_a_fold_do_not_reach_its_own_main_effects(draw):
     fits = []
     for labels in (data, other):
         cells = labelled_cells(labels, basis, fold)
-        fits.append([MAIN_EFFECTS_MODEL.fit(cells, f, 3.0, screened=False).flat for f in (0, 1)])
+        fits.append([effects_of_fold(cells, f, screened=False).flat for f in (0, 1)])
     np.testing.assert_array_equal(fits[0][1], fits[1][1])
     assert np.abs(fits[0][0] - fits[1][0]).max() > 0.01
 
 
-def test_every_booster_learns_from_the_other_folds_alone(draw):
+def test_every_booster_learns_from_the_other_folds_alone(draw, monkeypatch):
     """A sample selects the ridge and the stage; labels of a fold outside the sample do not change the fold's model."""
     data, other = draw(8, jump=2.0), draw(8, jump=2.0)
     fold = dealt(data)
     cells = labelled_cells(data, SmoothBasis.learn(data.x), fold)
-    sample, _ = selection_cells(cells, FOLDS, np.random.default_rng(seeds()[0]), sample_size=250)
+    monkeypatch.setattr(effects_and_trees, "SELECTION_SAMPLE", 250)
+    sample, _ = selection_cells(cells, FOLDS, np.random.default_rng(seeds()[0]))
     changed = (fold[other.cells.context] == 1) & ~np.isin(other.cells.context, sample.rows.context)
     assert changed.sum() > 30
     other.cells.y[changed] = np.roll(other.cells.y[changed], 1, axis=1)
-    one, two = (fitted(labels, selection_sample=250) for labels in (data, other))
+    one, two = (fitted(labels) for labels in (data, other))
     assert one[1].trees is not None
     np.testing.assert_array_equal(one[1].predict(data.x[:20]), two[1].predict(data.x[:20]))
     assert np.abs(one[2].predict(data.x[:20]) - two[2].predict(data.x[:20])).max() > 0.01
@@ -178,12 +187,12 @@ def test_the_ridge_is_the_first_from_stiff_to_free_that_the_next_does_not_beat(d
     basis = SmoothBasis.learn(data.x)
     cells = labelled_cells(data, basis, dealt(data))
     losses = []
-    for ridge in RIDGES:
+    for ridge in MuLearner.ridges:
         losses.append(0.0)
         for f in range(FOLDS):
             training, held_out = (part.rows for part in cells.split(f))
             problem = MainEffectsLikelihood(training, K, True)
-            search = problem.search(ridge)
+            search = PenalisedSearch(problem, ridge)
             search.advance()
             p = softmax(
                 problem.effects(search.flat).at(held_out.table, held_out.first, held_out.second, held_out.context),
@@ -192,15 +201,16 @@ def test_the_ridge_is_the_first_from_stiff_to_free_that_the_next_does_not_beat(d
             losses[-1] -= (held_out.weight[:, None] * held_out.y * np.log(p)).sum()
     splits = [cells.split(f) for f in range(FOLDS)]
     expected = next(at for at in range(len(losses)) if at + 1 == len(losses) or losses[at + 1] >= losses[at])
-    assert MAIN_EFFECTS_MODEL.select_ridge(splits, screened=False).ridge == RIDGES[expected]
+    assert learner(cells).select_ridge(splits, np.nan, screened=False).ridge == MuLearner.ridges[expected]
     assert 0 < expected < len(losses) - 1
 
 
 @pytest.mark.long
-def test_many_labels_are_selected_by_one_fold_and_a_sample(draw):
+def test_many_labels_are_selected_by_one_fold_and_a_sample(draw, monkeypatch):
     data = draw(10, 900, jump=2.0)
     few = fitted(data)
-    many = fitted(data, selection_sample=500)
+    monkeypatch.setattr(effects_and_trees, "SELECTION_SAMPLE", 500)
+    many = fitted(data)
     assert len(many) == FOLDS
     assert all(model.trees is not None for model in many)
     loss, expected = (held_out_loss(data, lambda f, *at, m=m: m[f].at(*at)) for m in (many, few))
@@ -282,8 +292,8 @@ def test_where_features_are_too_many_the_ones_that_matter_get_curves(draw):
     cells = labelled_cells(data, basis, dealt(data))
     assert basis.width == 40
     assert len(basis.straight) == 40
-    lines = MAIN_EFFECTS_MODEL.select_ridge([cells.split(f) for f in range(FOLDS)], screened=False)
-    smooth = MAIN_EFFECTS_MODEL.select(cells, range(FOLDS))
+    lines = learner(cells).select_ridge([cells.split(f) for f in range(FOLDS)], np.nan, screened=False)
+    smooth = learner(cells).select_effects()
     assert smooth.screened
     assert smooth.loss < lines.loss
     for fitted in smooth.fits:
@@ -301,6 +311,6 @@ def test_curves_are_chosen_without_the_held_out_labels(draw):
     chosen = []
     for labels in (data, other):
         cells = labelled_cells(labels, SmoothBasis.learn(labels.x), fold)
-        fitted = MAIN_EFFECTS_MODEL.fit(cells, 0, 3.0, screened=True)
+        fitted = effects_of_fold(cells, 0, screened=True)
         chosen.append([f for f, _ in fitted.training.basis.columns])
     assert chosen[0] == chosen[1]

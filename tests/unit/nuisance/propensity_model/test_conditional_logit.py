@@ -11,6 +11,7 @@ from scipy.special import logsumexp
 from dmlrank._utils.computation import computing
 from dmlrank.nuisance.propensity_model import pair_choice
 from dmlrank.nuisance.propensity_model.pair_choice import PairChoiceEffects, PairChoiceLikelihood, pair_shares
+from dmlrank.nuisance.smooth import PenalisedSearch
 from dmlrank.nuisance.training_rows import LabelledRows
 
 K = 4
@@ -59,7 +60,7 @@ def log_shares_written_out(effects, columns, first, second):
 
 def fit_effects(rows, share, ridge, start=None, tolerance=1e-3):
     problem = PairChoiceLikelihood(rows, share)
-    search = problem.search(ridge, start, tolerance)
+    search = PenalisedSearch(problem, ridge, start, tolerance)
     search.advance()
     return problem.effects(search.flat)
 

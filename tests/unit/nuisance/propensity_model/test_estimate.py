@@ -48,7 +48,7 @@ def any_probability(rows):
 def train_stub(rows, spec, *_):
     """Instead of training a booster, return one that knows the probabilities."""
     assert spec.n_classes is None
-    return Stub(any_probability if spec.n_items is None else pair_probability)
+    return Stub(pair_probability if spec.has_items else any_probability)
 
 
 def predict_one_by_one(booster, x, n_items):
@@ -213,7 +213,7 @@ def test_the_training_rows_of_a_fold_are_gathered_once(draw):
     rows = CountingRows(binned.dataset, binned.label, binned.unit, binned.n_features)
     folds = Folds(np.arange(data.n_contexts) % N_FOLDS, data.seed_order, N_FOLDS)
     rngs = [np.random.default_rng(seed) for seed in range(N_FOLDS)]
-    boosters = boosters_by_fold(rows, folds, BoosterSpec(None, N_ITEMS, "cv"), rngs)
+    boosters = boosters_by_fold(rows, folds, BoosterSpec(None, True, "cv"), rngs)
     assert all(booster.num_trees() for booster in boosters)
     assert len(n_gathered) == N_FOLDS
 

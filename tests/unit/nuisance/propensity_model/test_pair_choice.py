@@ -7,7 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dmlrank.nuisance import effects_and_trees
 from dmlrank.nuisance.effects_and_trees import SCREENED, BoostingStage, TunedEffects, selection_cells
+from dmlrank.nuisance.propensity_model import pair_choice
 from dmlrank.nuisance.propensity_model.estimate import estimate_propensity
 from dmlrank.nuisance.propensity_model.pair_choice import (
     DRAWN_PER_SHOWN,
@@ -152,18 +154,19 @@ def test_the_order_of_contexts_changes_no_bit(make_data, draw):
         np.testing.assert_array_equal(model.table(data.x[:40]), moved_model.table(data.x[:40]))
 
 
-def test_the_effects_of_every_fold_are_learnt_from_the_other_folds_alone(make_data, draw):
+def test_the_effects_of_every_fold_are_learnt_from_the_other_folds_alone(make_data, draw, monkeypatch):
     """Pairs of fold 1 outside the sample that selects the hyperparameters do not change the effects of its model."""
     data, _ = draw(8, 300)
     fold, cells = random_folds(data), data.cells
     rows = labelled_cells(data, SmoothBasis.learn(data.x), fold)
-    sample, _ = selection_cells(rows, FOLDS, generators()[0], sample_size=100)
+    monkeypatch.setattr(effects_and_trees, "SELECTION_SAMPLE", 100)
+    sample, _ = selection_cells(rows, FOLDS, generators()[0])
     swapped = (fold[cells.context] == 1) & ~np.isin(cells.context, sample.rows.context)
     first, second = cells.first.copy(), cells.second.copy()
     first[swapped], second[swapped] = second[swapped], first[swapped]
     other = make_data(cells.context, first, second, cells.y.argmax(axis=1), n_items=K, n_categories=2, x=data.x)
-    models = fit_pair_shares(data, fold, generators(), selection_sample=100)
-    other_models = fit_pair_shares(other, fold, generators(), selection_sample=100)
+    models = fit_pair_shares(data, fold, generators())
+    other_models = fit_pair_shares(other, fold, generators())
     for name in ("first", "second", "share"):
         np.testing.assert_array_equal(getattr(models[1].effects, name), getattr(other_models[1].effects, name))
         difference = getattr(models[2].effects, name) - getattr(other_models[2].effects, name)
@@ -171,31 +174,37 @@ def test_the_effects_of_every_fold_are_learnt_from_the_other_folds_alone(make_da
 
 
 @pytest.mark.long
-def test_hyperparameters_selected_on_a_sample_are_used_for_all_folds(draw):
+def test_hyperparameters_selected_on_a_sample_are_used_for_all_folds(draw, monkeypatch):
     data, truth = draw(9, 1500, jump=2.0)
     on_all_cells = tables(data, fit_pair_shares(data, random_folds(data), generators()))
-    models = fit_pair_shares(data, random_folds(data), generators(), selection_sample=800)
+    monkeypatch.setattr(effects_and_trees, "SELECTION_SAMPLE", 800)
+    models = fit_pair_shares(data, random_folds(data), generators())
     assert len({model.trees.booster.num_trees() for model in models}) == 1
     assert np.abs(models[0].effects.first - models[1].effects.first).max() > 1e-3
     assert divergence(truth, tables(data, models)) < 1.6 * divergence(truth, on_all_cells)
 
 
-def test_trees_may_learn_from_a_sample_of_the_pairs_shown(draw):
+def test_trees_may_learn_from_a_sample_of_the_pairs_shown(draw, monkeypatch):
     """The pairs on which the settings are selected are in the sample, the last pair shown is not."""
     data, truth = draw(9, 1500, jump=2.0)
     fold = random_folds(data)
-    models = fit_pair_shares(data, fold, generators(), selection_sample=400, most_contrasted=900)
+    monkeypatch.setattr(effects_and_trees, "SELECTION_SAMPLE", 400)
+    monkeypatch.setattr(pair_choice, "_MOST_CONTRASTED", 900)
+    models = fit_pair_shares(data, fold, generators())
     assert all(model.trees is not None for model in models)
     without_trees = [replace(model, trees=None) for model in models]
     assert divergence(truth, tables(data, models)) < 0.9 * divergence(truth, tables(data, without_trees))
-    as_many_as_there_are = fit_pair_shares(data, fold, generators(), selection_sample=400, most_contrasted=1500)
-    all_of_them = fit_pair_shares(data, fold, generators(), selection_sample=400)
+    monkeypatch.setattr(pair_choice, "_MOST_CONTRASTED", 1500)
+    as_many_as_there_are = fit_pair_shares(data, fold, generators())
+    monkeypatch.setattr(pair_choice, "_MOST_CONTRASTED", 500_000)
+    all_of_them = fit_pair_shares(data, fold, generators())
     np.testing.assert_array_equal(tables(data, as_many_as_there_are), tables(data, all_of_them))
 
 
-def test_where_a_sample_selects_no_effects_no_fold_has_any(draw):
+def test_where_a_sample_selects_no_effects_no_fold_has_any(draw, monkeypatch):
+    monkeypatch.setattr(effects_and_trees, "SELECTION_SAMPLE", 200)
     data, _ = draw(10, 400, curve=0.0)
-    for model in fit_pair_shares(data, random_folds(data), generators(), selection_sample=200):
+    for model in fit_pair_shares(data, random_folds(data), generators()):
         assert not model.effects.importance.any()
 
 
@@ -203,7 +212,7 @@ def test_trees_start_from_the_log_odds_of_being_shown(draw):
     """The initial score of a row is the log of how much more often its pair is shown than drawn."""
     data, _ = draw(11, 300)
     cells = shown_pairs(data, random_folds(data))
-    fold_effects = _ShareLearner(cells, generators(), 10**6, 10**6).model(3.0).select(cells, range(FOLDS)).fits[1]
+    fold_effects = _ShareLearner(cells, generators()).select_smooth_effects(3.0).fits[1]
     contrast = NoiseContrast.of(
         cells, pair_shares(cells.rows.first, cells.rows.second, K, 3.0), np.random.default_rng(0)
     )

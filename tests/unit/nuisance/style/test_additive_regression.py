@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dmlrank.nuisance import style
 from dmlrank.nuisance.style import AdditiveModel, AdditiveRows, fit_by_fold, style_regressors
 from tests.support import optional
 
@@ -80,12 +81,13 @@ def test_exchanging_the_items_changes_the_sign_or_nothing(sign):
     np.testing.assert_allclose(fit.predictor(swapped), sign * fit.predictor(rows), atol=1e-12)
 
 
-def test_a_sample_selects_the_settings_where_rows_are_many():
+def test_a_sample_selects_the_settings_where_rows_are_many(monkeypatch):
     rng = np.random.default_rng(3)
     rows = drawn_rows(rng, 600, n_extra=0)
     y = 2.0 * rows.first[:, None] - 2.0 * rows.second[:, None] + rng.normal(size=(600, 1))
     model = AdditiveModel(K, -1, False, False, np.empty(0))
-    fits = fit_by_fold(model, rows, [y, y], np.arange(600) % 2, selection_sample=200)
+    monkeypatch.setattr(style, "SELECTION_SAMPLE", 200)
+    fits = fit_by_fold(model, rows, [y, y], np.arange(600) % 2)
     assert all(np.abs(fit.predictor(rows) - (2 * rows.first - 2 * rows.second)[:, None]).mean() < 0.3 for fit in fits)
 
 
