@@ -26,8 +26,8 @@ from .inspection.time_check import check_time_options
 from .nuisance.boosting import Tune
 from .options import Average, CovType, EqualTasks, EstimatorName, Missing, Options, Prompts, Runs, Votes
 from .planning.plan import Plan
+from .results.comparison import criteria_of_results
 from .results.rank_results import RankResults, fit
-from .results.weightings import criteria_of_results
 from .storage.json_format import from_text, read_text
 from .style_adjustment import BalancedStyle, EqualStyle
 
@@ -331,7 +331,7 @@ def dml_rank(
     -------
     RankResults
         The scores with their covariance, and methods for intervals, tests, ranks, groups, plans and figures. For
-        several criteria a :class:`~dmlrank.results.weightings.Criteria`, with their joint covariance.
+        several criteria a :class:`~dmlrank.results.comparison.Criteria`, with their joint covariance.
 
     Raises
     ------

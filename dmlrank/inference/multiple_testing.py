@@ -302,18 +302,6 @@ _SMALLEST_SHARE = 1e-6
 _FEWEST_BEYOND = 10
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StepDown:
-    """Result of a step-down test of a family of m hypotheses.
-
-    p_adjusted (m,): Adjusted p-values in the order of the family.
-    max_t (draws,): Draws of the max-t statistic of the whole family.
-    """
-
-    p_adjusted: FloatArray
-    max_t: Draws
-
-
 def holm(p: FloatArray) -> FloatArray:
     """Adjust p-values, (m,), by Holm's step-down.
 
@@ -332,7 +320,7 @@ def max_t_draws(draws: TStatisticDraws, contrasts: Contrasts, absolute: bool) ->
     """Draw the max-t statistic, the largest (absolute) t statistic of the contrasts, (draws,)."""
     n_contrasts = len(contrasts.first)
     is_tested = np.zeros(n_contrasts, dtype=bool)
-    return step_down(draws, contrasts, np.zeros(n_contrasts), absolute=absolute, is_tested=is_tested)[0].max_t
+    return step_down(draws, contrasts, np.zeros(n_contrasts), absolute=absolute, is_tested=is_tested)[0][1]
 
 
 def max_t_critical_value(maxima: Draws, alpha: float, tail: float, n_tests: int, normal: bool = True) -> float:
@@ -414,11 +402,11 @@ def step_down(
     absolute: bool = False,
     p: FloatArray | None = None,
     is_tested: NDArray[np.bool_] | None = None,
-) -> list[StepDown]:
+) -> list[tuple[FloatArray, Draws]]:
     """Test families of hypotheses by step-down max-t.
 
     Each observed t statistic is compared with draws of the largest t statistic of the hypotheses that were not rejected
-    before it.
+    before it. Returns the adjusted p-values of each family, in its order, with the draws of its max-t statistic.
 
     Shapes: t (J,), p (J,), is_tested (J,).
 
@@ -451,5 +439,5 @@ def step_down(
         share[~tested[by_size]] = 1.0
         adjusted = np.empty(len(t))
         adjusted[by_size] = np.maximum.accumulate(share[::-1])[::-1]
-        results.append(StepDown(adjusted[family], max_t))
+        results.append((adjusted[family], max_t))
     return results

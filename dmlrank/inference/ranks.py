@@ -49,6 +49,7 @@ and Hsu (1983), Multiple comparisons with the best treatment, Journal of the Ame
 from __future__ import annotations
 
 import string
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -87,6 +88,22 @@ def rank_bounds(above: NDArray[np.bool_], below: NDArray[np.bool_] | None = None
 def ranks_of(scores: FloatArray) -> IntArray:
     """Return the ranks of scores, (K,): one plus the number of higher scores."""
     return 1 + (scores[None, :] > scores[:, None]).sum(axis=1)
+
+
+def rank_changes(scores: Sequence[FloatArray], above: Sequence[NDArray[np.bool_]]) -> dict[str, IntArray]:
+    """Return ranks before and after, the gain in rank, and its limits, which hold where both rank sets do, (K,) each.
+
+    Shapes: of each of the two ``scores`` (K,), of ``above``, see :func:`rank_bounds`, (K, K).
+    """
+    before, after = map(ranks_of, scores)
+    (best, worst), (later_best, later_worst) = map(rank_bounds, above)
+    return {
+        "before": before,
+        "after": after,
+        "change": before - after,
+        "conf_low": best - later_worst,
+        "conf_high": worst - later_best,
+    }
 
 
 def power_of(difference: float, std_error: float, critical: float) -> float:

@@ -26,7 +26,6 @@ from .multiple_testing import (
     Draws,
     MultiplierBootstrap,
     NormalDraws,
-    StepDown,
     differences,
     holm,
     max_abs_normal_draws,
@@ -129,7 +128,11 @@ class MaxT:
     ) -> None:
         self.covariance, self.bootstrap, self._seed, self._n_draws = covariance.widened, bootstrap, seed, n_draws
         self.multipliers = None if bootstrap is None else bootstrap.kind
-        self._step_down: tuple[FloatArray, StepDown] | None = None
+        self._step_down: tuple[FloatArray, tuple[FloatArray, Draws]] | None = None
+
+    def __reduce__(self) -> tuple[type[MaxT], tuple[object, ...]]:
+        # Files and copies hold what is needed to draw again.
+        return type(self), (self.covariance, self._seed, self.bootstrap, self._n_draws)
 
     @cached_property
     def draws(self) -> NormalDraws | MultiplierBootstrap:
@@ -180,7 +183,7 @@ class MaxT:
         It is the largest t statistic of both directions of all differences, which step-down tests have drawn.
         """
         if self._step_down is not None:
-            return self._step_down[1].max_t
+            return self._step_down[1][1]
         return max_t_draws(self.draws, self._pairs, absolute=True)
 
     def critical(self, alpha: float, method: str = "max-t") -> float:
@@ -241,8 +244,7 @@ class MaxT:
         absolute = alternative.side in ("two-sided", "equivalence")
         t = alternative.evidence(z)
         if method == "step-down":
-            result = step_down(self.draws, contrasts, t, absolute=absolute, p=p)[0]
-            adjusted, maxima = result.p_adjusted, result.max_t
+            adjusted, maxima = step_down(self.draws, contrasts, t, absolute=absolute, p=p)[0]
         else:
             is_all = absolute and contrasts.n_pairs == len(self._pairs.first)
             maxima = self._pair_maxima if is_all else max_t_draws(self.draws, contrasts, absolute)
@@ -273,7 +275,7 @@ class MaxT:
             results = step_down(self.draws, both, t, families=of_both, p=scipy.stats.norm.sf(t), is_tested=t > 0)
             if families is None:
                 self._step_down = (z, results[0])
-        return [(p[: len(p) // 2], p[len(p) // 2 :]) for p in (result.p_adjusted for result in results)]
+        return [(p[: len(p) // 2], p[len(p) // 2 :]) for p, _ in results]
 
     @one_thread()
     def critical_of_pairs(self, alpha: float) -> float:

@@ -331,7 +331,8 @@ def wald_test(estimates: NamedEstimates, hypothesis: LinearHypothesis) -> WaldTe
         if np.isinf(covariance.df):
             return WaldTestResults(statistic, p, rank)
         return WaldTestResults(statistic / law.kwds["scale"], p, float(law.args[1]), law="F", df_num=rank)
-    return WaldTestResults(statistic, sequence.boundary(1, rank).joint_p_value(statistic, rank), rank, sequence)
+    p = float(sequence.boundary(1, rank).joint_p_values(statistic, rank))
+    return WaldTestResults(statistic, p, rank, sequence)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

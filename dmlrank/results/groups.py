@@ -242,9 +242,7 @@ class GroupResults(JointBoards, Generic[Result]):
         z = [z_statistics(*self._of_group(group).against_neutral()) for group in range(len(self))]
         return self._tidy(np.concatenate(z), alpha, method)
 
-    def summary(
-        self, title: str | None = None, *, models: Sequence[str] | None = None, top: int | None = None
-    ) -> Summary:
+    def _table(self, models: Sequence[str] | None, top: int | None) -> Summary:
         try:
             equality: WaldTestResults | str = self.test_equal()
         except (HypothesisError, OptionError) as error:
@@ -261,7 +259,7 @@ class GroupResults(JointBoards, Generic[Result]):
             is_partition=self.is_partition,
             left_out=self.left_out,
             shown=rows_to_show(self.estimates, models, top),
-        ).with_title(title)
+        )
 
     def plot(
         self,

@@ -117,9 +117,7 @@ class PairwiseResults(ModelTable):
         counts = f"{n_rejected} of {len(self.result_frame)} hypotheses rejected"
         return f"<PairwiseResults: {counts}, {self.method}, {self.side}>"
 
-    def summary(
-        self, title: str | None = None, *, models: Sequence[str] | None = None, top: int | None = None
-    ) -> Summary:
+    def _table(self, models: Sequence[str] | None, top: int | None) -> Summary:
         shown = choose_models(self.models, range(len(self.models)), models, top)
         all_differences, level = self.result_frame, f"{100 * (1 - self.alpha):g}%"
         frame = all_differences if models is None and top is None else self._between(shown)
@@ -152,7 +150,7 @@ class PairwiseResults(ModelTable):
         columns = tuple((head, 1 + head.startswith("[")) for head in heads)
         table = Summary("Tests of Differences of Scores", header, columns, tuple(rows), self._notes(n_untested))
         left_out = shown.note("Adjusted p-values, intervals and the numbers above the table")
-        return table.with_notes(left_out).with_title(title)
+        return table.with_notes(left_out)
 
     def _between(self, shown: ShownModels) -> pd.DataFrame:
         """Return the rows of the differences between shown models, or between them and ``against``."""
@@ -499,7 +497,7 @@ class JudgeReport(TitledTable):
         """Return the report as plain text."""
         return self.summary().as_text()
 
-    def summary(self, title: str | None = None) -> Summary:
+    def _table(self) -> Summary:
         f = self.figures
         rows = []
         for judge, name in enumerate(f.names):
@@ -515,8 +513,7 @@ class JudgeReport(TitledTable):
             rows.append((name, *agreement, *_share_cells(f.position[judge])))
             rows.append(("  human votes", *[""] * 6, *_share_cells(f.human_position[judge])))
         header = (("Judged pairs:", f"{f.n_verdicts:,}", "Without a human label:", f"{f.n_unlabelled:,}"),)
-        table = Summary("Judges", header, _COLUMNS, tuple(rows), tuple(self._notes()), row_head="judge")
-        return table.with_title(title)
+        return Summary("Judges", header, _COLUMNS, tuple(rows), tuple(self._notes()), row_head="judge")
 
     def _notes(self) -> list[str]:
         """Return the notes: columns, precision gained, consistency between display orders, log-loss."""

@@ -21,8 +21,7 @@ from ..fit.fit_covariance import clustered_covariance
 from ..fit.judge_value import judged_winners
 from ..fit.state import FitState
 from ..inference.covariance import stack_influences
-from ..inference.simultaneous import MaxT
-from ..inference.wald import WaldTestResults
+from ..inference.wald import WaldTestResults, z_statistics
 from ..report.statements import counted
 from ..tables.summary_table import Summary
 from .joint_estimates import JointEstimates, JointResults
@@ -68,19 +67,11 @@ class JudgeAudit(JointResults, TitledTable):
             judge gives 5 wins more than humans did to the answer that is shown first, longer by one unit, or of the
             judge's family.
         """
-        joint, limits = self.joint, self.conf_int(alpha)
+        joint = self.joint
         is_tested = joint.index.get_level_values("effect") != _AGREEMENT
-        z = np.full(len(is_tested), np.nan)
-        varies = is_tested & (joint.covariance.std_errors > 0)
-        z[varies] = joint.estimate[varies] / joint.covariance.std_errors[varies]
-        columns = {
-            "estimate": joint.estimate,
-            "std_error": joint.covariance.std_errors,
-            "conf_low": limits["lower"],
-            "conf_high": limits["upper"],
-            "p_adjusted": MaxT(joint.covariance, joint.seed).adjusted_p_values(z, centred=False),
-        }
-        return pd.DataFrame(columns, index=joint.index).reset_index()
+        z = np.where(is_tested, z_statistics(joint.estimate, joint.covariance.std_errors), np.nan)
+        frame = self._tidy(z, alpha, "max-t").drop(columns=["statistic", "p_value"]).rename(columns={"term": "effect"})
+        return frame.assign(p_adjusted=joint.max_t.adjusted_p_values(z, centred=False))
 
     def test(self, judge: str | None = None) -> WaldTestResults:
         """Test by one Wald test that a judge, or all judges, prefer nothing more than humans do.
@@ -109,7 +100,7 @@ class JudgeAudit(JointResults, TitledTable):
             chosen &= index.get_level_values("judge") == judge
         return self.wald_test(np.eye(len(index))[chosen])
 
-    def summary(self, title: str | None = None) -> Summary:
+    def _table(self) -> Summary:
         table = self.table()
         digits = decimals(table["std_error"].to_numpy(), fewest=3)
         numbers = ("estimate", "std_error", "conf_low", "conf_high")
@@ -118,7 +109,7 @@ class JudgeAudit(JointResults, TitledTable):
                 row["judge"],
                 row["effect"],
                 *(fixed_text(row[name], digits) for name in numbers),
-                _p_text(row["p_adjusted"]),
+                "" if np.isnan(row["p_adjusted"]) else p_value_text(row["p_adjusted"]),
             )
             for row in table.to_dict("records")
         )
@@ -126,7 +117,7 @@ class JudgeAudit(JointResults, TitledTable):
         header = tuple((f"{name}:", f"{counted(count, 'pair')} with votes") for name, count in self.pairs.items())
         return Summary(
             "What Judges Prefer", header, heads, rows, tuple(self.sentences()), row_head="judge", text_columns=(1,)
-        ).with_title(title)
+        )
 
     def sentences(self) -> list[str]:
         """Return what the numbers are, and the joint test of each judge."""
@@ -161,11 +152,6 @@ class JudgeAudit(JointResults, TitledTable):
 
     def __repr__(self) -> str:
         return f"<JudgeAudit: {counted(len(self.pairs), 'judge')}, {counted(len(self.joint.names), 'estimate')}>"
-
-
-def _p_text(p: float) -> str:
-    """Return a p-value as text; nothing where there is no test."""
-    return "" if np.isnan(p) else p_value_text(p)
 
 
 @one_thread()

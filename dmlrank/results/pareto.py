@@ -79,9 +79,7 @@ class Pareto(ModelTable):
         """Names of the models, the cheapest first."""
         return list(self.table["model"])
 
-    def summary(
-        self, title: str | None = None, *, models: Sequence[str] | None = None, top: int | None = None
-    ) -> Summary:
+    def _table(self, models: Sequence[str] | None, top: int | None) -> Summary:
         e, frame = self.estimates, self.table
         which = rows_to_show(e, models, top)
         kept = [e.models[j] for j in which.places]
@@ -108,7 +106,7 @@ class Pareto(ModelTable):
         notes = (self.sentence(), which.note("Statuses and intervals"))
         return Summary(
             "Score against Cost", header, columns, tuple(rows), tuple(filter(None, notes)), text_columns=(7, 8)
-        ).with_title(title)
+        )
 
     def sentence(self) -> str:
         """Return what the statuses mean, in words."""

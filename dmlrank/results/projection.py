@@ -195,9 +195,7 @@ class Projection(JointResults, ModelTable):
             }
         )
 
-    def summary(
-        self, title: str | None = None, *, models: Sequence[str] | None = None, top: int | None = None
-    ) -> Summary:
+    def _table(self, models: Sequence[str] | None, top: int | None) -> Summary:
         return projection_summary(
             self.estimates,
             self.params,
@@ -206,7 +204,7 @@ class Projection(JointResults, ModelTable):
             terms=self.test_terms(),
             note=self.joint.covariance.note,
             shown=rows_to_show(self.estimates, models, top),
-        ).with_title(title)
+        )
 
     def plot(
         self,

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from .._utils.argument_checks import check_flag, check_whole, resolve_seed
-from .._utils.atomic_write import write_file
+from .._utils.atomic_write import text_or_file
 from .._utils.computation import Report, collected_warnings, computing, lightgbm_memory_errors, one_thread, warn
 from ..data.graph import Graph
 from ..data.hypotheses import HypothesisLike, LinearHypothesis
@@ -62,7 +62,6 @@ from ..storage.json_format import to_text
 from ..storage.pickled_fit import Rebuilt, read_pickle, store_steps, write_pickle
 from ..tables.display_text import inert
 from ..tables.summary_table import Summarised, Summary
-from .ellipsoid import Ellipsoid, confidence_ellipsoid
 from .groups import GroupResults
 from .heterogeneity import (
     GroupColumns,
@@ -94,15 +93,23 @@ from .requirements import (
 )
 from .run_table import table_of_runs
 from .score_tests import (
+    Ellipsoid,
     RestrictionTest,
     WinProbability,
     ZTestResults,
     bradley_terry_test,
+    confidence_ellipsoid,
     t_test_of_scores,
     win_probability_of,
 )
-from .sensitivity_analysis import analyse_fragility, analyse_sensitivity, score_bounds
-from .sensitivity_results import FragilityResults, ScoreBounds, SensitivityResults
+from .sensitivity_results import (
+    FragilityResults,
+    ScoreBounds,
+    SensitivityResults,
+    analyse_fragility,
+    analyse_sensitivity,
+    score_bounds,
+)
 from .style_results import StyleResults
 from .views import (
     SLOPES_AT_ONE_LOOK,
@@ -1337,16 +1344,7 @@ class RankResults(Summarised):
         >>> round(plan.expected_cost), len(plan.sample(rng=1))
         (1000, 2000)
         """
-        options = PlanOptions(
-            budget=budget,
-            criterion=criterion,
-            contrasts=contrasts,
-            costs=costs,
-            min_propensity=min_propensity,
-            one_pair=one_pair,
-            explore=explore,
-            until=until,
-        )
+        options = PlanOptions(budget, criterion, contrasts, costs, min_propensity, one_pair, explore, until)
         with one_thread(), self._computing(executor, progress):
             return design_fit(self.estimates, self._fit, newdata, options, from_scratch, candidate=candidate)
 
@@ -1759,16 +1757,11 @@ class RankResults(Summarised):
                     f"{name} is a {type(given).__name__}; allowed is what the method {name}() of a result returned, or "
                     f"None"
                 )
-        if sensitivity is not None and not sensitivity.is_of(self.estimates):
-            raise OptionError(
-                "sensitivity= was computed from another result: its contrasts have other models or estimates than this "
-                "result; pass what the method sensitivity() of this result, in this unit, returned"
-            )
-        if pareto is not None and not pareto.is_of(self.estimates):
-            raise OptionError(
-                "pareto= was computed from another result: its models or scores differ; pass what the method pareto() "
-                "of this result, in this unit, returned"
-            )
+            if isinstance(given, SensitivityResults | Pareto) and not given.is_of(self.estimates):
+                raise OptionError(
+                    f"{name}= was computed from another result: its models, contrasts or estimates differ from those "
+                    f"of this result; pass what the method {name}() of this result, in this unit, returned"
+                )
         remarks = tuple(part.page_section() for part in (sensitivity, judge_audit) if part is not None)
         pictures = () if pareto is None else (pareto.page_section(),)
         boards = make_boards(self.estimates, self.simultaneous, self._alpha(alpha), remarks=remarks, pictures=pictures)
@@ -1864,11 +1857,7 @@ class RankResults(Summarised):
         >>> dr.read_json(res.to_json()).params.equals(res.params)
         True
         """
-        text = to_text(self.estimates)
-        if path is None:
-            return text
-        write_file(path, text)
-        return None
+        return text_or_file(path, to_text(self.estimates))
 
     def __copy__(self) -> Self:
         return type(self)(self.estimates, self.steps, self.simultaneous)

@@ -122,9 +122,7 @@ class RankSets(ModelTable):
     def __iter__(self) -> Iterator[Hashable]:
         return iter(self.result_frame)
 
-    def summary(
-        self, title: str | None = None, *, models: Sequence[str] | None = None, top: int | None = None
-    ) -> Summary:
+    def _table(self, models: Sequence[str] | None, top: int | None) -> Summary:
         chosen = chosen_names(self.models, models, top)
         frame, n_models = self.result_frame.loc[chosen], len(self)
         held = "simult." if self.simultaneous else "pointwise"
@@ -152,7 +150,7 @@ class RankSets(ModelTable):
             "shared letter does not show equality.",
             *([self.remark] if self.remark else []),
         )
-        return Summary("Ranks", header, columns, rows, notes).with_title(title)
+        return Summary("Ranks", header, columns, rows, notes)
 
     def plot(self, ax: Axes | None = None, *, models: Sequence[str] | None = None, top: int | None = None) -> Axes:
         """Draw every model's rank as a point on a bar that is its confidence set; this needs matplotlib.

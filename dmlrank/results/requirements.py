@@ -42,6 +42,10 @@ class TitledTable(Summarised):
         Summary
             It has ``as_text()``, ``as_html()``, ``as_latex()``, ``as_markdown()`` and ``as_csv()``.
         """
+        return self._table().with_title(title)
+
+    def _table(self) -> Summary:
+        """Return the table under its default title."""
         raise NotImplementedError
 
 
@@ -79,6 +83,10 @@ class ModelTable(Summarised):
         OptionError
             If ``models`` and ``top`` are both given, or have values that they cannot have.
         """
+        return self._table(models, top).with_title(title)
+
+    def _table(self, models: Sequence[str] | None, top: int | None) -> Summary:
+        """Return the table of some models under its default title."""
         raise NotImplementedError
 
 

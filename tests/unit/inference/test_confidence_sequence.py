@@ -77,8 +77,8 @@ def test_p_values_and_limits_decide_alike():
     some = z[:20]
     assert ((LOOK.adjusted_p_values(some) <= LOOK.alpha) == (np.abs(some) >= LOOK.critical(20))).all()
     joint = LOOK.boundary(1, 3)
-    assert joint.joint_p_value(0.0, 3) == 1
-    assert all((joint.joint_p_value(q, 3) <= 0.05) == (q >= joint.squared_radius(0.05, 3)) for q in z**2)
+    assert joint.joint_p_values(0.0, 3) == 1
+    assert all((joint.joint_p_values(q, 3) <= 0.05) == (q >= joint.squared_radius(0.05, 3)) for q in z**2)
 
 
 def test_sequential_statements_are_weaker_than_those_of_one_look():
