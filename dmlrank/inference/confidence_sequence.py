@@ -163,10 +163,7 @@ class ConfidenceSequence:
 
         In each case E >= 1 / alpha, and Ville's inequality bounds the probability that E ever reaches 1 / alpha.
         """
-        n_pairs = len(z)
-        if not n_pairs:
-            return np.empty(0), np.empty(0)
-        boundary = self.boundary(n_pairs)
+        n_pairs, boundary = len(z), self.boundary(len(z))
         both_signs = np.concatenate([z, -z])
         stepped = holm(boundary.one_sided_p_values(both_signs))
         single_step = np.where(both_signs > 0, np.minimum(1.0, n_pairs * boundary.p_values(both_signs)), 1.0)

@@ -184,14 +184,28 @@ class MultiplierBootstrap:
             if len(self.units) > STUDENTISED:
                 yield _standardised_draws(scores, contrasts, scale)
             else:
-                yield _studentised_draws(
-                    scores,
-                    contrasts,
-                    multipliers,
-                    units=self.units / scale,
-                    added=self.added / scale**2,
-                    small_sample=self.small_sample,
-                )
+                yield self._studentised_draws(scores, contrasts, multipliers, scale)
+
+    def _studentised_draws(
+        self, scores: FloatArray, contrasts: Contrasts, multipliers: FloatArray, scale: float
+    ) -> DrawContrasts:
+        """Return a function that computes draws of contrasts, each divided by the standard error in the same draw."""
+        units, added = np.pad(self.units / scale, ((0, 0), (0, 1))), np.pad(self.added / scale**2, (0, 1))
+        squares = np.square(multipliers)
+
+        def draw_contrasts(selected: IntArray) -> Draws:
+            first, second = contrasts.first[selected], contrasts.second[selected]
+            unit_contrasts = units[:, first] - units[:, second]
+            total = unit_contrasts.T @ multipliers
+            variance = np.square(unit_contrasts).T @ squares - np.square(total) / len(units)
+            added_variance = added[first, first] + added[second, second] - 2 * added[first, second]
+            # Where the multiplied contributions of all units are equal, their variance in the draw is zero up to
+            # rounding. A lower limit keeps the t statistic finite, though very large.
+            smallest = 1e-12 * np.square(unit_contrasts).sum(axis=0)[:, None]
+            std_error = np.sqrt(self.small_sample * np.maximum(variance, smallest) + added_variance[:, None])
+            return np.asarray((scores[first] - scores[second]) / std_error)
+
+        return draw_contrasts
 
     def _split_units(self) -> tuple[FloatArray, FloatArray]:
         """Return the units that are multiplied one by one, (m, d), and the covariance of the remaining sum, (d, d)."""
@@ -252,38 +266,6 @@ def _standardised_draws(scores: Draws, contrasts: Contrasts, scale: float) -> Dr
         drawn -= scores[contrasts.second[selected]]
         drawn *= inverse[selected, None]
         return drawn
-
-    return draw_contrasts
-
-
-def _studentised_draws(
-    scores: FloatArray,
-    contrasts: Contrasts,
-    multipliers: FloatArray,
-    *,
-    units: FloatArray,
-    added: FloatArray,
-    small_sample: float,
-) -> DrawContrasts:
-    """Return a function that computes draws of contrasts, each divided by the standard error in the same draw.
-
-    Shapes: scores (d + 1, b), multipliers (g, b), units (g, d), added (d, d).
-    """
-    units, added = np.pad(units, ((0, 0), (0, 1))), np.pad(added, (0, 1))
-    squares = np.square(multipliers)
-    n_units = len(units)
-
-    def draw_contrasts(selected: IntArray) -> Draws:
-        first, second = contrasts.first[selected], contrasts.second[selected]
-        unit_contrasts = units[:, first] - units[:, second]
-        total = unit_contrasts.T @ multipliers
-        variance = np.square(unit_contrasts).T @ squares - np.square(total) / n_units
-        added_variance = added[first, first] + added[second, second] - 2 * added[first, second]
-        # Where the multiplied contributions of all units are equal, their variance in the draw is zero up to rounding.
-        # A lower limit keeps the t statistic finite, though very large.
-        smallest = 1e-12 * np.square(unit_contrasts).sum(axis=0)[:, None]
-        std_error = np.sqrt(small_sample * np.maximum(variance, smallest) + added_variance[:, None])
-        return np.asarray((scores[first] - scores[second]) / std_error)
 
     return draw_contrasts
 

@@ -108,19 +108,16 @@ def rank_changes(scores: Sequence[FloatArray], above: Sequence[NDArray[np.bool_]
 
 def power_of(difference: float, std_error: float, critical: float) -> float:
     """Return the power: the probability that an estimated difference exceeds ``critical`` standard errors."""
-    return float(
-        scipy.stats.norm.cdf(difference / std_error - critical)
-        + scipy.stats.norm.cdf(-difference / std_error - critical)
-    )
+    z = difference / std_error
+    return float(norm.cdf(z - critical) + norm.cdf(-z - critical))
 
 
 def smallest_gap(std_error: float, critical: float, power: float = 0.8) -> float:
     """Return the smallest true difference whose test has a given power."""
     # The power is 1 up to rounding at a difference of 40 standard errors more than the critical value.
     largest = 40.0 + critical
-    return std_error * float(
-        scipy.optimize.brentq(lambda z: power_of(z, 1.0, critical) - power, 0.0, largest, xtol=1e-12)
-    )
+    gap = scipy.optimize.brentq(lambda z: power_of(z, 1.0, critical) - power, 0.0, largest, xtol=1e-12)
+    return std_error * float(gap)
 
 
 def letter_groups(separated: NDArray[np.bool_], scores: FloatArray, max_groups: int = MAX_GROUPS) -> tuple[str, ...]:
@@ -219,7 +216,7 @@ def margin_p_values(estimate: FloatArray, std_error: FloatArray, covariance: Cov
     z = np.divide(estimate, std_error, out=np.full(len(estimate), np.nan), where=std_error > 0)
     if covariance is not None:
         return np.nan_to_num(Family.of_contrasts(covariance, std_errors=std_error).p_values(z), nan=1.0)
-    unadjusted = np.nan_to_num(2 * scipy.stats.norm.sf(np.abs(z)), nan=1.0)
+    unadjusted = np.nan_to_num(2 * norm.sf(np.abs(z)), nan=1.0)
     with np.errstate(divide="ignore"):
         return np.asarray(-np.expm1(len(z) * np.log1p(-unadjusted)))
 

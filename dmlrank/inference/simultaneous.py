@@ -157,11 +157,8 @@ class MaxT:
     def _bootstrapped(self, combinations: FloatArray) -> Family:
         """Return the family of d combinations of scores, (d, d), drawn by the bootstrap."""
         assert self.bootstrap is not None
-        bootstrap = replace(
-            self.bootstrap,
-            units=self.bootstrap.units @ combinations.T,
-            added=combinations @ self.bootstrap.added @ combinations.T,
-        )
+        units, added = self.bootstrap.units @ combinations.T, combinations @ self.bootstrap.added @ combinations.T
+        bootstrap = replace(self.bootstrap, units=units, added=added)
         matrix, places = combinations @ self.covariance.matrix @ combinations, np.arange(len(combinations))
         scores = differences(Covariance(matrix, combinations), places, np.full(len(places), len(places)))
         varies = scores.std_error > 0
@@ -267,10 +264,8 @@ class MaxT:
             results = [self._step_down[1]]
         else:
             first, second = contrasts.first, contrasts.second
-            both = Contrasts(
-                np.concatenate([first, second]), np.concatenate([second, first]), np.tile(contrasts.std_error, 2)
-            )
-            t = np.concatenate([z, -z])
+            first, second = np.concatenate([first, second]), np.concatenate([second, first])
+            both, t = Contrasts(first, second, np.tile(contrasts.std_error, 2)), np.concatenate([z, -z])
             of_both = None if families is None else [np.concatenate([family, family + len(z)]) for family in families]
             results = step_down(self.draws, both, t, families=of_both, p=scipy.stats.norm.sf(t), is_tested=t > 0)
             if families is None:
@@ -280,9 +275,9 @@ class MaxT:
     @one_thread()
     def critical_of_pairs(self, alpha: float) -> float:
         """Return the critical value of two-sided tests of all differences; NaN where no difference varies."""
-        if not len(self._pairs.first):
-            return float("nan")
         n_pairs = len(self._pairs.first)
+        if not n_pairs:
+            return float("nan")
         return self._from_normal(max_t_critical_value(self._pair_maxima, alpha, alpha / 2, n_pairs, self.draws.normal))
 
 

@@ -78,10 +78,8 @@ def share_contexts(steps: Sequence[FitState], names: Sequence[str]) -> SharedCon
     else:
         joint = _clusters_by_name(steps, clusters, places, n_contexts)
     if joint is None:
-        return (
-            f"{' and '.join(map(repr, names))} have no joint covariance: the clusters of the results contain different "
-            f"prompts"
-        )
+        all_names = " and ".join(map(repr, names))
+        return f"{all_names} have no joint covariance: the clusters of the results contain different prompts"
     return SharedContexts(n_contexts, places, joint)
 
 
@@ -316,23 +314,20 @@ def _covariance_by_influence(
             shared.clusters,
             np.where(all_names[annotator] == _NO_ANNOTATOR, -1, annotator) if by_annotator else None,
         )
-    between_repetitions = _between_repetitions(estimates, steps, shared.is_same)
-    matrix = match_blocks(joint.matrix + between_repetitions, [e.covariance for e in estimates])
-    basis = block_diag(*(e.covariance.basis for e in estimates))
-    return replace(joint, matrix=matrix, basis=basis)
-
-
-def _between_repetitions(estimates: Sequence[Estimates], steps: Sequence[FitState], is_same: bool) -> FloatArray:
-    """Return the covariance between repetitions, joint for results with the same folds, otherwise by result."""
-    by_result = []
+    # The covariance between repetitions is joint for results with the same folds, otherwise by result.
+    repetitions = []
     for e, fit in zip(estimates, steps, strict=True):
         repeated = [repetition.target.estimate for repetition in fit.repetitions]
-        by_result.append(np.stack(repeated) * e.scale.factor if len(repeated) > 1 else np.zeros((1, len(e.models))))
-    folds = [(len(e), fit.options.seed) for e, fit in zip(by_result, steps, strict=True) if len(e) > 1]
-    n_repetitions = max((count for count, _ in folds), default=1)
-    if is_same and len(set(folds)) == 1:
-        return covariance_of_mean(np.hstack([np.broadcast_to(e, (n_repetitions, e.shape[1])) for e in by_result]))
-    return np.asarray(block_diag(*(covariance_of_mean(e) for e in by_result)))
+        repetitions.append(np.stack(repeated) * e.scale.factor if len(repeated) > 1 else np.zeros((1, len(e.models))))
+    folds = {(len(of), fit.options.seed) for of, fit in zip(repetitions, steps, strict=True) if len(of) > 1}
+    if shared.is_same and len(folds) == 1:
+        count = max(len(of) for of in repetitions)
+        between = covariance_of_mean(np.hstack([np.broadcast_to(of, (count, of.shape[1])) for of in repetitions]))
+    else:
+        between = np.asarray(block_diag(*map(covariance_of_mean, repetitions)))
+    matrix = match_blocks(joint.matrix + between, [e.covariance for e in estimates])
+    basis = block_diag(*(e.covariance.basis for e in estimates))
+    return replace(joint, matrix=matrix, basis=basis)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

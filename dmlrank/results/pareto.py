@@ -104,9 +104,8 @@ class Pareto(ModelTable):
         )
         columns = (("score", 1), ("[interval]", 2), ("cost", 1), ("[interval]", 2), ("status", 1), ("dominated by", 1))
         notes = (self.sentence(), which.note("Statuses and intervals"))
-        return Summary(
-            "Score against Cost", header, columns, tuple(rows), tuple(filter(None, notes)), text_columns=(7, 8)
-        )
+        said = tuple(filter(None, notes))
+        return Summary("Score against Cost", header, columns, tuple(rows), said, text_columns=(7, 8))
 
     def sentence(self) -> str:
         """Return what the statuses mean, in words."""
@@ -184,14 +183,12 @@ def score_against_cost(
     else:
         costs, of_costs = _known_costs(e.models, cost), None
     # In units of the scores' errors, so that both parts of the joint covariance have one size.
-    unit = 1.0
+    unit, (first, second) = 1.0, np.triu_indices(n_models, 1)
     if of_costs is not None:
         unit = float(np.median(of_costs) / np.median(e.covariance.std_errors)) or 1.0
         scale = np.repeat([1.0, 1 / unit], n_models)
         covariance = replace(covariance, matrix=covariance.matrix * np.outer(scale, scale))
         values = np.concatenate([values, costs / unit])
-    first, second = np.triu_indices(n_models, 1)
-    if of_costs is not None:
         first, second = (np.concatenate([places, places + n_models]) for places in (first, second))
     simultaneous = MaxT(covariance, e.description.seed) if e.sequence is None else AllLooks(covariance, e.sequence)
     method = simultaneous.adjustment("max-t")

@@ -62,7 +62,7 @@ from ..storage.json_format import to_text
 from ..storage.pickled_fit import Rebuilt, read_pickle, store_steps, write_pickle
 from ..tables.display_text import inert
 from ..tables.summary_table import Summarised, Summary
-from .groups import GroupResults
+from .groups import GroupResults, Projection
 from .heterogeneity import (
     GroupColumns,
     influence_values,
@@ -70,12 +70,18 @@ from .heterogeneity import (
     scores_by_group,
     scores_of_prompts,
 )
-from .hypothesis_tables import CycleResults, JudgeReport, PairwiseResults, certified_cycles, judge_table
-from .judge_audit import JudgeAudit, audit_judges
+from .judges import JudgeAudit, JudgeReport, audit_judges, judge_table
 from .pareto import Pareto, score_against_cost
 from .pictures import SHEET_MODELS, draw_picture, draw_sheet
-from .projection import Projection
-from .ranking import RankSets, make_boards, pairs_to_compare, places_to_compare
+from .ranking import (
+    CycleResults,
+    PairwiseResults,
+    RankSets,
+    certified_cycles,
+    make_boards,
+    pairs_to_compare,
+    places_to_compare,
+)
 from .requirements import (
     AS_SHOWN,
     GROUPS_AT_ONE_LOOK,
@@ -2108,10 +2114,8 @@ class RankResults(Summarised):
                 f"separated equal models in 17 % of samples; at least {FEWEST_FOR_WEBB} are needed. The result itself "
                 f"has Student's quantiles"
             )
-        said, doubts = (
-            tuple(text.replace(WEBB_HINT, "") for text in texts)
-            for texts in (e.diagnostics.warnings, e.diagnostics.doubts)
-        )
+        said, doubts = e.diagnostics.warnings, e.diagnostics.doubts
+        said, doubts = (tuple(text.replace(WEBB_HINT, "") for text in texts) for texts in (said, doubts))
         e = replace(e, diagnostics=replace(e.diagnostics, warnings=said, doubts=doubts))
         bootstrap = multiplier_bootstrap(self._fit, multipliers, e.scale.factor, seed, n_boot)
         return replace(self, estimates=e, simultaneous=MaxT(e.covariance, bootstrap=bootstrap))

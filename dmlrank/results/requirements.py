@@ -92,9 +92,8 @@ class ModelTable(Summarised):
 
 def named_estimates(estimates: Estimates) -> NamedEstimates:
     """Return the estimates in the form that tests take."""
-    return NamedEstimates(
-        estimates.estimate, estimates.covariance, estimates.names, estimates.reason, estimates.sequence
-    )
+    e = estimates
+    return NamedEstimates(e.estimate, e.covariance, e.names, e.reason, e.sequence)
 
 
 def place_of(names: Sequence[str], name: str, noun: str = "model") -> int:

@@ -242,8 +242,7 @@ class RestrictionTest(ModelTable):
         chosen = choose_models(names, ranking, models, top)
         digits = decimals(self.frame["std_error"].to_numpy(), fewest=fewest_decimals(self.is_natural))
         scores = self.frame[["restricted", "unrestricted", "difference", "std_error"]].to_numpy()
-        z = self.frame["z"].to_numpy()
-        z_texts = [fixed_text(number, 2) if np.isfinite(number) else "n/a" for number in z]
+        z_texts = [fixed_text(number, 2) if np.isfinite(number) else "n/a" for number in self.frame["z"]]
         rows = tuple(
             (names[j], *(fixed_text(number, digits) for number in scores[j]), z_texts[j]) for j in chosen.places
         )
@@ -271,13 +270,8 @@ def bradley_terry_test(estimates: Estimates, steps: FitState) -> RestrictionTest
         )
     require_intervals(estimates, "restriction_test")
     test = restricted_against_projection(steps)
-    columns = {
-        "restricted": test.restricted,
-        "unrestricted": test.unrestricted,
-        "difference": test.unrestricted - test.restricted,
-        "std_error": test.std_errors,
-        "z": test.z,
-    }
+    columns = {"restricted": test.restricted, "unrestricted": test.unrestricted}
+    columns |= {"difference": test.unrestricted - test.restricted, "std_error": test.std_errors, "z": test.z}
     frame = pd.DataFrame(columns, index=list(estimates.models))
     return RestrictionTest(test.statistic, test.df, test.pvalue, frame, test.n_draws, estimates.scale.natural)
 

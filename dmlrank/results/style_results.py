@@ -177,11 +177,8 @@ class StyleResults(JointResults):
         for board, scores in (("raw", raw), ("equal", equal)):
             covariance = replace(self.estimates.covariance, matrix=style.score_covariance(board), basis=basis)
             above.append(separate(scores, MaxT(covariance, self.estimates.description.seed), alpha / 2).above)
-        joint = replace(
-            covariance,
-            matrix=style.score_covariance("raw", "equal"),
-            basis=np.asarray(np.kron(np.eye(2), basis), dtype=np.float64),
-        )
+        of_both: FloatArray = np.asarray(np.kron(np.eye(2), basis), dtype=np.float64)
+        joint = replace(covariance, matrix=style.score_covariance("raw", "equal"), basis=of_both)
         contrasts = np.hstack([-np.eye(n_models), np.eye(n_models)])
         shift = equal - raw
         errors = np.sqrt(np.maximum(np.einsum("jd,de,je->j", contrasts, joint.matrix, contrasts), 0.0))

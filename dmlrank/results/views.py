@@ -9,21 +9,14 @@ import numpy as np
 
 from .._utils.argument_checks import check_alpha, check_whole, real_number
 from ..data.preferences import FloatArray
-from ..exceptions import (
-    OptionError,
-    OptionTypeError,
-    UnknownModelError,
-    check_choice,
-    listed,
-    nearest,
-    shown,
-)
+from ..exceptions import OptionError, OptionTypeError, check_choice, listed, shown
 from ..fit.estimates import UNITS, Estimates, Scale
 from ..inference.confidence_sequence import DEFAULT_START, ConfidenceSequence
 from ..inference.ranks import first_place, letter_groups
 from ..inference.simultaneous import METHODS, AllLooks, MaxT, Simultaneous, separate
 from ..inference.wald import z_statistics
 from ..report.statements import SummaryLevel
+from .requirements import place_of
 
 _MOST_WITH_LETTERS = 20
 SLOPES_AT_ONE_LOOK = "slopes on style and rank changes have intervals for one look only"
@@ -156,12 +149,7 @@ def make_scale(estimates: Estimates, scale: object, mean: object = None, anchor:
                 f"anchor={shown(anchor)} is not one model with its value; give a pair such as ('gpt-4', 1200)"
             )
         model, value = pairs[0][0], _shift(f"the value of {pairs[0][0]!r}", pairs[0][1], factor)
-        if model not in estimates.names:
-            raise UnknownModelError(
-                f"anchor: there is no model {model!r}{nearest(model, estimates.names)} "
-                f"(models: {listed(estimates.names, 25)})"
-            )
-        shift = value - factor * float(natural[estimates.names.index(model)])
+        shift = value - factor * float(natural[place_of(estimates.names, model)])
         return Scale(name, factor, shift, anchor=(model, value))
     return Scale(name, factor, 0.0)
 
