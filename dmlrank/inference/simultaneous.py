@@ -391,8 +391,6 @@ class Separation:
     """Which models are above which other models, with control of the family-wise error over all K (K - 1) statements.
 
     p_above (K, K): Adjusted p-value of the hypothesis "j is not above k" against "j is above k"; one on the diagonal.
-    p_single (K, K): Single-step adjusted p-value of the hypothesis "j and k are equal"; symmetric. It is at least as
-        large as the smaller of ``p_above[j, k]`` and ``p_above[k, j]``.
     critical: Single-step critical value of all differences at ``alpha``; NaN where no difference varies.
     alpha: Family-wise error rate.
     above (K, K): Whether model j is above model k at level ``alpha``.
@@ -401,7 +399,6 @@ class Separation:
     """
 
     p_above: FloatArray
-    p_single: FloatArray
     critical: float
     alpha: float
     above: NDArray[np.bool_] = field(init=False)
@@ -423,15 +420,14 @@ def separate(estimate: FloatArray, simultaneous: Simultaneous, alpha: float) -> 
 
     Shapes: estimate (K,).
     """
-    p_above, p_single = np.ones((len(estimate), len(estimate))), np.ones((len(estimate), len(estimate)))
+    p_above = np.ones((len(estimate), len(estimate)))
     contrasts, z = _varying_pairs(estimate, simultaneous.covariance)
     if not len(z):
-        return Separation(p_above, p_single, float("nan"), alpha)
+        return Separation(p_above, float("nan"), alpha)
     first, second = contrasts.first, contrasts.second
     p_above[first, second], p_above[second, first] = simultaneous.step_down(contrasts, z)[0]
-    _, single, critical = simultaneous.adjust(contrasts, z, method="max-t", alternative=TWO_SIDED, alpha=alpha)
-    p_single[first, second] = p_single[second, first] = single
-    return Separation(p_above, p_single, critical, alpha)
+    critical = simultaneous.adjust(contrasts, z, method="max-t", alternative=TWO_SIDED, alpha=alpha)[2]
+    return Separation(p_above, critical, alpha)
 
 
 def separate_each(estimate: FloatArray, simultaneous: Simultaneous, alpha: float) -> NDArray[np.bool_]:

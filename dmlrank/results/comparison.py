@@ -111,11 +111,8 @@ class Comparison(JointBoards):
     @property
     def models(self) -> list[str]:
         """Models of all results: those of the first result by score, then the others by name."""
-        names: dict[str, None] = {}
-        for result in self.results:
-            names |= dict.fromkeys(result.params.sort_values(ascending=False, kind="stable").index)
-        of_first = self.results[0].models
-        return [name for name in names if name in of_first] + sorted(name for name in names if name not in of_first)
+        first = self.results[0].params.sort_values(ascending=False, kind="stable").index.tolist()
+        return first + sorted({name for result in self.results for name in result.models} - set(first))
 
     @property
     def params(self) -> pd.DataFrame:
@@ -299,14 +296,10 @@ class Comparison(JointBoards):
         DataFrame
             Columns ``result term estimate std_error rank rank_change``.
         """
-        parts = []
-        for name, result in zip(self.names, self.results, strict=True):
-            columns = {"estimate": result.params, "std_error": result.bse, "rank": self.ranks[name][result.models]}
-            part = pd.DataFrame(columns | {"rank_change": self.rank_changes[name][result.models]})
-            part = part.loc[[model for model in self.models if model in result.models]]
-            parts.append(part.rename_axis("term").reset_index().assign(result=name))
-        frame = pd.concat(parts, ignore_index=True)
-        return frame[["result", "term", "estimate", "std_error", "rank", "rank_change"]]
+        tables = {"estimate": self.params, "std_error": self.bse, "rank": self.ranks, "rank_change": self.rank_changes}
+        frame = pd.DataFrame({name: table.unstack() for name, table in tables.items()})
+        # A result has no rank of a model of others.
+        return frame[frame["rank"].notna()].rename_axis(["result", "term"]).reset_index()
 
     def reversals(self) -> pd.DataFrame:
         """Return pairs of models that two results order differently, with tests of both orders.

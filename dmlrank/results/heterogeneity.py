@@ -79,10 +79,7 @@ GroupColumns: TypeAlias = str | Mapping[str, object] | Sequence[str]
 
 
 def scores_by_group(
-    estimates: Estimates,
-    steps: FitState,
-    columns: Sequence[GroupColumns],
-    as_result: Callable[[Estimates], Result],
+    estimates: Estimates, steps: FitState, columns: Sequence[GroupColumns], as_result: Callable[[Estimates], Result]
 ) -> GroupResults[Result]:
     """Return scores in every group of contexts, see :meth:`RankResults.by`."""
     _require_mean(estimates, "by")

@@ -603,48 +603,32 @@ def certified_cycles(estimates: Estimates, steps: FitState, alpha: float) -> Cyc
 
 
 def make_board(
-    estimates: Estimates,
-    simultaneous: Simultaneous,
-    name: str = "",
-    *,
-    alpha: float | None = None,
-    is_explained: bool = True,
-    remarks: tuple[tuple[str, tuple[str, ...]], ...] = (),
-    pictures: tuple[tuple[str, str, tuple[str, ...]], ...] = (),
+    e: Estimates, simultaneous: Simultaneous, name: str, *, alpha: float | None = None, is_explained: bool = True
 ) -> Board:
     """Return a leaderboard of a page, with the tests that its table and plots show."""
-    e, joint = estimates, alpha_of(estimates, alpha)
-    level = summary_level(e, simultaneous, joint)
-    tests = None
+    joint, tests = alpha_of(e, alpha), None
     if e.of_models and e.has_intervals:
         method = simultaneous.adjustment("max-t")
         pairs = pairs_to_compare(places_to_compare(e, None, None), None, "two-sided")
         tests = compare_differences(e.estimate, simultaneous, *pairs, method=method, alpha=joint)
-    return Board(name or "Leaderboard", e, level, tests, is_explained, remarks, pictures)
+    return Board(name, e, summary_level(e, simultaneous, joint), tests, is_explained)
 
 
-def make_boards(
-    estimates: Estimates,
-    simultaneous: Simultaneous,
-    alpha: float,
-    *,
-    remarks: tuple[tuple[str, tuple[str, ...]], ...] = (),
-    pictures: tuple[tuple[str, str, tuple[str, ...]], ...] = (),
-) -> list[Board]:
+def make_boards(estimates: Estimates, simultaneous: Simultaneous, alpha: float) -> list[Board]:
     """Return the leaderboards of a result's page: one, or three with scores at equal style.
 
     The other two are the raw scores and those averaged over style.
     """
     style = estimates.style
     if style is None or style.kind != "equal":
-        return [make_board(estimates, simultaneous, alpha=alpha, remarks=remarks, pictures=pictures)]
+        return [make_board(estimates, simultaneous, "Leaderboard", alpha=alpha)]
     if simultaneous.multipliers is not None:
         raise OptionError(
             "report() of a bootstrap view of scores at equal style: the page also has raw scores and scores averaged "
             "over style, for which a fit keeps no influence values to multiply; publish summary() of the view, or the "
             "page of the result that bootstrap() was called on"
         )
-    boards = [make_board(estimates, simultaneous, "Equal style", alpha=alpha, remarks=remarks, pictures=pictures)]
+    boards = [make_board(estimates, simultaneous, "Equal style", alpha=alpha)]
     for which, name in (("raw", "Raw"), ("averaged", "Averaged over style")):
         scores = replace(
             estimates,

@@ -143,23 +143,6 @@ def check_picture(name: object, names: Iterable[str]) -> None:
 
 Member = TypeVar("Member")
 
-ORDER = "puts models in an order"
-# Why methods of a result need scores without adjustment for style.
-AS_SHOWN = "it describes votes on the answers that were shown, and scores at equal style do not"
-NO_MEAN = (
-    "scores at equal style are no mean of scores of single prompts, because slopes are those of all prompts together"
-)
-NO_BOUNDS = "its bounds are those of scores of all votes without adjustment"
-# Why groups have no sequential form.
-GROUPS_AT_ONE_LOOK = (
-    "tests across groups hold for one look only; res.by(...)[name].sequential(...) is the view of a group"
-)
-# Why methods of a result of preferences have no meaning for means of scores.
-NO_PREFERENCES = (
-    "means of scores have no preferences between models; update(functional='borda') compares the models on every prompt"
-)
-NO_PLAN = "it plans labels for scores without adjustment, and the style of answers is not known before they are shown"
-
 
 @dataclass(frozen=True, slots=True)
 class Needs:

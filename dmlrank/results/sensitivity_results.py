@@ -521,12 +521,9 @@ def score_bounds(
     steps: FitState,
     simultaneous: Simultaneous,
     hypothesis: HypothesisLike | None,
-    gamma: object,
     score_range: object,
 ) -> ScoreBounds:
     """Return bounds of contrasts of means for any missing scores, see :meth:`RankResults.sensitivity`."""
-    if gamma is not None:
-        raise OptionError("gamma= is about votes, and these are means of scores, whose bounds are by score_range=")
     assert steps.data.scores is not None
     scores = steps.data.scores.mean
     is_missing = np.isnan(scores)

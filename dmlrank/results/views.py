@@ -19,7 +19,6 @@ from ..report.statements import SummaryLevel
 from .requirements import place_of
 
 _MOST_WITH_LETTERS = 20
-SLOPES_AT_ONE_LOOK = "slopes on style and rank changes have intervals for one look only"
 
 
 def simultaneous_of(estimates: Estimates) -> Simultaneous:
