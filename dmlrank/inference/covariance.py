@@ -336,13 +336,11 @@ def _count_clusters(groups: list[NDArray[np.intp]]) -> tuple[int, ...]:
             "another column as groups, or leave cov_type out"
         )
     if min(counts) <= _FEW_CLUSTERS:
-        hint = (
-            WEBB_HINT
-            if len(groups) == 1 and counts[0] >= FEWEST_FOR_WEBB
-            else "; so few clusters say next to nothing of how much they vary"
-            if len(groups) == 1
-            else "; use columns with more clusters, if their clusters still keep dependent votes together"
-        )
+        hint = "; use columns with more clusters, if their clusters still keep dependent votes together"
+        if len(groups) == 1 and counts[0] >= FEWEST_FOR_WEBB:
+            hint = WEBB_HINT
+        elif len(groups) == 1:
+            hint = "; so few clusters say next to nothing of how much they vary"
         warn(
             f"there are only {min(counts)} clusters, and with {_FEW_CLUSTERS} clusters or fewer standard errors are "
             f"too small on average{hint}",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar, TypeAlias
 
 import numpy as np
@@ -57,13 +57,14 @@ class Family:
 
     varies (J,): Which of the estimates vary; the others are not in the family.
     draw: Returns draws of the largest absolute t statistic; None where one test decides all.
-    covariance: Covariance of normal draws; None for draws of a bootstrap.
+    covariance: Covariance of the estimates, whose degrees of freedom quantiles have.
+    normal: Whether draws are normal, and not those of a bootstrap.
     """
 
     def __init__(
-        self, varies: NDArray[np.bool_], draw: Callable[[], Draws] | None, covariance: Covariance | None
+        self, varies: NDArray[np.bool_], draw: Callable[[], Draws] | None, covariance: Covariance, normal: bool = True
     ) -> None:
-        self.varies, self._draw, self._covariance = varies, draw, covariance
+        self.varies, self._draw, self._covariance, self._normal = varies, draw, covariance, normal
 
     @classmethod
     def of_contrasts(
@@ -86,9 +87,8 @@ class Family:
         """Return the half-width of simultaneous intervals, in standard errors."""
         critical = float(scipy.stats.norm.isf(alpha / 2))
         if self._maxima is not None:
-            n_tests, is_normal = int(self.varies.sum()), self._covariance is not None
-            critical = max_t_critical_value(self._maxima, alpha, alpha / 2, n_tests, is_normal)
-        return critical if self._covariance is None else self._covariance.from_normal(critical)
+            critical = max_t_critical_value(self._maxima, alpha, alpha / 2, int(self.varies.sum()), self._normal)
+        return self._covariance.from_normal(critical)
 
     @one_thread()
     def p_values(self, z: FloatArray) -> FloatArray:
@@ -98,10 +98,9 @@ class Family:
         """
         adjusted, tested = np.full(len(z), np.nan), self.varies & ~np.isnan(z)
         if tested.any():
-            is_normal = self._covariance is not None
-            t = np.abs(z[tested]) if self._covariance is None else self._covariance.to_normal(np.abs(z[tested]))
+            t = self._covariance.to_normal(np.abs(z[tested]))
             p = 2 * scipy.stats.norm.sf(t)
-            adjusted[tested] = p if self._maxima is None else max_t_p_values(t, p, self._maxima, is_normal)
+            adjusted[tested] = p if self._maxima is None else max_t_p_values(t, p, self._maxima, self._normal)
         return adjusted
 
 
@@ -128,6 +127,9 @@ class MaxT:
     ) -> None:
         self.covariance, self.bootstrap, self._seed, self._n_draws = covariance.widened, bootstrap, seed, n_draws
         self.multipliers = None if bootstrap is None else bootstrap.kind
+        if bootstrap is not None:
+            # Draws of the bootstrap need no quantiles of Student's t.
+            self.covariance = replace(self.covariance, df=np.inf)
         self._step_down: tuple[FloatArray, tuple[FloatArray, Draws]] | None = None
 
     def __reduce__(self) -> tuple[type[MaxT], tuple[object, ...]]:
@@ -159,13 +161,13 @@ class MaxT:
         assert self.bootstrap is not None
         units, added = self.bootstrap.units @ combinations.T, combinations @ self.bootstrap.added @ combinations.T
         bootstrap = replace(self.bootstrap, units=units, added=added)
-        matrix, places = combinations @ self.covariance.matrix @ combinations, np.arange(len(combinations))
-        scores = differences(Covariance(matrix, combinations), places, np.full(len(places), len(places)))
+        covariance = Covariance(combinations @ self.covariance.matrix @ combinations, combinations)
+        places = np.arange(len(combinations))
+        scores = differences(covariance, places, np.full(len(places), len(places)))
         varies = scores.std_error > 0
         varying = scores.take(varies)
-        if not len(varying.first):
-            return Family(varies, None, None)
-        return Family(varies, lambda: max_t_draws(bootstrap, varying, absolute=True), None)
+        draw = partial(max_t_draws, bootstrap, varying, absolute=True) if varies.any() else None
+        return Family(varies, draw, covariance, normal=False)
 
     @cached_property
     def _pairs(self) -> Contrasts:
@@ -211,12 +213,6 @@ class MaxT:
         self._require_max_t(method, PAIR_METHODS[:2])
         return method
 
-    def _to_normal(self, z: FloatArray) -> FloatArray:
-        return z if self.bootstrap is not None else self.covariance.to_normal(z)
-
-    def _from_normal(self, critical: float) -> float:
-        return critical if self.bootstrap is not None else self.covariance.from_normal(critical)
-
     def _require_max_t(self, method: str, allowed: Sequence[str]) -> None:
         """Raise where a bootstrap has nothing to say about a method."""
         if self.bootstrap is not None and method not in allowed:
@@ -233,11 +229,12 @@ class MaxT:
 
         Shapes: z (J,).
         """
-        z = self._to_normal(z)
+        z = self.covariance.to_normal(z)
         p, tail = alternative.p_values(z), alternative.tail(alpha)
         if method in _BY_P_VALUES:
             n_adjusted = 1 if method in ("none", "fdr_bh") else len(p)
-            return p, _BY_P_VALUES[method](p), self._from_normal(float(scipy.stats.norm.isf(tail / n_adjusted)))
+            critical = float(scipy.stats.norm.isf(tail / n_adjusted))
+            return p, _BY_P_VALUES[method](p), self.covariance.from_normal(critical)
         absolute = alternative.side in ("two-sided", "equivalence")
         t = alternative.evidence(z)
         if method == "step-down":
@@ -247,7 +244,7 @@ class MaxT:
             maxima = self._pair_maxima if is_all else max_t_draws(self.draws, contrasts, absolute)
             adjusted = max_t_p_values(t, p, maxima, self.draws.normal)
         critical = max_t_critical_value(maxima, alpha, tail, len(p), self.draws.normal)
-        return p, adjusted, self._from_normal(critical)
+        return p, adjusted, self.covariance.from_normal(critical)
 
     @one_thread()
     def step_down(
@@ -259,7 +256,7 @@ class MaxT:
 
         Shapes: z (J,).
         """
-        z = self._to_normal(z)
+        z = self.covariance.to_normal(z)
         if families is None and self._step_down is not None and np.array_equal(self._step_down[0], z):
             results = [self._step_down[1]]
         else:
@@ -278,7 +275,8 @@ class MaxT:
         n_pairs = len(self._pairs.first)
         if not n_pairs:
             return float("nan")
-        return self._from_normal(max_t_critical_value(self._pair_maxima, alpha, alpha / 2, n_pairs, self.draws.normal))
+        critical = max_t_critical_value(self._pair_maxima, alpha, alpha / 2, n_pairs, self.draws.normal)
+        return self.covariance.from_normal(critical)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -285,13 +285,8 @@ def _random_costs(e: Estimates, steps: FitState, column: str) -> tuple[FloatArra
             f"every model needs a cost on every prompt: fit with missing='common', or give a number for each model"
         )
     n = len(values)
-    influence = Influence(
-        value=values,
-        correction=np.zeros_like(values),
-        block_context=np.arange(n),
-        block_weight=np.ones(n),
-        weight=np.ones(n) if units.context_weight is None else units.context_weight,
-    )
+    weight = np.ones(n) if units.context_weight is None else units.context_weight
+    influence = Influence(values, np.zeros_like(values), np.arange(n), np.ones(n), weight)
     if steps.options.prompts == "fixed" or (values == values[0]).all():
         return influence.estimate, None, e.covariance
     costs_of_models = [f"{column} of {name}" for name in e.models]

@@ -118,11 +118,7 @@ def joined_names(parts: Sequence[Sequence[object]], separator: str) -> list[str]
     Where two joined names would be equal, parts that contain the separator are quoted.
     """
     texts = [tuple(map(str, name_parts)) for name_parts in parts]
-    quotations: tuple[Callable[[str], str], ...] = (
-        lambda part: part,
-        lambda part: repr(part) if separator in part else part,
-        repr,
-    )
+    quotations: tuple[Callable[[str], str], ...] = (str, lambda part: repr(part) if separator in part else part, repr)
     names: list[str] = []
     for quote in quotations:
         names = [separator.join(map(quote, name_parts)) for name_parts in texts]

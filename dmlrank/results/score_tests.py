@@ -154,19 +154,15 @@ class WinProbability(TitledTable):
     sequence: ConfidenceSequence | None = None
 
     def __str__(self) -> str:
-        digits = self._digits
+        digits = decimals(np.array([self.std_error]))
         level = f"{100 * (1 - self.alpha):g} %" + ("" if self.sequence is None else f" {self.sequence.clause}")
         limits = f"{self.conf_low:.{digits}f} to {self.conf_high:.{digits}f}"
         return f"{self.first} wins {self.estimate:.{digits}f} against {self.second} ({level}: {limits})"
 
-    @property
-    def _digits(self) -> int:
-        """Number of decimals, which follows the standard error."""
-        return decimals(np.array([self.std_error]))
-
     def _table(self) -> Summary:
         numbers = (self.estimate, self.std_error, self.conf_low, self.conf_high)
-        row = (f"{self.first} against {self.second}", *(f"{number:.{self._digits}f}" for number in numbers))
+        digits = decimals(np.array([self.std_error]))
+        row = (f"{self.first} against {self.second}", *(f"{number:.{digits}f}" for number in numbers))
         level = f"{100 * (1 - self.alpha):g}"
         columns = (("win share", 1), ("std err", 1), (f"[{level}% CI]", 2))
         note = (
