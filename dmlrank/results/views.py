@@ -135,7 +135,7 @@ _LARGEST_FACTOR, _LARGEST_SHIFT = 1e100, 1e8
 def make_scale(estimates: Estimates, scale: object, mean: object = None, anchor: object = None) -> Scale:
     """Return the scale that a user asks for."""
     name, factor = _factor(estimates, scale)
-    natural = natural_scores(estimates)
+    natural = (estimates.estimate - estimates.scale.shift) / estimates.scale.factor
     if mean is not None and anchor is not None:
         raise OptionError("mean= and anchor= both determine the shift of the scores; give one of them")
     if mean is not None:
@@ -160,25 +160,21 @@ def rescaled(estimates: Estimates, scale: Scale) -> Estimates:
     shift does not change the width of any interval, and the anchor keeps its interval. z statistics, p-values, ranks
     and win shares do not change.
     """
-    old, factor, shift = estimates.scale, scale.factor, scale.shift
-    multiplier = factor / old.factor
-    covariance = estimates.covariance
-    neutral = None if estimates.neutral is None else factor * ((estimates.neutral - old.shift) / old.factor) + shift
+    e, old = estimates, estimates.scale
+    multiplier, neutral = scale.factor / old.factor, e.neutral
+    natural, natural_plugin = ((scores - old.shift) / old.factor for scores in (e.estimate, e.plugin))
+    if neutral is not None:
+        neutral = scale.factor * ((neutral - old.shift) / old.factor) + scale.shift
     return replace(
-        estimates,
-        estimate=factor * natural_scores(estimates) + shift,
-        plugin=factor * ((estimates.plugin - old.shift) / old.factor) + shift,
-        covariance=covariance.scaled(multiplier),
+        e,
+        estimate=scale.of(natural),
+        plugin=scale.of(natural_plugin),
+        covariance=e.covariance.scaled(multiplier),
         neutral=neutral,
-        reason=_PREFIX_OF_REASON + estimates.reason.removeprefix(_PREFIX_OF_REASON),
+        reason=_PREFIX_OF_REASON + e.reason.removeprefix(_PREFIX_OF_REASON),
         scale=scale,
-        style=None if estimates.style is None else estimates.style.rescaled(multiplier, shift - multiplier * old.shift),
+        style=None if e.style is None else e.style.rescaled(multiplier, scale.shift - multiplier * old.shift),
     )
-
-
-def natural_scores(estimates: Estimates) -> FloatArray:
-    """Return the scores in the functional's own unit, (K,)."""
-    return (estimates.estimate - estimates.scale.shift) / estimates.scale.factor
 
 
 def _factor(estimates: Estimates, scale: object) -> tuple[str, float]:
